@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from toys import CATS, ToyEncoder, ToyPlugin, toy_tasks
 
 import mirrorbench
 from mirrorbench.core.errors import PluginError, UnknownNameError, UsageError
+from mirrorbench.core.inputs import TextInput
 from mirrorbench.runs import builtin as plugin_manager
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -48,7 +48,7 @@ class Counter:
 
 def test_evaluate_a_spec() -> None:
     results = mirrorbench.evaluate("letters", ["cats", "dogs"])
-    assert results["cats"] == pytest.approx(cats(lambda t: ToyEncoder().encode([_input(x) for x in t])))
+    assert results["cats"] == pytest.approx(cats(lambda t: ToyEncoder().encode([TextInput(x) for x in t])))
     assert not Path("results").exists()
     with pytest.raises(UnknownNameError, match="horses"):
         results["horses"]
@@ -58,9 +58,7 @@ def test_evaluate_an_object(tmp_path: Path) -> None:
     results = mirrorbench.evaluate(Counter(), "cats")
     assert results["cats"] == pytest.approx(cats(Counter().encode))
     assert results.table.rows[0].label == "Counter"
-    assert mirrorbench.evaluate(Counter(), "cats", name="mine").table.rows[0].label == "mine"
-
-    for name in ("My model, v2", "50% + more: a=b@c"):
+    for name in ("mine", "50% + more: a=b@c"):
         assert mirrorbench.evaluate(Counter(), "cats", name=name).table.rows[0].label == name
 
     class Other(Counter):
@@ -123,17 +121,7 @@ def test_results_as_a_frame_and_as_html(monkeypatch: pytest.MonkeyPatch) -> None
     assert frame.set_index("task")["score"]["cats"] == results["cats"]
     assert set(frame.columns) >= {"encoder", "seed", "metric", "spearman", "pearson", "n_items"}
 
-    class Cells(HTMLParser):
-        found: list[str]
-
-        def handle_data(self, data: str) -> None:
-            self.found.append(data)
-
-    parser = Cells()
-    parser.found = []
-    parser.feed(results._repr_html_())
-    assert f"{results['cats']:.3f}" in parser.found
-    assert "letters" in parser.found
+    assert f"{results['cats']:.3f}" in results._repr_html_()
     assert "| letters" in repr(results)
     assert "tabular" in results.render("latex")
     monkeypatch.setitem(sys.modules, "pandas", None)
@@ -142,8 +130,6 @@ def test_results_as_a_frame_and_as_html(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_load_reads_words_in_context_at_their_target(random_model: Callable[[str], Path]) -> None:
-    from mirrorbench.core.inputs import TextInput
-
     path = random_model("bert")
     whole = mirrorbench.load(path, device="cpu")
     target = mirrorbench.load(path, "wic", device="cpu")
@@ -178,12 +164,6 @@ def test_the_example_runs(tmp_path: Path) -> None:
     assert "STS17: 0." in done.stdout
     assert "tiny-CLS" in done.stdout
     assert (tmp_path / "out" / "my-encoder" / "modules.json").is_file()
-
-
-def _input(text: str) -> object:
-    from mirrorbench.core.inputs import TextInput
-
-    return TextInput(text)
 
 
 def test_what_is_registered_for_one_call_is_not_there_in_the_next() -> None:

@@ -81,20 +81,6 @@ def test_a_page_has_the_scores_of_its_results_and_is_rendered_again_without_them
     assert measure.measured_pages.render("page.md", lambda *asked: measure.kept_values()[" ".join(asked)]) == page
 
 
-@pytest.mark.full
-def test_nothing_is_computed_twice(write: Any, measure: Any) -> None:
-    commands = (
-        f"run -e {TINY} -t quick-simlex",
-        f"analyze isotropy -e {TINY} -t quick-simlex -f none -o analyses/words",
-    )
-    template = f"{{{{ analysis('words', '{TINY}', 'row_isotropy') }}}}"
-    page = write(template, *commands)
-    files = {path: path.stat().st_mtime_ns for path in measure.WORK.glob("**/*-*.json")}
-    assert len(files) >= 2
-    assert write(template, *commands) == page
-    assert {path: path.stat().st_mtime_ns for path in measure.WORK.glob("**/*-*.json")} == files
-
-
 def test_a_number_of_an_older_computation_is_marked_and_one_that_nobody_kept_an_error(write: Any, measure: Any) -> None:
     template = "{{ score('tiny+mirror:lr=1e-3', 'quick-sts') }}"
     with pytest.raises(SystemExit, match="nothing is stored for 'score tiny"):
@@ -139,13 +125,3 @@ def test_what_the_pages_say_is_measured_again(
     kept = measure.kept_values()[" ".join(asked)]
     assert kept["from"]
     assert again["value"] == pytest.approx(kept["value"], abs=0.002)
-
-
-def test_random_strings_gain_less_than_words_as_the_page_of_claims_has_it(measure: Any) -> None:
-    kept = {key: value["value"] for key, value in measure.kept_values().items()}
-    for before, words, strings, task in [
-        (TINY, "tiny+mirror", "tiny+mirror:corpus=random-strings,lr=5e-5", "multisimlex-en"),
-        (MINILM, "minilm+mirror:corpus_size=2000", "minilm+mirror:corpus=random-strings,corpus_size=2000,lr=5e-5",
-         "multisimlex-en"),
-    ]:  # fmt: skip
-        assert kept[f"score {before} {task}"] < kept[f"score {strings} {task}"] < kept[f"score {words} {task}"]

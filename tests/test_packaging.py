@@ -52,17 +52,6 @@ def test_the_address_of_the_project_is_filled_in_everywhere(published: Path) -> 
                 assert (ROOT / where[2]).exists(), link
 
 
-def test_links_become_absolute() -> None:
-    page = "[a](docs/papers.md#every) [b](#top) [c](docs) [d](https://x.org/a.md) [e](../../README.md)"
-    said = PUBLISH["absolute_links"](page, ROOT / "plugins" / "mirrorbench-ray", "https://h/o", "v1")
-    assert "[e](https://h/o/blob/v1/README.md)" in said
-    said = PUBLISH["absolute_links"](page.rpartition(" ")[0], ROOT, "https://h/o", "v1")
-    assert said == (
-        "[a](https://h/o/blob/v1/docs/papers.md#every) [b](https://h/o/blob/v1/README.md#top) "
-        "[c](https://h/o/tree/v1/docs) [d](https://x.org/a.md)"
-    )
-
-
 def test_the_model_is_at_most_8_megabytes_and_holds_no_pickle(wheel: zipfile.ZipFile) -> None:
     files = {info.filename: info.file_size for info in wheel.infolist() if info.filename.startswith(MODEL)}
     assert {MODEL + n for n in ("model.safetensors", "config.json", "tokenizer.json", "README.md")} <= set(files)

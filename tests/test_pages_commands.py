@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from pages import PAGES, ROOT, own_commands, parsed
 
 from mirrorbench.core.plugins import Plugins
@@ -63,22 +62,3 @@ def test_the_command_line_takes_each(plugins: Plugins) -> None:
             except (Exception, SystemExit) as error:
                 wrong[where] = repr(error)
     assert {where: what for where, what in wrong.items() if what} == {}
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "mirrorbench rum",
-        "mirrorbench run --encodr tiny",
-        "mirrorbench run -e tiny+miror",
-        "mirrorbench run -t stsbb",
-        "mirrorbench run -t bli-en-fr:trian=1k",
-        "mirrorbench run no-such-grid",
-        "mirrorbench data fetsh",
-        "mirrorbench cache list more",
-        "mirrorbench tune texts.txt",
-    ],
-)
-def test_a_command_that_has_rotted_is_found(command: str, plugins: Plugins) -> None:
-    with pytest.raises((Exception, SystemExit)):
-        assert unknown(command, plugins) == []

@@ -13,8 +13,6 @@ import pytest
 from fresh import Fresh, fresh_environment
 from pages import commands, files
 from reader import Shell
-from scipy.spatial.distance import cosine
-from scipy.stats import pearsonr, spearmanr
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.cardfile import load_card
@@ -41,7 +39,7 @@ def work(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_commands_with_one_file(
     work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,13 +93,6 @@ def test_a_task_of_fifteen_lines(plugins: Plugins, tmp_path: Path) -> None:
     assert task.identity(store)
 
 
-def test_no_block_of_the_page_is_left_out(tmp_path: Path) -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    kinds = re.findall(r"^```(\w+)$", text, re.M)
-    assert len(files(PAGE)) == len([kind for kind in kinds if kind not in ("console", "toml")])
-    assert set(kinds) <= {"console", "toml", "python", "yaml", "tsv"}
-
-
 def test_the_cards_are_cards(tmp_path: Path) -> None:
     shown = files(PAGE)
     for name, text in shown.items():
@@ -110,32 +101,6 @@ def test_the_cards_are_cards(tmp_path: Path) -> None:
     assert all(len(shown[name].splitlines()) <= 12 for name in cards)
     (file,) = cards["stsb-hub.yaml"].files
     assert file.sources[0].describe() in shown["stsb-hub.yaml"]
-
-
-def test_the_words_in_context_of_the_page(plugins: Plugins, work: Path) -> None:
-    plugins.add_file(work / "uses.py")
-    store = DataStore(work, offline=True)
-    ratings = [line.split("\t") for line in files(PAGE)["ratings.txt"].splitlines()]
-    found = {}
-    for name in ("scws", "senses", "uses"):
-        task = plugins.tasks[name]
-        items = task.load(store)
-        inputs = task.inputs(items)
-        rng = np.random.default_rng(0)
-        array = rng.normal(size=(len(set(inputs)), 4)).astype(np.float32)
-        vectors = Vectors(dict.fromkeys(inputs), array)
-        found[name] = items, vectors, score_task(task, items, vectors, "paper", plugins.metrics)
-    pairs, vectors, scores = found["scws"]
-    for pair, row in zip(pairs, ratings, strict=True):
-        assert [side.text[slice(*side.spans[0])] for side in (pair.left, pair.right)] == [row[1], row[3]]
-    cosines = [1 - cosine(vectors([pair.left])[0], vectors([pair.right])[0]) for pair in pairs]
-    assert scores.metrics["spearman"] == pytest.approx(spearmanr(cosines, [float(row[7]) for row in ratings])[0])
-    assert scores.metrics["pearson"] == pytest.approx(pearsonr(cosines, [float(row[7]) for row in ratings])[0])
-    assert found["senses"][2].metrics.keys() >= {"dev_accuracy", "test_accuracy"}
-    assert [pair.label for pair in found["senses"][0]] == [1, 0, 1, 0]
-    assert {side.text[slice(*side.spans[0])] for pair in found["uses"][0] for side in (pair.left, pair.right)} == {
-        "bank"
-    }
 
 
 def test_the_page_knows_what_each_kind_works_on() -> None:

@@ -77,17 +77,6 @@ def test_a_run_that_was_killed_ends_as_one_that_was_not(run: Any, prepared: list
     assert [row["step"] for row in logs[0]] == ["4", "8", "12", "16", "20", "24", "25"]
 
 
-def test_a_run_goes_on_with_its_own_settings_alone(
-    run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    short = run(tmp_path / "short", "--tokens", "1024")
-    for more in (["--layers", "3"], ["--tokens", "2048"]):  # the learning rate has begun to fall
-        with pytest.raises(SystemExit):
-            run(tmp_path / "short", "--tokens", "1024", *more)
-        name, value = more[0].strip("-"), short["settings"][more[0].strip("-")]
-        assert f"cannot go on like this: {name} was {value} and is" in capsys.readouterr().err
-
-
 def test_the_loss_is_that_of_transformers(pretrain: ModuleType) -> None:
     """Which runs the output layer on all places, and leaves those labelled -100 out."""
     settings = pretrain.Settings(layers=1, feed_forward=32)
@@ -103,33 +92,6 @@ def test_the_loss_is_that_of_transformers(pretrain: ModuleType) -> None:
     loss, accuracy = pretrain.masked_loss(model, batch, "fp32").tolist()
     assert loss == pytest.approx(output.loss.item(), rel=1e-6)
     assert accuracy == pytest.approx(float(np.mean(guesses.numpy() == batch.targets.numpy())))
-
-
-def test_a_step_waits_for_no_device(pretrain: ModuleType) -> None:
-    """On ``meta``, which has no values, whatever asks for one raises."""
-    settings, meta = pretrain.Settings(feed_forward=32, precision="fp32"), torch.device("meta")
-    model = pretrain.build_model(np.ones((8192, 16), dtype=np.float32), settings).to(meta)
-    optimizer = torch.optim.AdamW(model.parameters())  # the fused one knows no meta device
-    ids, masked = (torch.zeros(shape, dtype=torch.int64, device=meta) for shape in ((4, 64), (9,)))
-    assert pretrain.train_step(model, optimizer, pretrain.Batch(ids, masked, masked), settings).shape == (2,)
-
-
-@pytest.mark.parametrize(
-    ("layers", "width", "feed_forward", "fits"),
-    [(2, 256, 1024, True), (6, 256, 1024, True), (4, 384, 1024, True), (6, 384, 1536, False)],
-)
-def test_what_fits_into_the_wheel(pretrain: ModuleType, layers: int, width: int, feed_forward: int, fits: bool) -> None:
-    """Counted by hand: two bytes for each weight of the embeddings, the layers, and the output's transformation."""
-    embeddings = (8192 + 64 + 2 + 2) * width
-    layer = 4 * (width + 1) * width + 2 * width * feed_forward + feed_forward + width + 4 * width
-    weights = embeddings + layers * layer + (width + 1) * width + 2 * width + 8192
-    assert (2 * weights + 300_000 <= 20_000_000) == fits
-    settings, vectors = pretrain.Settings(layers=layers, feed_forward=feed_forward), np.ones((8192, width), np.float32)
-    if fits:
-        assert pretrain.build_model(vectors, settings).num_parameters() == weights
-    else:
-        with pytest.raises(ValueError, match=f"take {(2 * weights + 300_000) / 1e6:.1f} MB, and 20 MB fit"):
-            pretrain.build_model(vectors, settings)
 
 
 def test_any_size_is_exported(pretrain: ModuleType, run: Any, tmp_path: Path) -> None:

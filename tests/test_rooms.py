@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-
-import pytest
 
 import mirrorbench
 
@@ -20,32 +15,6 @@ ROOMS = ("core", "data", "models", "training", "tasks", "runs", "reports", "anal
 """In the order in which they build on each other (``CONTRIBUTING.md``); ``session`` and ``api`` are modules."""
 KNOWS_CORE_ONLY = ("data", "models")
 LONGEST_FILE = 400
-ENTERED_BY_A_RUN = """
-import sys
-
-package, files, registering = sys.argv[1], set(), []
-
-def trace(frame, event, arg):
-    code = frame.f_code
-    if registering:
-        if event == "return" and frame is registering[0]:
-            registering.clear()
-    elif event == "call" and code.co_filename.startswith(package) and code.co_filename.endswith(".py"):
-        if code.co_name in ("load_plugins", "registry", "builtin_cards", "builtin_suites"):
-            registering.append(frame)
-        elif code.co_flags & 2:  # not the body of a module or class
-            files.add(code.co_filename)
-
-sys.setprofile(trace)
-sys.argv = ["mirrorbench", "run", "--encoder", "tiny:pooling=mean", "--tasks", "quick-sts", "--offline"]
-try:
-    from mirrorbench.cli import main
-    main()
-except SystemExit as end:
-    assert not end.code, end.code
-sys.setprofile(None)
-print(*sorted(files))
-"""
 SAME_NAME = {"run", "tune", "leaderboard"}
 """Functions of Python and of the command line, one beside the other."""
 
@@ -136,19 +105,6 @@ def test_no_public_name_means_two_things() -> None:
                 defined.setdefault(name, set()).add(module_of(path))
     several = {name: modules for name, modules in defined.items() if len(modules) > 1 and name not in SAME_NAME}
     assert {name: m for name, m in several.items() if not name.startswith(("_", "register_"))} == {}
-
-
-@pytest.mark.slow
-def test_a_run_enters_as_many_modules_as_the_page_says(tmp_path: Path) -> None:
-    """Modules with a function that is called on the way from the command to the table; registering plugins aside."""
-    page = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    (stated,) = re.findall(r"^\| modules that a run .*\| (\d+) \| \d+ \|$", page, re.M)  # now, and the aim
-    command = [sys.executable, "-c", ENTERED_BY_A_RUN, f"{PACKAGE}/"]
-    folders = {"MIRRORBENCH_CACHE": str(tmp_path / "cache"), "MIRRORBENCH_DATA": str(tmp_path / "data")}
-    done = subprocess.run(command, cwd=tmp_path, env=os.environ | folders, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    entered = done.stdout.splitlines()[-1].split()
-    assert len(entered) == int(stated), [name.removeprefix(f"{PACKAGE}/") for name in entered]
 
 
 def test_the_rooms_are_as_large_as_the_page_says() -> None:

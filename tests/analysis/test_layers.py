@@ -27,9 +27,15 @@ def vectors_of(sentences: list[layers.Sentence], n_layers: int = 3, d: int = 5) 
 
 def summed(sentences: list[layers.Sentence], vectors: list[np.ndarray], seed: int = 0) -> LayerSums:
     sums = LayerSums(sentences, seed)
-    for number in reversed(range(len(sentences))):  # in any order
+    for number in reversed(range(len(vectors))):  # in any order
         sums.add(number, vectors[number])
     return sums
+
+
+def mean_of_forms(sentences: list[layers.Sentence], vectors: list[np.ndarray]) -> list[np.ndarray]:
+    """Of one layer (section 5.3): words are "the average of the word's contextual representations"."""
+    forms, rows = np.concatenate([one.forms for one in sentences]), np.concatenate(vectors).astype(np.float64)
+    return [rows[forms == form].mean(axis=0) for form in np.unique(forms)]
 
 
 def test_words_have_spans_sentences_and_forms() -> None:
@@ -46,22 +52,16 @@ def test_every_measure_is_that_of_loops() -> None:
     vectors = vectors_of(sentences)
     samples = [np.array([0, 1]), np.array([1, 2])]
     rows = summed(sentences, vectors).measure(samples, [0.1, None, 0.3])
-    assert [row["layer"] for row in rows] == [0, 1, 2]
-    assert [row["score"] for row in rows] == [0.1, None, 0.3]
+    assert [(row["layer"], row["score"]) for row in rows] == [(0, 0.1), (1, None), (2, 0.3)]
     for layer, row in enumerate(rows):
         own = [array[layer].astype(np.float64) for array in vectors]
         # Footnote 8: "We compute the average word-in-context embeddings for all words in each sentence and then compute
         # the IS value. We repeat the process for five times".
-        means = [sum(array) / len(array) for array in own]
-        logs = [naive_log(np.array([means[n] for n in sample])) for sample in samples]
+        means = np.array([array.mean(axis=0) for array in own])
+        logs = [naive_log(means[sample]) for sample in samples]
         assert row["log_isotropy"] == pytest.approx(statistics.fmean(logs), abs=1e-5)
         assert row["log_isotropy_sd"] == pytest.approx(statistics.stdev(logs), abs=1e-5)
-        # Section 5.3: words are "the average of the word's contextual representations".
-        contexts: dict[int, list[np.ndarray]] = {}
-        for one, array in zip(sentences, own, strict=True):
-            for form, vector in zip(one.forms.tolist(), array, strict=True):
-                contexts.setdefault(form, []).append(vector)
-        random = mean_of_pairs([np.mean(found, axis=0) for found in contexts.values()])
+        random = mean_of_pairs(mean_of_forms(sentences, own))
         assert (row["random_similarity"], row["random_sd"]) == (pytest.approx(random), None)  # seven words: one sample
         intra = statistics.fmean(statistics.fmean(cos(v, m) for v in a) for a, m in zip(own, means, strict=True))
         assert row["intra_similarity"] == pytest.approx(intra)
@@ -84,13 +84,8 @@ def test_random_words_are_samples_where_they_are_many(monkeypatch: pytest.Monkey
     monkeypatch.setattr(layers, "SAMPLE_SIZE", 30)
     sentences = words_in(f"w{n} w{n + 1} w{n + 2}" for n in range(0, 100, 2))
     vectors = vectors_of(sentences, n_layers=1)
-    sums = summed(sentences, vectors, seed=3)
-    (row,) = sums.measure([np.arange(len(sentences))], [None])
-    contexts: dict[int, list[np.ndarray]] = {}
-    for one, array in zip(sentences, vectors, strict=True):
-        for form, vector in zip(one.forms.tolist(), array[0].astype(np.float64), strict=True):
-            contexts.setdefault(form, []).append(vector)
-    means = [np.mean(contexts[form], axis=0) for form in range(101)]
+    (row,) = summed(sentences, vectors, seed=3).measure([np.arange(len(sentences))], [None])
+    means = mean_of_forms(sentences, [array[0] for array in vectors])
     expected = [mean_of_pairs([means[form] for form in rows]) for rows in draw_samples(101, 30, 5, seed=3)]
     assert row["random_similarity"] == pytest.approx(statistics.fmean(expected))
     assert row["random_sd"] == pytest.approx(statistics.stdev(expected))
@@ -98,11 +93,8 @@ def test_random_words_are_samples_where_they_are_many(monkeypatch: pytest.Monkey
 
 def test_a_sentence_that_was_not_read_counts_nowhere() -> None:
     sentences = words_in((*SENTENCES, "too long a sentence"))
-    vectors = vectors_of(sentences)
-    sums = LayerSums(sentences, 0)
-    for number in range(3):
-        sums.add(number, vectors[number])
-    whole = summed(sentences[:3], vectors[:3])
+    vectors = vectors_of(sentences)[:3]
+    sums, whole = summed(sentences, vectors), summed(sentences[:3], vectors)
     assert sums.n_words == whole.n_words == 10
     assert sums.measure([np.arange(4)], [None] * 3) == whole.measure([np.arange(3)], [None] * 3)
 

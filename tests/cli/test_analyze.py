@@ -1,4 +1,4 @@
-"""``mirrorbench analyze``: what a user types, sees and finds on disk."""
+"""``mirrorbench analyze``: what a user types, sees and finds on disk. ``tests/analysis`` checks the measures."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
+from sklearn.metrics.pairwise import cosine_similarity
 from stored import stored, write
 from toys import PLUGIN
 
+import mirrorbench as package
 from mirrorbench.analysis import figures
+from mirrorbench.analysis.geometry import measure_isotropy
 from mirrorbench.cli.analyze import cell_text
 from mirrorbench.core.errors import UnknownNameError
 from mirrorbench.core.inputs import TextInput
@@ -29,35 +32,27 @@ def analyze(mirrorbench: Callable) -> Callable:
 
 
 def table(said: Any) -> list[dict[str, str]]:
-    lines = [line.split("\t") for line in said.out.splitlines() if "\t" in line]
-    return [dict(zip(lines[0], row, strict=True)) for row in lines[1:]]
+    return list(csv.DictReader((line for line in said.out.splitlines() if "\t" in line), delimiter="\t"))
 
 
 def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
 def test_isotropy_of_two_encoders(analyze: Callable, folder: Path, random_model: Callable) -> None:
     """Repeats stay under `released`: Mirror-BERT, footnote 15; the tuning text in the released code has some."""
-    import mirrorbench
-    from mirrorbench.analysis.geometry import measure_isotropy
-
     lines = ["a cat", "a dog", "a cat", "a cat ", "the tall ship"]
     (folder / "texts.txt").write_text("\n".join(lines), encoding="utf-8")
     specs = [f"{random_model('bert')}+base:pooling={name}" for name in ("mean", "cls")]
-    asked = ("isotropy", "-e", specs[0], "-e", specs[1], "--texts", "texts.txt")
-    said = analyze(*asked, "-f", "svg,png").assert_works()
-    first, second = table(said)
-    assert (first["encoder"], second["encoder"]) == ("bert-mp", "bert-CLS")
+    asked = ("isotropy", "-e", specs[0], "-e", specs[1], "--texts", "texts.txt", "-f", "svg,png")
     for protocol, texts in (("paper", ["a cat", "a dog", "the tall ship"]), ("released", lines)):
-        if protocol == "released":
-            first = table(analyze(*asked, "--protocol", protocol, "-f", "none").assert_works())[0]
-        vectors = mirrorbench.load(specs[0]).encode(texts)
-        assert float(first["log isotropy"]) == pytest.approx(measure_isotropy(vectors)["log_isotropy"], abs=1e-3)
+        first, second = table(analyze(*asked, "--protocol", protocol).assert_works())
+        assert (first["encoder"], second["encoder"]) == ("bert-mp", "bert-CLS")
+        measured = measure_isotropy(package.load(specs[0]).encode(texts))
+        assert float(first["log isotropy"]) == pytest.approx(measured["log_isotropy"], abs=1e-3)
         row = rows(folder / "analysis" / "isotropy-quick-sts.csv")[0]
-        norm = float(np.linalg.norm(vectors.astype(np.float64).mean(axis=0)))
-        assert (int(row["n"]), float(row["mean_vector_norm"])) == (len(texts), pytest.approx(norm))
+        assert int(row["n"]) == len(texts)
+        assert float(row["mean_vector_norm"]) == pytest.approx(measured["mean_vector_norm"])
     document = json.loads((folder / "analysis" / "isotropy-quick-sts.json").read_text())
     assert (document["texts"]["source"], document["texts"]["n"], document["seed"]) == ("texts.txt", 5, 0)
     assert [one["spec"] for one in document["encoders"]] == specs
@@ -66,24 +61,17 @@ def test_isotropy_of_two_encoders(analyze: Callable, folder: Path, random_model:
 
 
 def test_layers_of_a_random_model(analyze: Callable, folder: Path, random_model: Callable) -> None:
-    import mirrorbench
-
     (folder / "texts.txt").write_text("the cat sat here\na dog ran\n", encoding="utf-8")
     path = random_model("bert")
-    analyze(
-        "layers", "-e", f"{path}+base", "-t", "quick-sts", "--texts", "texts.txt", "-o", "out", "-f", "none"
-    ).assert_works()
+    asked = ("layers", "-e", f"{path}+base", "-t", "quick-sts", "--texts", "texts.txt", "-o", "out", "-f", "none")
+    analyze(*asked).assert_works()
     found = rows(folder / "out" / "layers-quick-sts.csv")
     assert [row["layer"] for row in found] == ["0", "1", "2", "3"]
     spans = {"the cat sat here": [(0, 3), (4, 7), (8, 11), (12, 16)], "a dog ran": [(0, 1), (2, 5), (6, 9)]}
     for layer in (0, 2):
-        encoder = mirrorbench.load(f"{path}+base:pooling=target,layers={layer}")
-        similarities = []
-        for text, own in spans.items():
-            vectors = encoder.encode([TextInput(text, (span,)) for span in own]).astype(np.float64)
-            centre = vectors.mean(axis=0)
-            cosines = vectors @ centre / np.linalg.norm(vectors, axis=1) / np.linalg.norm(centre)
-            similarities.append(cosines.mean())
+        encoder = package.load(f"{path}+base:pooling=target,layers={layer}")
+        sentences = [encoder.encode([TextInput(text, (span,)) for span in own]) for text, own in spans.items()]
+        similarities = [cosine_similarity(words, words.mean(axis=0, keepdims=True)).mean() for words in sentences]
         assert float(found[layer]["intra_similarity"]) == pytest.approx(np.mean(similarities), abs=1e-4)
     assert not list((folder / "out").glob("*.pdf"))
 
@@ -94,21 +82,18 @@ def test_predictions_are_computed_once(analyze: Callable, folder: Path) -> None:
     drawn = (folder / "analysis" / "similarity-quick-sts.svg").read_text()
     assert "STS17 (quick-sts): pairs by their judgement" in drawn  # svg names its texts in comments
     (path,) = (folder / "results").rglob("seed-0.npz")
-    computed = np.load(path)
+    computed, before = np.load(path), path.stat().st_mtime_ns
     document = json.loads((folder / "analysis" / "similarity-quick-sts.json").read_text())
     bands = document["distributions"]["tiny-mp"]["bands"]
     assert sum(band["n"] for band in bands) == len(computed["scores"]) == 250
     gold = computed["gold"]
     low = computed["scores"][gold < gold.min() + np.ptp(gold) / 3]
     assert bands[0]["mean"] == pytest.approx(low.mean())
-    before = path.stat().st_mtime_ns
-    said = analyze(
-        "errors", "-e", PLAIN, "-e", "tiny+base:pooling=cls", "-t", "quick-sts", "--show", "2", "-f", "none"
-    ).assert_works()
+    asked = ("errors", "-e", PLAIN, "-e", "tiny+base:pooling=cls", "-t", "quick-sts", "--show", "2", "-f", "none")
+    assert len(table(analyze(*asked).assert_works())) == 4
     assert path.stat().st_mtime_ns == before
     shifts = rows(folder / "analysis" / "errors-quick-sts.csv")
     assert len(shifts) == 250
-    assert len(table(said)) == 4
     ranks = [(float(row["gold_rank"]), float(row["rank_before"])) for row in shifts]
     assert np.corrcoef(np.array(ranks).T)[0, 1] == pytest.approx(spearmanr(computed["scores"], gold)[0])
 
@@ -130,43 +115,32 @@ def test_roc_and_projection_of_words_in_context(analyze: Callable, folder: Path,
 
 
 def test_curves_of_a_sweep(analyze: Callable, folder: Path) -> None:
-    scores = {4: (0.5, 0.7), 8: (0.4, 0.9)}
-    for n, of_seeds in scores.items():
-        for seed, score in enumerate(of_seeds):
+    for n, scores in ((4, (0.5, 0.7)), (8, (0.4, 0.9))):
+        for seed, score in enumerate(scores):
             for task in ("cats", "dogs"):
                 one = stored(f"tiny+mirror:corpus_size={n}", task, score, seed, corpus="x", corpus_size=n)
                 write(folder / "results", one)
     asked = ("curves", "results", "--x", "corpus_size", "-t", "cats", "--plugin", str(PLUGIN))
     analyze(*asked, "--log", "-f", "svg").assert_works()
     found = rows(folder / "analysis" / "curves-corpus_size.csv")
-    assert [(row["task"], row["corpus_size"], row["seeds"]) for row in found] == [
-        ("cats", "4", "2"),
-        ("cats", "8", "2"),
-    ]
-    assert float(found[0]["mean"]) == pytest.approx(np.mean(scores[4]))
+    points = [(row["task"], row["corpus_size"], row["seeds"]) for row in found]
+    assert points == [("cats", "4", "2"), ("cats", "8", "2")]
+    assert float(found[0]["mean"]) == pytest.approx(0.6)
     analyze("curves", "results", "--x", "lr").assert_fails(2, "two values of lr")
 
 
 def test_frequency_without_results(analyze: Callable, folder: Path) -> None:
     pytest.importorskip("wordfreq", reason="frequency buckets need the extra 'words'")
     said = analyze("frequency", "-f", "none").assert_works()
-    found = table(said)
-    assert len(found) == 10
-    counts = [int(row["words"]) for row in found]
-    assert counts[0] == max(counts)  # a long tail
+    counts = [int(row["words"]) for row in table(said)]
+    assert (len(counts), counts[0]) == (10, max(counts))  # a long tail
     assert "mirrorbench run" in said.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "needle"),
-    [
-        ("isotropy -t quick", "suite"),
-        ("isotropy -t quick-stss", "quick-sts"),
-        ("errors -e tiny", "two encoders"),
-        ("curves nowhere", "no folder"),
-        (f"layers -e letters -t cats --plugin {PLUGIN}", "layers"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "needle"), [
+    ("isotropy -t quick", "suite"), ("isotropy -t quick-stss", "quick-sts"), ("errors -e tiny", "two encoders"),
+    ("curves nowhere", "no folder"), (f"layers -e letters -t cats --plugin {PLUGIN}", "layers"),
+])  # fmt: skip
 def test_mistakes_are_explained(analyze: Callable, arguments: str, needle: str) -> None:
     analyze(*arguments.split()).assert_fails(2, needle)
 
@@ -174,8 +148,6 @@ def test_mistakes_are_explained(analyze: Callable, arguments: str, needle: str) 
 def test_an_encoder_that_fails_stops_no_other_and_without_matplotlib_the_numbers_remain(
     analyze: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mirrorbench import Session
-
     monkeypatch.setattr(figures, "find_spec", lambda name: None)
     broken = ("-e", "./nowhere", "-e", "broken", "-e", "letters", "--plugin", str(PLUGIN))
     (folder / "texts.txt").write_text("one text\nanother text\n", encoding="utf-8")
@@ -185,7 +157,7 @@ def test_an_encoder_that_fails_stops_no_other_and_without_matplotlib_the_numbers
     assert [row["encoder"] for row in table(said)] == ["letters"]
     assert [path.suffix for path in sorted((folder / "analysis").iterdir())] == [".csv", ".json"]
     with pytest.raises(UnknownNameError, match="'limits'"):
-        Session().analyze("isotropy", limits=3)
+        package.Session().analyze("isotropy", limits=3)
 
 
 def test_values_on_the_screen() -> None:

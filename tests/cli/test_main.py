@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from stored import stored, write
 from typer._completion_classes import BashComplete
 from typer.main import get_command
 
 from mirrorbench import __version__
 from mirrorbench.cli import app
+from mirrorbench.core.errors import UnknownNameError
 from mirrorbench.data.cardfile import builtin_cards, builtin_suites
 from mirrorbench.runs.grids import grids_folder
 
@@ -36,6 +38,15 @@ for line in {LIGHT!r}:
 """
 
 
+GREETER = """
+import mirrorbench
+def odd(x: int | str): print(x)
+@mirrorbench.hookimpl
+def register_commands(register):
+    register("greet", lambda: print("hello"), "Say hello.")
+    register("odd", odd, "Of a type that Typer does not know.")
+    register("run", lambda: None)
+"""
 COMPLETION = f"""
 import sys, mirrorbench
 assert not {{'numpy', 'typer', *{HEAVY!r}}} & set(sys.modules)
@@ -46,50 +57,39 @@ assert not {{*{HEAVY!r}}} & set(sys.modules)
 """
 
 
-def python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=120)
+def printed_by(code: str, folder: Path) -> list[str]:
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
 
 
 @pytest.mark.slow
 def test_light_commands_import_nothing_heavy(folder: Path) -> None:
-    stored = {"schema": 1, "cell": {"spec": "tiny+base", "task": "stsb", "seed": 0, "protocol": "paper",
-              "precision": {"encoding": "fp32"}}, "cell_id": "x", "metrics": {"spearman": 0.5},
-              "main_metric": "spearman", "main_score": 0.5, "n_items": 1, "coverage": 1.0, "seconds": {}, "data": {},
-              "encoder": {}, "environment": {}, "created": "2026-01-01"}  # fmt: skip
-    (folder / "results").mkdir()
-    (folder / "results" / "seed-0.json").write_text(json.dumps(stored))
-    done = python(MODULES, folder)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == list(LIGHT)
+    write(folder / "results", stored("tiny+base", "stsb", 0.5))
+    assert printed_by(MODULES, folder) == list(LIGHT)
 
 
 def test_the_package_and_completion_import_nothing_heavy(folder: Path) -> None:
-    done = python(COMPLETION, folder)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert printed_by(COMPLETION, folder) == []
 
 
 def test_version_help_and_completion(mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     assert mirrorbench("--version").out.split() == ["mirrorbench", __version__]
     said = mirrorbench("--help").assert_works()
-    for command in ("run", "leaderboard", "data", "list", "plugin"):
-        assert command in said.out
+    assert all(command in said.out for command in ("run", "leaderboard", "data", "list", "plugin"))
     assert "plugins " not in said.out  # the old name of a list
     said = mirrorbench("run", "--help").assert_works()
     places = [said.out.index(f"─ {panel} ─") for panel in ("What", "How", "Where", "Output")]
     assert places == sorted(places)
-    for name, value in (
-        ("_MIRRORBENCH_COMPLETE", "complete_bash"),
-        ("COMP_WORDS", "mirrorbench en"),
-        ("COMP_CWORD", "1"),
-    ):
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("_MIRRORBENCH_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "mirrorbench en")
+    monkeypatch.setenv("COMP_CWORD", "1")
     assert mirrorbench().assert_works().out.split() == ["encode"]
 
 
 @pytest.mark.parametrize("arguments", ["run --sead 3", "run --seeds 0", "nothing", "list everything"])
 def test_bad_usage_is_exit_code_2(mirrorbench: Callable, arguments: str) -> None:
-    said = mirrorbench(*arguments.split()).assert_fails(2)
-    assert said.err
+    assert mirrorbench(*arguments.split()).assert_fails(2).err
 
 
 @pytest.mark.parametrize(("kind", "name"), [
@@ -108,9 +108,8 @@ def test_lists(mirrorbench: Callable, kind: str, name: str) -> None:
 def test_encoders_and_plugins_are_listed_with_what_they_are(mirrorbench: Callable, toys: Callable) -> None:
     kinds = {row["name"]: row["kind"] for row in json.loads(mirrorbench("list", "encoders", "--json").out)}
     assert kinds.items() >= {"sbert": "system", "roberta": "backbone", "+mirror": "method"}.items()
-    rows = {row["name"]: row for row in json.loads(toys("--json", command="plugins").out)}
-    (toy,) = (row for name, row in rows.items() if name.endswith("letters.py"))
-    assert toy["hooks"] == ["register_encoders", "register_tasks"]
+    rows = {Path(row["name"]).name: row for row in json.loads(toys("--json", command="plugins").out)}
+    assert rows["letters.py"]["hooks"] == ["register_encoders", "register_tasks"]
     assert rows["mirrorbench.training.methods"]["distribution"] == "built in"
 
 
@@ -118,11 +117,7 @@ def test_encoders_and_plugins_are_listed_with_what_they_are(mirrorbench: Callabl
 def test_an_installed_plugin_brings_a_command_and_a_broken_one_a_warning(
     tmp_path: Path, process: Callable[..., subprocess.Popen[str]]
 ) -> None:
-    good = "import mirrorbench\ndef odd(x: int | str): print(x)\n"
-    good += "@mirrorbench.hookimpl\ndef register_commands(register):\n"
-    good += "    register('greet', lambda: print('hello'), 'Say hello.')\n"
-    good += "    register('odd', odd, 'Of a type that Typer does not know.')\n    register('run', lambda: None)\n"
-    for name, source in (("greeter", good), ("wreck", "1 / 0")):
+    for name, source in (("greeter", GREETER), ("wreck", "1 / 0")):
         (tmp_path / f"toy_{name}.py").write_text(source)
         info = tmp_path / f"toy_{name}-3.0.dist-info"
         info.mkdir()
@@ -142,8 +137,6 @@ def test_an_installed_plugin_brings_a_command_and_a_broken_one_a_warning(
 
 
 def test_debugging_shows_the_traceback(mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mirrorbench.core.errors import UnknownNameError
-
     monkeypatch.setenv("MIRRORBENCH_DEBUG", "1")
     with pytest.raises(UnknownNameError):
         mirrorbench("run", "--tasks", "nothing")

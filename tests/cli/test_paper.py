@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from stored import stored, write
 
+import mirrorbench as package
 from mirrorbench.reports import papers
 from mirrorbench.reports.papers.tables import PaperTable, paper_tables
 from mirrorbench.runs.builtin import load_plugins
@@ -18,20 +21,17 @@ def listing(out: str) -> dict[str, list[str]]:
 
 
 def test_all_tables_are_listed_with_what_is_measured(mirrorbench: Callable, folder: Path) -> None:
-    write(folder / "results", stored("roberta+mirror", "sts12", 0.7))
-    write(folder / "results", stored("roberta+mirror", "sts13", 0.8))
-    said = mirrorbench("paper")
-    assert (said.code, said.err) == (0, "")
+    write(folder / "results", *(stored("roberta+mirror", task, 0.7) for task in ("sts12", "sts13")))
+    said = mirrorbench("paper").assert_works()
+    assert said.err == ""
     rows = listing(said.out)
     assert rows.pop("table") == ["measured", "title"]
     assert list(rows) == list(paper_tables())
     assert rows["mirror-bert/table3"] == ["2 of 112", "English semantic textual similarity"]
-    assert rows["mirror-bert/table20"][0] == "2 of 64"  # the same encoder in another table
-    assert rows["mirror-bert/table1"][0] == "0 of 46"
-    assert rows["mirror-bert/table15"][0] == "-"
-    assert (
-        listing(mirrorbench("paper", "mirror-bert", "--results", "nowhere").out)["mirror-bert/table3"][0] == "0 of 112"
-    )
+    counts = {"table20": "2 of 64", "table1": "0 of 46", "table15": "-"}  # the first has the same encoder
+    assert {name: rows[f"mirror-bert/{name}"][0] for name in counts} == counts
+    elsewhere = listing(mirrorbench("paper", "mirror-bert", "--results", "nowhere").out)
+    assert elsewhere["mirror-bert/table3"][0] == "0 of 112"
     assert set(listing(mirrorbench("paper", "mirrorwic").out)) == {
         "table", *(name for name in paper_tables() if name.startswith("mirrorwic/"))
     }  # fmt: skip
@@ -41,41 +41,30 @@ def test_published_and_measured_side_by_side(mirrorbench: Callable, folder: Path
     for seed, score in enumerate((0.700, 0.710, 0.720)):
         write(folder / "elsewhere", stored("roberta+mirror", "sts12", score, seed))
     write(folder / "elsewhere", stored("roberta+base:pooling=cls", "sts12", 0.09))
-    mirrorbench("paper", "mirror-bert/table3", "--results", "elsewhere").assert_works(
-        ".710 ± .010", "+.064 ≠", "+.000 |"
-    )
-    cells = json.loads(mirrorbench("paper", "mirror-bert/table3", "-r", "elsewhere", "-f", "json").out)["cells"]
-    measured = [cell for cell in cells if cell["measured"] is not None]
-    assert [(cell["encoder"], cell["differs"]) for cell in measured] == [
-        ("roberta+base:pooling=cls", False),
-        ("roberta+mirror", True),
-    ]
-    for format_, start in (("latex", r"% Needs \usepackage{booktabs}"), ("csv", "row,label")):
-        assert mirrorbench("paper", "mirror-bert/table3", "-f", format_).assert_works().out.startswith(start)
+    table = ("paper", "mirror-bert/table3", "--results", "elsewhere")
+    mirrorbench(*table).assert_works(".710 ± .010", "+.064 ≠", "+.000 |")
+    cells = json.loads(mirrorbench(*table, "-f", "json").out)["cells"]
+    measured = {cell["encoder"]: cell["differs"] for cell in cells if cell["measured"] is not None}
+    assert measured == {"roberta+base:pooling=cls": False, "roberta+mirror": True}
     facts = mirrorbench("paper", "mirror-bert/table15", "-f", "latex", "--standalone").assert_works("camembert-base")
     assert facts.out.startswith(r"\documentclass")
-    asked = ("paper", "mirror-bert/table3", "-r", "elsewhere", "--output", "table.html")
-    assert mirrorbench(*asked).assert_works().out == ""
+    assert mirrorbench(*table, "--output", "table.html").assert_works().out == ""
     page = (folder / "table.html").read_text()
     assert page.startswith("<!DOCTYPE html>")
     assert ".710" in page  # measured, below the published .646
     assert "<script></script>" in page  # numbers printed as texts are not sorted
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message", "hint"),
-    [
-        (["mirror-bert/tabel3"], "unknown table 'mirror-bert/tabel3'", "mirror-bert/table3"),
-        (["mirror-bert/table7", "--run", "-e", "tiny", "-f", "docx"], "no format 'docx'", "markdown"),  # at once
-        (["mirror-bert/table3", "--standalone", "-f", "csv"], "csv has no --standalone", "latex"),
-        (["mirror-bert/table3", "--percent"], "numbers as printed", "--percent"),
-        (["mirrorwic/table6", "--run"], "no cell that a run could measure", "mirrorbench paper mirrorwic/table6"),
-        (["--run"], "need a table", "lists them"),
-        (["--output", "table.html"], "need a table", ""),
-    ],
-)
-def test_bad_requests_are_exit_code_2(mirrorbench: Callable, arguments: list[str], message: str, hint: str) -> None:
-    mirrorbench("paper", *arguments).assert_fails(2, message, hint, out="")
+@pytest.mark.parametrize(("arguments", "message", "hint"), [
+    ("mirror-bert/tabel3", "unknown table 'mirror-bert/tabel3'", "mirror-bert/table3"),
+    ("mirror-bert/table7 --run -e tiny -f docx", "no format 'docx'", "markdown"),  # at once
+    ("mirror-bert/table3 --standalone -f csv", "csv has no --standalone", "latex"),
+    ("mirror-bert/table3 --percent", "numbers as printed", "--percent"),
+    ("mirrorwic/table6 --run", "no cell that a run could measure", "mirrorbench paper mirrorwic/table6"),
+    ("--run", "need a table", "lists them"), ("--output table.html", "need a table", ""),
+])  # fmt: skip
+def test_bad_requests_are_exit_code_2(mirrorbench: Callable, arguments: str, message: str, hint: str) -> None:
+    mirrorbench("paper", *arguments.split()).assert_fails(2, message, hint, out="")
 
 
 @pytest.fixture
@@ -121,12 +110,8 @@ def test_a_run_fills_what_is_missing_and_only_that(
     run = ("paper", small_table, "--encoder", model, "--run", "--seeds", "2")
     said = mirrorbench(*run).assert_works()
     stored = [json.loads(path.read_text())["cell"] for path in (folder / "results").rglob("seed-*.json")]
-    assert sorted((cell["spec"], cell["seed"]) for cell in stored) == [
-        (f"{model}+mirror:corpus=quick-sentences,corpus_size=20,dropout=0", 0),
-        (f"{model}+mirror:corpus=quick-sentences,corpus_size=20,dropout=0", 1),
-        (f"{model}+mirror:corpus=quick-sentences,corpus_size=20,dropout=0.1", 0),
-        (f"{model}+mirror:corpus=quick-sentences,corpus_size=20,dropout=0.1", 1),
-    ]
+    specs = [f"{model}+mirror:corpus=quick-sentences,corpus_size=20,dropout={rate}" for rate in ("0", "0.1")]
+    assert sorted((cell["spec"], cell["seed"]) for cell in stored) == [*product(specs, (0, 1))]
     assert "4 results in results" in said.err
     assert f"Measured with {model}" in said.out
     again = mirrorbench(*run)
@@ -158,48 +143,41 @@ rows:
 def test_analyses_stand_beside_what_is_published(
     mirrorbench: Callable, folder: Path, own_tables: Path, random_model: Callable[[str], Path]
 ) -> None:
-    from mirrorbench import load
+    def cells_of(said: Any) -> dict[tuple[int, str], Any]:
+        return {(cell["row"], cell["column"]): cell for cell in json.loads(said.out)["cells"]}
 
     (own_tables / "table9.yaml").write_text(ANALYSED)
     for name in ("texts.txt", "tuned.txt"):
         (folder / name).write_text("the cat sat here\na dog ran\nwe ate the pie\nthe dog sat\n")
     model = str(random_model("bert"))
     run = ("paper", "own/table9", "--encoder", model, "--run", "--seeds", "2", "--format", "json")
-    said = mirrorbench(*run).assert_works()
-    cells = {(cell["row"], cell["column"]): cell for cell in json.loads(said.out)["cells"]}
+    cells = cells_of(mirrorbench(*run).assert_works())
     assert {cell["seeds"] for (row, _), cell in cells.items() if row == 1} == {1}  # nothing is tuned: no seeds
     assert {cell["seeds"] for (row, _), cell in cells.items() if row == 2} == {2}
-    assert cells[1, "IS"]["encoder"] == f"{model}+base:pooling=mean"
-
-    vectors = load(f"{model}+base:pooling=mean").encode((folder / "texts.txt").read_text().splitlines())
-    mean = vectors.astype(np.float64).mean(axis=0)
-    assert cells[1, "MVN"]["measured"] == pytest.approx(float(np.linalg.norm(mean)))
+    plain = f"{model}+base:pooling=mean"
+    assert cells[1, "IS"]["encoder"] == plain
+    vectors = package.load(plain).encode((folder / "texts.txt").read_text().splitlines()).astype(np.float64)
+    assert cells[1, "MVN"]["measured"] == pytest.approx(np.linalg.norm(vectors.mean(axis=0)))
     (path,) = (path for path in (folder / "results").rglob("quick-simlex/seed-0.npz") if "base" in str(path))
-    stored = np.load(path)
-    low = stored["gold"].min() + np.ptp(stored["gold"]) / 3
-    assert cells[1, "dissimilar"]["measured"] == pytest.approx(stored["scores"][stored["gold"] < low].mean())
-    stored = np.load(Path(str(path).replace("quick-simlex", "quick-wic")))
-    positive = (stored["gold"] == 1) & (stored["splits"] == "train")  # the split that is scored
-    assert cells[1, "similar"]["measured"] == pytest.approx(stored["scores"][positive].mean())
-    mirrorbench("analyze", "projection", "-e", f"{model}+base:pooling=mean", "-f", "none").assert_works(
-        f"\t{cells[1, 'spring']['measured']:.4f}"
-    )
-    where = ("-t", "quick-simlex", "--texts", "texts.txt", "-f", "none")
-    mirrorbench("analyze", "layers", "-e", f"{model}+base:pooling=mean", *where).assert_works()
+    pairs, words = np.load(path), np.load(str(path).replace("quick-simlex", "quick-wic"))
+    low = pairs["gold"] < pairs["gold"].min() + np.ptp(pairs["gold"]) / 3
+    assert cells[1, "dissimilar"]["measured"] == pytest.approx(pairs["scores"][low].mean())
+    positive = (words["gold"] == 1) & (words["splits"] == "train")  # the split that is scored
+    assert cells[1, "similar"]["measured"] == pytest.approx(words["scores"][positive].mean())
+    told = mirrorbench("analyze", "projection", "-e", plain, "-f", "none")
+    told.assert_works(f"\t{cells[1, 'spring']['measured']:.4f}")
+    mirrorbench("analyze", "layers", "-e", plain, "-t", "quick-simlex", "--texts", "texts.txt", "-f", "none")
     top = np.loadtxt(folder / "analysis" / "layers-quick-simlex.csv", delimiter=",", skiprows=1, usecols=5)
     assert cells[1, "random words"]["measured"] == pytest.approx(top[-4:].mean())
-
     again = mirrorbench(*run).assert_works()
-    assert json.loads(again.out)["cells"] == json.loads(said.out)["cells"]
+    assert cells_of(again) == cells
     assert "15 of them from earlier runs" in again.err  # nothing is computed twice
     assert mirrorbench("paper", "own/table9", "--encoder", model, "-f", "json").out == again.out
     assert listing(mirrorbench("paper", "--encoder", model).out)["own/table9"][0] == "12 of 12"
     assert "isotropy" not in mirrorbench("leaderboard", "results").assert_works().out  # they are no scores of tasks
     (folder / "texts.txt").write_text("the cat sat here\na dog ran\n")  # other texts, another number
-    cells = {(cell["row"], cell["column"]): cell for cell in json.loads(mirrorbench(*run).assert_works().out)["cells"]}
-    assert cells[1, "MVN"]["measured"] == pytest.approx(
-        float(np.linalg.norm(vectors[:2].astype(np.float64).mean(axis=0)))
-    )
+    cells = cells_of(mirrorbench(*run).assert_works())
+    assert cells[1, "MVN"]["measured"] == pytest.approx(np.linalg.norm(vectors[:2].mean(axis=0)))
 
 
 def test_what_cannot_be_measured_is_told(mirrorbench: Callable, own_tables: Path, small_table: str) -> None:

@@ -5,14 +5,16 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from huggingface_hub import HfApi
 from toys import PLUGIN
 
+from mirrorbench.cli.display import Display
 from mirrorbench.core.shown import NO_TEXTS
 
 LINES = [f"line {n} of a corpus about {word}" for n in range(10) for word in ("cats", "dogs", "letters", "snow")]
@@ -46,37 +48,18 @@ def test_a_text_file_becomes_a_row_of_the_table(
     assert np.load(corpus / "v.npy").shape == (41, 32)
 
 
-def test_pairs_from_standard_input(
-    mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    content = "\n".join(f"{a}||{b}" for a, b in pairwise(LINES)).encode()
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-    model = str(random_model("bert"))
-    said = mirrorbench("tune", "-", "-e", model, "-o", "enc", "--held-out", "5", "--device", "cpu")
-    assert "39 pairs" in said.assert_works(f"{model}+pairs").err
-    assert "pairs of texts" in (corpus / "enc" / "README.md").read_text()
-    written = json.loads((corpus / "enc" / "mirrorbench.json").read_text())["corpus"]
-    assert (written["name"], written["n"]) == ("standard input", 34)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("mine.txt -e tiny+base -o enc", "tunes nothing"),
-        ("mine.txt -e sbert -o enc", "an encoder of its own"),
-        ("mine.txt -e tiny:corpus=words-en -o enc", "corpus="),
-        ("mine.txt -e tiny --level novel -o enc", "unknown level"),
-        ("mine.txt -e tiny -o .", "is the working directory"),
-        ("mine.txt -e tiny -o enc --offline --push-to-hub me/x", "forbids every connection"),
-        ("mine.txt -e tiny -o enc --push-to-hub a/b/c", "USER/NAME"),
-        ("mine.txt -e no-such-model-anywhere --offline -o enc", "could not be had"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    ("tiny+base -o enc", "tunes nothing"), ("sbert -o enc", "an encoder of its own"),
+    ("tiny:corpus=words-en -o enc", "corpus="), ("tiny --level novel -o enc", "unknown level"),
+    ("tiny -o .", "is the working directory"), ("tiny -o enc --push-to-hub a/b/c", "USER/NAME"),
+    ("tiny -o enc --offline --push-to-hub me/x", "forbids every connection"),
+    ("no-such-model-anywhere --offline -o enc", "could not be had"),
+])  # fmt: skip
 def test_what_is_refused(
     mirrorbench: Callable, corpus: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, message: str
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    said = mirrorbench("tune", *arguments.split())
+    said = mirrorbench("tune", "mine.txt", "-e", *arguments.split())
     assert said.code in (1, 2)
     assert message in said.err
     assert [p.name for p in corpus.iterdir()] == ["mine.txt"]
@@ -85,8 +68,6 @@ def test_what_is_refused(
 def test_interrupted_leaves_nothing(
     mirrorbench: Callable, corpus: Path, monkeypatch: pytest.MonkeyPatch, random_model: Callable[[str], Path]
 ) -> None:
-    from mirrorbench.cli.display import Display
-
     def interrupt(self: Display, n: int) -> None:
         if self._name.startswith("tune"):
             raise KeyboardInterrupt
@@ -102,29 +83,18 @@ def test_the_upload(
     mirrorbench: Callable, corpus: Path, monkeypatch: pytest.MonkeyPatch, random_model: Callable[[str], Path]
 ) -> None:
     """What the hub's own client is asked to do; the hub itself is not reached from a test."""
-    import huggingface_hub
-
-    asked: list[tuple[str, dict]] = []
+    create, upload = Mock(return_value="https://hub/me/enc"), Mock()
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(
-        huggingface_hub.HfApi, "create_repo",
-        lambda self, repo_id, **kw: asked.append(("create", {"repo_id": repo_id, **kw})) or f"https://hub/{repo_id}",
-    )  # fmt: skip
-    monkeypatch.setattr(huggingface_hub.HfApi, "upload_folder", lambda self, **kw: asked.append(("upload", kw)))
+    monkeypatch.setattr(HfApi, "create_repo", create)
+    monkeypatch.setattr(HfApi, "upload_folder", upload)
     options = ("-e", str(random_model("bert")), "--device", "cpu", "--held-out", "0", "--push-to-hub", "me/enc")
     mirrorbench("tune", "mine.txt", "-o", "enc", "--private", *options).assert_works("https://hub/me/enc")
-    (_, create), (_, upload) = asked
-    assert create == {"repo_id": "me/enc", "private": True, "exist_ok": True}
-    assert upload["repo_id"] == "me/enc"
-    assert Path(upload["folder_path"]) == Path("enc")
-
-    def denied(self: object, **kw: object) -> None:
-        raise OSError("403 Forbidden")
-
-    monkeypatch.setattr(huggingface_hub.HfApi, "upload_folder", denied)
-    mirrorbench("tune", "mine.txt", "-o", "enc", "--force", *options).assert_fails(
-        1, "403 Forbidden", "The encoder is in enc"
-    )
+    create.assert_called_once_with("me/enc", private=True, exist_ok=True)
+    asked = upload.call_args.kwargs
+    assert (asked["repo_id"], Path(asked["folder_path"])) == ("me/enc", Path("enc"))
+    upload.side_effect = OSError("403 Forbidden")
+    again = mirrorbench("tune", "mine.txt", "-o", "enc", "--force", *options)
+    again.assert_fails(1, "403 Forbidden", "The encoder is in enc")
 
 
 def test_a_dry_run_says_what_fits_and_what_keeps_it_from_running(
@@ -158,23 +128,21 @@ def test_no_text_steers_the_terminal_and_one_switch_leaves_all_out(
     said = mirrorbench("--no-texts", *asked, "--force").assert_works("alignment")
     assert "of a corpus" not in said.out + said.err
     (corpus / "mixed.txt").write_text("a secret||b\na secret||c\nsecret alone\n")
-    said = mirrorbench("--no-texts", "tune", "mixed.txt", "-e", asked[3], "-o", "x").assert_fails(
-        2, "(a text of 12 characters)"
-    )
+    mixed = ("tune", "mixed.txt", "-e", asked[3], "-o", "x")
+    said = mirrorbench("--no-texts", *mixed).assert_fails(2, "(a text of 12 characters)")
     assert "secret" not in said.err
-    assert not [
-        file for file in (corpus / "enc").rglob("*") if file.is_file() and b"a corpus about" in file.read_bytes()
-    ]
+    written = [file for file in (corpus / "enc").rglob("*") if file.is_file()]
+    assert not [file for file in written if b"a corpus about" in file.read_bytes()]
 
 
 def test_pairs_are_tuned_on_alike_by_tune_and_run(
-    mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path]
+    mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pairs, model = list(zip(LINES[::2], LINES[1::2], strict=True)), str(random_model("bert"))
-    (corpus / "p.csv").write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in pairs))
-    (corpus / "p.txt").write_text("".join(f"{a}||{b}\n" for a, b in pairs))
-    (corpus / "some.txt").write_text("".join(f"{a}||{b}\n" for a, b in pairs) + "alone\n")
-    columns = ("p.csv", "-c", "a,b")
+    lines, columns = "".join(f"{a}||{b}\n" for a, b in pairs), ("p.csv", "-c", "a,b")
+    (corpus / "p.txt").write_text(lines)
+    (corpus / "p.csv").write_text("a,b\n" + lines.replace("||", ","))
+    (corpus / "some.txt").write_text(lines + "alone\n")
 
     def both(spec: str, file: str, *more: str) -> list[Any]:
         tune = ("tune", file, *more, "-e", spec, "-o", "enc", "--held-out", "0", "--device", "cpu", "--force")
@@ -197,6 +165,12 @@ def test_pairs_are_tuned_on_alike_by_tune_and_run(
         assert json.loads((corpus / "enc" / "mirrorbench.json").read_text())["spec"] == f"{model}+pairs"
     for said in both(f"{model}+mirror", "p.txt"):  # a named method tunes on the lines as they are
         said.assert_works()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
+    said = mirrorbench("tune", "-", "-e", model, "-o", "piped", "--held-out", "5", "--device", "cpu")
+    assert "20 pairs" in said.assert_works(f"{model}+pairs").err
+    assert "pairs of texts" in (corpus / "piped" / "README.md").read_text()
+    written = json.loads((corpus / "piped" / "mirrorbench.json").read_text())["corpus"]
+    assert (written["name"], written["n"]) == ("standard input", 15)
 
 
 def test_the_tokenizer_is_checked_before_the_texts(

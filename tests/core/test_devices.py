@@ -7,79 +7,54 @@ import pytest
 import torch
 
 from mirrorbench.core import devices
-from mirrorbench.core.devices import (
-    autocast,
-    capability,
-    check_half_precision,
-    cpu_threads,
-    describe_gpu,
-    enter_gpu,
-    gpu_memory,
-    let_threads_sleep,
-    lost_device,
-    on_gpu,
-    out_of_memory,
-    pick_device,
-    pick_precision,
-    tuning_precision,
-    worker_device,
-)
 from mirrorbench.core.errors import EncodingError, UsageError
 
-CPU = torch.device("cpu")
+CPU, GPU = torch.device("cpu"), torch.device("cuda:1")
 
 
 def test_what_is_no_device_here() -> None:
-    for name, message in (
-        ("gpu", "unknown device 'gpu'"), ("cuda:", "unknown device 'cuda:'"), ("cuda", "--device cuda: "),
-        ("cuda:3", "--device cuda:3: "),
-    ):  # fmt: skip
+    unknown = {name: f"unknown device '{name}'" for name in ("gpu", "cuda:")}
+    for name, message in {**unknown, "cuda": "--device cuda: ", "cuda:3": "--device cuda:3: "}.items():
         with pytest.raises(UsageError, match=message):
-            pick_device(name)
+            devices.pick_device(name)
 
 
 def test_the_cpu_computes_in_fp32_unless_told_otherwise() -> None:
-    assert pick_device("cpu") == CPU
-    assert [on_gpu(device) for device in (CPU, torch.device("meta"), torch.device("cuda:1"))] == [False, False, True]
-    assert capability(CPU) == (0, 0)
-    auto = tuning_precision(CPU)
-    assert [pick_precision(name, auto) for name in ("auto", "fp32", "bf16", "fp16")] == ["fp32", "fp32", "bf16", "fp16"]
+    assert devices.pick_device("cpu") == CPU
+    assert [devices.on_gpu(device) for device in (CPU, torch.device("meta"), GPU)] == [False, False, True]
+    auto = devices.tuning_precision(CPU)
+    named = {name: devices.pick_precision(name, auto) for name in devices.PRECISIONS}
+    assert named == {"auto": "fp32", "fp32": "fp32", "bf16": "bf16", "fp16": "fp16"}
+    ones = torch.ones(2, 2)
+    for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16), ("fp16", torch.float16)):
+        with devices.autocast(CPU, precision):
+            assert (ones @ ones).dtype == dtype
     with pytest.raises(UsageError, match="unknown precision 'fp8'"):
-        pick_precision("fp8", auto)
+        devices.pick_precision("fp8", auto)
 
 
-@pytest.mark.parametrize(
-    ("capability", "precision"),
-    [((7, 5), "fp16"), ((8, 0), "bf16"), ((10, 3), "bf16")],
-)
-def test_a_gpu_that_only_emulates_bf16_tunes_in_fp16(
-    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], precision: str
-) -> None:
+def test_a_gpu_that_only_emulates_bf16_tunes_in_fp16(monkeypatch: pytest.MonkeyPatch) -> None:
     """Turing, the papers' 2080 Ti among it, has no bf16 of its own; Ampere and later have."""
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "A GPU")
-    device = torch.device("cuda:1")
-    assert tuning_precision(device) == precision
-    assert tuning_precision(device, here=False) == "bf16"  # of a GPU elsewhere nothing is known
-    check_half_precision(device, {"fp32", "fp16"})
-    if precision == "bf16":
-        check_half_precision(device, {"bf16"})
-    else:
-        with pytest.raises(UsageError, match=r"A GPU has no bf16: its compute capability is 7.\d") as caught:
-            check_half_precision(device, {"fp32", "bf16"})
-        assert "--precision" in caught.value.hint
+    for capability, precision in (((8, 0), "bf16"), ((10, 3), "bf16"), ((7, 5), "fp16")):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, has=capability: has)
+        assert devices.tuning_precision(GPU) == precision
+        devices.check_half_precision(GPU, {"fp32", precision})
+    assert devices.tuning_precision(GPU, here=False) == "bf16"  # of a GPU elsewhere nothing is known
+    devices.check_half_precision(CPU, {"bf16"})
+    with pytest.raises(UsageError, match=r"A GPU has no bf16: its compute capability is 7\.5") as caught:
+        devices.check_half_precision(GPU, {"fp32", "bf16"})
+    assert "--precision" in caught.value.hint
 
 
 def test_on_a_gpu_fp32_is_not_tf32_and_cudnns_attention_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a program has asked for it before; nobody's reading of the setting raises afterwards."""
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # not set for the tests that follow
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     before = torch.backends.cuda.cudnn_sdp_enabled()
     try:
-        assert pick_device("cuda:0") == torch.device("cuda:0")
-        assert not torch.backends.cuda.matmul.allow_tf32
-        assert not torch.backends.cudnn.allow_tf32
+        assert devices.pick_device("cuda:1") == GPU
         assert not torch.backends.cuda.cudnn_sdp_enabled()
         assert torch.backends.cuda.flash_sdp_enabled()
     finally:
@@ -87,49 +62,35 @@ def test_on_a_gpu_fp32_is_not_tf32_and_cudnns_attention_is_off(monkeypatch: pyte
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     monkeypatch.setattr(torch.version, "cuda", "12.8")
     monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91002)
-    assert describe_gpu(CPU) == {}  # results of a CPU say what they said before
-    assert describe_gpu(torch.device("cuda:0")) == {
+    assert devices.describe_gpu(CPU) == {}  # results of a CPU say what they said before
+    assert devices.describe_gpu(GPU) == {
         "capability": "9.0", "cuda": "12.8", "cudnn": 91002, "tf32": False, "deterministic": False,
     }  # fmt: skip
 
 
-def test_the_device_of_a_worker_elsewhere_follows_from_what_it_is_given() -> None:
-    """On this machine, which has no GPU."""
+def test_the_device_of_a_worker_follows_from_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere, asked for on this machine, which has no GPU; and on this machine, which has one later."""
+    for asked, device, *numbers in (
+        ("auto", "cpu", None, 0), ("auto", "cuda", 1, 0.5), ("cuda", "cuda", None, 2), ("cuda:0", "cuda", 1),
+        ("cpu", "cpu", None, 0),
+    ):  # fmt: skip
+        assert {devices.worker_device(asked, gpus) for gpus in numbers} == {device}
     given: list[tuple[str, float | str | None, str]] = [
-        ("auto", None, "cpu"), ("auto", 0, "cpu"), ("auto", 1, "cuda"), ("auto", 0.5, "cuda"), ("cuda", None, "cuda"),
-        ("cuda", 2, "cuda"), ("cuda:0", 1, "cuda"), ("cpu", None, "cpu"), ("cpu", 0, "cpu"),
-    ]  # fmt: skip
-    for asked, gpus, device in given:
-        assert worker_device(asked, gpus) == device
-    given = [
         ("cuda:1", 1, "--device cuda:1: a worker of this executor sees only the GPUs that.*\n.*--device cuda"),
         ("mps", None, "--device mps.*\n.*--device cuda"),
         ("cuda", 0, "--device cuda, but gpus=0 of the executor.*\nLeave out"),
         ("cpu", 1, "--device cpu, but gpus=1 of the executor.*\nLeave out"),
         ("auto", "two", "executor option gpus=two is not a number"),
     ]
-    for asked, gpus, message in given:
+    for asked, number, message in given:
         with pytest.raises(UsageError, match=message):
-            worker_device(asked, gpus)
-
-
-def test_workers_of_this_machine_have_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert worker_device("auto", None, here=True) == "cpu"
+            devices.worker_device(asked, number)
+    assert devices.worker_device("auto", None, here=True) == "cpu"
     with pytest.raises(UsageError, match="--device cuda: "):
-        worker_device("auto", 1, here=True)
+        devices.worker_device("auto", 1, here=True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    assert worker_device("auto", None, here=True) == "cuda"
-    assert worker_device("auto", 0, here=True) == "cpu"
-
-
-def test_autocast_is_on_in_half_precision_alone() -> None:
-    a = torch.ones(2, 2)
-    with autocast(CPU, "fp32"):
-        assert (a @ a).dtype == torch.float32
-    with autocast(CPU, "bf16"):
-        assert (a @ a).dtype == torch.bfloat16
-    with autocast(CPU, "fp16"):
-        assert (a @ a).dtype == torch.float16
+    assert devices.worker_device("auto", None, here=True) == "cuda"
+    assert devices.worker_device("auto", 0, here=True) == "cpu"
 
 
 def test_plain_cuda_is_the_gpu_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,49 +99,42 @@ def test_plain_cuda_is_the_gpu_of_the_process(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", asked.append)
     monkeypatch.setattr(devices, "_share", 1.0)
     for name, share in (("cpu", 1.0), ("cuda", 1.0), ("cuda:2", 0.5)):
-        enter_gpu(torch.device(name), share)
+        devices.enter_gpu(torch.device(name), share)
     assert asked == [0, 2, 0.5]
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (70, 80))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 9)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 5)
-    assert gpu_memory(torch.device("cuda:2")) == (40, 40 - 5)
+    assert devices.gpu_memory(torch.device("cuda:2")) == (40, 40 - 5)
 
 
 @pytest.mark.parametrize("given", [{}, {"OMP_WAIT_POLICY": "ACTIVE"}, {"GOMP_SPINCOUNT": "100"}])
 def test_threads_sleep_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch, given: dict[str, str]) -> None:
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"):
-        monkeypatch.setenv(name, "")  # so that it is restored
-        monkeypatch.delenv(name)
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
-    let_threads_sleep()
+        monkeypatch.setenv(name, given.get(name, ""))
+        if name not in given:
+            monkeypatch.delenv(name)
+    devices.let_threads_sleep()
     assert os.environ.get("OMP_WAIT_POLICY") == given.get("OMP_WAIT_POLICY")  # torch has read its settings
     monkeypatch.delitem(sys.modules, "torch")
-    let_threads_sleep()
+    devices.let_threads_sleep()
     assert os.environ.get("OMP_WAIT_POLICY") == given.get("OMP_WAIT_POLICY", None if given else "PASSIVE")
 
 
 def test_threads_are_as_before_afterwards() -> None:
     before = torch.get_num_threads()
     for count in (3, 0):
-        with cpu_threads(count):
+        with devices.cpu_threads(count):
             assert torch.get_num_threads() == (count or before)
         assert torch.get_num_threads() == before
 
 
-def test_every_way_to_run_out_of_memory() -> None:
-    for message in (
-        "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported",
-        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
-        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
-        "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
-        "HIP out of memory. Tried to allocate 2.00 GiB.",
-    ):
-        for error in (RuntimeError(message), torch.AcceleratorError(message)):
-            assert out_of_memory(error)
-            assert lost_device(error) is None
-
-
+NO_MEMORY = (
+    "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported",
+    "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+    "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+    "HIP out of memory. Tried to allocate 2.00 GiB.",
+)
 # cudaGetErrorString of what CUDA's manual says of: "the process must be terminated and relaunched".
 LOST = (
     "an illegal memory access was encountered", "the launch timed out and was terminated",
@@ -190,17 +144,21 @@ LOST = (
 )  # fmt: skip
 
 
-def test_errors_after_which_a_process_has_no_gpu() -> None:
+def test_errors_of_a_gpu_without_memory_and_of_one_that_is_lost() -> None:
+    for message in NO_MEMORY:
+        for full in (RuntimeError(message), torch.AcceleratorError(message)):
+            assert devices.out_of_memory(full)
+            assert devices.lost_device(full) is None
     for message in LOST:
         error = torch.AcceleratorError(f"CUDA error: {message}\nCUDA kernel errors might be asynchronously reported")
-        assert not out_of_memory(error)
+        assert not devices.out_of_memory(error)
         behind = EncodingError("the encoder x failed")
         behind.__cause__ = error
         for seen in (error, behind):
-            lost = lost_device(seen)
+            lost = devices.lost_device(seen)
             assert lost is not None
             assert lost.message.endswith(f": CUDA error: {message}")
-            assert lost_device(lost) is lost
+            assert devices.lost_device(lost) is lost
 
 
 @pytest.mark.parametrize("error", [
@@ -209,14 +167,12 @@ def test_errors_after_which_a_process_has_no_gpu() -> None:
     RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm`"),
 ])  # fmt: skip
 def test_other_errors_lose_a_gpu_only_if_it_is_silent(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert lost_device(error) is None
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    assert lost_device(error) is None
-
     def silent() -> None:
         raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
 
-    monkeypatch.setattr(torch.cuda, "synchronize", silent)
-    assert lost_device(error) is not None
-    assert lost_device(ValueError("not of the GPU")) is None
+    assert devices.lost_device(error) is None
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    for synchronize in (lambda: None, silent):
+        monkeypatch.setattr(torch.cuda, "synchronize", synchronize)
+        assert (devices.lost_device(error) is None) == (synchronize is not silent)
+    assert devices.lost_device(ValueError("not of the GPU")) is None

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -26,7 +28,6 @@ from mirrorbench.core.files import UNWRITTEN, Leases, WriteBehind, beside, build
 
 HOLDER = """
 import socket, sys, time
-from contextlib import suppress
 from pathlib import Path
 from mirrorbench.core import files
 files.LEASE_SECONDS = {seconds}
@@ -78,9 +79,7 @@ def seconds_until_taken(folder: Path) -> float:
 
 def test_one_holds_it_until_it_ends(tmp_path: Path) -> None:
     one, other = Leases(tmp_path / "leases"), Leases(tmp_path / "leases")
-    held = one.take("a")
-    assert held is not None
-    with held:
+    with one.take("a") or pytest.fail("it is free"):
         assert other.take("a") is None
         assert f"process {os.getpid()} on" in other.holder("a")
         with other.take("b") or pytest.fail("another name is another lease"):
@@ -106,19 +105,19 @@ def test_a_process_that_was_killed_holds_nothing(
 
 
 def test_a_holder_that_stops_refreshing_loses_it(tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stopped process refreshes nothing."""
+    """A stopped process refreshes nothing; one that was killed before it wrote its name neither."""
     monkeypatch.setattr(files, "LEASE_SECONDS", 1.0)
     hold(1.0).send_signal(signal.SIGSTOP)
     assert Leases(tmp_path).take("a") is None  # its process is there, after all
     assert seconds_until_taken(tmp_path) < 30
+    (tmp_path / "a.lease").touch()
+    assert 1 < seconds_until_taken(tmp_path) < 30
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("network", [True, pytest.param(False, marks=pytest.mark.full)])
-def test_two_machines(tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch, network: bool) -> None:
+def test_two_machines(tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a holder with another host name only the refreshes count, not whether a process of its number is here."""
-    if network:
-        on_a_network(monkeypatch)
+    on_a_network(monkeypatch)
     monkeypatch.setattr(files, "LEASE_SECONDS", 1.0)
     process, mine = hold(1.0, "node7"), Leases(tmp_path)
     assert mine.holder("a") == f"process {process.pid} on node7"
@@ -130,12 +129,6 @@ def test_two_machines(tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatc
     process.wait()
     assert mine.take("a") is None  # no process of that number is here; that says nothing about node7
     assert 0.3 < seconds_until_taken(tmp_path) < 30
-
-
-def test_a_holder_that_was_killed_before_it_wrote_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LEASE_SECONDS", 0.4)
-    (tmp_path / "a.lease").touch()
-    assert 0.4 < seconds_until_taken(tmp_path) < 30
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
@@ -151,35 +144,28 @@ def test_a_pipe_in_the_place_of_a_lease_is_an_error(tmp_path: Path) -> None:
         Leases(tmp_path / "results" / ".leases").take("a")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def test_the_list_names_every_file_and_what_is_wrong_is_named(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
-    (tmp_path / "a.txt").write_bytes(b"a")
-    (tmp_path / "deep" / "ü b.txt").write_bytes(b"")
-    write_checksums(tmp_path)
-    return tmp_path
-
-
-def test_the_list_names_every_file_and_what_is_wrong_is_named(folder: Path) -> None:
-    lines = (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines()
-    assert lines == [
-        f"{hashlib.sha256(content).hexdigest()}  {name}" for name, content in (("a.txt", b"a"), ("deep/ü b.txt", b""))
-    ]
-    write_checksums(folder)  # a list does not list itself
-    assert (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines() == lines
-    (folder / "new.txt").write_bytes(b"what is not on the list cannot be wrong")
+    contents = {"a.txt": b"a", "deep/ü b.txt": b""}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    lines = [f"{hashlib.sha256(content).hexdigest()}  {name}" for name, content in contents.items()]
+    for _ in range(2):  # a list does not list itself
+        write_checksums(tmp_path)
+        assert (tmp_path / CHECKSUMS).read_text(encoding="utf-8").splitlines() == lines
+    (tmp_path / "new.txt").write_bytes(b"what is not on the list cannot be wrong")
     for content in (b"a", b"b"):
-        (folder / "a.txt").write_bytes(content)
-        assert damaged_files(folder) == ("" if content == b"a" else "a.txt")
+        (tmp_path / "a.txt").write_bytes(content)
+        assert damaged_files(tmp_path) == ("" if content == b"a" else "a.txt")
         if shutil.which("sha256sum"):
-            checked = subprocess.run(["sha256sum", "--check", "--status", CHECKSUMS], cwd=folder, check=False)
+            checked = subprocess.run(["sha256sum", "--check", "--status", CHECKSUMS], cwd=tmp_path, check=False)
             assert (checked.returncode == 0) == (content == b"a")
-    (folder / "deep" / "ü b.txt").unlink()
-    assert damaged_files(folder) == "a.txt, deep/ü b.txt"
-    (folder / CHECKSUMS).write_bytes(b"\xff")
-    assert damaged_files(folder) == f"no {CHECKSUMS}"
-    (folder / CHECKSUMS).unlink()
-    assert damaged_files(folder) == f"no {CHECKSUMS}"
+    (tmp_path / "deep" / "ü b.txt").unlink()
+    assert damaged_files(tmp_path) == "a.txt, deep/ü b.txt"
+    (tmp_path / CHECKSUMS).write_bytes(b"\xff")
+    assert damaged_files(tmp_path) == f"no {CHECKSUMS}"
+    (tmp_path / CHECKSUMS).unlink()
+    assert damaged_files(tmp_path) == f"no {CHECKSUMS}"
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o077])
@@ -218,18 +204,13 @@ def test_what_helps_follows_from_the_reason(error: int, reason: str, hint: str) 
 
 def test_reasons_of_the_system_itself(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    for target, reason, hint in (
-        (tmp_path / "file" / "a", "File exists|Not a directory", "A file is where a folder must be"),
-        (tmp_path / ("x" * 300) / "a", "File name too long", "Use a shorter name."),
-    ):
-        with pytest.raises(StorageError, match=reason) as caught, writing(target):
+    in_the_way = r"(File exists|Not a directory)\.\nA file is where a folder must be: name another folder\."
+    for target, told in (("file", in_the_way), ("x" * 300, r"File name too long\.\nUse a shorter name\.")):
+        with pytest.raises(StorageError, match=told), writing(tmp_path / target / "a"):
             pytest.fail("it cannot be written")
-        assert hint in caught.value.hint
     with pytest.raises(SafetensorError) as raised:
         save_file({"a": np.ones(3)}, tmp_path / "file" / "weights")
-    told = unwritable("x", raised.value)
-    assert told.message == "x: Not a directory."
-    assert "A file is where a folder must be" in told.hint
+    assert re.fullmatch(f"x: {in_the_way}", str(unwritable("x", raised.value)))
 
 
 def test_links_are_followed_and_what_is_no_file_is_written_to_as_it_is(tmp_path: Path) -> None:
@@ -247,13 +228,9 @@ def test_links_are_followed_and_what_is_no_file_is_written_to_as_it_is(tmp_path:
         sink.write(b"through it")
     assert reader.communicate()[0] == b"through it"
     assert (tmp_path / "pipe").is_fifo()
-    (tmp_path / "null").symlink_to("/dev/null")
-    with writing(tmp_path / "null") as sink:
-        sink.write(b"gone")
-    assert Path("/dev/null").is_char_device()
     with pytest.raises(StorageError, match="No space left"), writing(Path("/dev/full")) as sink:
         sink.write(b"x")
-    assert {file.name for file in tmp_path.iterdir()} == {"there", "link", "dangling", "pipe", "null"}
+    assert {file.name for file in tmp_path.iterdir()} == {"there", "link", "dangling", "pipe"}
 
 
 class TestBeside:
@@ -284,32 +261,20 @@ class TestBeside:
             pass
         (tmp_path / "mine").mkdir()
         (tmp_path / "mine" / "thesis.tex").write_text("years of work")
-        if kind == "file":
-            folder.write_text("years of work")
-        elif kind == "folder":
-            shutil.copytree(tmp_path / "mine", folder)
-        else:
-            folder.symlink_to(tmp_path / "mine")
+        makers: dict[str, Callable[..., object]] = {"file": shutil.copy, "folder": shutil.copytree, "link": os.symlink}
+        makers[kind](tmp_path / "mine" / ("thesis.tex" if kind == "file" else ""), folder)
         with pytest.raises(UsageError, match="in the way"), beside(tmp_path / "v.npy"):
             pytest.fail("it is not ours")
         assert (folder if kind == "file" else folder / "thesis.tex").read_text() == "years of work"
 
-    def test_no_second_process_works_in_it(self, tmp_path: Path, hold: Hold) -> None:
-        process = hold(folder=tmp_path / ".v.npy.mirrorbench", name="lease")
-        message = rf"v\.npy is being written by process {process.pid} on "
-        with pytest.raises(UsageError, match=message), beside(tmp_path / "v.npy"):
-            pytest.fail("another process is at work")
-        process.kill()
-        process.wait()
-        with beside(tmp_path / "v.npy"):
-            pass
-        assert list(tmp_path.iterdir()) == []
-
-    def test_one_that_was_killed_on_another_machine_is_waited_for(
+    def test_one_on_another_machine_is_refused_and_once_killed_waited_for(
         self, tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(files, "LEASE_SECONDS", 1.0)
         process = hold(1.0, "node7", tmp_path / ".v.npy.mirrorbench", "lease")
+        message = rf"v\.npy is being written by process {process.pid} on node7"
+        with pytest.raises(UsageError, match=message), beside(tmp_path / "v.npy"):
+            pytest.fail("another process is at work")
         process.kill()
         process.wait()
         lease = tmp_path / ".v.npy.mirrorbench" / "lease.lease"
@@ -320,38 +285,28 @@ class TestBeside:
 
 
 class TestWritingBehind:
-    def test_in_order_and_not_by_the_caller(self) -> None:
+    def test_in_order_in_a_thread_of_its_own_with_no_more_than_a_few_waiting(self) -> None:
         going, written = threading.Event(), []
         with WriteBehind() as behind:
-            behind.submit(lambda: written.append(("first", going.wait(60), threading.current_thread().name)))
-            behind.submit(lambda: written.append(("second", True, "")))
+            for number in range(UNWRITTEN + 1):
+                behind.submit(lambda n=number: written.append((n, going.wait(60), threading.get_ident())))  # type: ignore[misc]
             assert written == []
-            going.set()
-            behind.wait()
-            assert [name for name, *_ in written] == ["first", "second"]
-            assert written[0][2] != threading.current_thread().name
-            behind.submit(lambda: written.append(("third", True, "")))
-        assert len(written) == 3
-
-    def test_no_more_than_a_few_wait(self) -> None:
-        going, written = threading.Event(), []
-        with WriteBehind() as behind:
-            for n in range(UNWRITTEN + 1):
-                behind.submit(lambda n=n: written.append((n, going.wait(60))))  # type: ignore[misc]
             threading.Timer(0.05, going.set).start()
             behind.submit(lambda: None)  # waits for the first
             assert going.is_set()
+            behind.wait()
+            assert [number for number, *_ in written] == list(range(UNWRITTEN + 1))
+            assert threading.get_ident() not in {thread for *_, thread in written}
+            behind.submit(lambda: written.append((UNWRITTEN + 1, True, 0)))
+        assert len(written) == UNWRITTEN + 2
 
     def test_after_an_error_nothing_is_written(self) -> None:
-        written: list[int] = []
-
-        def fail() -> None:
-            raise StorageError("full")
-
+        going, written = threading.Event(), []
         with WriteBehind() as behind:
-            behind.submit(fail)
-            with suppress(StorageError):
-                behind.submit(lambda: written.append(1))
+            behind.submit(lambda: going.wait(60))
+            behind.submit(Mock(side_effect=StorageError("full")))
+            behind.submit(lambda: written.append(1))
+            going.set()
             for _ in range(2):
                 with pytest.raises(StorageError, match="full"):
                     behind.wait()

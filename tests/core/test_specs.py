@@ -10,9 +10,8 @@ from mirrorbench.core.specs import EncoderSpec, parse_spec
 CHARACTERS = "%+:@,=/.~ \\é[]'\"#" + "abC19_-"  # so few that reserved ones meet often
 texts = st.text(CHARACTERS, min_size=1, max_size=12)
 words = texts.map(lambda text: f"w{text}w")  # a value that looks like a number is one
-values = (
-    st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | words | st.just("-4:")
-)  # fmt: skip
+numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+values = st.booleans() | numbers | words | st.just("-4:")
 params = st.dictionaries(st.from_regex(r"[a-z][a-z0-9_]*", fullmatch=True), values, max_size=4)
 methods = st.just("") | st.from_regex(r"[A-Za-z][A-Za-z0-9_-]*", fullmatch=True)
 
@@ -25,23 +24,17 @@ def test_a_spec_survives_its_text(backbone: str, revision: str, method: str, par
     assert spec == EncoderSpec(spec.backbone, spec.revision, method, tuple(params.items())[::-1])  # in any order
 
 
-@pytest.mark.parametrize(
-    ("text", "backbone", "revision", "method", "params"),
-    [
-        ("roberta", "roberta", "", "", {}),
-        (" roberta ", "roberta", "", "", {}),
-        ("org/model@main+mirror:lr=1e-5", "org/model", "main", "mirror", {"lr": 1e-5}),
-        ("bert+base:pooling=cls,layers=-4:", "bert", "", "base", {"pooling": "cls", "layers": "-4:"}),
-        ("./my-model+mirror", "./my-model", "", "mirror", {}),
-        ("./a@b", "./a@b", "", "", {}),
-        ("/data/c++/model", "/data/c++/model", "", "", {}),
-        ("./c%2B%2Bplus+base", "./c++plus", "", "base", {}),
-        (r"C:\models\bert:pooling=cls", r"C:\models\bert", "", "", {"pooling": "cls"}),
-        ("fasttext:path=cc.en.300.bin", "fasttext", "", "", {"path": "cc.en.300.bin"}),
-        ("bert:corpus=a%2Cb,clean_corpus=false", "bert", "", "", {"corpus": "a,b", "clean_corpus": False}),
-        ("bert:a=1,b=1.0,c=x1,d=-.5", "bert", "", "", {"a": 1, "b": 1.0, "c": "x1", "d": -0.5}),
-    ],
-)
+@pytest.mark.parametrize(("text", "backbone", "revision", "method", "params"), [
+    ("roberta", "roberta", "", "", {}), (" roberta ", "roberta", "", "", {}), ("./a@b", "./a@b", "", "", {}),
+    ("org/model@main+mirror:lr=1e-5", "org/model", "main", "mirror", {"lr": 1e-5}),
+    ("bert+base:pooling=cls,layers=-4:", "bert", "", "base", {"pooling": "cls", "layers": "-4:"}),
+    ("./my-model+mirror", "./my-model", "", "mirror", {}), ("/data/c++/model", "/data/c++/model", "", "", {}),
+    ("./c%2B%2Bplus+base", "./c++plus", "", "base", {}),
+    (r"C:\models\bert:pooling=cls", r"C:\models\bert", "", "", {"pooling": "cls"}),
+    ("fasttext:path=cc.en.300.bin", "fasttext", "", "", {"path": "cc.en.300.bin"}),
+    ("bert:corpus=a%2Cb,clean_corpus=false", "bert", "", "", {"corpus": "a,b", "clean_corpus": False}),
+    ("bert:a=1,b=1.0,c=x1,d=-.5", "bert", "", "", {"a": 1, "b": 1.0, "c": "x1", "d": -0.5}),
+])  # fmt: skip
 def test_what_is_read(text: str, backbone: str, revision: str, method: str, params: dict) -> None:
     spec = parse_spec(text)
     assert (spec.backbone, spec.revision, spec.method, dict(spec.params)) == (backbone, revision, method, params)
@@ -77,12 +70,8 @@ def test_changes_make_copies() -> None:
 
 
 HOSTILE = st.text("%+:@,=/.~ \\ab0195eE-_é٣\0\ud800\n", max_size=30) | st.text(max_size=30)
-PIECES = st.lists(
-    st.sampled_from(
-        ["bert", "./a", "@", "+mirror", ":", "a=", "b=1", ",", "%FF", "%00", "%2", "1e999", "9" * 500, "=", "+"]
-    ),
-    max_size=8,
-).map("".join)
+PARTS = ("bert", "./a", "@", "+mirror", ":", "a=", "b=1", ",", "%FF", "%00", "%2", "1e999", "9" * 500, "=", "+")
+PIECES = st.lists(st.sampled_from(PARTS), max_size=8).map("".join)
 
 
 @settings(max_examples=settings().max_examples * 2)
@@ -95,19 +84,11 @@ def test_any_text_is_a_spec_that_survives_or_a_usage_error(text: str) -> None:
     assert parse_spec(str(spec)) == spec
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("bert:a=" + "9" * 5000, "has 5000 digits"),
-        ("bert:a=1e999", "is too large"),
-        ("./a\0b", "not valid text"),
-        ("./a%00b", "not valid text"),
-        ("bert:a=%00", "not valid text"),
-        ("./\udcff", "not valid text"),
-        ("./%FF", "not UTF-8"),
-        ("a" * 1_000_000, "1,000,000 characters"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ("bert:a=" + "9" * 5000, "has 5000 digits"), ("bert:a=1e999", "is too large"), ("./a\0b", "not valid text"),
+    ("./a%00b", "not valid text"), ("bert:a=%00", "not valid text"), ("./\udcff", "not valid text"),
+    ("./%FF", "not UTF-8"), ("a" * 1_000_000, "1,000,000 characters"),
+])  # fmt: skip
 def test_what_no_file_could_hold_is_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         parse_spec(text)

@@ -34,25 +34,20 @@ def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return make_tar(path, members, "w:gz" if path.suffix == ".tgz" else "w")
 
 
-@pytest.mark.parametrize("name", ["folder/a.txt", "a.txt"])
-def test_a_member_is_found_by_its_name_or_the_end_of_it(archive: Path, name: str, tmp_path: Path) -> None:
-    extract_member(archive, name, tmp_path / "out" / "a.txt", limit=7)
-    assert (tmp_path / "out" / "a.txt").read_bytes() == b"content"
-
-
-@pytest.mark.parametrize(("name", "problem"), [("c.txt", "no regular file"), ("b.txt", "2 files")])
-def test_a_member_that_is_not_there_or_not_unique(archive: Path, name: str, problem: str, tmp_path: Path) -> None:
-    with pytest.raises(DataFormatError, match=problem):
-        extract_member(archive, name, tmp_path / "out")
+def test_a_member_is_found_by_its_name_or_the_end_of_it(archive: Path, tmp_path: Path) -> None:
+    for name in ("folder/a.txt", "a.txt"):
+        extract_member(archive, name, tmp_path / name, limit=7)
+        assert (tmp_path / name).read_bytes() == b"content"
+    for name, error, problem in (
+        ("c.txt", DataFormatError, "no regular file"),
+        ("b.txt", DataFormatError, "2 files"),
+        ("folder/b.txt", DataIntegrityError, "at most 999"),
+    ):
+        with pytest.raises(error, match=problem):
+            extract_member(archive, name, tmp_path / "out", limit=999)
+        assert not (tmp_path / "out").exists()
     with pytest.raises(DataUnavailableError):
-        extract_member(tmp_path / "none.zip", name, tmp_path / "out")
-
-
-def test_a_member_larger_than_expected_is_refused_and_nothing_stays(archive: Path, tmp_path: Path) -> None:
-    target = tmp_path / "out" / "b.txt"
-    with pytest.raises(DataIntegrityError, match="at most 999"):
-        extract_member(archive, "folder/b.txt", target, limit=999)
-    assert not target.exists()
+        extract_member(tmp_path / "none.zip", "a.txt", tmp_path / "out")
 
 
 def test_a_member_larger_than_it_claims_is_stopped(tmp_path: Path) -> None:
@@ -96,11 +91,10 @@ def test_links_devices_and_folders_cannot_be_asked_for(tmp_path: Path, kind: byt
 
 
 def test_an_archive_that_declares_absurd_content_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.tar"
     info = tarfile.TarInfo("a.txt")
     info.size = 1 << 40
-    path.write_bytes(info.tobuf() + b"\0" * 10240)
-    with pytest.raises((DataIntegrityError, DataFormatError)), open_archive(path):
+    (tmp_path / "a.tar").write_bytes(info.tobuf() + b"\0" * 10240)
+    with pytest.raises((DataIntegrityError, DataFormatError)), open_archive(tmp_path / "a.tar"):
         pass
 
 
@@ -122,22 +116,21 @@ def test_a_damaged_header_in_the_middle_is_no_end(tmp_path: Path) -> None:
         pass
 
 
-def member(name: str, content: bytes) -> bytes:
-    header = f"{name:<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{len(content):<10}".encode() + b"`\n"
-    return header + content + b"\n" * (len(content) % 2)
-
-
-def package(*members: tuple[str, bytes]) -> bytes:
-    return b"!<arch>\n" + b"".join(member(name, content) for name, content in members)
+def package(*members: tuple[str, bytes], size: str = "") -> bytes:
+    """A Debian package, whose members may claim a wrong size."""
+    parts = [b"!<arch>\n"]
+    for name, content in members:
+        claimed = size or str(len(content))
+        parts += [f"{name:<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{claimed:<10}".encode(), b"`\n", content]
+        parts.append(b"\n" * (len(content) % 2))
+    return b"".join(parts)
 
 
 def test_the_files_of_a_package(tmp_path: Path) -> None:
     path = tmp_path / "a.deb"
-    control, data = (
-        samples.archive({"./control": b"c"}, "w:xz"),
-        samples.archive({"./usr/share/words/a.txt": b"content"}, "w:xz"),
-    )
-    path.write_bytes(package(("debian-binary", b"2.0\n"), ("control.tar.xz", control + b"x"), ("data.tar.xz", data)))
+    control = samples.archive({"./control": b"c"}, "w:xz") + b"x"  # of odd length
+    data = samples.archive({"./usr/share/words/a.txt": b"content"}, "w:xz")
+    path.write_bytes(package(("debian-binary", b"2.0\n"), ("control.tar.xz", control), ("data.tar.xz", data)))
     with open_archive(path) as opened:
         assert opened.sizes == {"./usr/share/words/a.txt": 7}
     extract_member(path, "usr/share/words/a.txt", tmp_path / "a.txt")
@@ -145,13 +138,12 @@ def test_the_files_of_a_package(tmp_path: Path) -> None:
 
 
 def test_a_damaged_package_is_an_error(tmp_path: Path) -> None:
-    negative = b"!<arch>\n" + member("control", b"").replace(b"0         `", b"-60       `")
     for content, message in (
         (package(("debian-binary", b"2.0\n")), "damaged"),
         (package(("data.tar.xz", b"no tar")), "damaged"),
         (b"!<arch>\n" + b"x" * 60, "damaged"),
         (b"!<arch>\n", "damaged"),
-        (negative, "damaged"),
+        (package(("control", b""), size="-60"), "damaged"),
         (package(("debian-binary", b"2.0\n"), ("data.tar.zst", b"x")), r"zstd.*dpkg-deb -x"),
     ):
         (tmp_path / "a.deb").write_bytes(content)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import string
 import sys
+from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -18,12 +19,8 @@ from mirrorbench.data.store import DataStore
 
 def test_random_strings_have_no_meaning_and_never_change() -> None:
     strings = random_strings()
-    assert len(strings) == len(set(strings)) == 10_000
-    assert set("".join(strings)) == set(string.ascii_letters + string.digits)
-    lengths = [len(text) for text in strings]
-    assert (min(lengths), max(lengths)) == (SHORTEST, LONGEST)
-    share = "".join(strings).count("e") / sum(lengths)
-    assert share == pytest.approx(1 / 62, rel=0.1)
+    assert len(set(strings)) == 10_000
+    assert {min(map(len, strings)), max(map(len, strings))} == {SHORTEST, LONGEST}
     checksum = hashlib.sha256("\n".join(strings).encode()).hexdigest()
     assert checksum == "e06ca84b4f8f36a6b7015be28ebf04dd001b2c32a5ebd2e687f4ae4522b17bf2"
 
@@ -32,19 +29,16 @@ def test_random_sentences_are_as_long_as_sentences(originals: Callable[..., Data
     """Mirror-BERT, section 4.4: "uniformly sampling English letters and digits", and so "on the sentence-level"."""
     sentences = random_sentences()
     assert len(sentences) == len(set(sentences)) == 10_000
-    assert sentences == random_sentences()
-    own = [len(text.split(" ")) for text in sentences]
-    words = [len(word) for text in sentences for word in text.split(" ")]
-    assert (min(own), max(own)) == WORDS
-    assert (min(words), max(words)) == WORD
-    letters = "".join(sentences).replace(" ", "")
-    counts = np.array([letters.count(one) for one in string.ascii_letters + string.digits])
-    assert counts.sum() == len(letters)
-    assert counts / counts.sum() == pytest.approx(1 / 62, rel=0.05)
+    checksum = hashlib.sha256("\n".join(sentences).encode()).hexdigest()
+    assert checksum == "68b43baee8723c25031088ae03cd18dfd7dc06bbd328f5bf8ea5046c7ef480de"
+    letters = Counter("".join(sentences).replace(" ", ""))
+    assert letters.keys() == set(string.ascii_letters + string.digits)
+    assert [count / letters.total() for count in letters.values()] == pytest.approx([1 / 62] * 62, rel=0.05)
     real = read_corpus("sts-sentences", originals("train"), builtin_cards()).texts
-    found = np.quantile([len(text.split()) for text in real], [0.1, 0.9], method="lower")
-    assert tuple(found) == WORDS
-    assert tuple(np.quantile([len(word) for text in real for word in text.split()], [0.1, 0.9])) == WORD
+    for texts, quantiles in ((sentences, [0, 1]), (real, [0.1, 0.9])):
+        n_words = np.quantile([len(text.split()) for text in texts], quantiles, method="lower")
+        n_letters = np.quantile([len(word) for text in texts for word in text.split()], quantiles)
+        assert (tuple(n_words), tuple(n_letters)) == (WORDS, WORD)
 
 
 def test_buckets_hold_different_words_of_falling_frequency() -> None:

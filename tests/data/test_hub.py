@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import json
@@ -11,20 +10,21 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bench import Bench
+from toys import ToyPlugin
 from web_server import LocalServer
 
-from mirrorbench.cli import main
 from mirrorbench.core.errors import DataFormatError, DataIntegrityError, DataUnavailableError, UsageError
+from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.cardfile import load_card
 from mirrorbench.data.cards import hub_card, hub_file, parse_hub_id
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.builtin import plugins
+from mirrorbench.runs.plan import Request
 
 REVISION = "0123456789012345678901234567890123456789"
 TOY = f"hf:owner/toy@{REVISION}"
@@ -53,10 +53,9 @@ LINES = ["a cat", None, "a dog", "a cat", "two\nlines", "  "]
 def dataset_files() -> dict[str, bytes]:
     """A data set of two configurations as it lies on the hub."""
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    left, right, gold = (list(column) for column in zip(*PAIRS, strict=True))
     tables = {
         "lines/train.parquet": {"text": LINES, "n": list(range(len(LINES))), "bytes": [b"\0"] * len(LINES)},
-        "pairs/test.parquet": {"one": left, "two": right, "score": gold},
+        "pairs/test.parquet": dict(zip(("one", "two", "score"), zip(*PAIRS, strict=True), strict=True)),
     }
     files = {"README.md": README.encode()}
     for name, columns in tables.items():
@@ -91,9 +90,8 @@ class Hub(LocalServer):
             if not folder or path.startswith(f"{folder}/"):
                 first, _, rest = path.removeprefix(folder).strip("/").partition("/")
                 name = f"{folder}/{first}".strip("/")
-                kind, size = ("directory", 0) if rest else ("file", len(content))
-                oid = hashlib.sha1(name.encode()).hexdigest()
-                entries[name] = {"type": kind, "path": name, "size": size, "oid": oid}
+                known = {"path": name, "oid": hashlib.sha1(name.encode()).hexdigest()}
+                entries[name] = known | ({"type": "directory"} if rest else {"type": "file", "size": len(content)})
         return list(entries.values())
 
 
@@ -119,17 +117,12 @@ MISSING = {
 }
 
 
-@dataclass
-class Fetched:
-    """Where commands put what they fetched, and what each of them said: code, output, errors."""
-
-    data: Path
-    said: list[tuple[int, str, str]]
-
-
 @pytest.fixture(scope="module")
-def fetched(tmp_path_factory: pytest.TempPathFactory) -> Fetched:
-    """One process of several commands: the hub's client takes its address when it is imported, which takes long."""
+def fetched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[int, str, str]]]:
+    """Where commands put what they fetched, and what each of them said: code, output, errors.
+
+    One process of several commands: the hub's client takes its address when it is imported, which takes long.
+    """
     pytest.importorskip("datasets")
     folder = tmp_path_factory.mktemp("hub")
     each = [
@@ -143,46 +136,35 @@ def fetched(tmp_path_factory: pytest.TempPathFactory) -> Fetched:
     with Hub(dataset_files()) as hub:
         environment |= {"HF_ENDPOINT": hub.url, "MIRRORBENCH_DATA": str(folder / "data")}
         done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True, check=True)
-    return Fetched(folder / "data", json.loads(done.stdout.splitlines()[-1]))
+    return folder / "data", json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.slow
 def test_a_task_and_its_corpus_come_from_the_hub(
-    fetched: Fetched, tmp_path: Path, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, capsys: Any
+    fetched: Any, bench: Bench, random_model: Callable[[str], Path]
 ) -> None:
-    (tmp_path / "pairs.yaml").write_text(CARD)
-    (tmp_path / "plugin.py").write_text(
-        "from pathlib import Path\nfrom mirrorbench import hookimpl\n@hookimpl\ndef register_tasks(register):\n"
-        "    register(Path(__file__).with_name('pairs.yaml'))\n"
-    )
-    corpus = f"{TOY}/lines/train#text"
-    monkeypatch.chdir(tmp_path)
-    arguments = ["--plugin", "plugin.py", "-e", f"{random_model('bert')}+mirror", "-t", "hub-pairs", "--corpus", corpus]
-    more = ["--device", "cpu", "--offline", "--data-dir", str(fetched.data)]
-    monkeypatch.setattr(sys, "argv", ["mirrorbench", "run", *arguments, *more])
-    plugins.cache_clear()
-    with contextlib.suppress(SystemExit):
-        main()
-    plugins.cache_clear()
-    assert f"{corpus} (3 strings)" in " ".join(capsys.readouterr().out.split())
-    (path,) = (tmp_path / "results").rglob("seed-0.json")
-    result = json.loads(path.read_text())
-    assert result["n_items"] == len(PAIRS)
+    data = Path(shutil.copytree(fetched[0], bench.folder / "data"))
+    card = bench.folder / "pairs.yaml"
+    card.write_text(CARD)
+    bench.plugins.add(ToyPlugin(tasks=[card]), "hub")  # type: ignore[list-item]
+    request = Request((parse_spec(f"{random_model('bert')}+mirror"),), ("hub-pairs",), (0,), f"{TOY}/lines/train#text")
+    (result,) = bench.workspace().execute(bench.workspace().plan(request)).results
+    assert result.n_items == len(PAIRS)
     strings = ("a cat", "a dog", "two lines")  # no null, no blank, no repetition
-    assert result["cell"]["corpus"]["sha256"] == hashlib.sha256("\n".join(strings).encode()).hexdigest()
-    ((name, checksum),) = result["data"]["files"].items()
-    stored = fetched.data / "hub" / name
+    assert result.cell["corpus"]["sha256"] == hashlib.sha256("\n".join(strings).encode()).hexdigest()
+    ((name, checksum),) = result.data["files"].items()
     assert name == f"owner/toy/{REVISION}/pairs/test.jsonl"
+    stored = data / "hub" / name
     assert checksum == f"unverified:{hashlib.sha256(stored.read_bytes()).hexdigest()}"
     rows = [json.loads(line) for line in stored.read_text().splitlines()]
     assert [(row["one"], row["two"], row["score"]) for row in rows] == PAIRS
 
 
 @pytest.mark.slow
-def test_what_the_command_line_says(fetched: Fetched, tmp_path: Path) -> None:
-    fetch, path, *failed = fetched.said
+def test_what_the_command_line_says(fetched: Any, tmp_path: Path) -> None:
+    data, (fetch, path, *failed) = fetched
     assert fetch[0] == 0, fetch[2]
-    (stored,) = (fetched.data / "hub").rglob("lines/*.jsonl")
+    (stored,) = (data / "hub").rglob("lines/*.jsonl")
     assert set(json.loads(stored.read_text().splitlines()[0])) == {"text", "n"}  # bytes are no text
     assert path[1].strip() == str(stored)
     for (code, _, err), (identity, message) in zip(failed, MISSING.items(), strict=True):
@@ -190,7 +172,7 @@ def test_what_the_command_line_says(fetched: Fetched, tmp_path: Path) -> None:
         assert message in " ".join(err.split())
         assert f"mirrorbench data fetch {identity}" in err
         assert "Traceback" not in err
-    changed = DataStore(Path(shutil.copytree(fetched.data, tmp_path / "data")), offline=True)
+    changed = DataStore(Path(shutil.copytree(data, tmp_path / "data")), offline=True)
     (copy,) = (changed.root / "hub").rglob("lines/*.jsonl")
     copy.write_text(copy.read_text().replace("a dog", "a fox"))
     with pytest.raises(DataIntegrityError, match="is not the file"):
@@ -209,22 +191,18 @@ def test_what_the_command_line_says(fetched: Fetched, tmp_path: Path) -> None:
 )
 def test_ids_that_pin_nothing(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=message):
-        parse_hub_id(text)
-    with pytest.raises(UsageError, match=message):
         read_corpus(f"{text}#text", DataStore(tmp_path), {})
-    path = tmp_path / "card.yaml"
-    path.write_text(CARD.replace(f"{TOY}/pairs/test", text))
+    (tmp_path / "card.yaml").write_text(CARD.replace(f"{TOY}/pairs/test", text))
     with pytest.raises(DataFormatError, match=message):
-        load_card(path)
+        load_card(tmp_path / "card.yaml")
 
 
 def test_a_card_keeps_the_store_shared(tmp_path: Path) -> None:
     path = tmp_path / "card.yaml"
     path.write_text(CARD)
-    card = load_card(path)
-    (file,) = card.files
-    assert card.folder == hub_card(f"{TOY}/pairs/test#one").folder == "hub"
-    assert file == hub_card(f"{TOY}/pairs/test#one").files[0]
+    card, other = load_card(path), hub_card(f"{TOY}/pairs/test#one")
+    assert (card.folder, card.files) == (other.folder, other.files)
+    assert card.folder == "hub"
     path.write_text(CARD.replace("pairs/test", "pairs/test#one"))
     with pytest.raises(DataFormatError, match="names the column among its options"):
         load_card(path)

@@ -4,7 +4,6 @@ import shutil
 import subprocess
 import zipfile
 from collections.abc import Callable
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -51,10 +50,9 @@ def test_files_are_recognised_by_content_wherever_they_lie(folder: Path, store: 
     assert (store.root / "toy" / "a.txt").read_bytes() == CONTENT
     assert (store.root / "twin" / "same.txt").read_bytes() == CONTENT
     assert (report.n_files, report.n_recognised, report.n_imported) == (2, 1, 2)
-    assert report.cards["toy"].state == "incomplete"
+    states = {name: card.state for name, card in report.cards.items()}
+    assert states == {"toy": "incomplete", "twin": "complete", "open": "absent"}
     assert report.cards["toy"].missing == ("sub/b.txt",)
-    assert report.cards["twin"].state == "complete"
-    assert report.cards["open"].state == "absent"
     assert import_folder(folder, store, cards).n_imported == 0
 
 
@@ -78,9 +76,8 @@ def test_a_damaged_archive_is_a_remark_and_stops_nothing(
 ) -> None:
     (folder / "a.zip").write_bytes(b"PK\x03\x04 nonsense")
     report = import_folder(folder, store, cards)
-    assert report.n_imported == 2
-    assert len(report.problems) == 1
-    assert "a.zip" in report.problems[0]
+    (problem,) = report.problems
+    assert ("a.zip" in problem, report.n_imported) == (True, 2)
     monkeypatch.setattr(importing, "ARCHIVE_LIMIT", 10)  # larger ones that no card knows are left alone
     with zipfile.ZipFile(folder / "a.zip", "w") as packed:
         packed.writestr("y.txt", b"b")
@@ -142,16 +139,6 @@ def test_a_file_without_a_published_checksum_is_in_its_folder_or_in_one_of_the_c
     assert import_folder(folder, store, german).n_imported == 0
 
 
-def test_a_foreign_file_is_not_adopted_and_named(tmp_path: Path, store: DataStore, german: Cards) -> None:
-    folder = in_folder(tmp_path / "mine", {"de/dev.tsv": "id\tsentence\n1\tEin Satz.\n", "de/test.tsv": am2ico(1000)})
-    report = import_folder(folder, store, german)
-    assert report.cards["am2ico-de"].imported == ("de/test.tsv",)
-    assert report.cards["am2ico-de"].missing == ("de/dev.tsv",)
-    (problem,) = report.problems
-    reason = "the header is not context1, context2, label."
-    assert problem == f"{folder / 'de' / 'dev.tsv'}: not taken as de/dev.tsv of am2ico-de: {reason}"
-
-
 def test_a_worse_file_in_the_store_gives_way_and_is_kept(tmp_path: Path, store: DataStore, german: Cards) -> None:
     card, stored = german["am2ico-de"], store.root / "am2ico" / "de" / "dev.tsv"
     in_folder(store.root / "am2ico", {"de/dev.tsv": "a foreign file, adopted before files were checked\n"})
@@ -192,8 +179,7 @@ def test_labels_are_checked_with_their_items(folder: Path, store: DataStore) -> 
 def test_a_list_of_words_has_as_many_as_its_corpus_takes(tmp_path: Path, store: DataStore) -> None:
     cards = {"words-fi": builtin_cards()["words-fi"]}
     page = import_folder(in_folder(tmp_path / "1", {"fi_50k.txt": "<html>\nNot found\n</html>\n"}), store, cards)
-    assert page.cards["words-fi"].state == "absent"
-    assert "3 texts, not 10000" in page.problems[0]
+    assert (page.cards["words-fi"].state, "3 texts, not 10000" in page.problems[0]) == ("absent", True)
     words = "".join(f"sana{n} {n}\n" for n in range(10_000))
     assert import_folder(in_folder(tmp_path / "2", {"fi_50k.txt": words}), store, cards).n_imported == 1
 
@@ -210,10 +196,10 @@ def test_a_file_that_two_cards_share_is_taken_with_either(tmp_path: Path, store:
 
 
 def test_a_debian_package_is_looked_into(tmp_path: Path, store: DataStore) -> None:
-    tree = in_folder(tmp_path / "tree", {"usr/share/words/list.txt": "word\n"})
-    in_folder(tree, {"DEBIAN/control": "Package: w\nVersion: 1\nArchitecture: all\nMaintainer: a\nDescription: d\n"})
     if not shutil.which("dpkg-deb"):
         pytest.skip("no dpkg-deb, which builds the package")
+    control = "Package: w\nVersion: 1\nArchitecture: all\nMaintainer: a\nDescription: d\n"
+    tree = in_folder(tmp_path / "tree", {"usr/share/words/list.txt": "word\n", "DEBIAN/control": control})
     (tmp_path / "mine").mkdir()
     build = ["dpkg-deb", "-Zxz", "--build", str(tree), str(tmp_path / "mine" / "words_1_all.deb")]
     subprocess.run(build, check=True, capture_output=True)
@@ -236,34 +222,19 @@ def test_the_original_data_are_recognised(originals: Callable[..., DataStore], s
     assert not lacking & set(builtin_suites()["sts"])
 
 
-@pytest.mark.full
-def test_the_official_archives_alone_suffice(shared_data: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "archives"
-    folder.mkdir()
-    names = ("official_tgz/sts2012-test.tgz", "official_tgz/sts2013-test.tgz", "stsb/Stsbenchmark.tar.gz")
-    for name in (*names, "sts17/Sts2017.eval.v1.1.zip", "sts17/Sts2017.gs.zip"):
-        path = shared_data / "sts" / name
-        (folder / path.name).write_bytes(path.read_bytes())
-    report = import_folder(folder, DataStore(tmp_path / "store", offline=True), builtin_cards())
-    complete = {n for n, card in report.cards.items() if card.state == "complete" and not n.startswith("quick-")}
-    assert complete == {"sts12", "sts13", "stsb", "stsb-dev", "sts17-ar", "sts17-en", "sts17-es"}
-    assert report.n_recognised == 5
-
-
-@pytest.mark.parametrize(
-    ("kind", "name"), [*product(["zip", "tgz"], [".", "..", "a/.", "x" * 300, f"a/{'x' * 300}.gz"]), ("tgz", "")]
-)
+@pytest.mark.parametrize("kind", ["zip", "tgz"])
 def test_members_with_names_that_no_file_can_have_are_read_like_others(
-    tmp_path: Path, store: DataStore, cards: Cards, name: str, kind: str
+    tmp_path: Path, store: DataStore, cards: Cards, kind: str
 ) -> None:
     (tmp_path / "in").mkdir()
-    if kind == "tgz":
-        (tmp_path / "in" / "a.tgz").write_bytes(archive({name: CONTENT}))
-    else:
-        stand_in = "~" * len(name)
-        with zipfile.ZipFile(tmp_path / "in" / "a.zip", "w") as written:
-            written.writestr(stand_in, CONTENT)
-        raw = (tmp_path / "in" / "a.zip").read_bytes()
-        (tmp_path / "in" / "a.zip").write_bytes(raw.replace(stand_in.encode(), name.encode()))
+    names = [".", "..", "a/.", "x" * 300, f"a/{'x' * 300}.gz", *([""] if kind == "tgz" else [])]
+    for number, name in enumerate(names):
+        path = tmp_path / "in" / f"{number}.{kind}"
+        path.write_bytes(archive({name: CONTENT}))
+        if kind == "zip":
+            stand_in = "~" * len(name)  # zipfile would write another name
+            with zipfile.ZipFile(path, "w") as written:
+                written.writestr(stand_in, CONTENT)
+            path.write_bytes(path.read_bytes().replace(stand_in.encode(), name.encode()))
     report = import_folder(tmp_path / "in", store, cards)
-    assert (report.problems, report.n_imported) == ((), 2)
+    assert (report.problems, report.n_recognised, report.n_imported) == ((), len(names), 2)

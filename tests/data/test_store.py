@@ -9,16 +9,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from parsing import simple
 from samples import archive
 from toy_cards import make_card, make_file
 
 from mirrorbench.core.errors import DataFormatError, DataIntegrityError, DataUnavailableError, StorageError
 from mirrorbench.data import sources
-from mirrorbench.data import store as store_module
 from mirrorbench.data.cards import ArchiveSource, Card, Converted, DataFile, UrlSource
 from mirrorbench.data.formats import parse
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore, data_root
+from mirrorbench.data.textfiles import sha256_of
 
 CONTENT = b"one\ttwo\n"
 
@@ -38,25 +39,30 @@ def test_the_root_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, tm
     assert "mirrorbench" in str(data_root())
 
 
+def unverified(path: str, url: str, **more: Any) -> DataFile:
+    return DataFile(path, "", None, sources=(UrlSource(url),), unverified=True, **more)
+
+
+def corpus_card(*files: DataFile) -> Card:
+    return make_card(*files, kind="corpus", metric="", parser="lines")
+
+
 class TestFetching:
     def test_a_file_is_fetched_once_and_then_found(self, server: Any, tmp_path: Path) -> None:
         server.pages["/a.txt"] = CONTENT
         card = make_card(make_file(CONTENT, UrlSource(f"{server.url}/a.txt")))
         store = DataStore(tmp_path / "store")
-        (path,) = store.fetch(card).values()
-        assert path == tmp_path / "store" / "toy" / "a.txt"
+        path = tmp_path / "store" / "toy" / "a.txt"
+        assert store.fetch(card) == store.fetch(card) == {"a.txt": path}
         assert path.read_bytes() == CONTENT
-        assert store.fetch(card) == {"a.txt": path}
         assert server.asked == ["/a.txt"]
         assert all(agent.startswith("mirrorbench") for agent in server.agents)
-        left = {entry.name for entry in (tmp_path / "store").iterdir()}
-        assert left == {"toy"}, "the temporary folder stayed"
+        assert [entry.name for entry in (tmp_path / "store").iterdir()] == ["toy"], "the temporary folder stayed"
 
     def test_sources_are_tried_in_order_until_one_has_the_very_file(self, server: Any, tmp_path: Path) -> None:
         server.pages |= {"/wrong.txt": b"ONE\tTWO\n", "/long.txt": CONTENT * 9, "/right.txt": CONTENT}
         names = ("none.txt", "wrong.txt", "long.txt", "right.txt")
-        file = make_file(CONTENT, *(UrlSource(f"{server.url}/{name}") for name in names))
-        card = make_card(file)
+        card = make_card(make_file(CONTENT, *(UrlSource(f"{server.url}/{name}") for name in names)))
         assert DataStore(tmp_path).fetch(card)["a.txt"].read_bytes() == CONTENT
         assert server.asked == ["/none.txt", "/none.txt", "/wrong.txt", "/wrong.txt", "/long.txt", "/right.txt"]
 
@@ -66,26 +72,23 @@ class TestFetching:
         assert DataStore(tmp_path).fetch(make_card(file))["a.txt"].is_file()
 
     def test_an_archive_is_downloaded_once_for_all_its_members(self, server: Any, tmp_path: Path) -> None:
-        packed = archive({"x/a.txt": CONTENT, "x/b.txt": b"b"})
-        server.pages["/x.tgz"] = packed
-        sha256 = hashlib.sha256(packed).hexdigest()
+        members = {"a.txt": CONTENT, "b.txt": b"b"}
+        packed = server.pages["/x.tgz"] = archive({f"x/{name}": content for name, content in members.items()})
+        known = hashlib.sha256(packed).hexdigest(), len(packed)
         files = [
-            make_file(content, ArchiveSource(f"{server.url}/x.tgz", f"x/{name}", sha256, len(packed)), path=name)
-            for name, content in (("a.txt", CONTENT), ("b.txt", b"b"))
+            make_file(content, ArchiveSource(f"{server.url}/x.tgz", f"x/{name}", *known), path=name)
+            for name, content in members.items()
         ]
         paths = DataStore(tmp_path).fetch(make_card(*files))
-        assert [path.read_bytes() for path in paths.values()] == [CONTENT, b"b"]
+        assert {name: path.read_bytes() for name, path in paths.items()} == members
         assert server.asked == ["/x.tgz"]
 
     def test_the_error_names_sources_reasons_licence_and_commands(self, server: Any, tmp_path: Path) -> None:
         server.pages["/wrong.txt"] = b"ONE\tTWO\n"
-        gone = f"{server.url}/gone.txt"
-        nobody = "http://127.0.0.1:9/a.txt"
-        file = make_file(CONTENT, UrlSource(gone), UrlSource(f"{server.url}/wrong.txt"), UrlSource(nobody))
-        card = make_card(file, notes="a note")
+        gone, wrong, nobody = f"{server.url}/gone.txt", f"{server.url}/wrong.txt", "http://127.0.0.1:9/a.txt"
+        file = make_file(CONTENT, *map(UrlSource, (gone, wrong, nobody)))
         with pytest.raises(DataUnavailableError) as caught:
-            DataStore(tmp_path).fetch(card)
-        text = str(caught.value)
+            DataStore(tmp_path).fetch(make_card(file, notes="a note"))
         for part in (
             "missing: a.txt",
             f"{gone}: 404",
@@ -97,7 +100,7 @@ class TestFetching:
             "mirrorbench data fetch toy",
             "mirrorbench data import DIR",
         ):
-            assert part in text
+            assert part in str(caught.value)
         assert not (tmp_path / "toy" / "a.txt").exists()
         urls = [UrlSource(f"{nobody}{number}") for number in range(3)]
         with pytest.raises(DataUnavailableError, match="not asked again"):
@@ -110,9 +113,8 @@ class TestFetching:
         for attempt in (store.resolve, store.fetch):
             with pytest.raises(DataUnavailableError) as caught:
                 attempt(card)
-            assert "--offline" in str(caught.value)
-            assert "http://127.0.0.1:1/a.txt" in str(caught.value)
-            assert "mirrorbench data fetch toy" in str(caught.value)
+            for part in ("--offline", "http://127.0.0.1:1/a.txt", "mirrorbench data fetch toy"):
+                assert part in str(caught.value)
         assert store.status(card) == {"a.txt": "missing"}
         assert store.checksums(card) == {"a.txt": card.files[0].sha256}
 
@@ -154,8 +156,12 @@ class TestIntegrity:
 
     def test_a_file_is_hashed_once_until_it_changes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         hashed: list[Path] = []
-        real = store_module.sha256_of
-        monkeypatch.setattr(store_module, "sha256_of", lambda path: hashed.append(path) or real(path))
+
+        def counted(path: Path) -> str:
+            hashed.append(path)
+            return sha256_of(path)
+
+        monkeypatch.setattr("mirrorbench.data.store.sha256_of", counted)
         card = make_card(make_file(CONTENT))
         path = put(DataStore(tmp_path), card, CONTENT)
         for _ in range(3):
@@ -178,24 +184,21 @@ class TestIntegrity:
         assert list(json.loads(path.with_name(".verified.json").read_text())) == ["a.txt"]
 
 
-class TestSplits:
-    def test_only_the_split_that_is_scored_is_needed(self, tmp_path: Path) -> None:
-        files = [make_file(name.encode(), path=f"{name}.txt", split=name) for name in ("train", "test")]
-        card = make_card(*files, options={"split": "test"})
-        store = DataStore(tmp_path, offline=True)
-        put(store, card, b"test", "test.txt")
-        assert list(store.resolve(card).files) == ["test.txt"]
-        assert list(store.checksums(card)) == ["test.txt"]
-        assert list(store.fetch(card, "test")) == ["test.txt"]
-        with pytest.raises(DataUnavailableError, match=r"missing: train\.txt"):
-            store.fetch(card)
+def test_only_the_split_that_is_scored_is_needed(tmp_path: Path) -> None:
+    files = [make_file(name.encode(), path=f"{name}.txt", split=name) for name in ("train", "test")]
+    card = make_card(*files, options={"split": "test"})
+    store = DataStore(tmp_path, offline=True)
+    put(store, card, b"test", "test.txt")
+    assert list(store.resolve(card).files) == list(store.checksums(card)) == ["test.txt"]
+    assert list(store.fetch(card, "test")) == ["test.txt"]
+    with pytest.raises(DataUnavailableError, match=r"missing: train\.txt"):
+        store.fetch(card)
 
 
 class TestUnverified:
     def test_what_was_found_first_is_held_to(self, server: Any, tmp_path: Path) -> None:
         server.pages["/a.txt"] = CONTENT
-        file = DataFile("a.txt", "", None, sources=(UrlSource(f"{server.url}/a.txt"),), unverified=True)
-        card = make_card(file, kind="corpus", metric="", parser="lines")
+        card = corpus_card(unverified("a.txt", f"{server.url}/a.txt"))
         store = DataStore(tmp_path)
         assert store.checksums(card) == {"a.txt": "unverified"}
         data = store.resolve(card)
@@ -211,28 +214,17 @@ class TestUnverified:
         """Wikipedia's million sentences are larger than what is taken out of an archive."""
         monkeypatch.setattr(sources, "MEMBER_LIMIT", 1)
         monkeypatch.setattr(sources, "_DOWNLOAD_LIMIT", 8)
-        for path, content in (("/a.txt", b"8 bytes\n"), ("/b.txt", b"9 bytes!\n")):
-            server.pages[path] = content
-        fits, exceeds = (
-            make_card(
-                DataFile(name, "", None, sources=(UrlSource(f"{server.url}/{name}"),), unverified=True), name=name[0],
-                kind="corpus", metric="", parser="lines",
-            )
-            for name in ("a.txt", "b.txt")
-        )  # fmt: skip
+        server.pages |= {"/a.txt": b"8 bytes\n", "/b.txt": b"9 bytes!\n"}
+        fits, exceeds = (corpus_card(unverified(name, f"{server.url}/{name}")) for name in ("a.txt", "b.txt"))
         assert DataStore(tmp_path).resolve(fits).files["a.txt"].read_bytes() == b"8 bytes\n"
         with pytest.raises(DataUnavailableError, match="sends more than the 8 bytes"):
             DataStore(tmp_path).resolve(exceeds)
 
     def test_a_page_that_says_not_found_is_not_kept(self, server: Any, tmp_path: Path) -> None:
-        sources = tuple(UrlSource(f"{server.url}/{name}") for name in ("dev.tsv", "test.tsv"))
-        files = [
-            DataFile(f"de/{source.url.rpartition('/')[2]}", "", None, "", (source,), unverified=True)
-            for source in sources
-        ]
+        files = [unverified(f"de/{name}", f"{server.url}/{name}") for name in ("dev.tsv", "test.tsv")]
         card = make_card(*files, parser="am2ico", kind="word-in-context", options={"language": "de"})
         good = b"context1\tcontext2\tlabel\n<word>a</word>\t<word>b</word>\tT\n"
-        server.pages.update({"/dev.tsv": b"<html>Not found</html>\n", "/test.tsv": good})
+        server.pages |= {"/dev.tsv": b"<html>Not found</html>\n", "/test.tsv": good}
         store = DataStore(tmp_path)
         with pytest.raises(DataUnavailableError, match=r"not the data of 'toy' .*/dev\.tsv: the header is not"):
             store.fetch(card)
@@ -258,19 +250,15 @@ class TestConverted:
         return make_card(*files, converted=copy)
 
     def test_it_is_the_last_resort_and_says_so(
-        self, card: Card, tmp_path: Path, caplog: pytest.LogCaptureFixture
+        self, card: Card, tmp_path: Path, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
     ) -> None:
         store = DataStore(tmp_path)
         data = store.resolve(card)
-        identity = f"hf:o/r@{'a' * 40}/test.jsonl.gz"
-        assert list(data.checksums) == [identity]
+        assert list(data.checksums) == [f"hf:o/r@{'a' * 40}/test.jsonl.gz"]
         assert data.checksums == store.checksums(card)
         assert not data.verified
         assert "converted copy" in caplog.text
-        assert [(pair.id, pair.left, pair.right, pair.gold) for pair in parse(data)] == [
-            ("test/1", "a", "b", 2.5),
-            ("test/2", "c", "d", 5.0),
-        ]
+        assert simple(parse(data)) == [("test/1", "a", "b", 2.5, ""), ("test/2", "c", "d", 5.0, "")]
         assert card.converted is not None
         other = msgspec.structs.replace(card, converted=msgspec.structs.replace(card.converted, rows=3))
         with pytest.raises(DataFormatError, match="2 rows instead of 3"):
@@ -279,6 +267,9 @@ class TestConverted:
         path.write_bytes(gzip.compress(b"{}"))
         with pytest.raises(DataIntegrityError):
             DataStore(tmp_path).resolve(card)
+        request.getfixturevalue("no_network")  # only now: the server needed a socket
+        with pytest.raises(DataUnavailableError, match="--offline"):
+            DataStore(tmp_path / "other", offline=True).resolve(card)
 
     def test_the_originals_win_where_they_can_be_had(self, card: Card, server: Any, tmp_path: Path) -> None:
         store = DataStore(tmp_path)
@@ -293,40 +284,24 @@ class TestConverted:
         with pytest.raises(DataUnavailableError, match="Nor can the converted copy"):
             DataStore(tmp_path / "other").resolve(card)
 
-    def test_offline_does_not_try_it(self, card: Card, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-        request.getfixturevalue("no_network")  # only now: the server of the card needed a socket
-        with pytest.raises(DataUnavailableError, match="--offline"):
-            DataStore(tmp_path, offline=True).resolve(card)
 
-
-class TestOptional:
-    """Files that a task can do without."""
-
-    @pytest.fixture
-    def card(self, server: Any) -> Card:
-        server.pages["/data"] = b"data"
-        data = make_file(b"data", UrlSource(f"{server.url}/data"))
-        sources = (UrlSource(f"{server.url}/gold"),)
-        gold = DataFile("gold.txt", "", None, sources=sources, unverified=True, optional=True)
-        return make_card(data, gold, kind="corpus", metric="", parser="lines")
-
-    def test_its_absence_is_no_error_and_is_asked_for_once(self, card: Card, server: Any, tmp_path: Path) -> None:
-        store = DataStore(tmp_path)
-        for _ in range(2):
-            resolved = store.resolve(card)
-            assert set(resolved.files) == set(resolved.checksums) == {"a.txt"}
-        assert store.status(card) == {"a.txt": "present", "gold.txt": "missing"}
-        asked = server.asked.count("/gold")
-        store.resolve(card)
-        assert server.asked.count("/gold") == asked > 0
-        offline, empty = (DataStore(folder, offline=True) for folder in (tmp_path, tmp_path / "empty"))
-        assert set(offline.resolve(card).files) == {"a.txt"}
-        with pytest.raises(DataUnavailableError, match=r"missing: a\.txt\."):
-            empty.resolve(card)  # the others are needed as ever
-        before = store.checksums(card)
-        (tmp_path / "folder").mkdir()
-        (tmp_path / "folder" / "gold.txt").write_bytes(b"gold")
-        assert import_folder(tmp_path / "folder", store, {"toy": card}).cards["toy"].imported == ("gold.txt",)
-        assert store.checksums(card).keys() - before.keys() == {"gold.txt"}
-        server.pages["/gold"] = b"gold"
-        assert set(DataStore(tmp_path / "new").resolve(card).files) == {"a.txt", "gold.txt"}  # fetched where it can be
+def test_an_optional_file_is_missed_without_error_and_asked_for_once(server: Any, tmp_path: Path) -> None:
+    server.pages["/data"] = b"data"
+    gold = unverified("gold.txt", f"{server.url}/gold", optional=True)
+    card, store = corpus_card(make_file(b"data", UrlSource(f"{server.url}/data")), gold), DataStore(tmp_path)
+    for _ in range(3):
+        resolved = store.resolve(card)
+        assert set(resolved.files) == set(resolved.checksums) == {"a.txt"}
+    assert store.status(card) == {"a.txt": "present", "gold.txt": "missing"}
+    assert server.asked.count("/gold") == 2  # pooch tries twice
+    offline, empty = (DataStore(folder, offline=True) for folder in (tmp_path, tmp_path / "empty"))
+    assert set(offline.resolve(card).files) == {"a.txt"}
+    with pytest.raises(DataUnavailableError, match=r"missing: a\.txt\."):
+        empty.resolve(card)  # the others are needed as ever
+    before = store.checksums(card)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "gold.txt").write_bytes(b"gold")
+    assert import_folder(tmp_path / "folder", store, {"toy": card}).cards["toy"].imported == ("gold.txt",)
+    assert store.checksums(card).keys() - before.keys() == {"gold.txt"}
+    server.pages["/gold"] = b"gold"
+    assert set(DataStore(tmp_path / "new").resolve(card).files) == {"a.txt", "gold.txt"}  # fetched where it can be

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrorbench.core.errors import DataFormatError, DataUnavailableError
+from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.textfiles import parse_number, read_lines
 
 LINE = st.text(st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"]), max_size=20)
@@ -30,17 +29,6 @@ def test_separators_inside_a_text_do_not_end_its_line(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("one\u2028still one\x0c\x85\rtoo\ntwo\r\n".encode())
     assert read_lines(path) == ["one\u2028still one\x0c\x85\rtoo", "two"]
-
-
-def test_gzip_is_decompressed_and_damage_reported(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt.gz"
-    path.write_bytes(gzip.compress(b"one\ntwo\n" * 100))
-    assert read_lines(path) == ["one", "two"] * 100
-    path.write_bytes(path.read_bytes()[:-12])
-    with pytest.raises(DataFormatError, match="damaged"):
-        read_lines(path)
-    with pytest.raises(DataUnavailableError, match="No such file"):
-        read_lines(tmp_path / "none.txt")
 
 
 @pytest.mark.parametrize("text", ["", " 1", "1_0", "nan", "inf", "-inf", "٣", "1,5", "1e", "0x1", "1 2"])

@@ -25,12 +25,10 @@ RESULT: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("name", "content", "message"), [
-    ("a.txt", b"", "holds no text"),
-    ("a.txt", b"good\nba\0d\n", "line 2: a NUL byte"),
+    ("a.txt", b"", "holds no text"), ("a.txt", b"good\nba\0d\n", "line 2: a NUL byte"),
     ("a.txt", b"\x89PNG\r\n\x1a\n\0\0", "NUL|not valid"),
     ("a.txt", b"good\n\xff\n", "line 2: byte 0xff is not valid UTF-8"),
-    ("a.txt", "a\nb\n".encode("utf-16"), "is UTF-16"),
-    ("a.txt", b"one\rtwo\rthree\r", "carriage return alone"),
+    ("a.txt", "a\nb\n".encode("utf-16"), "is UTF-16"), ("a.txt", b"one\rtwo\rthree\r", "carriage return alone"),
     ("a.txt.gz", b"not gzip\n", "gzip stream is damaged"),
     ("a.txt.gz", gzip.compress(b"one\n" * 1000, mtime=0)[:-9], "gzip stream is damaged"),
 ])  # fmt: skip
@@ -49,9 +47,8 @@ def test_a_corpus_that_is_no_file(tmp_path: Path) -> None:
 
 def test_a_line_of_a_million_characters_is_a_string_like_others(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n" + "x" * 1_000_000 + "\nnull\nNA\nnan\n")
-    assert [len(text) for text in read_corpus(tmp_path / "a.txt", DataStore(tmp_path), {}).texts] == [
-        3, 1_000_000, 4, 2, 3
-    ]  # fmt: skip
+    texts = read_corpus(tmp_path / "a.txt", DataStore(tmp_path), {}).texts
+    assert [len(text) for text in texts] == [3, 1_000_000, 4, 2, 3]
 
 
 def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,21 +29,30 @@ TEXTS = ["a house by the river", "it holds my money, and more", "x"]
 MEAN = Pooling("mean", "-1:", 32)
 
 
-def adapted(path: Path, rank: int = 4) -> Transformer:
+def learnt(model: torch.nn.Module) -> None:
+    generator = torch.Generator().manual_seed(1)
+    for weight in model.parameters():
+        if weight.requires_grad:
+            weight.data += 0.1 * torch.randn(weight.shape, generator=generator)
+
+
+def adapted(path: Path) -> Transformer:
     """A model with an adapter that has learnt something."""
     transformer = load_transformer(path, CPU)
-    add_adapter(transformer.adapted, path, rank, 0)
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        for weight in transformer.adapted.parameters():
-            if weight.requires_grad:
-                weight.data.normal_(std=0.1)
+    add_adapter(transformer.adapted, path, 4, 0)
+    learnt(transformer.adapted)
     return transformer
 
 
 def vectors(transformer: Transformer, precision: str = "fp32") -> np.ndarray:
-    """Mean vectors of the texts."""
     return TransformerEncoder(transformer, MEAN, precision).encode(TEXTS)
+
+
+def by_peft(model: torch.nn.Module, transformer: Transformer) -> np.ndarray:
+    """The same, of the tokens of ``transformer``."""
+    read = [torch.from_numpy(row)[None] for row in transformer.tokenize(TEXTS, 32)]
+    with torch.no_grad():
+        return np.array([model(input_ids=ids).last_hidden_state[0].mean(0).numpy() for ids in read])
 
 
 def half(path: Path, to: Path, dtype: torch.dtype = torch.bfloat16) -> Path:
@@ -57,41 +66,32 @@ def half(path: Path, to: Path, dtype: torch.dtype = torch.bfloat16) -> Path:
 @pytest.mark.parametrize("family", few(["llama", "bert", "t5"]))
 def test_the_matrices_add_their_scaled_product(random_model: Models, tmp_path: Path, family: str) -> None:
     """W + 2 B A, by hand from the files ("LoRA", section 4.1: h = W x + B A x, scaled by alpha / r)."""
-    path = random_model(family)
-    transformer = adapted(path)
+    transformer, by_hand = adapted(random_model(family)), load_transformer(random_model(family), CPU)
     transformer.save(tmp_path)
-    by_hand = load_transformer(path, CPU)
     stored = load_file(tmp_path / "adapter_model.safetensors")
-    changed = 0
-    for key, first in stored.items():
-        name = key.removeprefix("base_model.model.")
-        if name.endswith("lora_A.weight"):
-            weight = by_hand.model.get_parameter(name.replace("lora_A.weight", "weight"))
-            weight.data += 2 * stored[key.replace("lora_A", "lora_B")] @ first
-            changed += 1
+    firsts = [key for key in stored if key.endswith("lora_A.weight")]
+    for key in firsts:
+        weight = by_hand.model.get_parameter(key.removeprefix("base_model.model.").replace("lora_A.weight", "weight"))
+        weight.data += 2 * stored[key.replace("lora_A", "lora_B")] @ stored[key]
     linear = [m for n, m in by_hand.model.named_modules() if isinstance(m, torch.nn.Linear) and "pooler" not in n]
-    assert changed == len(linear)
+    assert len(firsts) == len(linear)
     np.testing.assert_allclose(vectors(transformer), vectors(by_hand), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "family", few(["bert", "deberta", "modernbert", "gemma3-vision", "gpt2", "bart", "mamba"], "gpt2", "gemma3-vision")
-)
-def test_an_adapter_alone_is_stored_and_opens_with_the_same_vectors(
-    random_model: Models, tmp_path: Path, family: str
-) -> None:
+@pytest.mark.parametrize("family", ["gpt2", "gemma3-vision"])
+def test_an_adapter_alone_is_stored(random_model: Models, tmp_path: Path, family: str) -> None:
     transformer = adapted(random_model(family))
     transformer.save(tmp_path)
+    before = vectors(transformer)
     assert is_adapted(transformer.adapted)
     assert not [*tmp_path.glob("model*"), *tmp_path.glob("config.json")]
-    # Mamba's scan multiplies in an order that follows from where memory lies: rounding alone differs.
-    rounding = 1e-6 if family == "mamba" else 0
-    np.testing.assert_allclose(vectors(load_transformer(tmp_path, CPU)), vectors(transformer), rtol=0, atol=rounding)
-    assert np.abs(vectors(transformer) - vectors(load_transformer(random_model(family), CPU))).max() > 1e-3
-    before = vectors(transformer)
+    np.testing.assert_array_equal(vectors(load_transformer(tmp_path, CPU)), before)
+    assert np.abs(before - vectors(load_transformer(random_model(family), CPU))).max() > 1e-3
     merge_adapter(transformer.adapted)
     np.testing.assert_allclose(vectors(transformer), before, atol=1e-4)
     assert not is_adapted(transformer.adapted)
+    with pytest.raises(ModelUnavailableError):  # on another model
+        load_transformer(tmp_path, CPU, base=random_model("llama"))
 
 
 def test_the_seed_draws_the_matrices_which_change_nothing_at_first(random_model: Models) -> None:
@@ -142,7 +142,7 @@ def test_an_adapter_whose_backbone_was_replaced_is_refused(random_model: Models,
 
 
 @pytest.mark.parametrize("shortened", [False, True])
-def test_peft_opens_that_of_a_model_with_vision_on_the_original(
+def test_peft_opens_that_of_a_model_with_vision(
     random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shortened: bool
 ) -> None:
     """With all its parts, whose layers have the same names where ``peft`` shortens them, as it does in large models."""
@@ -154,44 +154,31 @@ def test_peft_opens_that_of_a_model_with_vision_on_the_original(
     assert ("q_proj" in settings["target_modules"]) is shortened
     opened = PeftModel.from_pretrained(AutoModel.from_pretrained(path), tmp_path / "adapter").eval()
     assert not [name for name, _ in opened.named_parameters() if "lora" in name and "language_model" not in name]
-    read = [torch.from_numpy(row)[None] for row in transformer.tokenize(TEXTS, 64)]
-    with torch.no_grad():
-        theirs = [opened(input_ids=ids).last_hidden_state[0].mean(0).numpy() for ids in read]
-    np.testing.assert_allclose(np.array(theirs), vectors(transformer), atol=1e-5)
-    assert np.abs(np.array(theirs) - vectors(load_transformer(path, CPU))).max() > 1e-2
+    theirs = by_peft(opened, transformer)
+    np.testing.assert_allclose(theirs, vectors(transformer), atol=1e-5)
+    assert np.abs(theirs - vectors(load_transformer(path, CPU))).max() > 1e-2
     merge_adapter(transformer.adapted)
     transformer.save(tmp_path / "merged")  # the text's half alone, as before it had an adapter
-    np.testing.assert_allclose(vectors(load_transformer(tmp_path / "merged", CPU)), np.array(theirs), atol=1e-5)
+    np.testing.assert_allclose(vectors(load_transformer(tmp_path / "merged", CPU)), theirs, atol=1e-5)
     assert json.loads((tmp_path / "merged" / "config.json").read_text())["model_type"] == "gemma3_text"
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"modules_to_save": ["embeddings.LayerNorm"]}, {"trainable_token_indices": [5, 6, 7]}, {"use_dora": True},
-    ],
-)  # fmt: skip
-def test_adapters_of_peft_are_read_and_merged_as_by_it(
-    random_model: Models, tmp_path: Path, options: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize("options", [
+    {"modules_to_save": ["embeddings.LayerNorm"]}, {"trainable_token_indices": [5, 6, 7]}, {"use_dora": True},
+])  # fmt: skip
+def test_adapters_of_peft_are_read_as_by_it(random_model: Models, tmp_path: Path, options: dict[str, Any]) -> None:
     """One without a tokenizer, as ``PeftModel.save_pretrained`` writes it."""
     path = random_model("roberta")
     theirs = get_peft_model(AutoModel.from_pretrained(path), LoraConfig(r=4, target_modules=["query"], **options))
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        for weight in theirs.parameters():
-            if weight.requires_grad:
-                weight.data.add_(torch.randn_like(weight), alpha=0.1)
+    learnt(theirs)
     theirs.save_pretrained(tmp_path / "adapter")
     ours = load_transformer(tmp_path / "adapter", CPU)
-    read = [torch.from_numpy(row)[None] for row in ours.tokenize(TEXTS, 32)]
-    with torch.no_grad():
-        expected = [theirs.eval()(input_ids=ids).last_hidden_state[0].mean(0).numpy() for ids in read]
-    np.testing.assert_allclose(vectors(ours), np.array(expected), atol=1e-5)
+    expected = by_peft(theirs.eval(), ours)
+    np.testing.assert_allclose(vectors(ours), expected, atol=1e-5)
     merge_adapter(ours.adapted)
     ours.save(tmp_path / "merged")
     ours.check_saved(tmp_path / "merged")
-    np.testing.assert_allclose(vectors(load_transformer(tmp_path / "merged", CPU)), np.array(expected), atol=1e-5)
+    np.testing.assert_allclose(vectors(load_transformer(tmp_path / "merged", CPU)), expected, atol=1e-5)
 
 
 def test_vectors_before_a_text_are_no_adapter_that_is_read(random_model: Models, tmp_path: Path) -> None:
@@ -202,22 +189,10 @@ def test_vectors_before_a_text_are_no_adapter_that_is_read(random_model: Models,
     assert "LoRA" in caught.value.hint
 
 
-def test_an_adapter_of_another_model_is_refused(random_model: Models, tmp_path: Path) -> None:
-    adapted(random_model("bert")).save(tmp_path)
-    with pytest.raises(ModelUnavailableError):
-        load_transformer(tmp_path, CPU, base=random_model("llama"))
-
-
 @pytest.mark.parametrize(
-    ("family", "dtype"),
-    few([
-        ("bert", torch.bfloat16), ("gpt2", torch.bfloat16), ("llama", torch.float16), ("modernbert", torch.bfloat16),
-        ("qwen3", torch.bfloat16), ("gemma3", torch.bfloat16), ("bart", torch.bfloat16), ("t5", torch.bfloat16),
-    ], 0, 1, 2),
-)  # fmt: skip
-def test_matrices_that_stay_in_half_precision_give_the_same_numbers(
-    random_model: Models, tmp_path: Path, family: str, dtype: torch.dtype
-) -> None:
+    ("family", "dtype"), [("bert", torch.bfloat16), ("gpt2", torch.bfloat16), ("llama", torch.float16)]
+)
+def test_matrices_kept_in_half_precision(random_model: Models, tmp_path: Path, family: str, dtype: torch.dtype) -> None:
     """As float32 weights, which autocast rounds to the same ones: bit for bit. Adapters are float32."""
     path = half(random_model(family), tmp_path / "half", dtype)
     adapted(path).save(tmp_path / "adapter")
@@ -233,8 +208,8 @@ def test_matrices_that_stay_in_half_precision_give_the_same_numbers(
         assert {weight.dtype for weight in opened.model.parameters()} == {torch.float32}
 
 
-@pytest.mark.parametrize("family", few(["bert", "llama", "bart", "t5", "gemma3-vision"], "t5", "gemma3-vision"))
-def test_weights_read_onto_the_device_shard_by_shard_are_the_same(
+@pytest.mark.parametrize("family", ["t5", "gemma3-vision"])
+def test_weights_read_onto_the_device(
     random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str
 ) -> None:
     """The way of a GPU, with the CPU as the device: transformers' ``device_map``, and an adapter onto such a model."""

@@ -14,14 +14,11 @@ from mirrorbench.models import backbones
 NOT_READ = "weights in GGUF, ONNX and the like, and models that only a service computes, are not read"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "./model.gguf", "model.Q4_K_M.gguf", "TheBloke/Llama-2-7B-GGUF", "nomic-embed.onnx", "~/m/model.tflite",
-        "text-embedding-3-small", "openai/text-embedding-ada-002", "voyage-3-large", "embed-english-v3.0",
-        "gemini-embedding-001", "amazon.titan-embed-text-v2", "mistral-embed",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("name", [
+    "./model.gguf", "model.Q4_K_M.gguf", "TheBloke/Llama-2-7B-GGUF", "nomic-embed.onnx", "~/m/model.tflite",
+    "text-embedding-3-small", "openai/text-embedding-ada-002", "voyage-3-large", "embed-english-v3.0",
+    "gemini-embedding-001", "amazon.titan-embed-text-v2", "mistral-embed",
+])  # fmt: skip
 def test_formats_that_are_not_read(name: str) -> None:
     with pytest.raises(UsageError, match=NOT_READ) as refused:
         mirrorbench.load(name)

@@ -49,24 +49,19 @@ for inner, outer in ((1024, 256), (1536, 384), (3072, 768), (4096, 1024)):
 """
 
 
-@pytest.mark.parametrize("architecture", few(["deberta", "bert", "roberta"]))
 @pytest.mark.parametrize("padded", [False, True])
-def test_together_as_each_alone(architecture: str, padded: bool, random_model: Models) -> None:
+def test_together_as_each_alone(padded: bool, random_model: Models) -> None:
     poolings = [*POOLINGS, Pooling("mean-padded", max_length=40)] if padded else POOLINGS
-    one = encoder(random_model(architecture))
+    one, other = (encoder(random_model("deberta")) for _ in range(2))
     for pooling, vectors in zip(poolings, one.encode_pooled(INPUTS, poolings), strict=True):
-        alone = encoder(random_model(architecture)).encode_pooled(INPUTS, [pooling])[0]
-        np.testing.assert_allclose(vectors, alone, atol=1e-5)
-    # A text that is cut around its target is read at its start as well; nothing else is read twice.
-    long = sum(len(one.transformer.tokenizer(item.text.strip())["input_ids"]) > 40 for item in INPUTS)
-    assert one.cost.texts == len(INPUTS) + long
+        np.testing.assert_allclose(vectors, other.encode_pooled(INPUTS, [pooling])[0], atol=1e-5)
+    # Of the texts the last alone is cut, and read at its start as well as around its target.
+    assert one.cost.texts == len(INPUTS) + 1
 
 
 @pytest.mark.parametrize("memory", [True, False])
-def test_a_chunk_is_fetched_when_the_next_is_started(
-    random_model: Models, monkeypatch: pytest.MonkeyPatch, memory: bool
-) -> None:
-    """With ``memory`` False the device runs out of it in the middle, while results wait to be fetched."""
+def test_chunks_in_flight(random_model: Models, monkeypatch: pytest.MonkeyPatch, memory: bool) -> None:
+    """Each is fetched when the next is started; without ``memory`` the device runs out of it in between."""
     one, texts = encoder(random_model("bert"), POOLINGS[1]), [item.text for item in INPUTS for _ in range(2)]
     whole, forward, seen = one.encode(texts), one._forward, []
 
@@ -116,19 +111,17 @@ def test_products_of_the_smallest_batch_have_the_same_bits_with_one_thread_and_t
 
 
 def test_the_cost_is_counted(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
-    smallest = 32
-    monkeypatch.setattr("mirrorbench.models.batching.MIN_TOKENS", smallest)
+    monkeypatch.setattr("mirrorbench.models.batching.MIN_TOKENS", 32)
     one = encoder(random_model("bert"), Pooling())
     texts = ["ab", "abcd" * 10, "ab"]
     ids = [len(one.transformer.tokenizer(text)["input_ids"]) for text in texts]
-    assert ids[0] < smallest // 2 < smallest < ids[1]
+    assert ids[0] < 16 < 32 < ids[1]
     one.encode(texts)
     cost = one.cost
     # The short texts are read often enough for a product of many rows.
-    positions = ids[1] + -(-smallest // ids[0]) * ids[0]
+    positions = ids[1] + -(-32 // ids[0]) * ids[0]
     assert (cost.texts, cost.tokens, cost.positions) == (3, sum(ids), positions)
     assert cost.to_json()["padding"] == round(1 - sum(ids) / positions, 4)
-    assert cost.seconds > 0
     one.encode(texts[:2])
     assert (one.cost.texts, one.cost.tokens) == (5, sum(ids) + sum(ids[:2]))
     assert one.cost.to_json()["tokens_per_second"] == pytest.approx(one.cost.tokens / one.cost.seconds, rel=0.01)
@@ -138,24 +131,8 @@ def test_the_cost_is_counted(random_model: Models, monkeypatch: pytest.MonkeyPat
     assert router.cost.texts == 7
 
 
-@pytest.mark.parametrize("architecture", few(["bert", "roberta", "xlm-r", "electra"], 0, 1))
-def test_a_ready_mask_is_what_transformers_makes_itself(architecture: str, random_model: Models) -> None:
-    transformer = load_transformer(random_model(architecture), CPU)
-    ids = transformer.tokenize(["ab", "abcdef", "abcd"], 20)
-    mask = torch.from_numpy(ids.mask(8).astype(np.int64))
-    tokens = torch.from_numpy(ids.padded(8, transformer.tokenizer.pad_token_id))
-    given: list[torch.Tensor] = []
-    transformer.model.register_forward_pre_hook(
-        lambda model, args, inputs: given.append(inputs["attention_mask"]), with_kwargs=True
-    )
-    (found,), _ = transformer.padded_states(ids, 8)
-    assert torch.equal(found, transformer.model(input_ids=tokens, attention_mask=mask).last_hidden_state)
-    assert [one.dim() for one in given] == [4, 2]
-
-
 @pytest.mark.gpu
 def test_a_gpu_gives_the_same_vectors(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In chunks of three texts, each fetched from pinned memory while the next is computed."""
     path = random_model("bert")
     wanted = encoder(path).encode_pooled(INPUTS, POOLINGS)
     monkeypatch.setattr(inference, "TEXTS_PER_CHUNK", 3)

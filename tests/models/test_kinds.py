@@ -25,13 +25,9 @@ CAUSAL = ("llama", "mistral", "qwen3", "gemma3", "gemma3-vision", "gpt2", "mamba
 PACKED = ("bert", "roberta", "xlm-r", "electra")
 
 
-@pytest.fixture
-def further(tmp_path: Path):
-    def opened(model_type: str) -> Transformer:
-        build_further(model_type, tmp_path / model_type)
-        return load_transformer(tmp_path / model_type, CPU)
-
-    return opened
+def further(model_type: str, folder: Path) -> Transformer:
+    build_further(model_type, folder)
+    return load_transformer(folder, CPU)
 
 
 @pytest.mark.parametrize("architecture", few(FAMILIES, "bert", "deberta", "gpt2", "t5"))
@@ -46,9 +42,9 @@ def test_the_kind_of_each_family(random_model: Models, architecture: str) -> Non
 
 
 @pytest.mark.parametrize(("model_type", "pads"), few([("convbert", True), ("fnet", True), ("ernie", False)], 0, 2))
-def test_a_model_that_reads_padding_reads_each_text_as_alone(further, model_type: str, pads: bool) -> None:
+def test_a_model_that_reads_padding_reads_each_text_as_alone(tmp_path: Path, model_type: str, pads: bool) -> None:
     """Under every pooling, and with gradients; by the padded pass that it is spared they would differ."""
-    transformer = further(model_type)
+    transformer = further(model_type, tmp_path)
     assert transformer.kind.pads == pads
     rng = random.Random(1)
     rows = [[rng.randrange(10, 60) for _ in range(length)] for length in (4, 9, 4, 13)]
@@ -104,9 +100,9 @@ def test_a_packed_pair_that_differs_is_not_packed(random_model: Models) -> None:
 
 
 @pytest.mark.parametrize("model_type", few(OTHER_INPUTS, "canine", "vilt"))
-def test_models_of_more_than_tokens_are_refused(further, model_type: str) -> None:
+def test_models_of_more_than_tokens_are_refused(tmp_path: Path, model_type: str) -> None:
     with pytest.raises(ModelUnavailableError, match=r"by its tokens alone|no vocabulary of tokens") as caught:
-        kind_of(further(model_type))
+        kind_of(further(model_type, tmp_path))
     assert "sbert:path=" in caught.value.hint
 
 
@@ -123,15 +119,18 @@ def test_dropout_is_seen_where_it_is(random_model: Models) -> None:
 @pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize("architecture", few(FAMILIES, "bert", "gemma3", "t5"))
 def test_every_family_computes_in_half_precision(random_model: Models, architecture: str, half: str) -> None:
-    """Under autocast itself, padded texts, with gradients: near fp32, and no number is infinite."""
+    """Under autocast itself, padded texts, with gradients, and as an encoder: near fp32, and no number is infinite."""
     transformer = load_transformer(random_model(architecture), CPU)
     texts = ["a text of some length, padded to none", "short"]
     ids = transformer.tokenize(texts, 40)
     wanted = TransformerEncoder(transformer, Pooling("mean")).encode(texts)
     with autocast(CPU, half):
         (found,) = transformer.forward(ids, [Pooling("mean")])
-    near = np.linalg.norm(found.detach().numpy() - wanted, axis=1) / np.linalg.norm(wanted, axis=1)
-    assert near.max() < 0.1
+    encoded = TransformerEncoder(transformer, Pooling("mean"), half).encode(texts)
+    assert encoded.dtype == np.float32
+    for vectors in (found.detach().numpy(), encoded):
+        near = np.linalg.norm(vectors - wanted, axis=1) / np.linalg.norm(wanted, axis=1)
+        assert 0 < near.max() < 0.1
     (found / 16).sum().backward()
     gradients = [weight.grad for weight in transformer.model.parameters() if weight.grad is not None]
     assert gradients

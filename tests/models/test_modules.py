@@ -14,15 +14,7 @@ from bench import Bench
 from random_models import Models
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import (
-    Dense,
-    Normalize,
-    Pooling,
-    Router,
-    StaticEmbedding,
-    Transformer,
-    WeightedLayerPooling,
-)
+from sentence_transformers.sentence_transformer import modules
 from suites import few
 from tokenizers import Tokenizer
 
@@ -44,15 +36,18 @@ Kind = tuple[Callable[[Path], Built], dict[str, Any] | None]
 """How a model is made of a transformer's folder, and the keys under which a pooling of ours reads it, if one does."""
 
 
-def pooled(mode: str, prompt: str = "", length: int = 40, lower: bool = False, **pooling: Any) -> Any:
+def pooled(
+    mode: str, prompt: str = "", length: int = 40, lower: bool = False, normalize: bool = False, **pooling: Any
+) -> Any:
     """A transformer and the pooling of some modes, with other modules after it."""
 
     def build(path: Path, *after: torch.nn.Module) -> Built:
-        transformer = Transformer(str(path), do_lower_case=lower)
+        transformer = modules.Transformer(str(path), do_lower_case=lower)
         transformer.tokenizer.pad_token = transformer.tokenizer.pad_token or transformer.tokenizer.eos_token
-        modules = [transformer, Pooling(SIZE, mode, **pooling), *after]
+        scaled = [modules.Normalize()] if normalize else []
+        parts = [transformer, modules.Pooling(SIZE, mode, **pooling), *scaled, *after]
         prompts = {"prompts": {"about": prompt}, "default_prompt_name": "about"} if prompt else {}
-        model = SentenceTransformer(modules=modules, **prompts)
+        model = SentenceTransformer(modules=parts, **prompts)
         if length:
             model.max_seq_length = length
         return model
@@ -73,19 +68,12 @@ def followed(module: Callable[[], torch.nn.Module]) -> Callable[[Path], Built]:
     return build
 
 
-def weighted_layers(path: Path) -> Built:
-    transformer = Transformer(str(path), config_kwargs={"output_hidden_states": True})
-    layers = WeightedLayerPooling(SIZE, num_hidden_layers=3, layer_start=1)
-    layers.layer_weights.data = torch.tensor([0.2, 0.3, 0.5])
-    return SentenceTransformer(modules=[transformer, layers, Pooling(SIZE)])
-
-
 def static(path: Path) -> Built:
     """Vectors of tokens, in half precision."""
     tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
     torch.manual_seed(4)
     table = torch.randn(tokenizer.get_vocab_size(), 24).half()
-    return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=table)])
+    return SentenceTransformer(modules=[modules.StaticEmbedding(tokenizer, embedding_weights=table)])
 
 
 def cut(path: Path) -> Built:
@@ -95,8 +83,8 @@ def cut(path: Path) -> Built:
 
 
 def routed(path: Path) -> Built:
-    sides = [[Transformer(str(path)), Pooling(SIZE, mode)] for mode in ("mean", "cls")]
-    return SentenceTransformer(modules=[Router.for_query_document(*sides)])
+    sides = [[modules.Transformer(str(path)), modules.Pooling(SIZE, mode)] for mode in ("mean", "cls")]
+    return SentenceTransformer(modules=[modules.Router.for_query_document(*sides)])
 
 
 def as_before(folder: Path, lower_case: bool = False) -> None:
@@ -108,8 +96,8 @@ def as_before(folder: Path, lower_case: bool = False) -> None:
     (folder / "sentence_bert_config.json").unlink()
     settings = {"max_seq_length": 30, "do_lower_case": lower_case}
     (own / "sentence_bert_config.json").write_text(json.dumps(settings))
-    flags = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": False, "pooling_mode_max_tokens": False}
-    flags |= {"pooling_mode_mean_sqrt_len_tokens": False, "pooling_mode_lasttoken": True}
+    flags = {f"pooling_mode_{name}": False for name in ("cls_token", "mean_tokens", "max_tokens")}
+    flags |= {"pooling_mode_lasttoken": True}
     (folder / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": SIZE, **flags}))
     kinds = [{"idx": n, "name": str(n), "path": f"{n}_{kind}", "type": f"sentence_transformers.models.{kind}"}
              for n, kind in enumerate(["Transformer", "Pooling"])]  # fmt: skip
@@ -123,32 +111,30 @@ KINDS: dict[str, Kind] = {
     "last": (pooled("lasttoken"), {**PLAIN, "pooling": "last"}),
     "weighted mean": (pooled("weightedmean"), {**PLAIN, "pooling": "weighted-mean"}),
     "max": (pooled("max"), None),
-    "mean by the root of the length": (pooled("mean_sqrt_len_tokens"), None),
     "first dimensions": (cut, None),
     "no length": (pooled("mean", length=0), {**PLAIN, "max_length": 80}),
-    "prompt": (pooled("mean", prompt="about: "), {**PLAIN, "max_length": 34, "prompt": "about: {text}"}),
+    "prompt": (
+        pooled("mean", "about: ", normalize=True),
+        {**PLAIN, "max_length": 34, "normalize": True, "prompt": "about: {text}"},
+    ),
     "prompt with a place": (pooled("mean", prompt="about {text}: "), None),
     "prompt that is left out": (pooled("mean", prompt="about: ", include_prompt=False), None),
     "lower case": (pooled("mean", lower=True), PLAIN),
     "lower case of before": (pooled("mean"), None),
     "files of before": (pooled("mean"), {"pooling": "last", "max_length": 30}),
-    "Normalize": (lambda path: pooled("cls")(path, Normalize()), {**PLAIN, "pooling": "cls", "normalize": True}),
-    "Dense": (followed(lambda: Dense(SIZE, 12, activation_function=torch.nn.Tanh())), None),
-    "linear Dense": (followed(lambda: Dense(SIZE, 12, activation_function=torch.nn.Identity())), None),
-    "weighted layers": (weighted_layers, None),
+    "Normalize": (pooled("cls", normalize=True), {**PLAIN, "pooling": "cls", "normalize": True}),
+    "Dense": (followed(lambda: modules.Dense(SIZE, 12, activation_function=torch.nn.Tanh())), None),
+    "linear Dense": (followed(lambda: modules.Dense(SIZE, 12, activation_function=torch.nn.Identity())), None),
     "static": (static, None),
     "Router": (routed, None),
     "half precision": (lambda path: pooled("mean")(path).to(torch.bfloat16), PLAIN),
 }
-ARCHITECTURE = {"lower case": "roberta", "lower case of before": "roberta", "last": "gpt2"}
-NO_TRANSFORMER = ("static", "Router")
+ARCHITECTURE = {"lower case": "roberta", "lower case of before": "roberta", "last": "gpt2", "prompt": "mpnet"}
 Made = Callable[[str], Path]
 
 
 @pytest.fixture
 def made(random_model: Models, tmp_path: Path) -> Made:
-    """Writes the directory of a kind."""
-
     def write(kind: str) -> Path:
         folder = tmp_path / "model"
         KINDS[kind][0](random_model(ARCHITECTURE.get(kind, "bert"))).save(str(folder))
@@ -159,8 +145,12 @@ def made(random_model: Models, tmp_path: Path) -> Made:
     return write
 
 
-def planned(spec: EncoderSpec, tmp_path: Path, plugins: Plugins) -> Any:
-    planner = Planner(Workspace.create(cache=tmp_path / "cache", offline=True, plugins=plugins))
+@pytest.fixture
+def planner(tmp_path: Path, plugins: Plugins) -> Planner:
+    return Planner(Workspace.create(cache=tmp_path / "cache", offline=True, plugins=plugins))
+
+
+def planned(spec: EncoderSpec, planner: Planner) -> Any:
     return planner.models(Request((spec,), (), corpus="quick-words"), spec, "sentence")[0]
 
 
@@ -180,49 +170,47 @@ def test_a_directory_is_read_as_sentence_transformers_reads_it(kind: str, made: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_directory_is_tuned_as_it_is_read_or_refused(kind: str, made: Made, tmp_path: Path, plugins: Plugins) -> None:
+def test_a_directory_is_tuned_as_it_is_read_or_refused(kind: str, made: Made, planner: Planner) -> None:
     folder, keys = made(kind), KINDS[kind][1]
     spec = EncoderSpec(str(folder), "", "mirror", (("dropout", 0.0), ("span_mask", 0.0)))
     if keys is None:
         with pytest.raises((NoPoolingError, ModelUnavailableError)) as refused:
-            planned(spec, tmp_path, plugins)
+            planned(spec, planner)
         assert f"Write sbert:path={folder}" in refused.value.hint
-        if kind not in NO_TRANSFORMER:
+        if kind not in ("static", "Router"):
             way = refused.value.hint.rpartition("name: ")[2]
-            _, pooling = planned(parse_spec(way), tmp_path, plugins)
+            _, pooling = planned(parse_spec(way), planner)
             assert pooling.to_json() == {"pooling": "mean", "layers": "-1:", "max_length": 64}
         return
-    model, pooling = planned(spec, tmp_path, plugins)
+    model, pooling = planned(spec, planner)
     assert pooling.to_json() == {"layers": "-1:", **keys}
     assert model.recipe.readout(keys["max_length"]) == pooling
-    _, chosen = planned(spec.with_params(pooling="last", max_length=20), tmp_path, plugins)
+    _, chosen = planned(spec.with_params(pooling="last", max_length=20), planner)
     assert chosen.to_json() == {"layers": "-1:", **keys, "pooling": "last", "max_length": 20}
 
 
-@pytest.mark.parametrize("kind", few(["Normalize", "prompt"], "prompt"))
-def test_a_tuned_directory_is_read_as_it_was(kind: str, made: Made, tmp_path: Path) -> None:
-    """What is written opens in sentence-transformers with the length, prompt and modules of what was tuned."""
-    tuned = mirrorbench.tune(LINES, f"{made(kind)}+mirror:epochs=1", tmp_path / "tuned", held_out=4, device="cpu")
-    there = SentenceTransformer(str(tmp_path / "tuned"))
+def test_a_prompt_that_ends_in_a_space_is_written_as_it_is_read(made: Made, tmp_path: Path) -> None:
+    """The tokenizer makes the space and the letter after it one token; length and modules stay what they were."""
+    tuned = mirrorbench.tune(LINES, f"{made('prompt')}+mirror:epochs=1", tmp_path / "tuned", held_out=4, device="cpu")
+    before, there = (SentenceTransformer(str(tmp_path / name)) for name in ("model", "tuned"))
     vectors = mirrorbench.load(str(tmp_path / "tuned")).encode(TEXTS)
-    np.testing.assert_allclose(vectors, there.encode(TEXTS), atol=1e-5)
-    before = SentenceTransformer(str(tmp_path / "model"))
+    np.testing.assert_allclose(vectors, there.encode(TEXTS), atol=2e-5)
+    assert np.abs(vectors - mirrorbench.load(str(tmp_path / "model")).encode(TEXTS)).max() > 1e-4
     assert there.max_seq_length == before.max_seq_length == 40
     assert [type(module) for module in there] == [type(module) for module in before]
-    assert there.prompts.get("text", "") == before.prompts.get("about", "")
-    assert {"layers": "-1:", **(KINDS[kind][1] or {})} == tuned.pooling.to_json()
-    assert np.abs(vectors - mirrorbench.load(str(tmp_path / "model")).encode(TEXTS)).max() > 1e-4
+    assert there.prompts["text"] == before.prompts["about"]
+    assert tuned.pooling.to_json() == {"layers": "-1:", **(KINDS["prompt"][1] or {})}
 
 
 def resaved(folder: Path, change: str) -> None:
     """Change a directory in sentence-transformers, which keeps the files that it does not know."""
     model = SentenceTransformer(str(folder))
     if change == "Dense":
-        model = followed(lambda: Dense(SIZE, 12))(folder)
+        model = followed(lambda: modules.Dense(SIZE, 12))(folder)
     elif change == "Normalize":
-        model.append(Normalize())
+        model.append(modules.Normalize())
     elif change == "cls":
-        model = SentenceTransformer(modules=[model[0], Pooling(SIZE, "cls")])
+        model = SentenceTransformer(modules=[model[0], modules.Pooling(SIZE, "cls")])
     elif change == "length":
         model.max_seq_length = 10
     elif change == "first dimensions":
@@ -279,16 +267,7 @@ def test_an_activation_that_is_not_computed_is_refused(made: Made) -> None:
     assert "torch.nn" in refused.value.hint
 
 
-def test_a_prompt_that_ends_in_a_space_is_written_as_it_is_read(random_model: Models, tmp_path: Path) -> None:
-    """The tokenizer of ``mpnet`` makes the space and the letter after it one token."""
-    spec = f"{random_model('mpnet')}+mirror:epochs=1,prompt=query:%20,max_length=20"
-    mirrorbench.tune(LINES, spec, folder := tmp_path / "tuned", held_out=0, device="cpu")
-    there = SentenceTransformer(str(folder)).encode(TEXTS)
-    np.testing.assert_allclose(mirrorbench.load(str(folder)).encode(TEXTS), there, atol=2e-5)
-
-
-def test_a_row_of_a_run_names_what_is_read(made: Made, tmp_path: Path, plugins: Plugins) -> None:
-    planner = Planner(Workspace.create(cache=tmp_path / "cache", offline=True, plugins=plugins))
+def test_a_row_of_a_run_names_what_is_read(made: Made, planner: Planner) -> None:
     folder = made("Dense")
     for spec, row in (
         (f"{folder}", f"sbert:path={folder}"),
@@ -299,31 +278,24 @@ def test_a_row_of_a_run_names_what_is_read(made: Made, tmp_path: Path, plugins: 
             assert [str(found) for found in planner.ladder(parse_spec(spec), level)] == [row]
 
 
-def test_a_model_of_the_hub_is_read_as_its_files_say(
-    made: Made, tmp_path: Path, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_of_the_hub(made: Made, planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = made("Normalize")
     monkeypatch.setattr(backbones, "_from_hub", lambda name, revision, offline: folder)
-    planner = Planner(Workspace.create(cache=tmp_path / "cache", plugins=plugins))
-    read = [str(row) for row in planner.ladder(parse_spec("owner/name"), "sentence")]
-    assert read == ["owner/name+base:max_length=40,normalize=true,pooling=cls"]
+    (row,) = planner.ladder(parse_spec("owner/name"), "sentence")
+    assert str(row) == "owner/name+base:max_length=40,normalize=true,pooling=cls"
     assert len(planner.ladder(parse_spec("minilm"), "sentence")) == 2  # a short name keeps its rows
     (folder / "modules.json").write_text((folder / "modules.json").read_text().replace("Normalize", "Other"))
-    assert [str(row) for row in planner.ladder(parse_spec("owner/name@v1"), "sentence")] == [
-        "sbert@v1:model=owner/name"
-    ]
+    (row,) = planner.ladder(parse_spec("owner/name@v1"), "sentence")
+    assert str(row) == "sbert@v1:model=owner/name"
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "message"),
-    [
-        ("modules.json", "[", "cannot be read"),
-        ("modules.json", '[{"type": "a.B", "path": "../x"}]', "not inside"),
-        ("1_Pooling/config.json", "[]", "not a JSON object"),
-        ("config_sentence_transformers.json", '{"prompts": 3}', "cannot be read"),
-        ("tokenizer.json", "{", "cannot be opened"),
-    ],
-)
+@pytest.mark.parametrize(("file", "content", "message"), [
+    ("modules.json", "[", "cannot be read"),
+    ("modules.json", '[{"type": "a.B", "path": "../x"}]', "not inside"),
+    ("1_Pooling/config.json", "[]", "not a JSON object"),
+    ("config_sentence_transformers.json", '{"prompts": 3}', "cannot be read"),
+    ("tokenizer.json", "{", "cannot be opened"),
+])  # fmt: skip
 def test_damaged_files_are_errors_of_ours(made: Made, file: str, content: str, message: str) -> None:
     folder = made("no length")
     (folder / file).write_text(content)
@@ -334,19 +306,15 @@ def test_damaged_files_are_errors_of_ours(made: Made, file: str, content: str, m
 @pytest.mark.parametrize("weights", ["half", "half beside float32"])
 def test_sbert_computes_in_float32_whatever_its_files_hold(random_model: Models, tmp_path: Path, weights: str) -> None:
     """By default sentence-transformers computes in the precision of the files, which is no fp32."""
-    dense = Dense(SIZE, 8, activation_function=torch.nn.Tanh()).to(torch.bfloat16)
+    dense = modules.Dense(SIZE, 8, activation_function=torch.nn.Tanh()).to(torch.bfloat16)
     model = pooled("mean")(random_model("bert"), dense)
     (model if weights == "half" else dense).to(torch.bfloat16)
-    model.save(str(tmp_path / "half"))
-    spec = EncoderSpec("sbert", params=(("path", str(tmp_path / "half")),))
-    found = create_sbert(spec, EncoderContext()).encode(TEXTS)
-    exact = SentenceTransformer(str(tmp_path / "half"), model_kwargs={"dtype": torch.float32}).float()
-    assert {weight.dtype for weight in exact.parameters()} == {torch.float32}
-    np.testing.assert_array_equal(found, exact.encode(TEXTS))
-    rounded = torch.from_numpy(found).to(torch.bfloat16).float().numpy()
-    assert (found != rounded).any()
-    in_half = create_sbert(spec, EncoderContext(precision="bf16")).fingerprint
-    assert in_half == directory_checksum(tmp_path / "half") != create_sbert(spec, EncoderContext()).fingerprint
+    model.save(str(folder := tmp_path / "half"))
+    spec = EncoderSpec("sbert", params=(("path", str(folder)),))
+    exact, in_half = (create_sbert(spec, EncoderContext(precision=precision)) for precision in ("fp32", "bf16"))
+    there = SentenceTransformer(str(folder), model_kwargs={"dtype": torch.float32}).float()
+    np.testing.assert_array_equal(exact.encode(TEXTS), there.encode(TEXTS))
+    assert in_half.fingerprint == directory_checksum(folder) != exact.fingerprint
 
 
 @pytest.mark.parametrize("read", ["sbert", "stored"])

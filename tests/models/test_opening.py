@@ -7,7 +7,6 @@ import io
 import json
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,35 +21,28 @@ LOADERS = {"from_pretrained", "from_config", "load_adapter", "SentenceTransforme
 """Functions and methods that read a model, or make one of a configuration; of transformers' Auto classes any method."""
 
 
-def loaders(tree: ast.AST, function: str = "") -> Iterator[tuple[str, ast.Call]]:
-    """Calls of loaders, each with the name of the function that it stands in."""
-    if isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef):
-        function = tree.name
-    if isinstance(tree, ast.Call):
-        called = ast.unparse(tree.func)
-        if called.split(".")[-1] in LOADERS or called.startswith("Auto"):
-            yield function, tree
-    for child in ast.iter_child_nodes(tree):
-        yield from loaders(child, function)
+def loaders(tree: ast.AST) -> list[ast.Call]:
+    calls = [(node, ast.unparse(node.func)) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [call for call, name in calls if name.split(".")[-1] in LOADERS or name.startswith("Auto")]
 
 
 def test_every_loader_stands_in_one_module_and_is_called_safely() -> None:
     """Also in the plugins of this repository, where it is at hand."""
-    files = [*PACKAGE.rglob("*.py"), *PACKAGE.parent.glob("plugins/*/*/**/*.py")]
-    calls = [
-        (path, function, call)
-        for path in files
-        if "tests" not in path.relative_to(PACKAGE.parent).parts
-        for function, call in loaders(ast.parse(path.read_text(encoding="utf-8")))
+    root = PACKAGE.parent
+    files = [*PACKAGE.rglob("*.py"), *root.glob("plugins/*/*/**/*.py")]
+    trees = {path.relative_to(root).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in files}
+    assert [name for name, tree in trees.items() if "/tests/" not in name and loaders(tree)] == [
+        "mirrorbench/models/opening.py"
     ]
-    assert {path.relative_to(PACKAGE).as_posix() for path, _, _ in calls} == {"models/opening.py"}
-    assert sorted({function for _, function, _ in calls}) == [
+    opening = trees["mirrorbench/models/opening.py"]
+    functions = [node for node in ast.walk(opening) if isinstance(node, ast.FunctionDef)]
+    assert sorted(function.name for function in functions if loaders(function)) == [
         "empty_model", "read_adapter", "read_config", "read_sentence_transformer", "read_tokenizer", "read_weights",
     ]  # fmt: skip
-    for _, function, call in calls:
+    for call in loaders(opening):
         written = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
         unpacked = [ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg is None]
-        if function == "read_adapter":  # of which transformers reads weights and settings only
+        if "adapter_kwargs" in written:  # transformers reads weights and settings only
             assert ast.literal_eval(written["adapter_kwargs"]) == {"local_files_only": True}
         else:
             assert "_SAFE" in unpacked or written["trust_remote_code"] == "False"
@@ -78,12 +70,8 @@ def test_an_answer_on_standard_input_runs_no_code_beside_a_model(
 
     answered = tmp_path / "answers"
     answered.write_text("y\nsome text\n" * 9)
-    commands = (
-        ["encode", "-"],
-        ["run", "--dry-run", "--offline", "--tasks", "quick-sts"],
-        ["run", "--offline", "--tasks", "quick-sts"],
-    )
-    for command in commands:
+    run = ["run", "--offline", "--tasks", "quick-sts"]
+    for command in (["encode", "-"], [*run, "--dry-run"], run):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(answered.read_bytes())))
         monkeypatch.setattr(sys, "argv", ["mirrorbench", *command, "-e", f"{folder}{armed}"])
         with pytest.raises(SystemExit):

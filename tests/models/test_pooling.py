@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModel, AutoTokenizer
+from models.plain import hidden_states
+from random_models import Models
 
 from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.core.inputs import TextInput
@@ -13,7 +14,6 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.pooling import POOLINGS, Pooling, Tokens, pool
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.workspace import Workspace
-from tests.random_models import Models
 
 LAYERS, BATCH, TOKENS, DIMENSIONS = 4, 3, 5, 2
 
@@ -38,25 +38,20 @@ def tokens(target: torch.Tensor | None = None, mask: torch.Tensor = MASK) -> Tok
 )
 @pytest.mark.parametrize("pooling", ["cls", "mean", "mean-padded", "last", "weighted-mean"])
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_pooling_equals_a_naive_loop(
-    states: tuple[torch.Tensor, ...], layers: str, chosen: list[int], pooling: str, side: str
-) -> None:
+def test_pooling(states: tuple[torch.Tensor, ...], layers: str, chosen: list[int], pooling: str, side: str) -> None:
     """SGPT (Muennighoff 2022), Eq. 2: w_i = i / sum of 1 to S, for the S tokens of a text."""
     mask = MASK if side == "right" else MASK.flip(1)
-    expected = np.zeros((BATCH, DIMENSIONS))
-    for text in range(BATCH):
-        real = [t for t in range(TOKENS) if mask[text, t]]
-        weights = {
-            "cls": {0: 1.0},
-            "mean": {token: 1 / len(real) for token in real},
-            "mean-padded": {token: 1 / TOKENS for token in range(TOKENS)},
-            "last": {real[-1]: 1.0},
-            "weighted-mean": {token: (i + 1) / sum(range(1, len(real) + 1)) for i, token in enumerate(real)},
-        }
-        for token, weight in weights[pooling].items():
-            for layer in chosen:
-                for d in range(DIMENSIONS):
-                    expected[text, d] += weight * float(states[layer][text, token, d]) / len(chosen)
+    real = mask.numpy()
+    places = real.cumsum(1) * real
+    weights = {
+        "cls": np.eye(TOKENS)[[0] * BATCH],
+        "mean": real,
+        "mean-padded": np.ones_like(real),
+        "last": places == real.sum(1, keepdims=True),
+        "weighted-mean": places,
+    }[pooling]
+    means = np.stack(states)[chosen].mean(0)
+    expected = [np.average(text, 0, weight) for text, weight in zip(means, weights, strict=True)]
     found = pool(states, tokens(mask=mask), Pooling(pooling, layers))
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
 
@@ -109,18 +104,13 @@ def test_a_plugin_reads_at_its_own_tokens(random_model: Models, tmp_path: Path) 
     texts = [TextInput("ab [MASK] cd"), TextInput("e [MASK]"), TextInput("fgh [MASK] i")]
     path = random_model("bert")
     found = workspace.load(parse_spec(f"{path}:pooling=at-mask"))[0].encode(texts)
-    tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).eval()
     for item, vector in zip(texts, found, strict=True):
-        batch = tokenizer(item.text, return_tensors="pt")
-        states = model(**batch).last_hidden_state[0].detach()
-        place = batch["input_ids"][0].tolist().index(tokenizer.mask_token_id)
-        np.testing.assert_allclose(vector, torch.cat([states[place], states[0]]).numpy(), atol=1e-5)
+        states, offsets = hidden_states(path, item.text)
+        place = [start for start, _ in offsets].index(item.text.index("[MASK]"), 1)
+        np.testing.assert_allclose(vector, np.concatenate([states[-1][place], states[-1][0]]), atol=1e-5)
     corpus = tmp_path / "texts.txt"
     corpus.write_text("".join(f"{a}{b} [MASK]\n" for a in "abcd" for b in "efg"))
     spec = f"{path}+mirror:pooling=at-mask,corpus={corpus},span_mask=0,batch_size=4"
     tuned = workspace.load(parse_spec(spec))[0].encode(texts)
     assert tuned.shape == found.shape
     assert np.abs(tuned - found).max() > 1e-4
-    with pytest.raises(UnknownNameError, match="'at-mark'") as caught:
-        workspace.load(parse_spec(f"{path}:pooling=at-mark"))
-    assert "at-mask" in caught.value.hint

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from random_models import POSITIONS, Models
+from models.plain import hidden_states, opened
+from random_models import POSITIONS, Models, encoder
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules
 from suites import few
-from transformers import AutoModel, AutoTokenizer
 
 from mirrorbench.core.errors import ModelUnavailableError, UnknownNameError, UsageError
 from mirrorbench.core.inputs import TextInput
@@ -26,11 +23,9 @@ from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.prompts import PROMPTS, own_prompts, prefix, template
 from mirrorbench.models.systems import EncoderContext, create_encoder
-from mirrorbench.models.transformer import load_transformer
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.training.recipes import Recipe
 
-CPU = torch.device("cpu")
 TINY = embedded_directory()
 TEXTS = ["A man plays the guitar.", "bank", "The river bank was wet, and the bank was closed; nobody said why."]
 ECHO = PROMPTS["echo"]
@@ -40,60 +35,48 @@ TEMPLATES = ["query: {text}", 'about "{text}" in {mask}.', "{text} {mask}"]
 
 @pytest.fixture(scope="module")
 def tiny() -> TransformerEncoder:
-    return TransformerEncoder(load_transformer(TINY, CPU), Pooling())
+    return encoder(TINY)
 
 
-@cache
-def opened(path: Path) -> tuple[Any, Any]:
-    return AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).eval()
-
-
-def states(whole: str, path: Path = TINY) -> tuple[np.ndarray, list[tuple[int, int]]]:
-    """The last layer's states of a string and where its tokens stand in it, by transformers alone."""
-    tokenizer, model = opened(path)
-    batch = tokenizer(whole, return_tensors="pt", return_offsets_mapping=True)
-    offsets = batch.pop("offset_mapping")[0].tolist()
-    with torch.no_grad():
-        return model(**batch).last_hidden_state[0].numpy(), offsets
+def last_layer(whole: str, path: Path = TINY) -> tuple[np.ndarray, list[tuple[int, int]]]:
+    """States of a string, whose mask is the tokenizer's, and where its tokens stand in it, by transformers alone."""
+    states, offsets = hidden_states(path, whole.replace("{mask}", opened(path)[0].mask_token or ""))
+    return states[-1], offsets
 
 
 def within(whole: str, start: int, end: int) -> np.ndarray:
-    """The mean over the tokens between two characters."""
-    found, offsets = states(whole)
-    return found[[a < b and start <= a and b <= end for a, b in offsets]].mean(0)
+    found, offsets = last_layer(whole)
+    return found[[a < b and start <= a and b <= end for a, b in offsets]]
 
 
-def encoded(
-    encoder: TransformerEncoder, pooling: str, prompt: str, items: list[Any], max_length: int = 64
-) -> np.ndarray:
+def encoded(one: TransformerEncoder, pooling: str, prompt: str, items: list[Any], max_length: int = 64) -> np.ndarray:
     inputs = [item if isinstance(item, TextInput) else TextInput(item) for item in items]
-    return encoder.encode_pooled(inputs, [Pooling(pooling, max_length=max_length, prompt=prompt)])[0]
+    return one.encode_pooled(inputs, [Pooling(pooling, max_length=max_length, prompt=prompt)])[0]
 
 
-def test_a_prompt_is_read_with_the_text(tiny: TransformerEncoder) -> None:
-    for prompt in ("query: {text}", "Instruct: find it\nQuery: {text}", PROMPTS["eol"]):
-        found = {name: encoded(tiny, name, prompt, TEXTS) for name in ("cls", "mean", "last")}
-        for row, text in enumerate(TEXTS):
-            naive, _ = states(prompt.replace("{text}", text))
-            for name, expected in (("cls", naive[0]), ("mean", naive.mean(0)), ("last", naive[-1])):
+@pytest.mark.parametrize("architecture", ["tiny", "bert", "roberta"])
+def test_a_prompt_is_read_around_each_text(random_model: Models, architecture: str) -> None:
+    path, texts = (TINY, TEXTS) if architecture == "tiny" else (random_model(architecture), SHORT)
+    one = encoder(path)
+    for prompt in (*TEMPLATES, "Instruct: find it\nQuery: {text}", PROMPTS["eol"]):
+        found = {name: encoded(one, name, prompt, texts) for name in ("cls", "mean", "last")}
+        for row, text in enumerate(texts):
+            states, _ = last_layer(prompt.replace("{text}", text), path)
+            for name, expected in (("cls", states[0]), ("mean", states.mean(0)), ("last", states[-1])):
                 np.testing.assert_allclose(found[name][row], expected, atol=1e-5)
-    one, other = (encoded(tiny, "mean", prompt, TEXTS) for prompt in ("query: {text}", "passage: {text}"))
-    assert np.abs(one - other).max(axis=1).min() > 0.01
 
 
 def test_of_a_text_twice_the_second_is_read(tiny: TransformerEncoder) -> None:
     found = {name: encoded(tiny, name, ECHO, TEXTS) for name in ("mean", "last", "weighted-mean", "target")}
     for row, text in enumerate(TEXTS):
         whole = ECHO.replace("{text}", text)
-        at = len(whole) - len(text)
-        expected = within(whole, at, len(whole))
-        np.testing.assert_allclose(found["mean"][row], expected, atol=1e-5)
-        np.testing.assert_allclose(found["target"][row], expected, atol=1e-5)  # a text without a word is its own
-        inside, offsets = states(whole)
-        inside = inside[[a < b and at <= a for a, b in offsets]]
-        np.testing.assert_allclose(found["last"][row], inside[-1], atol=1e-5)
+        inside = within(whole, len(whole) - len(text), len(whole))
         weights = np.arange(1, len(inside) + 1)
-        np.testing.assert_allclose(found["weighted-mean"][row], weights @ inside / weights.sum(), atol=1e-5)
+        for name, expected in (
+            ("mean", inside.mean(0)), ("target", inside.mean(0)),  # a text without a word is its own
+            ("last", inside[-1]), ("weighted-mean", weights @ inside / weights.sum()),
+        ):  # fmt: skip
+            np.testing.assert_allclose(found[name][row], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("prompt", [ECHO, 'In "{text}" it means'])
@@ -104,28 +87,30 @@ def test_a_target_is_found_behind_a_prompt(tiny: TransformerEncoder, prompt: str
     found = encoded(tiny, "target", prompt, items)
     for row, place in enumerate((first, second)):
         at = prompt.replace("{text}", text, prompt.count("{text}") - 1).index("{text}") + place
-        np.testing.assert_allclose(found[row], within(prompt.replace("{text}", text), at, at + word), atol=1e-5)
+        expected = within(prompt.replace("{text}", text), at, at + word).mean(0)
+        np.testing.assert_allclose(found[row], expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("prompt", few(["query: {text}", PROMPTS["eol"], ECHO], 1, 2))
+@pytest.mark.parametrize("prompt", few([*TEMPLATES, PROMPTS["eol"], ECHO], 1, 3, 4))
 def test_a_long_text_is_cut_and_the_prompt_is_kept(tiny: TransformerEncoder, prompt: str) -> None:
     words = ["one", "two", "three", "four"] * 20
-    for pooling in ("mean", "last", "target"):
+    for pooling in ("mean", "last") if "{mask}" in prompt else ("mean", "last", "target"):
         got = encoded(tiny, pooling, prompt, [" ".join(words)], max_length=12)
         kept = " ".join(words[:10])  # and two special tokens; those of the prompt come on top
         np.testing.assert_allclose(got, encoded(tiny, pooling, prompt, [kept]), atol=1e-5)
-    text = " ".join([*words, "bank", *words])
-    at = text.index("bank")
-    got = encoded(tiny, "target", prompt, [TextInput(text, ((at, at + 4),))], max_length=12)
-    near = " ".join([*words, "bank", *words][75:85])  # a window of ten words, the target in its middle
-    at = near.index("bank")
-    np.testing.assert_allclose(got, encoded(tiny, "target", prompt, [TextInput(near, ((at, at + 4),))]), atol=1e-5)
-    size, places = len(states(prompt.replace("{text}", ""))[0]), prompt.count("{text}")
+    size, places = len(last_layer(prompt.replace("{text}", ""))[0]), prompt.count("{text}")
     got = encoded(tiny, "mean", prompt, [" ".join(words)], max_length=64)  # the model has 64 positions, for prompts too
     kept = " ".join(words[: (64 - size) // places])
     np.testing.assert_allclose(got, encoded(tiny, "mean", prompt, [kept]), atol=1e-5)
-    with pytest.raises(UsageError, match="the prompt alone has 64 tokens, of the 64"):
-        encoded(tiny, "target", "go " * 61 + ": {text}", TEXTS)
+    if "{mask}" in prompt:
+        return
+    around = [*words, "bank", *words]
+    targets = []
+    for text in (" ".join(around), " ".join(around[75:85])):  # a window of ten words, the target in its middle
+        at = text.index("bank")
+        targets.append(TextInput(text, ((at, at + 4),)))
+    got = encoded(tiny, "target", prompt, targets[:1], max_length=12)
+    np.testing.assert_allclose(got, encoded(tiny, "target", prompt, targets[1:]), atol=1e-5)
 
 
 def test_several_prompts_at_once(tiny: TransformerEncoder) -> None:
@@ -145,13 +130,10 @@ def named(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("prompt", "expected"),
-    [
-        ("query", "query: {text}"), ("document", ""), ("passage:", "passage:{text}"), ("say: ", "say: {text}"),
-        ("eol", 'This sentence : "{text}" means in one word:"'), ("x{text}y", "x{text}y"), ("{text}", ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("prompt", "expected"), [
+    ("query", "query: {text}"), ("document", ""), ("passage:", "passage:{text}"), ("say: ", "say: {text}"),
+    ("eol", 'This sentence : "{text}" means in one word:"'), ("x{text}y", "x{text}y"), ("{text}", ""),
+])  # fmt: skip
 def test_what_a_prompt_stands_for(named: Path, prompt: str, expected: str) -> None:
     assert template(prompt, named) == expected
     spec = EncoderSpec("tiny", "", "base", (("prompt", f'{prompt}\n, "b" + 50%:'),))
@@ -176,7 +158,9 @@ def test_prompts_that_cannot_be_had(named: Path, random_model: Models) -> None:
     for prompt in ("{text}.", TEMPLATES[1], "{mask} {text}"):
         with pytest.raises(UsageError, match="has more than a text before"):
             prefix(prompt)
-    transformer = load_transformer(random_model("bert"), CPU)
+    with pytest.raises(UsageError, match="the prompt alone has 64 tokens, of the 64"):
+        encoded(encoder(TINY), "target", "go " * 61 + ": {text}", TEXTS)
+    transformer = encoder(random_model("bert")).transformer
     with pytest.raises(UsageError, match="leaves no room for a text"):
         transformer.tokenize(TEXTS, POSITIONS, "ab " * POSITIONS + "{text}")
     transformer.tokenizer.mask_token = None
@@ -184,43 +168,8 @@ def test_prompts_that_cannot_be_had(named: Path, random_model: Models) -> None:
         transformer.tokenize(TEXTS, 20, TEMPLATES[1])
 
 
-def naive(path: Path, text: str, prompt: str) -> np.ndarray:
-    """The mean over the tokens of the prompt's two parts and the text between them."""
-    tokenizer, model = opened(path)
-    before, after = prompt.replace("{mask}", tokenizer.mask_token).split("{text}")
-    parts = [tokenizer(part, add_special_tokens=False)["input_ids"] for part in (before, text, after)]
-    first, *_, last = tokenizer("a")["input_ids"]
-    with torch.no_grad():
-        states = model(input_ids=torch.tensor([[first, *chain(*parts), last]])).last_hidden_state
-    found: np.ndarray = states[0].mean(0).numpy()
-    return found
-
-
-@pytest.mark.parametrize("architecture", ["bert", "roberta"])
-def test_the_prompt_is_read_around_each_text(random_model: Models, architecture: str) -> None:
-    path = random_model(architecture)
-    encoder = TransformerEncoder(load_transformer(path, CPU), Pooling())
-    poolings = [Pooling(prompt=prompt) for prompt in TEMPLATES]
-    plain, *found = encoder.encode_pooled([TextInput(text) for text in SHORT], [Pooling(), *poolings])
-    for vectors, prompt in zip(found, TEMPLATES, strict=True):
-        expected = [naive(path, text, prompt) for text in SHORT]
-        np.testing.assert_allclose(vectors, expected, atol=1e-5)
-        assert np.abs(vectors - plain).max() > 1e-3
-
-
-def test_of_a_long_text_no_token_of_the_prompt_is_cut(random_model: Models) -> None:
-    transformer = load_transformer(random_model("bert"), CPU)
-    before, after = transformer.prompt_ids(TEMPLATES[1])
-    for length in (10, POSITIONS):
-        (ids,) = transformer.tokenize(["ab " * 100], length, TEMPLATES[1])
-        assert ids.tolist()[1 : 1 + len(before)] == before
-        assert ids.tolist()[-1 - len(after) : -1] == after
-        assert len(ids) == min(length + len(before) + len(after), POSITIONS)
-
-
 def test_it_is_part_of_the_identity_where_there_is_one(random_model: Models, tmp_path: Path) -> None:
-    recipe = Recipe(1.0, 1, 64, "mean")
-    assert "prompt" not in recipe.to_json()
+    assert "prompt" not in Recipe(1.0, 1, 64, "mean").to_json()
     assert str(Pooling()) == "Readout(pooling='mean', layers='-1:', max_length=64)"
     assert Pooling().identity == ["mean", "-1:", 64]
     assert Recipe(1.0, 1, 64, "mean", prompt=TEMPLATES[0]).to_json()["prompt"] == TEMPLATES[0]
@@ -228,8 +177,9 @@ def test_it_is_part_of_the_identity_where_there_is_one(random_model: Models, tmp
     workspace = Workspace.create(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu")
     path = random_model("bert")
     for prompt in TEMPLATES:
-        encoder = workspace.load(parse_spec(f"{path}:pooling=mean,prompt={prompt}"))[0]
-        np.testing.assert_allclose(encoder.encode(SHORT[:1])[0], naive(path, SHORT[0], prompt), atol=1e-5)
+        (found,) = workspace.load(parse_spec(f"{path}:pooling=mean,prompt={prompt}"))[0].encode(SHORT[:1])
+        expected = last_layer(prompt.replace("{text}", SHORT[0]), path)[0].mean(0)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
     corpus = tmp_path / "texts.txt"
     corpus.write_text("".join(f"{a}{b}\n" for a in "abcd" for b in "efg"))
     spec = f"{path}+mirror:pooling=mean,corpus={corpus},span_mask=0,batch_size=4"
@@ -256,7 +206,7 @@ def test_prompts_of_sentence_transformers(tmp_path: Path, registered: Plugins) -
     np.testing.assert_allclose(ours(",prompt=eol"), around, atol=1e-5)
     alone = ours(",prompt=query,pooling=mean")  # which pools the prompt too, as mirrorbench's poolings do
     for row, text in enumerate(TEXTS):
-        np.testing.assert_allclose(alone[row], states(f"query: {text}")[0].mean(0), atol=1e-5)
+        np.testing.assert_allclose(alone[row], last_layer(f"query: {text}")[0].mean(0), atol=1e-5)
     specs = [parse_spec(f"sbert:path={tmp_path}/own{p}") for p in ("", ",prompt=query", ",prompt=find:%20")]
     context = EncoderContext(offline=True)
     assert len({create_encoder(spec, registered, context).fingerprint for spec in specs}) == 3

@@ -6,15 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from scipy.spatial.distance import hamming
+from safetensors.torch import save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import quantize_embeddings
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from mirrorbench.core.errors import EncodingError, ModelUnavailableError, UnknownNameError, UsageError
-from mirrorbench.core.inputs import Array, TextInput, unit
+from mirrorbench.core.inputs import Array, TextInput
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.backbones import embedded_directory
 from mirrorbench.models.transformations import Affine, Taken, Transformation, fit, split_post, transform
@@ -30,50 +29,30 @@ NEW: Array = (RNG.normal(size=(200, 32)) * np.geomspace(4, 0.1, 32) + 0.2).astyp
 
 
 def test_centred_and_z_scored() -> None:
-    centred = fit(VECTORS, Transformation("center")).apply(VECTORS)
-    assert np.abs(centred - StandardScaler(with_std=False).fit_transform(VECTORS.astype(float))).max() < 1e-5
-    scored = fit(VECTORS, Transformation("zscore")).apply(VECTORS)
-    assert np.abs(scored - StandardScaler().fit_transform(VECTORS.astype(float))).max() < 1e-5
+    for name, scaler in (("center", StandardScaler(with_std=False)), ("zscore", StandardScaler())):
+        found = fit(VECTORS, Transformation(name)).apply(VECTORS)
+        assert np.abs(found - scaler.fit_transform(VECTORS.astype(float))).max() < 1e-5
     constant = VECTORS.copy()
     constant[:, 4] = 2.5
     assert np.abs(fit(constant, Transformation("zscore")).apply(constant)[:, 4]).max() < 1e-5
 
 
 @pytest.mark.parametrize("k", [0, 5, 12])
-def test_whitened_as_scikit_learn_and_as_the_paper(k: int) -> None:
-    """Su et al. 2021, algorithm 1: "U, Λ, U^T = SVD(Σ); W = (U √Λ^-1)[:, :k]", of each vector "(x - μ) W"."""
+def test_whitened_as_scikit_learn(k: int) -> None:
     found = fit(VECTORS, Transformation("whiten", k)).apply(VECTORS)
-    wide = VECTORS.astype(float)
-    u, s, _ = np.linalg.svd(np.cov(wide.T))
-    naive = ((wide - wide.mean(0)) @ (u @ np.diag(s**-0.5)))[:, : k or None]
-    expected = PCA(k or None, whiten=True).fit_transform(wide)
-    assert found.shape == naive.shape == expected.shape
-    assert np.abs(np.cov(found.T.astype(float)) - np.eye(found.shape[1])).max() < 1e-5
-    for oracle in (naive, expected):  # an axis has no sign
-        assert np.abs(found - oracle * np.sign((oracle * found).sum(0))).max() < 1e-5
-        assert np.abs(cosines(found) - cosines(oracle)).max() < 1e-5
+    expected = PCA(k or None, whiten=True).fit_transform(VECTORS.astype(float))
+    assert np.abs(found - expected * np.sign((expected * found).sum(0))).max() < 1e-5  # an axis has no sign
 
 
 @pytest.mark.parametrize("d", [0, 3])
 def test_all_but_the_top(d: int) -> None:
     """Mu and Viswanath 2018: minus the mean and the first D components; D is about d/100, here the one of 12."""
-    found = fit(VECTORS, Transformation("abtt", d)).apply(VECTORS)
-    naive, wide = [], VECTORS.astype(float) - VECTORS.astype(float).mean(0)
+    wide = VECTORS.astype(float) - VECTORS.astype(float).mean(0)
     top = np.linalg.svd(wide, full_matrices=False)[2][: d or 1]
-    for vector in wide:
-        naive.append(vector - sum((axis @ vector) * axis for axis in top))
-    assert np.abs(found - np.array(naive)).max() < 1e-5
-    assert np.abs(cosines(found) - cosines(np.array(naive))).max() < 1e-5
-    assert np.abs(found @ top.T).max() < 1e-4  # nothing is left of them
-    if d == 3:
-        wider = np.hstack([VECTORS] * 25)  # 300 dimensions: 3 axes
-        same = fit(wider, Transformation("abtt", 3)).apply(wider)
-        assert np.array_equal(fit(wider, Transformation("abtt")).apply(wider), same)
-
-
-def cosines(vectors: np.ndarray) -> np.ndarray:
-    unit = vectors.astype(float) / np.linalg.norm(vectors.astype(float), axis=1, keepdims=True)
-    return unit @ unit.T
+    assert np.abs(fit(VECTORS, Transformation("abtt", d)).apply(VECTORS) - (wide - wide @ top.T @ top)).max() < 1e-5
+    wider = np.hstack([VECTORS] * 25)  # 300 dimensions: 3 axes
+    same = fit(wider, Transformation("abtt", 3)).apply(wider)
+    assert np.array_equal(fit(wider, Transformation("abtt")).apply(wider), same)
 
 
 def test_an_axis_without_variance_is_left_out() -> None:
@@ -87,15 +66,12 @@ def test_an_axis_without_variance_is_left_out() -> None:
     assert "Write whiten=11" in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("rows", "asked", "hint"),
-    [
-        (400, Transformation("whiten", 9999), "Write at most 12."),
-        (6, Transformation("whiten", 6), "Name a larger corpus"),
-        (400, Transformation("abtt", 12), "Write at most 11."),
-        (1, Transformation("center"), "Name a larger corpus"),
-    ],
-)
+@pytest.mark.parametrize(("rows", "asked", "hint"), [
+    (400, Transformation("whiten", 9999), "Write at most 12."),
+    (6, Transformation("whiten", 6), "Name a larger corpus"),
+    (400, Transformation("abtt", 12), "Write at most 11."),
+    (1, Transformation("center"), "Name a larger corpus"),
+])  # fmt: skip
 def test_more_than_the_corpus_has(rows: int, asked: Transformation, hint: str) -> None:
     with pytest.raises(UsageError, match="cannot be fitted on") as caught:
         fit(VECTORS[:rows], asked)
@@ -123,16 +99,12 @@ def test_each_language_has_its_own() -> None:
 
 
 def test_weights_for_sentence_transformers(tmp_path: Path) -> None:
-    from safetensors.torch import save_file
-
     affine = fit(VECTORS, Transformation("whiten", 4))
     weights = affine.dense()
-    linear = torch.nn.functional.linear(
-        torch.from_numpy(VECTORS), weights["linear.weight"], weights["linear.bias"]
-    ).numpy()
-    assert np.abs(linear - affine.apply(VECTORS)).max() < 1e-4
+    linear = VECTORS @ weights["linear.weight"].numpy().T + weights["linear.bias"].numpy()
     save_file(weights, tmp_path / "dense")
-    assert np.abs(Affine.read(tmp_path / "dense").apply(VECTORS) - linear).max() < 1e-4
+    for found in (affine, Affine.read(tmp_path / "dense")):
+        assert np.abs(found.apply(VECTORS) - linear).max() < 1e-4
     (tmp_path / "dense").write_bytes(b"cut")
     with pytest.raises(ModelUnavailableError, match="cannot be read"):
         Affine.read(tmp_path / "dense")
@@ -153,13 +125,9 @@ def test_int8_as_sentence_transformers(dims: int) -> None:
 
 @pytest.mark.parametrize("dims", [0, 16])
 def test_binary_as_sentence_transformers(dims: int) -> None:
-    """Cosines of signs are 1 - 2h, h the share of bits that differ."""
     found = Taken(dims, "binary").apply(NEW)
     bits = np.unpackbits(quantize_embeddings(NEW[:, : dims or None], "ubinary"), axis=1)
     np.testing.assert_array_equal(found, bits * 2.0 - 1)
-    cosines = unit(found) @ unit(found).T
-    for i, j in ((0, 1), (5, 9), (7, 7)):
-        assert cosines[i, j] == pytest.approx(1 - 2 * hamming(bits[i], bits[j]), abs=1e-6)
 
 
 def test_a_transformation_before_it() -> None:
@@ -204,23 +172,19 @@ def test_keys_of_a_spec() -> None:
         assert found.title == (title or found.title)
 
 
-@pytest.mark.parametrize(
-    ("spec", "message", "hint"),
-    [
-        ("x:abtt=3", "abtt=3 belongs to post=abtt, which it lacks", "Add post=abtt"),
-        ("x:whiten=3,post=abtt", "whiten=3 belongs to post=whiten, and this is post=abtt", ""),
-        ("x:whiten=8,type=int8", "belongs to post=whiten, which it lacks", ""),
-        ("x:whiten=0,post=whiten", "whiten=0 is not a whole number from 1 on", ""),
-        ("x:whiten=many,post=whiten", "whiten=many is not a whole number from 1 on", ""),
-        ("x+mirror:post=stored", "these are tuned further", "Write post=center"),
-        ("x:post=whitn", "unknown transformation 'whitn'", "whiten"),
-        ("x:dims=0", "not a whole number from 1", ""),
-        ("x:post=whiten,dims=8", "dims= goes with no post=", ""),
-        ("x:post=stored,type=int8", "post=stored goes with no type=", ""),
-        ("x:type=int4", "unknown type", ""),
-        ("x:post=dims,dims=8", "unknown transformation", ""),
-    ],
-)
+@pytest.mark.parametrize(("spec", "message", "hint"), [
+    ("x:abtt=3", "abtt=3 belongs to post=abtt, which it lacks", "Add post=abtt"),
+    ("x:whiten=3,post=abtt", "whiten=3 belongs to post=whiten, and this is post=abtt", ""),
+    ("x:whiten=0,post=whiten", "whiten=0 is not a whole number from 1 on", ""),
+    ("x:whiten=many,post=whiten", "whiten=many is not a whole number from 1 on", ""),
+    ("x+mirror:post=stored", "these are tuned further", "Write post=center"),
+    ("x:post=whitn", "unknown transformation 'whitn'", "whiten"),
+    ("x:dims=0", "not a whole number from 1", ""),
+    ("x:post=whiten,dims=8", "dims= goes with no post=", ""),
+    ("x:post=stored,type=int8", "post=stored goes with no type=", ""),
+    ("x:type=int4", "unknown type", ""),
+    ("x:post=dims,dims=8", "unknown transformation", ""),
+])  # fmt: skip
 def test_keys_that_mean_nothing(spec: str, message: str, hint: str) -> None:
     with pytest.raises((UsageError, UnknownNameError), match=message) as caught:
         split_post(parse_spec(spec), tuned="mirror" in spec)

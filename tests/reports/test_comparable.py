@@ -15,7 +15,8 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.reports.comparable import mixtures, newest, without_repeats
+from mirrorbench.data.cardfile import builtin_suites
+from mirrorbench.reports.comparable import mixtures, newest
 from mirrorbench.reports.leaderboard import build_table, provenance
 from mirrorbench.reports.papers.measured import measured_table
 from mirrorbench.reports.papers.tables import PaperTable, find_table
@@ -30,57 +31,44 @@ NOISE = [np.random.default_rng(seed).normal(size=12) for seed in range(3)]
 
 
 def test_results_of_one_experiment_may_stand_together_and_others_are_named(plugins: Plugins) -> None:
-    results = [stored("bert+mirror", task, 0.5, seed) for task in ("stsb", "sts12") for seed in (0, 1)]
-    results += [stored("bert+mirror", "xlwic-zh", 0.5, encoder={"weights": "Chinese BERT"})]
-    assert mixtures([*results, results[0]], plugins) == []
-    one = stored("bert+mirror", "stsb", 0.5)
-    data = replace(one, data={"version": 2, "files": {}}, cell_id="b")
-    released = stored("bert+mirror", "sts12", 0.5, protocol="released")
-    model = replace(stored("bert+mirror", "sts12", 0.5), encoder={"weights": "another"})
-    recipe = replace(one, cell_id="c")
-    assert mixtures([one, data], plugins) == ["stsb: 2 different versions of its data"]
-    assert mixtures([one, released], plugins) == ["protocols paper and released"]
-    assert mixtures([one, model], plugins) == ["bert+mirror: 2 different models (en)"]
-    assert mixtures([one, recipe], plugins) == [
-        "bert+mirror on stsb, seed 0: 2 different experiments (recipe, corpus or precision)"
-    ]
+    one, other = stored("bert+mirror", "stsb", 0.5), stored("bert+mirror", "sts12", 0.5)
+    more = [stored("bert+mirror", task, 0.5, 1) for task in ("stsb", "sts12")]
+    chinese = stored("bert+mirror", "xlwic-zh", 0.5, encoder={"weights": "Chinese BERT"})
+    assert mixtures([one, other, *more, chinese, one], plugins) == []
+    what = "different experiments (recipe, corpus or precision)"
+    for result, said in (
+        (replace(one, data={"version": 2, "files": {}}, cell_id="b"), "stsb: 2 different versions of its data"),
+        (replace(other, cell=other.cell | {"protocol": "released"}), "protocols paper and released"),
+        (replace(other, encoder={"weights": "another"}), "bert+mirror: 2 different models (en)"),
+        (replace(one, cell_id="c"), f"bert+mirror on stsb, seed 0: 2 {what}"),
+        (stored("bert+mirror", "stsb", 0.5, 1, corpus="b"), f"bert+mirror on stsb: its seeds are of 2 {what}"),
+    ):
+        assert mixtures([one, result], plugins) == [said]
 
 
-def test_all_of_a_table_is_evaluated_in_one_precision(plugins: Plugins) -> None:
-    """Of any rows and columns; what the models were tuned in may differ, and is said."""
-    one, other = stored("bert+mirror", "stsb", 0.5), stored("roberta+mirror", "sts12", 0.5)
-    other = replace(other, cell=other.cell | {"precision": {"tuning": "bf16", "encoding": "fp32"}})
-    assert mixtures([one, other], plugins) == []
-    assert "precision: fp32; tuned in bf16." in str(provenance([one, other])[0])
-    half = replace(other, cell=other.cell | {"precision": {"tuning": "bf16", "encoding": "bf16"}})
+def test_rows_may_differ_in_what_they_are_tuned_on_and_in_but_not_in_how_they_are_evaluated(plugins: Plugins) -> None:
+    one = stored("bert+mirror", "stsb", 0.5, corpus="b")
+    others = [stored("bert+mirror", "simlex999", 0.5, corpus="a"), stored("roberta+mirror", "stsb", 0.5, corpus="a")]
+    assert mixtures([one, *others], plugins) == []
+    renamed = stored("bert+mirror", "stsb", 0.5, 1)
+    renamed = replace(renamed, cell=renamed.cell | {"corpus": {"name": "./b", "sha256": "hash of b", "n": 10}})
+    assert mixtures([one, renamed], plugins) == []
+    tuned = replace(others[1], cell=others[1].cell | {"precision": {"tuning": "bf16", "encoding": "fp32"}})
+    assert mixtures([one, tuned], plugins) == []
+    assert "precision: fp32; tuned in bf16." in str(provenance([one, tuned])[0])
+    half = replace(others[1], cell=others[1].cell | {"precision": {"tuning": "bf16", "encoding": "bf16"}})
     assert mixtures([one, half], plugins) == ["evaluated in bf16 and fp32"]
-
-
-def tuned(task: str, corpus: str, seed: int = 0, spec: str = "bert+mirror") -> Result:
-    return stored(spec, task, 0.5, seed, corpus=corpus)
-
-
-def test_seeds_of_different_corpora_are_no_score(plugins: Plugins) -> None:
-    """What `run --corpus a --seeds 3`, then `run --corpus b --seeds 2` leave in one folder."""
-    left = [tuned("stsb", "b"), tuned("stsb", "b", 1), tuned("stsb", "a", 2)]
-    assert mixtures(left, plugins) == [
-        "bert+mirror on stsb: its seeds are of 2 different experiments (recipe, corpus or precision)"
-    ]
-    others = [tuned("stsb", "b"), tuned("simlex999", "a"), tuned("stsb", "a", spec="roberta+mirror")]
-    assert mixtures(others, plugins) == []
-    renamed = replace(left[1], cell=left[1].cell | {"corpus": {"name": "./b", "sha256": "hash of b", "n": 10}})
-    assert mixtures([left[0], renamed], plugins) == []
 
 
 def three() -> list[Result]:
     """Seeds of one score, of which two are of today's computation, and results of two other computations."""
-    results = [stored("bert+mirror", "stsb", 0.5, 0, computation=EARLIER, cell_id="earlier 0")]
-    results += [
-        stored("bert+mirror", "stsb", value, seed, cell_id=f"now {seed}") for seed, value in ((1, 0.6), (2, 0.8))
+    return [
+        stored("bert+mirror", "stsb", 0.5, 0, computation=EARLIER, cell_id="earlier 0"),
+        stored("bert+mirror", "stsb", 0.6, 1, cell_id="now 1"),
+        stored("bert+mirror", "stsb", 0.8, 2, cell_id="now 2"),
+        stored("bert+mirror", "stsb", 0.9, 3, computation=None, cell_id="unstated 3"),
+        stored("bert+base", "stsb", 0.7, computation=EARLIER, cell_id="base earlier"),
     ]
-    results += [stored("bert+mirror", "stsb", 0.9, 3, computation=None, cell_id="unstated 3")]
-    results += [stored("bert+base", "stsb", 0.7, computation=EARLIER, cell_id="base earlier")]
-    return results
 
 
 def test_seeds_of_several_computations_are_never_one_score(plugins: Plugins, tmp_path: Path) -> None:
@@ -102,12 +90,9 @@ def test_seeds_of_several_computations_are_never_one_score(plugins: Plugins, tmp
     for render in (markdown, latex, html, comma_separated):
         assert render(table).count(f"[computation {EARLIER}]") >= 2
         assert ".675" not in render(table)  # the mean over all four seeds
-
-
-def test_a_wanted_row_without_results_is_empty_once(plugins: Plugins) -> None:
-    rows = [parse_spec(spec) for spec in ("bert+base", "bert+mirror", "roberta+mirror")]
-    labels = [row.label for row in build_table(three(), plugins, rows=rows).rows]
-    assert labels == [
+    wanted = [parse_spec(spec) for spec in ("bert+base", "bert+mirror", "roberta+mirror")]
+    labels = [row.label for row in build_table(three(), plugins, rows=wanted).rows]
+    assert labels == [  # a row without results is empty once
         f"BERT + Mirror [computation {COMPUTATION}]", f"RoBERTa + Mirror [computation {COMPUTATION}]",
         f"BERT-mp [computation {EARLIER}]", f"BERT + Mirror [computation {EARLIER}]",
         "BERT + Mirror [computation not stated]",
@@ -115,10 +100,6 @@ def test_a_wanted_row_without_results_is_empty_once(plugins: Plugins) -> None:
 
 
 def test_the_newest_is_shown_where_only_one_can_be() -> None:
-    old, new = (stored("bert", "stsb", value, cell_id=str(value), created=f"202{value}-01-01") for value in (1, 2))
-    other = stored("bert", "stsb", 0.5, seed=1)
-    assert without_repeats([old, new, other, old]) == [new, other]  # of two results of one name
-    assert without_repeats([new, old]) == [new]
     made = {"mirrorbench": "0.1.0", "git": "320fa15db90dade2be4f7b5b6a625e881c837146"}
     chosen, remarks = newest([replace(result, environment=made) for result in three()], "again")
     assert [result.cell_id for result in chosen] == ["now 1", "now 2"]
@@ -179,30 +160,29 @@ def test_encoders_are_compared_within_one_computation(tmp_path: Path) -> None:
     assert "mixed: stsb: different computations" in Session(other).compare("bert", "roberta", allow_mixed=True).notes
 
 
-def test_a_table_of_the_papers_shows_one_computation() -> None:
-    tasks = ["sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr"]
+def test_a_table_of_the_papers_shows_one_computation_and_of_two_copies_the_later() -> None:
     read = [
-        stored("bert+base:pooling=cls", task, value, computation=computation, cell_id=f"{task} {computation}",
-               metrics={"spearman": value, "spearman_all": value})
-        for computation, value in ((EARLIER, 0.25), (COMPUTATION, 0.75)) for task in tasks
+        stored("bert+base:pooling=cls", task, value, computation=computation, cell_id=f"{task} {value}",
+               created=f"{year}-01-01", metrics={"spearman": value, "spearman_all": value})
+        for computation, value, year in ((EARLIER, 0.25, 2026), (COMPUTATION, 0.5, 2024), (COMPUTATION, 0.75, 2025))
+        for task in builtin_suites()["sts"]
     ]  # fmt: skip
     table = find_table("mirror-bert/table3")
     assert isinstance(table, PaperTable)
-    for given, value in ((read, 0.75), (read[::-1], 0.75)):
+    for given in (read, read[::-1]):
         made = measured_table(table, given)
-        scores = {cell.measured.mean for row in made.cells for cell in row if cell.measured}
-        assert scores == {value}
+        assert {cell.measured.mean for row in made.cells for cell in row if cell.measured} == {0.75}
         assert {result.computation for result in made.results} == {COMPUTATION}
-        assert made.notes[0].startswith(f"Left out: {len(tasks)} results of computation {EARLIER}")
+        assert made.notes[0].startswith(f"Left out: 7 results of computation {EARLIER}")
         assert made.notes[0].endswith("mirrorbench paper mirror-bert/table3 --run")
 
 
 def test_a_curve_is_of_one_computation(tmp_path: Path) -> None:
     for lr, value in ((1e-5, 0.1), (2e-5, 0.3)):
         for seed, computation in enumerate((EARLIER, COMPUTATION)):
-            spec, score = f"bert+mirror:lr={lr:g}", value + seed / 2
-            result = stored(spec, "stsb", score, seed, computation=computation, cell_id=f"{lr} {seed}")
-            result.cell["recipe"] = {"lr": lr, "epochs": 1, "augment": {}}
+            of = {"computation": computation, "cell_id": f"{lr} {seed}"}
+            result = stored(f"bert+mirror:lr={lr:g}", "stsb", value + seed / 2, seed, **of)
+            result.cell["recipe"]["lr"] = lr
             write(tmp_path, result)
     log = Log()
     found = Session(tmp_path, reporter=log).analyze("curves", x="lr")

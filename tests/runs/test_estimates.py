@@ -7,7 +7,7 @@ import pytest
 from bench import Bench
 from random_models import Models
 
-from mirrorbench.runs.estimates import Estimate, estimate, in_words
+from mirrorbench.runs.estimates import Estimate, estimate
 from mirrorbench.runs.plan import Plan
 from mirrorbench.runs.results import Result
 
@@ -43,8 +43,3 @@ def test_others_count_as_unknown(plan: Callable[..., Plan]) -> None:
     assert estimate(plan("+base").groups.values(), []) == Estimate(0.0, 0, 2)
     one = [replace(result, cell=result.cell | {"task": "cats"}) for result in done[:1]]
     assert estimate(plan("+base").groups.values(), one) == Estimate(4.5, 1, 1)
-
-
-@pytest.mark.parametrize(("seconds", "words"), [(0.2, "0 s"), (89, "89 s"), (600, "10 min"), (9000, "2.5 h")])
-def test_durations_in_words(seconds: float, words: str) -> None:
-    assert in_words(seconds) == words

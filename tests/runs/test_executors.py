@@ -1,12 +1,9 @@
 from __future__ import annotations
 
 import os
-import pickle
 import platform
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
@@ -37,10 +34,10 @@ def plugin() -> ModuleType:
 def test_variables_of_workers_give_way_to_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    before = dict(os.environ)
     with local._defaults(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE"):
-        assert (os.environ["OMP_NUM_THREADS"], os.environ["OMP_WAIT_POLICY"]) == ("3", "PASSIVE")
-    assert os.environ["OMP_NUM_THREADS"] == "3"
-    assert "OMP_WAIT_POLICY" not in os.environ
+        assert dict(os.environ) == before | {"OMP_WAIT_POLICY": "PASSIVE"}
+    assert dict(os.environ) == before
 
 
 def test_workers_on_one_gpu_share_its_memory(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,20 +50,16 @@ def test_workers_on_one_gpu_share_its_memory(bench: Bench, monkeypatch: pytest.M
     for device in devices:
         pool._start(device, device)
     contexts = [call.kwargs["args"][1] for call in spawning.Process.call_args_list]
-    assert [context.device for context in contexts] == [*devices]
-    assert [context.share for context in contexts] == [0.5, 1, 0.5]
+    assert [(context.device, context.share) for context in contexts] == list(zip(devices, (0.5, 1, 0.5), strict=True))
 
 
-@pytest.mark.parametrize(("options", "message", "hint"), [
-    ({"workers": -1}, "-1 workers", ""),
-    ({"wrokers": 2}, "unknown executor option 'wrokers'", "workers"),
-    ({"workers": "two"}, "executor option workers=two is not of type int", ""),
-    ({"workers": True}, "is not of type int", ""),
-])  # fmt: skip
-def test_options_that_are_wrong(bench: Bench, options: dict[str, Any], message: str, hint: str) -> None:
-    with pytest.raises(UsageError, match=message) as caught:
-        bench.run("none", "letters", **options)
-    assert hint in caught.value.hint
+def test_options_that_are_wrong(bench: Bench) -> None:
+    for options, message in (
+        ({"workers": -1}, "-1 workers"), ({"wrokers": 2}, "unknown executor option 'wrokers'.*\n.*workers"),
+        ({"workers": "two"}, "workers=two is not of type int"), ({"workers": True}, "is not of type int"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=message):
+            bench.run("none", "letters", **options)
     assert not (bench.folder / "none").exists()
 
 
@@ -82,9 +75,8 @@ def test_deterministic_reaches_torch_in_this_process(bench: Bench, monkeypatch: 
 def test_the_text_of_the_command_line(bench: Bench) -> None:
     made = Workspace.create(executor="local:workers=3,cpus=1", workers=2, address="auto", plugins=bench.plugins)
     assert (made.executor, made.options) == ("local", {"workers": 2, "cpus": 1, "address": "auto"})
-    for text, message in (("lcoal", "unknown executor 'lcoal'"), ("local:workers", "is not KEY=VALUE")):
-        with pytest.raises(UsageError, match=message):
-            Workspace.create(executor=text, plugins=bench.plugins)
+    with pytest.raises(UsageError, match="is not KEY=VALUE"):
+        Workspace.create(executor="local:workers", plugins=bench.plugins)
 
 
 @pytest.mark.parametrize(("device", "gpus", "workers", "expected"), [
@@ -99,7 +91,7 @@ def test_each_worker_has_a_device(
 
 
 @pytest.fixture
-def elsewhere(bench: Bench, tmp_path: Path) -> Callable[..., Workspace]:
+def elsewhere(bench: Bench) -> Callable[..., Workspace]:
     """Workspaces under an executor whose workers are on other machines: ``elsewhere(options, **settings)``."""
 
     class Plugin:
@@ -111,14 +103,10 @@ def elsewhere(bench: Bench, tmp_path: Path) -> Callable[..., Workspace]:
             register("elsewhere", lambda job: iter(()), device=device)
 
     bench.plugins.add(Plugin(), "elsewhere")
-
-    def workspace(options: str = "", **settings: Any) -> Workspace:
-        return Workspace.create(
-            bench.folder / "data", bench.folder / "there", bench.folder / "cache", offline=True, plugins=bench.plugins,
-            executor=f"elsewhere:{options}".rstrip(":"), **settings,
-        )  # fmt: skip
-
-    return workspace
+    return lambda options="", **settings: Workspace.create(
+        bench.folder / "data", bench.folder / "there", bench.folder / "cache", offline=True, plugins=bench.plugins,
+        executor=f"elsewhere:{options}".rstrip(":"), **settings,
+    )  # fmt: skip
 
 
 def planned(workspace: Workspace, bench: Bench) -> Plan:
@@ -126,13 +114,10 @@ def planned(workspace: Workspace, bench: Bench) -> Plan:
     return workspace.plan(Request(specs, ("cats",), (0,), str(bench.folder / "mine.txt")))
 
 
-@pytest.mark.parametrize(
-    ("options", "settings", "device", "tuning"),
-    [
-        ("", {}, "cpu", "fp32"), ("gpus=1", {}, "cuda", "bf16"), ("", {"device": "cuda"}, "cuda", "bf16"),
-        ("gpus=1", {"precision": "fp16"}, "cuda", "fp16"), ("gpus=0", {"precision": "bf16"}, "cpu", "bf16"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "settings", "device", "tuning"), [
+    ("", {}, "cpu", "fp32"), ("gpus=1", {}, "cuda", "bf16"), ("", {"device": "cuda"}, "cuda", "bf16"),
+    ("gpus=1", {"precision": "fp16"}, "cuda", "fp16"), ("gpus=0", {"precision": "bf16"}, "cpu", "bf16"),
+])  # fmt: skip
 def test_a_run_is_planned_for_the_gpus_of_workers_elsewhere(
     bench: Bench, elsewhere: Callable[..., Workspace], options: str, settings: dict[str, str], device: str, tuning: str
 ) -> None:
@@ -145,32 +130,24 @@ def test_a_run_is_planned_for_the_gpus_of_workers_elsewhere(
     assert str(workspace.torch_device) == "cpu"  # where this process opens encoders for their fingerprints
 
 
-def test_a_gpu_that_a_worker_elsewhere_cannot_have(bench: Bench, elsewhere: Callable[..., Workspace]) -> None:
-    with pytest.raises(UsageError, match="--device cuda:1: a worker of this executor sees only the GPUs"):
-        planned(elsewhere(device="cuda:1"), bench)
-    with pytest.raises(UsageError, match="--device cuda, but gpus=0"):
-        planned(elsewhere("gpus=0", device="cuda"), bench)
-
-
 def test_a_worker_without_what_was_planned_refuses(
     bench: Bench, elsewhere: Callable[..., Workspace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def answer(options: str) -> Failure:
+    def refused(options: str) -> Failure:
         workspace = elsewhere(options)
-        cell = planned(workspace, bench).cells[0]
-        (outcome,) = compute(workspace.context(), (cell,)).done
+        (outcome,) = compute(workspace.context(), planned(workspace, bench).cells[:1]).done
         assert isinstance(outcome.outcome, Failure)
         return outcome.outcome
 
-    refused = answer("gpus=1")
-    assert f"the worker on {platform.node()} is not what the run was planned for: --device cuda: " in refused.reason
-    assert "gpus" in refused.hint
+    found = refused("gpus=1")
+    assert f"the worker on {platform.node()} is not what the run was planned for: --device cuda: " in found.reason
+    assert "gpus" in found.hint
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "RTX 2080 Ti")
-    old = answer("gpus=0.5")
-    assert "RTX 2080 Ti has no bf16: its compute capability is 7.5" in old.reason
-    assert "fp16" in old.hint
+    found = refused("gpus=0.5")
+    assert "RTX 2080 Ti has no bf16: its compute capability is 7.5" in found.reason
+    assert "fp16" in found.hint
     assert not (bench.folder / "there").exists()
 
 
@@ -179,37 +156,7 @@ def test_what_was_tuned_without_repeating_algorithms_is_not_reused_under_them(
 ) -> None:
     """On a CPU, where all algorithms repeat, both are one model; an encoder that is not tuned is the same anyway."""
     monkeypatch.setattr("mirrorbench.core.devices.use_deterministic_algorithms", lambda: None)  # of this process
-    keys = {
-        (options, deterministic): planned(elsewhere(options, deterministic=deterministic), bench).cells
-        for options in ("gpus=0", "gpus=1")
-        for deterministic in (False, True)
-    }
-    assert keys["gpus=0", True] == keys["gpus=0", False]
-    for part in (lambda cell: cell.model.key, lambda cell: cell.id):
-        assert part(keys["gpus=1", True][0]) != part(keys["gpus=1", False][0])
-        assert part(keys["gpus=1", True][1]) == part(keys["gpus=1", False][1])
-
-
-def test_an_executor_of_a_plugin_gets_groups_and_a_context_that_pickles(bench: Bench) -> None:
-    jobs: list[Job] = []
-
-    class Plugin:
-        @hookimpl
-        def register_executors(self, register: Callable[..., None]) -> None:
-            def elsewhere(job: Job) -> Iterator[Any]:
-                jobs.append(job)
-                job.known(speed=1.0)
-                job.share()
-                for cells in reversed(job.groups):
-                    answer = compute(*pickle.loads(pickle.dumps((job.context, cells))))
-                    yield from pickle.loads(pickle.dumps(answer)).done
-
-            register("elsewhere", elsewhere)
-
-    bench.plugins.add(Plugin(), "elsewhere")
-    there = bench.run("there", "letters", "tiny+mirror:batch_size=6", executor="elsewhere", speed=2)
-    assert len(there.results) == 6
-    assert len(jobs[0].groups) == 1 + 2
-    here = bench.run("here", "letters", "tiny+mirror:batch_size=6")
-    assert bench.stored("here") == bench.stored("there")
-    assert [r.cell_id for r in here.results] == [r.cell_id for r in there.results]
+    for options, differs in (("gpus=0", False), ("gpus=1", True)):
+        cells = [planned(elsewhere(options, deterministic=asked), bench).cells for asked in (False, True)]
+        for (one, other), expected in zip(zip(*cells, strict=True), (differs, False), strict=True):
+            assert (one.model.key != other.model.key) == (one.id != other.id) == expected

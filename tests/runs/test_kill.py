@@ -25,21 +25,13 @@ def start(folder: Path, host: str = "") -> Any:
     return process
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    """Every finished result as it lies there."""
-    found = sorted((folder / "results").rglob("seed-*.json"))
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
-
-
 def check_nothing_was_computed_after_it_was_stored(folder: Path) -> None:
     """Scoring a cell always began before its result was written."""
-    written = {}
-    for path in (folder / "results").rglob("seed-*.json"):
-        written[json.loads(path.read_text())["cell_id"]] = path.stat().st_mtime_ns
-    lines = [line.split() for line in (folder / "scored").read_text().splitlines()]
-    assert {cell for cell, _ in lines} == set(written)
-    late = [cell for cell, began in lines if int(began) > written[cell]]
-    assert late == []
+    paths = (folder / "results").rglob("seed-*.json")
+    written = {json.loads(path.read_text())["cell_id"]: path.stat().st_mtime_ns for path in paths}
+    scored = [line.split() for line in (folder / "scored").read_text().splitlines()]
+    assert {cell for cell, _ in scored} == set(written)
+    assert [cell for cell, began in scored if int(began) > written[cell]] == []
 
 
 @pytest.fixture
@@ -78,7 +70,7 @@ def test_a_killed_grid_ends_as_if_nothing_had_happened(
         folder = tmp_path / str(grids)
         killable.write_grid(folder, model)
         grids += 1
-        before: dict[str, bytes] = {}
+        before: dict[Path, bytes] = {}
         running = [start(folder) for _ in range(at_once)]
         while running:
             victim = moments.choice(running)
@@ -90,8 +82,8 @@ def test_a_killed_grid_ends_as_if_nothing_had_happened(
                 running[running.index(victim)] = start(folder)
             running = [process for process in running if process.is_alive() or process.exitcode]
             assert not any(process.exitcode for process in running), (folder / "failures").read_text()
-            now = files(folder)
-            assert all(now[name] == content for name, content in before.items())
+            now = {path: path.read_bytes() for path in (folder / "results").rglob("seed-*.json")}
+            assert all(now[path] == content for path, content in before.items())
             before = now
         assert stored(folder / "results") == expected
         check_nothing_was_computed_after_it_was_stored(folder)

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
 from bench import Bench
+from damage import flip
 from harness.log import Log
 from scipy.stats import spearmanr
+from sklearn.decomposition import PCA
 from toys import CATS, DOGS, ToyEncoder, ToyPlugin
 
+from mirrorbench.analysis import analyze
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.corpora import DEFAULT_CORPORA
 from mirrorbench.data.items import Pair
+from mirrorbench.models import transformations
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.reports.leaderboard import row_label
 from mirrorbench.runs import encoding
@@ -26,7 +31,8 @@ from mirrorbench.runs.maintenance import damage, entries
 from mirrorbench.runs.plan import Planner, Request
 from mirrorbench.runs.results import ResultStore
 from mirrorbench.tasks import PairSimilarity
-from mirrorbench.training.methods import word_spans
+from mirrorbench.texts.export import claiming
+from mirrorbench.texts.tune import plan_tuning, tune_texts
 
 LINES = [f"line number {n}" for n in range(30)]
 MEAN = "+base:pooling=mean"
@@ -38,44 +44,32 @@ def bert(random_model: Callable[[str], Path], toy: ToyEncoder) -> str:
     return str(random_model("bert"))
 
 
-def whitened(corpus: np.ndarray, vectors: np.ndarray, k: int) -> np.ndarray:
-    """Su et al. 2021, restated."""
-    u, s, _ = np.linalg.svd(np.cov(corpus.T.astype(float)))
-    return np.asarray((vectors - corpus.mean(0)) @ (u / np.sqrt(s))[:, :k])
-
-
-def naive_spearman(pairs: Sequence[Any], encode: Callable[[list[str]], np.ndarray]) -> float:
-    left, right = encode([p.left for p in pairs]), encode([p.right for p in pairs])
+def naive_spearman(pairs: Sequence[Any], encode: Callable[[list[TextInput]], np.ndarray]) -> float:
+    left, right = (encode([TextInput(getattr(pair, side)) for pair in pairs]) for side in ("left", "right"))
     cosines = (left * right).sum(1) / np.linalg.norm(left, axis=1) / np.linalg.norm(right, axis=1)
     return float(spearmanr(cosines, [p.gold for p in pairs])[0])
 
 
-def spied(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
-    """The vectors of each fit."""
-    seen: list[np.ndarray] = []
-    fit = encoding.fit
-
-    def noted(vectors: np.ndarray, transformation: Any) -> Any:
-        seen.append(vectors.copy())
-        return fit(vectors, transformation)
-
-    monkeypatch.setattr(encoding, "fit", noted)
-    return seen
+def spied(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Sees the vectors of each fit."""
+    fit = Mock(wraps=transformations.fit)
+    monkeypatch.setattr(encoding, "fit", fit)
+    return fit
 
 
 def test_a_row_is_the_transformed_vectors_and_the_fit_sees_the_corpus_alone(
     bench: Bench, bert: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = spied(monkeypatch)
+    fit = spied(monkeypatch)
     plain, white = f"{bert}{MEAN}", f"{bert}{MEAN},post=whiten,whiten=9"
     outcome = bench.run(plain, white)
     assert outcome.failures == ()
     raw = bench.workspace().load(parse_spec(plain))[0]
-    corpus = raw.encode([TextInput(line) for line in LINES])
-    (fitted,) = seen
-    assert np.array_equal(fitted, corpus)  # these 30 lines, and no text of a task
+    ((fitted, _),) = (call.args for call in fit.call_args_list)
+    assert np.array_equal(fitted, raw.encode([TextInput(line) for line in LINES]))  # and no text of a task
+    whitening = PCA(9, whiten=True).fit(fitted.astype(float))
     for result, pairs in zip(outcome.results[2:], (CATS, DOGS), strict=True):
-        expected = naive_spearman(pairs, lambda texts: whitened(corpus, raw.encode(list(map(TextInput, texts))), 9))
+        expected = naive_spearman(pairs, lambda texts: whitening.transform(raw.encode(texts)))
         assert result.main_score == pytest.approx(expected, abs=1e-9)
         assert (result.encoder["dimensions"], result.cell["corpus"]["n"], result.cell["recipe"]) == (9, 30, None)
         assert result.cell["post"][""][:2] == ["whiten", 9]
@@ -83,43 +77,36 @@ def test_a_row_is_the_transformed_vectors_and_the_fit_sees_the_corpus_alone(
     assert all("post" not in result.cell for result in outcome.results[:2])
     vectors, _ = bench.workspace().load(parse_spec(f"{white},corpus={bench.corpus}"))
     texts = [TextInput(pair.left) for pair in CATS]
-    assert np.abs(np.abs(vectors.encode(texts)) - np.abs(whitened(corpus, raw.encode(texts), 9))).max() < 1e-5
+    assert np.abs(np.abs(vectors.encode(texts)) - np.abs(whitening.transform(raw.encode(texts)))).max() < 1e-5
     assert vectors.fingerprint != raw.fingerprint
 
 
 def test_one_tuning_and_one_encoding_serve_all_transformations(
     bench: Bench, bert: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen, log = spied(monkeypatch), Log()
+    fit, log = spied(monkeypatch), Log()
     tuned = f"{bert}+mirror"
     first = bench.run(tuned, f"{tuned}:post=abtt", f"{tuned}:post=zscore", log=log)
     assert (len(first.results), first.failures) == (6, ())
     assert len(list((bench.cache.root / "models").iterdir())) == 1
     assert len(list((bench.cache.root / "embeddings").iterdir())) == 1
     assert log.done[f"tune {tuned} seed 0"] == len(LINES)
-    assert np.array_equal(*seen)  # both of them
+    assert np.array_equal(*(call.args[0] for call in fit.call_args_list))  # both of them
     ids = {cell.id for cell in bench.plan(tuned).cells}
     assert ids == {result.cell_id for result in first.results if result.spec == tuned}
     assert len({result.cell_id for result in first.results}) == 6
     bench.results = ResultStore(bench.results.root.with_name("again"))
     again = bench.run(f"{tuned}:post=abtt")
     assert [r.metrics for r in again.results] == [r.metrics for r in first.results if "abtt" in r.spec]
-    assert len(seen) == 2  # found in the cache
+    assert fit.call_count == 2  # found in the cache
 
 
-def test_a_killed_fit_goes_on_with_the_vectors_that_are_stored(
-    bench: Bench, toy: ToyEncoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def killed(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    fit = encoding.fit
-    monkeypatch.setattr(encoding, "fit", killed)
-    with pytest.raises(KeyboardInterrupt):
+def test_a_killed_fit_goes_on_with_the_vectors_that_are_stored(bench: Bench, toy: ToyEncoder) -> None:
+    killed = patch.object(encoding, "fit", Mock(side_effect=KeyboardInterrupt))
+    with killed, pytest.raises(KeyboardInterrupt):
         bench.run("toy:post=center")
     assert set(LINES) <= set(toy.asked)
     toy.asked.clear()
-    monkeypatch.setattr(encoding, "fit", fit)
     assert bench.run("toy:post=center").failures == ()
     assert toy.asked == []
 
@@ -130,8 +117,7 @@ def test_a_damaged_transformation_is_fitted_again(
     first = bench.run("toy:post=center")
     (entry,) = [entry for entry in entries(bench.cache) if entry.kind == "transformations"]
     assert (entry.what, damage(bench.cache, entry)) == ("post=center of toy", "")
-    content = entry.path.read_bytes()
-    entry.path.write_bytes(content[:300] + bytes([content[300] ^ 1]) + content[301:])
+    flip(entry.path, 300)
     assert "not those that were written" in damage(bench.cache, entry)
     bench.results, bench.cache = ResultStore(bench.folder / "again"), Cache(bench.cache.root)
     second = bench.run("toy:post=center")
@@ -141,36 +127,30 @@ def test_a_damaged_transformation_is_fitted_again(
 
 def test_systems_take_one_and_a_wrong_one_costs_its_own_row_alone(bench: Bench, toy: ToyEncoder, bert: str) -> None:
     outcome = bench.run("toy", "toy:post=center", "toy:post=whiten,whiten=26")
-    assert [(r.spec, r.task) for r in outcome.results] == [
-        (spec, task) for spec in ("toy", "toy:post=center") for task in ("cats", "dogs")
-    ]
-    assert [(failure.task, "whiten=26 keeps more axes than the" in failure.reason) for failure in outcome.failures] == [
-        ("cats", True), ("dogs", True)
-    ]  # fmt: skip
+    assert [r.spec for r in outcome.results] == ["toy", "toy", "toy:post=center", "toy:post=center"]
+    assert [failure.task for failure in outcome.failures] == ["cats", "dogs"]
+    assert all("whiten=26 keeps more axes than the" in failure.reason for failure in outcome.failures)
     corpus = toy.encode([TextInput(line) for line in LINES])
-    expected = naive_spearman(CATS, lambda texts: toy.encode(list(map(TextInput, texts))) - corpus.mean(0))
+    expected = naive_spearman(CATS, lambda texts: toy.encode(texts) - corpus.mean(0))
     assert outcome.results[2].main_score == pytest.approx(expected, abs=1e-9)
     with pytest.raises(UsageError, match="whiten=9999 cannot be fitted on 30 texts with vectors of 32 dimensions"):
         bench.plan(f"{bert}{MEAN},post=whiten,whiten=9999")  # where their number is known, before anything is encoded
+    with pytest.raises(UsageError, match="a transformation is not of each layer"):
+        analyze(bench.workspace(), "layers", encoders=[f"{bert}{MEAN},post=center,corpus={bench.corpus}"], task="cats")
 
 
-def test_words_in_context_are_fitted_on_a_word_of_each_text(bench: Bench, bert: str) -> None:
+def test_words_in_context_are_fitted_on_a_word_of_each_text_and_lines_of_two_on_both(bench: Bench, bert: str) -> None:
     work, cell = bench.workspace(), bench.plan(f"{bert}+base:pooling=target,post=center").cells[0]
     found = encoding.fit_inputs(LINES, cell.model, cell.pooling, work)
     assert [item.text for item in found] == LINES
-    assert all(item.spans[0] in word_spans(item.text) for item in found)
     assert {item.text[slice(*item.spans[0])] for item in found} == {"line", "number"}
     assert found == encoding.fit_inputs(LINES, cell.model, cell.pooling, work)  # the same draw
-    whole = encoding.fit_inputs(LINES, cell.model, Pooling(), work)
-    assert whole == [TextInput(line) for line in LINES]
-
-
-def test_lines_of_two_texts_are_two_texts(bench: Bench, bert: str) -> None:
-    bench.corpus.write_text("".join(f"left {n}||right {n}\n" for n in range(20)))
+    assert encoding.fit_inputs(LINES, cell.model, Pooling(), work) == [TextInput(line) for line in LINES]
+    pairs = [f"left {n}||right {n}" for n in range(20)]
+    bench.corpus.write_text("\n".join(pairs))
     cell = bench.plan(f"{bert}+pairs:post=center").cells[0]
-    found = encoding.fit_inputs(bench.corpus.read_text().splitlines(), cell.model, cell.pooling, bench.workspace())
-    texts = [f"{side} {n}" for n in range(20) for side in ("left", "right")]
-    assert sorted(item.text for item in found) == sorted(texts)
+    texts = [text for pair in pairs for text in pair.split("||")]
+    assert sorted(item.text for item in encoding.fit_inputs(pairs, cell.model, cell.pooling, work)) == sorted(texts)
     untuned = bench.plan(f"{bert}+base:post=zscore").cells
     bench.corpus.write_text("\n".join(texts))
     assert bench.plan(f"{bert}+base:post=zscore").cells == untuned
@@ -180,58 +160,42 @@ def test_each_language_is_fitted_on_its_own_corpus(
     bench: Bench, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``bert`` has a model of its own for each language."""
-    models = {"en": str(random_model("bert")), "fr": str(random_model("roberta"))}
-    monkeypatch.setattr("mirrorbench.models.backbones.locate", lambda spec, language, offline: Path(models[language]))
+    models = {"en": random_model("bert"), "fr": random_model("roberta")}
+    monkeypatch.setattr("mirrorbench.models.backbones.locate", lambda spec, language, offline: models[language])
     for language in models:
         text = bench.folder / f"{language}.txt"
         text.write_text("".join(f"{language} line {n}\n" for n in range(20)))
         monkeypatch.setitem(DEFAULT_CORPORA, ("word", language), str(text))
-
-    class Crossing(PairSimilarity):
-        """Pairs of an English and a French text."""
-
-        def inputs(self, items: Any) -> list[TextInput]:
-            return [TextInput(text, (), lang) for p in items for text, lang in ((p.left, "en"), (p.right, "fr"))]
-
-    crossing = Crossing("crossing", (Pair("1", "a", "b", 1.0), Pair("2", "c", "d", 2.0)), level="word")
-    crossing.languages = ("en", "fr")
+    crossing = PairSimilarity("crossing", (Pair("1", "a", "b", 1.0), Pair("2", "c", "d", 2.0)), level="word",
+                              languages=("en", "fr"))  # fmt: skip
+    texts = [TextInput(text, (), language) for text, language in zip("abcd", ("en", "fr") * 2, strict=True)]
+    crossing.inputs = lambda items: texts  # type: ignore[method-assign]
     bench.plugins.add(ToyPlugin({}, [crossing]), "toys")
     planner = Planner(bench.workspace())
     (cell,) = planner.plan(Request((parse_spec(f"bert{MEAN},post=center"),), ("crossing",))).cells
     assert [language for language, _ in cell.model.posts] == ["en", "fr"]
     assert len(cell.model.corpora) == 2
-    loader = bench.workspace().loader
-    encoder, _ = loader.load_stored(cell.model, cell.pooling, "fp32", planner.corpora)
+    encoder, _ = bench.workspace().loader.load_stored(cell.model, cell.pooling, "fp32", planner.corpora)
     for language in models:
-        texts = planner.corpora[dict(cell.model.posts)[language].corpus].texts  # type: ignore[index]
-        vectors = encoder.encode([TextInput(text, (), language) for text in texts])
-        assert texts[0].startswith(language)
+        lines = planner.corpora[dict(cell.model.posts)[language].corpus].texts  # type: ignore[index]
+        vectors = encoder.encode([TextInput(line, (), language) for line in lines])
+        assert lines[0].startswith(language)
         assert np.abs(vectors.mean(0)).max() < 1e-5
 
 
-@pytest.mark.parametrize(("spec", "label"), [
-    ("tiny+base:pooling=mean,layers=:,post=whiten,whiten=256", "tiny-mp (layers=:), whitened (256)"),
-    ("minilm+base:pooling=mean,post=abtt", "all-MiniLM-L6-v2, all but the top"),
-    ("bert+mirror:post=center", "BERT + Mirror, centred"),
-    ("bert+base:pooling=cls,post=zscore,corpus=words-en", "BERT-CLS (corpus=words-en), z-scored"),
-    ("toy:post=stored", "toy, as fitted"),
-])  # fmt: skip
-def test_labels(registered: Any, spec: str, label: str) -> None:
-    assert row_label(parse_spec(spec), registered) == label
-
-
-def test_layers_are_not_looked_at_behind_a_transformation(bench: Bench, bert: str) -> None:
-    from mirrorbench.analysis import analyze
-
-    with pytest.raises(UsageError, match="a transformation is not of each layer"):
-        analyze(bench.workspace(), "layers", encoders=[f"{bert}{MEAN},post=center,corpus={bench.corpus}"], task="cats")
+def test_labels(registered: Any) -> None:
+    for spec, label in {
+        "tiny+base:pooling=mean,layers=:,post=whiten,whiten=256": "tiny-mp (layers=:), whitened (256)",
+        "minilm+base:pooling=mean,post=abtt": "all-MiniLM-L6-v2, all but the top",
+        "bert+mirror:post=center": "BERT + Mirror, centred",
+        "bert+base:pooling=cls,post=zscore,corpus=words-en": "BERT-CLS (corpus=words-en), z-scored",
+        "toy:post=stored": "toy, as fitted",
+    }.items():
+        assert row_label(parse_spec(spec), registered) == label
 
 
 def test_a_tuned_directory_is_transformed_as_its_files_say(bench: Bench, bert: str) -> None:
     """``post=stored`` in a run: no corpus, no fit, and the numbers of the directory."""
-    from mirrorbench.texts.export import claiming
-    from mirrorbench.texts.tune import plan_tuning, tune_texts
-
     folder, spec = bench.folder / "enc", parse_spec(f"{bert}+mirror:post=abtt")
     with claiming(folder, force=False) as workplace:
         tune_texts(plan_tuning(LINES, spec, folder, bench.workspace(), held_out=0), workplace)
@@ -241,7 +205,7 @@ def test_a_tuned_directory_is_transformed_as_its_files_say(bench: Bench, bert: s
     assert parse_spec(first.spec).get("post") == "stored"
     assert (first.cell["corpus"], first.overlap) == (None, None)
     vectors, _ = bench.workspace().load(parse_spec(str(folder)))
-    expected = naive_spearman(CATS, lambda texts: vectors.encode(list(map(TextInput, texts))))
+    expected = naive_spearman(CATS, vectors.encode)
     assert first.main_score == pytest.approx(expected, abs=1e-9)
     with pytest.raises(UsageError, match="these are tuned further"):
         bench.plan(f"{folder}+mirror:post=stored")

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.linalg import sqrtm
+from scipy.linalg import orthogonal_procrustes, sqrtm
 from scipy.stats import ortho_group
 from toys import STORE, scored
 
@@ -39,13 +39,12 @@ LEXICON = Lexicon(
 )
 
 
-def lengths_one(rows: np.ndarray) -> np.ndarray:
-    return rows / np.sqrt((rows**2).sum(1))[:, None]
+def lengths_one(rows: np.ndarray) -> Any:
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def mapped_orthogonal(x: np.ndarray, y: np.ndarray, left: list[int], right: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    u, _, vt = np.linalg.svd(sum(np.outer(x[i], y[j]) for i, j in zip(left, right, strict=True)))
-    return x @ (u @ vt), y
+    return x @ orthogonal_procrustes(x[left], y[right])[0], y
 
 
 def mapped_supervised(x: np.ndarray, y: np.ndarray, left: list[int], right: list[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -59,39 +58,35 @@ def mapped_supervised(x: np.ndarray, y: np.ndarray, left: list[int], right: list
 def naive(
     lexicon: Lexicon, words: Words, missing: frozenset[str] = frozenset(), mapping: Any = mapped_orthogonal
 ) -> dict[str, float]:
-    """The definition, word by word: the mapping, the full matrices of cosines and of CSLS."""
+    """The definition, by the full matrices of cosines and of CSLS."""
 
     def table(language: str) -> tuple[list[str], np.ndarray]:
         names = [name for code, name in words if code == language and name not in missing]
-        rows = np.array([words[language, name] for name in names], np.float32).astype(np.float64)
-        rows = lengths_one(rows)
+        rows = lengths_one(np.array([words[language, name] for name in names], np.float32).astype(np.float64))
         return names, lengths_one(rows - rows.mean(0))
 
+    def rows_of(pairs: Iterable[tuple[str, str]]) -> list[tuple[int, int]]:
+        known = (pair for pair in dict.fromkeys(pairs) if not missing.intersection(pair))
+        return [(sources.index(source), targets.index(target)) for source, target in known]
+
     (sources, x), (targets, y) = table("xx"), table("yy")
-    train = [(s, t) for s, t in lexicon.train if s not in missing and t not in missing]
-    mapped = mapping(x, y, [sources.index(s) for s, _ in train], [targets.index(t) for _, t in train])
-    x, y = (lengths_one(rows) for rows in mapped)
-    cosines = np.array([[row @ key for key in y] for row in x])
-    crowd_x = [np.mean(sorted(row)[-10:]) for row in cosines]
-    crowd_y = [np.mean(sorted(column)[-10:]) for column in cosines.T]
-    csls = np.array([[2 * cosines[i, j] - crowd_x[i] - crowd_y[j] for j in range(len(y))] for i in range(len(x))])
+    x, y = (lengths_one(rows) for rows in mapping(x, y, *map(list, zip(*rows_of(lexicon.train), strict=True))))
+    cosines = x @ y.T
+    crowding = [np.sort(some, axis=1)[:, -10:].mean(axis=1) for some in (cosines, cosines.T)]
+    csls = 2 * cosines - crowding[0][:, None] - crowding[1]
+    pairs = rows_of(lexicon.test)
+    by_csls, by_cosine = (
+        {(row, gold): 1 + int((scores[row] > scores[row, gold]).sum()) for row, gold in pairs}
+        for scores in (csls, cosines)
+    )
 
-    def places(scores: np.ndarray) -> dict[tuple[str, str], int]:
-        result = {}
-        for s, t in dict.fromkeys(lexicon.test):
-            if s not in missing and t not in missing:
-                row = scores[sources.index(s)]
-                result[s, t] = 1 + sum(value > row[targets.index(t)] for value in row)
-        return result
+    def by_word(found: dict[tuple[int, int], int]) -> list[int]:
+        return [min(rank for (row, _), rank in found.items() if row == word) for word in dict(pairs)]
 
-    def by_word(found: dict[tuple[str, str], int]) -> list[int]:
-        return [min(r for (s, _), r in found.items() if s == word) for word in dict.fromkeys(s for s, _ in found)]
-
-    metrics = {}
-    pairs, first, nearest = [*places(csls).values()], by_word(places(csls)), by_word(places(cosines))
-    for prefix, found in (("", first), ("nn_", nearest), ("pair_", pairs)):
-        metrics |= {f"{prefix}accuracy@{k}": np.mean([r <= k for r in found]) for k in (1, 5)}
-        metrics[f"{prefix}mrr"] = np.mean([1 / r for r in found])
+    metrics: dict[str, Any] = {}
+    for prefix, ranks in (("", by_word(by_csls)), ("nn_", by_word(by_cosine)), ("pair_", [*by_csls.values()])):
+        metrics |= {f"{prefix}accuracy@{k}": np.mean(np.array(ranks) <= k) for k in (1, 5)}
+        metrics[f"{prefix}mrr"] = np.mean(1 / np.array(ranks))
     del metrics["pair_accuracy@5"]
     return metrics
 
@@ -131,20 +126,18 @@ def test_the_vocabulary_holds_the_words_of_the_dictionaries() -> None:
     assert len(inputs) == len(set(inputs)) == 1 + 50 + 1 + 51
     assert inputs[:2] == [TextInput("s1", language="xx"), TextInput("null", language="xx")]
     assert TextInput("null", language="yy") in inputs
+    assert task.texts(lexicon)["s20"] == ("s20", "t20", "t55")
     with pytest.raises(DataFormatError, match="no pairs to learn from"):
         LexiconInduction("t", Lexicon((), LEXICON.test), languages=("xx", "yy")).load(STORE)
 
 
 def test_an_encoder_with_words_of_its_own_is_asked_for_them() -> None:
-    own = {"xx": ["s0", "s1", "s90"], "yy": ["t0", "t91"]}
     task = LexiconInduction("t", LEXICON, languages=("xx", "yy"))
-    items = task.with_vocabulary(LEXICON, own.__getitem__)
+    items = task.with_vocabulary(LEXICON, {"xx": ["s0", "s1", "s90"], "yy": ["t0", "t91"]}.__getitem__)
     assert (items.train, items.test) == (LEXICON.train, LEXICON.test)
+    sources, targets = zip(*LEXICON.train, *LEXICON.test, ("s90", "t91"), strict=True)
     asked = {(item.language, item.text) for item in task.inputs(items)}
-    pairs = LEXICON.train + LEXICON.test
-    assert asked == {("xx", w) for w in ["s90", *(s for s, _ in pairs)]} | {
-        ("yy", w) for w in ["t91", *(t for _, t in pairs)]
-    }
+    assert asked == {("xx", word) for word in sources} | {("yy", word) for word in targets}
     assert LEXICON.source_words == tuple(f"s{i}" for i in range(60))
 
 

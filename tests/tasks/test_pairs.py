@@ -6,11 +6,12 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+from scipy.spatial import distance
 from scipy.stats import kendalltau, pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, roc_auc_score
 from toys import CATS, DOGS, LETTERS, STORE, ToyEncoder, scored, vectors_of
@@ -19,9 +20,6 @@ from mirrorbench.core.errors import DataFormatError, UnknownNameError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.plugins import Registry
 from mirrorbench.data.items import ContextChange, ContextPair, RatedContexts
-from mirrorbench.data.store import DataStore
-from mirrorbench.models.wordvectors import StaticEncoder
-from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.tasks import (
     Pair,
     PairClassification,
@@ -29,15 +27,10 @@ from mirrorbench.tasks import (
     Scores,
     SimilarityChange,
     UsageSimilarity,
-    Vectors,
     WordInContext,
 )
 from mirrorbench.tasks.base import TaskKind, score_task
 
-LABELLED = [
-    Pair("a", "q1", "s1", 1.0), Pair("b", "q1", "s2", 0.0), Pair("c", "q2", "s2", 1.0), Pair("d", "q2", "s1", 0.0),
-]  # fmt: skip
-PLANE = {"q1": (1, 0), "q2": (0, 2), "s1": (3, 1), "s2": (1, 1)}
 RNG = np.random.default_rng(0)
 
 
@@ -45,8 +38,8 @@ def letters(item: TextInput) -> Any:
     return ToyEncoder().encode([item])[0]
 
 
-def cosine(x: Sequence[float], y: Sequence[float]) -> float:
-    return sum(float(a) * float(b) for a, b in zip(x, y, strict=True)) / math.hypot(*x) / math.hypot(*y)
+def cosine(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
+    return 1 - float(distance.cosine(np.asarray(x, np.float64), np.asarray(y, np.float64)))
 
 
 def test_scores_are_cosines_and_their_correlations() -> None:
@@ -61,47 +54,40 @@ def test_scores_are_cosines_and_their_correlations() -> None:
         "pearson": pytest.approx(pearsonr(expected, gold)[0], abs=1e-6),
     }
     assert (found.coverage, found.notes) == (1, ())
+    constant = scored(PairSimilarity("toy", CATS), lambda item: [1, 1, 1])
+    assert constant.metrics == {"spearman": None, "pearson": None}
+    assert "undefined" in constant.notes[0]
 
 
-def test_pairs_of_equal_texts_tie() -> None:
-    """Against scipy on cosines that are exactly equal there."""
-    words = [f"w{n}" for n in range(300)]
-    items = [Pair(w, w, w if n % 3 else words[n - 1], float(n % 7)) for n, w in enumerate(words)]
-    task = PairSimilarity("toy", items)
-    vectors = vectors_of(task, items, lambda item: RNG.normal(size=48))
-    scores = task.score(items, vectors)
-    wanted = [
-        1.0 if i.left == i.right else cosine(*(vectors([TextInput(t)])[0] for t in (i.left, i.right))) for i in items
-    ]
-    assert (scores.scores == 1).sum() == 200
-    assert scores.metrics["spearman"] == pytest.approx(spearmanr(wanted, [i.gold for i in items])[0], abs=1e-14)
+def test_the_main_metric_may_be_a_registered_one() -> None:
+    metrics: Registry[Any] = Registry("metric")
+    metrics.add("kendall", lambda scores, gold: kendalltau(scores, gold).statistic, "this test")
+    metrics.add("spearman", lambda scores, gold: 2.0, "this test")
+
+    def with_main(name: str) -> Scores:
+        task = PairSimilarity("toy", CATS, main_metric=name)
+        return score_task(task, CATS, vectors_of(task, CATS, letters), "paper", metrics)
+
+    found = with_main("kendall")
+    assert found.metrics["kendall"] == pytest.approx(kendalltau(found.scores, found.gold).statistic)
+    assert found.metrics.keys() == {"spearman", "pearson", "kendall"}
+    assert with_main("spearman").metrics["spearman"] == pytest.approx(spearmanr(found.scores, found.gold)[0])
+    with pytest.raises(UnknownNameError, match="unknown metric 'kendal'"):
+        with_main("kendal")
 
 
 def test_subsets_add_their_two_means() -> None:
     pairs = [replace(p, subset="cats") for p in CATS] + [replace(p, id=f"d{p.id}", subset="dogs") for p in DOGS]
-    whole, *parts = (scored(PairSimilarity("toy", some), letters).metrics for some in (pairs, CATS, DOGS))
-    one, other = (metrics["spearman"] for metrics in parts)
+    parts: list[Any] = [scored(PairSimilarity("toy", some), letters).metrics for some in (pairs, CATS, DOGS)]
+    whole, one, other = parts[0], *(metrics["spearman"] for metrics in parts[1:])
     assert whole["spearman_mean"] == pytest.approx((one + other) / 2)
     assert whole["spearman_wmean"] == pytest.approx((4 * one + 3 * other) / 7)
     assert whole["spearman"] not in (whole["spearman_mean"], whole["spearman_wmean"])
 
 
-def test_constant_similarities_are_undefined_and_said_so() -> None:
-    found = scored(PairSimilarity("toy", CATS), lambda item: [1, 1, 1])
-    assert found.metrics == {"spearman": None, "pearson": None}
-    assert "undefined" in found.notes[0]
-
-
-def test_across_languages_each_text_is_read_in_its_own(tmp_path: Path) -> None:
-    """A gift is a present in English and poison in German: one file of vectors for each language keeps them apart."""
-    for language, rows in {"en": "gift 3 1\npoison 0 1\npresent 1 0\n", "de": "gift 0 1\ngeschenk 1 0\n"}.items():
-        (tmp_path / f"wiki.{language}.vec").write_text(rows)
-    pairs = (Pair("1", "poison", "gift", 5.0), Pair("2", "gift", "geschenk", 4.0), Pair("3", "present", "gift", 0.0))
-    task = PairSimilarity("toy", pairs, level="word", languages=("en", "de"))
-    encoder = StaticEncoder(tmp_path / "wiki.{lang}.vec", language="en")
-    found = scored(task, lambda item: encoder.encode([item])[0])
-    np.testing.assert_allclose(found.scores, [1, 3 / math.sqrt(10), 0], atol=1e-6)
-    assert found.metrics["spearman"] == 1
+def test_across_languages_each_text_is_read_in_its_own() -> None:
+    task = PairSimilarity("toy", [Pair("1", "poison", "gift", 5.0)], languages=("en", "de"))
+    assert task.inputs(task.load(STORE)) == [TextInput("poison", language="en"), TextInput("gift", language="de")]
 
 
 def test_the_identity_follows_the_pairs() -> None:
@@ -115,39 +101,17 @@ def test_the_identity_follows_the_pairs() -> None:
     assert one != other
 
 
-def test_vectors_are_looked_up_by_input() -> None:
-    inputs = list(dict.fromkeys(PairSimilarity("toy", CATS).inputs(CATS)))
-    assert {item.text for item in inputs} == {"a cat", "the cat", "a dog", "quick zebras jump", "the dog"}
-    array = np.arange(len(inputs) * 2, dtype=np.float32).reshape(-1, 2)
-    vectors = Vectors(inputs, array)
-    assert vectors(inputs[::-1]).tolist() == array[::-1].tolist()
-    assert vectors([inputs[1], inputs[1]]).tolist() == [array[1].tolist()] * 2
-
-
 def test_classification_by_the_area_under_the_roc_curve() -> None:
-    scores = scored(PairClassification("answers", LABELLED), lambda item: PLANE[item.text])
+    plane = {"q1": (1, 0), "q2": (0, 2), "s1": (3, 1), "s2": (1, 1)}
+    labelled = [
+        Pair("a", "q1", "s1", 1.0), Pair("b", "q1", "s2", 0.0), Pair("c", "q2", "s2", 1.0), Pair("d", "q2", "s1", 0.0),
+    ]  # fmt: skip
+    scores = scored(PairClassification("answers", labelled), lambda item: plane[item.text])
     # cosines: a 3/sqrt(10), b 1/sqrt(2), c 1/sqrt(2), d 1/sqrt(10): three pairs in order, one tie
     assert scores.scores == pytest.approx([3 / 10**0.5, 0.5**0.5, 0.5**0.5, 0.1**0.5])
     assert scores.metrics == {"auc": pytest.approx((1 + 1 + 0.5 + 1) / 4)}
     assert (PairClassification.main_metric, scores.ids) == ("auc", ["a", "b", "c", "d"])
     assert set(scores.extra) == {"roc_fpr", "roc_tpr", "roc_thresholds"}
-
-
-def test_the_main_metric_may_be_a_registered_one() -> None:
-    metrics: Registry[Any] = Registry("metric")
-    metrics.add("kendall", lambda scores, gold: kendalltau(scores, gold).statistic, "this test")
-    metrics.add("spearman", lambda scores, gold: 2.0, "this test")
-
-    def with_main(name: str) -> Scores:
-        task = PairSimilarity("toy", CATS, main_metric=name)
-        return score_task(task, CATS, vectors_of(task, CATS, letters), "paper", metrics)
-
-    found = with_main("kendall")
-    assert found.metrics["kendall"] == pytest.approx(kendalltau(found.scores, [p.gold for p in CATS]).statistic)
-    assert found.metrics.keys() == {"spearman", "pearson", "kendall"}
-    assert with_main("spearman").metrics["spearman"] == pytest.approx(spearmanr(found.scores, found.gold)[0])
-    with pytest.raises(UnknownNameError, match="unknown metric 'kendal'"):
-        with_main("kendal")
 
 
 def pair(number: int, label: int | None, split: str) -> ContextPair:
@@ -180,24 +144,19 @@ def test_the_threshold_comes_from_dev_alone() -> None:
     }  # fmt: skip
     assert (scores.notes, scores.submission) == ((), "")
     np.testing.assert_allclose(scores.scores, COSINES, atol=1e-6)
-    np.testing.assert_array_equal(scores.extra["predictions"], np.array(COSINES) > 0.675)
     assert scores.extra["splits"].tolist() == ["dev"] * 6 + ["test"] * 7
     # The released protocol goes down from 0.9: the first step that separates 0.7 from 0.65 is the 21st, to 0.69.
-    assert wic(LABELS, "released").metrics["threshold"] == pytest.approx(0.69, abs=1e-6)
-
-
-def test_labels_of_the_test_split_change_no_prediction() -> None:
-    other = {"dev": LABELS["dev"], "test": [0, 0, 1, 1, 0, 1, 1]}
-    for protocol in ("paper", "released"):
-        first, second = (wic(labels, protocol).extra["predictions"] for labels in (LABELS, other))
-        np.testing.assert_array_equal(first, second)
+    for protocol, threshold in (("paper", 0.675), ("released", 0.69)):
+        for test in (LABELS["test"], LABELS["test"][::-1]):
+            found = wic({"dev": LABELS["dev"], "test": test}, protocol)
+            assert found.metrics["threshold"] == pytest.approx(threshold, abs=1e-6)
+            np.testing.assert_array_equal(found.extra["predictions"], np.array(COSINES) > threshold)
 
 
 def test_a_released_threshold_of_exactly_zero_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mirrorbench.tasks.pairs.stepped_threshold", lambda scores, gold: 0.0)
     scores = wic(LABELS, "released")
-    assert scores.metrics["test_accuracy"] is None
-    assert scores.metrics["threshold"] is None
+    assert scores.metrics["test_accuracy"] is scores.metrics["threshold"] is None
     assert scores.metrics["test_auc"] is not None
     assert "exactly 0" in scores.notes[0]
 
@@ -212,84 +171,62 @@ def test_secret_labels_give_answers_in_the_organisers_words_and_a_note(answers: 
     assert scores.submission == "".join(f"{answers[value > 0.675]}\n" for value in COSINES[6:])
 
 
-def test_the_embedded_card(tmp_path: Path) -> None:
-    task = load_plugins(discover=False).tasks["quick-wic"]
-    items = task.load(DataStore(tmp_path, offline=True))
-    assert {split: sum(p.split == split for p in items) for split in ("dev", "train")} == {"dev": 389, "train": 600}
-    random = np.random.default_rng(0)
-    scores = task.score(items, vectors_of(task, items, lambda item: random.normal(size=8)))
-    assert task.main_metric in scores.metrics
-    assert scores.metrics["train_accuracy"] == pytest.approx(0.5, abs=0.08)
-
-
 def rated(number: int, rating: float) -> RatedContexts:
     left, right = (TextInput(f"one {number:02} two", (span,)) for span in ((0, 3), (7, 10)))
     return RatedContexts(str(number), left, right, rating)
 
 
-def changes(ratings: Sequence[tuple[float, float]]) -> list[ContextChange]:
-    return [ContextChange(str(i), rated(2 * i, a), rated(2 * i + 1, b)) for i, (a, b) in enumerate(ratings)]
-
-
 def test_usages_are_compared_with_ratings() -> None:
-    items = [rated(i, rating) for i, rating in enumerate([1.5, 4, 2, 5, 4, 3])]
-    task = UsageSimilarity("toy", items)
-    vectors = vectors_of(task, items, lambda item: RNG.normal(size=5))
-    scores = task.score(items, vectors)
-    wanted = [cosine(vectors([i.left])[0], vectors([i.right])[0]) for i in items]
-    ratings = [i.rating for i in items]
-    np.testing.assert_allclose(scores.scores, wanted, atol=1e-6)
-    assert task.main_metric == "spearman"
+    cosines, ratings = [0.5, -0.2, 0.9, 0.1, 0.3, 0.4], [1.5, 4, 2, 5, 4, 3]
+    items = [rated(i, rating) for i, rating in enumerate(ratings)]
+    scores = scored(UsageSimilarity("toy", items), at_cosines(items, cosines))
+    np.testing.assert_allclose(scores.scores, cosines, atol=1e-6)
+    assert UsageSimilarity.main_metric == "spearman"
     assert scores.metrics == {
-        "spearman": pytest.approx(spearmanr(wanted, ratings)[0]),
-        "pearson": pytest.approx(pearsonr(wanted, ratings)[0]),
+        "spearman": pytest.approx(spearmanr(cosines, ratings)[0]),
+        "pearson": pytest.approx(pearsonr(cosines, ratings)[0], abs=1e-6),
     }
+
+
+def similarity_change(ratings: Sequence[tuple[float, float]]) -> SimilarityChange:
+    rows = enumerate(ratings)
+    return SimilarityChange("toy", [ContextChange(str(i), rated(2 * i, a), rated(2 * i + 1, b)) for i, (a, b) in rows])
 
 
 RATINGS = [(2.0, 7.0), (5.0, 4.0), (9.0, 1.0), (3.0, 3.5), (6.0, 8.0)]
 
 
 def test_changes_and_similarities_of_both_subtasks() -> None:
-    items = changes(RATINGS)
-    task = SimilarityChange("toy", items)
-    vectors = vectors_of(task, items, lambda item: RNG.normal(size=5))
-    scores = task.score(items, vectors)
-    similar = [
-        [cosine(vectors([pair.left])[0], vectors([pair.right])[0]) for pair in (item.first, item.second)]
-        for item in items
-    ]
-    change, gold = [b - a for a, b in similar], [b - a for a, b in RATINGS]
-    flat, ratings = [s for pair in similar for s in pair], [r for pair in RATINGS for r in pair]
+    task = similarity_change(RATINGS)
+    similar = np.array([[0.1, 0.6], [0.5, 0.7], [0.8, -0.3], [0.2, 0.25], [0.9, 0.35]])
+    scores = scored(task, at_cosines(task.pairs(task.load(STORE)), similar.ravel().tolist()))
+    (change, gold), (flat, ratings) = np.diff([similar, RATINGS])[..., 0], (similar.ravel(), np.ravel(RATINGS))
     np.testing.assert_allclose(scores.scores, change, atol=1e-6)
     np.testing.assert_allclose(scores.extra["similarities"], similar, atol=1e-6)
     assert scores.gold.tolist() == pytest.approx(gold)
     linear, ranks = (correlate(flat, ratings)[0] for correlate in (pearsonr, spearmanr))
-    assert scores.metrics == {
-        "subtask1_uncentred_pearson": pytest.approx(cosine(change, gold), abs=1e-6),
-        "subtask1_pearson": pytest.approx(pearsonr(change, gold)[0], abs=1e-6),
-        "subtask1_spearman": pytest.approx(spearmanr(change, gold)[0]),
-        "subtask2_pearson": pytest.approx(linear, abs=1e-6),
-        "subtask2_spearman": pytest.approx(ranks),
-        "subtask2_harmonic_mean": pytest.approx(statistics.harmonic_mean([linear, ranks]), abs=1e-6),
+    wanted = {
+        "subtask1_uncentred_pearson": cosine(change, gold),
+        "subtask1_pearson": pearsonr(change, gold)[0],
+        "subtask1_spearman": spearmanr(change, gold)[0],
+        "subtask2_pearson": linear,
+        "subtask2_spearman": ranks,
+        "subtask2_harmonic_mean": statistics.harmonic_mean([linear, ranks]),
     }
+    assert scores.metrics == {name: pytest.approx(value, abs=1e-6) for name, value in wanted.items()}
+    of_text = {item.text: RNG.normal(size=8) for item in task.inputs(task.load(STORE))}
+    noise = scored(task, lambda item: of_text[item.text] + RNG.normal(scale=1e-5, size=8))
+    assert set(noise.metrics.values()) == {None}, "an encoder of texts is undefined, not noise"
+    assert "same vector" in noise.notes[0]
 
 
 def test_equal_changes_tie() -> None:
     """0.3 - 0.1 and 0.9 - 0.7 are one change, though not to the last bit."""
-    ratings = [(0.1, 0.3), (0.7, 0.9), (0.5, 0.6), (0.2, 0.9)]
-    assert ratings[0][1] - ratings[0][0] != ratings[1][1] - ratings[1][0]
-    task = SimilarityChange("toy", changes(ratings))
+    assert 0.3 - 0.1 != 0.9 - 0.7
+    task = similarity_change([(0.1, 0.3), (0.7, 0.9), (0.5, 0.6), (0.2, 0.9)])
     pairs = task.pairs(task.load(STORE))
     scores = scored(task, at_cosines(pairs, [pair.rating for pair in pairs]))
     assert scores.gold.tolist() == [0.2, 0.2, 0.1, 0.7]
-
-
-def test_an_encoder_of_texts_is_undefined_not_noise() -> None:
-    task = SimilarityChange("toy", changes(RATINGS))
-    of_text = {item.text: RNG.normal(size=8) for item in task.inputs(task.load(STORE))}
-    scores = scored(task, lambda item: of_text[item.text] + RNG.normal(scale=1e-5, size=8))
-    assert set(scores.metrics.values()) == {None}
-    assert "same vector" in scores.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -319,5 +256,7 @@ def test_what_items_share() -> None:
     task = WordInContext("w", pairs)
     assert task.shared(pairs)["1"] == ("The bank is closed.", "bank", "a river bank")
     assert task.texts(pairs)["1"] == ("The bank is closed.", "a river bank")
+    change = similarity_change(RATINGS)
+    assert change.texts(change.load(STORE))["1"] == ("one 02 two", "one 03 two")
     assert TextInput("look it up", ((0, 4), (8, 10))).target == "look up"
     assert TextInput("whole").target == "whole"

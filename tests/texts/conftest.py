@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import shutil
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,3 +42,21 @@ def exported(random_model: Models, tmp_path_factory: pytest.TempPathFactory) -> 
         patch.setenv("MIRRORBENCH_CACHE", str(place / "cache"))
         tuned = mirrorbench.tune(LINES, spec, place / "my-encoder", held_out=6, device="cpu")
     return Exported(tuned, place / "my-encoder", place / "backbone")
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Starts a function of ``killable``, given by its name, in a process of its own, with one thread."""
+    import killable
+
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # before the fork server starts
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["killable"])
+
+    def start(name: str, *args: object) -> Any:
+        process = context.Process(target=getattr(killable, name), args=args, daemon=True)
+        process.start()
+        return process
+
+    return start

@@ -17,10 +17,6 @@ from suites import few
 
 import mirrorbench
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
-from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.runs.builtin import plugins
-from mirrorbench.runs.plan import Planner
-from mirrorbench.runs.workspace import Workspace
 
 TEXTS = ["a cat sat on the mat", "two dogs", "quick zebras jump over many lazy letters " * 6, "x", "1 + 1 = 2!"]
 LINES = [f"line {n} of a small corpus, about {word}" for n in range(6) for word in ("cats", "dogs", "letters", "snow")]
@@ -45,14 +41,10 @@ def by_the_card(folder: Path, texts: list[str]) -> dict[str, np.ndarray]:
         ("bert", "+mirror:post=whiten,whiten=9"),
         ("roberta", "+mirrorwic"),  # its tokens of spaces are no part of a text
         ("roberta", "+mirror:prompt=find%2C it: {text},max_length=12,layers=-2,pooling=mean"),
-        ("bert", "+mirror:pooling=cls,max_length=20"),
         ("roberta", "+mirror:pooling=last"),
         ("bert", "+mirror:pooling=weighted-mean,layers=-2:"),
         ("xlm-r", "+mirror:pooling=cls,layers=1:3"),
-        ("deberta", "+mirror:layers=-2:"),
-        ("bert", "+mirrorwic"),
         ("bert", "+mirrorwic:post=abtt"),
-        ("bert", "+mirror:pooling=mean,prompt=query:%20"),
     ], 0, 1, 2),
 )  # fmt: skip
 def test_three_libraries_give_the_same_vectors(
@@ -68,23 +60,18 @@ def test_three_libraries_give_the_same_vectors(
     for library, vectors in found.items():
         # Whitened vectors of a random model are long: all its texts have nearly the same vector.
         assert np.abs(vectors - ours).max() < 1e-5 * max(1, np.abs(ours).max() if "whiten" in spec else 1), library
-    own = json.loads((folder / "mirrorbench.json").read_text())["readout"]
-    assert own == {"pooling": tuned.pooling.mode, "layers": tuned.pooling.layers,
-                   "max_length": tuned.pooling.max_length,
-                   **({"prompt": tuned.pooling.prompt} if "prompt" in spec else {}),
-                   **({"post": "stored"} if "post" in spec else {})}  # fmt: skip
+    readout = json.loads((folder / "mirrorbench.json").read_text())["readout"]
+    assert readout.pop("post", "") == ("stored" if "post" in spec else "")
+    assert readout == tuned.pooling.to_json()
 
 
 @pytest.mark.parametrize(
     ("architecture", "spec"),
     few([
         ("bert", "+mirror:lora=4,lr=0.01,layers=:,pooling=mean"),
-        ("bert", "+mirrorwic:lora=4,lr=0.01"),
-        ("bert", "+mirror:lora=4,lr=0.01,post=center"),
-        ("llama", "+mirror:lora=4,lr=0.01"),
+        ("bert", "+mirrorwic:lora=4,lr=0.01,post=center"),
         ("qwen3", "+mirror:lora=4,lr=0.01,layers=-2:,pooling=last"),
         ("t5", "+mirror:lora=4,lr=0.01"),
-        ("bart", "+mirror:lora=4,lr=0.01"),
         ("gemma3-vision", "+mirror:lora=4,lr=0.01"),
     ]),
 )  # fmt: skip
@@ -148,9 +135,8 @@ def test_a_transformation_is_read_with_the_readout_that_it_was_fitted_for(random
 def test_the_card(exported: Any) -> None:
     text = (exported.folder / "README.md").read_text(encoding="utf-8")
     data = yaml.safe_load(text.split("---")[1])
-    assert data["library_name"] == "sentence-transformers"
-    assert data["pipeline_tag"] == "sentence-similarity"
-    assert data["license"] == "mit"
+    kind = (data["library_name"], data["pipeline_tag"], data["license"])
+    assert kind == ("sentence-transformers", "sentence-similarity", "mit")
     assert {"sentence-transformers", "mirrorbench", "mirror"} <= set(data["tags"])
     (model,) = data["model-index"]
     metrics = {m["type"]: m["value"] for r in model["results"] for m in r["metrics"]}
@@ -160,20 +146,3 @@ def test_the_card(exported: Any) -> None:
     shown = text.replace(f"`{exported.backbone}`", "").replace(f"{exported.backbone}+mirror", "")
     assert str(exported.folder.parent) not in shown
     assert not any(line in text for line in LINES)  # the user's texts are nobody else's business
-    found = by_the_card(exported.folder, TEXTS)
-    assert len(found) == 3
-    for vectors in found.values():
-        assert np.abs(vectors - found["mirrorbench"]).max() < 1e-5
-
-
-def test_the_directory_is_one_row_that_is_read_as_it_says(random_model: Models, tmp_path: Path, exported: Any) -> None:
-    """The tuned model's vectors, not the backbone's."""
-    planner, folder = Planner(Workspace.create(cache=tmp_path, offline=True, plugins=plugins())), str(exported.folder)
-    for pooling in ("mean", "cls"):
-        params = (("pooling", "cls"),) if pooling == "cls" else ()
-        (row,) = planner.ladder(EncoderSpec(folder, params=params), "sentence")
-        assert row.method == "base"
-        assert dict(row.params) == {"pooling": pooling, "layers": ":", "max_length": 33}
-    assert len(planner.ladder(EncoderSpec(str(random_model("bert"))), "sentence")) == 3
-    before = mirrorbench.load(f"{exported.backbone}+base:pooling=mean,layers=:,max_length=33", device="cpu")
-    assert np.abs(before.encode(TEXTS) - mirrorbench.load(folder, device="cpu").encode(TEXTS)).max() > 0.01

@@ -82,25 +82,18 @@ def test_token_mask_keeps_length_specials_and_something_of_the_text(ids: list[in
 @given(st.text(), rates, seeds)
 def test_word_mask_masks_whole_words_and_not_all(text: str, rate: float, seed: int) -> None:
     masked = word_mask(text, view(rate, seed))
-    if len(text.split()) < 2:
-        assert masked.split() == text.split()
     words = text.split()
     assert all(new in (old, TOKEN) for old, new in zip(words, masked.split(), strict=True))
     assert not words or any(old == new for old, new in zip(words, masked.split(), strict=True))
 
 
-@settings(max_examples=50)
-@given(st.lists(st.text("abc", min_size=1), max_size=30), st.integers(1, 10), seeds)
-def test_word_shuffle_keeps_the_words(words: list[str], k: int, seed: int) -> None:
-    assert Counter(word_shuffle(" ".join(words), view(k, seed)).split()) == Counter(words)
-
-
 @pytest.mark.parametrize("k", [1, 3])
 def test_word_shuffle_moves_words_as_far_as_it_may_and_no_further(k: int) -> None:
-    made, text = view(k), " ".join(map(str, range(20)))
-    moved = [abs(place - int(word)) for _ in range(500) for place, word in enumerate(word_shuffle(text, made).split())]
-    assert max(moved) == k
-    assert np.mean(np.array(moved) > 0) > 0.2
+    made, words = view(k), np.arange(20)
+    shuffled = np.array([word_shuffle(" ".join(map(str, words)), made).split() for _ in range(500)], dtype=int)
+    assert (np.sort(shuffled) == words).all()
+    assert np.abs(shuffled - words).max() == k
+    assert np.mean(shuffled != words) > 0.2
 
 
 def test_masks_have_their_rate() -> None:

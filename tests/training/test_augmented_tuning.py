@@ -13,6 +13,7 @@ from random_models import Models
 from suites import few
 
 from mirrorbench.core.errors import TuningError
+from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import PairMaker, Pairs
 
@@ -21,26 +22,21 @@ def hooks_of(model: torch.nn.Module) -> list[int]:
     return [number for module in model.modules() for number in (*module._forward_pre_hooks, *module._forward_hooks)]
 
 
-def tuned(path: Path, **params: object) -> dict[str, torch.Tensor]:
+def tuned(path: Path, **params: object) -> torch.Tensor:
     changed = recipe(**params)
     transformer = opened(path, changed)
-    before = {name: value.clone() for name, value in transformer.model.state_dict().items()}
+    before = weights(transformer)
     hooks = hooks_of(transformer.model)  # those by which transformers collects the states of layers
     report = tune_backbone(transformer, TEXTS[:50], changed, 0, AUGMENTATIONS)
     assert (report.steps, report.strings) == (2, 50)
     assert np.isfinite(report.losses).all()
     assert hooks_of(transformer.model) == hooks
-    after = transformer.model.state_dict()
-    assert after.keys() == before.keys()
-    assert not same(after, before)
-    return after
+    assert not torch.equal(weights(transformer), before)
+    return weights(transformer)
 
 
-def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return all(torch.equal(one[name], other[name]) for name in one)
-
-
-SEVERAL = {"drophead": 0.2, "controlled_dropout": 0.1, "span_mask": 3, "token_mask": 0.1}
+def weights(transformer: Transformer) -> torch.Tensor:
+    return torch.cat([value.flatten().float() for value in transformer.model.state_dict().values()])
 
 
 @pytest.mark.parametrize(
@@ -49,12 +45,7 @@ SEVERAL = {"drophead": 0.2, "controlled_dropout": 0.1, "span_mask": 3, "token_ma
         ("bert", {"drophead": 0.2, "span_mask": 5, "token_mask": 0.1, "loss": "multi-similarity"}),
         ("bert", {"controlled_dropout": 0.2, "word_mask": 0.2, "word_shuffle": 3, "sides": 2}),
         ("bert", {"dropout": 0.1}),
-        ("bert", {"drophead": 0.2}),
-        ("bert", {"span_mask": 5, "sides": 2}),
-        ("bert", {"token_mask": 0.2}),
-        ("bert", {"word_shuffle": 3}),
-        ("roberta", SEVERAL),
-        ("deberta", SEVERAL),
+        ("deberta", {"drophead": 0.2, "controlled_dropout": 0.1, "span_mask": 3, "token_mask": 0.1}),
     ], 0, 1),
 )  # fmt: skip
 def test_each_augmentation_tunes_and_repeats(
@@ -62,8 +53,8 @@ def test_each_augmentation_tunes_and_repeats(
 ) -> None:
     path = random_model(architecture)
     first = tuned(path, **params)
-    assert same(first, tuned(path, **params))
-    assert not same(first, tuned(path))
+    assert torch.equal(first, tuned(path, **params))
+    assert not torch.equal(first, tuned(path))
 
 
 def test_a_method_brings_its_own_pairs(random_model: Models) -> None:
@@ -79,15 +70,7 @@ def test_a_method_brings_its_own_pairs(random_model: Models) -> None:
     assert (report.steps, report.strings) == (4, 100)  # twice fifty pairs
     assert seen == [50, 50, 50, 50]  # of twice a hundred strings
     with pytest.raises(TuningError, match="gives 1 pairs"):
-        tune_backbone(
-            transformer, TEXTS, changed, 0, AUGMENTATIONS, pairs=lambda texts, maker: maker.pairs(["a"], ["b"])
-        )
-
-    def broken(texts: Sequence[str], maker: PairMaker) -> Pairs:
-        raise TuningError("no")
-
-    with pytest.raises(TuningError, match="no"):
-        tune_backbone(transformer, TEXTS, changed, 0, AUGMENTATIONS, pairs=broken)
+        tune_backbone(transformer, TEXTS, changed, 0, AUGMENTATIONS, pairs=lambda _, maker: maker.pairs(["a"], ["b"]))
     # What was attached is undone after a failure.
     assert not any(m._forward_pre_hooks for m in transformer.model.modules())
     assert not torch.overrides._get_current_function_mode_stack()

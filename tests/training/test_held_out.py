@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from loops import naive_log
+from scipy.spatial.distance import pdist
+from scipy.stats import entropy
+from sklearn.preprocessing import normalize
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.training.held_out import (
@@ -22,25 +23,15 @@ from mirrorbench.training.methods import identical_pairs, name_pairs, text_pairs
 
 
 def by_definition(left: np.ndarray, right: np.ndarray) -> dict[str, float]:
-    """Wang & Isola 2020, section 4.1, with loops."""
-    isotropy = naive_log(left)
-    left = [row / math.sqrt(sum(x * x for x in row)) for row in left.astype(float)]
-    right = [row / math.sqrt(sum(x * x for x in row)) for row in right.astype(float)]
-    n = len(left)
-    alignment = sum(sum((a - b) ** 2 for a, b in zip(x, y, strict=True)) for x, y in zip(left, right, strict=True)) / n
-    kernel = [
-        math.exp(-2 * sum((a - b) ** 2 for a, b in zip(left[i], left[j], strict=True)))
-        for i in range(n)
-        for j in range(i)
-    ]
-    hits = [all(left[i] @ right[i] > left[i] @ right[j] for j in range(n) if j != i) for i in range(n)]
-    # Roy & Vetterli 2007, section 2: the entropy of the singular values, here as roots of the eigenvalues of A A^T.
-    roots = [math.sqrt(max(0.0, value)) for value in np.linalg.eigvals(np.array(left) @ np.array(left).T).real]
-    entropy = -sum(r / sum(roots) * math.log(r / sum(roots)) for r in roots if r > 1e-6)
+    """Wang & Isola 2020, section 4.1; Roy & Vetterli 2007, section 2: the entropy of the singular values."""
+    first, second = normalize(left.astype(float)), normalize(right.astype(float))
     return {
-        "alignment": alignment, "uniformity": math.log(sum(kernel) / len(kernel)), "accuracy@1": sum(hits) / n,
-        "log_isotropy": isotropy, "effective_rank": math.exp(entropy),
-    }  # fmt: skip
+        "alignment": np.mean(np.linalg.norm(first - second, axis=1) ** 2),
+        "uniformity": np.log(np.mean(np.exp(-2 * pdist(first, "sqeuclidean")))),
+        "accuracy@1": np.mean((first @ second.T).argmax(axis=1) == np.arange(len(first))),
+        "log_isotropy": naive_log(left),
+        "effective_rank": np.exp(entropy(np.sqrt(np.linalg.eigvalsh(first.T @ first)))),
+    }
 
 
 def test_the_numbers_are_the_definition() -> None:
@@ -75,11 +66,11 @@ def test_nearest_neighbours_and_a_repeated_text_which_is_no_hit() -> None:
     assert nearest_rows(np.concatenate([right, right]), 20) == list(range(20, 40))
 
 
-@pytest.mark.parametrize("text", ["a", "ab", "a longer text that says something", "語彙", "x" * 1000])
-def test_a_cut_text_lacks_a_tenth(text: str) -> None:
-    short = shortened(text, np.random.default_rng(1))
-    assert short
-    assert short == text if len(text) == 1 else len(text) - max(1, len(text) // 10) - 2 <= len(short) < len(text)
+def test_a_cut_text_lacks_a_tenth() -> None:
+    for text, most in (("a", 1), ("ab", 1), ("a longer text that says something", 30), ("語彙", 1), ("x" * 1000, 900)):
+        short = shortened(text, np.random.default_rng(1))
+        assert most - 2 <= len(short) <= most
+        assert short
 
 
 def test_the_positive_of_a_text_is_a_copy_and_that_of_a_pair_its_second_text() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -31,40 +32,29 @@ TRAIN, ASIDE = TEXTS[:80], positive_pairs(TEXTS[80:], 0, identical_pairs)
 PLAIN = recipe(dropout=0.1, epochs=1, batch_size=4, lr=0.01)  # twenty steps
 
 
-def weights(transformer: Transformer) -> dict[str, torch.Tensor]:
-    return {name: value.clone() for name, value in transformer.model.state_dict().items()}
+def weights(transformer: Transformer) -> torch.Tensor:
+    return torch.cat([value.flatten().float() for value in transformer.model.state_dict().values()])
 
 
-def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return all(torch.equal(value, other[name]) for name, value in one.items())
-
-
-def tuned(path: Path, changed: Recipe, looks: bool = True) -> tuple[Transformer, Trajectory | None]:
+def tuned(path: Path, changed: Recipe, looks: bool = True) -> tuple[Transformer, Any]:
     transformer = opened(path, changed)
-    looked = Progress(transformer, changed, ASIDE, len(TRAIN) * changed.epochs) if looks else None
-    advance = {"advance": looked.advance} if looked else {}
-    tune_backbone(transformer, TRAIN, changed, 0, AUGMENTATIONS, **advance)  # type: ignore[arg-type]
-    return transformer, looked.finish() if looked else None
+    looked = Progress(transformer, changed, ASIDE if looks else [], len(TRAIN) * changed.epochs)
+    tune_backbone(transformer, TRAIN, changed, 0, AUGMENTATIONS, advance=looked.advance)
+    return transformer, looked.finish()
 
 
 @pytest.fixture(scope="module")
 def whole(random_model: Models) -> tuple[Transformer, Trajectory]:
-    transformer, found = tuned(random_model("bert"), PLAIN)
-    assert found is not None
-    return transformer, found
+    return tuned(random_model("bert"), PLAIN)
 
 
-@pytest.mark.parametrize(
-    "noise",
-    few([{"drophead": 0.2}, {"dropout": 0.2}, {"controlled_dropout": 0.2}, {"pooling": "mean-padded"}]),
-    ids=str,
-)
+@pytest.mark.parametrize("noise", few([{"drophead": 0.2}, {"dropout": 0.2}, {"controlled_dropout": 0.2}]), ids=str)
 def test_looks_change_no_weight(random_model: Models, noise: dict[str, float]) -> None:
     changed = recipe(**noise)
     with_looks, found = tuned(random_model("bert"), changed)
-    without, _ = tuned(random_model("bert"), changed, looks=False)
-    assert same(weights(with_looks), weights(without))
-    assert found is not None
+    without, nothing = tuned(random_model("bert"), changed, looks=False)
+    assert torch.equal(weights(with_looks), weights(without))
+    assert nothing is None
     assert [state.share for state in found.states] == [step / 4 for step in range(5)]  # fewer steps than tenths
 
 
@@ -74,7 +64,6 @@ def test_the_states_are_of_each_tenth_and_the_measures_of_the_models_before_and_
     transformer, found = whole
     assert [state.share for state in found.states] == pytest.approx(np.arange(11) / 10)
     assert (found.n, found.kept) == (20, 10)
-    assert msgspec.convert(msgspec.json.decode(msgspec.json.encode(asdict(found))), Trajectory) == found
     ours = encoder(random_model("bert"), Pooling("mean", max_length=20))
     hits = []
     for measures in (found.before, found.after):
@@ -88,25 +77,22 @@ def test_the_states_are_of_each_tenth_and_the_measures_of_the_models_before_and_
     assert found.before != found.after
 
 
-@pytest.mark.parametrize("best", few([3, 0, 10]))
 def test_the_best_state_is_kept(
-    random_model: Models, monkeypatch: pytest.MonkeyPatch, whole: tuple[Transformer, Trajectory], best: int
+    random_model: Models, monkeypatch: pytest.MonkeyPatch, whole: tuple[Transformer, Trajectory]
 ) -> None:
     """By any criterion: here by how near the uniformity is to that of one state."""
     states = whole[1].states
-    wanted = states[best].measures["uniformity"]
+    wanted = states[3].measures["uniformity"]
     monkeypatch.setattr(progress, "criterion", lambda measures: -abs(measures["uniformity"] - wanted))
     transformer, found = tuned(random_model("bert"), replace(PLAIN, stop="auto"))
-    assert found is not None
-    assert (found.kept, found.states) == (best, states)
-    looked = Progress(transformer, PLAIN, ASIDE)
-    assert looked.states[0].measures == states[best].measures
+    assert (found.kept, found.states) == (3, states)
+    assert Progress(transformer, PLAIN, ASIDE).states[0].measures == states[3].measures
 
 
 def test_of_equal_states_the_first_is_kept(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "criterion", lambda measures: 1.0)
     transformer, _ = tuned(random_model("bert"), replace(PLAIN, stop="auto"))
-    assert same(weights(transformer), weights(opened(random_model("bert"), PLAIN)))
+    assert torch.equal(weights(transformer), weights(opened(random_model("bert"), PLAIN)))
 
 
 def test_retrieval_comes_first_in_tenths() -> None:
@@ -140,30 +126,22 @@ def trajectory(
         (trajectory(sums=-1), "perhaps a loss: alignment + uniformity from -2.00 to -1.00; held-out retrieval from"),
         (trajectory(kept=0), "no state was better than that before the tuning"),
         (trajectory(kept=1), "the state at 30% of the tuning was kept; no change worth having"),
+        (trajectory(hit=0.94), "no change worth having: held-out retrieval from 0.940 to 0.940 (p = 1)"),
+        (trajectory(hit=0.95), "no loss seen: held-out retrieval from 0.950 to 0.950 (p = 1). Retrieval was too good"),
+        (trajectory(hit=0.95, sums=-3), "perhaps a gain: alignment + uniformity from -2.00 to -3.00; held-out"),
+        (trajectory(hit=1.0), "no loss seen: held-out retrieval from 1.000 to 1.000 (p = 1). Retrieval was too good"),
+        (trajectory(hit=1.0, hits=(0, 10)), "a loss: held-out retrieval from 1.000 to 0.900 (p = 0.002)"),
     ],
 )
 def test_the_verdict(found: Trajectory, told: str) -> None:
-    """p-values by hand: of ten pairs that changed, nine one way is 2 (1 + 10) / 2^10; five of eight is 2 (93) / 2^8."""
-    assert found.verdict.startswith(told)
-    assert "too good" not in found.verdict
+    """p-values by hand: of ten pairs that changed, nine one way is 2 (1 + 10) / 2^10; five of eight is 2 (93) / 2^8.
 
-
-@pytest.mark.parametrize(
-    ("missed", "sums", "told"),
-    [
-        (0, -2.0, "no loss seen: held-out retrieval from 1.000 to 1.000 (p = 1). Retrieval was too good"),
-        (5, -2.0, "no loss seen: held-out retrieval from 0.950 to 0.950 (p = 1). Retrieval was too good"),
-        (5, -3.0, "perhaps a gain: alignment + uniformity from -2.00 to -3.00; held-out retrieval from 0.950 to 0.950"),
-        (6, -2.0, "no change worth having: held-out retrieval from 0.940 to 0.940 (p = 1)"),
-    ],
-)
-def test_the_verdict_where_nearly_all_was_retrieved_before(missed: int, sums: float, told: str) -> None:
-    """Of six missed pairs, all six gained would be p = 2 / 2^6 = .031; of five, .0625, which shows no gain."""
-    found = trajectory(sums=sums, hit=1 - missed / 100)
+    Of six missed pairs, all six gained would be 2 / 2^6 = .031; of five, .0625, which shows no gain.
+    """
     assert found.verdict.startswith(told)
-    assert ("labelled pairs could" in found.verdict) == bool(found.blind) == (missed < 6)
-    lost = trajectory(hits=(0, 10), hit=1.0).verdict
-    assert lost == "a loss: held-out retrieval from 1.000 to 0.900 (p = 0.002)"
+    blind = found.before["accuracy@1"] >= 0.95
+    assert bool(found.blind) == blind
+    assert ("labelled pairs could" in found.verdict) == (blind and not told.startswith("a loss"))
 
 
 def test_the_verdict_of_too_few_lines() -> None:
@@ -186,7 +164,6 @@ def test_the_key_of_the_spec(bench: Bench, random_model: Models, toy: object) ->
     plain, end, auto = outcome.results
     assert plain.cell_id == end.cell_id != auto.cell_id
     assert plain.held_out is None
-    assert auto.held_out is not None
     found = msgspec.convert(auto.held_out, Trajectory)
     assert found.n == 12
     assert f"seed 0: {found.verdict}" in auto.notes[-1]

@@ -1,19 +1,18 @@
 from __future__ import annotations
 
-import json
+from typing import Any
 
 import pytest
 from augmented import AUGMENTATIONS
 
 from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.specs import LEVELS, Value
 from mirrorbench.training.methods import mirror_preset
 from mirrorbench.training.recipes import Recipe, override
 
 
-def changed(**params: object) -> Recipe:
-    return override(mirror_preset("sentence", "bert", "paper"), params, AUGMENTATIONS)  # type: ignore[arg-type]
+def changed(**params: Any) -> Recipe:
+    return override(mirror_preset("sentence", "bert", "paper"), params, AUGMENTATIONS)
 
 
 # Paper 1, section 3 ("Training Setup and Details"), Table 21 and appendix B.
@@ -44,10 +43,11 @@ def test_every_value_can_be_overridden() -> None:
     assert recipe == Recipe(
         1.0, 3, 9, "cls", "-2", 0.1, 4, 0.0, "ntxent", (("dropout", 0.0), ("span_mask", 7.0)), True, False
     )
-    assert json.loads(json.dumps(recipe.to_json()))["augment"] == {"dropout": 0.0, "span_mask": 7.0}
+    assert recipe.to_json()["augment"] == {"dropout": 0.0, "span_mask": 7.0}
     assert changed(max_length=3, corpus="x", corpus_size=7) == changed()  # keys of others are left alone
-    for level in LEVELS:  # the presets are within their own limits
-        assert override(preset := mirror_preset(level, "bert", "paper"), {}, AUGMENTATIONS) == preset
+    assert [changed(controlled_dropout=rate).rate("dropout") for rate in (0, 0.1)] == [0.1, 0]  # takes its place
+    # The identity of other tunings is as before each of the later keys.
+    assert changed(gradient_checkpointing=True).to_json() == changed().to_json() | {"gradient_checkpointing": True}
 
 
 @pytest.mark.parametrize("method", ["mirror", "mirrorwic", "pairs", "sap"])
@@ -60,10 +60,9 @@ def test_the_parameters_of_the_multi_similarity_loss(method: str, plugins: Plugi
         found[protocol] = (recipe.alpha, recipe.beta, recipe.base)
         assert recipe.to_json().items() >= {"alpha": recipe.alpha, "beta": recipe.beta, "base": recipe.base}.items()
     assert found == {"paper": (2, 50, 0.5), "released": (1, 60, 0.5)}
-    params: dict[str, Value] = {"loss": "multi-similarity", "alpha": 3, "base": 0}
-    own = override(preset("phrase", "bert", "paper"), params, AUGMENTATIONS)
+    own = changed(loss="multi-similarity", alpha=3, base=0)
     assert (own.alpha, own.beta, own.base) == (3, 50, 0)
-    assert not {"alpha", "beta", "base"} & changed().to_json().keys()  # the identity of other tunings is as before
+    assert not {"alpha", "beta", "base"} & changed().to_json().keys()
 
 
 @pytest.mark.parametrize(
@@ -85,6 +84,7 @@ def test_the_parameters_of_the_multi_similarity_loss(method: str, plugins: Plugi
         ({"loss": "multi-similarity", "base": 1.5}, "base=1.5 is out of range"),
         ({"beta": 60}, "beta=60 belongs to the loss multi-similarity, and the loss is infonce"),
         ({"span_mask": -1}, "span_mask=-1 is out of range"),
+        ({"controlled_dropout": 0.1, "dropout": 0.1}, "dropout and controlled_dropout set the same layers"),
         ({"span_mask": True}, "span_mask=True is not a number"),
     ],
 )

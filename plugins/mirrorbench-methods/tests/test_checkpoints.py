@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 
 import pytest
 import torch
-from tuned import TEXTS, opened
+from tuned import TEXTS, opened, tuned
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.training import checkpoints
 from mirrorbench.training.checkpoints import Checkpoint
-from mirrorbench.training.loop import TuningReport, tune_backbone
+from mirrorbench.training.loop import TuningReport
 
 
 class Interrupted(BaseException):
@@ -22,22 +23,17 @@ def run(
     plugins: Plugins, method: str, folder: Path, most: int = 0, seed: int = 0
 ) -> tuple[TuningReport, dict[str, torch.Tensor]]:
     """A tuning, interrupted after the checkpoint of step ``most``; it changes the weights and their names not."""
-    transformer, recipe = opened(plugins, method, batch_size=8, epochs=1)
-    before = {name: weight.clone() for name, weight in transformer.model.state_dict().items()}
-    checkpoint, calls, texts = Checkpoint(folder, {}), 0, TEXTS[: 4 if method == "ct" else 24]
+    checkpoint, steps = Checkpoint(folder, {}), count(1)
 
     def advance(n: int) -> None:
-        nonlocal calls
-        calls += 1
-        if calls > most > 0:
+        if next(steps) > most > 0:
             raise Interrupted
 
     torch.rand(1)  # what went before must not matter
-    report = tune_backbone(
-        transformer, texts, recipe, seed, plugins.augmentations.by_name(), pairs=plugins.methods[method].pairs,
-        losses=plugins.losses.by_name(), advance=advance, saved=checkpoint.read().get("loop"), checkpoint=checkpoint,
-    )  # fmt: skip
-    after = transformer.model.state_dict()
+    options = {"advance": advance, "saved": checkpoint.read().get("loop"), "checkpoint": checkpoint}
+    texts = TEXTS[: 4 if method == "ct" else 24]
+    report, after = tuned(plugins, method, seed, texts, options, batch_size=8, epochs=1)
+    before = opened(plugins, method)[0].model.state_dict()
     assert after.keys() == before.keys()
     assert not same(after, before)
     return report, after

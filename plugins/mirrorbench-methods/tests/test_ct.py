@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -15,14 +13,11 @@ from mirrorbench.training.methods import PairMaker
 from mirrorbench.training.microbatch import MicroBatchReader
 
 
-def maker(protocol: str) -> PairMaker:
-    return PairMaker(ct.preset("sentence", "bert", protocol), np.random.default_rng(0), "[MASK]", protocol, {})
-
-
 @pytest.mark.parametrize("protocol", ["paper", "released"])
 def test_seven_different_pairs_follow_each_of_the_same(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PairMaker, "augment", lambda maker, texts: list(texts))
-    made = ct.pairs(TEXTS, maker(protocol))
+    preset = ct.preset("sentence", "bert", protocol)
+    made = ct.pairs(TEXTS, PairMaker(preset, np.random.default_rng(0), "[MASK]", protocol, {}))
     left, right = ([item.text for item in side] for side in (made.left, made.right))
     assert made.groups is not None
     assert left[::8] == right[::8] == TEXTS
@@ -32,28 +27,23 @@ def test_seven_different_pairs_follow_each_of_the_same(protocol: str, monkeypatc
         assert all(left[n] == TEXTS[n // 8] != right[n] for n in apart)
     assert len({right[n] for n in apart}) == len(TEXTS)
     assert (len({left[n] for n in range(1, 8)}) > 1) == (protocol == "released")
-    orders = [np.concatenate(list(batches(len(left), 16, drop, np.random.default_rng(1), 8))) for drop in (False, True)]
-    for order in orders:
+    for drop_last in (False, True):
+        found = list(batches(len(left), 16, drop_last, np.random.default_rng(1), 8))
+        assert [len(batch) for batch in found] == [16] * (len(TEXTS) // 2)
+        order = np.concatenate(found)
         assert sorted(order.tolist()) == list(range(len(left)))
         assert (order.reshape(-1, 8) % 8 == np.arange(8)).all()
-    sizes = [len(batch) for batch in batches(len(left), 16, False, np.random.default_rng(1), 8)]
-    assert sizes == [16] * (len(TEXTS) // 2)
-
-
-def batch_of(transformer: Any) -> Any:
-    texts = [TEXTS[n] for n in (0, 0, 0, 3, 3, 5)]
-    return texts, [TEXTS[n] for n in (0, 7, 9, 3, 1, 2)], [0, 1, 1, 0, 1, 1]
 
 
 def test_a_step_is_that_of_sentence_transformers(plugins: Plugins) -> None:
     """Their loss on the same batch, a sum where this is a mean; and RMSprop as TensorFlow documents it."""
-    library = pytest.importorskip("sentence_transformers")
-    modules, losses = (pytest.importorskip(f"sentence_transformers.{part}") for part in ("models", "losses"))
+    from sentence_transformers import SentenceTransformer, losses, models
+
     transformer, recipe = opened(plugins, "ct")
-    left, right, labels = batch_of(transformer)
-    encoder = modules.Transformer(str(TINY), max_seq_length=64)
-    pooling = modules.Pooling(transformer.model.config.hidden_size, "mean")
-    theirs = losses.ContrastiveTensionLoss(library.SentenceTransformer(modules=[encoder, pooling], device="cpu"))
+    left, right = ([TEXTS[row] for row in side] for side in ((0, 0, 0, 3, 3, 5), (0, 7, 9, 3, 1, 2)))
+    labels = [0, 1, 1, 0, 1, 1]
+    modules = [models.Transformer(str(TINY), max_seq_length=64), models.Pooling(256, "mean")]
+    theirs = losses.ContrastiveTensionLoss(SentenceTransformer(modules=modules, device="cpu"))
     theirs.eval()  # without dropout
     features = [dict(transformer.tokenizer(side, return_tensors="pt", padding=True)) for side in (left, right)]
     expected = theirs(features, 1.0 - torch.tensor(labels)) / len(labels)

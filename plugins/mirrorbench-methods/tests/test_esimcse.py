@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import copy
-import math
 
 import numpy as np
 import pytest
 import torch
 from mirrorbench_methods import esimcse
-from tuned import TEXTS, opened, pairs_of, tuned
+from tuned import TEXTS, contrast, opened, pairs_of, tuned
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.plugins import Plugins
@@ -39,24 +38,15 @@ def test_up_to_a_share_of_the_tokens_is_repeated(protocol: str, rate: float, len
         assert set(ids[1:-1]) == {token for row in found for token in row if row.count(token) == 2}
 
 
-def rows(seed: int, n: int) -> torch.Tensor:
-    return torch.randn(n, 5, generator=torch.Generator().manual_seed(seed))
-
-
 def test_the_loss_is_the_cross_entropy_with_the_queue_among_the_negatives(plugins: Plugins) -> None:
     transformer, recipe = opened(plugins, "esimcse", temperature=0.3, simcse_head=0)
     objective = esimcse.MomentumContrast(transformer, recipe)
-    left, right, queue = rows(0, 4), rows(1, 4), rows(2, 3)
+    torch.manual_seed(0)
+    left, right, queue = torch.randn(11, 5).split([4, 4, 3])
     batch = pairs_of(transformer, TEXTS[:4], TEXTS[:4], [0, 1, 2, 3])
-    for objective.queue, negatives in (([], right.tolist()), ([queue], [*right.tolist(), *queue.tolist()])):
-        total = 0.0
-        for n, anchor in enumerate(left.tolist()):
-            scores = [
-                sum(a * b for a, b in zip(anchor, other, strict=True)) / math.hypot(*anchor) / math.hypot(*other) / 0.3
-                for other in negatives
-            ]
-            total -= math.log(math.exp(scores[n]) / sum(map(math.exp, scores)))
-        assert objective.loss(left, right, batch, 1000).item() == pytest.approx(total / 4, abs=1e-5)
+    for objective.queue in ([], [queue]):
+        expected = contrast(left, torch.cat([right, *objective.queue]), 0.3)
+        torch.testing.assert_close(objective.loss(left, right, batch, 1000), expected)
 
 
 def test_queue_and_copy_are_those_of_the_released_code(plugins: Plugins) -> None:

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
 import torch
 from mirrorbench_methods import promptbert
-from tuned import TEXTS, opened, tuned
+from tuned import TEXTS, contrast, opened, tuned
 
 from mirrorbench.core.errors import TuningError, UsageError
 from mirrorbench.core.plugins import Plugins
@@ -40,14 +39,10 @@ def test_the_loss_contrasts_denoised_masks_of_two_templates(plugins: Plugins, pa
         torch.stack([vector(objective, text, before, "") for text in SOME])
         for before in ("This sentence of ", "This sentence : ")
     )
-    total = 0.0
-    for n in range(4):
-        scores = [torch.cosine_similarity(left[n], other, dim=0).item() / 0.3 for other in right]
-        total -= math.log(math.exp(scores[n]) / sum(map(math.exp, scores)))
     ids = transformer.tokenize(SOME * 2, 64, recipe.prompt)
     loop = _Loop(MicroBatchReader(objective, "fp32", packs), 0)
     found = loop.within_memory(TokenizedPairs(ids, None, torch.arange(4)))
-    assert found.item() == pytest.approx(total / 4, abs=1e-5)
+    torch.testing.assert_close(found, contrast(left, right, 0.3), rtol=0, atol=1e-5)
 
 
 def test_at_test_the_mask_of_the_first_template_is_read(plugins: Plugins) -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -26,56 +24,30 @@ def loop(plugins: Plugins) -> _Loop:
     return _Loop(MicroBatchReader(tsdae.Reconstruction(transformer, recipe), "fp32", True), 0)
 
 
-def batch_of(loop: _Loop) -> Any:
-    return pairs_of(loop.objective.transformer, WHOLE, LEFT_OVER, [0, 1, 2, 3])
+@pytest.mark.parametrize("most", [1 << 20, 100])  # 100: a text a part
+def test_loss_and_gradients_are_those_of_sentence_transformers_with_tied_weights(loop: _Loop, most: int) -> None:
+    from sentence_transformers import SentenceTransformer, losses, models
 
-
-def cross_attention(decoder: Any) -> dict[str, torch.Tensor]:
-    return {name: value for name, value in decoder.state_dict().items() if "crossattention" in name}
-
-
-def test_the_decoder_has_the_models_own_weights(loop: _Loop) -> None:
-    model, decoder = loop.objective.transformer.model, loop.objective.modules[0]
-    shared = {name: weight for name, weight in model.named_parameters() if not name.startswith("pooler")}
-    own = dict(decoder.base_model.named_parameters())  # type: ignore[operator, union-attr]
-    assert all(own[name] is weight for name, weight in shared.items())
-    assert {name for name in own if "crossattention" not in name} == set(shared)
-    assert decoder.get_output_embeddings().weight is shared["embeddings.word_embeddings.weight"]  # type: ignore[operator]
-    assert len({id(weight) for weight in loop.objective.weights}) == len(loop.objective.weights)
-
-
-def test_loss_and_gradients_are_those_of_sentence_transformers(loop: _Loop) -> None:
-    library = pytest.importorskip("sentence_transformers")
-    modules, losses = (pytest.importorskip(f"sentence_transformers.{part}") for part in ("models", "losses"))
-    encoder = modules.Transformer(str(TINY), max_seq_length=64)
-    pooling = modules.Pooling(256, "cls")
-    model = library.SentenceTransformer(modules=[encoder, pooling], device="cpu")
+    loop.most = loop.held = most
+    modules = [models.Transformer(str(TINY), max_seq_length=64), models.Pooling(256, "cls")]
+    model = SentenceTransformer(modules=modules, device="cpu")
     theirs = losses.DenoisingAutoEncoderLoss(model, tie_encoder_decoder=True).eval()
-    theirs.decoder.load_state_dict(cross_attention(loop.objective.modules[0]), strict=False)
+    decoder = loop.objective.modules[0]
+    theirs.decoder.load_state_dict(
+        {name: value for name, value in decoder.state_dict().items() if "crossattention" in name}, strict=False
+    )
     tokenizer = loop.objective.transformer.tokenizer
     features = [dict(tokenizer(side, return_tensors="pt", padding=True)) for side in (LEFT_OVER, WHOLE)]
     expected = theirs(features, torch.zeros(4))
     expected.backward()
-    torch.testing.assert_close(loop.within_memory(batch_of(loop)), expected.detach(), rtol=1e-5, atol=1e-5)
+    batch = pairs_of(loop.objective.transformer, WHOLE, LEFT_OVER, [0, 1, 2, 3])
+    torch.testing.assert_close(loop.within_memory(batch), expected.detach(), rtol=1e-5, atol=1e-5)
     gradients = {name: weight.grad for name, weight in theirs.decoder.named_parameters() if weight.grad is not None}
-    ours = {
-        name: weight.grad for name, weight in loop.objective.modules[0].named_parameters() if weight.grad is not None
-    }
+    ours = {name: weight.grad for name, weight in decoder.named_parameters() if weight.grad is not None}
     assert ours.keys() == gradients.keys()
     assert len(ours) > 60
     for name, gradient in gradients.items():
         torch.testing.assert_close(ours[name].to_dense(), gradient, rtol=1e-3, atol=1e-5)
-
-
-def test_parts_of_a_batch_give_the_same_gradients(loop: _Loop) -> None:
-    found = []
-    for most in (1 << 20, 100):  # a text a part
-        loop.most = loop.held = most
-        loss = loop.within_memory(batch_of(loop))
-        found.append([loss, *(weight.grad.to_dense() for weight in loop.objective.weights if weight.grad is not None)])
-    assert len(found[0]) == len(found[1]) > 60
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize("rate", [0.3, 0.6, 0.99])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.nn.functional import cosine_similarity, cross_entropy
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
@@ -32,13 +33,14 @@ def opened(plugins: Plugins, method: str, **changes: Any) -> tuple[Transformer, 
 
 
 def tuned(
-    plugins: Plugins, method: str, seed: int = 0, texts: Sequence[str] = TEXTS, **changes: Any
-) -> tuple[TuningReport, dict[str, torch.Tensor]]:
-    """A tuning, and the weights after it."""
+    plugins: Plugins, method: str, seed: int = 0, texts: Sequence[str] = TEXTS, options: dict[str, Any] | None = None,
+    **changes: Any,
+) -> tuple[TuningReport, dict[str, torch.Tensor]]:  # fmt: skip
+    """A tuning, and the weights after it; ``options`` are the loop's."""
     transformer, recipe = opened(plugins, method, **changes)
     report = tune_backbone(
         transformer, texts, recipe, seed, plugins.augmentations.by_name(), pairs=plugins.methods[method].pairs,
-        losses=plugins.losses.by_name(),
+        losses=plugins.losses.by_name(), **(options or {}),
     )  # fmt: skip
     return report, transformer.model.state_dict()
 
@@ -46,3 +48,9 @@ def tuned(
 def pairs_of(transformer: Transformer, left: list[str], right: list[str], labels: list[int]) -> TokenizedPairs:
     """A batch."""
     return TokenizedPairs(transformer.tokenize([*left, *right], 64), None, torch.tensor(labels))
+
+
+def contrast(left: torch.Tensor, right: torch.Tensor, temperature: float) -> torch.Tensor:
+    """The cross-entropy of finding each first view's own second view by its cosine."""
+    cosines = cosine_similarity(left[:, None], right, dim=2)
+    return cross_entropy(cosines / temperature, torch.arange(len(left)))

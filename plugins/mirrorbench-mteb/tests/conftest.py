@@ -1,8 +1,7 @@
-"""Fixtures: separate folders for each test, the plugin, and MTEB tasks with data in memory or in a local folder."""
+"""Fixtures: separate folders for each test, the plugin, and MTEB tasks with data in memory."""
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +16,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[2] / "tests")]
 pytest.importorskip("mteb")
 import mirrorbench_mteb
 from harness.fixtures import own_folders, plugins, said
-from memory import SPEC
+from memory import SPEC, similarity_task
 
 import mirrorbench
 from mirrorbench.core.plugins import Plugins
@@ -59,16 +58,4 @@ def sts17(plugins: Plugins, tmp_path: Path) -> list[Pair]:
 @pytest.fixture
 def similarity(sts17: list[Pair]) -> Any:
     """A task of MTEB on these pairs, in memory."""
-    from memory import similarity_task
-
     return similarity_task(sts17)
-
-
-@pytest.fixture
-def folder_of_pairs(sts17: list[Pair], tmp_path: Path) -> Path:
-    """The pairs as a data set that the datasets library loads from a folder."""
-    folder = tmp_path / "pairs"
-    folder.mkdir()
-    rows = [{"sentence1": p.left, "sentence2": p.right, "score": p.gold} for p in sts17]
-    (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return folder

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import mteb
 from datasets import Dataset, DatasetDict
 from mteb.abstasks.pair_classification import AbsTaskPairClassification
 from mteb.abstasks.sts import AbsTaskSTS
-from mteb.abstasks.task_metadata import TaskMetadata
 
 from mirrorbench.data.items import Pair
 
@@ -16,53 +16,34 @@ SPEC = "tiny+mirror:batch_size=20,corpus=quick-sentences,corpus_size=60"
 """Of the encoder that the tests tune."""
 
 
-def metadata(name: str, type: str, main_score: str, path: str = "nobody/nothing") -> TaskMetadata:
-    return TaskMetadata(
-        name=name, description="Pairs of the tests.", dataset={"path": path, "revision": "1" * 40}, type=type,
-        category="t2t", modalities=["text"], eval_splits=["test"], eval_langs=["eng-Latn"], main_score=main_score,
-        date=("2017-01-01", "2017-12-31"), domains=["Written"], task_subtypes=[], license="cc-by-sa-4.0",
-        annotations_creators="human-annotated", dialect=[], sample_creation="found", bibtex_citation="",
-        reference="https://example.org",
-    )  # fmt: skip
+def made(base: type, name: str, path: str = "nobody/nothing", **methods: Any) -> Any:
+    """A task of MTEB on English pairs, with the facts of STS12 but for its name and its data."""
+    facts = {"name": name, "dataset": {"path": path, "revision": "1" * 40}}
+    if base is AbsTaskPairClassification:
+        facts |= {"type": "PairClassification", "main_score": "max_ap"}
+    metadata = mteb.get_task("STS12").metadata.model_copy(update=facts)
+    return type(name, (base,), {"metadata": metadata, **methods})()
 
 
 def on_disk(path: str) -> Any:
     """An STS task that mteb loads from a folder by itself."""
+    return made(AbsTaskSTS, "OnDisk", path)
 
-    class OnDisk(AbsTaskSTS):
-        pass
 
-    OnDisk.metadata = metadata("OnDisk", "STS", "cosine_spearman", path)
-    return OnDisk()
+def in_memory(base: type, name: str, pairs: Sequence[Pair], gold: dict[str, list[Any]], in_one_row: bool) -> Any:
+    rows = {"sentence1": [p.left for p in pairs], "sentence2": [p.right for p in pairs]} | gold
+
+    def load_data(self: Any, *args: Any, **kwargs: Any) -> None:
+        columns = {name: [values] for name, values in rows.items()} if in_one_row else rows
+        self.dataset, self.data_loaded = DatasetDict({"test": Dataset.from_dict(columns)}), True
+
+    return made(base, name, load_data=load_data)
 
 
 def similarity_task(pairs: Sequence[Pair]) -> Any:
-    class InMemory(AbsTaskSTS):
-        def load_data(self, *args: Any, **kwargs: Any) -> None:
-            rows = {
-                "sentence1": [p.left for p in pairs],
-                "sentence2": [p.right for p in pairs],
-                "score": [p.gold for p in pairs],
-            }
-            self.dataset = DatasetDict({"test": Dataset.from_dict(rows)})
-            self.data_loaded = True
-
-    InMemory.metadata = metadata("InMemory", "STS", "cosine_spearman")
-    return InMemory()
+    return in_memory(AbsTaskSTS, "InMemory", pairs, {"score": [p.gold for p in pairs]}, in_one_row=False)
 
 
 def classification_task(pairs: Sequence[Pair], in_one_row: bool) -> Any:
-    class Classes(AbsTaskPairClassification):
-        def load_data(self, *args: Any, **kwargs: Any) -> None:
-            rows: dict[str, list[Any]] = {
-                "sentence1": [p.left for p in pairs],
-                "sentence2": [p.right for p in pairs],
-                "labels": [int(p.gold >= 3) for p in pairs],
-            }
-            if in_one_row:
-                rows = {name: [values] for name, values in rows.items()}
-            self.dataset = DatasetDict({"test": Dataset.from_dict(rows)})
-            self.data_loaded = True
-
-    Classes.metadata = metadata("Classes", "PairClassification", "max_ap")
-    return Classes()
+    labels = {"labels": [int(p.gold >= 3) for p in pairs]}
+    return in_memory(AbsTaskPairClassification, "Classes", pairs, labels, in_one_row)

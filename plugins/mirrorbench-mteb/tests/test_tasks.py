@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-import importlib.util
+import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -26,21 +27,19 @@ def test_the_catalogue_is_what_the_installed_mteb_says() -> None:
     pytest.importorskip("langcodes")
     if _content()["mteb"] != mteb.__version__:
         pytest.skip(f"the catalogue is that of mteb {_content()['mteb']}, and {mteb.__version__} is installed")
-    spec = importlib.util.spec_from_file_location("make_catalogue", PROJECT / "make_catalogue.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert module.ask_mteb() == _content(), f"write {FILE.name} anew: python make_catalogue.py"
+    asked = runpy.run_path(str(PROJECT / "make_catalogue.py"))["ask_mteb"]()
+    assert asked == _content(), f"write {FILE.name} anew: python make_catalogue.py"
 
 
-def test_the_tasks_are_registered_under_mtebs_names(plugins: Plugins) -> None:
-    named = {entry.name for entry in plugins.tasks if entry.origin == "mteb"}
-    assert named == set(catalogue())
-    assert {"mteb-STS12", "mteb-STSBenchmark", "mteb-SICK-R", "mteb-BIOSSES", "mteb-STS17-en-en"} <= named
+def test_the_tasks_are_registered_under_mtebs_names(plugins: Plugins, tmp_path: Path) -> None:
+    assert {entry.name for entry in plugins.tasks if entry.origin == "mteb"} == set(catalogue())
+    assert {"mteb-STS12", "mteb-STSBenchmark", "mteb-SICK-R", "mteb-BIOSSES", "mteb-STS17-en-en"} <= set(catalogue())
     task = plugins.tasks["mteb-STS17-es-en"]
     assert (task.level, task.languages, task.main_metric) == ("sentence", ("es", "en"), "spearman")
     assert plugins.tasks["mteb-TwitterURLCorpus"].main_metric == "ap"
+    pinned = mteb.get_task("STSBenchmark").metadata.dataset  # the identity is the data set at the revision of MTEB
+    identity = plugins.tasks["mteb-STSBenchmark"].identity(DataStore(tmp_path, offline=True))
+    assert identity == {f"hf:{pinned['path']}/default/test": pinned["revision"]}
 
 
 @pytest.mark.slow
@@ -55,12 +54,6 @@ def test_registering_imports_neither_mteb_nor_datasets() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout == "['typer']\n"  # typer, of the command, shows that the list is of what was imported
-
-
-def test_the_identity_is_the_dataset_at_the_revision_that_mteb_pins(plugins: Plugins, tmp_path: Path) -> None:
-    pinned = mteb.get_task("STSBenchmark").metadata.dataset
-    identity = plugins.tasks["mteb-STSBenchmark"].identity(DataStore(tmp_path, offline=True))
-    assert identity == {f"hf:{pinned['path']}/default/test": pinned["revision"]}
 
 
 def test_data_that_are_not_here_say_how_to_get_them(
@@ -79,8 +72,11 @@ def test_data_that_are_not_here_say_how_to_get_them(
     assert (datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE) == (False, False)  # the switch is put back
 
 
-def test_data_come_through_mteb_and_datasets(folder_of_pairs: Path, sts17: list[Pair], tmp_path: Path) -> None:
-    (task,) = from_mteb(on_disk(str(folder_of_pairs)))
+def test_data_come_through_mteb_and_datasets(sts17: list[Pair], tmp_path: Path) -> None:
+    rows = [{"sentence1": p.left, "sentence2": p.right, "score": p.gold} for p in sts17]
+    (tmp_path / "pairs").mkdir()
+    (tmp_path / "pairs" / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (task,) = from_mteb(on_disk(str(tmp_path / "pairs")))
     store = DataStore(tmp_path / "data", offline=True)
     task.fetch(store)
     pairs = task.load(store)
@@ -104,14 +100,12 @@ def test_pairs_in_one_row_are_those_in_rows_of_their_own(sts17: list[Pair], tmp_
 
 @pytest.mark.slow
 def test_pair_classification_has_mtebs_average_precision(plugins: Plugins, sts17: list[Pair], tmp_path: Path) -> None:
-    pairs = sts17[:60]
-    (task,) = from_mteb(classification_task(pairs, in_one_row=False))
+    mtebs, spec = classification_task(sts17[:60], in_one_row=False), "tiny+base:pooling=mean"
+    (task,) = from_mteb(mtebs)
     plugins.tasks.add(task.name, task, "test")
-    found = mirrorbench.evaluate("tiny+base:pooling=mean", task.name, output=tmp_path / "results", offline=True)
+    found = mirrorbench.evaluate(spec, task.name, output=tmp_path / "results", offline=True)
     mine = found.results[0].metrics
-    model: Any = MirrorbenchModel("tiny+base:pooling=mean", offline=True)
-    done = mteb.evaluate(model, classification_task(pairs, in_one_row=False), cache=None, co2_tracker=False)
-    theirs = done.task_results[0].scores["test"][0]
-    assert mine["ap"] == pytest.approx(theirs["cosine_ap"], abs=1e-6)
-    assert found[task.name] == mine["ap"]
+    model: Any = MirrorbenchModel(spec, offline=True)
+    theirs = mteb.evaluate(model, mtebs, cache=None, co2_tracker=False).task_results[0].scores["test"][0]
+    assert mine["ap"] == found[task.name] == pytest.approx(theirs["cosine_ap"], abs=1e-6)
     assert mine["auc"] is not None

@@ -1,4 +1,4 @@
-"""The executor under test, and the fixtures for tests of executors."""
+"""The executor under test, installed or not, and the fixtures of a checkout of mirrorbench for its tests."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from types import ModuleType
 
 import pytest
 
-HERE = Path(__file__).resolve().parent
-# The plugin, installed or not, and the fixtures of a checkout of mirrorbench.
-sys.path[:0] = [str(HERE.parent), str(HERE.parents[2] / "tests")]
+PLUGIN = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(PLUGIN), str(PLUGIN.parents[1] / "tests")]
 
 import mirrorbench_ray
 from harness.executors import bench, interrupted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +12,10 @@ from hypothesis import strategies as st
 from parsing import read_sample, run
 from samples import COSIMLEX as COSIMLEX_HEADER
 from samples import SAMPLES
-from suites import few
 
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.cardfile import builtin_cards, builtin_suites
 from mirrorbench.data.formats import parse
-from mirrorbench.data.formats.wsd import WordNet
 from mirrorbench.data.store import DataStore
 from mirrorbench.data.textfiles import unmark
 
@@ -42,9 +39,8 @@ def test_marks_are_taken_out_and_nothing_else(pieces: list[tuple[str, str]], res
 
 def test_usim_pairs_two_lines(tmp_path: Path) -> None:
     (pair,) = read_sample("usim", tmp_path, {})
-    assert (pair.id, pair.rating) == ("bright.a/1-12", 1.5)
-    assert pair.left == TextInput("He is bright .", ((6, 12),))
-    assert pair.right == TextInput("bright light", ((0, 6),))
+    left, right = TextInput("He is bright .", ((6, 12),)), TextInput("bright light", ((0, 6),))
+    assert (pair.id, pair.rating, pair.left, pair.right) == ("bright.a/1-12", 1.5, left, right)
 
 
 ROW = (
@@ -112,86 +108,39 @@ def test_wic_tsv(tmp_path: Path, subtask: int, statements: list[str]) -> None:
     assert [p.label for p in pairs] == [1, 0]
 
 
-AM2ICO_SIZES = dict.fromkeys(("ar", "de", "eu", "fi", "id", "ja", "ka", "ko", "ru", "tr", "zh"), (500, 1000))
-AM2ICO_SIZES |= {"bn": (332, 700), "kk": (276, 400), "ur": (108, 400)}
-XLWIC_SIZES = {"zh": (3046, 5538), "ko": (404, 1014), "hr": (104, 408), "et": (98, 390), "bg": (998, 1220)}
-XLWIC_SIZES |= {"da": (852, 3406), "nl": (250, 1004), "fa": (200, 800), "ja": (208, 824)}
-PUBLISHED = {f"am2ico-{code}": sizes for code, sizes in AM2ICO_SIZES.items()}
-PUBLISHED |= {f"xlwic-{code}": sizes for code, sizes in XLWIC_SIZES.items()}
-PUBLISHED |= {f"wic-tsv-{subtask}": (389, 1306) for subtask in (1, 2, 3)} | {"wic": (638, 1400)}
-RATED = {"usim": 1133, "cosimlex-en": 340, "cosimlex-hr": 112, "cosimlex-sl": 111, "cosimlex-fi": 24}
-
-
 @pytest.fixture
 def store(originals: Callable[..., DataStore]) -> DataStore:
     return originals("wic")
 
 
-# Three of the files of AM2iCo could not be had.
-HERE = sorted(PUBLISHED.keys() - {"am2ico-de", "am2ico-fi", "am2ico-tr"})
-
-
-@pytest.mark.parametrize("name", few(HERE, "am2ico-ur", "wic", "xlwic-et"))
-def test_classification_sets_have_the_published_sizes(store: DataStore, name: str) -> None:
-    pairs = parse(store.resolve(builtin_cards()[name]))
-    sizes = Counter(pair.split for pair in pairs)
-    assert (sizes["dev"], sizes["test"]) == PUBLISHED[name]
-    assert all(words(side)[0].strip() for pair in pairs for side in (pair.left, pair.right))
-    dev = Counter(pair.label for pair in pairs if pair.split == "dev")
-    assert dev[0] == dev[1] or name.startswith("wic-tsv")
-
-
-@pytest.mark.full
-def test_rated_sets_have_the_published_sizes(store: DataStore) -> None:
-    assert {name: len(parse(store.resolve(builtin_cards()[name]))) for name in RATED} == RATED
+def test_classification_sets_have_the_published_sizes(store: DataStore) -> None:
+    for name, published in {"am2ico-ur": (108, 400), "wic": (638, 1400), "xlwic-et": (98, 390)}.items():
+        pairs = parse(store.resolve(builtin_cards()[name]))
+        sizes = Counter(pair.split for pair in pairs)
+        assert (sizes["dev"], sizes["test"]) == published
+        assert all(words(side)[0].strip() for pair in pairs for side in (pair.left, pair.right))
+        dev = Counter(pair.label for pair in pairs if pair.split == "dev")
+        assert dev[0] == dev[1]
 
 
 def test_the_suites_hold_the_whole_family() -> None:
-    family = [builtin_suites()[name] for name in ("usim", "cosimlex", "wic", "tsv", "xlwic", "am2ico", "wsd")]
-    names = {name for suite in family for name in suite}
-    assert names == PUBLISHED.keys() | RATED.keys() | {"xlwic-de", "xlwic-fr", "xlwic-it", "wsd"}
-    assert {builtin_cards()[name].level for name in names} == {"wic"}
+    names = ("usim", "cosimlex", "wic", "tsv", "xlwic", "am2ico", "wsd")
+    held = [task for name in names for task in builtin_suites()[name]]
+    family = [name for name, card in builtin_cards().items() if card.level == "wic" and card.kind != "corpus"]
+    assert sorted(held) == sorted(name for name in family if name != "quick-wic")
+    assert len(held) == 1 + 4 + 1 + 3 + 12 + 14 + 1
 
 
-def test_targets_are_where_the_files_mark_them(store: DataStore) -> None:
-    card = builtin_cards()["am2ico-zh"]
-    lines = store.fetch(card)["zh/dev.tsv"].read_text(encoding="utf-8").splitlines()[1:]
-    for line, pair in zip(lines, parse(store.resolve(card)), strict=False):
-        for marked, side in zip(line.split("\t"), (pair.left, pair.right), strict=False):
-            assert words(side) == re.findall("<word>(.*)</word>", marked)
-            assert side.text == re.sub("</?word>", "", marked)
-
-
-@pytest.fixture
-def wsd_store(originals: Callable[..., DataStore]) -> DataStore:
+@pytest.mark.full
+def test_disambiguation_has_the_published_sizes_and_baseline(originals: Callable[..., DataStore]) -> None:
+    """Keys and order of senses: "WN 1st sense" of Raganato et al. (2017), Table 2."""
     wordnet = Path("/usr/share/wordnet")  # Debian's package wordnet-base
     if not wordnet.is_dir():
         pytest.skip(f"no WordNet at {wordnet}")
-    return originals("wsd", str(wordnet))
-
-
-@pytest.mark.full
-def test_disambiguation_has_the_published_sizes_and_baseline(wsd_store: DataStore) -> None:
-    (data,) = parse(wsd_store.resolve(builtin_cards()["wsd"]))
-    occurrences = data.occurrences
-    sizes = Counter(word.corpus for word in occurrences)
-    assert sizes == {"senseval2": 2282, "senseval3": 1850, "semeval2007": 455, "semeval2013": 1644, "semeval2015": 1022}
-    assert sum(len(word.gold) for word in occurrences) == 7611
-    # "WN 1st sense" of Raganato et al. (2017), Table 2, and of their section on ALL.
-    published = {"senseval2": 66.8, "senseval3": 66.2, "semeval2007": 55.2, "semeval2013": 63.0, "semeval2015": 67.8}
-    for corpus, percent in published.items():
-        first = [word.candidates[0] in word.gold for word in occurrences if word.corpus == corpus]
-        assert round(100 * sum(first) / len(first), 1) == percent
-
-
-PARTS = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
-"""Of speech, by their numbers in sense keys."""
-
-
-@pytest.mark.full
-def test_sense_keys_are_those_of_the_index_of_senses(wsd_store: DataStore, shared_data: Path) -> None:
-    lines = (shared_data / "wsd" / "wordnet30" / "index.sense").read_text(encoding="utf-8").splitlines()
-    wordnet = WordNet(wsd_store.fetch(builtin_cards()["wsd"]))
-    written = {(line.partition("%")[0], PARTS[line.partition("%")[2][0]]) for line in lines}
-    found = {sense.key for lemma, pos in written for sense in wordnet.senses(lemma, pos)}
-    assert found == {line.split()[0] for line in lines}
+    (data,) = parse(originals("wsd", str(wordnet)).resolve(builtin_cards()["wsd"]))
+    sizes = {"senseval2": 2282, "senseval3": 1850, "semeval2007": 455, "semeval2013": 1644, "semeval2015": 1022}
+    assert Counter(word.corpus for word in data.occurrences) == sizes
+    assert sum(len(word.gold) for word in data.occurrences) == 7611
+    first = Counter(word.corpus for word in data.occurrences if word.candidates[0] in word.gold)
+    percent = {corpus: round(100 * first[corpus] / size, 1) for corpus, size in sizes.items()}
+    assert percent == dict(zip(sizes, [66.8, 66.2, 55.2, 63.0, 67.8], strict=True))

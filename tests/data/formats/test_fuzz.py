@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,9 @@ HOSTILE = [
     b"'", b"||", b"|", b"+", b",", b" ", b"{", b"[", b"}", b"<word>", b"</strong>", b"&x;", b"<!--", b"\\ud800",
     b"cui-less", b"a" * 200_000, b"[" * 5000,
 ]  # fmt: skip
+NOISE = st.binary(max_size=200) | st.text("\t\n\r ,|0123\"'{}[]:<>é\u2028", max_size=60).map(str.encode)
 FAST = settings(
-    max_examples=settings().max_examples * 12 // 100, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=settings().max_examples * 18 // 100, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
@@ -54,15 +56,12 @@ def damaged(draw: st.DrawFn, data: bytes) -> bytes:
     return data
 
 
-def test_every_parser_has_a_sample() -> None:
-    assert {sample.parser for sample in SAMPLES.values()} == set(PARSERS)
-
-
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_sample_is_read_whole(name: str, tmp_path: Path) -> None:
     sample = SAMPLES[name]
     items = read(sample, sample.written(sample.files), tmp_path)
     assert sample.read(items) == sample.rows(sample.files) > 0
+    assert {sample.parser for sample in SAMPLES.values()} == set(PARSERS)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -71,7 +70,7 @@ def test_a_sample_is_read_whole(name: str, tmp_path: Path) -> None:
 def test_damage_is_an_error_or_every_row_is_read(name: str, tmp_path: Path, data: st.DataObject) -> None:
     sample = SAMPLES[name]
     victim = data.draw(st.sampled_from(sorted(sample.files)))
-    files = {**sample.files, victim: data.draw(damaged(sample.files[victim]))}
+    files = {**sample.files, victim: data.draw(damaged(sample.files[victim]) | NOISE)}
     try:
         items = read(sample, sample.written(files), tmp_path)
     except MirrorbenchError as caught:
@@ -80,24 +79,6 @@ def test_damage_is_an_error_or_every_row_is_read(name: str, tmp_path: Path, data
         assert sample.read(items) == sample.rows(files)
         return
     assert length < 2000  # a line of a million characters does not fill the screen
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-@FAST
-@given(data=st.data())
-def test_random_bytes_are_an_error_or_every_row_is_read(name: str, tmp_path: Path, data: st.DataObject) -> None:
-    sample = SAMPLES[name]
-    whole = sample.written(sample.files)
-    victim = data.draw(st.sampled_from(sorted(whole)))
-    noise = st.binary(max_size=200) | st.text("\t\n\r ,|0123\"'{}[]:<>é\u2028", max_size=60).map(str.encode)
-    files = {**whole, victim: data.draw(noise)}
-    try:
-        items = read(sample, files, tmp_path)
-    except MirrorbenchError:
-        pass
-    else:
-        assert not sample.packed
-        assert sample.read(items) == sample.rows(files)
 
 
 FOREIGN = {
@@ -139,9 +120,9 @@ VALUES = [None, -1, 10**30, "x", ["x"], {"x": 1}, 1.5, float("nan"), True]
 def test_options_of_another_type_are_an_error_or_change_nothing(name: str, tmp_path: Path) -> None:
     sample = SAMPLES[name]
     for key, value in product(sample.options, VALUES):
-        changed = Sample(sample.parser, sample.files, sample.rows, sample.read, {**sample.options, key: value})
+        changed = {**sample.options, key: value}
         try:
-            items = read(changed, sample.written(sample.files), tmp_path)
+            items = read(replace(sample, options=changed), sample.written(sample.files), tmp_path)
         except MirrorbenchError:
             continue
         assert sample.read(items) in (sample.rows(sample.files), sample.rows(sample.files) + 1)  # a header more

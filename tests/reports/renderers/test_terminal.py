@@ -5,7 +5,6 @@ import re
 
 import pytest
 from rich.console import Console
-from suites import few
 from toy_tables import BOARD, EMPTY, HOSTILE, NO_ROWS
 
 from mirrorbench.reports.renderers import draw, number
@@ -19,7 +18,7 @@ def drawn(table: Table, width: int) -> str:
     return stream.getvalue()
 
 
-@pytest.mark.parametrize("width", few([44, 51, 60, 72, 79, 86, 90, 100, 114, 160, 300], 44, 60, 90, 300))
+@pytest.mark.parametrize("width", [44, 51, 60, 79, 90, 114, 300])
 def test_no_number_is_cut(width: int) -> None:
     """Every mean stands in the table as often as the table has it, at whatever width, and no line is too long."""
     text = drawn(BOARD, width).replace(" over", "")
@@ -43,10 +42,6 @@ def test_what_a_narrow_terminal_leaves_out() -> None:
     assert ["STS12" in head for head in heads] == [True, False]
     # RoBERTa-mp has no score outside the first block, and does not stand in the second.
     assert [part.count("RoBERTa-mp") for part in blocks.split("┏")[1:]] == [1, 0]
-
-
-def test_any_table_is_drawn() -> None:
     for table in (EMPTY, NO_ROWS, HOSTILE):
         text = " ".join(drawn(table, 200).split())
-        for note in with_legend(table)[:1]:
-            assert note.split()[0] in text
+        assert all(note.split()[0] in text for note in with_legend(table)[:1])

@@ -1,0 +1,28 @@
+"""What transformers alone computes of one text, which vectors of mirrorbench are compared with."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+
+@cache
+def opened(path: Path) -> tuple[Any, Any]:
+    """The tokenizer and the model."""
+    return AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).eval()
+
+
+def hidden_states(path: Path, text: str, **options: Any) -> tuple[np.ndarray, list[tuple[int, int]]]:
+    """From the embeddings to the last layer, shape (layers, tokens, dimensions), and where the tokens stand."""
+    tokenizer, model = opened(path)
+    batch = tokenizer(text, return_tensors="pt", return_offsets_mapping=True, **options)
+    offsets = batch.pop("offset_mapping")[0].tolist()
+    batch.pop("token_type_ids", None)
+    with torch.no_grad():
+        states = model(**batch, output_hidden_states=True).hidden_states
+    return torch.stack(states)[:, 0].double().numpy(), offsets
