@@ -56,7 +56,7 @@ def naive(objective: Any) -> tuple[torch.Tensor, int]:
         replaced = (filled != ids)[0].long()
         losses.append(cross_entropy(states[0] @ head.weight.T + head.bias, replaced, reduction="sum"))
         tokens, changed = tokens + len(replaced), changed + int(replaced.sum())
-    return contrast(*vectors.chunk(2), 0.3) + 0.005 * torch.stack(losses).sum() / tokens, changed
+    return contrast(vectors[:4], vectors[4:], 0.3) + 0.005 * torch.stack(losses).sum() / tokens, changed
 
 
 @pytest.mark.parametrize("most", [10_000, 160])

@@ -42,7 +42,7 @@ def test_the_loss_is_the_cross_entropy_with_the_queue_among_the_negatives(plugin
     transformer, recipe = opened(plugins, "esimcse", temperature=0.3, simcse_head=0)
     objective = esimcse.MomentumContrast(transformer, recipe)
     torch.manual_seed(0)
-    left, right, queue = torch.randn(11, 5).split([4, 4, 3])
+    left, right, queue = torch.randn(4, 5), torch.randn(4, 5), torch.randn(3, 5)
     batch = pairs_of(transformer, TEXTS[:4], TEXTS[:4], [0, 1, 2, 3])
     for objective.queue in ([], [queue]):
         expected = contrast(left, torch.cat([right, *objective.queue]), 0.3)

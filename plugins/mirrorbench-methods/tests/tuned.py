@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -33,8 +33,8 @@ def opened(plugins: Plugins, method: str, **changes: Any) -> tuple[Transformer, 
 
 
 def tuned(
-    plugins: Plugins, method: str, seed: int = 0, texts: Sequence[str] = TEXTS, options: dict[str, Any] | None = None,
-    **changes: Any,
+    plugins: Plugins, method: str, seed: int = 0, texts: Sequence[str] = TEXTS,
+    options: Mapping[str, Any] | None = None, **changes: Any,
 ) -> tuple[TuningReport, dict[str, torch.Tensor]]:  # fmt: skip
     """A tuning, and the weights after it; ``options`` are the loop's."""
     transformer, recipe = opened(plugins, method, **changes)
