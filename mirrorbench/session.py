@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
+from warnings import warn
 
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Specs, as_names, as_spec, as_specs, parse_spec
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from mirrorbench.reports.leaderboard import Leaderboard
     from mirrorbench.reports.papers.measured import MeasuredTable
     from mirrorbench.reports.papers.tables import FactTable
-    from mirrorbench.reports.statistics import PairedTest
     from mirrorbench.reports.statistics.encoders import EncoderComparison
     from mirrorbench.runs.cells import Outcome, Reporter
     from mirrorbench.runs.plan import RunPlan
@@ -163,30 +163,30 @@ class Session:
 
     def compare(
         self, first: str, second: str, tasks: str | Sequence[str] = (), *, results: Sequence[str | Path] = (),
-        test: PairedTest | str = "auto", protocol: str = "", resamples: int = 10_000, seed: int = 0,
-        allow_mixed: bool = False,
+        protocol: str = "", allow_mixed: bool = False, test: Any = None, resamples: Any = None, seed: Any = None,
     ) -> EncoderComparison:  # fmt: skip
-        """Compare two encoders item by item, from stored results: difference, interval, paired test.
+        """Compare two encoders item by item, from stored results: difference, interval, p-value.
 
         Args:
             first: an encoder spec that has results.
             second: another, or the same one in another folder.
             tasks: tasks and suites; by default all that both have.
             results: the folder of both, or that of the first and that of the second; by default the session's.
-            test: ``auto``, ``bootstrap``, ``permutation`` or ``mcnemar``.
             protocol: only results under it.
-            resamples: of bootstraps and permutation tests.
-            seed: of the resamples.
             allow_mixed: also what was computed from other data or protocols.
+            test: ignored with a warning, for one release: no test draws resamples any more.
+            resamples: ignored, likewise.
+            seed: ignored, likewise.
 
         Raises:
             UsageError: no results of one of them, or results that cannot be compared.
         """
         from mirrorbench.reports.selection import results_of
-        from mirrorbench.reports.statistics import PairedTest
         from mirrorbench.reports.statistics.encoders import compare_encoders
         from mirrorbench.runs.rows import expand_tasks
 
+        if (test, resamples, seed) != (None, None, None):
+            warn("test, resamples and seed are ignored", DeprecationWarning, stacklevel=2)
         plugins, folders = self.workspace.plugins, [Path(f) for f in results] or [self.workspace.results.root]
         if len(folders) > 2:
             raise UsageError(f"--results was given {len(folders)} times", "Once for both, or twice: A's, then B's.")
@@ -194,7 +194,7 @@ class Session:
         if first == second and len(folders) == 1:
             raise UsageError(f"{first} is compared with itself", "Name another encoder, or two folders: -r OLD -r NEW")
         names = expand_tasks(as_names(tasks), plugins) or tuple(dict.fromkeys(e.result.task for e in (*one, *other)))
-        return compare_encoders(one, other, names, plugins, PairedTest(test), resamples, seed, allow_mixed)
+        return compare_encoders(one, other, names, plugins, allow_mixed)
 
     def paper(self, table: str, *, encoder: str = "", protocol: str = "paper") -> MeasuredTable | FactTable:
         """A table or figure of the papers: published, measured (from the session's results), difference.

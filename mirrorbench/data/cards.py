@@ -255,6 +255,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
         converted: a converted copy, used if no source of the originals can be reached.
         label: column header in tables; by default the name.
         folder: folder in the store, by default the name; cards of the same files share one.
+        identifies: what the ids of a task's items identify, where other cards' ids identify the same (``Task``).
     """
 
     name: str
@@ -276,6 +277,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     converted: Converted | None = None
     label: str = ""
     folder: str = ""
+    identifies: str = ""
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "folder", self.folder or self.name)

@@ -124,3 +124,21 @@ def _ambiguous(
     for result in results:
         values.setdefault(key(result), set()).add(value(result))
     return {name: len(found) for name, found in values.items() if len(found) > 1}
+
+
+def of_one_seed(results: Sequence[Result]) -> bool:
+    """Whether the results of an encoder on one task are those of a model that was tuned, with one seed."""
+    return len({result.seed for result in results}) == 1 and bool(results[0].cell.get("recipe"))
+
+
+def incomparable(results: Sequence[Result]) -> list[str]:
+    """Why results on one task cannot be compared: different data, task versions, protocols, precisions or metrics."""
+    several = (
+        (lambda r: json.dumps(r.data.get("files"), sort_keys=True), "different data (checksums)"),
+        (lambda r: str(r.data.get("version")), "different versions of the task"),
+        (lambda r: str(r.computation), "different computations"),
+        (lambda r: r.protocol, f"protocols {' and '.join(sorted({r.protocol for r in results}))}"),
+        (lambda r: r.evaluated_in, f"evaluated in {' and '.join(sorted({r.evaluated_in for r in results}))}"),
+        (lambda r: r.main_metric, f"metrics {' and '.join(sorted({r.main_metric for r in results}))}"),
+    )
+    return [what for key, what in several if len({key(result) for result in results}) > 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.corpora import default_corpus
 from mirrorbench.models.transformations import split_post
-from mirrorbench.reports.comparable import by_computation, mixtures, origin, without_repeats
+from mirrorbench.reports.comparable import by_computation, mixtures, name_of, origin, without_repeats
 from mirrorbench.reports.leaderboard import Leaderboard, build_table, in_column_order
 from mirrorbench.reports.renderers.sources import run_command
 from mirrorbench.reports.table import Table, read_table
@@ -140,8 +141,6 @@ def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins
     stored, rows, notes = select(sources, plugins, choice)
     items: dict[str, ItemScores] | None = None
     if choice.without_overlap:
-        from mirrorbench.reports.statistics.items import without_overlap
-
         paths = {entry.result.cell_id: entry.path for entry in stored}
         results, items, lines = without_overlap([e.result for e in stored], _read_items(stored, plugins), plugins)
         stored = [Stored(result, paths[result.cell_id]) for result in results]
@@ -150,6 +149,41 @@ def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins
     table = build_table(results, plugins, choice.tasks, rows)
     table = judged(table, stored, plugins, choice.intervals, choice.ties, items)
     return Leaderboard(replace(table, notes=(*table.notes, *notes)), tuple(results), (), plugins)
+
+
+def without_overlap(
+    results: Sequence[Result], items: Mapping[str, ItemScores], plugins: Plugins
+) -> tuple[list[Result], dict[str, ItemScores], list[str]]:
+    """Results scored again on the items with no text that any of the encoders was tuned on.
+
+    Returns the results with new main scores, their items by ``cell_id``, and notes on the items that count and on
+    results that are left out since they cannot be scored again.
+    """
+    from mirrorbench.reports.statistics.items import score_on
+
+    seen: dict[str, set[str]] = {}
+    lines: dict[str, None] = {}
+    lost = set()  # scores of which a seed cannot be scored again: a mean over the others would pass for one over all
+    for result in results:
+        found = items.get(result.cell_id)
+        if found is None or (result.cell.get("corpus") and found.overlap is None):
+            reason = "its items are not stored" if found is None else "its overlap is unknown"
+            lines[f"missing: {result.spec} on {result.task}, seed {result.seed}: {reason} (run it again)."] = None
+            lost.add(name_of(result)[:-1])
+        if found is not None:
+            seen.setdefault(result.task, set()).update(found.seen)
+    kept: list[Result] = []
+    behind: dict[str, ItemScores] = {}
+    for result in (result for result in results if name_of(result)[:-1] not in lost):
+        found = items[result.cell_id]
+        left = found.only([row for row, item in enumerate(found.ids) if item not in seen[result.task]])
+        value = score_on(left, plugins) if left.ids else None
+        value = None if value is None or isnan(value) else value
+        metrics = {result.main_metric: value}
+        kept.append(replace(result, main_score=value, metrics=metrics, n_items=len(left.ids), overlap=None))
+        behind[result.cell_id] = left
+        lines[f"{result.task}: {len(left.ids):,} of {len(found.ids):,} items, of which no text was tuned on."] = None
+    return kept, behind, list(lines)
 
 
 def everything(folder: Path, plugins: Plugins) -> Leaderboard:
@@ -169,18 +203,13 @@ def judged(
 
     Rows of earlier computations are listed as they are, below the others.
     """
-    from mirrorbench.reports.statistics.marker import Marker
-    from mirrorbench.reports.statistics.steps import find_steps, with_verdicts
+    from mirrorbench.reports.statistics.verdicts import Marker, find_steps, with_verdicts
 
     earlier = [row for row in table.rows if row.part != table.rows[0].part]
     table = replace(table, rows=tuple(row for row in table.rows if row not in earlier))
-    steps = find_steps(table, [entry.result for entry in stored])
-    if items is None:
-        used = {row for step in steps for row in (step.row, step.over)}
-        cells = {c for r, row in enumerate(table.rows) if r in used for s in row.scores if s for c in s.cell_ids}
-        items = _read_items([e for e in stored if intervals or ties or e.result.cell_id in cells], plugins)
-    marker = Marker(table, items, plugins)
-    marked = with_verdicts(marker.mark(intervals, ties), steps, marker)
+    marker = Marker(table, _read_items(stored, plugins) if items is None else items, plugins)
+    verdicts = marker.verdicts(find_steps(table, [entry.result for entry in stored]))
+    marked = with_verdicts(marker.with_marks(intervals, ties), verdicts)
     return replace(marked, rows=(*marked.rows, *earlier))
 
 

@@ -110,14 +110,15 @@ class Verdict:
         protocol: of both.
         column: its name.
         difference: of the scores on the items that both have.
-        interval: lower and upper end of its confidence interval over items; ``None`` where undefined.
-        test: the paired test; empty where there is none.
-        p: its two-sided p-value.
-        corrected: the p-value corrected for the columns of the two rows, and for what the best rows were chosen from.
+        interval: lower and upper end of its confidence interval over items and seeds; ``None`` where undefined.
+        p: the two-sided p-value; ``None`` where undefined.
+        corrected: the p-value corrected for the verdicts of the column, that of the best rows for what they were chosen
+            from.
         separable: whether that is significant.
-        why_not: why there is no test; empty where there is one.
-        best: whether these are the best tuned row of a backbone in that column, and the best without tuning.
-        bound: whether the p-values are at most these, no resample being as extreme as the items themselves.
+        why_not: why there is no p-value; empty where there is one.
+        best: whether these are the best tuned row of a backbone in that column, and the best without tuning; their
+            interval is simultaneous for all pairs that they were chosen from.
+        this_model: whether a row was tuned with one seed, so that the verdict is about that model.
     """
 
     spec: str
@@ -126,13 +127,12 @@ class Verdict:
     column: str
     difference: float | None = None
     interval: tuple[float, float] | None = None
-    test: str = ""
     p: float | None = None
     corrected: float | None = None
     separable: bool = False
     why_not: str = ""
     best: bool = False
-    bound: bool = False
+    this_model: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,8 @@ class Task(ABC):
         corpus: the default corpus to tune an encoder on for this task; empty: that of its level and language.
         max_length: tokens kept of each text unless the encoder spec sets them, at most what the backbone takes (0: 64).
         version: raised when the same files would give other numbers.
+        identifies: what the ids of the items identify, where other tasks have the same: items of one id are then one
+            item of an average, or a part of one (what follows a slash). By default ids are those of the task's files.
         baselines: rows of tables that need no encoder: the row's label to the metric that holds its score.
     """
 
@@ -114,6 +116,7 @@ class Task(ABC):
     corpus: str = ""
     max_length: int = 0
     version: int = 1
+    identifies: str = ""
     baselines: Mapping[str, str] = {}
 
     def reading(self, protocol: str, of_target: bool = False) -> Task:
@@ -222,6 +225,7 @@ class TaskInfo(TypedDict, total=False):
     corpus: str
     main_metric: str
     version: int
+    identifies: str
 
 
 class TaskKind(Task, Generic[Items]):
@@ -261,7 +265,7 @@ class TaskKind(Task, Generic[Items]):
         """
         info = TaskInfo(
             title=card.label, level=card.level, languages=card.languages, corpus=str(card.options.get("corpus", "")),
-            main_metric=card.metric, version=card.version,
+            main_metric=card.metric, version=card.version, identifies=card.identifies,
         )  # fmt: skip
         options = {key: card.options[key] for key in cls.from_options if key in card.options}
         task = cls(card.name, lambda data: cls.parsed(card, data), **info, **options)

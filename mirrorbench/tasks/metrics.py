@@ -165,4 +165,5 @@ def register_metrics(register: Register) -> None:
     """The metrics that any task may have as its main metric."""
     register("spearman", spearman, "rank correlation over all items")
     register("pearson", pearson, "linear correlation over all items")
+    register("uncentred_pearson", uncentred_pearson, "linear correlation around zero over all items")
     register("auc", auc, "area under the ROC curve")

@@ -25,36 +25,42 @@ def results(folder: Path) -> Path:
 
 
 def test_two_encoders(mirrorbench: Callable, results: Path) -> None:
-    said = mirrorbench("compare", "good", "bad", "--resamples", "200")
+    said = mirrorbench("compare", "good", "bad")
     assert (said.code, said.err) == (0, "")
     lines = said.out.splitlines()
     assert lines[:2] == ["A: good", "B: bad"]
     rows = [line.split("\t") for line in lines if "\t" in line]
     assert rows[0] == [
-        "task", "metric", "items", "A", "sd A (seeds)", "B", "sd B (seeds)", "A - B", "95% interval (items)", "test",
-        "p", "p (Holm)", "verdict",
+        "task", "metric", "items", "A", "sd A (seeds)", "B", "sd B (seeds)", "A - B", "95% interval", "p", "p (Holm)",
+        "verdict",
     ]  # fmt: skip
     assert [row[0] for row in rows[1:]] == ["cats", "dogs", "avg. of 2"]
     assert rows[1][4].endswith("(2)")
-    assert (rows[1][6], rows[1][9], rows[1][-1]) == ("one seed", "permutation", "A better")
+    assert (rows[1][6], rows[1][9:]) == ("one seed", ["< .001", "< .001", "A better"])
     assert "corrected for 2 tasks" in said.out
 
 
+def test_options_of_earlier_tests_are_ignored_with_a_note(mirrorbench: Callable, results: Path) -> None:
+    plain = mirrorbench("compare", "good", "bad")
+    said = mirrorbench("compare", "good", "bad", "--test", "bootstrap", "--resamples", "200", "--seed", "1")
+    assert (said.code, said.out) == (0, plain.out)
+    assert said.err == "--test, --resamples and --seed are ignored: no test draws resamples any more.\n"
+
+
 def test_as_json(mirrorbench: Callable, results: Path) -> None:
-    said = mirrorbench("compare", "bad", "good", "--json", "--resamples", "200", "-t", "cats", "--test", "bootstrap",
-                       "--plugin", str(PLUGIN))  # fmt: skip
+    said = mirrorbench("compare", "bad", "good", "--json", "-t", "cats", "--plugin", str(PLUGIN))
     data = json.loads(said.out)
     (row,) = data["tasks"]
-    assert (row["task"], row["test"], row["verdict"], row["n_items"]) == ("cats", "bootstrap", "B better", 80)
+    assert (row["task"], row["verdict"], row["n_items"]) == ("cats", "B better", 80)
     assert row["interval"]["low"] < row["difference"] < row["interval"]["high"] < 0
     assert row["difference"] == pytest.approx(row["a"]["mean"] - row["b"]["mean"])
     assert data["average"] is None
 
 
 def test_one_encoder_in_two_folders_of_the_same_data(mirrorbench: Callable, results: Path) -> None:
-    same = mirrorbench("compare", "good", "good", "-r", "results", "-r", "old", "--resamples", "200").assert_works()
+    same = mirrorbench("compare", "good", "good", "-r", "results", "-r", "old").assert_works()
     assert same.out.count("not separable") == 2
-    arguments = ("compare", "good", "good", "-r", "results", "-r", "other", "--resamples", "200")
+    arguments = ("compare", "good", "good", "-r", "results", "-r", "other")
     mirrorbench(*arguments).assert_fails(2, "cats: different data")
     mirrorbench(*arguments, "--allow-mixed").assert_works("mixed: cats: different data")
 
@@ -62,7 +68,7 @@ def test_one_encoder_in_two_folders_of_the_same_data(mirrorbench: Callable, resu
 def test_protocols_are_chosen_and_predictions_are_needed(mirrorbench: Callable, results: Path) -> None:
     gold = np.arange(30.0)
     correlated(results, "good", "cats", gold, gold % 7, protocol="released")
-    asked = ("compare", "good", "bad", "--resamples", "200")
+    asked = ("compare", "good", "bad")
     mirrorbench(*asked).assert_fails(2, "good has results of the protocols paper and released")
     mirrorbench(*asked, "--protocol", "paper").assert_works()
     (results / "bad" / "cats" / "seed-0.npz").unlink()
@@ -72,7 +78,6 @@ def test_protocols_are_chosen_and_predictions_are_needed(mirrorbench: Callable, 
 @pytest.mark.parametrize(("arguments", "message"), [
     ("good goof", "Did you mean good?"), ("good bad -r nowhere", "there is no folder of results nowhere"),
     ("good bad -r a -r b -r c", "--results was given 3 times"), ("good bad+", "cannot read the encoder spec"),
-    ("good bad --test mcnemar", "McNemar's test compares right and wrong"),
 ])  # fmt: skip
 def test_what_cannot_be_compared(mirrorbench: Callable, results: Path, arguments: str, message: str) -> None:
     mirrorbench("compare", *arguments.split()).assert_fails(2, message)
@@ -83,8 +88,8 @@ def test_an_encoder_is_found_by_another_spec_of_the_same_meaning(mirrorbench: Ca
     gold = rng.normal(size=80)
     for spec in ("tiny+base:pooling=mean", "tiny+mirror"):
         correlated(folder / "results", spec, "cats", gold, gold + rng.normal(size=80))
-    exact = mirrorbench("compare", "tiny+mirror", "tiny+base:pooling=mean", "--resamples", "200").assert_works()
-    other = mirrorbench("compare", "tiny+mirror:span_mask=0", "tiny+base", "--resamples", "200").assert_works()
+    exact = mirrorbench("compare", "tiny+mirror", "tiny+base:pooling=mean").assert_works()
+    other = mirrorbench("compare", "tiny+mirror:span_mask=0", "tiny+base").assert_works()
     assert other.out.splitlines()[3:] == exact.out.splitlines()[3:]
     for spec in ("tiny+base:pooling=cls", "tiny+base:max_length=9", "tiny+mirror:span_mask=3", "bert+base"):
         mirrorbench("compare", "tiny+mirror", spec).assert_fails(2, "unknown encoder among the results")

@@ -17,7 +17,7 @@ from mirrorbench.runs.results import read_result
 BEFORE = Path(__file__).parents[1] / "runs" / "stored_before"
 ONE = Path("results", "tiny+mirror", "quick-sts", "seed-0.json")
 VALUES: tuple[str, ...] = ("null", '"x"', "[]", "{}", "-1", "1e400", "1" + 400 * "0")
-LEADERBOARD, COMPARE = "leaderboard results", "compare tiny+mirror tiny+base:pooling=mean -r results --resamples 100"
+LEADERBOARD, COMPARE = "leaderboard results", "compare tiny+mirror tiny+base:pooling=mean -r results"
 DRY_RUN = "run -e tiny+mirror -t quick-sts --seeds 1 --dry-run --offline --device cpu -o results"
 STATE = {"measures": {"accuracy@1": 0.9}, "gained": 0, "lost": 0, "nearest": [1]}
 HELD_OUT = {"n": 50, "kept": 1, "states": [{"share": 0.0, **STATE}, {"share": 1.0, **STATE}]}

@@ -24,7 +24,6 @@ REMEMBERED = {
     "models.backbones._from_hub": "where a download is; what is in there is hashed when it is opened",
     "reports.papers.tables._tables_of": "files of this package, or of a plugin that was imported",
     "reports.renderers.tex._environment": "files of this package",
-    "reports.statistics.resampling._drawn_swaps": "random numbers by their seed",
     "runs.builtin.plugins": "modules that were imported",
     "runs.environment._commit": "what code this process runs",
     "runs.executors.runner_of": "folders; what is read from them is checked each time",

@@ -5,9 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 from mirrorbench.reports.table import DIGITS, Score, Table, Verdict, to_object
@@ -18,7 +17,7 @@ TIED = "†"
 
 # Characters that Markdown could take for markup; "_" only at the edge of a word, "]" only where a link would follow.
 _SPECIAL = re.compile(
-    r"[\\`*|<$]|&(?=[#A-Za-z0-9])|~(?=~)|\](?=\()|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^(?:[#>+-]|\d+[.)])(?=\s)"
+    r"[\\`*|$]|<(?=[A-Za-z/!?])|&(?=[#A-Za-z0-9])|~(?=~)|\](?=\()|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^(?:[#>+-]|\d+[.)])(?=\s)"
 )
 _METRICS = {
     "spearman": "Spearman's correlation", "pearson": "Pearson's correlation", "auc": "area under the ROC curve",
@@ -26,6 +25,8 @@ _METRICS = {
     "spearman_wmean": "Spearman's correlation, weighted mean over subsets",
 }  # fmt: skip
 _EQUAL = "no separable difference"
+_MOST_TASKS = 4
+"""An average over more tasks than this stands for them in a line: it says more."""
 _MARKS = ("{}", "**{}**", "<u>{}</u>")
 
 
@@ -35,12 +36,9 @@ def number(value: float, digits: int = DIGITS) -> str:
     return text.replace("0.", ".", 1) if abs(float(text)) < 1 else text
 
 
-def p_words(value: float, bound: bool) -> str:
-    """A p-value after ``p``: ``= .012``, ``< .0001``, or ``≤ .0001`` for a bound, which is rounded up."""
-    digits = 3 if value >= 0.00095 else 4
-    if bound:
-        return f"≤ {number(math.ceil(round(value * 10**digits, 6)) / 10**digits, digits)}"
-    return f"= {number(value, digits)}" if round(value, digits) else "< .0001"
+def p_words(value: float) -> str:
+    """A p-value with two significant digits after ``p``: ``= .012``; ``< .001``."""
+    return "< .001" if value < 0.001 else f"= {value:#.2g}".replace("0.", ".", 1)
 
 
 def metric_words(name: str) -> str:
@@ -79,10 +77,10 @@ def with_legend(table: Table, show: Callable[[float], str] = number) -> list[str
 
 
 def verdict_lines(table: Table, show: Callable[[float], str] = number) -> list[tuple[str, list[Verdict]]]:
-    """A line for each step with its verdicts: ``A over B: +.067 [.053, .082] on X (p = .0001); not tested on Y``.
+    """A line for each step with its verdicts: ``A over B: +.067 [.053, .082] on X (p = .012); not tested on Y``.
 
-    With rows changed without tuning, a long table: steps that gained nothing are one line, and one for each backbone is
-    on its best rows.
+    An average over more than four tasks stands for them. With rows changed without tuning, a long table:
+    steps that gained nothing are one line, and one for each backbone is on its best rows.
     """
     rows = {(row.spec, row.protocol): row for row in reversed(table.rows)}  # verdicts are on the first computation's
     heads = dict(zip([column.name for column in table.columns], table.heads(), strict=True))
@@ -101,21 +99,32 @@ def verdict_lines(table: Table, show: Callable[[float], str] = number) -> list[t
         parts = "; ".join(f"{what} on {', '.join(columns)}{rest}" for (what, rest), columns in said.items())
         return f"{names(verdicts[0])}: {parts}"
 
-    steps = [list(found) for _, found in groupby((v for v in table.verdicts if not v.best), pair)]
-    best: dict[str, list[Verdict]] = {}  # by backbone
+    averages = {column.name: column.average_of for column in table.columns if column.average_of}
+    steps = [_shown(list(found), averages) for _, found in groupby((v for v in table.verdicts if not v.best), pair)]
+    best: dict[tuple[str, str], list[Verdict]] = {}  # by backbone and protocol
     for verdict in (v for v in table.verdicts if v.best):
-        best.setdefault(rows[own].backbone if (own := (verdict.spec, verdict.protocol)) in rows else "", []).append(
-            verdict
-        )
+        backbone = rows[own].backbone if (own := (verdict.spec, verdict.protocol)) in rows else ""
+        best.setdefault((backbone, verdict.protocol), []).append(verdict)
     equal = [found for found in steps if best and {_said(verdict, show) for verdict in found} == {(_EQUAL, "")}]
     lines = [(f"{line(found)}.", found) for found in steps if found not in equal]
     if equal:
         text = f"{_EQUAL.capitalize()} in any column: {'; '.join(names(found[0]) for found in equal)}."
         lines.append((text, [verdict for found in equal for verdict in found]))
     for several in best.values():
+        several = _shown(several, averages)
         said = "; ".join(line(list(found)) for _, found in groupby(sorted(several, key=pair), pair))
         lines.append((f"Best tuned row over best untuned row: {said}.", several))
     return lines
+
+
+def _shown(verdicts: list[Verdict], averages: Mapping[str, Sequence[str]]) -> list[Verdict]:
+    """The verdicts that a line shows: those on long averages in place of those on their tasks."""
+    names = {verdict.column for verdict in verdicts if not verdict.why_not}
+    hidden: set[str] = set()
+    for name, tasks in averages.items():
+        if name in names and len(tasks) > _MOST_TASKS and not hidden & set(tasks):
+            hidden |= set(tasks)
+    return [verdict for verdict in verdicts if verdict.column not in hidden]
 
 
 def _said(verdict: Verdict, show: Callable[[float], str]) -> tuple[str, str]:
@@ -126,9 +135,9 @@ def _said(verdict: Verdict, show: Callable[[float], str]) -> tuple[str, str]:
         return _EQUAL, ""
     sign = "+" if verdict.difference > 0 else ""
     interval = f" [{', '.join(map(show, verdict.interval))}]" if verdict.interval else ""
-    p, corrected = (p_words(value, verdict.bound) for value in (verdict.p or 0.0, verdict.corrected))
-    rest = f", corrected {corrected.removeprefix('= ')}" if verdict.corrected != verdict.p else ""
-    return f"{sign}{show(verdict.difference)}{interval}", f" (p {p}{rest})"
+    p, corrected = (p_words(value) for value in (verdict.p or 0.0, verdict.corrected))
+    rest = f", corrected {corrected.removeprefix('= ')}" if corrected != p else ""
+    return f"{sign}{show(verdict.difference)}{interval}", f" (p {p}{rest}{', this model' * verdict.this_model})"
 
 
 def escape_markdown(text: str) -> str:

@@ -1,115 +1,93 @@
-"""The spread of a score over items that share texts, against that over as many independent items.
+"""The variance of a score over items, of which some are the same or share a text.
 
-Items that share a text (a word of two pairs, a sentence with two targets) vary together. To resample words in place of
-items would be simple, but the product of two words' weights has three times the variance of an item's weight: intervals
-would widen by 1.7 also where no word is shared (Owen 2007, "The pigeonhole bootstrap", section 4). So items are
-resampled, and the spread is multiplied by the root of the design effect (Kish 1965; of tests, Rao and Scott 1992): the
-variance that lets all items with a common text vary together (Fafchamps and Gubert 2007; Cameron, Gelbach and Miller
-2011), over that of independent items. Both come from the influence of each item on the score, the derivative by its
-weight.
+Items that share a text (a word of two pairs, a sentence with two targets) vary together: the variance is the sum of the
+products of the influences of all pairs of items that share one, each pair counted once (Fafchamps and Gubert 2007;
+Cameron, Gelbach and Miller 2011), and at least that of independent items. Items of several tasks that are the same (a
+concept in many languages) are one item, whose influences are added.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.reports.statistics.resampling import LEVEL, FloatArray, Statistic
+from mirrorbench.reports.statistics.estimates import Variance
+from mirrorbench.reports.statistics.influence import FloatArray
+from mirrorbench.reports.statistics.items import ItemScores
 
-Influence = Callable[[FloatArray, FloatArray], FloatArray]
-"""Of one encoder's scores and the gold, both of shape (n,): the derivative of the metric by each item's weight."""
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _ROWS = 512
 """Items whose neighbours are in memory at once."""
 
 
-def spread(influence: FloatArray, shared: NDArray[np.int32] | None) -> float:
-    """The root of the design effect, at least 1; larger by Student's distribution where many items share few texts.
+class Dependence:
+    """Which items of some tasks are one, and which share a text.
 
     Args:
-        influence: of each of n items on a score or a difference of scores.
-        shared: codes of what each item shares with others, shape (n, k), -1 for none; ``None`` where unknown.
+        tasks: the items of each task.
     """
+
+    def __init__(self, tasks: Sequence[ItemScores]) -> None:
+        from scipy.sparse import hstack
+
+        names, units = np.unique(np.concatenate([items.units or items.ids for items in tasks]), return_inverse=True)
+        self._n = len(names)
+        self._units = np.split(units, np.cumsum([len(items.ids) for items in tasks])[:-1])
+        held = [_held(of, items.shared, self._n) for of, items in zip(self._units, tasks, strict=True)]
+        self._groups = _with_loners(hstack(held, "csr"), range(self._n))
+        self._alone, self._together = [], []
+        for of, groups in zip(self._units, held, strict=True):
+            n = len(own := np.unique(of))
+            near = sum(part.nnz for _, part in _neighbours(_with_loners(groups, own)))
+            # Influences of a task sum to 0, which takes a G-th of the variance of G equal groups.
+            self._alone.append(n / (n - 1) if n > 1 else np.inf)
+            self._together.append(n**2 / (n**2 - near) if near < n**2 else self._alone[-1])
+
+    def variance(self, influences: Sequence[FloatArray]) -> Variance:
+        """The variance of a score with these influences of the items of each task, and its degrees of freedom."""
+        alone, own = self._summed(influences, self._alone), self._summed(influences, self._together)
+        expected = self._summed([np.full(len(of), of @ of / len(of)) for of in influences], [1.0] * len(influences))
+        together = spread = 0.0
+        for rows, near in _neighbours(self._groups):
+            together += float(own[rows] @ (near @ own))
+            spread += float(expected[rows] @ (near @ expected))
+        # Of this sum of products, were the items independent (Satterthwaite 1946); of G equal groups G - 1.
+        df = float(expected.sum() ** 2 / spread - 1) if spread > 0 else 1.0
+        return max(float(alone @ alone), together), max(1.0, df)
+
+    def _summed(self, values: Sequence[FloatArray], scales: Sequence[float]) -> FloatArray:
+        """What the items of all tasks have, by unit; ``scales`` of variances."""
+        parts = zip(self._units, values, scales, strict=True)
+        total: FloatArray = np.sum([np.bincount(of, own * scale**0.5, self._n) for of, own, scale in parts], axis=0)
+        return total
+
+
+def _held(units: NDArray[np.intp], shared: NDArray[np.int32] | None, n: int) -> csr_array:
+    """Which of n units have which of the things that are shared."""
     from scipy.sparse import csr_array
-    from scipy.stats import t
 
-    n, own = len(influence), influence - influence.mean()
-    if shared is None or not (alone := float(own @ own)) > 0:
-        return 1.0
-    bare = np.flatnonzero((shared < 0).all(axis=1))  # an item that shares nothing is a group of its own
+    if shared is None or not (shared >= 0).any():
+        return csr_array((n, 0))
     item, column = (shared >= 0).nonzero()
-    codes = np.concatenate([shared[item, column], shared.max(initial=-1) + 1 + np.arange(len(bare))])
-    item = np.concatenate([item, bare])
-    holds = csr_array((np.ones(len(codes)), (item, codes)), (n, codes.max() + 1))
-    together = neighbours = 0.0
-    for start in range(0, n, _ROWS):
-        near = (holds[start : start + _ROWS] @ holds.T) != 0
-        together += float(own[start : start + _ROWS] @ (near @ own))
-        neighbours += near.nnz
-    # Influences sum to 0, which takes more from the variance of large groups: with G equal ones a G-th.
-    effect = max(1.0, together / alone * (1 - 1 / n) / (1 - neighbours / n**2)) if neighbours < n**2 else 1.0
-    sizes = np.bincount(codes, 1 / np.bincount(item)[item])  # in items
-    groups = min(n, max(2.0, n**2 / float(sizes @ sizes)))
-    return float(np.sqrt(effect) * t.ppf((1 + LEVEL) / 2, groups - 1) / t.ppf((1 + LEVEL) / 2, n - 1))
+    return csr_array((np.ones(len(item)), (units[item], shared[item, column])), (n, int(shared.max()) + 1))
 
 
-def shares(shared: NDArray[np.int32] | None) -> bool:
-    """Whether any two items share something."""
-    known = np.empty(0) if shared is None else shared[shared >= 0]
-    return len(np.unique(known)) < len(known)
+def _with_loners(groups: csr_array, units: Sequence[int] | NDArray[np.intp]) -> csr_array:
+    """Each of the units that is in no group becomes a group of its own."""
+    from scipy.sparse import csr_array, hstack
+
+    loners = np.array([unit for unit in units if not groups.indptr[unit + 1] > groups.indptr[unit]], np.intp)
+    own = csr_array((np.ones(len(loners)), (loners, np.arange(len(loners)))), (groups.shape[0], len(loners)))
+    return hstack([groups, own], "csr")
 
 
-def influence_on_mean(values: FloatArray, gold: FloatArray) -> FloatArray:
-    """On the mean of values."""
-    centred: FloatArray = values - values.mean()
-    return centred / len(values)
-
-
-def influence_on_pearson(values: FloatArray, gold: FloatArray, centred: bool = True) -> FloatArray:
-    """On Pearson's correlation; without ``centred`` on the cosine of the two vectors."""
-    x, y = (v - v.mean() if centred else v for v in (values, gold))
-    return _on_correlation(x, y, x * y, x * x, y * y)
-
-
-def influence_on_spearman(values: FloatArray, gold: FloatArray) -> FloatArray:
-    """On Spearman's correlation: an item counts itself, and moves the ranks of all others."""
-    from scipy.stats import rankdata
-
-    x, y = (rankdata(v) - (len(v) + 1) / 2 for v in (values, gold))
-    crossed = x * y + (_above_less_below(values, y) + _above_less_below(gold, x)) / 2
-    return _on_correlation(x, y, crossed, x * x + _above_less_below(values, x), y * y + _above_less_below(gold, y))
-
-
-def influence_on_auc(values: FloatArray, gold: FloatArray) -> FloatArray:
-    """On the area under the ROC curve: how often the item is on the right side of those of the other label."""
-    positive, negative = gold, 1 - gold
-    below = (1 - _above_less_below(values, negative) / negative.sum()) / 2
-    above = (1 + _above_less_below(values, positive) / positive.sum()) / 2
-    area = (below @ positive) / positive.sum()
-    found: FloatArray = (below - area) * positive / positive.sum() + (above - area) * negative / negative.sum()
-    return found
-
-
-def influence_of_leaving_out(statistic: Statistic, n: int) -> FloatArray:
-    """On any other metric, and of several encoders on their mean: what it loses where the item is left out."""
-    whole = statistic(np.ones((1, n))).mean()
-    return np.array([whole - statistic(1 - np.eye(1, n, i)).mean() for i in range(n)])
-
-
-def _on_correlation(x: FloatArray, y: FloatArray, xy: FloatArray, xx: FloatArray, yy: FloatArray) -> FloatArray:
-    """The derivative of a correlation, of those of the three sums of products."""
-    a, b = x @ x, y @ y
-    scale = np.sqrt(a * b)
-    found: FloatArray = xy / scale - (x @ y) / scale / 2 * (xx / a + yy / b)
-    return found
-
-
-def _above_less_below(values: FloatArray, amounts: FloatArray) -> FloatArray:
-    """For each item, the sum of amounts over items of higher value, less that over items of lower value."""
-    _, group = np.unique(values, return_inverse=True)
-    sums = np.bincount(group, amounts)
-    up_to = np.cumsum(sums)
-    found: FloatArray = (up_to[-1] - 2 * up_to + sums)[group]
-    return found
+def _neighbours(groups: csr_array) -> Iterator[tuple[slice, csr_array]]:
+    """For some units after the others, which units are in a group with them."""
+    for start in range(0, groups.shape[0], _ROWS):
+        rows = slice(start, start + _ROWS)
+        yield rows, (groups[rows] @ groups.T) != 0

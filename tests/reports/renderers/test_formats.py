@@ -184,9 +184,7 @@ def test_marks_groups_and_blocks() -> None:
 
 def test_percent_one_digit_and_no_deviations() -> None:
     """The ranks stay those of three digits; verdicts and intervals are in percent too."""
-    verdict = Verdict(
-        "bert+mirror", "bert+base:pooling=mean", "paper", "sts12", 0.356, (0.3, 0.4), "t", 0.01, 0.02, True
-    )
+    verdict = Verdict("bert+mirror", "bert+base:pooling=mean", "paper", "sts12", 0.356, (0.3, 0.4), 0.01, 0.02, True)
     text = latex(replace(PLAIN, verdicts=(verdict,)), percent=True, deviations=False, label="x")
     assert r"BERT-CLS & 21.5 & 20.3 & 20.9 & $-$4.2 & 56.2 & 26.0 & -- & -- \\" in text
     assert r"BERT + Mirror & \textbf{67.0} & \underline{76.0}$^\dagger$ & \textbf{71.5} &" in text

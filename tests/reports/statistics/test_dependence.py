@@ -1,118 +1,72 @@
-"""Influences against finite differences, the design effect against loops, and both against simulated data."""
+"""The variance over items against loops over pairs of items."""
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from scipy import stats
-from suites import few
 
-from mirrorbench.reports.statistics.dependence import (
-    influence_of_leaving_out,
-    influence_on_auc,
-    influence_on_mean,
-    influence_on_pearson,
-    influence_on_spearman,
-    shares,
-    spread,
-)
-from mirrorbench.reports.statistics.resampling import (
-    weighted_auc,
-    weighted_mean,
-    weighted_pearson,
-    weighted_spearman,
-)
-
-Floats = NDArray[np.float64]
-CASES = [
-    (lambda x, y: weighted_mean(x), influence_on_mean),
-    (weighted_pearson, influence_on_pearson),
-    (partial(weighted_pearson, centred=False), partial(influence_on_pearson, centred=False)),
-    (weighted_spearman, influence_on_spearman),
-    (lambda x, y: weighted_auc(x, y > 0), lambda x, y: influence_on_auc(x, (y > 0).astype(float))),
-]
-
-
-@pytest.mark.parametrize("ties", [False, True])
-def test_influence_is_the_derivative_by_the_weight(ties: bool) -> None:
-    rng = np.random.default_rng(0)
-    gold = rng.normal(size=40)
-    scores = gold + rng.normal(size=40)
-    if ties:
-        scores, gold = np.round(scores), np.round(gold)
-    step = 1e-6 * np.eye(40)
-    for number, (statistic, influence) in enumerate(CASES):
-        value = statistic(scores, gold)
-        expected = (value(1 + step) - value(1 - step))[0] / 2e-6
-        np.testing.assert_allclose(influence(scores, gold), expected, atol=1e-8, err_msg=f"case {number}")
-
-
-def test_leaving_out_is_near_the_derivative() -> None:
-    rng = np.random.default_rng(1)
-    gold, scores = rng.normal(size=300), rng.normal(size=(2, 300))
-    left_out = influence_of_leaving_out(weighted_spearman(scores, gold), 300)
-    expected = np.mean([influence_on_spearman(row, gold) for row in scores], axis=0)
-    assert np.corrcoef(left_out, expected)[0, 1] > 0.999
-    assert np.std(left_out) == pytest.approx(np.std(expected), rel=0.03)
-
+from mirrorbench.reports.statistics.dependence import Dependence
+from mirrorbench.reports.statistics.items import MEAN, ItemScores
 
 SHARED = np.array([[0, 1], [1, 2], [3, -1], [-1, -1], [0, 2], [4, 5], [4, 5], [5, 6]], np.int32)
+INFLUENCE = np.array([3.0, 2, -1, 0, 2, -3, -4, 1]) / 8
 
 
-def test_the_design_effect_against_a_loop_over_pairs_of_items() -> None:
+def items(n: int, shared: np.ndarray | None = None, units: str = "") -> ItemScores:
+    ids = tuple(f"{units}{item}" for item in range(n))
+    return ItemScores(MEAN, ids, np.zeros(n), np.zeros(n), shared=shared, units=ids if units else ())
+
+
+def test_items_that_share_something_vary_together() -> None:
     """The sum over all pairs that share something, those that share two things counted once."""
-    influence = np.array([3.0, 2, -1, 0, 2, -3, -4, 1])
     sets, n = [set(row[row >= 0]) for row in SHARED], len(SHARED)
     pairs = [(i, j) for i in range(n) for j in range(n) if i == j or sets[i] & sets[j]]
-    effect = sum(influence[i] * influence[j] for i, j in pairs) / (influence @ influence)
-    effect *= (1 - 1 / n) / (1 - len(pairs) / n**2)
-    sizes: dict[object, float] = {}  # of groups, in items
-    for i, own in enumerate(sets):
-        for code in own or {f"item {i}"}:
-            sizes[code] = sizes.get(code, 0) + 1 / max(1, len(own))
-    groups = n**2 / sum(size**2 for size in sizes.values())
-    student = stats.t.ppf(0.975, groups - 1) / stats.t.ppf(0.975, n - 1)
-    assert effect > 1.5
-    assert spread(influence, SHARED) == pytest.approx(np.sqrt(effect) * student)
+    expected = sum(INFLUENCE[i] * INFLUENCE[j] for i, j in pairs) / (1 - len(pairs) / n**2)
+    found = Dependence([items(n, SHARED)]).variance([INFLUENCE])
+    assert found == pytest.approx((expected, n**2 / len(pairs) - 1))
+    assert expected > 1.5 * INFLUENCE @ INFLUENCE * n / (n - 1)
 
 
-def test_items_that_share_nothing_or_unknown_things_spread_as_they_are() -> None:
-    influence = np.random.default_rng(2).normal(size=50)
-    for shared in (None, np.full((50, 2), -1, np.int32), np.arange(100, dtype=np.int32).reshape(50, 2)):
-        assert spread(influence, shared) == pytest.approx(1)
-        assert not shares(shared)
-    assert spread(np.zeros(8), SHARED) == 1
-    assert spread(np.arange(8.0), np.zeros((8, 1), np.int32)) < 10  # all share one thing: nothing to estimate it from
-    assert shares(SHARED)
+def test_equal_groups_are_as_many_items_as_groups() -> None:
+    """Of groups of equal values, the variance of the mean is that of the values of the groups."""
+    groups = np.random.default_rng(0).normal(size=6)
+    values = np.repeat(groups, 5)
+    codes = np.repeat(np.arange(6, dtype=np.int32), 5)[:, None]
+    found = Dependence([items(30, codes)]).variance([(values - values.mean()) / 30])
+    assert found == pytest.approx((groups.var(ddof=1) / 6, 5))
 
 
-def words_of_pairs(kind: str) -> NDArray[np.int32]:
-    """The things that items share: of pairs of words, few of which are frequent, or of groups of items."""
-    rng = np.random.default_rng(11)
-    if kind == "groups":
-        return np.repeat(np.arange(25), 8)[:, None].astype(np.int32)
-    return np.array([rng.choice(60, 2, replace=False) for _ in range(200)], np.int32)
+@pytest.mark.parametrize("shared", [None, np.full((50, 2), -1, np.int32), np.arange(50, dtype=np.int32)[:, None]])
+def test_independent_items(shared: np.ndarray | None) -> None:
+    values = np.random.default_rng(2).normal(size=50)
+    found = Dependence([items(50, shared)]).variance([(values - values.mean()) / 50])
+    assert found == pytest.approx((values.var(ddof=1) / 50, 49))
 
 
-@pytest.mark.parametrize(("kind", "effect"), few([("groups", 2.0), ("words", 2.0), ("words", 0.0)], 0, 1))
-def test_equal_encoders_are_separated_one_time_in_twenty(kind: str, effect: float) -> None:
-    """Both have effects of each word, drawn anew; of 200 data sets 10 are expected, and 20 are 3 deviations more."""
-    shared = words_of_pairs(kind)
-    rng, rejected, apart = np.random.default_rng(12), 0, 0
-    for _ in range(200):
-        gold = rng.normal(size=200)
-        if kind == "groups":  # what is judged depends on them too
-            gold = rng.normal(size=shared.max() + 1)[shared[:, 0]] + gold / 2
-        words = rng.normal(size=(2, shared.max() + 1))[:, shared].sum(2) / shared.shape[1] ** 0.5
-        a, b = gold + rng.normal(size=(2, 200)) + effect * words
-        influence = influence_on_spearman(a, gold) - influence_on_spearman(b, gold)
-        first, second = weighted_spearman(np.stack([a, b]), gold)(np.ones((1, 200)))[:, 0]
-        z = abs(first - second) / np.sqrt(influence @ influence)
-        rejected += z / spread(influence, shared) > 1.96
-        apart += z > 1.96
-    assert 2 <= rejected < 20
-    if kind == "groups":
-        assert apart > 60  # as independent items they are separated far too often
+def test_at_least_the_variance_of_independent_items() -> None:
+    """Also where all items share things with all others, so that nothing says how they vary together."""
+    opposed = np.array([1.0, -1, 1, -1]) / 4
+    pairs = np.array([[0], [0], [1], [1]], np.int32)
+    for shared in (pairs, np.array([[0, 1], [0, 2], [1, 2], [0, 1]], np.int32)):
+        variance, df = Dependence([items(4, shared)]).variance([opposed])
+        assert variance == pytest.approx(opposed @ opposed * 4 / 3)
+        assert df >= 1
+
+
+def test_the_same_items_of_several_tasks_are_one() -> None:
+    """Five copies of a task say what one says, and two that have nothing in common are independent."""
+    one = Dependence([items(8, SHARED, "a")]).variance([INFLUENCE])
+    five = Dependence([items(8, SHARED, "a")] * 5).variance([INFLUENCE / 5] * 5)
+    assert five == pytest.approx(one)
+    apart, df = Dependence([items(8, None, "a"), items(8, None, "b")]).variance([INFLUENCE / 2] * 2)
+    alone = Dependence([items(8, None, "a")]).variance([INFLUENCE])
+    assert apart == pytest.approx(alone[0] / 2)
+    assert df == pytest.approx(15)
+
+
+def test_a_long_task_counts_for_as_much_as_its_part_of_the_variance() -> None:
+    rng = np.random.default_rng(3)
+    short, long = (rng.permutation(np.linspace(-1, 1, n)) for n in (20, 2000))
+    both = Dependence([items(20, None, "a"), items(2000, None, "b")])
+    _, df = both.variance([short / 20, long / 2000])
+    assert 15 < df < 25  # the error is that of the short one

@@ -13,14 +13,8 @@ from stored import correlated, stored
 from mirrorbench import Session, hookimpl
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.reports.selection import read_stored
-from mirrorbench.reports.statistics.items import (
-    ItemScores,
-    common,
-    item_scores,
-    scores_on,
-    without_overlap,
-)
+from mirrorbench.reports.selection import read_stored, without_overlap
+from mirrorbench.reports.statistics.items import ItemScores, common, item_scores, score_on
 from mirrorbench.tasks.metrics import pearson, spearman, uncentred_pearson
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -69,12 +63,10 @@ def test_scores_are_computed_anew_from_predictions(plugins: Plugins) -> None:
     for number, (metric, arrays, value) in enumerate(CASES):
         items = item_scores(stored("a", "t", value, metric=metric), arrays, plugins)
         assert items is not None, (number, metric)
-        assert scores_on([items], plugins)[0] == pytest.approx(value), (number, metric)
+        assert score_on(items, plugins) == pytest.approx(value), (number, metric)
         expected = TEST if metric.startswith("test") else ~TEST if metric.startswith("dev") else np.ones(N, bool)
         assert items.ids == tuple(IDS[expected])
-        assert items.hits == ("accuracy" in metric)
-        if items.hits:
-            assert set(items.values > 0) == {True, False}
+        assert items.hits == ("accuracy" in metric and "fold" not in arrays)
 
 
 def test_other_scores_are_not_guessed(plugins: Plugins) -> None:
@@ -90,6 +82,23 @@ def test_other_scores_are_not_guessed(plugins: Plugins) -> None:
         assert item_scores(stored("a", "t", value, metric=metric), arrays, plugins) is None, (metric, value)
 
 
+def test_items_are_one_where_files_or_what_ids_identify_are(tmp_path: Path, plugins: Plugins) -> None:
+    """The concept 203 of Multi-SimLex in each language, and both directions of it across two."""
+    ids = np.array(["203", *IDS[1:]])
+    across = np.array(["203/12", "203/21", *IDS[2:]])
+
+    def units(task: str, ids: NDArray[Any], files: str) -> tuple[str, ...]:
+        entry = correlated(tmp_path, "a", task, GOLD, SCORES, ids=list(ids), files=files)
+        items = entry.items(plugins)
+        assert items is not None
+        return items.only(range(2)).units
+
+    assert units("multisimlex-en", ids, "x") == units("quick-simlex", ids, "y")
+    assert set(units("clws-en-fr", across, "x")) == {units("multisimlex-fr", ids, "x")[0]}
+    assert units("one", ids, "x") == units("two", ids, "x") != units("two", ids, "y")
+    assert len(set(units("one", across, "x"))) == 2
+
+
 def test_a_plugins_metric_counts_too(plugins: Plugins) -> None:
     class Median:
         @hookimpl
@@ -100,8 +109,7 @@ def test_a_plugins_metric_counts_too(plugins: Plugins) -> None:
     items = item_scores(stored("a", "t", float(np.median(SCORES * GOLD)), metric="median"), PAIRS, plugins)
     assert items is not None
     keep = SCORES > 0
-    found = scores_on([items.only(keep)], plugins)
-    assert found[0] == np.median((SCORES * GOLD)[keep])
+    assert score_on(items.only(keep), plugins) == np.median((SCORES * GOLD)[keep])
 
 
 def pair(ids: str, gold: list[float], kind: str = "spearman") -> ItemScores:
@@ -109,13 +117,16 @@ def pair(ids: str, gold: list[float], kind: str = "spearman") -> ItemScores:
 
 
 def test_items_are_joined_by_id() -> None:
-    (a,), (b, c) = common([[pair("abcd", [1, 2, 3, 4])], [pair("dbxa", [4, 2, 9, 1]), pair("bad", [2, 1, 4])]])
+    first, second = common(
+        [{0: pair("abcd", [1, 2, 3, 4])}, {0: pair("dbxa", [4, 2, 9, 1]), 1: pair("bad", [2, 1, 4])}]
+    )
+    a, b, c = first[0], second[0], second[1]
     assert a.ids == b.ids == c.ids == ("a", "b", "d")
     assert [x.values.tolist() for x in (a, b, c)] == [[0.5, 1.5, 3.5], [3.5, 1.5, 0.5], [1.5, 0.5, 2.5]]
     assert a.gold.tolist() == b.gold.tolist() == c.gold.tolist() == [1, 2, 4]
     for other in (pair("ab", [1, 3]), pair("ab", [1, 2], "pearson")):
         with pytest.raises(DataFormatError, match="different gold"):
-            common([[pair("ab", [1, 2])], [other]])
+            common([{0: pair("ab", [1, 2])}, {0: other}])
 
 
 def test_stored_results_are_read_with_their_predictions(tmp_path: Path, plugins: Plugins) -> None:

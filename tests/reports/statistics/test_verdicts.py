@@ -1,25 +1,25 @@
-"""Which rows are compared below a leaderboard, and what is said of them."""
+"""Which rows are compared below a leaderboard, what is said of them, and intervals and ties in a table."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from zlib import crc32
 
 import numpy as np
 import pytest
-from scipy.stats import permutation_test, rankdata, spearmanr
-from stored import correlated, path_of
+from stored import correlated, path_of, stored, with_predictions
 
 from mirrorbench import Session
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.reports.leaderboard import build_table
 from mirrorbench.reports.renderers import html, latex, markdown
-from mirrorbench.reports.renderers.text import as_json, with_legend
+from mirrorbench.reports.renderers.text import as_json, verdict_lines, with_legend
 from mirrorbench.reports.selection import Stored, judged
-from mirrorbench.reports.statistics.resampling import holm
-from mirrorbench.reports.statistics.steps import below
+from mirrorbench.reports.statistics.comparisons import Comparisons
+from mirrorbench.reports.statistics.encoders import compare_encoders
+from mirrorbench.reports.statistics.estimates import holm
+from mirrorbench.reports.statistics.verdicts import below
 from mirrorbench.reports.table import Table, Verdict, read_table
 
 CLS, MEAN, TUNED = "m+base:pooling=cls", "m+base:pooling=mean", "m+mirror"
@@ -81,50 +81,8 @@ def ladder(tmp_path: Path) -> list[Stored]:
     return found
 
 
-def correlations(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Pearson's, of each row."""
-    x, y = (v - v.mean(-1, keepdims=True) for v in (x, y))
-    return (x * y).sum(-1) / np.sqrt((x * x).sum(-1) * (y * y).sum(-1))
-
-
 def judge(stored: list[Stored], plugins: Plugins) -> Table:
     return judged(build_table([entry.result for entry in stored], plugins), stored, plugins)
-
-
-def test_difference_interval_and_p_are_those_of_naive_loops(ladder: list[Stored], plugins: Plugins) -> None:
-    verdicts = judge(ladder, plugins).verdicts
-    assert [(v.spec, v.over, v.column) for v in verdicts] == [(TUNED, MEAN, "one"), (TUNED, MEAN, "two")]
-    expected = []
-    for task, verdict in enumerate(verdicts):
-        of_task = [entry.items(plugins) for entry in ladder[4 * task : 4 * task + 4]]
-        mean, *tuned = (items.values for items in of_task[1:] if items)
-
-        scores = [spearmanr(x, GOLD).statistic for x in (*tuned, mean)]
-        assert verdict.difference == pytest.approx(np.mean(scores[:2]) - scores[2])
-        rng = np.random.default_rng((0, crc32(verdict.column.encode())))  # each task has resamples of its own
-        drawn = rng.integers(0, N, (2000, N))
-        gold, *scores = (rankdata(x[drawn], axis=1) for x in (GOLD, *tuned, mean))
-        first, second, other = (correlations(x, gold) for x in scores)
-        assert verdict.interval == pytest.approx(tuple(np.quantile((first + second) / 2 - other, [0.025, 0.975])))
-        # Deutsch et al. 2021: ranks swapped item by item, in both seeds at once, and not ranked again.
-        ranks = np.stack([rankdata(x) for x in (*tuned, mean, GOLD)])
-
-        def swapped_gain(order: np.ndarray, other: np.ndarray, axis: int, ranks: np.ndarray = ranks) -> np.ndarray:
-            kept = [correlations(np.where(order == 0, x, ranks[2]), ranks[3]) for x in ranks[:2]]
-            given = [correlations(np.where(order == 0, ranks[2], x), ranks[3]) for x in ranks[:2]]
-            return (sum(kept) - sum(given)) / 2
-
-        zeros, ones = np.zeros(N), np.ones(N)
-        p = permutation_test(
-            (zeros, ones), swapped_gain, permutation_type="samples", n_resamples=2000, vectorized=True, rng=1
-        ).pvalue
-        assert verdict.p == pytest.approx(p, abs=0.03)
-        assert verdict.test == "permutation"
-        expected.append(verdict.p)
-    low, high = sorted(p for p in expected if p is not None)  # Holm, by hand
-    by_hand = {low: min(1.0, 2 * low), high: max(min(1.0, 2 * low), high)}
-    assert [v.corrected for v in verdicts] == [by_hand[v.p] for v in verdicts if v.p is not None]
-    assert [v.separable for v in verdicts] == [True, False]
 
 
 def test_it_is_said_in_every_format(tmp_path: Path, ladder: list[Stored], plugins: Plugins) -> None:
@@ -133,8 +91,9 @@ def test_it_is_said_in_every_format(tmp_path: Path, ladder: list[Stored], plugin
     verdict = table.verdicts[0]
     assert verdict.difference is not None
     assert line.startswith(f"m + Mirror over m-mp: +{verdict.difference:.3f} [".replace("0.", "."))
-    assert line.endswith("] on one (p ≤ .0001, corrected ≤ .0002); no separable difference on two.")
-    assert "Holm-corrected over the columns of each line" in table.notes[-2]
+    assert "] on one (p < .001); no separable difference on two; +" in line
+    assert line.endswith("] on avg. (p = .040).")
+    assert "over items, and over seeds where there are several" in table.notes[-1]
     for text in (markdown(table), latex(table).replace(r"\_", "_"), html(table)):
         assert "no separable difference on two" in text
     path = tmp_path / "table.json"
@@ -153,7 +112,8 @@ def test_each_row_is_compared_with_the_one_read_alike_on_each_task(tmp_path: Pat
 def test_what_training_gained_over_the_best_without(tmp_path: Path, plugins: Plugins) -> None:
     """One line for a backbone: in each column its best tuned row over its best untuned one, where these are rivals."""
     static, other = "m+static", "m+mirror:lr=1"
-    noise = {CLS: (9, 9), MEAN: (1.5, 0.5), TUNED: (0.4, 3), other: (1, 1.2), "n+mirror": (0.1, 0.1)}
+    noise = {CLS: (9, 9), MEAN: (1.5, 0.5), TUNED: (0.4, 3), other: (1, 1.2), "m+mirror:lr=2": (0.6, 3),
+             "n+mirror": (0.1, 0.1)}  # fmt: skip
     stored = [
         row(tmp_path, spec, task, amount[n])
         for n, task in enumerate(("one", "two")) for spec, amount in noise.items()
@@ -162,14 +122,19 @@ def test_what_training_gained_over_the_best_without(tmp_path: Path, plugins: Plu
     stored += [row(tmp_path, static, task, noise, pooling="") for task, noise in (("one", 0.8), ("two", 1))]
     table = judge(stored, plugins)
     best = [verdict for verdict in table.verdicts if verdict.best]
-    assert [(v.spec, v.over, v.column) for v in best] == [(TUNED, static, "one"), (other, MEAN, "two")]
+    assert [(v.spec, v.over, v.column) for v in best] == [
+        (TUNED, static, "one"), (other, MEAN, "two"), (other, MEAN, "avg.")
+    ]  # fmt: skip
     for verdict in best:
         means = {row.spec: s.mean for row in table.rows for c, s in zip(table.columns, row.scores, strict=True)
                  if s and c.name == verdict.column}  # fmt: skip
         assert verdict.difference == pytest.approx(means[verdict.spec] - means[verdict.over])
-    assert "over the pairs of rows that the best were chosen from" in table.notes[-2]
-    p = [min(1.0, 2 * 3 * v.p) for v in best if v.p is not None]  # two tuned rows of m and three untuned ones
-    assert [v.corrected for v in best] == holm(p)
+    assert "for the pairs they were chosen from" in table.notes[-2]
+    assert table.notes[-1].startswith("This model: tuned with one seed")
+    for verdict in best:  # three tuned rows of m and three untuned ones; the interval is for all of these pairs
+        assert verdict.corrected == pytest.approx(min(1.0, 3 * 3 * (verdict.p or 0)))
+        assert verdict.interval is not None
+        assert verdict.separable == (not verdict.interval[0] <= 0 <= verdict.interval[1])
     (line,) = (note for note in with_legend(table) if note.startswith("Best tuned row over best untuned row: "))
     assert "m + Mirror over m-static: +" in line
     assert "m + Mirror (lr=1) over m-mp: " in line
@@ -182,38 +147,31 @@ def test_what_training_gained_over_the_best_without(tmp_path: Path, plugins: Plu
     assert with_legend(read_table(path)) == with_legend(table)
 
 
-def test_an_average_over_many_tasks_stands_for_them(tmp_path: Path, plugins: Plugins) -> None:
+def test_an_average_over_many_tasks_stands_for_them_in_a_line(tmp_path: Path, plugins: Plugins) -> None:
     tasks = [f"t{n}" for n in range(5)]
     stored = [row(tmp_path, spec, task, noise) for task in tasks for spec, noise in ((MEAN, 1.5), (TUNED, 1.3))]
     table = judge(stored, plugins)
-    (verdict,) = table.verdicts
-    assert (verdict.column, verdict.test) == ("avg.", "permutation")
-    scores = [r.scores[-1] for r in table.rows]
-    assert verdict.difference == pytest.approx(scores[1].mean - scores[0].mean)  # type: ignore[union-attr]
-    read = [items.values for entry in stored if (items := entry.items(plugins))]
-    mean, tuned, gold = (rankdata(x, axis=-1) for x in (read[::2], read[1::2], [GOLD] * 5))
-    swaps = np.random.default_rng(0).integers(0, 2, (1001, 5, N))
-    swaps[0] = 0
-    kept, given = np.where(swaps, mean, tuned), np.where(swaps, tuned, mean)
-    gains = np.abs((correlations(kept, gold) - correlations(given, gold)).mean(1))
-    extreme = np.mean(gains >= gains[0] - 1e-12)
-    assert verdict.p == pytest.approx(extreme, abs=0.03)
-    assert 0.01 < extreme < 0.5
-    assert len(judge(stored[:-2], plugins).verdicts) == 4
-    assert {v.column for v in judge(stored[:-1], plugins).verdicts} == set(tasks[:-1])
+    assert [v.column for v in table.verdicts] == [*tasks, "avg."]
+    (line, shown), *_ = verdict_lines(table)
+    assert [v.column for v in shown] == ["avg."]
+    assert " on avg." in line
+    for fewer in (stored[:-2], stored[:-1]):
+        (line, shown), *_ = verdict_lines(judge(fewer, plugins))
+        assert [v.column for v in shown if v.column != "avg."] == tasks[:-1]
 
 
 def test_what_cannot_be_tested_is_named(tmp_path: Path, ladder: list[Stored], plugins: Plugins) -> None:
     path_of(tmp_path, ladder[-1].result).with_suffix(".npz").unlink()
     table = judge(ladder, plugins)
-    one, two = table.verdicts
-    assert (one.corrected, one.separable) == (one.p, True)  # one comparison is left
+    one, two, average = table.verdicts
+    assert average.why_not == two.why_not
+    assert (one.corrected, one.separable) == (one.p, True)
     assert two == Verdict(TUNED, MEAN, "paper", "two", why_not="no predictions that give the score")
     (line,) = (note for note in with_legend(table) if " over m" in note)
-    assert line.endswith("; not tested on two (no predictions that give the score).")
+    assert line.endswith("; not tested on two, avg. (no predictions that give the score).")
     for entry in ladder:
         path_of(tmp_path, entry.result).with_suffix(".npz").unlink(missing_ok=True)
-    assert not any("Holm" in note for note in judge(ladder, plugins).notes)
+    assert not any("Verdicts" in note for note in judge(ladder, plugins).notes)
 
 
 def test_other_data_other_protocols_and_undefined_scores(
@@ -226,3 +184,69 @@ def test_other_data_other_protocols_and_undefined_scores(
     assert judge(released + ladder[:2], plugins).verdicts == ()
     undefined = Stored(replace(ladder[2].result, main_score=None), ladder[2].path)
     assert judge([*ladder[:2], undefined], plugins).verdicts == ()
+
+
+ITEMS = 120
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> list[Stored]:
+    """Three encoders on two tasks, the first with two seeds; ``near`` is all but as good as ``best``."""
+    found, folder = [], tmp_path_factory.mktemp("three")
+    for task, draw in (("one", 4), ("two", 8)):
+        rng = np.random.default_rng(draw)
+        gold = rng.normal(size=ITEMS)
+        for spec, noise in (("best", 0.9), ("near", 1.0), ("far", 2.5)):
+            for seed in (0, 1) if spec == "best" else (0,):
+                found.append(correlated(folder, spec, task, gold, gold + noise * rng.normal(size=ITEMS), seed))
+    return found
+
+
+def marked(entries: list[Stored], plugins: Plugins, **what: bool) -> Table:
+    return judged(build_table([entry.result for entry in entries], plugins), entries, plugins, **what)
+
+
+def tied(table: Table) -> list[list[bool]]:
+    return [[bool(score and score.tied) for score in row.scores] for row in table.rows]
+
+
+def test_what_is_not_separable_from_the_best_is_tied(three: list[Stored], plugins: Plugins) -> None:
+    """By the comparison of ``compare``, corrected within the column."""
+    table = marked(three, plugins, ties=True)
+    assert [row.spec for row in table.rows] == ["best", "near", "far"]
+    assert tied(table) == [[False] * 3, [True] * 3, [False] * 3]  # two tasks and their average
+    assert all(score is not None and score.interval is None for row in table.rows for score in row.scores)
+    assert "Holm" in table.notes[-1]
+    first = [entry for entry in three if entry.result.task == "one"]
+    best, near, far = ([e for e in first if e.result.spec == spec] for spec in ("best", "near", "far"))
+    p = holm([compare_encoders(best, other, ["one"], plugins).tasks[0].estimate.p for other in (near, far)])
+    assert [row[0] for row in tied(table)][1:] == [value is not None and value >= 0.05 for value in p]
+
+
+def test_intervals_are_those_of_a_rows_score(three: list[Stored], plugins: Plugins) -> None:
+    table = marked(three, plugins, intervals=True)
+    seeds = {entry.result.seed: items for entry in three[:2] if (items := entry.items(plugins))}
+    expected = Comparisons({("best", "one"): seeds}, plugins).estimate("best", ["one"])
+    score = table.rows[0].scores[0]
+    assert score is not None
+    assert score.interval == expected.interval()
+    assert expected.value == pytest.approx(score.mean)
+    widths = [s.interval[1] - s.interval[0] for s in table.rows[1].scores if s and s.interval]
+    assert widths[2] == pytest.approx(np.mean(widths[:2]) / np.sqrt(2), rel=0.2)  # two tasks of other items
+    assert not any(any(row) for row in tied(table))
+    assert table.notes[-1] == "[low, high]: 95% interval over items, and over seeds where there are several."
+
+
+def test_unknown_items_leave_a_cell_unmarked(tmp_path: Path, three: list[Stored], plugins: Plugins) -> None:
+    lost = with_predictions(tmp_path, stored("lost", "one", 0.99), ids=np.array(["x"]))
+    table = marked([*three, lost], plugins, intervals=True, ties=True)
+    (row,) = (row for row in table.rows if row.spec == "lost")
+    assert row.scores[0] is not None
+    assert (row.scores[0].interval, row.scores[0].tied) == (None, False)
+    assert [row[0] for row in tied(table)][:2] == [False, True]  # tied with the best of those that are known
+    assert table.notes[-1] == "Not marked, since no stored predictions give the score: one."
+
+
+def test_a_single_row_and_no_row(three: list[Stored], plugins: Plugins) -> None:
+    for what in ({}, {"intervals": True}, {"ties": True}):
+        assert tied(marked(three[:2], plugins, **what)) == [[False]]

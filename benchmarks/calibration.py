@@ -1,0 +1,193 @@
+"""How often are equal encoders called different, and how often does the interval of a difference hold the true one?
+
+    python benchmarks/calibration.py [--sets N] [--only TEXT] [--json FILE]
+
+Each line is a way to simulate the predictions of two encoders, equally good but for the last lines: 1,000 data sets,
+compared by what ``run``, ``leaderboard`` and ``compare`` use. Printed are the share with p below .05 and the share of
+95 % intervals that hold the true difference. Items
+share what those of real data do: the words of Multi-SimLex, the targets and contexts of WiC-TSV.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from mirrorbench import Session
+from mirrorbench.data.corpora import shared_codes
+from mirrorbench.reports.statistics.comparisons import Comparisons
+from mirrorbench.reports.statistics.items import MEAN, ItemScores
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int32]
+Made = dict[tuple[str, str], dict[int, ItemScores]]
+"""Items of each seed by encoder, A or B, and task."""
+Simulation = Callable[[np.random.Generator], Made]
+
+
+@cache
+def real(task: str) -> Codes:
+    """What the items of an embedded task share."""
+    session = Session(offline=True)
+    found = session.workspace.plugins.tasks[task]
+    shared = found.shared(found.load(session.workspace.data))
+    return shared_codes(shared, list(shared))
+
+
+def groups(count: int, size: int) -> Codes:
+    """Groups of items that share something, such as the mentions of one document."""
+    return np.repeat(np.arange(count), size)[:, None].astype(np.int32)
+
+
+def effects(rng: np.random.Generator, codes: Codes) -> Floats:
+    """For each item the sum of the effects of what it shares, of variance 1."""
+    drawn = np.append(rng.normal(size=codes.max(initial=-1) + 1), 0)
+    has = np.maximum(1, (codes >= 0).sum(axis=1))
+    found: Floats = drawn[codes].sum(axis=1) / np.sqrt(has)
+    return found
+
+
+def items(kind: str, values: Floats, gold: Floats, codes: Codes | None = None) -> ItemScores:
+    """The predictions of one encoder."""
+    ids = tuple(map(str, range(len(values))))
+    return ItemScores(kind, ids, values.astype(np.float64), gold.astype(np.float64), shared=codes)
+
+
+def correlated(
+    rng: np.random.Generator, n: int = 0, codes: Codes | None = None, effect: float = 1.0, worse: float = 1.0
+) -> Made:
+    """Spearman's correlation with gold ratings; the errors of B are ``worse`` times as large."""
+    n = n if codes is None else len(codes)
+    gold = rng.normal(size=n)
+    if codes is not None and codes.shape[1] == 1:  # what is judged depends on the group too
+        gold = gold / 2 + effects(rng, codes)
+    noise = (rng.normal(size=n) + (0 if codes is None else effect * effects(rng, codes)) for _ in "AB")
+    values = {"A": gold + next(noise), "B": gold + worse * next(noise)}
+    return {(encoder, "t"): {0: items("spearman", own, gold, codes)} for encoder, own in values.items()}
+
+
+def separated(rng: np.random.Generator, n: int) -> Made:
+    """Area under the ROC curve."""
+    gold = (np.arange(n) % 3 == 0).astype(np.float64)
+    return {(e, "t"): {0: items("auc", gold + rng.normal(size=n), gold)} for e in "AB"}
+
+
+def answered(rng: np.random.Generator, codes: Codes, right: float, own: float = 1.0, worse: float = 0.0) -> Made:
+    """Right and wrong answers; of their difficulty the share ``own`` is the encoder's own. B has fewer right ones."""
+    n = len(codes)
+    hard = rng.normal(size=n) + effects(rng, codes)
+    found: Made = {}
+    for encoder in "AB":
+        latent = np.sqrt(1 - own) * hard + np.sqrt(own) * (rng.normal(size=n) + effects(rng, codes))
+        share = right - worse * (encoder == "B")
+        found[encoder, "t"] = {0: items(MEAN, latent < np.sqrt(2) * norm.ppf(share), np.zeros(n), codes)}
+    return found
+
+
+def averaged(rng: np.random.Generator, tasks: int, shared: float, n: int = 200) -> Made:
+    """An average of correlations on the same items in several languages, of whose errors a share is common to all."""
+    found: Made = {}
+    gold, common = rng.normal(size=n), rng.normal(size=(2, n))
+    for task in range(tasks):
+        for encoder, both in zip("AB", common, strict=True):
+            noise = np.sqrt(shared) * both + np.sqrt(1 - shared) * rng.normal(size=n)
+            found[encoder, f"t{task}"] = {0: items("spearman", gold + noise, gold)}
+    return found
+
+
+def seeded(rng: np.random.Generator, spread: float, n: int = 500) -> Made:
+    """Three seeds of each encoder, whose true correlations spread around the same mean."""
+    gold, found = rng.normal(size=n), {}
+    for encoder in "AB":
+        own = rng.normal(size=n)
+        found[encoder, "t"] = {}
+        for seed, r in enumerate(rng.normal(0.5, spread, 3)):
+            noise = np.sqrt(0.7) * own + np.sqrt(0.3) * rng.normal(size=n)
+            found[encoder, "t"][seed] = items("pearson", r * gold + np.sqrt(1 - r * r) * noise, gold)
+    return found
+
+
+def equal() -> dict[str, Simulation]:
+    """Encoders that are equally good, by what is simulated."""
+    words, mentions = real("quick-simlex"), groups(100, 6)
+    found: dict[str, Simulation] = {
+        f"Spearman, {n:,} independent pairs": partial(correlated, n=n) for n in (30, 60, 250, 1888)
+    }
+    for effect, of in ((1.0, "with effects"), (0.0, "without effects")):
+        found[f"Spearman, Multi-SimLex's pairs, {of} of each word"] = partial(correlated, codes=words, effect=effect)
+        eight = partial(correlated, codes=groups(8, 25), effect=effect)
+        found[f"Spearman, 8 groups of 25, {of} of each group"] = eight
+    found |= {f"AUC, {n} items": partial(separated, n=n) for n in (60, 600)}
+    found["accuracy, WiC-TSV's items, with effects of targets and contexts"] = partial(
+        answered, codes=real("quick-wic"), right=0.6
+    )
+    found["accuracy@1, 100 documents of 6 mentions, with effects"] = partial(answered, codes=mentions, right=0.8)
+    found["accuracy, 600 items, few answers differ"] = partial(answered, codes=groups(600, 1), right=0.9, own=0.005)
+    for shared in (0, 0.1, 0.3, 0.5):
+        for tasks in (2, 8):
+            average = partial(averaged, tasks=tasks, shared=shared)
+            found[f"average over {tasks} tasks, {shared:.0%} of the error shared"] = average
+    return found | {
+        f"three seeds, true scores spread by {spread:g}": partial(seeded, spread=spread) for spread in (0, 0.005, 0.025)
+    }
+
+
+def better() -> dict[str, tuple[Simulation, float]]:
+    """Encoders of which the first is better, and by how much."""
+    of_pairs = 6 / np.pi * (np.arcsin(0.5**0.5 / 2) - np.arcsin((1 + 1.5**2) ** -0.5 / 2))
+    single = groups(600, 1)
+    return {
+        "Spearman, 60 pairs, A is better": (partial(correlated, n=60, worse=1.5), of_pairs),
+        "accuracy, 600 items, A is better by .01": (
+            partial(answered, codes=single, right=0.9, own=0.05, worse=0.01),
+            0.01,
+        ),
+        "accuracy, 600 items, A is better by .05": (
+            partial(answered, codes=single, right=0.9, own=0.05, worse=0.05),
+            0.05,
+        ),
+    }
+
+
+def calibrate(name: str, simulate: Simulation, true: float, sets: int) -> tuple[float, float]:
+    """The shares of data sets in which the encoders differ at .05, and in which the interval holds the truth."""
+    rng = np.random.default_rng(crc32(name.encode()))
+    plugins = Session(offline=True).workspace.plugins
+    alarms = covered = 0
+    for _ in range(sets):
+        made = simulate(rng)
+        estimate = Comparisons(made, plugins).compare("A", "B", list(dict.fromkeys(t for _, t in made))).estimate
+        ends = estimate.interval()
+        alarms += estimate.p is not None and estimate.p < 0.05
+        covered += ends is not None and ends[0] <= true <= ends[1]
+    return alarms / sets, covered / sets
+
+
+def main() -> None:
+    """Print a line for each simulation."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", type=int, default=1000, help="data sets of each simulation (default 1000)")
+    parser.add_argument("--only", default="", help="simulations whose name has this text")
+    parser.add_argument("--json", type=Path, help="write the shares there too")
+    options = parser.parse_args()
+    found = {}
+    print("| items | p below .05 | intervals that hold the true difference |\n|---|---|---|", flush=True)
+    for name, (simulate, true) in ({n: (s, 0.0) for n, s in equal().items()} | better()).items():
+        if options.only in name:
+            found[name] = calibrate(name, simulate, true, options.sets)
+            alarms, covered = (f"{share:.3f}".removeprefix("0") for share in found[name])
+            print(f"| {name} | {alarms} | {covered} |", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""An estimate and its standard error, from which interval and p-value follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf, sqrt
+
+import numpy as np
+
+from mirrorbench.reports.statistics import LEVEL
+
+FEW = 25
+"""Fewer items than this on which one of two encoders alone is right: McNemar's exact test counts too."""
+
+Interval = tuple[float, float]
+"""The lower and the upper end."""
+Variance = tuple[float, float]
+"""A variance and its degrees of freedom."""
+
+
+@dataclass(frozen=True)
+class PointEstimate:
+    """A score, or the difference of two.
+
+    Attributes:
+        value: in the metric's unit.
+        parts: independent parts of its variance: over items, and over the seeds of each encoder that has several.
+        n: number of items.
+        discordant: how many items the first of two encoders alone answers, and how many the second alone, where these
+            are few; else ``None``. Interval and p-value are then the less certain ones of t and McNemar's exact test.
+    """
+
+    value: float
+    parts: tuple[Variance, ...]
+    n: int
+    discordant: tuple[int, int] | None = None
+
+    @cached_property
+    def error(self) -> float:
+        """The standard error; NaN where undefined."""
+        return sqrt(sum(variance for variance, _ in self.parts))
+
+    @cached_property
+    def df(self) -> float:
+        """Degrees of freedom of the standard error (Satterthwaite 1946)."""
+        return self.error**4 / sum(variance**2 / df for variance, df in self.parts) if self.error > 0 else inf
+
+    @property
+    def p(self) -> float | None:
+        """The two-sided p-value against 0; ``None`` where undefined."""
+        from scipy.stats import binomtest, t
+
+        found = []
+        if self.error > 0 or self.value == self.error == 0:
+            found.append(2 * float(t.sf(abs(self.value) / self.error, self.df)) if self.value else 1.0)
+        if self.discordant:
+            found.append(float(binomtest(self.discordant[0], sum(self.discordant)).pvalue))
+        return max(found, default=None)
+
+    def interval(self, level: float = LEVEL) -> Interval | None:
+        """The confidence interval, which holds 0 where ``p`` is above ``1 - level``; ``None`` where undefined."""
+        from scipy.stats import binomtest, t
+
+        ends: list[float] = []
+        if self.error > 0 or self.value == self.error == 0:
+            half = self.error * float(t.ppf((1 + level) / 2, self.df))
+            ends += [self.value - half, self.value + half]
+        if self.discordant:  # the share of those that the first answers: Clopper and Pearson's interval
+            of = sum(self.discordant)
+            shares = binomtest(self.discordant[0], of).proportion_ci(level, "exact")
+            ends += [(2 * share - 1) * of / self.n for share in shares]
+        return (min(ends), max(ends)) if ends else None
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """P-values corrected by Holm's step-down procedure (1979), in the order given; undefined ones are left out."""
+    known = [place for place, p in enumerate(p_values) if p is not None]
+    p = np.array([p_values[place] for place in known], np.float64)
+    order = np.argsort(p, kind="stable")
+    corrected = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
+    found: list[float | None] = [None] * len(p_values)
+    for place, value in zip(order, corrected, strict=True):
+        found[known[place]] = float(value)
+    return found

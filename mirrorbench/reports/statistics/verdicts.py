@@ -1,0 +1,252 @@
+"""Marks of a table: intervals, ties with the best of a column, and verdicts on what each step of a ladder gained.
+
+A step is compared in each column, and its p-value is Holm-corrected over the steps of the column. An encoder is tied
+where its difference to the best of the column, Holm-corrected over the rows, is not significant. The best is chosen on
+the same items, so the test separates slightly too often (multiple comparisons with the best: Hsu 1984).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from mirrorbench.core.specs import EncoderSpec, parse_spec
+from mirrorbench.reports.comparable import incomparable, of_one_seed
+from mirrorbench.reports.statistics import LEVEL
+from mirrorbench.reports.statistics.comparisons import Comparisons
+from mirrorbench.reports.statistics.estimates import holm
+from mirrorbench.reports.statistics.items import ItemScores
+from mirrorbench.reports.table import Table, Verdict
+from mirrorbench.runs.results import Result
+from mirrorbench.runs.rows import POOLING_KEYS
+
+if TYPE_CHECKING:
+    from mirrorbench.core.plugins import Plugins
+
+_NO_STEPS = {*POOLING_KEYS, "path", "model", "language"}
+"""Settings that read the same model in another way, or name another model."""
+
+Readout = tuple[str, str]
+"""Pooling and layers by which a row was read on a task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Two rows of a table and a column, by their indices.
+
+    Attributes:
+        why_not: why they cannot be compared; empty where they can.
+        this_model: whether a row was tuned with one seed.
+        chosen_from: pairs of a tuned and an untuned row of a backbone of which these are the best ones; 0 for a step of
+            a ladder.
+    """
+
+    row: int
+    over: int
+    column: int
+    why_not: str = ""
+    this_model: bool = False
+    chosen_from: int = 0
+
+
+def below(spec: EncoderSpec, readouts: Mapping[EncoderSpec, Readout]) -> EncoderSpec | None:
+    """The row of the same backbone that ``spec`` is one step above on a task: the two differ in as little as can be.
+
+    That is the row to whose settings ``spec`` only adds, under the same method and readout; the nearest of several.
+    Where there is none, it is an untuned row without other settings than its readout: one read as ``spec`` is, else
+    one with the same pooling, else with mean pooling, else read at the target word; of several one of the layers that
+    ``spec`` names, else the first.
+
+    Args:
+        spec: a row.
+        readouts: the rows that have a score on the task, ``spec`` among them, in the table's order.
+
+    Returns:
+        ``None`` for an untuned row itself, and where no such row is left.
+    """
+    rows = [row for row in readouts if (row.backbone, row.revision) == (spec.backbone, spec.revision)]
+    untuned = [row for row in rows if row.method == "base" and dict(row.params).keys() <= set(POOLING_KEYS)]
+    if spec in untuned:
+        return None
+    if less := [row for row in rows if row.method == spec.method and _only_adds(spec, row)]:
+        return max(less, key=lambda row: len(row.params))
+    pooling, _ = readouts[spec]
+
+    def likeness(row: EncoderSpec) -> tuple[bool, ...]:
+        own, _ = readouts[row]
+        named = row.get("layers") == spec.get("layers")
+        return readouts[row] == readouts[spec], own == pooling, own.startswith("mean"), own.startswith("target"), named
+
+    return max(untuned, key=likeness, default=None)
+
+
+def _only_adds(spec: EncoderSpec, other: EncoderSpec) -> bool:
+    added = set(spec.params) - set(other.params)
+    return len(added) == len(spec.params) - len(other.params) > 0 and not dict(added).keys() & _NO_STEPS
+
+
+def find_steps(table: Table, results: Sequence[Result]) -> list[Step]:
+    """The steps between the rows of a leaderboard, in its order; ``results`` are those behind its scores.
+
+    At the end, where a backbone has a row whose vectors are changed without tuning: its best tuned row in each column
+    over the best without tuning.
+    """
+    behind = {result.cell_id: result for result in results}
+    found: dict[tuple[int, int], dict[str, Step]] = {}  # by pair of rows, then by column
+    for c, column in enumerate(table.columns):
+        if column.average_of:  # what each of its tasks is
+            for by_column in found.values():
+                if all(name in by_column for name in column.average_of):
+                    parts = [by_column[name] for name in column.average_of]
+                    why_not = "; ".join(dict.fromkeys(part.why_not for part in parts if part.why_not))
+                    this_model = any(part.this_model for part in parts)
+                    by_column[column.name] = replace(parts[0], column=c, why_not=why_not, this_model=this_model)
+            continue
+        for protocol in {row.protocol for row in table.rows}:
+            cells = {  # results of each row's seeds
+                parse_spec(row.spec): (r, [behind[cell] for cell in score.cell_ids])
+                for r, row in enumerate(table.rows)
+                if row.spec and row.protocol == protocol and (score := row.scores[c])
+            }
+            readouts = {spec: _readout(own[0]) for spec, (_, own) in cells.items()}
+            for spec in readouts:
+                if lower := below(spec, readouts):
+                    (row, own), (over, others) = cells[spec], cells[lower]
+                    found.setdefault((row, over), {})[column.name] = _step(row, over, c, own, others)
+    steps = [step for pair in sorted(found) for step in found[pair].values()]
+    return steps + _best(table, behind, {step.row for step in steps})
+
+
+def _step(
+    row: int, over: int, column: int, own: Sequence[Result], others: Sequence[Result], chosen_from: int = 0
+) -> Step:
+    """Two rows by their results on the tasks of a column."""
+    tasks = [[[r for r in side if r.task == task] for side in (own, others)] for task in {r.task: 0 for r in own}]
+    why_not = dict.fromkeys(why for both in tasks for why in incomparable([r for side in both for r in side]))
+    this_model = any(of_one_seed(side) for both in tasks for side in both)
+    return Step(row, over, column, "; ".join(why_not), this_model, chosen_from)
+
+
+def _best(table: Table, behind: Mapping[str, Result], changed: Set[int]) -> list[Step]:
+    """In each column the best tuned row of a backbone over its best untuned one; ``changed`` are rows with a step."""
+    found: dict[tuple[str, str, str], tuple[set[int], set[int]]] = {}  # of a backbone: untuned rows, tuned ones
+    for r, row in enumerate(table.rows):
+        if cells := [cell for score in row.scores if score for cell in score.cell_ids]:
+            tuned = bool(behind[cells[0]].cell.get("recipe"))
+            found.setdefault((row.backbone, parse_spec(row.spec).revision, row.protocol), (set(), set()))[tuned].add(r)
+    steps = []
+    for kinds in (kinds for kinds in found.values() if changed & kinds[0]):
+        for c in range(len(table.columns)):
+            scores = {r: score for r, row in enumerate(table.rows) if (score := row.scores[c])}
+            over, best = (max(scores.keys() & rows, key=lambda r: (scores[r].mean, -r), default=-1) for rows in kinds)
+            if min(over, best) >= 0:
+                own, others = ([behind[cell] for cell in scores[r].cell_ids] for r in (best, over))
+                pairs = len(scores.keys() & kinds[0]) * len(scores.keys() & kinds[1])
+                steps.append(_step(best, over, c, own, others, pairs))
+    return steps
+
+
+def _readout(result: Result) -> Readout:
+    return str(result.encoder.get("pooling", "")), str(result.encoder.get("layers", ""))
+
+
+class Marker:
+    """Marks a table from the items of its results (by ``cell_id``); cells without items stay unmarked."""
+
+    def __init__(self, table: Table, items: Mapping[str, ItemScores], plugins: Plugins) -> None:
+        self._table = table
+        self._tasks = [column.average_of or (column.name,) for column in table.columns]
+        self._rows = Comparisons(
+            {  # the items of each seed, by row and task
+                (r, column.name): {
+                    seed: items[cell] for (seed, _), cell in zip(score.seeds, score.cell_ids, strict=True)
+                }
+                for r, row in enumerate(table.rows)
+                for column, score in zip(table.columns, row.scores, strict=True)
+                if score and not column.average_of and all(cell in items for cell in score.cell_ids)
+            },
+            plugins,
+        )
+
+    def with_marks(self, intervals: bool = False, ties: bool = False) -> Table:
+        """The table with the requested intervals and ties, and notes that explain them."""
+        columns = range(len(self._table.columns))
+        tied = [self._tied(column) if ties else set() for column in columns]
+        rows = [
+            replace(row, scores=tuple(
+                score and replace(score, interval=self._interval(r, c) if intervals else None, tied=r in tied[c])
+                for c, score in enumerate(row.scores)
+            ))
+            for r, row in enumerate(self._table.rows)
+        ]  # fmt: skip
+        notes = [f"[low, high]: {LEVEL:.0%} interval over items, and over seeds where there are several."] * intervals
+        corrected = f"Holm-corrected within the column, level {1 - LEVEL:.2f}"
+        notes += [f"Tied: not separable from the best of its column, {corrected}."] * ties
+        cells = [(r, c) for c in columns for r, row in enumerate(rows) if row.spec and row.scores[c]]
+        unknown = dict.fromkeys(self._table.columns[c].title for r, c in cells if not self._known(r, c))
+        if unknown and (intervals or ties):
+            notes.append(f"Not marked, since no stored predictions give the score: {', '.join(unknown)}.")
+        return replace(self._table, rows=tuple(rows), notes=(*self._table.notes, *notes))
+
+    def verdicts(self, steps: Sequence[Step]) -> list[Verdict]:
+        """What each step gained; p-values are corrected within a column: which others are shown changes none.
+
+        Those of the best rows are corrected for the pairs that these were chosen from.
+        """
+        made = list(map(self._verdict, steps))
+        corrected = [p and min(1.0, p * step.chosen_from) for p, step in zip((v.p for v in made), steps, strict=True)]
+        for column in {step.column for step in steps}:
+            own = [place for place, step in enumerate(steps) if step.column == column and not step.chosen_from]
+            for place, value in zip(own, holm([made[place].p for place in own]), strict=True):
+                corrected[place] = value
+        return [
+            replace(verdict, corrected=p, separable=p is not None and p < 1 - LEVEL)
+            for verdict, p in zip(made, corrected, strict=True)
+        ]
+
+    def _verdict(self, step: Step) -> Verdict:
+        """What a step gained, not corrected yet but for the interval of the best rows."""
+        one, other = (self._table.rows[row] for row in (step.row, step.over))
+        made = Verdict(
+            one.spec, other.spec, one.protocol, self._table.columns[step.column].name, why_not=step.why_not,
+            best=step.chosen_from > 0, this_model=step.this_model,
+        )  # fmt: skip
+        if step.why_not:
+            return made
+        if not (self._known(step.row, step.column) and self._known(step.over, step.column)):
+            return replace(made, why_not="no predictions that give the score")
+        found = self._rows.compare(step.row, step.over, self._tasks[step.column]).estimate
+        if found.p is None:
+            return replace(made, why_not="the difference is undefined")
+        interval = found.interval(1 - (1 - LEVEL) / max(1, step.chosen_from))
+        return replace(made, difference=found.value, interval=interval, p=found.p)
+
+    def _known(self, row: int, column: int) -> bool:
+        return self._table.rows[row].scores[column] is not None and self._rows.known(row, self._tasks[column])
+
+    def _interval(self, row: int, column: int) -> tuple[float, float] | None:
+        return self._rows.estimate(row, self._tasks[column]).interval() if self._known(row, column) else None
+
+    def _tied(self, column: int) -> set[int]:
+        """Rows that are not separable from the best of the column, without the best."""
+        scores = enumerate(row.scores[column] for row in self._table.rows)
+        means = {row: score.mean for row, score in scores if score and self._known(row, column)}
+        best = max(means, key=means.__getitem__, default=None)
+        others = [row for row in means if row != best]
+        p = holm([self._rows.compare(best, row, self._tasks[column]).estimate.p for row in others])
+        return {row for row, value in zip(others, p, strict=True) if value is not None and value >= 1 - LEVEL}
+
+
+def with_verdicts(table: Table, verdicts: Sequence[Verdict]) -> Table:
+    """The table with verdicts, and notes that explain them."""
+    notes = []
+    if any(verdict.p is not None for verdict in verdicts):
+        best = "; of the best rows both are for the pairs they were chosen from" * any(v.best for v in verdicts)
+        notes.append(
+            f"Verdicts: {LEVEL:.0%} interval of the difference over items, and over seeds where there are several; p "
+            f"corrected over the verdicts of the column{best}."
+        )
+    if any(verdict.this_model and verdict.separable for verdict in verdicts):
+        notes.append("This model: tuned with one seed; other seeds may differ (--seeds 3).")
+    return replace(table, verdicts=tuple(verdicts), notes=(*table.notes, *notes))
