@@ -267,7 +267,7 @@ def test_what_it_copies_is_what_the_command_renders(shown: Callable) -> None:
 def test_notes_and_copies_are_on_what_is_shown(shown: Callable) -> None:
     rows = {row.label: row for row in BOARD.rows}
     tuned, base = rows["BERT + Mirror"], rows["BERT-mp"]
-    gain = (0.1, (0.05, 0.2), "swaps", 0.01, 0.01, True)
+    gain = (0.1, (0.05, 0.2), 0.01, 0.01, True)
     verdict = Verdict(tuned.spec, base.spec, base.protocol, "multisimlex-en", *gain)
     wic = [row.spec for row in BOARD.rows if row.scores[6]]
     overlap = Note("Seen: ", (Part("stsb 16%", ("stsb",), (wic[0],)), Part("wic_dev 2%", ("wic",), tuple(wic))))
