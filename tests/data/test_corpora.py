@@ -27,6 +27,7 @@ from mirrorbench.data.corpora import (
     DEFAULT_CORPORA,
     NONE,
     SOME,
+    Corpus,
     GeneratedCorpus,
     card_texts,
     find_contamination,
@@ -307,3 +308,11 @@ def test_codes_of_what_items_share() -> None:
     assert codes[1].tolist() == codes[5].tolist() == [-1, -1]
     assert shared_codes({"a": ("x",), "b": ("x", "y")}, ["a", "b"]).shape == (2, 0)  # all have it: it is given
     assert shared_codes({}, ["a"]).shape == (1, 0)
+
+
+def test_the_texts_of_lines_with_parts_stand_alone_each_once() -> None:
+    def alone(*lines: str) -> tuple[str, ...]:
+        return Corpus("names", lines, "", "", len(lines), 0).alone().texts
+
+    assert alone("1||heart attack||infarction", "2||pain||heart attack") == ("heart attack", "infarction", "pain")
+    assert alone("1||pain", "no part") == ("1||pain", "no part")

@@ -133,8 +133,11 @@ def test_what_training_gained_over_the_best_without(tmp_path: Path, plugins: Plu
     assert table.notes[-1].startswith("This model: tuned with one seed")
     for verdict in best:  # three tuned rows of m and three untuned ones; the interval is for all of these pairs
         assert verdict.corrected == pytest.approx(min(1.0, 3 * 3 * (verdict.p or 0)))
-        assert verdict.interval is not None
-        assert verdict.separable == (not verdict.interval[0] <= 0 <= verdict.interval[1])
+        sides = ([e for e in stored if e.result.spec == spec] for spec in (verdict.spec, verdict.over))
+        found = compare_encoders(*sides, ["one", "two"], plugins)
+        tested = {**{one.task: one for one in found.tasks}, "avg.": found.average}[verdict.column]
+        assert tested is not None
+        assert verdict.interval == tested.estimate.interval(1 - 0.05 / 9)
     (line,) = (note for note in with_legend(table) if note.startswith("Best tuned row over best untuned row: "))
     assert "m + Mirror over m-static: +" in line
     assert "m + Mirror (lr=1) over m-mp: " in line
