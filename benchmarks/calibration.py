@@ -74,9 +74,9 @@ def correlated(
     return {(encoder, "t"): {0: items("spearman", own, gold, codes)} for encoder, own in values.items()}
 
 
-def separated(rng: np.random.Generator, n: int) -> Made:
+def separated(rng: np.random.Generator, n: int, positive: int) -> Made:
     """Area under the ROC curve."""
-    gold = (np.arange(n) % 3 == 0).astype(np.float64)
+    gold = (np.arange(n) < positive).astype(np.float64)
     return {(e, "t"): {0: items("auc", gold + rng.normal(size=n), gold)} for e in "AB"}
 
 
@@ -103,13 +103,19 @@ def averaged(rng: np.random.Generator, tasks: int, shared: float, n: int = 200) 
     return found
 
 
-def seeded(rng: np.random.Generator, spread: float, n: int = 500) -> Made:
-    """Three seeds of each encoder, whose true correlations spread around the same mean."""
+def heavy(rng: np.random.Generator, n: int) -> Made:
+    """Pearson's correlation with ratings of a long tail, on which errors grow."""
+    gold = rng.lognormal(size=n)
+    return {(e, "t"): {0: items("pearson", gold * rng.lognormal(0, 0.5, n), gold)} for e in "AB"}
+
+
+def seeded(rng: np.random.Generator, spread: float, n: int = 500, seeds: tuple[int, int] = (3, 3)) -> Made:
+    """Several seeds of an encoder, whose true correlations spread around the same mean; one seed has that mean."""
     gold, found = rng.normal(size=n), {}
-    for encoder in "AB":
+    for encoder, count in zip("AB", seeds, strict=True):
         own = rng.normal(size=n)
         found[encoder, "t"] = {}
-        for seed, r in enumerate(rng.normal(0.5, spread, 3)):
+        for seed, r in enumerate(rng.normal(0.5, spread, count) if count > 1 else [0.5]):
             noise = np.sqrt(0.7) * own + np.sqrt(0.3) * rng.normal(size=n)
             found[encoder, "t"][seed] = items("pearson", r * gold + np.sqrt(1 - r * r) * noise, gold)
     return found
@@ -125,7 +131,8 @@ def equal() -> dict[str, Simulation]:
         found[f"Spearman, Multi-SimLex's pairs, {of} of each word"] = partial(correlated, codes=words, effect=effect)
         eight = partial(correlated, codes=groups(8, 25), effect=effect)
         found[f"Spearman, 8 groups of 25, {of} of each group"] = eight
-    found |= {f"AUC, {n} items": partial(separated, n=n) for n in (60, 600)}
+    found |= {f"AUC, {n} items": partial(separated, n=n, positive=n // 3) for n in (60, 600)}
+    found["AUC, 60 items, 6 of them positive"] = partial(separated, n=60, positive=6)
     found["accuracy, WiC-TSV's items, with effects of targets and contexts"] = partial(
         answered, codes=real("quick-wic"), right=0.6
     )
@@ -137,6 +144,15 @@ def equal() -> dict[str, Simulation]:
             found[f"average over {tasks} tasks, {shared:.0%} of the error shared"] = average
     return found | {
         f"three seeds, true scores spread by {spread:g}": partial(seeded, spread=spread) for spread in (0, 0.005, 0.025)
+    }
+
+
+def limits() -> dict[str, Simulation]:
+    """Equal encoders where too many are called different."""
+    return {
+        "two seeds against an untuned encoder, spread by 0.1": partial(seeded, spread=0.1, seeds=(2, 1)),
+        "three seeds against an untuned encoder, spread by 0.1": partial(seeded, spread=0.1, seeds=(3, 1)),
+        "Pearson, 250 lognormal ratings": partial(heavy, n=250),
     }
 
 
@@ -180,7 +196,7 @@ def main() -> None:
     options = parser.parse_args()
     found = {}
     print("| items | p below .05 | intervals that hold the true difference |\n|---|---|---|", flush=True)
-    for name, (simulate, true) in ({n: (s, 0.0) for n, s in equal().items()} | better()).items():
+    for name, (simulate, true) in ({n: (s, 0.0) for n, s in (equal() | limits()).items()} | better()).items():
         if options.only in name:
             found[name] = calibrate(name, simulate, true, options.sets)
             alarms, covered = (f"{share:.3f}".removeprefix("0") for share in found[name])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,14 +93,16 @@ def _print(found: EncoderComparison) -> None:
         "\nsd: standard deviation over seeds. Interval and p: of A - B, over items and, of several, over seeds."
         f" p (Holm): corrected for {len(found.tasks)} task{'s' * (len(found.tasks) > 1)}; verdict at {1 - LEVEL:.2f}."
     )
-    if any(task.this_model for task in found.tasks):
+    if any("this model" in task.verdict for task in found.tasks):
         say("This model: tuned with one seed; other seeds may differ (--seeds 3).")
     for note in found.notes:
         say(note)
 
 
 def _deviation(score: SeedMean) -> str:
-    return "one seed" if score.sd is None else f"{score.sd:.4f} ({score.seeds})"
+    if score.sd is None:
+        return "one seed" if score.seeds == 1 else ""
+    return f"{score.sd:.4f} ({score.seeds})"
 
 
 def _ends(interval: Interval | None) -> str:
@@ -112,12 +115,19 @@ def _p(value: float | None) -> str:
     return "undefined" if value is None else p_words(value).removeprefix("= ")
 
 
+def _finite(value: float) -> float | None:
+    return value if isfinite(value) else None
+
+
 def _as_json(found: EncoderComparison) -> dict[str, Any]:
+    def score(of: SeedMean) -> dict[str, Any]:
+        return {**asdict(of), "mean": _finite(of.mean)}
+
     def values(one: Comparison) -> dict[str, Any]:
         estimate, ends = one.estimate, one.estimate.interval()
         return {
-            "n_items": one.n, "left_out": one.left_out, "a": asdict(one.first), "b": asdict(one.second),
-            "difference": one.difference, "error": estimate.error, "df": estimate.df,
+            "n_items": one.n, "left_out": one.left_out, "a": score(one.first), "b": score(one.second),
+            "difference": _finite(one.difference), "error": _finite(estimate.error), "df": _finite(estimate.df),
             "interval": ends and {"low": ends[0], "high": ends[1]}, "p": one.p,
         }  # fmt: skip
 

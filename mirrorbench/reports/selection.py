@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mirrorbench.core.errors import DataFormatError, MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.data.corpora import default_corpus
+from mirrorbench.data.corpora import NONE, default_corpus
 from mirrorbench.models.transformations import split_post
 from mirrorbench.reports.comparable import by_computation, mixtures, name_of, origin, without_repeats
 from mirrorbench.reports.leaderboard import Leaderboard, build_table, in_column_order
@@ -171,7 +171,8 @@ def without_overlap(
             lines[f"missing: {result.spec} on {result.task}, seed {result.seed}: {reason} (run it again)."] = None
             lost.add(name_of(result)[:-1])
         if found is not None:
-            seen.setdefault(result.task, set()).update(found.seen)
+            rows = () if found.overlap is None else (found.overlap > NONE).nonzero()[0]
+            seen.setdefault(result.task, set()).update(found.ids[row] for row in rows)
     kept: list[Result] = []
     behind: dict[str, ItemScores] = {}
     for result in (result for result in results if name_of(result)[:-1] not in lost):

@@ -9,13 +9,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
+from math import isnan, nan, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mirrorbench.reports.statistics.dependence import Dependence
-from mirrorbench.reports.statistics.estimates import FEW, PointEstimate, Variance
+from mirrorbench.reports.statistics.estimates import FEW, UNDEFINED, PointEstimate, Variance
 from mirrorbench.reports.statistics.influence import FloatArray, influence
 from mirrorbench.reports.statistics.items import ItemScores, common, score_on
 
@@ -29,16 +29,14 @@ Seeds = Mapping[int, ItemScores]
 
 @dataclass(frozen=True, slots=True)
 class SeedMean:
-    """A score over seeds: mean, sample standard deviation (``None`` for one seed), and number of seeds."""
+    """A score over seeds: mean, sample standard deviation (``None`` for one seed), and number of seeds.
+
+    An average over tasks has no deviation where their seeds differ, and the fewest seeds of any.
+    """
 
     mean: float
     sd: float | None
     seeds: int
-
-    @property
-    def part(self) -> list[Variance]:
-        """The variance of the mean; none for one seed."""
-        return [] if self.sd is None else [(self.sd**2 / self.seeds, self.seeds - 1.0)]
 
 
 @dataclass(frozen=True)
@@ -90,42 +88,54 @@ class Comparisons:
     def estimate(self, row: RowKey, tasks: Sequence[str]) -> PointEstimate:
         """A row's mean over tasks."""
         own = [common([self._seeds[row, task]])[0] for task in tasks]
-        score, influences = self._scores(row, tasks, own)
+        score, influences, seeds = self._scores(row, tasks, own)
         variance = self._variance(tasks, [list(seeds.values()) for seeds in own], influences)
-        return PointEstimate(score.mean, (variance, *score.part), sum(map(len, influences)))
+        found = PointEstimate(score.mean, (variance, *seeds))
+        return found if found.error > 0 else UNDEFINED
 
     def compare(self, row: RowKey, other: RowKey, tasks: Sequence[str]) -> Comparison:
-        """Compare the means of two rows over tasks; all is NaN where they have no item of a task in common."""
+        """Compare the means of two rows over tasks; the estimate is undefined where they share no item of a task."""
         pairs = [common([self._seeds[row, task], self._seeds[other, task]]) for task in tasks]
         both = [[items for side in pair for items in side.values()] for pair in pairs]
         n = sum(len(items[0].ids) for items in both)
         seeds = ([*self._seeds[row, task].values(), *self._seeds[other, task].values()] for task in tasks)
         left_out = sum(len({item for items in of for item in items.ids}) for of in seeds) - n
-        if not all(items[0].ids for items in both):
-            undefined = mean_of_seeds([nan])
-            return Comparison(n, left_out, undefined, undefined, PointEstimate(nan, ((nan, 1),), n))
-        first, of_first = self._scores(row, tasks, [pair[0] for pair in pairs])
-        second, of_second = self._scores(other, tasks, [pair[1] for pair in pairs])
+        first, of_first, of_seeds = self._scores(row, tasks, [pair[0] for pair in pairs])
+        second, of_second, of_others = self._scores(other, tasks, [pair[1] for pair in pairs])
+        difference = round(first.mean - second.mean, 10)  # the same vectors but for the last bits do not differ
+        if isnan(difference):
+            return Comparison(n, left_out, first, second, UNDEFINED)
         variance = self._variance(tasks, both, [a - b for a, b in zip(of_first, of_second, strict=True)])
-        # Rounding: encoders with the same vectors but for the last bits do not differ.
-        difference, parts = round(first.mean - second.mean, 10), (variance, *first.part, *second.part)
-        return Comparison(n, left_out, first, second, PointEstimate(difference, parts, n, _discordant(both)))
+        estimate = PointEstimate(difference, (variance, *of_seeds, *of_others), _discordant(both))
+        return Comparison(n, left_out, first, second, estimate)
 
-    def _scores(self, row: RowKey, tasks: Sequence[str], own: Sequence[Seeds]) -> tuple[SeedMean, list[FloatArray]]:
-        """A row's mean over tasks, of the seeds that all have if there are any, and each item's influence on it."""
+    def _scores(
+        self, row: RowKey, tasks: Sequence[str], own: Sequence[Seeds]
+    ) -> tuple[SeedMean, list[FloatArray], list[Variance]]:
+        """A row's mean over tasks, each item's influence on it, and the variance over seeds where there are several."""
         scored = [self._score(row, task, seeds) for task, seeds in zip(tasks, own, strict=True)]
-        shared = sorted(set(scored[0][0]).intersection(*(scores for scores, _ in scored)))
-        means = [statistics.fmean(scores[seed] for scores, _ in scored) for seed in shared]
-        means = means or [statistics.fmean(statistics.fmean(scores.values()) for scores, _ in scored)]
-        return mean_of_seeds(means), [influences / len(tasks) for _, influences in scored]
+        counts = [len(scores) for scores, _ in scored]
+        moves: dict[int, float] = {}  # by how much each seed moves the mean
+        for scores, n in ((scores, len(scores)) for scores, _ in scored if len(scores) > 1):
+            mean, scale = statistics.fmean(scores.values()), 1 / sqrt(n * (n - 1)) / len(tasks)
+            for seed, score in scores.items():
+                moves[seed] = moves.get(seed, 0) + scale * (score - mean)
+        variance = sum(move**2 for move in moves.values())
+        alike = min(counts) > 1 and all(scores.keys() == scored[0][0].keys() for scores, _ in scored)
+        mean = statistics.fmean(statistics.fmean(scores.values()) for scores, _ in scored)
+        of_seeds = [(variance, min(n for n in counts if n > 1) - 1.0)] if moves else []
+        found = SeedMean(mean, sqrt(variance * counts[0]) if alike else None, min(counts))
+        return found, [influences / len(tasks) for _, influences in scored], of_seeds
 
     def _score(self, row: RowKey, task: str, seeds: Seeds) -> tuple[dict[int, float], FloatArray]:
         """A row's score on a task by seed, and the mean of the items' influences."""
         key = row, task, next(iter(seeds.values())).ids
         if key not in self._scored:
             scores = {seed: score_on(items, self._plugins) for seed, items in seeds.items()}
-            influences = [influence(items.kind, items.values, items.gold, self._plugins) for items in seeds.values()]
-            self._scored[key] = scores, np.mean(influences, axis=0)
+            each = [np.full(len(key[2]), nan)]
+            if not any(map(isnan, scores.values())):
+                each = [influence(items.kind, items.values, items.gold, self._plugins) for items in seeds.values()]
+            self._scored[key] = scores, np.mean(each, axis=0)
         return self._scored[key]
 
     def _variance(
@@ -139,15 +149,15 @@ class Comparisons:
         return self._dependence[key].variance(influences)
 
 
-def mean_of_seeds(scores: Sequence[float]) -> SeedMean:
-    """The mean of the scores of some seeds."""
-    return SeedMean(statistics.fmean(scores), statistics.stdev(scores) if len(scores) > 1 else None, len(scores))
+def _discordant(tasks: Sequence[Sequence[ItemScores]]) -> tuple[int, int, int] | None:
+    """How many items either of two encoders with one seed each alone answers, where these are few, and of how many.
 
-
-def _discordant(items: Sequence[Sequence[ItemScores]]) -> tuple[int, int] | None:
-    """How many items of one task either of two encoders with one seed each alone answers, where these are few."""
-    if len(items) > 1 or len(items[0]) > 2 or not all(own.hits for own in items[0]):
+    Of several tasks only where they are copies of one.
+    """
+    if any(len(items) > 2 or not all(own.hits for own in items) for items in tasks):
         return None
-    first, second = (own.values for own in items[0])
-    counts = int(np.sum(first > second)), int(np.sum(second > first))
-    return counts if 0 < sum(counts) < FEW else None
+    differences = [first.values - second.values for first, second in tasks]
+    if any(first.units != tasks[0][0].units for first, _ in tasks) or np.ptp(differences, axis=0).any():
+        return None
+    n, wins, losses = len(differences[0]), int(np.sum(differences[0] > 0)), int(np.sum(differences[0] < 0))
+    return (wins, losses, n) if 0 < wins + losses < FEW or wins + losses == n else None

@@ -40,30 +40,35 @@ class Dependence:
         self._units = np.split(units, np.cumsum([len(items.ids) for items in tasks])[:-1])
         held = [_held(of, items.shared, self._n) for of, items in zip(self._units, tasks, strict=True)]
         self._groups = _with_loners(hstack(held, "csr"), range(self._n))
+        # An area under the ROC curve has two samples, of which each has a variance of its own.
+        self._strata = [np.unique(i.gold if i.kind == "auc" else 0 * i.gold, return_inverse=True)[1] for i in tasks]
         self._alone, self._together = [], []
-        for of, groups in zip(self._units, held, strict=True):
+        for of, groups, strata in zip(self._units, held, self._strata, strict=True):
             n = len(own := np.unique(of))
             near = sum(part.nnz for _, part in _neighbours(_with_loners(groups, own)))
             # Influences of a task sum to 0, which takes a G-th of the variance of G equal groups.
-            self._alone.append(n / (n - 1) if n > 1 else np.inf)
-            self._together.append(n**2 / (n**2 - near) if near < n**2 else self._alone[-1])
+            sizes = np.bincount(strata)[strata]
+            self._alone.append(np.divide(sizes, sizes - 1, out=np.full(len(sizes), np.nan), where=sizes > 1))
+            self._together.append(self._alone[-1] * ((n - 1) * n / (n**2 - near) if near < n**2 else 1))
 
     def variance(self, influences: Sequence[FloatArray]) -> Variance:
         """The variance of a score with these influences of the items of each task, and its degrees of freedom."""
-        alone, own = self._summed(influences, self._alone), self._summed(influences, self._together)
-        expected = self._summed([np.full(len(of), of @ of / len(of)) for of in influences], [1.0] * len(influences))
+        alone, grouped = self._summed(influences, self._alone), self._summed(influences, self._together)
+        strata = zip(influences, self._strata, strict=True)
+        expected = self._summed([(np.bincount(own, of * of) / np.bincount(own))[own] for of, own in strata])
         together = spread = 0.0
         for rows, near in _neighbours(self._groups):
-            together += float(own[rows] @ (near @ own))
+            together += float(grouped[rows] @ (near @ grouped))
             spread += float(expected[rows] @ (near @ expected))
         # Of this sum of products, were the items independent (Satterthwaite 1946); of G equal groups G - 1.
         df = float(expected.sum() ** 2 / spread - 1) if spread > 0 else 1.0
         return max(float(alone @ alone), together), max(1.0, df)
 
-    def _summed(self, values: Sequence[FloatArray], scales: Sequence[float]) -> FloatArray:
+    def _summed(self, values: Sequence[FloatArray], scales: Sequence[FloatArray] = ()) -> FloatArray:
         """What the items of all tasks have, by unit; ``scales`` of variances."""
-        parts = zip(self._units, values, scales, strict=True)
-        total: FloatArray = np.sum([np.bincount(of, own * scale**0.5, self._n) for of, own, scale in parts], axis=0)
+        scaled = [own * scale**0.5 for own, scale in zip(values, scales, strict=True)] if scales else values
+        units = zip(self._units, scaled, strict=True)
+        total: FloatArray = np.sum([np.bincount(of, own, self._n) for of, own in units], axis=0)
         return total
 
 
@@ -71,10 +76,9 @@ def _held(units: NDArray[np.intp], shared: NDArray[np.int32] | None, n: int) -> 
     """Which of n units have which of the things that are shared."""
     from scipy.sparse import csr_array
 
-    if shared is None or not (shared >= 0).any():
-        return csr_array((n, 0))
-    item, column = (shared >= 0).nonzero()
-    return csr_array((np.ones(len(item)), (units[item], shared[item, column])), (n, int(shared.max()) + 1))
+    codes = np.empty((len(units), 0), np.int32) if shared is None else shared
+    item, column = (codes >= 0).nonzero()
+    return csr_array((np.ones(len(item)), (units[item], codes[item, column])), (n, int(codes.max(initial=-1)) + 1))
 
 
 def _with_loners(groups: csr_array, units: Sequence[int] | NDArray[np.intp]) -> csr_array:

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.reports.selection import Stored
 
-FIRST, SECOND, NEITHER = "A better", "B better", "not separable"
-THIS_MODEL = " (this model)"
-
 
 @dataclass(frozen=True)
 class TaskComparison(Comparison):
@@ -40,8 +37,8 @@ class TaskComparison(Comparison):
     def verdict(self) -> str:
         """The better encoder, if the corrected p-value is significant."""
         if self.corrected is None or self.corrected >= 1 - LEVEL:
-            return NEITHER
-        return (FIRST if self.difference > 0 else SECOND) + (THIS_MODEL if self.this_model else "")
+            return "not separable"
+        return f"{'A' if self.difference > 0 else 'B'} better{' (this model)' if self.this_model else ''}"
 
 
 @dataclass(frozen=True)
@@ -92,18 +89,14 @@ def compare_encoders(
     known = [task for task in shared if ("A", task) in items]
     if not known:
         raise UsageError("there is no task on which both can be compared" + "".join(f"\n  {n}" for n in notes))
-    each = [compared.compare("A", "B", [task]) for task in known]
+    each = {task: compared.compare("A", "B", [task]) for task in known}
     notes += [
-        f"{task}: {one.left_out} items that only one of them has are left out"
-        for task, one in zip(known, each, strict=True)
-        if one.left_out
+        f"{t}: {one.left_out} items that only one of them has are left out" for t, one in each.items() if one.left_out
     ]
-    metrics = {task: pairs[task][0][0].result.main_metric for task in known}
-    one_seed = {task: any(of_one_seed([x.result for x in side]) for side in pairs[task]) for task in known}
-    compared_tasks = tuple(
-        TaskComparison(**vars(one), task=task, metric=metrics[task], corrected=p,
-                       this_model=one_seed[task])
-        for task, one, p in zip(known, each, holm([one.p for one in each]), strict=True)
-    )  # fmt: skip
+    made = []
+    for task, p in zip(known, holm([one.p for one in each.values()]), strict=True):
+        results = [[entry.result for entry in side] for side in pairs[task]]
+        this_model, metric = any(map(of_one_seed, results)), results[0][0].main_metric
+        made.append(TaskComparison(**vars(each[task]), task=task, metric=metric, corrected=p, this_model=this_model))
     average = compared.compare("A", "B", known) if len(known) > 1 else None
-    return EncoderComparison(compared_tasks, average, tuple(notes))
+    return EncoderComparison(tuple(made), average, tuple(notes))

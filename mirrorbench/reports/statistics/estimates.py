@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf, sqrt
+from math import inf, nan, sqrt
 
 import numpy as np
 
@@ -27,20 +27,19 @@ class PointEstimate:
     Attributes:
         value: in the metric's unit.
         parts: independent parts of its variance: over items, and over the seeds of each encoder that has several.
-        n: number of items.
-        discordant: how many items the first of two encoders alone answers, and how many the second alone, where these
-            are few; else ``None``. Interval and p-value are then the less certain ones of t and McNemar's exact test.
+        discordant: how many items the first of two encoders alone answers, how many the second alone, and of how many;
+            ``None`` but where these are few. Interval and p-value are then the less certain ones of t and McNemar's
+            exact test.
     """
 
     value: float
     parts: tuple[Variance, ...]
-    n: int
-    discordant: tuple[int, int] | None = None
+    discordant: tuple[int, int, int] | None = None
 
     @cached_property
     def error(self) -> float:
-        """The standard error; NaN where undefined."""
-        return sqrt(sum(variance for variance, _ in self.parts))
+        """The standard error; NaN where undefined. What rounding leaves of none is none."""
+        return round(sqrt(sum(variance for variance, _ in self.parts)), 12)
 
     @cached_property
     def df(self) -> float:
@@ -56,7 +55,8 @@ class PointEstimate:
         if self.error > 0 or self.value == self.error == 0:
             found.append(2 * float(t.sf(abs(self.value) / self.error, self.df)) if self.value else 1.0)
         if self.discordant:
-            found.append(float(binomtest(self.discordant[0], sum(self.discordant)).pvalue))
+            wins, losses, _ = self.discordant
+            found.append(float(binomtest(wins, wins + losses).pvalue))
         return max(found, default=None)
 
     def interval(self, level: float = LEVEL) -> Interval | None:
@@ -68,10 +68,13 @@ class PointEstimate:
             half = self.error * float(t.ppf((1 + level) / 2, self.df))
             ends += [self.value - half, self.value + half]
         if self.discordant:  # the share of those that the first answers: Clopper and Pearson's interval
-            of = sum(self.discordant)
-            shares = binomtest(self.discordant[0], of).proportion_ci(level, "exact")
-            ends += [(2 * share - 1) * of / self.n for share in shares]
+            wins, losses, n = self.discordant
+            shares = binomtest(wins, wins + losses).proportion_ci(level, "exact")
+            ends += [(2 * share - 1) * (wins + losses) / n for share in shares]
         return (min(ends), max(ends)) if ends else None
+
+
+UNDEFINED = PointEstimate(nan, ((nan, 1.0),))
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

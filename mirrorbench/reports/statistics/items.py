@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.identity import checksum
-from mirrorbench.data.corpora import NONE
 from mirrorbench.reports.statistics.influence import FloatArray
 from mirrorbench.runs.results import Result
 
@@ -61,13 +60,6 @@ class ItemScores:
         values, gold = self.values[rows], self.gold[rows]
         return replace(self, ids=ids, units=units, values=values, gold=gold, overlap=overlap, shared=shared)
 
-    @property
-    def seen(self) -> frozenset[str]:
-        """Items of which any text is in the tuning corpus."""
-        if self.overlap is None:
-            return frozenset()
-        return frozenset(self.ids[row] for row in (self.overlap > NONE).nonzero()[0])
-
 
 def item_scores(result: Result, arrays: Mapping[str, NDArray[Any]], plugins: Plugins) -> ItemScores | None:
     """The items of a result's main score; ``None`` where predictions do not reproduce it."""
@@ -86,6 +78,8 @@ def item_scores(result: Result, arrays: Mapping[str, NDArray[Any]], plugins: Plu
 
 def score_on(items: ItemScores, plugins: Plugins) -> float:
     """The metric of some items; NaN where it is undefined."""
+    if not items.ids:
+        return np.nan
     value = items.values.mean() if items.kind == MEAN else plugins.metrics[items.kind](items.values, items.gold)
     return np.nan if value is None else float(value)
 

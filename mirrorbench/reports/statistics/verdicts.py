@@ -78,7 +78,7 @@ def below(spec: EncoderSpec, readouts: Mapping[EncoderSpec, Readout]) -> Encoder
         named = row.get("layers") == spec.get("layers")
         return readouts[row] == readouts[spec], own == pooling, own.startswith("mean"), own.startswith("target"), named
 
-    return max(untuned, key=likeness, default=None)
+    return max(sorted(untuned, key=str), key=likeness, default=None)
 
 
 def _only_adds(spec: EncoderSpec, other: EncoderSpec) -> bool:
@@ -93,57 +93,55 @@ def find_steps(table: Table, results: Sequence[Result]) -> list[Step]:
     over the best without tuning.
     """
     behind = {result.cell_id: result for result in results}
+    cells = [  # of each column, the results of the seeds of each row
+        {
+            r: [behind[i] for i in score.cell_ids]
+            for r, row in enumerate(table.rows)
+            if row.spec and (score := row.scores[c])
+        }
+        for c in range(len(table.columns))
+    ]
     found: dict[tuple[int, int], dict[str, Step]] = {}  # by pair of rows, then by column
-    for c, column in enumerate(table.columns):
-        if column.average_of:  # what each of its tasks is
-            for by_column in found.values():
-                if all(name in by_column for name in column.average_of):
-                    parts = [by_column[name] for name in column.average_of]
-                    why_not = "; ".join(dict.fromkeys(part.why_not for part in parts if part.why_not))
-                    this_model = any(part.this_model for part in parts)
-                    by_column[column.name] = replace(parts[0], column=c, why_not=why_not, this_model=this_model)
+    for c, (column, own) in enumerate(zip(table.columns, cells, strict=True)):
+        if column.average_of:  # of two rows that are a step on each of its tasks
+            for pair, of_pair in found.items():
+                if own.keys() >= set(pair) and of_pair.keys() >= set(column.average_of):
+                    of_pair[column.name] = _step(*pair, c, own)
             continue
         for protocol in {row.protocol for row in table.rows}:
-            cells = {  # results of each row's seeds
-                parse_spec(row.spec): (r, [behind[cell] for cell in score.cell_ids])
-                for r, row in enumerate(table.rows)
-                if row.spec and row.protocol == protocol and (score := row.scores[c])
-            }
-            readouts = {spec: _readout(own[0]) for spec, (_, own) in cells.items()}
+            place = {parse_spec(table.rows[r].spec): r for r in own if table.rows[r].protocol == protocol}
+            readouts = {spec: _readout(own[r][0]) for spec, r in place.items()}
             for spec in readouts:
                 if lower := below(spec, readouts):
-                    (row, own), (over, others) = cells[spec], cells[lower]
-                    found.setdefault((row, over), {})[column.name] = _step(row, over, c, own, others)
+                    pair = place[spec], place[lower]
+                    found.setdefault(pair, {})[column.name] = _step(*pair, c, own)
     steps = [step for pair in sorted(found) for step in found[pair].values()]
-    return steps + _best(table, behind, {step.row for step in steps})
+    return steps + _best(table, cells, {step.row for step in steps})
 
 
-def _step(
-    row: int, over: int, column: int, own: Sequence[Result], others: Sequence[Result], chosen_from: int = 0
-) -> Step:
+def _step(row: int, over: int, column: int, cells: Mapping[int, Sequence[Result]], chosen_from: int = 0) -> Step:
     """Two rows by their results on the tasks of a column."""
-    tasks = [[[r for r in side if r.task == task] for side in (own, others)] for task in {r.task: 0 for r in own}]
-    why_not = dict.fromkeys(why for both in tasks for why in incomparable([r for side in both for r in side]))
-    this_model = any(of_one_seed(side) for both in tasks for side in both)
+    tasks = dict.fromkeys(result.task for result in cells[row])
+    pairs = [[[r for r in cells[side] if r.task == task] for side in (row, over)] for task in tasks]
+    why_not = dict.fromkeys(why for pair in pairs for why in incomparable([r for side in pair for r in side]))
+    this_model = any(of_one_seed(side) for pair in pairs for side in pair)
     return Step(row, over, column, "; ".join(why_not), this_model, chosen_from)
 
 
-def _best(table: Table, behind: Mapping[str, Result], changed: Set[int]) -> list[Step]:
+def _best(table: Table, cells: Sequence[Mapping[int, Sequence[Result]]], changed: Set[int]) -> list[Step]:
     """In each column the best tuned row of a backbone over its best untuned one; ``changed`` are rows with a step."""
     found: dict[tuple[str, str, str], tuple[set[int], set[int]]] = {}  # of a backbone: untuned rows, tuned ones
-    for r, row in enumerate(table.rows):
-        if cells := [cell for score in row.scores if score for cell in score.cell_ids]:
-            tuned = bool(behind[cells[0]].cell.get("recipe"))
-            found.setdefault((row.backbone, parse_spec(row.spec).revision, row.protocol), (set(), set()))[tuned].add(r)
+    for r, results in ((r, results) for own in cells for r, results in own.items()):
+        row, tuned = table.rows[r], bool(results[0].cell.get("recipe"))
+        found.setdefault((row.backbone, parse_spec(row.spec).revision, row.protocol), (set(), set()))[tuned].add(r)
     steps = []
     for kinds in (kinds for kinds in found.values() if changed & kinds[0]):
-        for c in range(len(table.columns)):
-            scores = {r: score for r, row in enumerate(table.rows) if (score := row.scores[c])}
-            over, best = (max(scores.keys() & rows, key=lambda r: (scores[r].mean, -r), default=-1) for rows in kinds)
+        for c, own in enumerate(cells):
+            means = {r: score.mean for r in own if (score := table.rows[r].scores[c])}
+            over, best = (max(own.keys() & rows, key=lambda r: (means[r], -r), default=-1) for rows in kinds)
             if min(over, best) >= 0:
-                own, others = ([behind[cell] for cell in scores[r].cell_ids] for r in (best, over))
-                pairs = len(scores.keys() & kinds[0]) * len(scores.keys() & kinds[1])
-                steps.append(_step(best, over, c, own, others, pairs))
+                pairs = len(own.keys() & kinds[0]) * len(own.keys() & kinds[1])
+                steps.append(_step(best, over, c, own, pairs))
     return steps
 
 
@@ -173,20 +171,19 @@ class Marker:
         """The table with the requested intervals and ties, and notes that explain them."""
         columns = range(len(self._table.columns))
         tied = [self._tied(column) if ties else set() for column in columns]
-        rows = [
-            replace(row, scores=tuple(
-                score and replace(score, interval=self._interval(r, c) if intervals else None, tied=r in tied[c])
-                for c, score in enumerate(row.scores)
-            ))
-            for r, row in enumerate(self._table.rows)
-        ]  # fmt: skip
+        rows = []
+        for r, row in enumerate(self._table.rows):
+            scores = [score and replace(score, interval=None, tied=r in tied[c]) for c, score in enumerate(row.scores)]
+            for c, score in enumerate(scores):
+                if score and intervals and self._known(r, c):
+                    scores[c] = replace(score, interval=self._rows.estimate(r, self._tasks[c]).interval())
+            rows.append(replace(row, scores=tuple(scores)))
         notes = [f"[low, high]: {LEVEL:.0%} interval over items, and over seeds where there are several."] * intervals
-        corrected = f"Holm-corrected within the column, level {1 - LEVEL:.2f}"
-        notes += [f"Tied: not separable from the best of its column, {corrected}."] * ties
+        notes += ["Tied: not separable from the best of its column, Holm-corrected within it."] * ties
         cells = [(r, c) for c in columns for r, row in enumerate(rows) if row.spec and row.scores[c]]
         unknown = dict.fromkeys(self._table.columns[c].title for r, c in cells if not self._known(r, c))
         if unknown and (intervals or ties):
-            notes.append(f"Not marked, since no stored predictions give the score: {', '.join(unknown)}.")
+            notes.append(f"Not marked, since no stored predictions give the score: {', '.join(unknown).rstrip('.')}.")
         return replace(self._table, rows=tuple(rows), notes=(*self._table.notes, *notes))
 
     def verdicts(self, steps: Sequence[Step]) -> list[Verdict]:
@@ -218,24 +215,23 @@ class Marker:
             return replace(made, why_not="no predictions that give the score")
         found = self._rows.compare(step.row, step.over, self._tasks[step.column]).estimate
         if found.p is None:
-            return replace(made, why_not="the difference is undefined")
+            return replace(made, why_not="its error cannot be estimated")
         interval = found.interval(1 - (1 - LEVEL) / max(1, step.chosen_from))
         return replace(made, difference=found.value, interval=interval, p=found.p)
 
     def _known(self, row: int, column: int) -> bool:
         return self._table.rows[row].scores[column] is not None and self._rows.known(row, self._tasks[column])
 
-    def _interval(self, row: int, column: int) -> tuple[float, float] | None:
-        return self._rows.estimate(row, self._tasks[column]).interval() if self._known(row, column) else None
-
     def _tied(self, column: int) -> set[int]:
         """Rows that are not separable from the best of the column, without the best."""
         scores = enumerate(row.scores[column] for row in self._table.rows)
-        means = {row: score.mean for row, score in scores if score and self._known(row, column)}
-        best = max(means, key=means.__getitem__, default=None)
-        others = [row for row in means if row != best]
-        p = holm([self._rows.compare(best, row, self._tasks[column]).estimate.p for row in others])
-        return {row for row, value in zip(others, p, strict=True) if value is not None and value >= 1 - LEVEL}
+        means = {row: score.mean for row, score in scores if score and self._table.rows[row].spec}
+        best = max(means, key=means.__getitem__, default=-1)
+        if best < 0 or not self._known(best, column):
+            return set()
+        others = [row for row in means if row != best and self._known(row, column)]
+        p = holm([self._rows.compare(best, row, self._tasks[column]).p for row in others])
+        return {row for row, value in zip(others, p, strict=True) if value is None or value >= 1 - LEVEL}
 
 
 def with_verdicts(table: Table, verdicts: Sequence[Verdict]) -> Table:

@@ -62,7 +62,9 @@ def test_few_answers_that_differ_are_counted(plugins: Plugins) -> None:
     other = replace(one, values=values)
     found = compared([one], [other], plugins).estimate
     wins = int(one.values[:9].sum())
-    assert found.discordant == (wins, 9 - wins)
+    assert found.discordant == (wins, 9 - wins, 300)
+    copies = compared([one], [other], plugins, tasks=5).estimate
+    assert (copies.discordant, copies.p) == (found.discordant, pytest.approx(found.p))
     assert compared([one, one], [other], plugins).estimate.discordant is None  # several seeds
     assert compared([one], [one], plugins).estimate.p == 1
 
@@ -123,5 +125,40 @@ def test_what_only_one_has_is_left_out(plugins: Plugins) -> None:
     same = compared([a.only(keep)], [b.only(keep)], plugins)
     assert (found.n, found.left_out, same.left_out) == (25, 15, 0)
     assert found.estimate == same.estimate
-    nothing = compared([a.only(keep)], [b.only(~keep)], plugins)
-    assert (nothing.n, nothing.estimate.p, nothing.estimate.interval()) == (0, None, None)
+    for kept in (~keep, np.arange(N) == 3):  # no item in common, or a single one
+        nothing = compared([a.only(keep)], [b.only(kept)], plugins)
+        assert (nothing.p, nothing.estimate.interval()) == (None, None)
+
+
+def test_all_right_against_all_wrong_is_certain(plugins: Plugins) -> None:
+    right, wrong = (ItemScores(MEAN, IDS, np.full(N, share), np.zeros(N)) for share in (1.0, 0.0))
+    assert compared([right], [wrong], plugins).p == pytest.approx(2 / 2**N)
+
+
+def test_seeds_that_differ_by_task_count_too(plugins: Plugins) -> None:
+    """Of seeds 0 to 2 on one task and 3 to 5 on another, each task has a variance of its own."""
+    seeds = [pairs(0.8, seed) for seed in range(6)]
+    rows = {("A", "t0"): dict(enumerate(seeds[:3])), ("A", "t1"): dict(enumerate(seeds[3:], 3))}
+    rows |= {("B", task): {0: pairs(1.2, 9)} for task in ("t0", "t1")}
+    found = Comparisons(rows, plugins).compare("A", "B", ["t0", "t1"])
+    scores = [[stats.spearmanr(items.values, GOLD).statistic for items in own] for own in (seeds[:3], seeds[3:])]
+    assert found.first.mean == pytest.approx(np.mean(scores))
+    assert (found.first.sd, found.first.seeds) == (None, 3)
+    assert found.estimate.parts[1] == (pytest.approx(sum(np.var(own, ddof=1) / 3 for own in scores) / 4), 2)
+
+
+def test_an_area_has_two_samples(plugins: Plugins) -> None:
+    """With perfect negatives, its variance is that of the share of the few positives: as Welch's test has it."""
+    rng = np.random.default_rng(5)
+    gold = (np.arange(400) < 6).astype(float)
+    a, b = (gold + rng.normal(size=400) for _ in "AB")
+    sides = [[ItemScores("auc", tuple(map(str, range(400))), values, gold)] for values in (a, b)]
+    (variance, df), *_ = compared(*sides, plugins).estimate.parts
+    shares = [
+        [np.mean((v[own] > v[other][:, None]) + (v[own] == v[other][:, None]) / 2, axis=0) for v in (a, b)]
+        for own, other in ((gold == 1, gold == 0), (gold == 0, gold == 1))
+    ]
+    parts = [np.var(first - second, ddof=1) / len(first) for first, second in shares]
+    assert variance == pytest.approx(sum(parts))
+    assert df == pytest.approx(sum(parts) ** 2 / (parts[0] ** 2 / 6 + parts[1] ** 2 / 394), rel=0.3)
+    assert df < 12

@@ -16,7 +16,7 @@ from mirrorbench.reports.statistics.estimates import PointEstimate, holm
 def test_a_mean_of_independent_items_is_students_test() -> None:
     d = np.random.default_rng(0).normal(0.3, 1, 25)
     expected = stats.ttest_1samp(d, 0)
-    found = PointEstimate(d.mean(), ((d.var(ddof=1) / 25, 24.0),), 25)
+    found = PointEstimate(d.mean(), ((d.var(ddof=1) / 25, 24.0),))
     assert found.p == pytest.approx(expected.pvalue)
     assert found.interval() == pytest.approx(tuple(expected.confidence_interval(0.95)))
     assert found.interval(0.99) == pytest.approx(tuple(expected.confidence_interval(0.99)))
@@ -27,27 +27,27 @@ def test_two_parts_of_the_variance_are_welchs_test() -> None:
     b = b[:5]
     expected = stats.ttest_ind(a, b, equal_var=False)
     parts = tuple((x.var(ddof=1) / len(x), len(x) - 1.0) for x in (a, b))
-    found = PointEstimate(a.mean() - b.mean(), parts, 17)
+    found = PointEstimate(a.mean() - b.mean(), parts)
     assert (found.p, found.df) == pytest.approx((expected.pvalue, expected.df))
     assert found.interval() == pytest.approx(tuple(expected.confidence_interval(0.95)))
 
 
 def test_few_discordant_answers_are_mcnemars_test() -> None:
     """Where Student's is less certain, it counts."""
-    found = PointEstimate(6 / 600, ((6 / 600**2, 599.0),), 600, (6, 0))
+    found = PointEstimate(6 / 600, ((6 / 600**2, 599.0),), (6, 0, 600))
     assert found.p == stats.binomtest(6, 6).pvalue == 2 / 2**6
     low, high = found.interval() or (nan, nan)
     student = stats.t.ppf(0.975, 599) * 6**0.5 / 600
     assert (low, high) == pytest.approx(((2 * 0.025 ** (1 / 6) - 1) / 100, 0.01 + student))
-    wide = PointEstimate(6 / 600, ((0.01, 599.0),), 600, (6, 0))
+    wide = PointEstimate(6 / 600, ((0.01, 599.0),), (6, 0, 600))
     assert wide.p == pytest.approx(2 * stats.t.sf(0.1, 599))
 
 
 def test_what_is_no_estimate() -> None:
-    for parts in (((0.0, 5.0),), ((nan, 5.0),)):
-        found = PointEstimate(0.5, parts, 6)
+    for parts in (((0.0, 5.0),), ((1e-34, 5.0),), ((nan, 5.0),)):  # rounding is no evidence
+        found = PointEstimate(0.5, parts)
         assert (found.p, found.interval()) == (None, None)
-    same = PointEstimate(0.0, ((0.0, 5.0),), 6)
+    same = PointEstimate(0.0, ((0.0, 5.0),))
     assert (same.p, same.interval()) == (1.0, (0.0, 0.0))
     assert same.df == inf
 
@@ -57,14 +57,14 @@ counts = st.tuples(st.integers(0, 24), st.integers(0, 24)).filter(lambda both: 0
 
 @given(
     value=st.floats(-1, 1), variance=st.floats(1e-8, 1), df=st.floats(1, 2000), seeds=st.floats(0, 1),
-    discordant=st.none() | counts, level=st.sampled_from([0.5, 0.9, 0.95, 0.999]),
+    discordant=st.none() | counts.map(lambda both: (*both, 100)), level=st.sampled_from([0.5, 0.9, 0.95, 0.999]),
 )  # fmt: skip
 def test_interval_and_p_agree(
-    value: float, variance: float, df: float, seeds: float, discordant: tuple[int, int] | None, level: float
+    value: float, variance: float, df: float, seeds: float, discordant: tuple[int, int, int] | None, level: float
 ) -> None:
     if discordant:
         value = (discordant[0] - discordant[1]) / 100
-    found = PointEstimate(value, ((variance, df), (seeds, 2.0)), 100, discordant)
+    found = PointEstimate(value, ((variance, df), (seeds, 2.0)), discordant)
     low, high = found.interval(level) or (nan, nan)
     assert low <= value <= high
     assert found.p is not None
