@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -75,9 +74,9 @@ def _print(found: EncoderComparison) -> None:
     if found.average:
         named.append((f"avg. of {len(found.tasks)}", "", found.average, "", ""))
     rows = [
-        (name, metric, f"{one.n:,}", f"{one.first.mean:.4f}", _deviation(one.first),
-         f"{one.second.mean:.4f}", _deviation(one.second),
-         f"{one.difference:+.4f}", _ends(one.estimate.interval()), _p(one.p), *rest)
+        (name, metric, f"{one.n:,}", _shown(one.first.mean), _deviation(one.first),
+         _shown(one.second.mean), _deviation(one.second),
+         _shown(one.difference, "+.4f"), _ends(one.estimate.interval()), _p(one.p), *rest)
         for name, metric, one, *rest in named
     ]  # fmt: skip
     width = sum(max(map(len, column)) + 2 for column in zip(head, *rows, strict=True))
@@ -99,10 +98,14 @@ def _print(found: EncoderComparison) -> None:
         say(note)
 
 
+def _shown(value: float, digits: str = ".4f") -> str:
+    return f"{value:{digits}}" if isfinite(value) else "undefined"
+
+
 def _deviation(score: SeedMean) -> str:
     if score.sd is None:
         return "one seed" if score.seeds == 1 else ""
-    return f"{score.sd:.4f} ({score.seeds})"
+    return f"{_shown(score.sd)} ({score.seeds})"
 
 
 def _ends(interval: Interval | None) -> str:
@@ -121,7 +124,7 @@ def _finite(value: float) -> float | None:
 
 def _as_json(found: EncoderComparison) -> dict[str, Any]:
     def score(of: SeedMean) -> dict[str, Any]:
-        return {**asdict(of), "mean": _finite(of.mean)}
+        return {"mean": _finite(of.mean), "sd": of.sd and _finite(of.sd), "seeds": of.seeds}
 
     def values(one: Comparison) -> dict[str, Any]:
         estimate, ends = one.estimate, one.estimate.interval()

@@ -57,6 +57,21 @@ def test_as_json(mirrorbench: Callable, results: Path) -> None:
     assert data["average"] is None
 
 
+def test_a_score_that_is_undefined_on_what_both_have(mirrorbench: Callable, folder: Path) -> None:
+    """Of items of which both have the first four, one encoder gives these one score; two seeds each."""
+    rng = np.random.default_rng(0)
+    for spec, n in (("good", 40), ("bad", 4)):
+        for seed in (0, 1):
+            scores = np.append(np.ones(4), rng.normal(size=36)) if n == 40 else rng.normal(size=4)
+            correlated(folder / "results", spec, "cats", np.arange(float(n)), scores[:n], seed)
+    said = mirrorbench("compare", "good", "bad").assert_works()
+    row = next(line.split("\t") for line in said.out.splitlines() if line.startswith("cats\t"))
+    assert row[2:5] == ["4", "undefined", "undefined (2)"]
+    assert row[7:] == ["undefined"] * 4 + ["not separable"]
+    found = json.loads(mirrorbench("compare", "good", "bad", "--json").out, parse_constant=lambda name: name)
+    assert (found["tasks"][0]["a"], found["tasks"][0]["df"]) == ({"mean": None, "sd": None, "seeds": 2}, None)
+
+
 def test_one_encoder_in_two_folders_of_the_same_data(mirrorbench: Callable, results: Path) -> None:
     same = mirrorbench("compare", "good", "good", "-r", "results", "-r", "old").assert_works()
     assert same.out.count("not separable") == 2
