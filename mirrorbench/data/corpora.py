@@ -374,7 +374,7 @@ def shared_codes(shared: Mapping[str, Sequence[str]], ids: Sequence[str]) -> NDA
     """
     import numpy as np
 
-    own = [{normalised(text) for text in shared.get(item, ())} for item in ids]
+    own = [dict.fromkeys(map(normalised, shared.get(item, ()))) for item in ids]
     count = Counter(text for texts in own for text in texts)
     codes = {text: code for code, text in enumerate(text for text, n in count.items() if 1 < n < len(ids))}
     rows = [sorted(codes[text] for text in texts if text in codes) for texts in own]

@@ -7,7 +7,7 @@ import random
 import unicodedata
 from collections.abc import Callable
 from functools import partial
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -308,6 +308,10 @@ def test_codes_of_what_items_share() -> None:
     assert codes[1].tolist() == codes[5].tolist() == [-1, -1]
     assert shared_codes({"a": ("x",), "b": ("x", "y")}, ["a", "b"]).shape == (2, 0)  # all have it: it is given
     assert shared_codes({}, ["a"]).shape == (1, 0)
+    words = [f"word {n}" for n in range(20)]
+    pairs = {word: (word, other) for word, other in pairwise(words)}
+    numbers = [[0, -1], *([n, n + 1] for n in range(17)), [17, -1]]  # as they occur, not as a process hashes them
+    assert shared_codes(pairs, words[:-1]).tolist() == numbers
 
 
 def test_the_texts_of_lines_with_parts_stand_alone_each_once() -> None:
