@@ -44,8 +44,7 @@ def compare(
 ) -> None:  # fmt: skip
     """Compare two encoders item by item, from stored results: difference, interval, p-value.
 
-    Intervals and p-values are over test items, and over seeds where there are several. P-values are corrected for the
-    number of tasks by Holm's procedure.
+    Both are over test items, and over seeds where there are several; p-values are corrected for the number of tasks.
 
     `mirrorbench compare tiny+mirror tiny+base:pooling=mean`
     """
