@@ -29,9 +29,7 @@ _Results = Annotated[list[Path] | None, typer.Option(
 _Tasks = Annotated[list[str] | None, tasks_option("Tasks and suites.", "all that both have")]
 _Protocol = Annotated[str, typer.Option(help="Only results of this protocol.", show_default="any")]
 # Of the tests of version 0.1; ignored for one release.
-_Test = Annotated[str, typer.Option(hidden=True)]
-_Resamples = Annotated[int, typer.Option(hidden=True)]
-_Seed = Annotated[int, typer.Option(hidden=True)]
+_Ignored = Annotated[str | None, typer.Option(hidden=True)]
 _AllowMixed = Annotated[bool, typer.Option(
     "--allow-mixed", help="Compare also what was computed from other data or protocols.")]
 # fmt: on
@@ -39,8 +37,8 @@ _AllowMixed = Annotated[bool, typer.Option(
 
 def compare(
     first: _First, second: _Second, results: _Results = None, tasks: _Tasks = None, protocol: _Protocol = "",
-    allow_mixed: _AllowMixed = False, as_json: Json = False, plugin: PluginFiles = None, test: _Test = "",
-    resamples: _Resamples = 0, seed: _Seed = 0,
+    allow_mixed: _AllowMixed = False, as_json: Json = False, plugin: PluginFiles = None, test: _Ignored = None,
+    resamples: _Ignored = None, seed: _Ignored = None,
 ) -> None:  # fmt: skip
     """Compare two encoders item by item, from stored results: difference, interval, p-value.
 
@@ -50,7 +48,7 @@ def compare(
     """
     from mirrorbench.session import Session
 
-    if test or resamples or seed:
+    if (test, resamples, seed) != (None, None, None):
         say("--test, --resamples and --seed are ignored: no test draws resamples any more.", err=True)
     found = Session().compare(
         first, second, tasks or (), results=results or (), protocol=protocol, allow_mixed=allow_mixed

@@ -178,8 +178,8 @@ def without_overlap(
     for result in (result for result in results if name_of(result)[:-1] not in lost):
         found = items[result.cell_id]
         left = found.only([row for row, item in enumerate(found.ids) if item not in seen[result.task]])
-        value = score_on(left, plugins) if left.ids else None
-        value = None if value is None or isnan(value) else value
+        score = score_on(left, plugins)
+        value = None if isnan(score) else score
         metrics = {result.main_metric: value}
         kept.append(replace(result, main_score=value, metrics=metrics, n_items=len(left.ids), overlap=None))
         behind[result.cell_id] = left
@@ -208,9 +208,11 @@ def judged(
 
     earlier = [row for row in table.rows if row.part != table.rows[0].part]
     table = replace(table, rows=tuple(row for row in table.rows if row not in earlier))
-    marker = Marker(table, _read_items(stored, plugins) if items is None else items, plugins)
-    verdicts = marker.verdicts(find_steps(table, [entry.result for entry in stored]))
-    marked = with_verdicts(marker.with_marks(intervals, ties), verdicts)
+    steps = find_steps(table, [entry.result for entry in stored])
+    if items is None:
+        items = _read_items(stored if steps or intervals or ties else (), plugins)
+    marker = Marker(table, items, plugins)
+    marked = with_verdicts(marker.with_marks(intervals, ties), marker.verdicts(steps))
     return replace(marked, rows=(*marked.rows, *earlier))
 
 

@@ -86,7 +86,7 @@ class Comparisons:
         return all(self._seeds.get((row, task)) for task in tasks)
 
     def estimate(self, row: RowKey, tasks: Sequence[str]) -> PointEstimate:
-        """A row's mean over tasks."""
+        """Estimate a row's mean over tasks."""
         own = [common([self._seeds[row, task]])[0] for task in tasks]
         score, influences, seeds = self._scores(row, tasks, own)
         variance = self._variance(tasks, [list(seeds.values()) for seeds in own], influences)
@@ -150,9 +150,9 @@ class Comparisons:
 
 
 def _discordant(tasks: Sequence[Sequence[ItemScores]]) -> tuple[int, int, int] | None:
-    """How many items either of two encoders with one seed each alone answers, where these are few, and of how many.
+    """Counts of the items that one of two encoders with one seed each alone answers, and of all, where these are few.
 
-    Of several tasks only where they are copies of one.
+    ``None`` for other scores, and for several tasks unless they are copies of one.
     """
     if any(len(items) > 2 or not all(own.hits for own in items) for items in tasks):
         return None

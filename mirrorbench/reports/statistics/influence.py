@@ -19,25 +19,25 @@ FloatArray = NDArray[np.float64]
 
 
 def influence(metric: str, values: FloatArray, gold: FloatArray, plugins: Plugins) -> FloatArray:
-    """On a metric by its name, or on the ``mean`` of the values; NaN where it is undefined without an item."""
+    """Influences on a metric by its name or on the ``mean`` of the values; NaN where undefined without an item."""
     known = _INFLUENCES.get(metric)
     return known(values, gold) if known else influence_of_leaving_out(plugins.metrics[metric], values, gold)
 
 
 def influence_on_mean(values: FloatArray, gold: FloatArray) -> FloatArray:
-    """On the mean of values."""
+    """Influences on the mean of values."""
     centred: FloatArray = values - values.mean()
     return centred / len(values)
 
 
 def influence_on_pearson(values: FloatArray, gold: FloatArray, centred: bool = True) -> FloatArray:
-    """On Pearson's correlation; without ``centred`` on the cosine of the two vectors."""
+    """Influences on Pearson's correlation; without ``centred`` on the cosine of the two vectors."""
     x, y = (v - v.mean() if centred else v for v in (values, gold))
     return _on_correlation(x, y, x * y, x * x, y * y)
 
 
 def influence_on_spearman(values: FloatArray, gold: FloatArray) -> FloatArray:
-    """On Spearman's correlation: an item counts itself, and moves the ranks of all others."""
+    """Influences on Spearman's correlation: an item counts itself, and moves the ranks of all others."""
     from scipy.stats import rankdata
 
     x, y = (rankdata(v) - (len(v) + 1) / 2 for v in (values, gold))
@@ -46,7 +46,7 @@ def influence_on_spearman(values: FloatArray, gold: FloatArray) -> FloatArray:
 
 
 def influence_on_auc(values: FloatArray, gold: FloatArray) -> FloatArray:
-    """On the area under the ROC curve: how often the item is on the right side of those of the other label."""
+    """Influences on the area under the ROC curve: how often an item is right of those of the other label."""
     positive, negative = gold, 1 - gold
     below = (1 - _above_less_below(values, negative) / negative.sum()) / 2
     above = (1 + _above_less_below(values, positive) / positive.sum()) / 2
@@ -64,7 +64,7 @@ _INFLUENCES: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
 def influence_of_leaving_out(
     metric: Callable[[FloatArray, FloatArray], float | None], values: FloatArray, gold: FloatArray
 ) -> FloatArray:
-    """On any other metric: what it loses without the item (the jackknife; Efron and Tibshirani 1993, chapter 11)."""
+    """Influences on any metric: its loss without the item (the jackknife; Efron and Tibshirani 1993, chapter 11)."""
     n = len(values)
     without = (metric(np.delete(values, item), np.delete(gold, item)) for item in range(n))
     left = np.array([np.nan if value is None else value for value in without])
@@ -81,7 +81,7 @@ def _on_correlation(x: FloatArray, y: FloatArray, xy: FloatArray, xx: FloatArray
 
 
 def _above_less_below(values: FloatArray, amounts: FloatArray) -> FloatArray:
-    """For each item, the sum of amounts over items of higher value, less that over items of lower value."""
+    """Sums, for each item, of the amounts of items of higher value less those of items of lower value."""
     _, group = np.unique(values, return_inverse=True)
     sums = np.bincount(group, amounts)
     up_to = np.cumsum(sums)

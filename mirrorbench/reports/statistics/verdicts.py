@@ -56,7 +56,7 @@ def below(spec: EncoderSpec, readouts: Mapping[EncoderSpec, Readout]) -> Encoder
     That is the row to whose settings ``spec`` only adds, under the same method and readout; the nearest of several.
     Where there is none, it is an untuned row without other settings than its readout: one read as ``spec`` is, else
     one with the same pooling, else with mean pooling, else read at the target word; of several one of the layers that
-    ``spec`` names, else the first.
+    ``spec`` names, else the first by name.
 
     Args:
         spec: a row.
@@ -187,7 +187,7 @@ class Marker:
         return replace(self._table, rows=tuple(rows), notes=(*self._table.notes, *notes))
 
     def verdicts(self, steps: Sequence[Step]) -> list[Verdict]:
-        """What each step gained; p-values are corrected within a column: which others are shown changes none.
+        """The gain of each step; p-values are corrected within a column: which others are shown changes none.
 
         Those of the best rows are corrected for the pairs that these were chosen from.
         """
@@ -203,7 +203,7 @@ class Marker:
         ]
 
     def _verdict(self, step: Step) -> Verdict:
-        """What a step gained, not corrected yet but for the interval of the best rows."""
+        """The gain of a step, not corrected yet but for the interval of the best rows."""
         one, other = (self._table.rows[row] for row in (step.row, step.over))
         made = Verdict(
             one.spec, other.spec, one.protocol, self._table.columns[step.column].name, why_not=step.why_not,
