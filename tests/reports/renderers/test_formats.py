@@ -20,7 +20,7 @@ from toy_tables import BOARD, EMPTY, HOSTILE, NASTY, NO_ROWS
 
 from mirrorbench.core.errors import DataFormatError, UnknownNameError, UsageError
 from mirrorbench.reports.renderers import as_json, comma_separated, escape_latex, html, latex, markdown, number
-from mirrorbench.reports.renderers.text import MISSING, escape_markdown, with_deviation, with_legend
+from mirrorbench.reports.renderers.text import MISSING, escape_markdown, p_words, with_deviation, with_legend
 from mirrorbench.reports.table import Column, Row, Score, Table, Verdict, read_table
 
 FOLDER = Path(__file__).parents[3] / "leaderboards"
@@ -180,6 +180,19 @@ def test_marks_groups_and_blocks() -> None:
         r"Metric: accuracy, spearman. $^\dagger$ Tied: by some test. missing: roberta+base on wic."
     )
     assert lines[end + 5 :] == [r"\caption{English and French}", r"\label{tab:english-and-french}", r"\end{table}"]
+
+
+def test_p_values_have_two_digits() -> None:
+    said = {
+        0: "< .001",
+        0.00099: "< .001",
+        0.001: "= .0010",
+        0.0087: "= .0087",
+        0.0996: "= .10",
+        0.5: "= .50",
+        1: "= 1.0",
+    }
+    assert {value: p_words(value) for value in said} == said
 
 
 def test_percent_one_digit_and_no_deviations() -> None:

@@ -54,6 +54,8 @@ GOLD = np.random.default_rng(0).normal(size=N)
         (MEAN, {CLS: ("cls", ""), "m+base": ("mean", ""), MEAN: ("mean", "")}, None),
         (TUNED, {"n+base": ("mean", ""), "m@1+base": ("mean", ""), TUNED: ("mean", "")}, None),
         ("m+base:post=w", {TUNED: ("mean", ""), "m+base:post=w": ("mean", "")}, None),
+        # of several that are alike the first by name, whatever the order of rows
+        (TUNED, {"m+base:pooling=last": ("last", ""), CLS: ("cls", ""), TUNED: ("mean", "")}, CLS),
     ],
 )  # fmt: skip
 def test_a_step(spec: str, rows: dict[str, tuple[str, str]], expected: str | None) -> None:
