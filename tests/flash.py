@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mirrorbench.core import devices
-from mirrorbench.models import batching
+from mirrorbench.models import packing
 
 FORWARD = torch.ops.aten._flash_attention_forward.default
 BACKWARD = torch.ops.aten._flash_attention_backward.default
@@ -108,7 +108,7 @@ def texts(starts: Tensor, state: Tensor, dropout: float, scale: float | None, *r
 @contextmanager
 def as_if_on_ampere(monkeypatch: pytest.MonkeyPatch) -> Iterator[Flash]:
     """On a CPU, attention in half precision takes the way that it takes on a GPU; ``Flash`` stands in."""
-    monkeypatch.setattr(batching, "capability", lambda device: (8, 0))
+    monkeypatch.setattr(packing, "capability", lambda device: (8, 0))
     monkeypatch.setattr(torch.backends.cuda, "is_flash_attention_available", lambda: True)
     with Flash() as flash:
         yield flash

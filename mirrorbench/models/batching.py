@@ -11,25 +11,26 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812  (torch's own convention)
 from torch.overrides import TorchFunctionMode
 
-from mirrorbench.core.devices import capability, out_of_memory, release_memory
+from mirrorbench.core.devices import out_of_memory, release_memory
 from mirrorbench.core.errors import DeviceMemoryError
-from mirrorbench.models.backbones import first_position
 
 _T = TypeVar("_T")
 
 TokenIds = NDArray[np.int32]
 
 TOKEN_BUDGET = {"cpu": 1024, "cuda": 65_536, "mps": 16_384}
-"""Tokens per batch, padding included: on a CPU what fits its cache, on a GPU what keeps it busy."""
+"""Tokens per micro-batch of a tuning, padding included: on a CPU what fits its cache, on a GPU what keeps it busy."""
+
+ENCODING_BUDGET = TOKEN_BUDGET | {"cpu": 3072}
+"""Tokens per batch of texts to encode."""
 
 PASS_COST = {"cpu": 32, "cuda": 4_096, "mps": 2_048}
 """Cost of one more batch (kernel launches, gradient accumulation), in padding tokens that it may save."""
@@ -116,19 +117,13 @@ def _longest_first(lengths: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.in
     return order, tokens[order]
 
 
-def equal_length_batches(lengths: ArrayLike, budget: int, fixed_length: int = 0) -> Iterator[list[int]]:
-    """Batches of texts of equal length; those of one length have about the same size."""
-    order, tokens = _longest_first(lengths)
-    for group in np.split(np.arange(len(order)), np.flatnonzero(np.diff(tokens)) + 1):
-        if len(group):
-            room = max(1, budget // max(1, fixed_length or int(tokens[group[0]])))
-            yield from (order[batch].tolist() for batch in np.array_split(group, -(-len(group) // room)))
-
-
 def similar_length_batches(
     lengths: ArrayLike, budget: int, fixed_length: int = 0, pass_cost: int = PASS_COST["cpu"]
 ) -> Iterator[list[int]]:
-    """Batches that end when they are full, or when padding the next texts would exceed ``pass_cost``."""
+    """Batches that end when they are full, or when padding the next texts would exceed ``pass_cost``.
+
+    With 0 these are texts of one length.
+    """
     order, tokens = _longest_first(lengths)
     start = 0
     while start < len(order):
@@ -209,60 +204,6 @@ def prefetch(items: Iterator[_T], room: int = 4) -> Generator[_T, None, None]:
         executor.shutdown(cancel_futures=True)
 
 
-# Packed batches: texts concatenated in one row without padding, with attention within each text. Works for
-# architectures (`can_pack`) that accept position ids and compute attention with torch's scaled_dot_product_attention;
-# not for code that takes the first axis of a batch for its texts, as some augmentations do.
-
-BERT_LIKE = ("bert", "roberta", "xlm-roberta", "camembert", "electra")
-"""Architectures that add position embeddings to the token embeddings and mask only padding."""
-
-
-def can_pack(model: Any) -> bool:
-    """Whether the model can read packed batches: its attention is torch's own, and masks only padding."""
-    config = model.config
-    plain = config.model_type in BERT_LIKE and config._attn_implementation == "sdpa"
-    return plain and not getattr(config, "is_decoder", False)
-
-
-@dataclass(frozen=True, slots=True)
-class Packing:
-    """Positions of a batch's texts in one row of all tokens, and in a padded matrix with one text per row."""
-
-    n: int
-    width: int
-    """Length of the longest text."""
-    even: bool
-    """Whether all texts have one length, so that row and matrix agree."""
-    starts: Tensor
-    """Where each text starts in the row, and where the last one ends; int32 of shape (n + 1,)."""
-    places: Tensor
-    """For each token its cell in the matrix, row by row."""
-    real: Tensor
-    """Where the matrix holds tokens, shape (n, width)."""
-
-    @classmethod
-    def of(cls, ids: Ragged, move: Callable[[NDArray[Any]], Tensor]) -> Packing:
-        """From token ids; ``move`` copies an array to the device."""
-        width = int(ids.lengths.max())
-        real = ids.mask(width)
-        arrays = (ids.starts.astype(np.int32), np.flatnonzero(real.ravel()), real)
-        return cls(len(ids), width, bool(real.all()), *(move(array) for array in arrays))
-
-    def padded(self, values: Tensor) -> Tensor:
-        """From the row, shape (tokens, ...), to the matrix, shape (n, width, ...), which is 0 at padding."""
-        rows = values
-        if not self.even:
-            # Not read by index_select from a token that stands for padding: on a GPU the gradients of all padding
-            # would be added to that token one by one.
-            rows = values.new_zeros(self.n * self.width, *values.shape[1:]).index_copy_(0, self.places, values)
-        return rows.view(self.n, self.width, *values.shape[1:])
-
-    def packed(self, values: Tensor) -> Tensor:
-        """From the matrix to the row."""
-        rows = values.reshape(self.n * self.width, *values.shape[2:])
-        return rows if self.even else rows.index_select(0, self.places)
-
-
 class ReplacedFunctions(TorchFunctionMode):
     """Inside the ``with`` block, replaces torch's functions in this thread; ``generator``: what they draw from."""
 
@@ -307,68 +248,3 @@ def fills_in_range() -> ReplacedFunctions:
         return states.masked_fill(mask, value)
 
     return ReplacedFunctions({Tensor.masked_fill: fill})
-
-
-def attention_within_texts(packing: Packing) -> ReplacedFunctions:
-    """A context in which attention over the row of a packed batch stays within each text."""
-
-    def attention(
-        *states: Tensor, attn_mask: Any = None, dropout_p: float = 0.0, scale: float | None = None, **_: Any
-    ) -> Tensor:
-        # Query, key and value have shape (1, heads, tokens, dimensions of a head). The mask is ignored, because the
-        # row has no padding. No encoder sets other options, such as `is_causal`.
-        within = flash_attention if flash_fits(states[0]) else padded_attention
-        query, key, value = (part.transpose(1, 2).squeeze(0) for part in states)
-        return within(packing, query, key, value, dropout_p=dropout_p, scale=scale).unsqueeze(0).transpose(1, 2)
-
-    return ReplacedFunctions({F.scaled_dot_product_attention: attention})
-
-
-def padded_attention(packing: Packing, *states: Tensor, dropout_p: float = 0.0, scale: float | None = None) -> Tensor:
-    """Attention within each text on any device, with padding for this step only.
-
-    Query, key and value have shape (tokens, heads, dimensions of a head).
-    """
-    query, key, value = (packing.padded(part).transpose(1, 2) for part in states)
-    mask = None if packing.even else packing.real[:, None, None, :]
-    found = F.scaled_dot_product_attention(query, key, value, mask, dropout_p, scale=scale)
-    return packing.packed(found.transpose(1, 2))
-
-
-def flash_fits(query: Tensor) -> bool:
-    """Whether ``flash_attention`` takes such queries here, with dropout and gradients.
-
-    The kernel reads half precision, from Ampere on, and heads of a multiple of 8 dimensions; above 192 some GPUs (8.6
-    to 8.9, 12.0, 12.1) have no backward pass.
-    """
-    half, size = query.dtype in (torch.bfloat16, torch.float16), query.shape[-1]
-    ampere = half and capability(query.device) >= (8, 0)
-    return ampere and size % 8 == 0 and size <= 192 and torch.backends.cuda.is_flash_attention_available()
-
-
-def flash_attention(
-    packing: Packing, query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, scale: float | None = None
-) -> Tensor:
-    """As ``padded_attention``, without padding: torch's flash attention of variable length, on CUDA.
-
-    Called directly, because nested tensors take more processor time than a base model's step, and
-    ``torch.nn.attention.varlen`` knows no dropout.
-    """
-    flash = torch.ops.aten._flash_attention_forward.default
-    starts, width = packing.starts, packing.width
-    found = flash(query, key, value, starts, starts, width, width, dropout_p, False, False, scale=scale)
-    return cast("Tensor", found[0])
-
-
-def position_ids(ids: Ragged, config: Any) -> NDArray[np.int64]:
-    """The position ids of all tokens as the architecture numbers them, shape (tokens,).
-
-    RoBERTa's family counts from padding_idx + 1 and gives padding tokens, which texts may contain, padding_idx.
-    """
-    first = first_position(lambda key: getattr(config, key, None))
-    starts = ids.starts[:-1].repeat(ids.lengths)
-    if not first:
-        return np.arange(len(ids.values), dtype=np.int64) - starts
-    counts = ids.values != config.pad_token_id
-    before = np.concatenate([[0], counts.cumsum()])
-    return np.where(counts, before[:-1] - before[starts] + first, np.int64(config.pad_token_id))

@@ -160,35 +160,37 @@ class TransformerEncoder:
     ) -> Iterator[tuple[list[int], list[torch.Tensor]]]:
         """Batches and their vectors; the token budget is halved whenever the device runs out of memory.
 
-        On a CPU the batches make vectors independent of the other texts; elsewhere they fill the device.
+        Rows of tokens where texts stay apart in them; else, on a CPU, texts of one length, so that no vector depends on
+        other texts, and on a GPU texts of similar length, which fill it.
         """
         device, lengths, budget = self.transformer.device, ids.lengths, self.transformer.budget
-        batches = (
-            batching.equal_length_batches(lengths, budget, pad_to)
-            if device.type == "cpu"
-            else batching.similar_length_batches(lengths, budget, pad_to, batching.PASS_COST[kind(device)])
-        )
+        packed = self.transformer.kind.packs and not pad_to
+        cost = 0 if device.type == "cpu" else batching.PASS_COST[kind(device)]
+        similar = batching.similar_length_batches(lengths, budget, pad_to, cost)
+        batches = batching.even_batches(lengths, budget) if packed else similar
 
         def too_large(tokens: int) -> None:
             self.transformer.budget = min(self.transformer.budget, tokens) // 2
 
-        forward = partial(self._forward, ids=ids, targets=targets, poolings=poolings, pad_to=pad_to)
+        forward = partial(self._forward, ids=ids, targets=targets, poolings=poolings, pad_to=pad_to, packed=packed)
         return batching.within_memory(batches, forward, device, np.maximum(pad_to, lengths), too_large)
 
     def _forward(
         self, rows: list[int], ids: Ragged, targets: Ragged | WordTargets | None, poolings: Sequence[Pooling],
-        pad_to: int,
+        pad_to: int, packed: bool,
     ) -> list[torch.Tensor]:  # fmt: skip
         """One batch; on a CPU its last text is repeated up to ``min_tokens``."""
-        device, n, lengths = self.transformer.device, len(rows), ids.lengths[rows]
-        width = max(pad_to, int(lengths.max()))
-        if device.type == "cpu":
-            rows = rows + rows[-1:] * (-(-batching.min_tokens(self.transformer.model.config) // max(1, width)) - n)
+        n, lengths = len(rows), np.maximum(pad_to, ids.lengths[rows])
+        width, device = int(lengths.max()), self.transformer.device
+        computed = int(lengths.sum()) if packed else n * width
+        if device.type == "cpu" and (short := batching.min_tokens(self.transformer.model.config) - computed) > 0:
+            more = -(-short // int(lengths[-1]))
+            rows, computed = rows + rows[-1:] * more, computed + more * int(lengths[-1])
         with autocast(device, self.precision):
             pooled = self.transformer.forward(
-                ids.take(rows), poolings, pad_to, None if targets is None else targets.take(rows)
+                ids.take(rows), poolings, pad_to, None if targets is None else targets.take(rows), packed
             )
-        self.cost += Cost(n, int(lengths.sum()), len(rows) * width)
+        self.cost += Cost(n, int(ids.lengths[rows[:n]].sum()), computed)
         return [vectors[:n] for vectors in pooled]
 
     @torch.inference_mode()

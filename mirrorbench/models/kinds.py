@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 LONG, SHORT = 12, 5
 """Tokens of the two texts that are tried together, so that the short one is padded."""
+BEYOND = 520
+"""Tokens of a text longer than BERT can read, and than short windows of attention."""
 _ROUNDING = {"fp32": 1e-3, "bf16": 0.1, "fp16": 0.03}
 """How far apart equal states may be by rounding, in standard deviations of a dimension."""
 _FAR = 0.3
@@ -65,8 +67,6 @@ def kind_of(transformer: Transformer) -> ModelKind:
     Raises:
         ModelUnavailableError: the model does not give each token of a text a state.
     """
-    from mirrorbench.models.batching import can_pack
-
     rounding = _ROUNDING[transformer.kept]
     text, other = _texts(transformer)
     with _trying(transformer):
@@ -75,12 +75,11 @@ def kind_of(transformer: Transformer) -> ModelKind:
             raise ValueError(f"{LONG} tokens have states of shape {tuple(alone.shape)}")
         padded = _states(transformer, text, other[:SHORT])[1, :SHORT]
         elsewhere = _states(transformer, [other[0], *text[1:SHORT]])[0]
-        packs = can_pack(transformer.model)
         return ModelKind(
             causal=_apart(alone[:SHORT], start) <= rounding,
             pads=_apart(beside, padded) > rounding,
             varies=min(_relative(start.mean(0), beside.mean(0)), _relative(start[1], elsewhere[1])) > 1e-2 * rounding,
-            packs=packs and _apart(beside, _states(transformer, text, other[:SHORT], packed=True)[1]) <= rounding,
+            packs=_packs(transformer, text, other[:SHORT]),
             layered=_is_layered(transformer, text),
             typed=_is_typed(transformer, rounding),
             halves=tuple(half for half in HALVES if _is_near(transformer, text, alone.mean(0), half)),
@@ -143,14 +142,36 @@ def _texts(transformer: Transformer) -> tuple[list[int], list[int]]:
     return ids[::2].tolist(), ids[1::2].tolist()
 
 
-def _states(transformer: Transformer, *rows: list[int], packed: bool = False, precision: str = "") -> torch.Tensor:
+def _states(transformer: Transformer, *rows: list[int], precision: str = "") -> torch.Tensor:
     """The last layer's states of rows of token ids, float32 of shape (rows, width, dimensions)."""
     from mirrorbench.models.batching import Ragged
 
     with autocast(transformer.device, precision or transformer.kept):
-        ids = Ragged.of(rows)
-        states, _ = transformer.packed_states(ids) if packed else transformer.padded_states(ids)
-    return states[-1].float()
+        return transformer.padded_states(Ragged.of(rows))[0][-1].float()
+
+
+def _packs(transformer: Transformer, text: list[int], short: list[int]) -> bool:
+    """Whether texts in one row have the states of each alone: short ones in a row beyond the model's positions.
+
+    Beside a text beyond BERT's positions, where the model has more: windows of attention show there.
+    """
+    from mirrorbench.models.batching import Ragged
+    from mirrorbench.models.packing import PACKED
+
+    if transformer.model.config._attn_implementation != PACKED:
+        return False
+    few = 0 < transformer.positions < BEYOND
+    texts = [np.resize(text, LONG if few else BEYOND).tolist(), short]
+    row = Ragged.of(texts + [short] * (transformer.positions // SHORT if few else 0))
+    try:
+        with autocast(transformer.device, transformer.kept):
+            found = [part[1][-1][-1].float() for part in transformer.parts(row, packed=True)]
+    except Exception as error:  # what the attention of so many architectures takes fails in as many ways
+        if (isinstance(error, RuntimeError) and out_of_memory(error)) or lost_device(error):
+            raise
+        return False
+    alone = (_states(transformer, text)[0] for text in texts)
+    return all(_apart(*pair) <= _ROUNDING[transformer.kept] for pair in zip(alone, found, strict=True))
 
 
 def _apart(states: torch.Tensor, others: torch.Tensor) -> float:

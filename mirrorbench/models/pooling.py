@@ -231,5 +231,5 @@ def pool(
         raise unknown_name("pooling", pooling.mode, list(registered))
     # float32 from here on: a mean over many tokens loses precision in half precision.
     states = chosen[0].float() if len(chosen) == 1 else torch.stack([h.float() for h in chosen]).mean(0)
-    vectors = registered[pooling.mode](states, tokens)
+    vectors = registered[pooling.mode](states, tokens.part() if pooling.of_part else tokens)
     return torch.nn.functional.normalize(vectors, dim=-1) if pooling.normalize else vectors

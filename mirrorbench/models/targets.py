@@ -166,9 +166,9 @@ class WordTargets:
 
     words: tuple[Ragged, ...]
 
-    def take(self, rows: Sequence[int]) -> WordTargets:
+    def take(self, rows: ArrayLike) -> WordTargets:
         """Some of the texts, in the order given."""
-        return WordTargets(tuple(self.words[row] for row in rows))
+        return WordTargets(tuple(self.words[row] for row in np.asarray(rows)))
 
     def weights(self, width: int) -> NDArray[np.float32]:
         """As ``target_weights``, shape (texts, words, width); 0 where a text has fewer words than another."""

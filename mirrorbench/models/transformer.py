@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,7 @@ from mirrorbench.core.errors import READ_BACK, MirrorbenchError, ModelUnavailabl
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.adapters import adapter_tensors, is_adapted, open_adapter
 from mirrorbench.models.backbones import base_folder, max_positions, tokenizer_folder
-from mirrorbench.models.batching import (
-    TOKEN_BUDGET,
-    Packing,
-    Ragged,
-    attention_within_texts,
-    can_pack,
-    fills_in_range,
-    position_ids,
-    without_waiting,
-)
+from mirrorbench.models.batching import ENCODING_BUDGET, Ragged, fills_in_range, without_waiting
 from mirrorbench.models.families import (
     check_complete,
     check_vocabulary,
@@ -41,6 +32,7 @@ from mirrorbench.models.families import (
 )
 from mirrorbench.models.kinds import ModelKind, kind_of
 from mirrorbench.models.opening import quiet_transformers, read_config, read_tokenizer
+from mirrorbench.models.packing import PackedRow, let_pack, reading
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction, Tokens, pool
 from mirrorbench.models.prompts import MASK, TEXT
 from mirrorbench.models.targets import (
@@ -58,6 +50,7 @@ from mirrorbench.models.targets import (
 
 _CPU = torch.device("cpu")
 _States = tuple[tuple[torch.Tensor, ...], Tokens]
+_Part = tuple[NDArray[np.int64], tuple[torch.Tensor, ...], Tokens]
 
 _IDS_ONLY = {"padding": False, "return_attention_mask": False, "return_token_type_ids": False}
 
@@ -79,8 +72,8 @@ class Transformer:
 
     @cached_property
     def budget(self) -> int:
-        """Tokens per batch, padding included; halved when the device runs out of memory."""
-        return TOKEN_BUDGET[kind(self.device)]
+        """Tokens per batch of texts to encode, padding included; halved when the device runs out of memory."""
+        return ENCODING_BUDGET[kind(self.device)]
 
     @cached_property
     def kind(self) -> ModelKind:
@@ -262,64 +255,58 @@ class Transformer:
         ``pad_to=0``.
         """
         all_layers = not all(p.last_layer_only for p in poolings)
-        if packed:
-            layers, tokens = self.packed_states(ids, all_layers)
-        elif not pad_to and np.ptp(ids.lengths) and self.kind.pads:
-            return self._by_length(ids, poolings, targets)
-        else:
-            layers, tokens = self.padded_states(ids, pad_to, all_layers)
-        width = tokens.mask.shape[1]
-        if targets is not None:
-            weights = targets.weights(width) if isinstance(targets, WordTargets) else target_weights(targets, width)
-            tokens.target = self._moved(weights)
-        return [
-            pool(layers[-1:] if p.last_layer_only else layers, tokens.part() if p.of_part else tokens, p, self.poolings)
-            for p in poolings
-        ]
+        order, found = [], []
+        for rows, layers, tokens in self.parts(ids, pad_to, all_layers, packed):
+            if targets is not None:
+                own, width = targets.take(rows), tokens.mask.shape[1]
+                weights = own.weights(width) if isinstance(own, WordTargets) else target_weights(own, width)
+                tokens.target = self._moved(weights)
+            order.append(rows)
+            found.append([pool(layers, tokens, pooling, self.poolings) for pooling in poolings])
+        back = np.argsort(np.concatenate(order))
+        vectors = [_joined(parts) for parts in zip(*found, strict=True)]
+        return vectors if (np.diff(back) > 0).all() else [v.index_select(0, self._moved(back)) for v in vectors]
 
-    def _by_length(
-        self, ids: Ragged, poolings: Sequence[Pooling], targets: Ragged | WordTargets | None
-    ) -> list[torch.Tensor]:
-        """As ``forward``, by one pass for the texts of each length."""
-        groups = [np.flatnonzero(ids.lengths == length) for length in np.unique(ids.lengths)]
-        found = [
-            self.forward(ids.take(rows), poolings, targets=None if targets is None else targets.take(rows.tolist()))
-            for rows in groups
-        ]
-        back = self._moved(np.argsort(np.concatenate(groups)))
-        return [_joined(parts).index_select(0, back) for parts in zip(*found, strict=True)]
+    def parts(self, ids: Ragged, pad_to: int = 0, all_layers: bool = False, packed: bool = False) -> Iterator[_Part]:
+        """A batch in parts of one width: the texts of each, states of all layers or the last, and the tokens.
+
+        States have shape (texts, width, dimensions). ``packed``: from one row of all tokens. Where padding would change
+        a text, texts of each length are a pass of their own.
+        """
+        if packed:
+            yield from self._packed(ids, all_layers)
+        elif not pad_to and self.kind.pads and np.ptp(ids.lengths):
+            for length in np.unique(ids.lengths):
+                rows = np.flatnonzero(ids.lengths == length)
+                yield rows, *self.padded_states(ids.take(rows), all_layers=all_layers)
+        else:
+            yield np.arange(len(ids)), *self.padded_states(ids, pad_to, all_layers)
+
+    def _packed(self, ids: Ragged, all_layers: bool) -> Iterator[_Part]:
+        row = PackedRow.of(ids, self.model.config, self._moved, padded=self.model.training)
+        with reading(row):
+            states = self._states(
+                all_layers, attention_mask=torch.ones_like(row.tokens), input_ids=row.tokens, position_ids=row.positions
+            )
+        for block in row.blocks:
+            layers = tuple(block.unpacked(layer[0]) for layer in states)
+            real = row.tokens.new_ones(len(block.rows), block.width) if block.real is None else block.real
+            yield block.rows, layers, Tokens(real, partial(block.unpacked, row.tokens[0]), self.tokenizer)
 
     def _states(self, all_layers: bool, **inputs: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
         output = self.model(**inputs, output_hidden_states=all_layers, return_dict=True)
         return tuple(output.hidden_states) if all_layers else (output.last_hidden_state,)
 
     def padded_states(self, ids: Ragged, pad_to: int = 0, all_layers: bool = False) -> _States:
-        """States of all layers or the last, shape (texts, width, dimensions), and their tokens."""
+        """States of all layers or the last, shape (texts, width, dimensions), and their tokens, by one padded pass."""
         width = max(pad_to, int(ids.lengths.max()))
         real = ids.mask(width)
         token_ids = self._moved(ids.padded(width, self.tokenizer.pad_token_id or 0))
         mask = self._moved(real.astype(np.int64))
-        attention: torch.Tensor | None = mask
-        plain = can_pack(self.model)
-        if plain:  # transformers takes a mask of four dimensions as it is
-            attention = None if real.all() else mask.bool()[:, None, None, :]
-        waits = on_gpu(self.device) and not plain
-        fills = torch.is_autocast_enabled(self.device.type) and not plain
+        waits, fills = on_gpu(self.device), torch.is_autocast_enabled(self.device.type)
         with without_waiting(real) if waits else nullcontext(), fills_in_range() if fills else nullcontext():
-            states = self._states(all_layers, input_ids=token_ids, attention_mask=attention)
+            states = self._states(all_layers, input_ids=token_ids, attention_mask=mask)
         return states, Tokens(mask, lambda: token_ids, self.tokenizer)
-
-    def packed_states(self, ids: Ragged, all_layers: bool = False) -> _States:
-        """As ``padded_states``, computed from one row of all tokens."""
-        packing = Packing.of(ids, self._moved)
-        tokens = self._moved(ids.values.astype(np.int64))[None]
-        positions = self._moved(position_ids(ids, self.model.config))[None]
-        with attention_within_texts(packing):
-            rows = self._states(
-                all_layers, input_ids=tokens, token_type_ids=torch.zeros_like(tokens), position_ids=positions
-            )
-        read = Tokens(packing.real, lambda: packing.padded(tokens[0]), self.tokenizer)
-        return tuple(packing.padded(states[0]) for states in rows), read
 
     def _moved(self, array: NDArray[Any]) -> torch.Tensor:
         return moved(torch.from_numpy(array), self.device)
@@ -366,6 +353,7 @@ def load_transformer(
             if base != path:
                 open_adapter(whole, path)
             own_weights(model.to(device))
+            let_pack(model)
     except MirrorbenchError:
         raise
     except Exception as error:  # damaged files may raise any exception in transformers

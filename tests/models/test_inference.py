@@ -87,7 +87,9 @@ def test_chunks_in_flight(random_model: Models, monkeypatch: pytest.MonkeyPatch,
     assert seen == [line for line in expected if line != "out" or not memory]
 
 
-@pytest.mark.parametrize("architecture", few(["bert", "roberta", "deberta", "tiny"], "roberta"))
+@pytest.mark.parametrize(
+    "architecture", few(["bert", "roberta", "deberta", "tiny", "modernbert", "qwen3"], "roberta", "deberta")
+)
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.usefixtures("rows_stand_alone")
 def test_a_vector_does_not_depend_on_the_other_texts(architecture: str, padded: bool, random_model: Models) -> None:
@@ -111,17 +113,17 @@ def test_products_of_the_smallest_batch_have_the_same_bits_with_one_thread_and_t
 
 
 def test_the_cost_is_counted(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mirrorbench.models.batching.MIN_TOKENS", 32)
-    one = encoder(random_model("bert"), Pooling())
+    """Of one row, and of batches of one length; the shortest text is read often enough for a product of many rows."""
+    monkeypatch.setattr("mirrorbench.models.batching.MIN_TOKENS", 64)
     texts = ["ab", "abcd" * 10, "ab"]
-    ids = [len(one.transformer.tokenizer(text)["input_ids"]) for text in texts]
-    assert ids[0] < 16 < 32 < ids[1]
-    one.encode(texts)
-    cost = one.cost
-    # The short texts are read often enough for a product of many rows.
-    positions = ids[1] + -(-32 // ids[0]) * ids[0]
-    assert (cost.texts, cost.tokens, cost.positions) == (3, sum(ids), positions)
-    assert cost.to_json()["padding"] == round(1 - sum(ids) / positions, 4)
+    for architecture in ("deberta", "bert"):
+        one = encoder(random_model(architecture), Pooling())
+        ids = [len(one.transformer.tokenizer(text)["input_ids"]) for text in texts]
+        assert (ids[0], ids[1]) == (4, 42)
+        one.encode(texts)
+        positions = 84 + 64 if architecture == "deberta" else sum(ids) + 16
+        assert (one.cost.texts, one.cost.tokens, one.cost.positions) == (3, sum(ids), positions)
+    assert one.cost.to_json()["padding"] == round(1 - sum(ids) / positions, 4)
     one.encode(texts[:2])
     assert (one.cost.texts, one.cost.tokens) == (5, sum(ids) + sum(ids[:2]))
     assert one.cost.to_json()["tokens_per_second"] == pytest.approx(one.cost.tokens / one.cost.seconds, rel=0.01)

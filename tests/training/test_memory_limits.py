@@ -74,6 +74,7 @@ def test_encoding_goes_on_with_half_the_budget(
 
 def test_one_text_that_does_not_fit_is_an_error_with_a_way_out(bert: Path, full: Callable[..., list[int]]) -> None:
     limited = encoder(bert, Pooling("mean", "-1:", 40))
+    assert limited.transformer.kind.packs  # it was tried before
     full(limited.transformer, 5)
     with pytest.raises(DeviceMemoryError, match="no memory left on cpu for one text of") as caught:
         limited.encode(TEXTS)

@@ -1,0 +1,207 @@
+"""Of texts packed in one row each sees itself alone, in every architecture whose attention permits it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+import torch
+from flash import as_if_on_ampere
+from random_models import ARCHITECTURES, Models
+from suites import few
+from torch.nn import functional as F
+from torch.testing import assert_close
+from transformers.masking_utils import (
+    bidirectional_mask_function,
+    causal_mask_function,
+    sliding_window_bidirectional_mask_function,
+)
+
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.models import packing
+from mirrorbench.models.batching import Ragged
+from mirrorbench.models.families import set_rates
+from mirrorbench.models.packing import NotPackableError, PackedRow, RowMask
+from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.transformer import Transformer, load_transformer
+
+CPU = torch.device("cpu")
+LENGTHS = {"different": [3, 7, 1, 4, 3], "equal": [5, 5, 5], "one text": [6], "one token": [1, 1]}
+PACKED_TEXTS = [
+    "a", "A much longer text, of many characters!", "the cat", "", "the cat", "żółw 亀", "x " * 30, "a & b",
+    "b [PAD] c <pad> d",  # a padding token that is written out in a text has a position of BERT, and none of RoBERTa
+]  # fmt: skip
+RULES = {
+    "all": bidirectional_mask_function, "causal": causal_mask_function,
+    "window": sliding_window_bidirectional_mask_function(2),
+}  # fmt: skip
+
+
+def row_of(lengths: list[int], padded: bool, device: str = "cpu") -> PackedRow:
+    ids = Ragged.of([list(range(n)) for n in lengths])
+    return PackedRow.of(
+        ids, SimpleNamespace(model_type="bert"), lambda array: torch.from_numpy(array).to(device), padded
+    )
+
+
+def attend(row: PackedRow, rule: Callable[..., torch.Tensor], *states: torch.Tensor, **options: object) -> torch.Tensor:
+    """As a layer of a model does; states and what comes out have shape (tokens, heads, dimensions of a head)."""
+    heads_first = (part.transpose(0, 1)[None] for part in states)
+    return packing.row_attention(SimpleNamespace(), *heads_first, RowMask(row, rule), **options)[0][0]
+
+
+kernels = pytest.mark.parametrize(
+    ("way", "dtype", "device"),
+    [
+        ("padded", torch.float32, "cpu"),
+        ("by length", torch.float32, "cpu"),
+        ("flash", torch.bfloat16, "cpu"),
+        pytest.param("padded", torch.float32, "cuda", marks=pytest.mark.gpu),
+        pytest.param("by length", torch.float32, "cuda", marks=pytest.mark.gpu),
+        pytest.param("flash", torch.bfloat16, "cuda", marks=pytest.mark.gpu),
+    ],
+)
+
+
+def one_by_one(
+    row: PackedRow, rule: Callable[..., torch.Tensor], *states: torch.Tensor, scaling: float | None
+) -> torch.Tensor:
+    """Attention of each text alone, by torch."""
+    found = []
+    for text in zip(*(part.transpose(0, 1).split(row.starts.diff().tolist(), dim=1) for part in states), strict=True):
+        n = text[0].shape[1]
+        seen = torch.tensor([[bool(rule(0, 0, torch.tensor(i), torch.tensor(j))) for j in range(n)] for i in range(n)])
+        found.append(F.scaled_dot_product_attention(*text, attn_mask=seen, scale=scaling))
+    return torch.cat(found, dim=1).transpose(0, 1)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("scaling", [None, 0.3])
+@kernels
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+def test_attention_is_that_of_each_text(
+    lengths: list[int], way: str, dtype: torch.dtype, device: str, scaling: float, rule: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    torch.manual_seed(0)
+    row = row_of(lengths, way == "padded", device)
+    own = [torch.randn(sum(lengths), 2, 8).to(device, dtype).requires_grad_() for _ in range(3)]
+    states = [part.detach().float().cpu().requires_grad_() for part in own]
+    factors = torch.randn(sum(lengths), 2, 8)
+    with as_if_on_ampere(monkeypatch) if device == "cpu" else nullcontext() as flash:
+        found = attend(row, RULES[rule], *own, scaling=scaling)
+        gradients = torch.autograd.grad((found.float().cpu() * factors).sum(), own)
+    if flash:  # which sees all of a text
+        whole = rule == "all" or max(lengths) == 1
+        assert bool(flash.calls) == (way == "flash" and whole)
+    wanted = one_by_one(row, RULES[rule], *states, scaling=scaling)
+    close = {} if dtype is torch.float32 else {"rtol": 0.02, "atol": 0.02}
+    assert_close(found.float().cpu(), wanted, **close)
+    for one, other in zip(gradients, torch.autograd.grad((wanted * factors).sum(), states), strict=True):
+        assert_close(one.float().cpu(), other, **close)
+
+
+@kernels
+def test_attention_drops_what_it_is_told(
+    way: str, dtype: torch.dtype, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values of one: what comes out is the sum of the weights that are kept, 1 on average."""
+    torch.manual_seed(0)
+    lengths = [30, 20, 10] * 20
+    row = row_of(lengths, way == "padded", device)
+    query, key = torch.randn(2, sum(lengths), 4, 8).to(device, dtype)
+    value = torch.ones_like(query, requires_grad=True)
+
+    def kept(rate: float) -> torch.Tensor:
+        torch.manual_seed(1)
+        return attend(row, bidirectional_mask_function, query, key, value, dropout=rate).float()
+
+    with as_if_on_ampere(monkeypatch) if device == "cpu" else nullcontext():
+        found, whole = kept(0.3), kept(0.0)
+        with torch.no_grad():
+            again = kept(0.3)
+        (gradient,) = torch.autograd.grad(found.sum(), value)
+    assert abs(found.mean().item() - 1) < 0.01
+    assert found.std() > 0.05
+    assert_close(whole, torch.ones_like(whole), rtol=0.01, atol=0.01)
+    assert torch.equal(again, found)  # the same draws, as when a micro-batch is computed twice
+    # The gradient of a value is the sum of the kept weights that read it: the way back drops the same ones.
+    parts = row.starts.diff().tolist()
+    for read, written in zip(gradient.float().split(parts), found.detach().split(parts), strict=True):
+        assert_close(read.sum(0), written.sum(0), rtol=0.01, atol=0.0)
+
+
+def test_what_the_flash_kernel_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for dtype, size, heads, capability, built, fits in (
+        (torch.float16, 192, 2, (8, 0), True, True),
+        (torch.float16, 192, 1, (8, 0), True, False),  # keys of fewer heads
+        (torch.float32, 64, 2, (9, 0), True, False),
+        (torch.float16, 64, 2, (7, 5), True, False),
+        (torch.bfloat16, 64, 2, (8, 0), False, False),
+        (torch.bfloat16, 20, 2, (8, 0), True, False),
+        (torch.bfloat16, 256, 2, (9, 0), True, False),
+    ):
+        monkeypatch.setattr(packing, "capability", lambda device, capability=capability: capability)
+        monkeypatch.setattr(torch.backends.cuda, "is_flash_attention_available", lambda built=built: built)
+        query, key = torch.empty(5, 2, size, dtype=dtype), torch.empty(5, heads, size, dtype=dtype)
+        assert packing.flash_fits(query, key, key) == fits
+
+
+def test_an_option_that_a_row_does_not_honour_is_refused(random_model: Models) -> None:
+    """Such as T5's bias by distance."""
+    row, states = row_of([3, 2], False), torch.randn(3, 5, 2, 8)
+    for allowed in ({"dropout": 0.0, "sliding_window": None, "position_ids": states}, {"softcap": None}):
+        assert attend(row, causal_mask_function, *states, **allowed).shape == (5, 2, 8)
+    for refused in ({"position_bias": states}, {"softcap": 0.0}):
+        with pytest.raises(NotPackableError, match=next(iter(refused))):
+            attend(row, causal_mask_function, *states, **refused)
+    assert not load_transformer(random_model("t5"), CPU).kind.packs
+
+
+def vectors_and_gradients(transformer: Transformer, poolings: list[Pooling], packed: bool) -> dict[str, torch.Tensor]:
+    items = [TextInput(text, ((0, 3),) if len(text) > 3 else ()) for text in PACKED_TEXTS]
+    located = transformer.locate(items, 40)
+    vectors = transformer.forward(located.ids, poolings, targets=located.targets, packed=packed)
+    sum((vector.sin() * (1 + number)).sum() for number, vector in enumerate(vectors)).backward()
+    found = {name: p.grad for name, p in transformer.model.named_parameters() if p.grad is not None}
+    transformer.model.zero_grad()
+    return found | {str(pooling): vector.detach() for pooling, vector in zip(poolings, vectors, strict=True)}
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("architecture", few([*ARCHITECTURES, "gemma3", "gpt2", "nomic"], "bert", "roberta", "gemma3"))
+def test_a_packed_pass_gives_the_vectors_and_gradients_of_a_padded_one(
+    random_model: Models, architecture: str, training: bool
+) -> None:
+    """Attention pads texts in training, else takes those of one length together; windows are shorter than texts."""
+
+    def without_dropout(config: object) -> None:
+        set_rates(config, 0)
+
+    transformer = load_transformer(random_model(architecture), CPU, without_dropout)
+    assert transformer.kind.packs == ("deberta" not in architecture)
+    if not transformer.kind.packs:
+        return
+    transformer.model.train(training)
+    poolings = [Pooling("mean"), Pooling("cls"), Pooling("mean", ":"), Pooling("target", "-2:")]
+    found, wanted = (vectors_and_gradients(transformer, poolings, packed) for packed in (True, False))
+    assert len(found) > 10
+    assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("architecture", few(["bert", "roberta"]))
+def test_flash_attention_in_a_model(random_model: Models, architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    transformer = load_transformer(random_model(architecture), CPU)
+    layers = transformer.model.config.num_hidden_layers
+    with torch.autocast("cpu", torch.bfloat16):
+        padded, exact = (vectors_and_gradients(transformer, [Pooling()], packed) for packed in (False, True))
+        with as_if_on_ampere(monkeypatch) as flash:
+            found = vectors_and_gradients(transformer, [Pooling()], True)
+    assert flash.calls == [("forward", 0.0)] * layers + [("backward", 0.0)] * layers
+    assert found.keys() == padded.keys()
+    for name, wanted in padded.items():
+        if not name.endswith("key.bias"):  # its gradient is 0 but for rounding: softmax does not see it
+            for other in (found, exact):
+                assert (other[name] - wanted).norm() < 0.04 * wanted.norm(), name
