@@ -33,13 +33,9 @@ class LocatedTargets:
     """Number of targets without tokens: the tokenizer drops their characters, or they are empty."""
 
 
-def stripped(item: TextInput) -> tuple[str, Spans]:
-    """An input's text without surrounding spaces, and its target's spans in it; all of it if there is no target."""
-    text = item.text.strip()
-    if not item.spans:
-        return text, ((0, len(text)),)
-    shift = len(item.text) - len(item.text.lstrip())
-    return text, tuple((max(0, start - shift), max(0, end - shift)) for start, end in item.spans)
+def unprompted(item: TextInput) -> tuple[str, Spans, Spans]:
+    """A text as it is, with its target's spans; all of it if there is no target."""
+    return item.text, item.spans or ((0, len(item.text)),), ()
 
 
 def marked(item: TextInput) -> tuple[str, Spans, Spans]:
@@ -65,14 +61,11 @@ def prompted(prompt: str, item: TextInput) -> tuple[str, Spans, Spans]:
     is the text.
     """
     parts = prompt.split(TEXT)
-    whole = item.text.join(parts)
     starts = np.cumsum([len(part) for part in parts[:-1]]) + len(item.text) * np.arange(len(parts) - 1)
-    shift = len(whole) - len(whole.lstrip())
-    end = len(whole.strip())
-    places = tuple((max(0, int(start) - shift), min(end, int(start) + len(item.text) - shift)) for start in starts)
-    last = int(starts[-1]) - shift
-    spans = tuple((max(0, last + start), last + stop) for start, stop in item.spans)
-    return whole.strip(), spans or places[-1:], places
+    places = tuple((int(start), int(start) + len(item.text)) for start in starts)
+    last = places[-1][0]
+    spans = tuple((last + start, last + end) for start, end in item.spans)
+    return item.text.join(parts), spans or places[-1:], places
 
 
 def fitted(
@@ -109,6 +102,18 @@ def covering(offsets: ArrayLike, text: str, spans: Sequence[tuple[int, int]]) ->
     before = wanted.cumsum()  # before[i]: how many of the first i characters are wanted
     starts, ends = np.asarray(offsets, dtype=np.int64).reshape(-1, 2).T
     return np.flatnonzero(before[ends] > before[starts])
+
+
+def within(
+    offsets: Sequence[tuple[int, int]], text: str, place: tuple[int, int], special: tuple[int, int]
+) -> Positions:
+    """Positions of all tokens at a text's place in a prompt, those of spaces around it too.
+
+    ``special``: numbers of special tokens before and after the whole.
+    """
+    starts, ends = np.asarray(offsets, dtype=np.int64)[special[0] : len(offsets) - special[1]].T
+    last = len(starts) if place[1] == len(text) else (starts < place[1]).sum()
+    return special[0] + np.arange((ends <= place[0]).sum(), last)
 
 
 def window(n: int, target: Positions, room: int) -> int:

@@ -43,8 +43,9 @@ from mirrorbench.models.targets import (
     fitted,
     marked,
     prompted,
-    stripped,
     target_weights,
+    unprompted,
+    within,
     without,
 )
 
@@ -144,13 +145,12 @@ class Transformer:
     def tokenize(self, texts: Sequence[str], max_length: int, prompt: str = "") -> Ragged:
         """Token ids of each text, with special tokens, cut to ``max_length``, not padded.
 
-        Surrounding spaces are stripped: byte-level tokenizers would make tokens of them. The tokens of a ``prompt``
-        (see ``Pooling``) come on top, as far as the model has positions.
+        The tokens of a ``prompt`` (see ``Pooling``) come on top, as far as the model has positions.
         """
         self._check_length(max_length)
         if not texts:
             return Ragged.of([])
-        whole = [text.strip() for text in texts]
+        whole = list(texts)
         if not prompt:
             rows = self.tokenizer(whole, truncation=True, max_length=max_length, **_IDS_ONLY)["input_ids"]
             return Ragged.of([row or self._nothing for row in rows])
@@ -202,7 +202,9 @@ class Transformer:
             raise UsageError(problem, hint)
         if not inputs:
             return LocatedTargets(Ragged.of([]), Ragged.of([]), np.empty(0, dtype=np.int64), 0, 0)
-        placed = (prompted(prompt, i) if prompt else marked(i) if with_marks else (*stripped(i), ()) for i in inputs)
+        placed = (
+            prompted(prompt, item) if prompt else marked(item) if with_marks else unprompted(item) for item in inputs
+        )
         texts, spans, others = zip(*placed, strict=True)  # others: places of the text in a prompt, or marks
         whole = self.tokenizer(list(texts), truncation=False, return_offsets_mapping=True, verbose=False, **_IDS_ONLY)
         kept_ids, targets, windowed = [], [], []
@@ -212,8 +214,7 @@ class Transformer:
                 ids, offsets = self._nothing, [(0, 0)]
             target = covering(offsets, texts[row], spans[row])
             if prompt:
-                inside = [covering(offsets, texts[row], (place,)) for place in others[row]]
-                places = [np.arange(some[0], some[-1] + 1) if len(some) else some for some in inside]
+                places = [within(offsets, texts[row], place, self.special_tokens) for place in others[row]]
                 room = max_length - sum(self.special_tokens)
                 kept, positions = fitted(ids, target, places, room, self.positions)
             else:

@@ -53,7 +53,7 @@ architectures = pytest.mark.parametrize("architecture", few(ARCHITECTURES, "bert
 
 def naive(path: Path, text: str, pooling: Pooling) -> np.ndarray:
     padding = "max_length" if pooling.mode == "mean-padded" else False
-    states, _ = hidden_states(path, text.strip(), truncation=True, max_length=pooling.max_length, padding=padding)
+    states, _ = hidden_states(path, text, truncation=True, max_length=pooling.max_length, padding=padding)
     layers = {"-1:": [-1], "-2:": [-2, -1], "0": [0], ":": list(range(len(states))), "1:3": [1, 2]}[pooling.layers]
     vectors = states[layers].mean(0)
     return np.asarray(vectors[0] if pooling.mode == "cls" else vectors.mean(0))

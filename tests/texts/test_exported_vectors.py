@@ -18,7 +18,7 @@ from suites import few
 import mirrorbench
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
 
-TEXTS = ["a cat sat on the mat", "two dogs", "quick zebras jump over many lazy letters " * 6, "x", "1 + 1 = 2!"]
+TEXTS = ["a cat sat on the mat", "two dogs", "quick zebras jump over many lazy letters " * 6, "  x ", "1 + 1 = 2!"]
 LINES = [f"line {n} of a small corpus, about {word}" for n in range(6) for word in ("cats", "dogs", "letters", "snow")]
 
 
