@@ -1,10 +1,12 @@
-"""Tuning and encoding against the released procedure and sentence-transformers."""
+"""Tuning and encoding against the released procedure, sentence-transformers and ONNX Runtime."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import torch
 from measuring import Table, alternate
 
 from mirrorbench.core.inputs import TextInput
+from mirrorbench.models.batching import even_batches
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
@@ -24,6 +27,7 @@ from mirrorbench.training.methods import mirror_preset, word_spans
 from mirrorbench.training.recipes import Recipe
 
 CPU = torch.device("cpu")
+Encode = Callable[[list[str]], Any]
 LENGTH = 64
 """Tokens that the released evaluation pads to."""
 
@@ -60,45 +64,107 @@ def _tunings(path: Path, texts: list[str], plan: Recipe, rounds: int) -> Any:
     return own, other, f"{cost['tokens_per_second']:.0f} tokens/s, {100 * cost['padding']:.0f}% padding"
 
 
-def encoding(table: Table, path: Path, sentences: list[str], words: list[str], n: int, rounds: int) -> None:
-    """Words, sentences, and both with longer texts among them, against the padded loop and sentence-transformers."""
-    table.title("Encoding, fp32, masked mean: padded to 64 tokens, and sentence-transformers at two batch sizes")
+def encoding(table: Table, path: Path, texts: dict[str, list[str]], rounds: int) -> None:
+    """Texts of three kinds, against sentence-transformers, ONNX Runtime, and the model's matrix products alone."""
+    table.title("Encoding, fp32, masked mean, at most 64 tokens")
     encoder = TransformerEncoder(load_transformer(path, CPU), Pooling("mean", max_length=LENGTH))
-    peer = _sentence_transformer(path)
-    # Two sentences in one make the longer texts: a third each of words, sentences and those.
-    long = [f"{one} {other}" for one, other in zip(sentences[: n // 3], sentences[n // 3 :], strict=False)]
-    mixed = [*words[: n // 3], *sentences[: n // 3], *long]
-    for name, texts in (("words", words[:n]), ("sentences", sentences[:n]), ("mixed lengths", mixed)):
-        _encodings(table, name, texts, encoder, peer, rounds)
-    if peer is None:
-        print("\nNot measured: sentence-transformers is not installed.")
+    peers = {**_sentence_transformers(path), **_onnx_runtime(path)}
+    for name, some in texts.items():
+        _encodings(table, f"{len(some)} {name}", some, encoder, peers, rounds)
+    for peer in {"sentence-transformers", "ONNX Runtime"} - {name.split(",")[0] for name in peers}:
+        print(f"\nNot measured: {peer} is not installed.")
 
 
-def _encodings(table: Table, name: str, texts: list[str], encoder: TransformerEncoder, peer: Any, rounds: int) -> None:
+def _encodings(
+    table: Table, name: str, texts: list[str], encoder: TransformerEncoder, peers: dict[str, Encode], rounds: int
+) -> None:
     model = encoder.transformer
     works: dict[str, Callable[[], Any]] = {
         "mirrorbench": lambda: encoder.encode(texts),
         "padded loop": lambda: released_loop.encode(model.model, model.tokenizer, texts, LENGTH),
+        **{peer: partial(encode, texts) for peer, encode in peers.items()},
+        "its matrix products alone": _products(encoder, texts),
     }
-    for size in (32, 128) if peer is not None else ():
-        options = {"batch_size": size, "normalize_embeddings": False, "show_progress_bar": False}
-        works[f"sentence-transformers, {size}"] = partial(peer.encode, texts, **options)
     own, *others = alternate(list(works.values()), rounds)
     ours = encoder.encode(texts)
     for key, other in zip(list(works)[1:], others, strict=True):
-        note = f"differ by {np.abs(ours - works[key]()).max():.0e}"
-        table.add(f"encoding, {len(texts)} texts: {name}", "mirrorbench", key, own, other, note)
+        vectors = works[key]()
+        note = "" if vectors is None else f"differ by {np.abs(ours - vectors).max():.0e}"
+        table.add(f"encoding, {name}", "mirrorbench", key, own, other, note)
 
 
-def _sentence_transformer(path: Path) -> Any:
+def _products(encoder: TransformerEncoder, texts: list[str]) -> Callable[[], None]:
+    """All products of tokens and weights, in rows of as many tokens, and nothing else of the model."""
+    model = encoder.transformer
+    lengths = model.tokenize(texts, LENGTH).lengths
+    rows = [int(lengths[batch].sum()) for batch in even_batches(lengths, model.budget)]
+    layers = [module for module in model.model.encoder.modules() if isinstance(module, torch.nn.Linear)]
+    states = {(n, layer.in_features): torch.randn(n, layer.in_features) for n in rows for layer in layers}
+
+    @torch.inference_mode()
+    def compute() -> None:
+        for n in rows:
+            for layer in layers:
+                layer(states[n, layer.in_features])
+
+    return compute
+
+
+def _sentence_transformers(path: Path) -> dict[str, Encode]:
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError:
-        return None
+        return {}
     model = SentenceTransformer(str(path), device="cpu", local_files_only=True)
     model.max_seq_length = LENGTH
     # Its last module normalises; without it both give the mean itself.
-    return SentenceTransformer(modules=[model[0], model[1]], device="cpu")
+    plain = SentenceTransformer(modules=[model[0], model[1]], device="cpu")
+    options = {"normalize_embeddings": False, "show_progress_bar": False}
+    return {f"sentence-transformers, {n}": partial(plain.encode, batch_size=n, **options) for n in (32, 128)}
+
+
+class _LastStates(torch.nn.Module):
+    """The last layer's states, for torch's exporter, which hands inputs over by their order."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        states: torch.Tensor = self.model(input_ids=ids, attention_mask=mask).last_hidden_state
+        return states
+
+
+def _onnx_runtime(path: Path) -> dict[str, Encode]:
+    """The same model in ONNX Runtime, texts sorted by length as in sentence-transformers; torch exports it."""
+    try:
+        import onnx  # noqa: F401  (torch writes with it)
+        from onnxruntime import InferenceSession
+    except ImportError:
+        return {}
+    model = load_transformer(path, CPU)
+    buffer, example = BytesIO(), torch.ones(2, 8, dtype=torch.long)
+    names, axes = ["input_ids", "attention_mask"], {0: "texts", 1: "tokens"}
+    model.model.set_attn_implementation("eager")
+    with warnings.catch_warnings(action="ignore"):
+        torch.onnx.export(
+            _LastStates(model.model), (example, example), buffer, dynamo=False, input_names=names,
+            output_names=["states"], dynamic_axes=dict.fromkeys([*names, "states"], axes), opset_version=17,
+        )  # fmt: skip
+    session = InferenceSession(buffer.getvalue(), providers=["CPUExecutionProvider"])
+
+    def encode(texts: list[str], size: int) -> Any:
+        ids, vectors = model.tokenize(texts, LENGTH), np.empty((len(texts), model.dimensions), np.float32)
+        order = np.argsort(-ids.lengths, kind="stable")
+        for rows in np.split(order, range(size, len(texts), size)):
+            batch, width = ids.take(rows), int(ids.lengths[rows[0]])
+            mask = batch.mask(width)
+            inputs = {"input_ids": batch.padded(width, 0), "attention_mask": mask.astype(np.int64)}
+            states = session.run(["states"], inputs)[0] * mask[:, :, None]
+            vectors[rows] = states.sum(1) / mask.sum(1)[:, None]
+        return vectors
+
+    return {"ONNX Runtime, 32": partial(encode, size=32)}
 
 
 def context(table: Table, path: Path, sentences: list[str], n: int, rounds: int) -> None:

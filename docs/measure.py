@@ -94,10 +94,12 @@ class Stored:
                 self.tuned[result.spec, result.task] = min(known, result.seconds["train"])
         for path in sorted((HERE.parent / "leaderboards" / "rendered").glob("*.json")):
             table = read_table(path)
+            earlier = any(note.startswith("Of computation ") for note in table.notes)
+            source = "" if earlier else f"leaderboards/rendered/{path.name}"
             for row in table.rows:
                 for column, score in zip(table.columns, row.scores, strict=True):
                     for seed, value in score.seeds if score and not column.average_of else ():
-                        self._add(path.name, row.spec, column.name, seed, value, f"leaderboards/rendered/{path.name}")
+                        self._add(path.name, row.spec, column.name, seed, value, source)
 
     def _add(self, place: str, spec: str, task: str, seed: int, score: float | None, source: str) -> None:
         if score is not None:
@@ -192,8 +194,8 @@ class Stored:
 
 
 def valued(value: float, sources: Iterable[str]) -> Value:
-    """A value and where it is from: commits that computed it, files, a command."""
-    return {"value": value, "from": sorted(sources)}
+    """A value and where it is from: commits, files, a command; from nothing where an earlier computation gave it."""
+    return {"value": value, "from": [] if "" in (found := sorted(sources)) else found}
 
 
 def keep_tables() -> None:

@@ -29,8 +29,10 @@ TokenIds = NDArray[np.int32]
 TOKEN_BUDGET = {"cpu": 1024, "cuda": 65_536, "mps": 16_384}
 """Tokens per micro-batch of a tuning, padding included: on a CPU what fits its cache, on a GPU what keeps it busy."""
 
-ENCODING_BUDGET = TOKEN_BUDGET | {"cpu": 3072}
-"""Tokens per batch of texts to encode."""
+ENCODING_BUDGET = TOKEN_BUDGET | {"cpu": 2048}
+"""Tokens per batch of texts to encode. On two cores MiniLM's products are as fast with 1,500 tokens as with 6,000, but
+glibc returns what more than 2,048 take to the system after each layer, which costs a tenth (``benchmarks/RESULTS.md``).
+"""
 
 PASS_COST = {"cpu": 32, "cuda": 4_096, "mps": 2_048}
 """Cost of one more batch (kernel launches, gradient accumulation), in padding tokens that it may save."""
@@ -88,13 +90,6 @@ class Ragged:
         where = np.arange(starts[-1]) + (self.starts[chosen] - starts[:-1]).repeat(lengths)
         return Ragged(self.values[where], starts)
 
-    def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The first of all equal rows, in their order, and for each row the place of its equal among these."""
-        seen: dict[bytes, int] = {}
-        equals = [seen.setdefault(row.tobytes(), number) for number, row in enumerate(self)]
-        first, places = np.unique(np.asarray(equals, dtype=np.int64), return_inverse=True)
-        return first, places
-
     def padded(self, width: int, fill: int) -> NDArray[np.int64]:
         """A matrix of the rows, shorter ones padded at the end with ``fill``; shape (n, width)."""
         matrix = np.full((len(self), width), fill, dtype=np.int64)
@@ -138,21 +133,15 @@ def similar_length_batches(
 
 
 def even_batches(lengths: ArrayLike, budget: int) -> Iterator[list[int]]:
-    """The fewest batches of about equally many tokens; for packed batches, which need no padding.
+    """The fewest batches of about as many tokens, at most ``budget`` and one text; for rows, which need no padding.
 
-    Lengths are kept similar because attention still pads. Several batches are even in number, to use two cores equally.
+    Lengths are similar because attention may pad. Several batches are even in number, to use two cores equally.
     """
     order, tokens = _longest_first(lengths)
-    middles = tokens.cumsum() - tokens / 2
-    total = int(tokens.sum())
-    least = max(1, -(-total // budget))
-    for n in range(least + (least > 1 and least % 2), len(order), 2 if least > 1 else 1):
-        number = (middles * n / max(1, total)).astype(np.int64)  # rising: a text belongs where its middle lies
-        batches = np.split(np.arange(len(order)), np.flatnonzero(np.diff(number)) + 1)
-        if all(len(batch) == 1 or tokens[batch].sum() <= budget for batch in batches):
-            yield from (order[batch].tolist() for batch in batches)
-            return
-    yield from ([row] for row in order.tolist())
+    least = max(1, -(-int(tokens.sum()) // budget))
+    number = (tokens.cumsum() - tokens / 2) * (least + (least > 1 and least % 2)) // max(1, tokens.sum())
+    batches = np.split(order, np.flatnonzero(np.diff(number)) + 1)  # a text belongs where its middle lies
+    yield from (batch.tolist() for batch in batches if len(batch))
 
 
 def within_memory(

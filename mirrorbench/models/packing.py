@@ -183,7 +183,7 @@ def row_attention(
         parts = (block.unpacked(part).transpose(1, 2) for part in states)
         within = of_sdpa(module, *parts, attention_mask.of(block), dropout=rate, scaling=scale, is_causal=False)
         found.append(block.packed(within[0]))
-    return torch.cat(found)[None], None
+    return (found[0] if len(found) == 1 else torch.cat(found))[None], None
 
 
 def flash_fits(query: Tensor, key: Tensor, value: Tensor) -> bool:
@@ -203,9 +203,7 @@ def position_ids(ids: Ragged, config: Any) -> NDArray[np.int64]:
     RoBERTa's family counts from padding_idx + 1 and gives padding tokens, which texts may contain, padding_idx.
     """
     first = first_position(lambda key: getattr(config, key, None))
-    starts = ids.starts[:-1].repeat(ids.lengths)
-    if not first:
-        return np.arange(len(ids.values), dtype=np.int64) - starts
-    counts = ids.values != config.pad_token_id
-    before = np.concatenate([[0], counts.cumsum()])
-    return np.where(counts, before[:-1] - before[starts] + first, np.int64(config.pad_token_id))
+    counts = ids.values != config.pad_token_id if first else np.ones(len(ids.values), dtype=bool)
+    before = counts.cumsum() - counts
+    found: NDArray[np.int64] = before - before[ids.starts[:-1].repeat(ids.lengths)] + first
+    return np.where(counts, found, first - 1)

@@ -55,12 +55,6 @@ class Pooling:
             problem = f"a prompt with {MASK} holds the text once, and pooling={self.mode} reads no word in it"
             raise UsageError(problem, f"Leave {MASK} out.")
 
-    def __str__(self) -> str:
-        # Hashed into encoders' fingerprints: the old names keep stored results valid.
-        prompt = f", prompt={self.prompt!r}" if self.prompt else ""
-        scaled = ", normalize=True" if self.normalize else ""
-        return f"Readout(pooling={self.mode!r}, layers={self.layers!r}, max_length={self.max_length!r}{prompt}{scaled})"
-
     def to_json(self) -> dict[str, Value]:
         """The keys of a spec that say the same."""
         later: dict[str, Value] = {"prompt": self.prompt, "normalize": self.normalize}

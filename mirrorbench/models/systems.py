@@ -32,7 +32,7 @@ from mirrorbench.core.identity import digest
 from mirrorbench.core.inputs import Encoder, as_inputs, check_vectors
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models import backbones
-from mirrorbench.models.directories import json_object, modules
+from mirrorbench.models.directories import modules
 from mirrorbench.models.families import not_telling_apart, unreadable
 from mirrorbench.models.opening import read_sentence_transformer
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, POOLINGS, Pooling, PoolingFunction
@@ -180,9 +180,9 @@ def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None
             # Characters stand for tokens, of which most texts have fewer: to count tokens is to tokenise twice.
             lengths = np.array([min(len(text), limit) for text in texts], dtype=np.int64)
             budget, cost = batching.TOKEN_BUDGET[sort], batching.PASS_COST[sort]
-            batches, own = [[*range(len(texts))]], {} if prompt is None else {"prompt": before}
-            if sort != "cpu":
-                batches = [*batching.similar_length_batches(lengths, budget, pass_cost=cost)] or batches
+            own = {} if prompt is None else {"prompt": before}
+            similar = () if sort == "cpu" else batching.similar_length_batches(lengths, budget, pass_cost=cost)
+            batches = list(similar) or [[*range(len(texts))]]
 
             def compute(rows: list[int]) -> torch.Tensor:
                 some, size = [texts[row] for row in rows], 32 if sort == "cpu" else len(rows)
@@ -199,27 +199,7 @@ def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None
         return encode
 
     identity = {"files": files} | ({} if prompt is None else {"prompt": prompt})
-    if context.precision == "fp32" and _holds_half(path):  # earlier versions computed in that
-        identity["opened"] = "fp32"
     return LazyEncoder(digest(identity) if len(identity) > 1 else files, load)
-
-
-def _holds_half(path: Path) -> bool:
-    """Whether sentence-transformers would open a model, or a part of it, in half precision by itself."""
-    from safetensors import SafetensorError, safe_open
-
-    for file in path.rglob("config.json"):
-        settings = json_object(file)
-        if str(settings.get("dtype", settings.get("torch_dtype"))) in ("float16", "bfloat16"):
-            return True
-    for file in path.rglob("*.safetensors"):
-        try:
-            with safe_open(file, "np") as weights:
-                if any(weights.get_slice(name).get_dtype() in ("F16", "BF16") for name in weights.keys()):  # noqa: SIM118
-                    return True
-        except (OSError, SafetensorError):
-            continue  # reported where it is opened
-    return False
 
 
 def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:

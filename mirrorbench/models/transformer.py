@@ -150,16 +150,15 @@ class Transformer:
         self._check_length(max_length)
         if not texts:
             return Ragged.of([])
-        whole = list(texts)
         if not prompt:
-            rows = self.tokenizer(whole, truncation=True, max_length=max_length, **_IDS_ONLY)["input_ids"]
+            rows = self.tokenizer(list(texts), truncation=True, max_length=max_length, **_IDS_ONLY)["input_ids"]
             return Ragged.of([row or self._nothing for row in rows])
         (before, after), (first, last) = self.prompt_ids(prompt), self.special_tokens
         if self.positions:
             max_length = min(max_length, self.positions - len(before) - len(after))
         if max_length <= first + last:
             raise UsageError(f"prompt={prompt} leaves no room for a text", "Shorten it, or raise max_length.")
-        ids = self.tokenizer(whole, truncation=True, max_length=max_length, **_IDS_ONLY)["input_ids"]
+        ids = self.tokenizer(list(texts), truncation=True, max_length=max_length, **_IDS_ONLY)["input_ids"]
         ends = ((row, len(row) - last) for row in ids)
         return Ragged.of([row[:first] + before + row[first:end] + after + row[end:] for row, end in ends])
 

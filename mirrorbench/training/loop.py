@@ -133,7 +133,7 @@ def tune_backbone(
     started = time.perf_counter()
     rng, device = np.random.default_rng(seed), transformer.device
     maker = PairMaker(recipe, rng, transformer.tokenizer.mask_token or "", protocol, augmentations)
-    tokenizer = PairTokenizer(transformer, maker, augmentations, texts)
+    tokenizer = PairTokenizer(transformer, maker, augmentations)
     packable = transformer.kind.packs  # tried before augmentations and the objective change the model
     with torch.random.fork_rng(devices=[device] if on_gpu(device) else []), ExitStack() as attached:
         torch.manual_seed(seed)

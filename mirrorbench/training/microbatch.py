@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -21,14 +21,7 @@ from torch import Tensor
 from mirrorbench.core.devices import autocast, kind, moved
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.models.batching import (
-    PASS_COST,
-    TOKEN_BUDGET,
-    Ragged,
-    TokenIds,
-    even_batches,
-    similar_length_batches,
-)
+from mirrorbench.models.batching import PASS_COST, TOKEN_BUDGET, Ragged, even_batches, similar_length_batches
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation, AugmentationContext, in_use
 from mirrorbench.training.cpu_functions import fast_cpu_functions
@@ -74,18 +67,11 @@ class TokenizedPairs:
 
 
 class PairTokenizer:
-    """Tokenises pairs, and remembers the ids of the corpus's own strings.
+    """Tokenises pairs; a mask in the middle of a word changes the tokens around it."""
 
-    Augmented text is tokenised anew: a mask in the middle of a word changes the tokens around it.
-    """
-
-    def __init__(
-        self, transformer: Transformer, maker: PairMaker, registered: dict[str, Augmentation], texts: Sequence[str]
-    ) -> None:
+    def __init__(self, transformer: Transformer, maker: PairMaker, registered: dict[str, Augmentation]) -> None:
         self.transformer = transformer
         self.recipe = maker.recipe
-        self._own = frozenset(texts)
-        self._known: dict[TextInput, tuple[TokenIds, TokenIds | None]] = {}
         tokenizer = transformer.tokenizer
         plain = AugmentationContext(
             maker.rng, 0.0, maker.mask_token, maker.protocol,
@@ -116,16 +102,17 @@ class PairTokenizer:
 
     def _tokenized(self, left: Sequence[TextInput], right: Sequence[TextInput], labels: Tensor) -> TokenizedPairs:
         """Token ids of pairs, after the recipe's token augmentations in the order of their names."""
-        rows = self._rows([*left, *right])
-        ids: list[Any] = [row for row, _ in rows]
-        targets = [target for _, target in rows if target is not None]
+        found = self.transformer.read([*left, *right], self.recipe.readout(self.recipe.train_max_length))
+        if not self._augment:
+            return TokenizedPairs(found.ids, found.targets, labels)
+        rows: list[list[int]] = [row.tolist() for row in found.ids]
         first = 0 if self.recipe.sides == 2 else len(left)
-        for views in (slice(first, len(left)), slice(len(left), None)) if self._augment else ():
-            lists = [row.tolist() for row in ids[views]]
+        for views in (slice(first, len(left)), slice(len(left), None)):
+            lists = rows[views]
             for function, context in self._augment:
-                lists = [self._readable(row, function(row, context), bool(targets)) for row in lists]
-            ids[views] = lists
-        return TokenizedPairs(Ragged.of(ids), Ragged.of(targets) if targets else None, labels)
+                lists = [self._readable(row, function(row, context), found.targets is not None) for row in lists]
+            rows[views] = lists
+        return TokenizedPairs(Ragged.of(rows), found.targets, labels)
 
     def _readable(self, ids: list[int], changed: list[int], targets: bool) -> list[int]:
         """The changed ids, or the old ones where those are more than the model can read."""
@@ -133,16 +120,6 @@ class PairTokenizer:
             told = "an augmentation changes the number of tokens, so the target's tokens are not found any more"
             raise TuningError(told, "Choose another pooling than target, or another augmentation.")
         return changed if len(changed) <= (self.transformer.positions or len(changed)) else ids
-
-    def _rows(self, inputs: Sequence[TextInput]) -> list[tuple[TokenIds, TokenIds | None]]:
-        fresh = [item for item in dict.fromkeys(inputs) if item not in self._known]
-        found = dict(zip(fresh, self._tokenize(fresh), strict=True))
-        self._known.update((item, row) for item, row in found.items() if not item.spans and item.text in self._own)
-        return [found[item] if item in found else self._known[item] for item in inputs]
-
-    def _tokenize(self, inputs: Sequence[TextInput]) -> Iterator[tuple[TokenIds, TokenIds | None]]:
-        found = self.transformer.read(inputs, self.recipe.readout(self.recipe.train_max_length))
-        return zip(found.ids, repeat(None) if found.targets is None else found.targets, strict=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +146,7 @@ class MicroBatchReader:
         # all threads share, and replace functions in this thread alone.
         self.parallel = self.packed and self.transformer.device.type == "cpu"
         self.weights = objective.weights
+        self.draws = "dropout" not in dict(recipe.augment) or any(rate for _, rate in recipe.augment)
         if recipe.rate("controlled_dropout") and len(set(map(id, objective.readers))) > 1:
             told = f"loss={recipe.loss} does not read both views by one model, so controlled_dropout cannot be applied"
             raise TuningError(told, "Leave controlled_dropout out of the encoder spec.")
@@ -204,9 +182,6 @@ class MicroBatchReader:
 
     def differentiate(self, vectors: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
         """Back-propagate the gradients of the vectors that ``read`` kept, and add those of the weights to theirs."""
-        if not self.parallel and kind(self.transformer.device) == "cpu":
-            torch.autograd.backward(vectors, gradients)
-            return
         if not self.parallel:  # one after the other, as where they are not kept: the sums round alike
             for pair in zip(vectors, gradients, strict=True):
                 torch.autograd.backward(*pair)
@@ -226,17 +201,17 @@ class MicroBatchReader:
             return [self._pass(batch) for batch in batches]
 
     def _pass(self, batch: MicroBatch) -> Tensor:
-        with autocast(self.transformer.device, self.precision):
-            if self.parallel:  # all threads share torch's own generator
-                with fast_cpu_functions(torch.Generator().manual_seed(batch.seed)):
-                    return self._forward(batch.pairs)
+        own = fast_cpu_functions(torch.Generator().manual_seed(batch.seed)) if self.parallel else nullcontext()
+        if not self.parallel:  # all threads share torch's own generator
             torch.manual_seed(batch.seed)
+        with autocast(self.transformer.device, self.precision), own:
             return self._forward(batch.pairs)
 
     def _forward(self, pairs: TokenizedPairs) -> Tensor:
         def vectors(reader: Transformer, ids: Ragged, targets: Ragged | None) -> Tensor:
-            if targets is None and self.objective.recipe.noiseless:  # a text that repeats is read once
-                first, places = ids.distinct()
+            if targets is None and not self.draws:  # a text that repeats is read once
+                texts = np.array([row.tobytes() for row in ids], dtype=object)
+                _, first, places = np.unique(texts, return_index=True, return_inverse=True)
                 found = reader.forward(ids.take(first), [self.pooling], self.fixed, None, self.packed)[0]
                 return found.index_select(0, moved(torch.from_numpy(places), found.device))
             return reader.forward(ids, [self.pooling], self.fixed, targets, self.packed)[0]

@@ -103,11 +103,6 @@ class Recipe:
         """The rate of one augmentation, 0 where the recipe does not use it."""
         return dict(self.augment).get(augmentation, 0.0)
 
-    @property
-    def noiseless(self) -> bool:
-        """Whether equal texts have equal vectors while tuning: the dropout rate is 0, and no augmentation is in use."""
-        return "dropout" in dict(self.augment) and not any(rate for _, rate in self.augment)
-
 
 _TYPES = {field.name: str(field.type) for field in fields(Recipe) if field.name != "augment"}
 _LIMITS: dict[str, tuple[float, float]] = {

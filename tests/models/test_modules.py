@@ -156,7 +156,7 @@ def planned(spec: EncoderSpec, planner: Planner) -> Any:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_directory_is_read_as_sentence_transformers_reads_it(kind: str, made: Made) -> None:
-    """The identity of what sentence-transformers reads is that of the files, if they hold no half precision."""
+    """The identity of what sentence-transformers reads is that of the files."""
     folder, keys = made(kind), KINDS[kind][1]
     encoder = mirrorbench.load(str(folder))
     there = SentenceTransformer(str(folder), model_kwargs={"dtype": "float32"}).float()
@@ -165,8 +165,7 @@ def test_a_directory_is_read_as_sentence_transformers_reads_it(kind: str, made: 
     assert encoder.name == str(read.with_params(**keys or {}))
     assert len({tuple(vector) for vector in encoder.encode(TEXTS)}) == len(TEXTS)
     if not keys:
-        of_files = create_sbert(read, EncoderContext()).fingerprint == directory_checksum(folder)
-        assert of_files == (kind != "static")
+        assert create_sbert(read, EncoderContext()).fingerprint == directory_checksum(folder)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -311,10 +310,9 @@ def test_sbert_computes_in_float32_whatever_its_files_hold(random_model: Models,
     (model if weights == "half" else dense).to(torch.bfloat16)
     model.save(str(folder := tmp_path / "half"))
     spec = EncoderSpec("sbert", params=(("path", str(folder)),))
-    exact, in_half = (create_sbert(spec, EncoderContext(precision=precision)) for precision in ("fp32", "bf16"))
+    exact = create_sbert(spec, EncoderContext())
     there = SentenceTransformer(str(folder), model_kwargs={"dtype": torch.float32}).float()
     np.testing.assert_array_equal(exact.encode(TEXTS), there.encode(TEXTS))
-    assert in_half.fingerprint == directory_checksum(folder) != exact.fingerprint
 
 
 @pytest.mark.parametrize("read", ["sbert", "stored"])

@@ -192,7 +192,7 @@ def test_pairs_of_a_group_have_one_label_and_keep_their_texts(random_model: Mode
     recipe = sap_preset("phrase", "bert", "paper")
     transformer = opened(random_model("bert"), recipe)
     lines = ["C1||a||b", "C2||c||d", "C1||e||f", "C3||g||h"]
-    tokenizer = PairTokenizer(transformer, maker_of(recipe), AUGMENTATIONS, lines)
+    tokenizer = PairTokenizer(transformer, maker_of(recipe), AUGMENTATIONS)
     made = plugins.methods["sap"].pairs(lines, maker_of(recipe))
     (batch,) = tokenizer.batches(made, iter([np.array([3, 2, 0])]))
     assert batch.labels.tolist() == [2, 0, 0]
