@@ -1,7 +1,7 @@
-"""Rows of token ids, their division into batches, prefetching of batches, and packed batches.
+"""Token ids of texts, their division into batches, prefetching of batches, and replaced functions of torch.
 
-On a CPU, batches of texts of one length, if not too small, give vectors that are bit for bit independent of the other
-texts. Padding would change the order of summation in attention; for few rows, libraries use another matrix product.
+On a CPU, rows and batches of texts of one length, if not too small, give vectors that are bit for bit independent of
+the other texts. Padding would change the order of summation; for few tokens, libraries use another matrix product.
 """
 
 from __future__ import annotations

@@ -251,7 +251,7 @@ class Transformer:
         """Vectors of a batch, (batch, dimensions) for each pooling, with gradients; does not wait for the device.
 
         ``pad_to``: pad to this many tokens instead of the longest text's. ``targets``: from ``read``; those of several
-        words a text give (batch, words, dimensions). ``packed``: no padding; only for models that ``can_pack``, with
+        words a text give (batch, words, dimensions). ``packed``: no padding; only where ``kind.packs``, with
         ``pad_to=0``.
         """
         all_layers = not all(p.last_layer_only for p in poolings)

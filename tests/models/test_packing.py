@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from flash import as_if_on_ampere
-from random_models import ARCHITECTURES, Models
+from random_models import FAMILIES, Models
 from suites import few
 from torch.nn import functional as F
 from torch.testing import assert_close
@@ -29,6 +29,7 @@ from mirrorbench.models.transformer import Transformer, load_transformer
 
 CPU = torch.device("cpu")
 LENGTHS = {"different": [3, 7, 1, 4, 3], "equal": [5, 5, 5], "one text": [6], "one token": [1, 1]}
+TRIED = [name for name in FAMILIES if name != "gemma3-vision"]  # whose vocabulary is smaller than its tokenizer's
 PACKED_TEXTS = [
     "a", "A much longer text, of many characters!", "the cat", "", "the cat", "żółw 亀", "x " * 30, "a & b",
     "b [PAD] c <pad> d",  # a padding token that is written out in a text has a position of BERT, and none of RoBERTa
@@ -171,7 +172,7 @@ def vectors_and_gradients(transformer: Transformer, poolings: list[Pooling], pac
 
 
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("architecture", few([*ARCHITECTURES, "gemma3", "gpt2", "nomic"], "bert", "roberta", "gemma3"))
+@pytest.mark.parametrize("architecture", few(TRIED, "bert", "roberta", "gemma3"))
 def test_a_packed_pass_gives_the_vectors_and_gradients_of_a_padded_one(
     random_model: Models, architecture: str, training: bool
 ) -> None:
@@ -181,8 +182,7 @@ def test_a_packed_pass_gives_the_vectors_and_gradients_of_a_padded_one(
         set_rates(config, 0)
 
     transformer = load_transformer(random_model(architecture), CPU, without_dropout)
-    assert transformer.kind.packs == ("deberta" not in architecture)
-    if not transformer.kind.packs:
+    if not transformer.kind.packs:  # which those are: test_kinds
         return
     transformer.model.train(training)
     poolings = [Pooling("mean"), Pooling("cls"), Pooling("mean", ":"), Pooling("target", "-2:")]
