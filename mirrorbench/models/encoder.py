@@ -125,7 +125,6 @@ class TransformerEncoder:
         With ``target`` among them, long texts are cut to a window around their target, and their rows are returned as
         well; with ``mean-padded``, all texts are padded to the maximum length.
         """
-        self.transformer.model.eval()
         shape = len(inputs), self.transformer.dimensions
         vectors = {pooling: np.empty(shape, dtype=np.float32) for pooling in poolings}
         pad_to = poolings[0].max_length if any(pooling.mode == "mean-padded" for pooling in poolings) else 0
@@ -163,6 +162,7 @@ class TransformerEncoder:
         Rows of tokens where texts stay apart in them; else, on a CPU, texts of one length, so that no vector depends on
         other texts, and on a GPU texts of similar length, which fill it.
         """
+        self.transformer.model.eval()
         device, lengths, budget = self.transformer.device, ids.lengths, self.transformer.budget
         packed = self.transformer.kind.packs and not pad_to
         cost = 0 if device.type == "cpu" else batching.PASS_COST[kind(device)]
@@ -225,7 +225,7 @@ class TransformerEncoder:
     @torch.inference_mode()
     def encode_ids(self, ids: Ragged) -> Array:
         """Vectors of rows of token ids, special tokens included, float32 of shape (n, dimensions)."""
-        vectors = np.empty((len(ids), self.transformer.model.eval().config.hidden_size), dtype=np.float32)
+        vectors = np.empty((len(ids), self.transformer.dimensions), dtype=np.float32)
         batches = self._batches(ids, None, [self.pooling], 0)
         for rows, array in one_behind((rows, fetched(pooled)) for rows, (pooled,) in batches):
             vectors[rows] = array()

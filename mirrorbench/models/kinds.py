@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -69,6 +69,8 @@ def kind_of(transformer: Transformer) -> ModelKind:
     """
     rounding = _ROUNDING[transformer.kept]
     text, other = _texts(transformer)
+    # Its rotary angles depend on the longest text of a pass, from some thousand tokens on.
+    by_longest = '"rope_type": "longrope"' in transformer.model.config.to_json_string()
     with _trying(transformer):
         alone, start, beside = (_states(transformer, row)[0] for row in (text, text[:SHORT], other[:SHORT]))
         if alone.dim() != 2 or len(alone) != LONG:
@@ -77,9 +79,9 @@ def kind_of(transformer: Transformer) -> ModelKind:
         elsewhere = _states(transformer, [other[0], *text[1:SHORT]])[0]
         return ModelKind(
             causal=_apart(alone[:SHORT], start) <= rounding,
-            pads=_apart(beside, padded) > rounding,
+            pads=by_longest or _apart(beside, padded) > rounding,
             varies=min(_relative(start.mean(0), beside.mean(0)), _relative(start[1], elsewhere[1])) > 1e-2 * rounding,
-            packs=_packs(transformer, text, other[:SHORT]),
+            packs=not by_longest and _packs(transformer, text, other[:SHORT]),
             layered=_is_layered(transformer, text),
             typed=_is_typed(transformer, rounding),
             halves=tuple(half for half in HALVES if _is_near(transformer, text, alone.mean(0), half)),
@@ -92,10 +94,9 @@ def drops(transformer: Transformer) -> bool:
     Raises:
         ModelUnavailableError: the model does not read such a text in training mode.
     """
-    text, _ = _texts(transformer)
     with _trying(transformer):
         transformer.model.train()
-        return _relative(*(_states(transformer, text) for _ in range(2))) > 0
+        return _relative(*(_states(transformer, _texts(transformer)[0]) for _ in range(2))) > 0
 
 
 @contextmanager
@@ -153,7 +154,8 @@ def _states(transformer: Transformer, *rows: list[int], precision: str = "") -> 
 def _packs(transformer: Transformer, text: list[int], short: list[int]) -> bool:
     """Whether texts in one row have the states of each alone: short ones in a row beyond the model's positions.
 
-    Beside a text beyond BERT's positions, where the model has more: windows of attention show there.
+    Beside a text beyond BERT's positions, where the model has more: windows of attention show there. It holds mask
+    tokens, whose share ESM takes over the row.
     """
     from mirrorbench.models.batching import Ragged
     from mirrorbench.models.packing import PACKED
@@ -161,6 +163,7 @@ def _packs(transformer: Transformer, text: list[int], short: list[int]) -> bool:
     if transformer.model.config._attn_implementation != PACKED:
         return False
     few = 0 < transformer.positions < BEYOND
+    text = [transformer.tokenizer.mask_token_id or text[0], *text[1:]]
     texts = [np.resize(text, LONG if few else BEYOND).tolist(), short]
     row = Ragged.of(texts + [short] * (transformer.positions // SHORT if few else 0))
     try:
@@ -220,7 +223,6 @@ def _is_layered(transformer: Transformer, text: list[int]) -> bool:
 
     try:
         with autocast(transformer.device, transformer.kept):
-            layers: tuple[Any, ...] = transformer.padded_states(Ragged.of([text]), all_layers=True)[0]
-            return len({layer.shape for layer in layers}) == 1
+            return len({layer.shape for layer in transformer.padded_states(Ragged.of([text]), all_layers=True)[0]}) == 1
     except (TypeError, AttributeError, KeyError):  # it keeps no states of its layers, or other ones
         return False

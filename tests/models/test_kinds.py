@@ -99,6 +99,19 @@ def test_a_packed_pair_that_differs_is_not_packed(random_model: Models) -> None:
     assert not kind_of(transformer).packs
 
 
+@pytest.mark.parametrize("model_type", ["esm", "phi3", "lfm2"])
+def test_a_text_does_not_depend_on_a_masked_or_a_long_one(tmp_path: Path, model_type: str) -> None:
+    """ESM takes the share of mask tokens, longrope the longest text of a pass; LFM2 has convolutions."""
+    transformer = further(model_type, tmp_path)
+    assert not transformer.kind.packs
+    masked, length = transformer.tokenizer.mask_token_id or 20, min(transformer.positions or 40, 1100)
+    rows = [[20, 21, 22, 23], [masked] * length]
+    with torch.no_grad():
+        (together,) = transformer.forward(Ragged.of(rows), [Pooling("mean")])
+        alone = transformer.model(input_ids=torch.tensor(rows[:1])).last_hidden_state[0].mean(0)
+    torch.testing.assert_close(together[0], alone, atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("model_type", few(OTHER_INPUTS, "canine", "vilt"))
 def test_models_of_more_than_tokens_are_refused(tmp_path: Path, model_type: str) -> None:
     with pytest.raises(ModelUnavailableError, match=r"by its tokens alone|no vocabulary of tokens") as caught:
