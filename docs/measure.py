@@ -94,7 +94,7 @@ class Stored:
                 self.tuned[result.spec, result.task] = min(known, result.seconds["train"])
         for path in sorted((HERE.parent / "leaderboards" / "rendered").glob("*.json")):
             table = read_table(path)
-            earlier = any(note.startswith("Of computation ") for note in table.notes)
+            earlier = any(text.startswith("Of computation ") for text in table.warnings)
             source = "" if earlier else f"leaderboards/rendered/{path.name}"
             for row in table.rows:
                 for column, score in zip(table.columns, row.scores, strict=True):

@@ -79,10 +79,9 @@ def render(name: str) -> None:
 
 
 def texts(table: Table) -> dict[str, str]:
-    """The files of a leaderboard by their ending; in Markdown, where all must stand in a cell, without intervals."""
+    """The files of a leaderboard by their ending; in Markdown without intervals and with short notes."""
     rows = [replace(row, scores=tuple(s and replace(s, interval=None) for s in row.scores)) for row in table.rows]
-    notes = [note for note in table.notes if not note.startswith("[low, high]")]
-    return {".md": markdown(replace(table, rows=tuple(rows), notes=tuple(notes))), ".html": html(table)}
+    return {".md": markdown(replace(table, rows=tuple(rows), shown="short")), ".html": html(table)}
 
 
 def main() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
-from warnings import warn
 
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Specs, as_names, as_spec, as_specs, parse_spec
@@ -163,7 +162,7 @@ class Session:
 
     def compare(
         self, first: str, second: str, tasks: str | Sequence[str] = (), *, results: Sequence[str | Path] = (),
-        protocol: str = "", allow_mixed: bool = False, test: Any = None, resamples: Any = None, seed: Any = None,
+        protocol: str = "", allow_mixed: bool = False,
     ) -> EncoderComparison:  # fmt: skip
         """Compare two encoders item by item, from stored results: difference, interval, p-value.
 
@@ -174,9 +173,6 @@ class Session:
             results: the folder of both, or that of the first and that of the second; by default the session's.
             protocol: only results under it.
             allow_mixed: also what was computed from other data or protocols.
-            test: ignored with a warning, for one release: no test draws resamples any more.
-            resamples: ignored, likewise.
-            seed: ignored, likewise.
 
         Raises:
             UsageError: no results of one of them, or results that cannot be compared.
@@ -185,8 +181,6 @@ class Session:
         from mirrorbench.reports.statistics.encoders import compare_encoders
         from mirrorbench.runs.rows import expand_tasks
 
-        if (test, resamples, seed) != (None, None, None):
-            warn("test, resamples and seed are ignored", DeprecationWarning, stacklevel=2)
         plugins, folders = self.workspace.plugins, [Path(f) for f in results] or [self.workspace.results.root]
         if len(folders) > 2:
             raise UsageError(f"--results was given {len(folders)} times", "Once for both, or twice: A's, then B's.")

@@ -43,7 +43,7 @@ _PANELS = {
     "allow_mixed suite level language here column held_out words_in_context span_columns texts show x log samples word",
     "How": "precision eval_precision deterministic dry_run memory intervals ties sort method restart",
     "Where": "device executor workers address data_dir offline plugin",
-    "Output": "output quiet verbose format_ title as_json force merge push_to_hub private",
+    "Output": "output notes quiet verbose format_ title as_json force merge push_to_hub private",
 }
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names.split()}
 """Where an option stands in the help of a command with many."""

@@ -28,8 +28,6 @@ _Results = Annotated[list[Path] | None, typer.Option(
     show_default="results")]
 _Tasks = Annotated[list[str] | None, tasks_option("Tasks and suites.", "all that both have")]
 _Protocol = Annotated[str, typer.Option(help="Only results of this protocol.", show_default="any")]
-# Of the tests of version 0.1; ignored for one release.
-_Ignored = Annotated[str | None, typer.Option(hidden=True)]
 _AllowMixed = Annotated[bool, typer.Option(
     "--allow-mixed", help="Compare also what was computed from other data or protocols.")]
 # fmt: on
@@ -37,8 +35,7 @@ _AllowMixed = Annotated[bool, typer.Option(
 
 def compare(
     first: _First, second: _Second, results: _Results = None, tasks: _Tasks = None, protocol: _Protocol = "",
-    allow_mixed: _AllowMixed = False, as_json: Json = False, plugin: PluginFiles = None, test: _Ignored = None,
-    resamples: _Ignored = None, seed: _Ignored = None,
+    allow_mixed: _AllowMixed = False, as_json: Json = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Compare two encoders item by item, from stored results: difference, interval, p-value.
 
@@ -48,8 +45,6 @@ def compare(
     """
     from mirrorbench.session import Session
 
-    if (test, resamples, seed) != (None, None, None):
-        say("--test, --resamples and --seed are ignored: no test draws resamples any more.", err=True)
     found = Session().compare(
         first, second, tasks or (), results=results or (), protocol=protocol, allow_mixed=allow_mixed
     )
@@ -110,7 +105,7 @@ def _ends(interval: Interval | None) -> str:
 
 
 def _p(value: float | None) -> str:
-    from mirrorbench.reports.renderers.text import p_words
+    from mirrorbench.reports.renderers.words import p_words
 
     return "undefined" if value is None else p_words(value).removeprefix("= ")
 

@@ -35,7 +35,8 @@ def _tables(plugins: Plugins) -> Iterable[str]:
 
 _FIXED: dict[str, Iterable[str]] = {
     "devices": ("auto", "cpu", "cuda", "cuda:0", "mps"), "precisions": ("auto", "fp32", "bf16", "fp16"),
-    "protocols": PROTOCOLS, "levels": LEVELS, "paper formats": ("markdown", "latex", "html", "csv", "json"),
+    "protocols": PROTOCOLS, "levels": LEVELS,
+    "notes": ("none", "short", "all"), "paper formats": ("markdown", "latex", "html", "csv", "json"),
 }  # fmt: skip
 _WITHOUT_PLUGINS: dict[str, Callable[[], Iterable[str]]] = {
     "suites": _suites, "backbones": _backbones, "grids": _grids,

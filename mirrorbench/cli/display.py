@@ -63,6 +63,9 @@ PlannedMemory = Annotated[float | None, typer.Option(
 EvalPrecision = Annotated[str, typer.Option(help=EVAL_PRECISION_HELP, autocompletion=complete("precisions"))]
 Protocol = Annotated[str, typer.Option(help=PROTOCOL_HELP, autocompletion=complete("protocols"))]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")]
+Notes = Annotated[str, typer.Option(
+    "--notes", metavar="LEVEL", help="Below the table: none, short (six lines) or all.",
+    show_default="short; all in a file", autocompletion=complete("notes"))]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 # fmt: on
 
@@ -298,10 +301,11 @@ def progress_display(quiet: bool = False, verbose: bool = False) -> Iterator[Dis
         yield Display(progress, verbose=verbose)
 
 
-def print_table(table: Table) -> None:
-    """The leaderboard: drawn on a terminal, Markdown where the output goes into a file or a pipe."""
+def print_table(table: Table, notes: str = "") -> None:
+    """A table with its notes, by default short ones: drawn on a terminal, Markdown into a file or a pipe."""
     from mirrorbench.reports.renderers import draw, markdown
 
+    table = table.with_notes(notes or "short")
     if console.is_terminal:
         draw(table, console)
     else:

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from mirrorbench.cli import display
 from mirrorbench.cli.completion import complete
-from mirrorbench.cli.display import Output, PluginFiles, encoders_option, print_or_write, print_table, tasks_option
+from mirrorbench.cli.display import Notes, Output, PluginFiles, encoders_option, tasks_option
 from mirrorbench.cli.formats import chosen_format, with_options_of_formats
 
 # fmt: off
@@ -46,7 +47,7 @@ def leaderboard(
     results: _Results = None, tasks: _Tasks = None, encoder: _Encoders = None, table: _TableName = "",
     metric: _Metric = "", protocol: _Protocol = "", intervals: _Intervals = False, ties: _Ties = False,
     without_overlap: _WithoutOverlap = False, allow_mixed: _AllowMixed = False, format_: _Format = "",
-    output: Output = None, sort: _Sort = "", title: _Title = "", plugin: PluginFiles = None,
+    notes: Notes = "", output: Output = None, sort: _Sort = "", title: _Title = "", plugin: PluginFiles = None,
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:  # fmt: skip
     """Render stored results as a table.
@@ -60,13 +61,13 @@ def leaderboard(
     session = Session()
     renderers = session.workspace.plugins.renderers
     chosen = chosen_format(format_, output, options, renderers.by_name())
-    renderer = renderers[chosen or "markdown"]
+    renderers[chosen or "markdown"]  # an unknown one is said before anything is read
     board = session.leaderboard(
         results or (), tasks or (), encoders=encoder or (), table=table, metric=metric, protocol=protocol,
         intervals=intervals, ties=ties, without_overlap=without_overlap, allow_mixed=allow_mixed, sort=sort,
         title=title,
     )  # fmt: skip
     if chosen:
-        print_or_write(renderer(board.table, **options), output)
+        display.print_or_write(board.render(chosen, notes or ("all" if output else "short"), **options), output)
     else:
-        print_table(board.table)
+        display.print_table(board.table, notes)

@@ -11,12 +11,12 @@ import typer
 
 from mirrorbench.cli import display
 from mirrorbench.cli.completion import complete
-from mirrorbench.cli.display import DataDir, Device, EvalPrecision, Offline, Output, PluginFiles, Precision, Protocol
+from mirrorbench.cli.display import DataDir, Device, EvalPrecision, Notes, Offline, Output, PluginFiles, Precision
 from mirrorbench.cli.formats import chosen_format, with_options_of_formats
 from mirrorbench.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from mirrorbench.reports.papers.measured import Content, MeasuredTable
+    from mirrorbench.reports.papers.measured import MeasuredTable
     from mirrorbench.reports.papers.tables import FactTable
 
 DEFAULT_SEEDS = 1
@@ -42,9 +42,9 @@ _Format = Annotated[str, typer.Option(
 @with_options_of_formats
 def paper(
     table: _TableName = "", results: _Results = Path("results"), run: _Run = False, encoder: _Backbone = "",
-    seeds: _Seeds = DEFAULT_SEEDS, protocol: Protocol = "paper", precision: Precision = "auto",
+    seeds: _Seeds = DEFAULT_SEEDS, protocol: display.Protocol = "paper", precision: Precision = "auto",
     eval_precision: EvalPrecision = "auto", device: Device = "auto", data_dir: DataDir = None, offline: Offline = False,
-    format_: _Format = "", output: Output = None, plugin: PluginFiles = None,
+    format_: _Format = "", notes: Notes = "", output: Output = None, plugin: PluginFiles = None,
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:  # fmt: skip
     """The papers' tables and figures: published, measured, difference. Without arguments: which there are.
@@ -53,7 +53,7 @@ def paper(
 
     `mirrorbench paper mirror-bert/table7 --run --encoder tiny`
     """  # fmt: skip
-    from mirrorbench.reports.papers.measured import PAPER_FORMATS, check_paper_format
+    from mirrorbench.reports.papers.measured import PAPER_FORMATS, as_table, check_paper_format, render_paper
     from mirrorbench.runs.builtin import plugins
     from mirrorbench.session import Session
 
@@ -75,7 +75,12 @@ def paper(
             session = Session(results, reporter=reporter, **settings)
             outcome = session.run_paper(table, encoder=encoder, seeds=seeds, protocol=protocol)
         reporter.finish(outcome, results)
-    _print(Session(results, **settings).paper(table, encoder=encoder, protocol=protocol), format_, options, output)
+    content = Session(results, **settings).paper(table, encoder=encoder, protocol=protocol)
+    if format_ or not display.console.is_terminal:
+        text = render_paper(content, format_ or "markdown", notes or ("all" if output else "short"), **options)
+        display.print_or_write(text, output)
+    else:
+        display.print_table(as_table(content), notes)
     raise typer.Exit(1 if run and outcome.failures else 0)
 
 
@@ -89,14 +94,3 @@ def _list(tables: Mapping[str, MeasuredTable | FactTable]) -> None:
         title = table.title if isinstance(table, FactTable) else table.table.title
         rows.append([name, f"{done} of {total}" if total else "-", title])
     display.print_rows(["table", "measured", "title"], rows)
-
-
-def _print(content: Content, format_: str, options: Mapping[str, Any], output: Path | None) -> None:
-    """In a format, into a file if one is named; without a format drawn on a terminal, Markdown elsewhere."""
-    from mirrorbench.reports.papers.measured import as_table, render_paper
-    from mirrorbench.reports.renderers import draw
-
-    if format_ or not display.console.is_terminal:
-        display.print_or_write(render_paper(content, format_ or "markdown", **options), output)
-    else:
-        draw(as_table(content), display.console)

@@ -16,6 +16,7 @@ from mirrorbench.cli.display import (
     DataDir,
     Device,
     EvalPrecision,
+    Notes,
     Offline,
     PlannedMemory,
     PluginFiles,
@@ -96,8 +97,8 @@ def run(
     limit: _Limit = None, precision: Precision = "auto", eval_precision: EvalPrecision = "auto",
     deterministic: _Deterministic = False, dry_run: _DryRun = False, memory: PlannedMemory = None,
     device: Device = "auto", executor: _Executor = "local", workers: _Workers = None, address: _Address = "",
-    data_dir: DataDir = None, offline: Offline = False, output: _Output = Path("results"), quiet: _Quiet = False,
-    verbose: _Verbose = False, plugin: PluginFiles = None,
+    data_dir: DataDir = None, offline: Offline = False, output: _Output = Path("results"), notes: Notes = "",
+    quiet: _Quiet = False, verbose: _Verbose = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Train, evaluate and print the leaderboard. Without arguments: the embedded model on the embedded data.
 
@@ -137,7 +138,7 @@ def run(
         board = session.execute(planned)
     folder, tables = limited(output, limit or 0), list[str]()
     if board.results:
-        display.print_table(board.table)
+        display.print_table(board.table, "none" if quiet else notes)
         stored = _all_stored(session, board, folder)
         try:
             for suffix, format_, comment in ((".md", "markdown", f"<!-- {MARK} -->"), (".tex", "latex", f"% {MARK}")):

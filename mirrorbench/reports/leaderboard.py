@@ -21,7 +21,7 @@ from mirrorbench.models.backbones import label as backbone_label
 from mirrorbench.models.transformations import post_keys, split_post
 from mirrorbench.reports.comparable import by_computation, maker, mixtures, name_of
 from mirrorbench.reports.renderers import notebook
-from mirrorbench.reports.renderers.text import metric_words
+from mirrorbench.reports.renderers.words import metric_words
 from mirrorbench.reports.table import AVERAGE, Column, Note, Part, Row, Score, Table
 from mirrorbench.runs.cells import Failure
 from mirrorbench.runs.results import Result
@@ -71,7 +71,12 @@ def build_table(
         text = f"missing: {', '.join(dict.fromkeys(failed.values()))} on {task}: {reason}"
         notes.append(Note("", (Part(text, (task,), tuple(map(str, failed))),), end=""))
     parted = tuple(note for note in notes if isinstance(note, Note))
-    return Table(title, tuple(columns[i] for i in shown), tuple(table_rows), tuple(map(str, notes)), parted=parted)
+    limits = " or ".join(map(str, sorted({result.limit for result in results if result.limit})))
+    smoke = f"A smoke run, on the first {limits} items of each task alone: no scores of the tasks."
+    return Table(
+        title, tuple(columns[i] for i in shown), tuple(table_rows), tuple(map(str, notes)), parted=parted,
+        warnings=(smoke,) if limits else (),
+    )  # fmt: skip
 
 
 def _rows(
@@ -97,7 +102,8 @@ def _rows(
         size, dimensions = (
             next((r.encoder[n] for r in found if r.encoder.get(n)), None) for n in ("parameters", "dimensions")
         )
-        row = Row(label, str(spec), scores, spec.backbone, spec.method, protocol)
+        tuned = any(result.cell.get("recipe") for result in found)
+        row = Row(label, str(spec), scores, spec.backbone, spec.method, protocol, tuned=tuned)
         made.append(replace(row, parameters=size, dimensions=dimensions))
     return made
 
@@ -168,11 +174,16 @@ def _column(name: str, plugins: Plugins, results: Sequence[Result]) -> Column:
     suite = next((suite for suite, members in builtin_suites().items() if name in members), "")
     own = [result for result in results if result.task == name]
     metric = ", ".join(sorted({result.main_metric for result in own}))
-    if name in plugins.tasks:
-        task = plugins.tasks[name]
-        return Column(name, task.title, suite, task.level, tuple(task.languages), metric or task.main_metric)
-    level = str(own[0].cell.get("level", "")) if own else ""
-    return Column(name, name, suite, level, (), metric)
+    n_items = max((result.n_items for result in own), default=0)
+    seen = max((float((result.overlap or {}).get("any_text") or 0) for result in own), default=0.0)
+    if name not in plugins.tasks:
+        level = str(own[0].cell.get("level", "")) if own else ""
+        return Column(name, name, suite, level, (), metric, n_items=n_items, seen=seen)
+    task = plugins.tasks[name]
+    pairs = "pairs" if task.level == "wic" else f"{task.level} pairs"
+    items = pairs if getattr(task, "items_name", "") == "pairs" else "items"
+    metric = metric or task.main_metric
+    return Column(name, task.title, suite, task.level, tuple(task.languages), metric, (), items, n_items, seen)
 
 
 def _with_averages(tasks: Sequence[Column]) -> list[Column]:
@@ -229,17 +240,18 @@ class Leaderboard:
             raise UsageError(f"there is no score on {task}: {reasons[0]}")
         return score.mean
 
-    def render(self, format: str = "markdown", **options: Any) -> str:
+    def render(self, format: str = "markdown", notes: str = "all", **options: Any) -> str:
         """The table as text in ``markdown``, ``latex``, ``html``, ``csv``, ``json`` or a plugin's format.
 
         Args:
             format: its name.
+            notes: below the table: ``none``, ``short`` (six lines at most) or ``all``.
             **options: keyword arguments of its renderer: ``split=True, percent=True`` of ``latex``.
 
         Raises:
-            UnknownNameError: no such format.
+            UnknownNameError: no such format or level of notes.
         """
-        text: str = self.plugins.renderers[format](self.table, **options)
+        text: str = self.plugins.renderers[format](self.table.with_notes(notes), **options)
         return text
 
     def to_frame(self) -> pd.DataFrame:
@@ -262,10 +274,10 @@ class Leaderboard:
         return pd.DataFrame(rows)
 
     def __repr__(self) -> str:
-        return self.render("markdown")
+        return self.render("markdown", "short")
 
     def _repr_html_(self) -> str:
-        return notebook(self.table)
+        return notebook(self.table.with_notes("short"))
 
 
 def provenance(results: Sequence[Result], metrics: Collection[str] = ()) -> list[str | Note]:
@@ -284,9 +296,6 @@ def provenance(results: Sequence[Result], metrics: Collection[str] = ()) -> list
         for note in result.notes:
             of_tasks.setdefault(f"{result.task}: {note}", []).append(result)
     lines: list[str | Note] = []
-    if limits := sorted({str(result.limit) for result in results if result.limit}):
-        first = f"the first {' or '.join(limits)} items"
-        lines.append(f"A smoke run, on {first} of each task alone: no scores of the tasks.")
     if measured:
         lines.append(Note("Metric: ", tuple(_part(metric_words(name), of) for name, of in measured.items())))
     if parts := _settings(results):

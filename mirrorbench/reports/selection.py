@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import isnan
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from mirrorbench.core.errors import DataFormatError, MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.data.corpora import NONE, default_corpus
+from mirrorbench.data.corpora import NONE
 from mirrorbench.models.transformations import split_post
 from mirrorbench.reports.comparable import by_computation, mixtures, name_of, origin, without_repeats
+from mirrorbench.reports.headlines import headlines
 from mirrorbench.reports.leaderboard import Leaderboard, build_table, in_column_order
-from mirrorbench.reports.renderers.sources import run_command
 from mirrorbench.reports.table import Table, read_table
 from mirrorbench.runs.results import Result, read_predictions, read_result, result_files
 from mirrorbench.runs.rows import place_of_row, resolve_recipe
@@ -148,7 +148,7 @@ def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins
     results = [entry.result for entry in stored]
     table = build_table(results, plugins, choice.tasks, rows)
     table = judged(table, stored, plugins, choice.intervals, choice.ties, items)
-    return Leaderboard(replace(table, notes=(*table.notes, *notes)), tuple(results), (), plugins)
+    return Leaderboard(replace(table, warnings=(*table.warnings, *notes)), tuple(results), (), plugins)
 
 
 def without_overlap(
@@ -192,8 +192,9 @@ def everything(folder: Path, plugins: Plugins) -> Leaderboard:
     stored, rows, notes = select([folder], plugins, Choice(allow_mixed=True))
     results = tuple(entry.result for entry in stored)
     table = build_table(results, plugins, (), rows)
-    notes = [*table.notes, *notes, f"Verdicts on these rows: mirrorbench leaderboard {folder}"]
-    return Leaderboard(replace(table, notes=tuple(notes)), results, (), plugins)
+    more = f"Verdicts on these rows: mirrorbench leaderboard {folder}"
+    table = replace(table, warnings=(*table.warnings, *notes), notes=(*table.notes, more))
+    return Leaderboard(table, results, (), plugins)
 
 
 def judged(
@@ -213,6 +214,9 @@ def judged(
         items = _read_items(stored if steps or intervals or ties else (), plugins)
     marker = Marker(table, items, plugins)
     marked = with_verdicts(marker.with_marks(intervals, ties), marker.verdicts(steps))
+    if gain := headlines(marked).gain:
+        with_unseen = replace(gain, unseen=marker.unseen(gain))
+        marked = replace(marked, verdicts=tuple(with_unseen if v is gain else v for v in marked.verdicts))
     return replace(marked, rows=(*marked.rows, *earlier))
 
 
@@ -229,7 +233,7 @@ def _read_items(stored: Sequence[Stored], plugins: Plugins) -> dict[str, ItemSco
 def select(
     folders: Sequence[Path], plugins: Plugins, choice: Choice = EVERYTHING
 ) -> tuple[list[Stored], list[EncoderSpec], list[str]]:
-    """The chosen results (each cell once), their encoders in the order of the table, and notes on mixed results.
+    """The chosen results (each cell once), their encoders in the order of the table, and warnings of mixed results.
 
     Raises:
         UsageError: nothing is left, an encoder or metric is not among the results, or they are not comparable.
@@ -257,44 +261,10 @@ def select(
     paths = {entry.result.cell_id: entry.path for entry in reversed(stored)}
     notes = [f"Mixed, not comparable: {reason}. The newest of each seed counts." for reason in mixed]
     chosen = [Stored(result, paths[result.cell_id]) for result in without_repeats(kept)]
-    return chosen, rows, [*_of_other_computations(chosen, folders, plugins), *notes]
-
-
-def _of_other_computations(stored: Sequence[Stored], folders: Sequence[Path], plugins: Plugins) -> Iterator[str]:
-    """For each computation that is not today's, whose results those are, and the commands that compute them anew."""
-    path_of = {entry.result.cell_id: entry.path for entry in stored}
-    for computation, results in by_computation(entry.result for entry in stored).items():
-        if computation == COMPUTATION:
-            continue
-        runs: dict[tuple[str, ...], dict[str, dict[str, None]]] = {}  # tasks by encoder, for protocol and options
-        for result in results:
-            folder = next(one for one in folders if path_of[result.cell_id].is_relative_to(one))
-            options = (result.protocol, *_corpus_option(result, plugins))
-            if result.limit:
-                folder, options = folder.parent, (*options, "--limit", str(result.limit))
-            options += () if folder == Path("results") else ("-o", str(folder))
-            runs.setdefault(options, {}).setdefault(result.spec, {})[result.task] = None
-        commands = []
-        for (protocol, *rest), tasks_of in runs.items():
-            for tasks in dict.fromkeys(map(tuple, tasks_of.values())):
-                specs = [spec for spec, own in tasks_of.items() if tuple(own) == tasks]
-                seeds = 1 + max(result.seed for result in results if result.spec in specs)
-                commands.append(run_command(specs, ",".join(tasks), seeds, protocol, *rest))
-        yield f"{origin(results)}. Compute them anew: {'; '.join(commands)}"
-
-
-def _corpus_option(result: Result, plugins: Plugins) -> tuple[str, ...]:
-    """The option that names the corpus of a result, where that is not the one of its spec or task."""
-    spec, corpus, level = parse_spec(result.spec), (result.cell.get("corpus") or {}).get("name", ""), ""
-    if not corpus or spec.get("corpus") or result.task not in plugins.tasks:
-        return ()
-    task = plugins.tasks[result.task]
-    if spec.method in plugins.methods:
-        level = plugins.methods[spec.method].levels.get(task.level, task.level)
-    with suppress(UsageError):  # a language without a corpus of its own
-        if corpus == (task.corpus or default_corpus(level, task.languages, result.protocol)):
-            return ()
-    return ("--corpus", corpus)
+    groups = by_computation(entry.result for entry in chosen)
+    older = [results for computation, results in groups.items() if computation != COMPUTATION]
+    notes += [f"{origin(results)}. The runs that made them compute them anew." for results in older]
+    return chosen, rows, notes
 
 
 def _encoders_in_order(results: Sequence[Result], tasks: Sequence[str], plugins: Plugins) -> list[EncoderSpec]:

@@ -18,6 +18,8 @@ import msgspec
 from mirrorbench.core.errors import DataFormatError, unknown_name
 
 AVERAGE = "avg."
+NOTES = ("none", "short", "all")
+"""How much of its notes a table shows: nothing, at most six lines, or every one."""
 DIGITS = 3
 """Digits after the point, as in the papers; scores that are equal when rounded share their rank."""
 TABLE_SCHEMA = 1
@@ -61,6 +63,9 @@ class Column:
         languages: the task's languages; empty for an average.
         metric: the metric of the scores; empty for an average.
         average_of: names of the averaged columns; empty for a task.
+        items: word for the test items, such as ``word pairs``.
+        n_items: their number; 0 where unknown.
+        seen: the largest share of them, over the rows, that holds a text that was tuned on.
     """
 
     name: str
@@ -70,6 +75,9 @@ class Column:
     languages: tuple[str, ...] = ()
     metric: str = ""
     average_of: tuple[str, ...] = ()
+    items: str = "items"
+    n_items: int = 0
+    seen: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,7 @@ class Row:
             the one that made it; otherwise empty. Each is ranked separately.
         parameters: of the encoder; ``None`` where unknown.
         dimensions: of its vectors; ``None`` where unknown.
+        tuned: whether its model was tuned.
     """
 
     label: str
@@ -98,6 +107,22 @@ class Row:
     part: str = ""
     parameters: int | None = None
     dimensions: int | None = None
+    tuned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """A gain on the test items without a text that either row was tuned on.
+
+    Attributes:
+        share: of the items that are left out.
+        difference: of the scores on the others; ``None`` where undefined.
+        interval: lower and upper end of its confidence interval.
+    """
+
+    share: float
+    difference: float | None = None
+    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +144,7 @@ class Verdict:
         best: whether these are the best tuned row of a backbone in that column, and the best without tuning; their
             interval is simultaneous for all pairs that they were chosen from.
         this_model: whether a row was tuned with one seed, so that the verdict is about that model.
+        unseen: the same on the items without a text that was tuned on, of the first headline alone.
     """
 
     spec: str
@@ -133,15 +159,20 @@ class Verdict:
     why_not: str = ""
     best: bool = False
     this_model: bool = False
+    unseen: Unseen | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Part of a note: a text, and the columns and the rows (specs) that it is about; none: all of them."""
+    """Part of a note: a text, and the columns and the rows (specs) that it is about; none: all of them.
+
+    ``together``: it is about all of the rows at once, not about each.
+    """
 
     text: str
     columns: tuple[str, ...] = ()
     specs: tuple[str, ...] = ()
+    together: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +209,8 @@ class Table:
         sweeps: groups of columns, by index, that are ranked along each row instead of down each column.
         verdicts: of a leaderboard, on the steps between its rows; those of two rows follow each other.
         parted: those of the notes that are about some rows and columns only, in parts.
+        warnings: reasons to distrust the whole table, which short notes hold too.
+        shown: which notes are rendered, one of ``NOTES``.
     """
 
     title: str
@@ -189,6 +222,14 @@ class Table:
     sweeps: tuple[tuple[int, ...], ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     parted: tuple[Note, ...] = ()
+    warnings: tuple[str, ...] = ()
+    shown: str = "all"
+
+    def with_notes(self, level: str) -> Table:
+        """A copy that is rendered with these notes, one of ``NOTES``; ``UnknownNameError`` for another level."""
+        if level not in NOTES:
+            raise unknown_name("level of notes", level, list(NOTES))
+        return replace(self, shown=level)
 
     def ranks(self) -> list[list[int]]:
         """For each row and column: 1 for the best score, 2 for the second best, 0 otherwise.
@@ -289,12 +330,14 @@ def to_object(table: Table) -> dict[str, Any]:
         texts = {"encoder": row.label, **{name: getattr(row, name) for name in _ROW}}
         by_column = dict(zip([column.name for column in table.columns], scores, strict=True))
         known = {name: value for name in _KNOWN if (value := getattr(row, name)) not in (None, "")}
+        known["tuned"] = row.tuned
         rows.append({**texts, **known, "scores": by_column})
     columns = [asdict(column) for column in table.columns]
     verdicts = [asdict(verdict) for verdict in table.verdicts]
     return {
         "schema": TABLE_SCHEMA, "title": table.title, "columns": columns, "rows": rows, "verdicts": verdicts,
         "notes": list(table.notes), "parted": [asdict(note) for note in table.parted],
+        "warnings": list(table.warnings),
     }  # fmt: skip
 
 
@@ -313,11 +356,13 @@ def read_table(path: Path) -> Table:
             spec, backbone, method, protocol = (str(row[name]) for name in _ROW)
             one = Row(str(row["encoder"]), spec, scores, backbone, method, protocol, str(row.get("part", "")))
             parameters, dimensions = (msgspec.convert(row.get(name), int | None) for name in _KNOWN[1:])  # once unknown
-            rows.append(replace(one, parameters=parameters, dimensions=dimensions))
+            tuned = bool(row.get("tuned", method not in ("", "base", "static")))
+            rows.append(replace(one, parameters=parameters, dimensions=dimensions, tuned=tuned))
         verdicts = msgspec.convert(data.get("verdicts", ()), tuple[Verdict, ...])  # earlier versions wrote none
         parted = msgspec.convert(data.get("parted", ()), tuple[Note, ...])
-        notes = tuple(map(str, data["notes"]))
-        return Table(str(data["title"]), columns, tuple(rows), notes, verdicts=verdicts, parted=parted)
+        notes, warnings = (tuple(map(str, data.get(name, ()))) for name in ("notes", "warnings"))
+        title = str(data["title"])
+        return Table(title, columns, tuple(rows), notes, verdicts=verdicts, parted=parted, warnings=warnings)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataFormatError(
             f"{path} is no table: {type(error).__name__}: {error}", "Make one: mirrorbench leaderboard --format json"

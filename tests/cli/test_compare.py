@@ -40,13 +40,6 @@ def test_two_encoders(mirrorbench: Callable, results: Path) -> None:
     assert "corrected for 2 tasks" in said.out
 
 
-def test_options_of_earlier_tests_are_ignored_with_a_note(mirrorbench: Callable, results: Path) -> None:
-    plain = mirrorbench("compare", "good", "bad")
-    said = mirrorbench("compare", "good", "bad", "--test", "bootstrap", "--resamples", "200", "--seed", "0")
-    assert (said.code, said.out) == (0, plain.out)
-    assert said.err == "--test, --resamples and --seed are ignored: no test draws resamples any more.\n"
-
-
 def test_as_json(mirrorbench: Callable, results: Path) -> None:
     said = mirrorbench("compare", "bad", "good", "--json", "-t", "cats", "--plugin", str(PLUGIN))
     data = json.loads(said.out)

@@ -41,8 +41,8 @@ def test_a_limited_run_scores_the_first_items_and_leaves_full_results_alone(tmp_
     assert {path: path.read_bytes() for path in before} == before
     assert {r.cell_id for r in read_results(full)} == {r.cell_id for r in whole}
     assert {r.cell_id for r in read_results(full / "limit-30")} == {sts.cell_id, wic.cell_id}
-    assert all(text in board.table.notes[0] for text in ("smoke run", "the first 30 items"))
-    assert "smoke run" not in " ".join(session.run(spec, "quick-sts").table.notes)
+    assert all(text in board.table.warnings[0] for text in ("smoke run", "the first 30 items"))
+    assert "smoke run" not in " ".join(session.run(spec, "quick-sts").table.warnings)
     with pytest.raises(UsageError, match="cannot be compared"):
         session.leaderboard([full, full / "limit-30"])
     assert session.execute(session.plan(spec, "quick-sts", limit=30)).results[0].created == sts.created  # found again

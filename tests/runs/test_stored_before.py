@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
 from pathlib import Path
 
@@ -54,7 +53,7 @@ def test_none_of_them_passes_for_a_result_of_today(tmp_path: Path) -> None:
 
 
 def test_three_versions_in_one_folder_are_three_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of them of a version to come; the command of a note computes its results anew."""
+    """One of them of a version to come."""
     space = session(tmp_path, Log())
     space.run("tiny+base:pooling=mean", "quick-sts")
     with monkeypatch.context() as later:
@@ -70,15 +69,7 @@ def test_three_versions_in_one_folder_are_three_groups(tmp_path: Path, monkeypat
         assert row.label.endswith(f" [{row.part}]")
         for score in filter(None, row.scores):
             assert {f"computation {of[cell]}" for cell in score.cell_ids} == {row.part}
-    newer, older = (note for note in board.table.notes if "Compute them anew: " in note)
+    newer, older = (note for note in board.table.warnings if "not of today's" in note)
     assert newer.startswith(f"1 result of computation {COMPUTATION + 1},")
     assert older.startswith("7 results of computation 4,")
     assert "by mirrorbench 0.1.0 (320fa15db)" in older
-    (command,) = [c for c in older.split("anew: ")[1].split("; ") if "+base:pooling=mean" in c]
-    words = shlex.split(command)
-    assert words[words.index("-o") + 1] == str(tmp_path / "results")
-    specs = [words[i + 1] for i, word in enumerate(words) if word == "-e"]
-    tasks = words[words.index("-t") + 1].split(",")
-    space.run(specs, tasks)
-    anew = [r for r in read_results(tmp_path / "results") if r.spec in specs and r.task in tasks]
-    assert {result.computation for result in anew} == {COMPUTATION}

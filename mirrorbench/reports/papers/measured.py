@@ -380,11 +380,11 @@ def _cells(content: MeasuredTable) -> list[dict[str, Any]]:
 
 
 PAPER_FORMATS: dict[str, Callable[..., str]] = {
-    "markdown": lambda content: markdown(as_table(content)),
-    "latex": lambda content, **options: latex(as_table(content), **options),
-    "html": lambda content: html(as_table(content)),
-    "csv": _comma_separated,
-    "json": _json,
+    "markdown": lambda content, notes: markdown(as_table(content).with_notes(notes)),
+    "latex": lambda content, notes, **options: latex(as_table(content).with_notes(notes), **options),
+    "html": lambda content, notes: html(as_table(content).with_notes(notes)),
+    "csv": lambda content, notes: _comma_separated(content),
+    "json": lambda content, notes: _json(content),
 }
 
 
@@ -394,7 +394,7 @@ def check_paper_format(format_: str) -> None:
         raise UsageError(f"the papers' tables have no format {format_!r}", f"Formats: {', '.join(PAPER_FORMATS)}")
 
 
-def render_paper(content: Content, format_: str, **options: Any) -> str:
+def render_paper(content: Content, format_: str, notes: str = "all", **options: Any) -> str:
     """The table as text in one of ``PAPER_FORMATS``; ``options`` are those of ``latex``."""
     check_paper_format(format_)
-    return PAPER_FORMATS[format_](content, **options)
+    return PAPER_FORMATS[format_](content, notes, **options)

@@ -1,6 +1,6 @@
 """Tables as text. Numbers are rounded and marked only here.
 
-The best score of a column is bold, the second underlined; ties with the best carry a dagger.
+The best score of a column is bold, the second italic (in LaTeX underlined); ties with the best carry a dagger.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.reports.renderers.page import html, notebook
 from mirrorbench.reports.renderers.terminal import draw
 from mirrorbench.reports.renderers.tex import escape_latex, latex
-from mirrorbench.reports.renderers.text import as_json, comma_separated, markdown, number
+from mirrorbench.reports.renderers.text import as_json, comma_separated, markdown
+from mirrorbench.reports.renderers.words import number
 
 __all__ = ["as_json", "comma_separated", "draw", "escape_latex", "html", "latex", "markdown", "notebook", "number"]
 

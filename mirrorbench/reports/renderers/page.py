@@ -12,18 +12,12 @@ import json
 from importlib.resources import files
 from typing import Any
 
+from mirrorbench.reports.renderers.notes import note_lines
 from mirrorbench.reports.renderers.sources import bibtex, commands, head_in_words, item_commands, task_cards
 from mirrorbench.reports.renderers.tex import DEFAULT_TITLE, breakable, ended, escape_latex, latex, render_template
-from mirrorbench.reports.renderers.text import (
-    MISSING,
-    TIED,
-    escape_markdown,
-    metric_words,
-    verdict_lines,
-    with_deviation,
-    with_legend,
-)
-from mirrorbench.reports.table import DIGITS, Note, Part, Table, to_object
+from mirrorbench.reports.renderers.text import escape_markdown
+from mirrorbench.reports.renderers.words import MISSING, TIED, metric_words, with_deviation
+from mirrorbench.reports.table import DIGITS, Table, to_object
 
 SCRIPTS = ("values.js", "drawing.js", "controls.js")
 """Parts of one script, in this order."""
@@ -65,7 +59,7 @@ def _board(table: Table) -> dict[str, Any]:
             mean, _, deviation = with_deviation(score).partition(" ± ")
             cells.append((mean.replace("-", "−"), deviation, rank, TIED if score and score.tied else ""))
         rows.append((_line(row.label), cells))
-    notes = map(_line, with_legend(table))
+    notes = [_line(str(note)) for _, note in note_lines(table)]
     heads = list(map(head_in_words, table.columns))
     return {"groups": table.groups(), "corner": table.corner, "heads": heads, "rows": rows, "notes": notes}
 
@@ -106,18 +100,11 @@ def _data(table: Table) -> dict[str, Any]:
 
 def _notes(table: Table) -> list[dict[str, Any]]:
     """Each note as it is shown and copied, in parts, with the rows (specs), columns or dagger that they are about."""
-    verdicts, parted = verdict_lines(table), {str(note): note for note in table.parted}
-    columns = [column.name for column in table.columns]
     notes = []
-    for i, text in enumerate(with_legend(table)):
-        of = verdicts[i][1] if i < len(verdicts) else []
-        named = tuple(name for name in columns if text.startswith(f"{name}: "))  # in tables stored before parts were
-        about = tuple(sorted({v.column for v in of})) or named
-        note = parted.get(text) or Note(
-            "", (Part(text, about, tuple(sorted({s for v in of for s in (v.spec, v.over)}))),), end=""
-        )
+    for _, note in note_lines(table):
+        text = str(note)
         parts = [
-            {"text": _written(part.text), "columns": part.columns, "specs": part.specs, "all": bool(of)}
+            {"text": _written(part.text), "columns": part.columns, "specs": part.specs, "all": part.together}
             for part in note.parts
         ]
         notes.append({

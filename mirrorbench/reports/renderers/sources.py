@@ -56,7 +56,7 @@ def commands(table: Table) -> str:
     lines = []
     for (names, protocol), found in runs.items():
         seeds = max(score.n for i in found for score in table.rows[i].scores if score)
-        lines.append(run_command(list(dict.fromkeys(table.rows[i].spec for i in found)), names, seeds, protocol))
+        lines.append(_run_command(list(dict.fromkeys(table.rows[i].spec for i in found)), names, seeds, protocol))
     if not lines:
         return ""
     scores = [score for row in table.rows for score in row.scores if score]
@@ -67,12 +67,12 @@ def commands(table: Table) -> str:
     return "\n".join([*lines, shlex.join([*shown, "--output", "leaderboard.html"])])
 
 
-def run_command(specs: Sequence[str], tasks: str, seeds: int, protocol: str, *options: str) -> str:
+def _run_command(specs: Sequence[str], tasks: str, seeds: int, protocol: str) -> str:
     """The command that computes encoders on tasks, joined by commas."""
     words = ["mirrorbench", "run", *(word for spec in specs for word in ("-e", spec)), "-t", tasks]
     words += ["--seeds", str(seeds)] if seeds > 1 else []
     words += ["--protocol", protocol] if protocol not in ("", "paper") else []
-    return shlex.join([*words, *options])
+    return shlex.join(words)
 
 
 def item_commands(table: Table) -> dict[tuple[str, str], dict[str, str]]:

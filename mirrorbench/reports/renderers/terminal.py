@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mirrorbench.reports.renderers.text import TIED, number, with_deviation, with_legend, with_marks
+from mirrorbench.reports.renderers.notes import note_lines
+from mirrorbench.reports.renderers.words import TIED, number, with_deviation, with_marks
 from mirrorbench.reports.table import Score, Table
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as Grid
 
-_STYLES = ("", "bold", "underline")
+_STYLES = ("", "bold", "italic")
+_MARKS = {"+": "green", "-": "red", "!": "yellow"}
 _NARROWEST = 28
 """Characters to which the names of encoders are wrapped at most."""
 _FRAME = 3
@@ -37,36 +39,39 @@ def draw(table: Table, console: Console) -> None:
     """Print the table and its notes."""
     from rich.text import Text
 
-    labels, room = table.labels(), console.width
+    labels, room, title = table.labels(), console.width, table.title
     names = [max(map(len, part)) for part in zip(*labels, strict=True)]
     cells = [[_Text(with_deviation(score), with_marks(score)) for score in row.scores] for row in table.rows]
-    widths, notes = _widths(table, cells), with_legend(table)
+    widths = _widths(table, cells)
     if table.kind != "facts" and _needed(names, widths) > room:
         whole, cells = cells, [[_shortened(score) for score in row.scores] for row in table.rows]
         widths = _widths(table, cells)
         names[0] = max(min(names[0], _NARROWEST, room // 3), names[0] + min(0, room - _needed(names, widths)))
-        if cells != whole:
-            notes.insert(0, f"In {room} columns there is no room for deviations and intervals; Markdown has them.")
-    if table.title:
-        console.print(Text(table.title, style="italic"))
+        if cells != whole and table.shown != "none":
+            title = f"{table.title} (no room for deviations and intervals in {room} columns)".strip()
+    if title:
+        console.print(Text(title, style="italic"))
     blocks = table.column_blocks(
         lambda columns: table.kind == "facts" or _needed(names, [widths[i] for i in columns]) <= room
     )
     for columns in blocks:
         rows = [i for i, row in enumerate(table.rows) if len(blocks) == 1 or any(row.scores[c] for c in columns)]
         console.print(_block(table, cells, rows, columns, names, widths))
-    for note in notes:
-        console.print(Text(note, style="dim"))
+    console.print()
+    for mark, note in note_lines(table):
+        start = f"{mark} " if mark else "  " if table.shown == "short" and table.kind == "leaderboard" else ""
+        console.print(Text.assemble((start, _MARKS.get(mark, "")), str(note)))
 
 
 def _block(
     table: Table, cells: list[list[_Text]], rows: list[int], columns: list[int], names: list[int], widths: list[int]
 ) -> Grid:
     """Some rows and columns as a table."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table as Grid
     from rich.text import Text
 
-    drawn = Grid(header_style="")
+    drawn = Grid(header_style="", box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     heads, ranks, (corner, *labels) = table.heads(), table.ranks(), table.labels()
     for part, width in zip(corner, names, strict=True):
         drawn.add_column(Text(part), width=width, overflow="fold")

@@ -12,7 +12,8 @@ from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.reports.renderers.text import TIED, number, with_deviation, with_legend, with_marks
+from mirrorbench.reports.renderers.notes import note_lines
+from mirrorbench.reports.renderers.words import TIED, number, with_deviation, with_marks
 from mirrorbench.reports.table import Score, Table
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def _escape(char: str) -> str:
 
 def latex(
     table: Table, *, split: bool = False, resize: bool = False, percent: bool = False, deviations: bool = True,
-    siunitx: bool = False, standalone: bool = False, width: int = 345, label: str = "",
+    standalone: bool = False, width: int = 345, label: str = "",
 ) -> str:  # fmt: skip
     r"""A booktabs table: bold best, underlined second, suites above their columns, a rule between backbones.
 
@@ -75,7 +76,6 @@ def latex(
         resize: scale a table that is wider than the line down to it (graphicx).
         percent: scores times 100 with one digit.
         deviations: print standard deviations over seeds.
-        siunitx: align numbers at the point with S columns of siunitx (version 3).
         standalone: a document that compiles; it is split unless it is resized.
         width: of a line in points: 345 in article, 219 in a column of ACL's style, 455 across its page.
         label: for \ref; by default made from the title.
@@ -90,17 +90,16 @@ def latex(
         rows = (replace(row, scores=tuple(s and replace(s, sd=None) for s in row.scores)) for row in table.rows)
         table = replace(table, rows=tuple(rows))
     setting = _Setting(
-        _percent if percent else number, siunitx and bool(table.rows),
-        bool(table.groups()), 0.4 * width if split else math.inf, table.ranks(),
+        _percent if percent else number, bool(table.groups()), 0.4 * width if split else math.inf, table.ranks(),
     )  # fmt: skip
-    notes = [ended(note) for note in with_legend(table, setting.show)]
+    notes = [ended(str(note)) for _, note in note_lines(table, setting.show)]
     floats, left = _floats(table, setting, width if split else math.inf, _PAGE - _LINE * len(_lines(title, width)))
     whole = len(_lines(" ".join(notes), width / _NOTES)) * _NOTES * _LINE < left  # or behind the table
     words = " ".join([title, *notes, *(row.label for row in table.rows), *(column.title for column in table.columns)])
     return render_template(
         "table.tex", floats=floats, notes=" ".join(map(breakable, notes)), whole=whole, caption=breakable(title),
         label=label or f"tab:{re.sub(r'[^a-z0-9]+', '-', title.lower()).strip('-')}", standalone=standalone,
-        siunitx=setting.aligned, resize=resize, width=width,
+        resize=resize, width=width,
         t1=any(c == '"' or (not c.isascii() and c not in _ESCAPES) for c in words),
     )  # fmt: skip
 
@@ -113,7 +112,6 @@ class _Setting(NamedTuple):
     """How cells are written: ``box`` is the widest text on one line, in points, and ``ranks`` are by row and column."""
 
     show: Callable[[float], str]
-    aligned: bool
     grouped: bool
     box: float
     ranks: list[list[int]]
@@ -182,18 +180,10 @@ def _tabular(
     """Some rows and columns, by default all."""
     rows = range(len(table.rows)) if rows is None else rows
     columns = range(len(table.columns)) if columns is None else columns
-    # With siunitx, deviations and intervals have a separate column.
-    spread = [
-        setting.aligned and any(s and (s.sd is not None or s.interval) for s in (table.rows[r].scores[c] for r in rows))
-        for c in columns
-    ]
-    types = "l" * len(table.labels()[0])
-    for c, wide in zip(columns, spread, strict=True):
-        scores = [table.rows[r].scores[c] for r in rows]
-        types += _siunitx_type(scores, wide, setting) if setting.aligned else "l" if table.kind == "facts" else "c"
-    head, lines = _head(table, columns, spread, setting)
+    types = "l" * len(table.labels()[0]) + ("l" if table.kind == "facts" else "c") * len(columns)
+    head, lines = _head(table, columns, setting)
     height = _LINE * (lines + 2) + sum(_height(table, row, setting) for row in rows)
-    return _Tabular(types, head, _body(table, rows, columns, spread, setting), height)
+    return _Tabular(types, head, _body(table, rows, columns, setting), height)
 
 
 def ended(text: str) -> str:
@@ -202,30 +192,18 @@ def ended(text: str) -> str:
     return text if not text or text.endswith((".", "!", "?", ":")) else f"{text}."
 
 
-def _siunitx_type(scores: list[Score | None], spread: bool, setting: _Setting) -> str:
-    shown = [setting.show(s.mean) for s in scores if s] or [setting.show(0.0)]
-    sign = "-" if any(text.startswith("-") for text in shown) else ""
-    whole = max(len(text.lstrip("-").split(".")[0]) for text in shown)
-    return f"S[table-format={sign}{whole}.{len(shown[0].split('.')[-1])}]" + ("@{}l" if spread else "")
-
-
-def _head(table: Table, columns: Sequence[int], spread: Sequence[bool], setting: _Setting) -> tuple[list[str], int]:
+def _head(table: Table, columns: Sequence[int], setting: _Setting) -> tuple[list[str], int]:
     """The lines of the heading, and how many lines they take on the page."""
     shown = [table.columns[i] for i in columns]
     parts = [_lines(table.columns[i].title, _column_width(table, i, setting)) for i in columns]
-    titles = []
-    for lines, wide in zip(parts, spread, strict=True):
-        text = r" \\{} ".join(_boxed(line, setting.box) for line in lines)
-        title = rf"\shortstack{{{text}}}" if len(lines) > 1 else text
-        titles.append(rf"\multicolumn{{2}}{{c}}{{{title}}}" if wide else f"{{{title}}}" if setting.aligned else title)
+    texts = [r" \\{} ".join(_boxed(line, setting.box) for line in lines) for lines in parts]
+    titles = [rf"\shortstack{{{text}}}" if len(lines) > 1 else text for text, lines in zip(texts, parts, strict=True)]
     labels = [escape_latex(part) for part in table.labels()[0]]
     head = [" & ".join([*labels, *titles]) + r" \\"]
     if setting.grouped and any(column.suite for column in shown):
         groups = [(suite, len(list(members))) for suite, members in groupby(shown, lambda column: column.suite)]
-        ends = list(accumulate(n for _, n in groups))
-        spans = [n + sum(spread[end - n : end]) for (_, n), end in zip(groups, ends, strict=True)]
-        suites = [(_boxed(suite, setting.box), span) for (suite, _), span in zip(groups, spans, strict=True)]
-        lasts = [len(labels) + end for end in accumulate(spans)]
+        suites = [(_boxed(suite, setting.box), n) for suite, n in groups]
+        lasts = [len(labels) + end for end in accumulate(n for _, n in groups)]
         rules = [
             rf"\cmidrule(lr){{{last - n + 1}-{last}}}" for (suite, n), last in zip(suites, lasts, strict=True) if suite
         ]
@@ -234,17 +212,12 @@ def _head(table: Table, columns: Sequence[int], spread: Sequence[bool], setting:
     return head, max(map(len, parts), default=1) + 2 * setting.grouped
 
 
-def _body(
-    table: Table, rows: Sequence[int], columns: Sequence[int], spread: Sequence[bool], setting: _Setting
-) -> list[str]:
+def _body(table: Table, rows: Sequence[int], columns: Sequence[int], setting: _Setting) -> list[str]:
     lines, starts, labels, before = [], table.blocks(), table.labels()[1:], None
     for i in rows:
         if before is not None and any(before < start <= i for start in starts):
             lines.append(r"\midrule" if table.kind == "leaderboard" else r"\addlinespace")
-        cells = []
-        for c, wide in zip(columns, spread, strict=True):
-            score, rank = table.rows[i].scores[c], setting.ranks[i][c]
-            cells.append(_siunitx_cell(score, rank, wide, setting) if setting.aligned else _cell(score, rank, setting))
+        cells = [_cell(table.rows[i].scores[c], setting.ranks[i][c], setting) for c in columns]
         lines.append(" & ".join([*(_boxed(text, setting.box) for text in labels[i]), *cells]) + r" \\")
         before = i
     return lines
@@ -271,23 +244,6 @@ def _interval(score: Score | None, setting: _Setting) -> str:
         return ""
     low, high = (escape_latex(setting.show(end).replace("-", "−")) for end in score.interval)
     return rf"\,{{\scriptsize [{low}, {high}]}}"
-
-
-def _siunitx_cell(score: Score | None, rank: int, spread: bool, setting: _Setting) -> str:
-    """A number for an ``S`` column and, in a separate column, its deviation and interval."""
-    if score is None:
-        return r"\multicolumn{2}{c}{--}" if spread else "{--}"
-    mean = setting.show(score.mean)
-    tied = escape_latex(TIED) if score.tied else ""
-    # siunitx does not parse a number inside a command, so the line under it is drawn after it, from its end backwards.
-    after = rf"\llap{{\underline{{\phantom{{{mean.lstrip('-')}}}}}}}" if rank == 2 else ""
-    bold = r"\bfseries " if rank == 1 else ""
-    if not spread:
-        hanging = rf"\rlap{{{tied}}}" if tied else ""
-        return f"{bold}{mean}" + (f" {{{after}{hanging}}}" if after or tied else "")
-    deviation = rf"{bold}\,$\pm$\,{setting.show(score.sd)}" if score.sd is not None else ""
-    rest = f"{deviation}{tied}{_interval(score, setting)}"
-    return f"{bold}{mean}" + (f" {{{after}}}" if after else "") + f" & {rest}"
 
 
 def _column_width(table: Table, column: int, setting: _Setting) -> float:

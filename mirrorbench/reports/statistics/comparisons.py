@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mirrorbench.data.corpora import NONE
 from mirrorbench.reports.statistics.dependence import Dependence
 from mirrorbench.reports.statistics.estimates import FEW, UNDEFINED, PointEstimate, Variance
 from mirrorbench.reports.statistics.influence import FloatArray, influence
 from mirrorbench.reports.statistics.items import ItemScores, common, score_on
+from mirrorbench.reports.table import Unseen
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
@@ -108,6 +110,25 @@ class Comparisons:
         variance = self._variance(tasks, both, [a - b for a, b in zip(of_first, of_second, strict=True)])
         estimate = PointEstimate(difference, (variance, *of_seeds, *of_others), _discordant(both))
         return Comparison(n, left_out, first, second, estimate)
+
+    def compare_unseen(self, row: RowKey, other: RowKey, tasks: Sequence[str]) -> Unseen | None:
+        """The difference of two rows on the items without a text that one was tuned on; ``None`` where that is all."""
+        kept: dict[tuple[RowKey, str], Seeds] = {}
+        n, left = 0, 0
+        for task in tasks:
+            seeds = [items for side in (row, other) for items in self._seeds[side, task].values()]
+            known = [(items.ids, items.overlap) for items in seeds if items.overlap is not None]
+            seen = {ids[place] for ids, overlap in known for place in (overlap > NONE).nonzero()[0]}
+            for side in (row, other):
+                of = self._seeds[side, task].items()
+                kept[side, task] = {s: i.only([r for r, name in enumerate(i.ids) if name not in seen]) for s, i in of}
+            n, left = n + len(seeds[0].ids), left + len(seen)
+        if not left:
+            return None
+        if not all(items.ids for own in kept.values() for items in own.values()):
+            return Unseen(left / n)
+        estimate = Comparisons(kept, self._plugins).compare(row, other, tasks).estimate
+        return Unseen(left / n, None if estimate.p is None else estimate.value, estimate.interval())
 
     def _scores(
         self, row: RowKey, tasks: Sequence[str], own: Sequence[Seeds]

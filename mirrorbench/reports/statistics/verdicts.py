@@ -17,7 +17,7 @@ from mirrorbench.reports.statistics import LEVEL
 from mirrorbench.reports.statistics.comparisons import Comparisons
 from mirrorbench.reports.statistics.estimates import holm
 from mirrorbench.reports.statistics.items import ItemScores
-from mirrorbench.reports.table import Table, Verdict
+from mirrorbench.reports.table import Table, Unseen, Verdict
 from mirrorbench.runs.results import Result
 from mirrorbench.runs.rows import POOLING_KEYS
 
@@ -201,6 +201,13 @@ class Marker:
             replace(verdict, corrected=p, separable=p is not None and p < 1 - LEVEL)
             for verdict, p in zip(made, corrected, strict=True)
         ]
+
+    def unseen(self, verdict: Verdict) -> Unseen | None:
+        """The difference of a verdict on the items without a text that a row was tuned on; ``None`` where all are."""
+        places = {(row.spec, row.protocol): r for r, row in reversed(list(enumerate(self._table.rows)))}
+        column = [one.name for one in self._table.columns].index(verdict.column)
+        row, over = (places[spec, verdict.protocol] for spec in (verdict.spec, verdict.over))
+        return self._rows.compare_unseen(row, over, self._tasks[column])
 
     def _verdict(self, step: Step) -> Verdict:
         """The gain of a step, not corrected yet but for the interval of the best rows."""

@@ -183,7 +183,7 @@ def test_published_measured_and_difference_stand_below_each_other() -> None:
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     assert rows[0] == ["model", "", "avg. ρ", "change"]
     assert rows[2:6] == [
-        ["RoBERTa + Mirror", "published", "<u>.753</u>", "–"],
+        ["RoBERTa + Mirror", "published", "*.753*", "–"],
         ["", "measured", ".702 ± .002", "–"],
         ["", "difference", "-.051 ≠", ""],
         ["\\- dropout + drophead", "published", "**.764**", "+.011"],

@@ -7,8 +7,6 @@ import io
 import json
 import re
 import runpy
-import shutil
-import subprocess
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -20,7 +18,8 @@ from toy_tables import BOARD, EMPTY, HOSTILE, NASTY, NO_ROWS
 
 from mirrorbench.core.errors import DataFormatError, UnknownNameError, UsageError
 from mirrorbench.reports.renderers import as_json, comma_separated, escape_latex, html, latex, markdown, number
-from mirrorbench.reports.renderers.text import MISSING, escape_markdown, p_words, with_deviation, with_legend
+from mirrorbench.reports.renderers.text import escape_markdown
+from mirrorbench.reports.renderers.words import MISSING, p_words, with_deviation
 from mirrorbench.reports.table import Column, Row, Score, Table, Verdict, read_table
 
 FOLDER = Path(__file__).parents[3] / "leaderboards"
@@ -46,13 +45,6 @@ def test_numbers_as_the_papers_print_them() -> None:
     assert with_deviation(Score(0.7431, 0.0021, 3)) == ".743 ± .002"
     assert with_deviation(Score(-0.5, None, 1)) == "-.500"
     assert with_deviation(None) == MISSING
-
-
-def test_the_dagger_is_explained_where_one_stands() -> None:
-    assert with_legend(BOARD) == ["Metric: accuracy, spearman.", "† Tied: by some test.", BOARD.notes[2]]
-    assert with_legend(replace(BOARD, rows=BOARD.rows[:1])) == [BOARD.notes[0], BOARD.notes[2]]
-    assert with_legend(replace(BOARD, notes=())) == ["† Not separable from the best of its column."]
-    assert with_legend(EMPTY) == []
 
 
 def test_rows_are_sorted_by_a_column() -> None:
@@ -82,10 +74,10 @@ def test_a_github_table_with_marks() -> None:
         ".562 [.542, .573]", ".260 [.240, .270]", "–", "–",
     ]  # fmt: skip
     assert [text.partition(" [")[0] for text in table[4]] == [
-        "BERT + Mirror", "**.670 ± .010**", "<u>.760 ± .010</u>", "**.715 ± .010**", "**.510 ± .010**",
-        "<u>.610 ± .010</u>", "<u>.560 ± .009</u>", "<u>.560 ± .010</u>", "<u>.622 ± .003</u>",
+        "BERT + Mirror", "**.670 ± .010**", "*.760 ± .010*", "**.715 ± .010**", "**.510 ± .010**",
+        "*.610 ± .010*", "*.560 ± .009*", "*.560 ± .010*", "*.622 ± .003*",
     ]  # fmt: skip
-    assert table[4][2] == "<u>.760 ± .010</u> [.740, .770]†"
+    assert table[4][2] == "*.760 ± .010* [.740, .770]†"
     lines = markdown(BOARD).splitlines()
     assert lines[0] == "**English and French**"
     assert lines[-3:] == ["† Tied: by some test.", "", "missing: roberta+base on wic"]
@@ -128,7 +120,7 @@ def test_json_holds_the_values_and_is_read_as_it_was(tmp_path: Path) -> None:
     data = json.loads(as_json(BOARD))
     assert data["columns"][1] == {
         "name": "stsb", "title": "STS-b", "suite": "sts", "level": "sentence", "languages": ["en"],
-        "metric": "spearman", "average_of": [],
+        "metric": "spearman", "average_of": [], "items": "items", "n_items": 0, "seen": 0.0,
     }  # fmt: skip
     mirror = data["rows"][2]
     assert (mirror["encoder"], mirror["backbone"], mirror["method"]) == ("BERT + Mirror", "bert", "mirror")
@@ -208,24 +200,6 @@ def test_percent_one_digit_and_no_deviations() -> None:
         latex(replace(PLAIN, kind="facts"), percent=True)
 
 
-def test_siunitx_gets_a_number_and_its_deviation_in_columns_of_their_own() -> None:
-    text = latex(PLAIN, siunitx=True)
-    for part in (
-        r"\begin{tabular}{lS[table-format=0.3]@{}l",
-        r"S[table-format=-0.3]@{}l",  # EN has a negative score
-        r"S[table-format=1.3]@{}l",  # FR has 1.000
-        r"\bfseries .670 & \bfseries \,$\pm$\,.010",
-        r".760 {\llap{\underline{\phantom{.760}}}} & \,$\pm$\,.010$^\dagger$",
-        r"\multicolumn{2}{c}{--}",
-        r"\cmidrule(lr){2-7} \cmidrule(lr){8-13} \cmidrule(lr){14-15}",
-    ):
-        assert part in text
-    assert "S[table-format=3.1]" in latex(PLAIN, percent=True, siunitx=True)
-    assert r"\,$\pm$\,.010$^\dagger$\,{\scriptsize [.740, .770]}" in latex(BOARD, siunitx=True)
-    assert r"BERT-CLS & .215\,{\scriptsize [.195, .225]} & " in latex(BOARD)
-    assert r"$-$.042\,{\scriptsize [$-$.062, $-$.032]}" in latex(BOARD)
-
-
 def test_text_is_escaped() -> None:
     text = escape_latex(NASTY)
     assert r"50\% of\_\{x\} \& \$y\$ \#1 \textasciitilde{}\textasciicircum{}\textbackslash{}" in text
@@ -241,12 +215,8 @@ TABLES = [HOSTILE, BOARD, LONG, EMPTY, NO_ROWS, replace(BOARD, rows=BOARD.rows[:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "options", [{}, {"siunitx": True}, {"resize": True}, {"percent": True, "deviations": False}, {"width": 219}]
-)
+@pytest.mark.parametrize("options", [{}, {"resize": True}, {"percent": True, "deviations": False}, {"width": 219}])
 def test_nothing_leaves_the_page(tmp_path: Path, options: dict[str, Any]) -> None:
-    if "siunitx" in options and shutil.which("kpsewhich") and subprocess.run(["kpsewhich", "siunitx.sty"]).returncode:
-        pytest.skip("the LaTeX package siunitx is not installed")
     assert_nothing_leaves_the_page(tmp_path, [latex(table, standalone=True, **options) for table in TABLES])
 
 

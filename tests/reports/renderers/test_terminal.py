@@ -8,7 +8,8 @@ from rich.console import Console
 from toy_tables import BOARD, EMPTY, HOSTILE, NO_ROWS
 
 from mirrorbench.reports.renderers import draw, number
-from mirrorbench.reports.renderers.text import with_deviation, with_legend
+from mirrorbench.reports.renderers.notes import note_lines
+from mirrorbench.reports.renderers.words import with_deviation
 from mirrorbench.reports.table import Table
 
 
@@ -22,7 +23,7 @@ def drawn(table: Table, width: int) -> str:
 def test_no_number_is_cut(width: int) -> None:
     """Every mean stands in the table as often as the table has it, at whatever width, and no line is too long."""
     text = drawn(BOARD, width).replace(" over", "")
-    table = "\n".join(line for line in text.splitlines() if "│" in line)
+    table = "\n".join(line for line in text.partition("\n\n")[0].splitlines())
     means = [number(score.mean) for row in BOARD.rows for score in row.scores if score]
     shown = re.findall(r"(?<![\[\d.,] )(?<![\[\d])-?(?:\d)?\.\d{3}(?![\d,\]])", re.sub(r"± \S+|\[[^]]*\]", "", table))
     assert sorted(shown) == sorted(means)
@@ -31,17 +32,17 @@ def test_no_number_is_cut(width: int) -> None:
 
 
 def test_what_a_narrow_terminal_leaves_out() -> None:
-    """First deviations and intervals, said below; then names wrap; then blocks of whole suites."""
+    """First deviations and intervals, said above; then names wrap; then blocks of whole suites."""
     score = BOARD.rows[2].scores[0]
     wide, narrow, blocks = drawn(BOARD, 300), drawn(BOARD, 90), drawn(BOARD, 60)
     assert with_deviation(score) in wide
-    assert "±" not in narrow.partition("no room")[0]
-    assert "In 90 columns there is no room for deviations and intervals" in narrow
-    assert (wide.count("┏"), narrow.count("┏"), blocks.count("┏")) == (1, 1, 2)
+    assert "±" not in narrow
+    assert "English and French (no room for deviations and intervals in 90 columns)" in narrow
+    assert (wide.count("──\n"), narrow.count("──\n"), blocks.count("──\n")) == (1, 1, 2)
     heads = [line for line in blocks.splitlines() if "encoder" in line]
     assert ["STS12" in head for head in heads] == [True, False]
     # RoBERTa-mp has no score outside the first block, and does not stand in the second.
-    assert [part.count("RoBERTa-mp") for part in blocks.split("┏")[1:]] == [1, 0]
+    assert [part.count("RoBERTa-mp") for part in blocks.split("──\n")[1:]] == [1, 0]
     for table in (EMPTY, NO_ROWS, HOSTILE):
         text = " ".join(drawn(table, 200).split())
-        assert all(note.split()[0] in text for note in with_legend(table)[:1])
+        assert all(str(note).split()[0] in text for _, note in note_lines(table)[:1])

@@ -192,7 +192,7 @@ def test_a_score_of_which_one_seed_is_lost_is_missing(tmp_path: Path, plugins: P
     board = Session(tmp_path).leaderboard(tmp_path, without_overlap=True)
     shown = {row.spec: row.scores[0] and row.scores[0].n for row in board.table.rows}
     assert shown in ({"b": 2}, {"a": None, "b": 2})
-    assert "missing: a on t, seed 0: its items are not stored (run it again)." in board.table.notes
+    assert "missing: a on t, seed 0: its items are not stored (run it again)." in board.table.warnings
     assert {r.cell_id for r in board.results} == {entry.result.cell_id for entry in kept}
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 from stored import correlated, path_of, stored, with_predictions
 
 from mirrorbench import Session
@@ -14,13 +15,14 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.reports.leaderboard import build_table
 from mirrorbench.reports.renderers import html, latex, markdown
-from mirrorbench.reports.renderers.text import as_json, verdict_lines, with_legend
+from mirrorbench.reports.renderers.notes import note_lines
+from mirrorbench.reports.renderers.text import as_json
 from mirrorbench.reports.selection import Stored, judged
 from mirrorbench.reports.statistics.comparisons import Comparisons
 from mirrorbench.reports.statistics.encoders import compare_encoders
 from mirrorbench.reports.statistics.estimates import holm
 from mirrorbench.reports.statistics.verdicts import below
-from mirrorbench.reports.table import Table, Verdict, read_table
+from mirrorbench.reports.table import NOTES, Table, Verdict, read_table
 
 CLS, MEAN, TUNED = "m+base:pooling=cls", "m+base:pooling=mean", "m+mirror"
 N = 60
@@ -89,7 +91,7 @@ def judge(stored: list[Stored], plugins: Plugins) -> Table:
 
 def test_it_is_said_in_every_format(tmp_path: Path, ladder: list[Stored], plugins: Plugins) -> None:
     table = judge(ladder, plugins)
-    (line,) = (note for note in with_legend(table) if " over m" in note)
+    (line,) = (text for _, note in note_lines(table) if " over m" in (text := str(note)))
     verdict = table.verdicts[0]
     assert verdict.difference is not None
     assert line.startswith(f"m + Mirror over m-mp: +{verdict.difference:.3f} [".replace("0.", "."))
@@ -101,7 +103,7 @@ def test_it_is_said_in_every_format(tmp_path: Path, ladder: list[Stored], plugin
     path = tmp_path / "table.json"
     path.write_text(as_json(table))
     assert read_table(path) == table
-    assert with_legend(Session().leaderboard(path).table) == with_legend(table)  # without predictions
+    assert note_lines(Session().leaderboard(path).table) == note_lines(table)  # without predictions
 
 
 def test_each_row_is_compared_with_the_one_read_alike_on_each_task(tmp_path: Path, plugins: Plugins) -> None:
@@ -140,16 +142,18 @@ def test_what_training_gained_over_the_best_without(tmp_path: Path, plugins: Plu
         tested = {**{one.task: one for one in found.tasks}, "avg.": found.average}[verdict.column]
         assert tested is not None
         assert verdict.interval == tested.estimate.interval(1 - 0.05 / 9)
-    (line,) = (note for note in with_legend(table) if note.startswith("Best tuned row over best untuned row: "))
-    assert "m + Mirror over m-static: +" in line
-    assert "m + Mirror (lr=1) over m-mp: " in line
+    lines = [text for _, note in note_lines(table) if (text := str(note)).startswith("Best tuned row over best unt")]
+    assert [line.partition(" row: ")[2].partition(": ")[0] for line in lines] == [
+        "m + Mirror over m-static",
+        "m + Mirror (lr=1) over m-mp",
+    ]
     steps = [v for v in table.verdicts if not v.best]
-    equal = {(v.spec, v.over) for v in steps} - {(v.spec, v.over) for v in steps if v.separable}
-    (line,) = (note for note in with_legend(table) if note.startswith("No separable difference in any column: "))
-    assert line.count(" over ") == len(equal) > 0  # a long table says it once
+    assert any(not v.separable for v in steps)
+    assert len(note_lines(table)) == len({(v.spec, v.over) for v in steps}) + 2 + len(table.notes)
     path = tmp_path / "table.json"
     path.write_text(as_json(table))
-    assert with_legend(read_table(path)) == with_legend(table)
+    for level in NOTES:
+        assert note_lines(read_table(path).with_notes(level)) == note_lines(table.with_notes(level))
 
 
 def test_an_average_over_many_tasks_stands_for_them_in_a_line(tmp_path: Path, plugins: Plugins) -> None:
@@ -157,12 +161,31 @@ def test_an_average_over_many_tasks_stands_for_them_in_a_line(tmp_path: Path, pl
     stored = [row(tmp_path, spec, task, noise) for task in tasks for spec, noise in ((MEAN, 1.5), (TUNED, 1.3))]
     table = judge(stored, plugins)
     assert [v.column for v in table.verdicts] == [*tasks, "avg."]
-    (line, shown), *_ = verdict_lines(table)
-    assert [v.column for v in shown] == ["avg."]
-    assert " on avg." in line
+    (_, line), *_ = note_lines(table)
+    assert line.parts[0].columns == ("avg.",)
+    assert " on avg." in str(line)
     for fewer in (stored[:-2], stored[:-1]):
-        (line, shown), *_ = verdict_lines(judge(fewer, plugins))
-        assert [v.column for v in shown if v.column != "avg."] == tasks[:-1]
+        (_, line), *_ = note_lines(judge(fewer, plugins))
+        assert [name for name in line.parts[0].columns if name != "avg."] == tasks[:-1]
+
+
+def test_the_gain_on_what_was_not_tuned_on(tmp_path: Path, plugins: Plugins) -> None:
+    """Of the best tuned row, beside Spearman's correlation of scipy on the other items; no row of it, no such gain."""
+    flags = np.array([1, 2, 0] * (N // 3), np.int8)
+    scores = {spec: GOLD + np.random.default_rng(seed).normal(size=N) for seed, spec in enumerate((MEAN, TUNED))}
+    stored = [
+        correlated(tmp_path, spec, "t", GOLD, scores[spec], overlap=flags if spec == TUNED else None,
+                   corpus="c" * (spec == TUNED)) for spec in scores
+    ]  # fmt: skip
+    (verdict,) = judge(stored, plugins).verdicts
+    assert verdict.unseen is not None
+    assert verdict.unseen.share == pytest.approx(2 / 3)
+    base, tuned = (spearmanr(scores[spec][flags == 0], GOLD[flags == 0]).statistic for spec in scores)
+    assert verdict.unseen.difference == pytest.approx(tuned - base)
+    low, high = verdict.unseen.interval or (0.0, 0.0)
+    assert low < tuned - base < high
+    (plain,) = judge([row(tmp_path / "other", spec, "t", 1.0) for spec in scores], plugins).verdicts
+    assert plain.unseen is None
 
 
 def test_what_cannot_be_tested_is_named(tmp_path: Path, ladder: list[Stored], plugins: Plugins) -> None:
@@ -172,7 +195,7 @@ def test_what_cannot_be_tested_is_named(tmp_path: Path, ladder: list[Stored], pl
     assert average.why_not == two.why_not
     assert (one.corrected, one.separable) == (one.p, True)
     assert two == Verdict(TUNED, MEAN, "paper", "two", why_not="no predictions that give the score")
-    (line,) = (note for note in with_legend(table) if " over m" in note)
+    (line,) = (text for _, note in note_lines(table) if " over m" in (text := str(note)))
     assert line.endswith("; not tested on two, avg. (no predictions that give the score).")
     for entry in ladder:
         path_of(tmp_path, entry.result).with_suffix(".npz").unlink(missing_ok=True)

@@ -49,7 +49,7 @@ function cell(entry, i) {
   if (!score) made.append(element("span", { class: "missing" }, data.missing.plain), ...space);
   if (!score) return made;
   const text = minus(number(score.mean));
-  made.append([text, element("b", {}, text), element("u", {}, text)][entry.ranks[i]]);
+  made.append([text, element("b", {}, text), element("i", {}, text)][entry.ranks[i]]);
   const tied = score.tied && entry.whole ? [element("span", { class: "tied" }, data.tied.plain)] : [];
   if (score.sd !== null) made.append(" ", element("small", {}, `± ${number(score.sd)}`), ...tied);
   else made.append(...tied, ...space);
@@ -153,9 +153,8 @@ function panel({ column, over }, at) {
   entries.forEach(({ row, scores }, i) => {
     const [from, to] = ends(scores[at]);
     const name = shape("text", { x: left - 8, y: y(i) + 4, "text-anchor": "end" }, names[i]);
-    const tuned = !["", "base", "static"].includes(row.method);
     drawn.push(name, shape("line", { class: "interval", x1: x(from), x2: x(to), y1: y(i), y2: y(i) }));
-    drawn.push(shape("circle", { class: tuned ? "tuned" : "untuned", cx: x(scores[at].mean), cy: y(i), r: 3.6 },
+    drawn.push(shape("circle", { class: row.tuned ? "tuned" : "untuned", cx: x(scores[at].mean), cy: y(i), r: 3.6 },
       shape("title", {}, `${row.encoder}: ${minus(withDeviation(scores[at]))}`)));
   });
   const averaged = over ?? column.average_of;

@@ -160,7 +160,7 @@ function neighbours() {
 }
 
 function markdown() {
-  const marks = [(text) => text, (text) => `**${text}**`, (text) => `<u>${text}</u>`];
+  const marks = [(text) => text, (text) => `**${text}**`, (text) => `*${text}*`];
   const rows = view.rows.map(({ row, scores, ranks, whole }) => [
     row.written.markdown,
     ...scores.map((score, i) =>

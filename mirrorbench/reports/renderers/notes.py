@@ -1,0 +1,170 @@
+"""The lines below a table: who gained, what was measured, what to distrust; all of them or at most six."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.models.backbones import label as backbone_label
+from mirrorbench.reports.headlines import headlines
+from mirrorbench.reports.renderers.words import TIED, metric_words, number, p_words
+from mirrorbench.reports.table import Note, Part, Row, Table, Unseen, Verdict
+
+MOST_LINES = 6
+"""Of short notes."""
+_MOST_TASKS = 4
+"""An average over more tasks than this stands for them in a line: it says more."""
+MORE = "All tests and settings: --notes all"
+
+Line = tuple[str, Note]
+"""A mark (``+`` gain, ``-`` loss, ``=`` neither, ``!`` warning, or none) and a note."""
+
+
+def note_lines(table: Table, show: Callable[[float], str] = number) -> list[Line]:
+    """The notes that ``table.shown`` asks for; ``show`` writes a score."""
+    if table.shown == "none":
+        return []
+    return _short(table, show) if table.shown == "short" else _all(table, show)
+
+
+def _short(table: Table, show: Callable[[float], str]) -> list[Line]:
+    """At most three verdicts, one line on what was measured, warnings, and where the rest is."""
+    if table.kind != "leaderboard":
+        lines = [_line(note) for note in table.notes]
+        return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], _line(MORE)]
+    found = headlines(table)
+    named = [(found.gain, "{}"), (found.over_best, "the best untuned row ({})"), (found.loss, "{}")]
+    lines = [_headline(table, verdict, over, show) for verdict, over in named if verdict]
+    lines += [*_measured(table), *_warnings(table, show)]
+    return [*lines[: MOST_LINES - 1], _line(MORE)]
+
+
+def _line(text: str, mark: str = "") -> Line:
+    return mark, Note("", (Part(text),), end="")
+
+
+def _headline(table: Table, verdict: Verdict, over: str, show: Callable[[float], str]) -> Line:
+    """One verdict as a sentence: ``Mirror beats the untuned model: +.067 [.051, .083], p < .001``."""
+    rows = {(row.spec, row.protocol): row for row in reversed(table.rows)}
+    alone = len({(row.backbone, row.protocol) for row in table.rows if row.spec}) == 1
+    row, lower = (rows[spec, verdict.protocol] for spec in (verdict.spec, verdict.over))
+    name, other = (_name(one, alone) for one in (row, lower))
+    other = over.format(other.removeprefix("the untuned model, ")) if verdict.best else other
+    p, corrected = (p_words(value or 0.0) for value in (verdict.p, verdict.corrected))
+    value = f"{_signed(verdict, show)}, {'corrected ' * (corrected != p)}p {corrected}"
+    column = next(column for column in table.columns if column.name == verdict.column)
+    where = f" on average over {len(column.average_of)} tasks" if column.average_of else f" on {column.title}"
+    where = where if len(table.columns) > 1 else ""
+    gain = (verdict.difference or 0.0) > 0
+    if not verdict.separable:
+        mark, text = "=", f"No gain shown{where}: {name} over {other} {value}"
+    else:
+        mark, text = ("+", "beats") if gain else ("-", "loses to")
+        text = f"{name} {text} {other}{where}: {value}"
+    about = Part(text, (verdict.column,), tuple(sorted({verdict.spec, verdict.over})), together=True)
+    return mark, Note("", (about,), end="")
+
+
+def _name(row: Row, alone: bool) -> str:
+    """A row's label, without its backbone where the table has one backbone alone."""
+    backbone = backbone_label(parse_spec(row.spec))
+    if not alone or not row.label.startswith(backbone):
+        return row.label
+    rest = row.label.removeprefix(backbone).lstrip(" +,-")
+    return rest if row.tuned else f"the untuned model, {rest}" if rest else "the untuned model"
+
+
+def _signed(gain: Verdict | Unseen, show: Callable[[float], str]) -> str:
+    """A difference and its interval: ``+.067 [.053, .082]``."""
+    if gain.difference is None:
+        return "undefined"
+    sign = "+" if gain.difference > 0 else ""
+    interval = f" [{', '.join(map(show, gain.interval))}]" if gain.interval else ""
+    return f"{sign}{show(gain.difference)}{interval}"
+
+
+def _measured(table: Table) -> list[Line]:
+    """Tasks, metric, number of items and of seeds, in one line."""
+    tasks = [column for column in table.columns if not column.average_of]
+    if not tasks:
+        return []
+    metrics: dict[str, int] = {}
+    for column in tasks:
+        metrics[column.metric] = metrics.get(column.metric, 0) + 1
+    parts = [metric_words(name) + (f" on {n}" if len(metrics) > 1 else "") for name, n in metrics.items() if name]
+    n_items = sum(column.n_items for column in tasks)
+    parts += [f"{n_items:,} {_items(table)}"] if n_items else []
+    text = f"{table.heads()[0] if len(tasks) == 1 else f'{len(tasks)} tasks'}: {', '.join(parts)}"
+    seeds = sorted({score.n for row in table.rows if row.tuned for score in row.scores if score})
+    if seeds:
+        text += "; one seed (--seeds 3 for more)" if seeds == [1] else f"; {' or '.join(map(str, seeds))} seeds (±)"
+    if _has_tied(table):
+        text += f"; {TIED} not separable from the best"
+    return [_line(text)]
+
+
+def _has_tied(table: Table) -> bool:
+    return any(score and score.tied for row in table.rows for score in row.scores)
+
+
+def _items(table: Table) -> str:
+    """The word for the test items of all tasks."""
+    items = {column.items for column in table.columns if not column.average_of}
+    return items.pop() if len(items) == 1 else "items"
+
+
+def _warnings(table: Table, show: Callable[[float], str]) -> list[Line]:
+    """Reasons to distrust the table, the weightiest first."""
+    found = [re.split(r"\.\s", warning)[0] for warning in table.warnings]
+    if missing := [note for note in table.notes if note.startswith("missing: ")]:
+        found.append(missing[0] + f" (and {len(missing) - 1} more)" * (len(missing) > 1))
+    first, seen = headlines(table).gain, max((column.seen for column in table.columns), default=0.0)
+    if first and (unseen := first.unseen):
+        without = _signed(unseen, show)
+        found.append(f"{unseen.share:.0%} of the {_items(table)} hold a tuned text (without them {without})")
+    elif seen:
+        found.append(f"{'up to ' * (len(table.columns) > 1)}{seen:.0%} of the {_items(table)} hold a tuned text")
+    return [_line(text[0].upper() + text[1:], "!") for text in found]
+
+
+def _all(table: Table, show: Callable[[float], str]) -> list[Line]:
+    """Every verdict, a line for two rows, then warnings and notes; the dagger is explained only where it is used."""
+    rows = {(row.spec, row.protocol): row for row in reversed(table.rows)}  # verdicts are on the first computation's
+    heads = dict(zip([column.name for column in table.columns], table.heads(), strict=True))
+    averages = [column for column in table.columns if len(column.average_of) > _MOST_TASKS]
+    groups: dict[tuple[bool, str, str, str], list[Verdict]] = {}
+    for verdict in table.verdicts:
+        groups.setdefault((verdict.best, verdict.spec, verdict.over, verdict.protocol), []).append(verdict)
+    lines = []
+    for (best, spec, over, protocol), found in groups.items():
+        tested = {verdict.column for verdict in found if not verdict.why_not}
+        hidden = {name for column in averages if column.name in tested for name in column.average_of}
+        verdicts = [verdict for verdict in found if verdict.column not in hidden]
+        said: dict[tuple[str, str], list[str]] = {}  # what, in words, of which columns
+        for verdict in verdicts:
+            said.setdefault(_said(verdict, show), []).append(heads.get(verdict.column, verdict.column))
+        names = " over ".join(rows[of, protocol].label if (of, protocol) in rows else of for of in (spec, over))
+        parts = "; ".join(f"{what} on {', '.join(columns)}{rest}" for (what, rest), columns in said.items())
+        text = f"{'Best tuned row over best untuned row: ' * best}{names}: {parts}."
+        columns = tuple(sorted({verdict.column for verdict in verdicts}))
+        lines.append(("", Note("", (Part(text, columns, tuple(sorted({spec, over})), together=True),), end="")))
+    parted = {str(note): note for note in table.parted}
+    tied = _has_tied(table)
+    for note in (*table.warnings, *table.notes):
+        if tied or not note.startswith("Tied"):
+            text = f"{TIED} {note}" if note.startswith("Tied") else note
+            named = tuple(name for name in heads if note.startswith(f"{name}: "))  # stored before parts were
+            lines.append(("", parted.get(note) or Note("", (Part(text, named),), end="")))
+    return lines
+
+
+def _said(verdict: Verdict, show: Callable[[float], str]) -> tuple[str, str]:
+    """What a verdict says before the name of its column, and after it."""
+    if verdict.difference is None or verdict.corrected is None:
+        return "not tested", f" ({verdict.why_not})"
+    if not verdict.separable:
+        return "no separable difference", ""
+    p, corrected = (p_words(value) for value in (verdict.p or 0.0, verdict.corrected))
+    rest = f", corrected {corrected.removeprefix('= ')}" if corrected != p else ""
+    return _signed(verdict, show), f" (p {p}{rest}{', this model' * verdict.this_model})"

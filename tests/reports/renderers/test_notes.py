@@ -1,0 +1,100 @@
+"""Short notes say who won, on what, by how much, and what to distrust; all notes say everything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from toy_tables import BOARD, EMPTY, HOSTILE
+
+from mirrorbench.core.errors import UnknownNameError
+from mirrorbench.reports.renderers import markdown
+from mirrorbench.reports.renderers.notes import MORE, MOST_LINES, note_lines
+from mirrorbench.reports.table import NOTES, Column, Row, Score, Table, Unseen, Verdict
+
+BASE, STATIC, TUNED, WHITENED = "bert+base:pooling=mean", "bert+static", "bert+mirror", "bert+mirror:post=whiten"
+
+
+def row(spec: str, label: str, value: float) -> Row:
+    method = spec.partition("+")[2].partition(":")[0]
+    return Row(label, spec, (Score(value, None, 1),), "bert", method, "paper", tuned=method == "mirror")
+
+
+ROWS = (
+    row(BASE, "BERT-mp", 0.4), row(STATIC, "BERT-static", 0.45), row(TUNED, "BERT + Mirror", 0.5),
+    row(WHITENED, "BERT + Mirror, whitened (256)", 0.48),
+)  # fmt: skip
+GAIN = Verdict(
+    TUNED, BASE, "paper", "sts", 0.1, (0.08, 0.12), 0.0001, 0.0004, True,
+    unseen=Unseen(0.383, 0.06, (0.04, 0.08)), this_model=True,
+)  # fmt: skip
+LOSS = Verdict(WHITENED, TUNED, "paper", "sts", -0.02, (-0.03, -0.01), 0.004, 0.012, True)
+OVER_BEST = Verdict(TUNED, STATIC, "paper", "sts", 0.05, (0.01, 0.09), 0.01, 0.03, True, best=True)
+COLUMN = Column("sts", "STS", "", "sentence", ("en",), "spearman", (), "sentence pairs", 1379, 0.383)
+TABLE = Table("", (COLUMN,), ROWS, ("Protocol: paper.",), verdicts=(GAIN, LOSS, OVER_BEST), shown="short")
+
+
+def short(table: Table) -> list[str]:
+    return [f"{mark} {note}".strip() for mark, note in note_lines(table)]
+
+
+def test_six_lines_say_what_was_gained() -> None:
+    assert short(TABLE) == [
+        "+ Mirror beats the untuned model, mp: +.100 [.080, .120], p < .001",
+        "+ Mirror beats the best untuned row (static): +.050 [.010, .090], corrected p = .030",
+        "- Mirror, whitened (256) loses to Mirror: -.020 [-.030, -.010], corrected p = .012",
+        "STS: Spearman's correlation, 1,379 sentence pairs; one seed (--seeds 3 for more)",
+        "! 38% of the sentence pairs hold a tuned text (without them +.060 [.040, .080])",
+        MORE,
+    ]
+
+
+def test_no_gain_is_said_first() -> None:
+    weak = replace(GAIN, difference=-0.01, interval=(-0.03, 0.01), p=0.2, corrected=0.2, separable=False, unseen=None)
+    lines = short(replace(TABLE, verdicts=(weak,)))
+    assert lines[0] == "= No gain shown: Mirror over the untuned model, mp -.010 [-.030, .010], p = .20"
+    assert "! 38% of the sentence pairs hold a tuned text" in lines
+
+
+def test_of_several_columns_and_backbones_names_are_whole() -> None:
+    """The average speaks for the columns; seeds and missing scores are counted."""
+    columns = (COLUMN, replace(COLUMN, name="b", title="B"), Column("avg.", "avg.", average_of=("sts", "b")))
+    other = Row("RoBERTa-mp", "roberta+base", (Score(0.3, None, 1), None, None), "roberta", "base", "paper")
+    seeds = Score(0.5, 0.01, 3)
+    rows = (replace(ROWS[0], scores=(seeds, seeds, seeds)), replace(ROWS[2], scores=(seeds, seeds, seeds)), other)
+    lines = short(
+        replace(TABLE, columns=columns, rows=rows, verdicts=(GAIN, replace(GAIN, column="avg.", unseen=None)))
+    )
+    assert lines[0] == "+ BERT + Mirror beats BERT-mp on average over 2 tasks: +.100 [.080, .120], p < .001"
+    assert lines[1:3] == ["2 tasks: Spearman's correlation, 2,758 sentence pairs; 3 seeds (±)",
+                          "! Up to 38% of the sentence pairs hold a tuned text"]  # fmt: skip
+
+
+def test_warnings_come_before_what_is_said_below() -> None:
+    warned = replace(
+        TABLE, warnings=("Mixed, not comparable: a. The newest counts.", "b"), notes=("missing: c", "missing: d")
+    )
+    lines = short(warned)
+    assert len(lines) == MOST_LINES
+    assert lines[-2:] == ["! Mixed, not comparable: a", MORE]
+    assert short(replace(warned, verdicts=()))[1:4] == [
+        "! Mixed, not comparable: a",
+        "! B",
+        "! Missing: c (and 1 more)",
+    ]
+    assert {"b", "missing: c"} <= {str(note) for _, note in note_lines(warned.with_notes("all"))}
+
+
+@pytest.mark.parametrize("table", [BOARD, EMPTY, HOSTILE, TABLE])
+def test_every_level_of_every_table(table: Table) -> None:
+    """None is none; short is at most six lines; all has each note, the dagger's only where one stands."""
+    assert note_lines(table.with_notes("none")) == []
+    assert len(note_lines(table.with_notes("short"))) <= MOST_LINES
+    tied = any(score and score.tied for one in table.rows for score in one.scores)
+    every = [str(note) for _, note in note_lines(table.with_notes("all"))]
+    assert {note for note in table.notes if not note.startswith("Tied")} <= set(every)
+    assert any(line.startswith("† Tied: ") for line in every) == tied
+    assert markdown(table.with_notes("short")).startswith(markdown(table.with_notes("none")).rstrip())
+    with pytest.raises(UnknownNameError, match="few"):
+        table.with_notes("few")
+    assert NOTES == ("none", "short", "all")
