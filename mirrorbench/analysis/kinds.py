@@ -90,7 +90,7 @@ def _layers(
         for array in study.encode(cell, encoder, inputs, poolings)
     ]
     sums = LayerSums(sentences, study.seed)
-    reporter.stage(f"encode {cell.spec}", len(sentences), "sentences")
+    reporter.stage("encoding", str(cell.spec), len(sentences), "sentences")
     at_words = [replace(one, mode="target") for one in poolings]
     for sentence, vectors in encoder.encode_words([one.words for one in sentences], at_words, reporter.advance):
         sums.add(sentence, vectors)

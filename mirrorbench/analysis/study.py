@@ -134,7 +134,7 @@ class Study:
         self, cell: Cell, encoder: Encoder, inputs: Sequence[TextInput], poolings: Sequence[Pooling] = ()
     ) -> list[Array]:
         """Vectors of inputs under each pooling, from one forward pass; by default under the cell's pooling."""
-        self.workspace.reporter.stage(f"encode {cell.spec}", len(inputs), "texts")
+        self.workspace.reporter.stage("encoding", str(cell.spec), len(inputs), "texts")
         if cell.pooling is not None and isinstance(encoder, PoolingEncoder):
             return encoder.encode_pooled(inputs, poolings or [cell.pooling], self.workspace.reporter.advance)
         arrays = []

@@ -18,18 +18,19 @@ from rich.text import Text
 from mirrorbench.cli.completion import complete
 from mirrorbench.core.errors import StorageError, UsageError
 from mirrorbench.core.shown import printable
-from mirrorbench.runs.cells import Cell, Failure, Reporter
+from mirrorbench.runs.cells import Cell, Failure, Reporter, Stage
+from mirrorbench.runs.estimates import in_words
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress
 
     from mirrorbench.reports.leaderboard import Leaderboard
     from mirrorbench.reports.table import Table
     from mirrorbench.runs.cells import Outcome
     from mirrorbench.runs.workspace import Workspace
 
-PLAIN_INTERVAL = 15.0
-"""Seconds between two progress lines of one stage where there is no terminal."""
+PLAIN_INTERVAL = 10.0
+"""Seconds between two progress lines where there is no terminal."""
 DEVICE_HELP = "auto, cpu, cuda, cuda:N or mps."
 PRECISION_HELP = "Of tuning: auto (on CUDA bf16, before Ampere fp16; else fp32), fp32, bf16 or fp16."
 EVAL_PRECISION_HELP = "Of evaluation: auto (fp32), fp32, bf16 or fp16."
@@ -171,60 +172,63 @@ def on_interrupt_go_on(folder: Path) -> Any:
 
 
 class Display(Reporter):
-    """Reports a run on standard error: a live display on a terminal, lines where ``progress`` is ``None``."""
+    """Reports a run on standard error: one bar, or a line every ten seconds where ``progress`` is ``None``."""
 
     def __init__(self, progress: Progress | None = None, quiet: bool = False, verbose: bool = False) -> None:
         self.total = self.done = self.cached = 0
         self.progress, self.quiet, self.verbose = progress, quiet, verbose
-        self._stage: TaskID | None = None
-        self._cells: TaskID | None = None
-        self._name, self._unit, self._size = "", "", 0
-        self._count, self._started, self._shown = 0, 0.0, 0.0
+        self._began = self._shown = self._started = time.monotonic()
+        self._stage, self._unit, self._cost, self._size, self._count = "", "", 1.0, 0, 0
+        self._whole = self._left = self._spent = 0.0  # texts through a model
+        self._bar = progress.add_task("", total=1, left="") if progress else None
 
     def begin(self, cells: int) -> None:
         """A plan is about to be computed."""
         self.total += cells
-        if self.progress and cells:
-            if self._cells is None:
-                self._cells = self.progress.add_task("cells", rate="")
-            self.progress.update(self._cells, total=self.total)
+        self._started = time.monotonic()
 
-    def stage(self, name: str, total: int, unit: str) -> None:
+    def remaining(self, texts: float) -> None:
+        """So much is left, whatever was counted so far."""
+        self._whole, self._left, self._spent = max(self._whole, texts), texts, 0.0
+
+    def stage(self, name: Stage, of: str, total: int = 0, unit: str = "", cost: float = 1.0) -> None:
         """A stage begins."""
-        self._name, self._unit, self._size, self._count = name, unit, total, 0
-        self._started = self._shown = time.monotonic()
-        if self.progress:
-            if self._stage is not None:
-                self.progress.remove_task(self._stage)
-            self._stage = self.progress.add_task(name, total=total or None, rate="")
-        else:
-            self._line(f"{name}: {total:,} {unit}" if total else name)
+        self._stage, self._size, self._unit, self._cost, self._count = f"{name} {of}", total, unit, cost, 0
+        if not self._whole:
+            self._started = time.monotonic()
+        self._update()
 
     def advance(self, n: int) -> None:
         """Units of the stage are done."""
         self._count += n
-        now = time.monotonic()
-        rate = f"{self._count / max(now - self._started, 1e-3):,.0f} {self._unit}/s"
-        if self._size:  # a stream has none
-            rate += f", {(now - self._started) / self._count * (self._size - self._count):.0f} s left"
-        if self.progress and self._stage is not None:
-            self.progress.update(self._stage, advance=n, rate=rate)
-        elif not self.progress and now - self._shown > PLAIN_INTERVAL:
-            self._shown = now
-            count = f"{self._count:,}" + (f" of {self._size:,}" if self._size else "")
-            self._line(f"{self._name}: {count}, {rate}")
+        self._spent += n * self._cost
+        self._update()
 
     def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
         """A cell is stored."""
         self.done += 1
         self.cached += cached
-        if self.progress and self._cells is not None:
-            self.progress.update(self._cells, advance=1)
-        elif not cached:
-            from mirrorbench.reports.renderers import number
+        self._update()
 
-            value = "undefined" if score is None else number(score, 4)
-            self._line(f"[{self.done}/{self.total}] {cell.spec} {cell.task} seed {cell.seed}: {value}")
+    def _update(self) -> None:
+        """Show the stage, how much of the whole is done and, from a tenth on, the time that is left."""
+        now, done = time.monotonic(), self._done()
+        left = f"{in_words((now - self._started) * (1 - done) / done)} left" if 0.1 <= done < 1 else ""
+        stage = self._stage + (f": {self._count:,} of {self._size:,} {self._unit}" if self._size else "")
+        stage += f": {self._count:,} {self._unit}" if self._count and not self._size else ""
+        if self.progress and self._bar is not None:
+            self.progress.update(self._bar, completed=done, description=stage, left=left)
+        elif now - self._shown > PLAIN_INTERVAL:
+            self._shown = now
+            self._line(", ".join(filter(None, (f"{done:.0%}" if done else "", stage, left))))
+
+    def _done(self) -> float:
+        """The part that is done: of the work, else of the cells, else of the stage."""
+        if self._whole:
+            return 1 - max(0.0, self._left - self._spent) / self._whole
+        if self.total:
+            return self.done / self.total
+        return self._count / self._size if self._size else 0.0
 
     def failure(self, failure: Failure) -> None:
         """A cell failed; why is said at the end, once for all alike, and all of it where something is not here."""
@@ -256,7 +260,8 @@ class Display(Reporter):
         again += kept_models(outcome.results)
         written = f"; the table of all that is there: {', '.join(tables)}" if tables else ""
         count = f"{len(outcome.results)} result{'s' if len(outcome.results) > 1 else ''}"
-        stderr.print(Text(f"{count} in {root}{again}{written}"), soft_wrap=True)
+        time_taken = in_words(time.monotonic() - self._began)
+        stderr.print(Text(f"{count} in {root}{again} ({time_taken}){written}"), soft_wrap=True)
 
     def _explain(self, outcome: Outcome | Leaderboard, root: Path) -> None:
         """Why cells failed: those that lack data or a model together, the others by reason."""
@@ -291,12 +296,13 @@ def progress_display(quiet: bool = False, verbose: bool = False) -> Iterator[Dis
     if quiet or not stderr.is_terminal:
         yield Display(quiet=quiet, verbose=verbose)
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+    from rich.table import Column
 
-    # The time left is that of a stage: cells take from milliseconds (stored ones) to hours, so theirs cannot be told.
     with Progress(
-        TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"), console=stderr, transient=True,
+        TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
+        BarColumn(bar_width=20), TaskProgressColumn(), TextColumn("{task.fields[left]}"), console=stderr,
+        transient=True, expand=True,
     ) as progress:  # fmt: skip
         yield Display(progress, verbose=verbose)
 

@@ -127,7 +127,7 @@ def run(
             offline=offline or dry_run, deterministic=deterministic, executor=executor, workers=workers,
             address=address, reporter=reporter,
         )  # fmt: skip
-        reporter.stage("plan", 0, "")
+        reporter.stage("planning", "the run")
         planned = session.plan(
             encoder or (), names, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid or "", rivals=rivals,
             fetch=not dry_run, limit=limit or 0,

@@ -72,7 +72,9 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
         kept = vocabulary(transformer.tokenizer)
 
         def distil(folder: Path) -> None:
-            alone = TransformerEncoder(transformer, pooling, context.precision).encode_ids(_alone(transformer, kept))
+            context.begin(len(kept), "tokens")
+            encoder = TransformerEncoder(transformer, pooling, context.precision)
+            alone = encoder.encode_ids(_alone(transformer, kept), context.advance)
             np.save(folder / "vectors.npy", distilled(alone, dims, sif))
 
         folder = kept_folder(cache_root() / "vectors" / key, distil, f"tokens of {spec}")

@@ -223,12 +223,13 @@ class TransformerEncoder:
             advance(len(chunk))
 
     @torch.inference_mode()
-    def encode_ids(self, ids: Ragged) -> Array:
+    def encode_ids(self, ids: Ragged, advance: Callable[[int], None] = lambda n: None) -> Array:
         """Vectors of rows of token ids, special tokens included, float32 of shape (n, dimensions)."""
         vectors = np.empty((len(ids), self.transformer.dimensions), dtype=np.float32)
         batches = self._batches(ids, None, [self.pooling], 0)
         for rows, array in one_behind((rows, fetched(pooled)) for rows, (pooled,) in batches):
             vectors[rows] = array()
+            advance(len(rows))
         return vectors
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:

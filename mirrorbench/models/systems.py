@@ -56,12 +56,16 @@ class EncoderContext:
         precision: ``fp32``, ``bf16`` or ``fp16``.
         offline: do not use the network.
         poolings: the registered ones, by name.
+        begin: called before long work with its size and unit (``30000, "tokens"``).
+        advance: called with how many more units are done.
     """
 
     device: str = "cpu"
     precision: str = "fp32"
     offline: bool = False
     poolings: Mapping[str, PoolingFunction] = field(default_factory=lambda: POOLINGS)
+    begin: Callable[[int, str], None] = lambda total, unit: None
+    advance: Callable[[int], None] = lambda n: None
 
 
 def create_encoder(spec: EncoderSpec, plugins: Plugins, context: EncoderContext) -> Encoder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from mirrorbench.core.devices import lost_device, out_of_memory
 from mirrorbench.core.errors import Lack, MirrorbenchError
@@ -283,14 +283,22 @@ class Outcome:
     """How many cells were computed now."""
 
 
+Stage = Literal["planning", "loading", "checking", "tuning", "encoding", "scoring"]
+TUNING_COST = 6.0
+"""Texts that could be encoded while one string is tuned on: two sides, forward, and backward twice as long."""
+
+
 class Reporter:
     """Receives the events of a run, in order and from one thread; this one ignores them, subclasses use some."""
 
     def begin(self, cells: int) -> None:
         """A plan of so many cells is about to be computed."""
 
-    def stage(self, name: str, total: int, unit: str) -> None:
-        """A stage begins (``train roberta+mirror``): ``total`` units of work (strings, texts)."""
+    def remaining(self, texts: float) -> None:
+        """So much is left of the whole run, in texts through a model; said before each group of cells."""
+
+    def stage(self, name: Stage, of: str, total: int = 0, unit: str = "", cost: float = 1.0) -> None:
+        """A stage begins: on what, and how many units of which kind, each the work of ``cost`` texts."""
 
     def advance(self, n: int) -> None:
         """``n`` more units of the current stage are done."""

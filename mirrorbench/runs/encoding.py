@@ -44,7 +44,7 @@ def fill(
     The inputs are sorted, so that the same texts make the same batches in whatever order they come.
     """
     missing, reporter, spec = sorted(missing, key=TextInput.key), workspace.reporter, model.spec
-    reporter.stage(f"encode {spec}", len(missing), "texts")
+    reporter.stage("encoding", str(spec), len(missing), "texts")
     poolings = [pooling for pooling in stored if pooling is not None]
     size = WRITE_EVERY[kind(workspace.torch_device)]
     for start in range(0, len(missing), size):

@@ -23,7 +23,7 @@ from mirrorbench.models.encoder import LanguageRouter
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction
 from mirrorbench.models.systems import EncoderContext, create_encoder
 from mirrorbench.models.transformations import TransformedEncoder
-from mirrorbench.runs.cells import CorpusRef, ModelRef
+from mirrorbench.runs.cells import TUNING_COST, CorpusRef, ModelRef
 from mirrorbench.runs.encoding import fitted_posts
 from mirrorbench.runs.kinds import try_opened
 from mirrorbench.training.augmentations import Augmentation
@@ -56,7 +56,11 @@ class EncoderLoader:
         if (spec, path, precision) not in systems:
             plugins = self.workspace.plugins
             poolings = plugins.poolings.by_name()
-            context = EncoderContext(str(self.workspace.torch_device), precision, self.workspace.offline, poolings)
+            reporter, device = self.workspace.reporter, str(self.workspace.torch_device)
+            context = EncoderContext(
+                device, precision, self.workspace.offline, poolings, partial(reporter.stage, "loading", str(spec)),
+                reporter.advance,
+            )  # fmt: skip
             create = plugins.methods[spec.method].create if path else None
             made = create(spec, path, context) if create and path else create_encoder(spec, plugins, context)
             systems[spec, path, precision] = made
@@ -155,6 +159,7 @@ class EncoderLoader:
         # The configuration of a tuned model that was stored as a whole says in which direction it reads.
         attention = "" if model.recipe and not base else model.attention
         opened = load_transformer(path, device, poolings=poolings, attention=attention, precision=precision, base=base)
+        self.workspace.reporter.stage("checking", str(model.spec))
         try_opened(opened, model, key, precision, self.workspace.cache.root)
         return opened
 
@@ -183,16 +188,17 @@ def tune_model(
     aside = positive_pairs(held_out, model.seed, pairs)
     checkpoint = None if folder is None else Checkpoint(folder, _origin(device, aside), reporter.note)
     saved = checkpoint.read() if checkpoint else {}
-    total, stage = len(texts) * recipe.epochs, f"tune {model.spec} seed {model.seed}"
-    done = saved["progress"]["done"] if saved else 0
-    reporter.stage(f"{stage}, from its checkpoint at {done / total:.0%}" if saved else stage, total - done, "strings")
+    total, done = len(texts) * recipe.epochs, saved["progress"]["done"] if saved else 0
+    stage = f"{model.spec} seed {model.seed}" + (f", from its checkpoint at {done / total:.0%}" if saved else "")
     registered: dict[str, Augmentation] = plugins.augmentations.by_name()
     poolings = plugins.poolings.by_name()
     with unchanged_backbone(model.path, model.fingerprint):
         transformer = open_for_tuning(
             model.path, recipe, registered, device, model.protocol, poolings, model.seed, model.precision
         )
+    reporter.stage("checking", str(model.spec))
     try_opened(transformer, model, model.fingerprint, model.precision, workspace.cache.root)
+    reporter.stage("tuning", stage, total - done, "strings", TUNING_COST)
     with cpu_threads(workspace.threads):
         progress = Progress(transformer, recipe, aside, total, reporter.advance)
         if checkpoint:

@@ -10,9 +10,10 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -22,11 +23,11 @@ from mirrorbench.core.errors import StorageError
 from mirrorbench.core.files import POLL_SECONDS, WriteBehind
 from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput, VocabularyEncoder
 from mirrorbench.data.corpora import Contamination, Corpus, find_contamination, shared_codes
-from mirrorbench.models.backbones import foreign_languages
+from mirrorbench.models.backbones import configuration, foreign_languages
 from mirrorbench.models.encoder import Cost
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import transform
-from mirrorbench.runs.cells import Cell, CellGroup, CellOutcome, CorpusRef, failed
+from mirrorbench.runs.cells import TUNING_COST, Cell, CellGroup, CellOutcome, CorpusRef, failed
 from mirrorbench.runs.encoding import embeddings_key, fill, fitted_posts
 from mirrorbench.runs.environment import describe_environment
 from mirrorbench.runs.results import Result
@@ -62,6 +63,11 @@ class _TaskInputs:
     inputs: list[TextInput]
     data: tuple[tuple[str, str], ...]
 
+    @cached_property
+    def distinct(self) -> int:
+        """Number of different inputs."""
+        return len(set(self.inputs))
+
 
 class Runner:
     """Computes cells in this process; ``corpora`` holds the strings that they are tuned on."""
@@ -77,7 +83,14 @@ class Runner:
     def compute(self, groups: Sequence[CellGroup]) -> Iterator[CellOutcome]:
         """Compute groups of cells, first those that no other process computes."""
         waiting, passed_over, told = deque(groups), 0, False
+        readings = dict.fromkeys(_Reading.of(cell) for cells in groups for cell in cells)
+        self.workspace.reporter.stage("loading", "data", len(readings), "tasks")
+        for reading in readings:
+            with suppress(Exception, SystemExit):  # its cells fail with it in their turn
+                self._read_task(reading)
+            self.workspace.reporter.advance(1)
         while waiting:
+            self.workspace.reporter.remaining(sum(map(self._work, waiting)))
             cells = waiting.popleft()
             outcomes = self.attempt(cells)
             if outcomes is not None:
@@ -92,6 +105,18 @@ class Runner:
                     self.workspace.reporter.note(f"{cells[0].spec}: {holder} is at work on it; waiting for its results")
                 told, passed_over = True, 0
                 time.sleep(POLL_SECONDS)
+
+    def _work(self, cells: CellGroup) -> float:
+        """The work of a group, in texts through a model."""
+        readings = {_Reading.of(cell) for cell in cells} & self._read.keys()
+        work = float(sum(self._read[reading].distinct for reading in readings))
+        work += sum(ref.n for ref in {post.corpus for cell in cells for _, post in cell.model.posts} if ref)
+        for model in cells[0].model.with_members():
+            if model.recipe and model.corpus and not self.workspace.cache.model(model.key):
+                work += TUNING_COST * model.recipe.epochs * model.corpus.n
+            elif model.path and cells[0].pooling is None:  # made of a backbone's vocabulary
+                work += int(configuration(model.path).get("vocab_size", 0))
+        return work
 
     def attempt(self, cells: CellGroup) -> Iterator[CellOutcome] | None:
         """Compute one group, or return ``None`` if another process has its lease."""
@@ -129,6 +154,7 @@ class Runner:
         """The cells of one model, which is loaded once and encodes each text once."""
         with WriteBehind() as written:
             first = cells[0]
+            self.workspace.reporter.stage("loading", str(first.spec))
             try:
                 loaded = self.workspace.loader.load(first.model, first.pooling, first.precision, self.corpora, written)
             except (Exception, SystemExit) as error:  # models and plugins may raise anything; the run goes on
@@ -153,6 +179,7 @@ class Runner:
                 else:
                     yield from failures
                 continue
+            self.workspace.reporter.stage("scoring", str(part[0].spec), len(part), "cells", 0.0)
             after: dict[Any, Vectors] = {}
             for cell in part:
                 try:

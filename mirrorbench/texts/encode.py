@@ -65,7 +65,7 @@ def encode_texts(
 
     def opened() -> Encoder:
         encoder = workspace.load(spec, "wic" if in_context else level or "sentence")[0]
-        workspace.reporter.stage(f"encode {source}", 0, "texts")
+        workspace.reporter.stage("encoding", str(source), 0, "texts")
         return encoder
 
     if isinstance(output, Path):

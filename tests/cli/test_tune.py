@@ -69,7 +69,7 @@ def test_interrupted_leaves_nothing(
     mirrorbench: Callable, corpus: Path, monkeypatch: pytest.MonkeyPatch, random_model: Callable[[str], Path]
 ) -> None:
     def interrupt(self: Display, n: int) -> None:
-        if self._name.startswith("tune"):
+        if self._stage.startswith("tuning"):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Display, "advance", interrupt)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirrorbench.runs.cells import Cell, Failure, Reporter
+from mirrorbench.runs.cells import Cell, Failure, Reporter, Stage
 
 
 class Log(Reporter):
@@ -12,21 +12,29 @@ class Log(Reporter):
         lines: cells (``SPEC TASK computed`` or ``cached``), failures (``SPEC TASK failed``) and notes, as they came.
         stages: units of work by the name of their stage.
         done: how many of them were done.
+        left: the work that was left of the whole run, each time that it was said.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.stages: dict[str, int] = {}
         self.done: dict[str, int] = {}
+        self.left: list[float] = []
 
-    def stage(self, name: str, total: int, unit: str) -> None:
+    def remaining(self, texts: float) -> None:
+        """Work is left."""
+        self.left.append(texts)
+
+    def stage(self, name: Stage, of: str, total: int = 0, unit: str = "", cost: float = 1.0) -> None:
         """A stage begins."""
-        self._current = name
-        self.stages[name] = total
+        self._current = f"{name} {of}"
+        if name in ("tuning", "encoding"):
+            self.stages[self._current] = total
 
     def advance(self, n: int) -> None:
         """More of the current stage is done."""
-        self.done[self._current] = self.done.get(self._current, 0) + n
+        if self._current in self.stages:
+            self.done[self._current] = self.done.get(self._current, 0) + n
 
     def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
         """A cell is stored, or was."""

@@ -36,7 +36,7 @@ def test_each_text_is_encoded_once_for_all_tasks(bench: Bench, toy: ToyEncoder) 
     log = Log()
     outcome = bench.run("toy", log=log)
     assert sorted(toy.asked) == TEXTS
-    assert log.stages == log.done == {"encode toy": len(TEXTS)}
+    assert log.stages == log.done == {"encoding toy": len(TEXTS)}
     assert [result.task for result in outcome.results] == ["cats", "dogs"]
     assert (outcome.computed, outcome.failures) == (2, ())
     for result, pairs in zip(outcome.results, (CATS, DOGS), strict=True):

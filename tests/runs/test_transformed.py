@@ -90,7 +90,7 @@ def test_one_tuning_and_one_encoding_serve_all_transformations(
     assert (len(first.results), first.failures) == (6, ())
     assert len(list((bench.cache.root / "models").iterdir())) == 1
     assert len(list((bench.cache.root / "embeddings").iterdir())) == 1
-    assert log.done[f"tune {tuned} seed 0"] == len(LINES)
+    assert log.done[f"tuning {tuned} seed 0"] == len(LINES)
     assert np.array_equal(*(call.args[0] for call in fit.call_args_list))  # both of them
     ids = {cell.id for cell in bench.plan(tuned).cells}
     assert ids == {result.cell_id for result in first.results if result.spec == tuned}

@@ -1,0 +1,64 @@
+"""Progress is true: one share of the whole, and a time that is left only once a tenth is done."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrorbench.cli.display import PLAIN_INTERVAL, Display
+from mirrorbench.runs.cells import TUNING_COST
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [0.0]
+    monkeypatch.setattr("mirrorbench.cli.display.time.monotonic", lambda: now[0])
+    return now
+
+
+def test_a_line_every_ten_seconds_without_a_terminal(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    shown = Display()
+    shown.begin(2)
+    shown.remaining(1000.0)
+    shown.stage("encoding", "a", 400, "texts")
+    steps = ((9.0, 40), (11.0, 40), (20.0, 100), (22.0, 20), (30.0, 200))
+    lines = []
+    for seconds, n in steps:
+        clock[0] = seconds
+        shown.advance(n)
+        lines.append(capsys.readouterr().err.strip())
+    assert PLAIN_INTERVAL == 10
+    assert lines == [
+        "", "8%, encoding a: 80 of 400 texts", "", "20%, encoding a: 200 of 400 texts, 88 s left",
+        "",
+    ]  # fmt: skip
+    shown.remaining(600.0)
+    shown.stage("tuning", "b", 50, "strings", TUNING_COST)
+    clock[0] = 40.0
+    shown.advance(25)
+    assert capsys.readouterr().err.strip() == "55%, tuning b: 25 of 50 strings, 33 s left"
+
+
+def test_without_a_plan_the_stage_is_the_whole(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    shown = Display()
+    clock[0] = 100.0
+    shown.stage("tuning", "a", 200, "strings", TUNING_COST)
+    clock[0] = 111.0
+    shown.advance(100)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["tuning a: 0 of 200 strings", "50%, tuning a: 100 of 200 strings, 11 s left"]
+    clock[0] = 122.0
+    shown.advance(50)
+    assert capsys.readouterr().err.strip() == "75%, tuning a: 150 of 200 strings, 7 s left"
+    shown.stage("encoding", "a file", 0, "texts")  # a stream has no size
+    clock[0] = 140.0
+    shown.advance(7)
+    assert capsys.readouterr().err.strip() == "encoding a file: 7 texts"
+
+
+def test_quiet_says_nothing(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    shown = Display(quiet=True)
+    shown.stage("encoding", "a", 10, "texts")
+    clock[0] = 60.0
+    shown.advance(5)
+    shown.note("something")
+    assert capsys.readouterr().err == ""
