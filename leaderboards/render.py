@@ -4,7 +4,7 @@
     python leaderboards/render.py embedded     # this one alone
     python leaderboards/render.py --no-run     # render the values that are kept
 
-The rival methods are in plugins/mirrorbench-methods, which must be installed, or they have no rows.
+The baseline methods are in plugins/mirrorbench-methods, which must be installed, or they have no rows.
 The results of the runs lie in build/leaderboards; what is kept of them is one JSON file a leaderboard with every value,
 so that anyone can render it anew. ``nox -s leaderboards`` does the same in an environment of its own.
 """
@@ -37,7 +37,7 @@ class Board:
 BOARDS = {
     "embedded": Board(
         "The embedded model and all-MiniLM-L6-v2 on the embedded data, beside what else needs no labels",
-        ("-e", "tiny", "-e", "minilm", "--rivals", "-t", "quick", "--seeds", "3"), "quick",
+        ("-e", "tiny", "-e", "minilm", "--baselines", "-t", "quick", "--seeds", "3"), "quick",
     ),
     "english": Board(
         "The embedded model and all-MiniLM-L6-v2 on English words, sentences and words in context",

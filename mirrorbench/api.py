@@ -43,7 +43,7 @@ def tune(
 
 def run(
     encoders: Specs = "tiny", tasks: str | Sequence[str] = "quick", *, seeds: int = 1, corpus: str = "",
-    protocol: str = "paper", rivals: bool = False, device: str = "auto", precision: str = "auto",
+    protocol: str = "paper", baselines: bool = False, device: str = "auto", precision: str = "auto",
     eval_precision: str = "auto", data_dir: str | Path | None = None, output: str | Path = "results",
     offline: bool = False, reporter: Reporter | None = None,
 ) -> Leaderboard:  # fmt: skip
@@ -54,7 +54,7 @@ def run(
         output, data_dir=data_dir, device=device, precision=precision, eval_precision=eval_precision, offline=offline,
         workers=1, reporter=reporter,
     )  # fmt: skip
-    return session.run(encoders, tasks, seeds=seeds, corpus=corpus, protocol=protocol, rivals=rivals)
+    return session.run(encoders, tasks, seeds=seeds, corpus=corpus, protocol=protocol, baselines=baselines)
 
 
 def evaluate(

@@ -64,7 +64,7 @@ class Session:
 
     def plan(
         self, encoders: Specs = (), tasks: str | Sequence[str] = (), *, seeds: int | None = None, corpus: str = "",
-        protocol: str = "", grid: str = "", rivals: bool = False, limit: int = 0, fetch: bool = True,
+        protocol: str = "", grid: str = "", baselines: bool = False, limit: int = 0, fetch: bool = True,
     ) -> RunPlan:  # fmt: skip
         """What ``run`` with the same arguments would compute; with ``fetch=False`` nothing is downloaded for it."""
         from mirrorbench.runs.plan import Request, RunPlan
@@ -74,16 +74,16 @@ class Session:
         if not grid:
             columns = expand_tasks(names or ["quick"], space.plugins)
             specs, runs = specs or (EncoderSpec("tiny"),), tuple(range(1 if seeds is None else seeds))
-            request = Request(specs, columns, runs, corpus, protocol or "paper", rivals=rivals, limit=limit)
+            request = Request(specs, columns, runs, corpus, protocol or "paper", baselines=baselines, limit=limit)
             return RunPlan(space.plan(request, fetch=fetch), columns)
         from mirrorbench.runs.grids import plan_of_grid
 
-        given = {"corpus": corpus, "protocol": protocol, "rivals": rivals, "seeds": tuple(range(seeds or 0))}
+        given = {"corpus": corpus, "protocol": protocol, "baselines": baselines, "seeds": tuple(range(seeds or 0))}
         return plan_of_grid(grid, space, specs, limit, fetch, tasks=names, **given)
 
     def run(
         self, encoders: Specs = (), tasks: str | Sequence[str] = (), *, seeds: int | None = None, corpus: str = "",
-        protocol: str = "", grid: str = "", rivals: bool = False, limit: int = 0,
+        protocol: str = "", grid: str = "", baselines: bool = False, limit: int = 0,
     ) -> Leaderboard:  # fmt: skip
         """Train, evaluate and store; what is stored already is not computed again.
 
@@ -95,8 +95,8 @@ class Session:
             corpus: to tune on; by default each task's own, or the grid's.
             protocol: ``paper`` (default) or ``released``.
             grid: a grid file, or the name of one that comes with the package.
-            rivals: add to each ladder what else needs no labels: transformed vectors (``post=``), static ones
-                (``+static``), and the methods that declare themselves rivals.
+            baselines: add to each ladder what else needs no labels: transformed vectors (``post=``), static ones
+                (``+static``), and the methods that declare themselves baselines.
             limit: a smoke run: only so many items of each task (of each split), the first ones. Its results are no
                 scores of the tasks: they say so and lie in the folder ``limit-N``.
 
@@ -107,7 +107,7 @@ class Session:
             UsageError: the request is wrong. What fails later is among ``failures``, and stops nothing else.
         """
         return self.execute(self.plan(
-            encoders, tasks, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid, rivals=rivals, limit=limit,
+            encoders, tasks, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid, baselines=baselines, limit=limit,
         ))  # fmt: skip
 
     def execute(self, run: RunPlan) -> Leaderboard:

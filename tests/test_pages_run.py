@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from pages import PAGES, ROOT, own_commands, sections
 from reader import Machine, Shell, install
+from rich.console import Console
 from suites import few, slow
 
 
@@ -65,7 +66,7 @@ BEFORE = {
     "plugins/mirrorbench-mteb/README.md": ("mirrorbench run -e tiny+base -t quick-sts",),
 }  # fmt: skip
 FIRST = {
-    "README.md": "mirrorbench run -e minilm -t quick-simlex --rivals",
+    "README.md": "mirrorbench run -e minilm -t quick-simlex --baselines",
     "docs/measured.md": "mirrorbench run",
 }
 """Commands that print the first table of their page."""
@@ -124,14 +125,35 @@ def test_the_commands_work(scene: str, run: Shell) -> None:
         if absent and not absent.dry:
             run.check(command)
             continue
-        said = run(f"{command} --dry-run" if absent else command)
+        drawn = scene == "README.md" and command == FIRST[scene]
+        with pytest.MonkeyPatch.context() as patch:
+            if drawn:
+                wide = Console(width=100, force_terminal=True, color_system=None)
+                patch.setattr("mirrorbench.cli.display.console", wide)
+            said = run(f"{command} --dry-run" if absent else command)
         impossible = "--dry-run" in said.command and " 0 impossible" not in said.out
         silent = not (said.out or QUIET.search(command))
         if said.code or "Traceback" in said.err or impossible or silent:
             wrong.append(f"{command}\nexit code {said.code}\n{said.out[-2000:]}\n{said.err[-2000:]}")
-        if command == FIRST.get(scene):
-            check_table(said.out, (ROOT / scene).read_text(encoding="utf-8"))
+        page = (ROOT / scene).read_text(encoding="utf-8") if command == FIRST.get(scene) else ""
+        if drawn:
+            check_first_screen(f"{said.out}{said.err.splitlines()[-1]}", page)
+        elif page:
+            check_table(said.out, page)
     assert not wrong, "\n\n".join(wrong)
+
+
+def check_first_screen(printed: str, page: str) -> None:
+    """The first block of the README is what its first command prints, but for last digits and the time it took."""
+    block = re.search(r"```text\n(.*?)```", page, re.S)
+    assert block
+    number = r"[-+]?\d*\.\d{3}|\d+(?= s\))"
+    ours, theirs = ([line.rstrip() for line in text.splitlines() if line.strip()] for text in (printed, block[1]))
+    assert [re.sub(number, "#", line) for line in ours] == [re.sub(number, "#", line) for line in theirs]
+    for line, shown in zip(ours[:-1], theirs[:-1], strict=True):
+        found, wanted = ([float(one) for one in re.findall(number, text)] for text in (line, shown))
+        assert found == pytest.approx(wanted, abs=0.01), line
+    assert len(ours) <= 17
 
 
 def check_table(printed: str, page: str) -> None:

@@ -39,7 +39,7 @@ COMMANDS: dict[str, Any] = {
 
 MOST_IN_ONE_PANEL = 6
 _PANELS = {
-    "What": "encoder tasks task seeds seed corpus protocol rivals limit results run table metric without_overlap "
+    "What": "encoder tasks task seeds seed corpus protocol baselines limit results run table metric without_overlap "
     "allow_mixed suite level language here column held_out words_in_context span_columns texts show x log samples word",
     "How": "precision eval_precision deterministic dry_run memory intervals ties sort method restart",
     "Where": "device executor workers address data_dir offline plugin",

@@ -70,7 +70,7 @@ def fetch(
     data_dir: DataDir = None, offline: Offline = False,
 ) -> None:  # fmt: skip
     """Fetch data sets, corpora or suites from the sources that their cards name."""
-    from mirrorbench.cli.lacking import summary
+    from mirrorbench.cli.missing import summary
 
     if bool(names) == everything:
         raise UsageError("Name what to fetch, or give --all.", hint="mirrorbench data list shows the names.")
@@ -112,7 +112,7 @@ def import_data(folder: _Folder, data_dir: DataDir = None, offline: Offline = Fa
     new = [card for card in report.cards.values() if card.imported or card.altered]
     rows: dict[tuple[tuple[str, ...], str, str], list[str]] = {}  # cards of the same files share a row
     for card in new:
-        remarks = {"lacks": card.missing, "altered": card.altered, "replaced": card.replaced,
+        remarks = {"missing:": card.missing, "altered": card.altered, "replaced": card.replaced,
                    "no published checksum:": card.unverified}  # fmt: skip
         said = "; ".join(f"{word} {', '.join(names)}" for word, names in remarks.items() if names)
         rows.setdefault((card.imported, card.state, said), []).append(card.name)

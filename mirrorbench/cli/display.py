@@ -53,7 +53,7 @@ PluginFiles = Annotated[list[Path] | None, typer.Option(
 DataDir = Annotated[Path | None, typer.Option(
     "--data-dir", envvar="MIRRORBENCH_DATA", help="Where data files are kept.",
     show_default="platform's data directory")]
-Offline = Annotated[bool, typer.Option("--offline", help="Open no socket: what is not here is an error.")]
+Offline = Annotated[bool, typer.Option("--offline", help="Use no network: what is not available locally is an error.")]
 EncoderSpecText = Annotated[str, typer.Option(
     "--encoder", "-e", metavar="SPEC", help="BACKBONE[+METHOD][:KEY=VALUE,...].", autocompletion=complete("encoders"))]
 Device = Annotated[str, typer.Option(help=DEVICE_HELP, autocompletion=complete("devices"))]
@@ -231,7 +231,7 @@ class Display(Reporter):
         return self._count / self._size if self._size else 0.0
 
     def failure(self, failure: Failure) -> None:
-        """A cell failed; why is said at the end, once for all alike, and all of it where something is not here."""
+        """A cell failed; why is said at the end, once for all alike."""
         if not failure.lacks:
             self._line(f"failed: {failure.spec} {failure.task}")
 
@@ -264,8 +264,8 @@ class Display(Reporter):
         stderr.print(Text(f"{count} in {root}{again} ({time_taken}){written}"), soft_wrap=True)
 
     def _explain(self, outcome: Outcome | Leaderboard, root: Path) -> None:
-        """Why cells failed: those that lack data or a model together, the others by reason."""
-        from mirrorbench.cli import lacking
+        """Why cells failed: those without data or a model together, the others by reason."""
+        from mirrorbench.cli import missing
 
         stderr.print()
         reasons: dict[tuple[str, str], list[str]] = {}
@@ -281,13 +281,13 @@ class Display(Reporter):
             stderr.print(Text("  " + text.strip().replace("\n", "\n  ")), soft_wrap=True)
         if short := [failure for failure in outcome.failures if failure.lacks]:
             count = f"{len(short)} of {len(outcome.results) + len(outcome.failures)} cells"
-            stderr.print(Text.assemble((count, "bold red"), " lack what is not here:"))
-            for line in lacking.summary(lack for failure in short for lack in failure.lacks):
+            stderr.print(Text.assemble((count, "bold red"), " cannot run, since these are not available:"))
+            for line in missing.summary(lack for failure in short for lack in failure.lacks):
                 stderr.print(Text(line), soft_wrap=True)
             if self.verbose:
-                stderr.print(Text(f"\n{lacking.in_full(short)}"), soft_wrap=True)
+                stderr.print(Text(f"\n{missing.in_full(short)}"), soft_wrap=True)
             with suppress(StorageError):  # a full disk may be among the reasons
-                stderr.print(Text(f"Every reason in full: {lacking.write_log(short, root)}"), soft_wrap=True)
+                stderr.print(Text(f"Every reason in full: {missing.write_log(short, root)}"), soft_wrap=True)
 
 
 @contextmanager

@@ -59,8 +59,8 @@ def _conclusion(found: dict[str, Any]) -> Iterator[str]:
     yield "The installation is in order: mirrorbench run works here, on the model and the data inside the package."
     if incomplete := [suite for suite, tasks in found["missing"].items() if tasks]:
         yield (
-            f"Data of {len(incomplete)} of {len(found['missing'])} suites are not here: they are fetched when a run "
-            "needs them, or taken from files with mirrorbench data import DIR."
+            f"Data of {len(incomplete)} of {len(found['missing'])} suites are not available yet: a run fetches what it "
+            "needs. To take it from files: mirrorbench data import DIR."
         )
     if "not reachable" in found["hub"]:
         yield "The hub cannot be reached: models must be folders (--encoder ./path/to/model) or in its cache."
@@ -80,4 +80,4 @@ def _missing(tasks: Sequence[str]) -> str:
     if not tasks:
         return "complete"
     shown = ", ".join(tasks[:6]) + (f" and {len(tasks) - 6} more" if len(tasks) > 6 else "")
-    return f"lacks {shown}"
+    return f"missing: {shown}"

@@ -12,19 +12,8 @@ import typer
 
 from mirrorbench.cli import display
 from mirrorbench.cli.completion import complete
-from mirrorbench.cli.display import (
-    DataDir,
-    Device,
-    EvalPrecision,
-    Notes,
-    Offline,
-    PlannedMemory,
-    PluginFiles,
-    Precision,
-    encoders_option,
-    tasks_option,
-)
-from mirrorbench.cli.lacking import summary
+from mirrorbench.cli.display import DataDir, Device, EvalPrecision, Notes, Offline, PlannedMemory, PluginFiles
+from mirrorbench.cli.missing import summary
 from mirrorbench.core.errors import DataFormatError, MirrorbenchError, StorageError, UsageError
 from mirrorbench.core.specs import split_names
 
@@ -54,10 +43,10 @@ def _folder(name: str | Path) -> Path:
 _GridName = Annotated[str | None, typer.Argument(
     metavar="GRID.yaml", help="A grid file, or the name of one that comes with the package (mirror-bert-table12); "
     "options replace what it says, --encoder the backbones.", autocompletion=complete("grids"))]
-_Encoders = Annotated[list[str] | None, encoders_option(
+_Encoders = Annotated[list[str] | None, display.encoders_option(
     "BACKBONE[+METHOD][:KEY=VALUE,...], also BACKBONE@REVISION; a bare backbone is the ladder. May be repeated.",
     "tiny, the model inside the package")]
-_Tasks = Annotated[list[str] | None, tasks_option(
+_Tasks = Annotated[list[str] | None, display.tasks_option(
     "Tasks and suites. Some tasks take options: bli-en-fr:train=1k,self_learning=5.",
     "quick, the data inside the package")]
 _Seeds = Annotated[int | None, typer.Option(
@@ -70,8 +59,9 @@ _Columns = Annotated[list[str] | None, typer.Option(
     "--column", "-c", metavar="NAME,...", help="Column of the texts in the file of --corpus; two columns are pairs.")]
 _Protocol = Annotated[str, typer.Option(
     help=display.PROTOCOL_HELP, show_default="paper", autocompletion=complete("protocols"))]
-_Rivals = Annotated[bool, typer.Option(
-    "--rivals", help="Beside each ladder what else needs no labels: transformed vectors, static ones, other methods.")]
+_Baselines = Annotated[bool, typer.Option(
+    "--baselines", help="Also what else needs no labels: transformed vectors, static ones, other methods.")]
+_Rivals = Annotated[bool, typer.Option("--rivals", hidden=True, help="The earlier name of --baselines.")]
 _Limit = Annotated[int | None, typer.Option(
     metavar="N", min=1, help="A smoke run: only the first items of each task. The results are no scores of the tasks, "
     "and lie in a folder of their own.", show_default="all")]
@@ -93,8 +83,9 @@ _DryRun = Annotated[bool, typer.Option(
 
 def run(
     grid: _GridName = None, encoder: _Encoders = None, tasks: _Tasks = None, seeds: _Seeds = None,
-    corpus: _CorpusName = "", column: _Columns = None, protocol: _Protocol = "", rivals: _Rivals = False,
-    limit: _Limit = None, precision: Precision = "auto", eval_precision: EvalPrecision = "auto",
+    corpus: _CorpusName = "", column: _Columns = None, protocol: _Protocol = "",
+    baselines: _Baselines = False, rivals: _Rivals = False, limit: _Limit = None,
+    precision: display.Precision = "auto", eval_precision: EvalPrecision = "auto",
     deterministic: _Deterministic = False, dry_run: _DryRun = False, memory: PlannedMemory = None,
     device: Device = "auto", executor: _Executor = "local", workers: _Workers = None, address: _Address = "",
     data_dir: DataDir = None, offline: Offline = False, output: _Output = Path("results"), notes: Notes = "",
@@ -129,8 +120,8 @@ def run(
         )  # fmt: skip
         reporter.stage("planning", "the run")
         planned = session.plan(
-            encoder or (), names, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid or "", rivals=rivals,
-            fetch=not dry_run, limit=limit or 0,
+            encoder or (), names, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid or "",
+            baselines=baselines or rivals, fetch=not dry_run, limit=limit or 0,
         )  # fmt: skip
         if dry_run:
             _print_plan(planned.plan, session.workspace, offline, memory)
@@ -201,8 +192,8 @@ def _print_plan(plan: Plan, space: Workspace, offline: bool, memory: float | Non
         for line in display.memory_lines(waiting, space, memory):
             display.say(line)
     if short := [failure for failure in plan.failures if failure.lacks]:
-        fetched = "" if offline else ", which the run itself would fetch (a dry run downloads nothing)"
-        display.say(f"{len(short)} of the impossible lack what is not here{fetched}:")
+        fetched = "" if offline else ", which the run would fetch"
+        display.say(f"{len(short)} of the impossible need what is not available{fetched}:")
         for line in summary(lack for failure in short for lack in failure.lacks):
             display.say(line)
 

@@ -247,7 +247,7 @@ def base_folder(path: Path, offline: bool = True) -> Path:
     if os.path.isdir(name):
         return Path(name)
     if os.path.isabs(name):
-        told = f"{path} is an adapter of the backbone in {name}, which is not here"
+        told = f"{path} is an adapter of the backbone in {name}, which is not available"
         raise ModelUnavailableError(told, f"Put it there, or its new place into {ADAPTER} (base_model_name_or_path).")
     return _from_hub(name, revision, offline)
 

@@ -225,7 +225,7 @@ def check_complete(path: Path, config: Any, tokenizer: Any, missing: set[str]) -
     if lacking:
         shown = ", ".join(lacking[:3]) + (", ..." if len(lacking) > 3 else "")
         raise ModelUnavailableError(
-            f"the weights in {path} lack {len(lacking)} tensors of a {config.model_type} model ({shown}); "
+            f"the weights in {path} are missing {len(lacking)} tensors of a {config.model_type} model ({shown}); "
             "they would be random numbers",
             "Compare config.json with the weights; a download may be incomplete.",
         )

@@ -114,7 +114,7 @@ def split_post(spec: EncoderSpec, tuned: bool = False) -> tuple[EncoderSpec, Tra
         if DIMS in named and "post" in dict(spec.params):
             raise UsageError(f"{spec}: dims= goes with no post=", "Write post=whiten,whiten=256, or dims=256 alone.")
         if not kind:
-            raise UsageError(f"{spec}: {key}={value} belongs to post={key}, which it lacks", f"Add post={key}.")
+            raise UsageError(f"{spec}: {key}={value} belongs to post={key}, which is missing", f"Add post={key}.")
         if key != kind:
             raise UsageError(f"{spec}: {key}={value} belongs to post={key}, and this is post={kind}")
         if type(value) is not int or value < 1:

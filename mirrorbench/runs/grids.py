@@ -80,7 +80,7 @@ class _Block(msgspec.Struct, forbid_unknown_fields=True):
     protocol: _Protocol | list[_Protocol] | UnsetType = UNSET
     precision: _Precision | list[_Precision] | UnsetType = UNSET
     eval_precision: _Precision | list[_Precision] | UnsetType = UNSET
-    rivals: bool | UnsetType = UNSET
+    baselines: bool | UnsetType = UNSET
 
 
 class _File(_Block, forbid_unknown_fields=True):
@@ -111,7 +111,7 @@ def read_grid(path: Path, plugins: Plugins, backbones: Sequence[EncoderSpec] = (
     """Read and check a grid file, including names; a ``UsageError`` names file and line.
 
     ``backbones`` replace that of every encoder that is no encoder system, and ``given`` (tasks, seeds, corpus,
-    protocol, precision, eval_precision, rivals; as in a file) what the file says, unless they are empty.
+    protocol, precision, eval_precision, baselines; as in a file) what the file says, unless they are empty.
     """
     return _Reader(path, plugins, backbones, given).read()
 
@@ -150,7 +150,7 @@ _Keys = dict[str, tuple[Any, str]]
 """The keys of a block: their values, and their places in the file as msgspec writes them (``.blocks[0].tasks``)."""
 _DEFAULTS: _Keys = {
     "sweep": ({}, ""), "seeds": (1, ""), "corpus": ("", ""), "protocol": ("paper", ""), "precision": ("auto", ""),
-    "eval_precision": ("auto", ""), "rivals": (False, ""),
+    "eval_precision": ("auto", ""), "baselines": (False, ""),
 }  # fmt: skip
 
 
@@ -214,7 +214,7 @@ class _Reader:
         tasks, seeds, corpus = self._tasks(*keys["tasks"]), self._seeds(*keys["seeds"]), keys["corpus"][0]
         for protocol in _listed(keys["protocol"][0]):
             specs = tuple(dict.fromkeys(self._specs(keys, protocol)))
-            yield Request(specs, tasks, seeds, corpus, protocol, precisions[0], precisions[1], keys["rivals"][0])
+            yield Request(specs, tasks, seeds, corpus, protocol, precisions[0], precisions[1], keys["baselines"][0])
 
     def _tasks(self, value: Any, place: str) -> tuple[str, ...]:
         names: list[str] = []

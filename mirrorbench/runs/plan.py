@@ -21,7 +21,7 @@ from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling
 from mirrorbench.models.transformations import STORED, Transformation, split_post
 from mirrorbench.runs.cells import Cell, CorpusRef, Failure, ModelRef, PostRef
 from mirrorbench.runs.kinds import planned_kind
-from mirrorbench.runs.rows import check_lines, check_runs, expand_ladder, resolve_recipe, with_pairs, with_rivals
+from mirrorbench.runs.rows import check_lines, check_runs, expand_ladder, resolve_recipe, with_baselines, with_pairs
 from mirrorbench.tasks.base import Task
 from mirrorbench.training.methods import Method
 
@@ -43,7 +43,7 @@ class Request:
         protocol: ``paper`` or ``released``.
         precision: of tuning: ``fp32``, ``bf16``, ``fp16``, or ``auto`` for the workspace's.
         eval_precision: likewise, of evaluation.
-        rivals: whether a ladder has rows of what else needs no labels: transformed vectors, static ones, other methods.
+        baselines: whether ladders have rows of what else needs no labels: transformed or static vectors, other methods.
         limit: how many items of each task are scored, from the first on; 0 for all.
     """
 
@@ -54,7 +54,7 @@ class Request:
     protocol: str = "paper"
     precision: str = "auto"
     eval_precision: str = "auto"
-    rivals: bool = False
+    baselines: bool = False
     limit: int = 0
 
     def __post_init__(self) -> None:
@@ -138,18 +138,18 @@ class Planner:
         if request.corpus:  # also if nothing is tuned, to report mistakes
             check_corpus(request.corpus, self.plugins.corpora.by_name())
         rows: dict[EncoderSpec, set[str]] = {}  # with the levels of their tasks
-        has_rivals = False
+        has_baselines = False
         for spec in request.encoders:
             for level in dict.fromkeys(task.level for task in tasks):
                 ladder = self._of_corpus(self.ladder(spec, level, request.protocol), spec, request.corpus)
-                if request.rivals and len(ladder) > 1 and spec.get("post") is None:
-                    ladder = with_rivals(spec, ladder, level, self.plugins, self._dimensions(spec))
-                    has_rivals = True
+                if request.baselines and len(ladder) > 1 and spec.get("post") is None:
+                    ladder = with_baselines(spec, ladder, level, self.plugins, self._dimensions(spec))
+                    has_baselines = True
                 for row in ladder:
                     rows.setdefault(row, set()).add(level)
-        if request.rivals and not has_rivals:
-            problem = "rivals are rows beside the ladder of a bare backbone, and none is among the encoders"
-            raise UsageError(problem, "Name one without a method, pooling or post, such as tiny, or leave rivals out.")
+        if request.baselines and not has_baselines:
+            problem = "baselines are rows beside the ladder of a bare backbone, and none is among the encoders"
+            raise UsageError(problem, "Name one without method, pooling and post, such as tiny, or no baselines.")
         cells: list[Cell] = []
         failures: list[Failure] = []
         for spec, levels in rows.items():
@@ -159,7 +159,7 @@ class Planner:
                 try:
                     cells += self._cells(request, spec, task)
                 except (Exception, SystemExit) as error:  # plugins may raise anything; the other cells go on
-                    if isinstance(error, UsageError) and not (request.rivals and spec not in request.encoders):
+                    if isinstance(error, UsageError) and not (request.baselines and spec not in request.encoders):
                         raise  # but what nobody wrote may not suit a small model or corpus
                     failures.append(self._failure(error, request, spec, task))
         return Plan(tuple(cells), tuple(failures), dict(self.corpora), tuple(rows))

@@ -45,7 +45,7 @@ PAIRS, SINGLE, IN_CONTEXT = "pairs", "mirror", "mirrorwic"
 """Default methods for pairs, for texts, and for texts at the level of words in context."""
 
 _WHITENED = 256
-"""Dimensions that whitening keeps among rivals (Su et al. 2021); of models without more, all that vary."""
+"""Dimensions that whitening keeps among baselines (Su et al. 2021); of models without more, all that vary."""
 
 
 def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
@@ -119,26 +119,26 @@ def expand_ladder(
     return tuple(dict.fromkeys(rows))
 
 
-def with_rivals(
+def with_baselines(
     spec: EncoderSpec, ladder: Sequence[EncoderSpec], level: str, plugins: Plugins, dimensions: int = 0
 ) -> tuple[EncoderSpec, ...]:
     """A backbone's ladder with what else needs no labels: without training, then tuned.
 
     Transformed are the untuned row that is read as the last tuned one (words in context: at the target word), and each
     tuned row, whitened. Static vectors are of the layers that Mirror reads; methods are those that declare themselves
-    rivals. ``dimensions`` of the backbone's vectors: 0 if not known.
+    baselines. ``dimensions`` of the backbone's vectors: 0 if not known.
     """
     plain = [row for row in ladder if not plugins.methods[row.method].tunes]
     tuned, mean = ladder[len(plain) :], plain[-1]
     read = plain[0] if level == "wic" else mean
-    methods = [entry.value for entry in plugins.methods if entry.value.rival]
+    methods = [entry.value for entry in plugins.methods if entry.value.baseline]
     layers = {"layers": mean.get("layers")} if mean.get("layers") is not None else {}
     static = [replace(spec, method=method.name, params=()).with_params(**layers) for method in methods if method.create]
-    rivals = [spec.with_method(method.name) for method in methods if not method.create]
+    baselines = [spec.with_method(method.name) for method in methods if not method.create]
     whitened: dict[str, Value] = {"post": "whiten"} | ({} if 0 < dimensions <= _WHITENED else {"whiten": _WHITENED})
     posts: tuple[dict[str, Value], ...] = (whitened, {"post": "abtt", "abtt": 3}, {"post": "zscore"})
     transformed = [read.with_params(**post) for post in posts]
-    rows = (*plain, *transformed, *static, *tuned, *(row.with_params(**whitened) for row in tuned), *rivals)
+    rows = (*plain, *transformed, *static, *tuned, *(row.with_params(**whitened) for row in tuned), *baselines)
     return tuple(sorted(rows, key=lambda row: place_of_row(row, level, plugins)))
 
 

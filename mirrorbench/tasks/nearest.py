@@ -131,7 +131,7 @@ def _notes(items: Sequence[Linking]) -> list[str]:
     known = [frozenset[str]().union(*linking.ids) for linking in items]
     lost = sum(not (m.gold & ids) for linking, ids in zip(items, known, strict=True) for m in linking.mentions)
     if lost:
-        notes.append(f"{lost} mentions stand for concepts that the dictionary lacks; they count as errors")
+        notes.append(f"{lost} mentions stand for concepts missing from the dictionary; they count as errors")
     return notes
 
 

@@ -111,7 +111,7 @@ class Method:
             Mirror, which encodes the whole sentence for words in context.
         create: of a method that makes another encoder of the backbone and tunes nothing: ``(spec, path, context) ->
             Encoder``, as an encoder system with the backbone's directory; it checks the spec's keys, and has no recipe.
-        rival: whether it is a row of ``mirrorbench run --rivals``; such a method needs no labels and no settings.
+        baseline: whether it is a row of ``mirrorbench run --baselines``; such a method needs no labels and no settings.
     """
 
     name: str
@@ -121,7 +121,7 @@ class Method:
     pairs: PairFunction = identical_pairs
     levels: Mapping[str, str] = field(default_factory=dict)
     create: Callable[[EncoderSpec, Path, EncoderContext], Encoder] | None = None
-    rival: bool = False
+    baseline: bool = False
 
 
 def base_preset(level: str, architecture: str, protocol: str) -> Recipe:
@@ -336,7 +336,9 @@ def register_methods(register: Register) -> None:
     from mirrorbench.models.distillation import create_distilled
 
     register("base", Method("base", base_preset, tunes=False, label="{backbone}"), "the backbone as it comes")
-    static = Method("static", base_preset, tunes=False, label="{backbone}-static", create=create_distilled, rival=True)
+    static = Method(
+        "static", base_preset, tunes=False, label="{backbone}-static", create=create_distilled, baseline=True
+    )
     register("static", static, "static vectors of the backbone's own tokens, as model2vec distils them")
     register(
         "mirror",

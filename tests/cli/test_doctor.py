@@ -44,7 +44,7 @@ def test_the_page(mirrorbench: Callable, tmp_path: Path, monkeypatch: pytest.Mon
     assert set() < read <= set(environment.VARIABLES)
     suites = len(builtin_suites())
     assert said.out.endswith("mirrorbench data import DIR.\n")
-    assert f"Data of {suites - 1} of {suites} suites are not here" in said.out  # quick is inside the package
+    assert f"Data of {suites - 1} of {suites} suites are not available yet" in said.out  # quick is inside the package
     monkeypatch.setattr("os.access", lambda path, mode: False)
     assert "CANNOT BE WRITTEN" in mirrorbench("doctor", "--offline").assert_fails(1).out
 

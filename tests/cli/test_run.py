@@ -104,7 +104,7 @@ def test_what_fails_is_told_at_the_end_and_the_rest_is_stored(toys: Callable, fo
 def test_a_model_that_cannot_be_had(toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(folder / "hub"))
     run = ("--encoder", "roberta", "--encoder", "letters", *CATS_AND_DOGS, "--offline")
-    summary = "6 of 8 cells lack what is not here:\n  models  roberta-base\n"
+    summary = "6 of 8 cells cannot run, since these are not available:\n  models  roberta-base\n"
     said = toys(*run).assert_fails(1, summary, "--encoder ./path/to/model", "HF_HOME=", "mirrorbench run")
     assert "No answer" not in said.err  # none was asked
     assert len(results(folder / "results")) == 2
@@ -171,7 +171,7 @@ def test_a_dry_run_downloads_nothing(toys: Callable, folder: Path, monkeypatch: 
     monkeypatch.setattr(socket.socket, "connect", opened)
     monkeypatch.setattr(socket, "getaddrinfo", opened)
     toys("-e", "roberta", "-e", "letters", "-t", "cats,sts12", "--dry-run").assert_works(
-        "6 of the impossible lack what is not here, which the run itself would fetch", "  models  roberta-base\n"
+        "6 of the impossible need what is not available, which the run would fetch", "  models  roberta-base\n"
     )
     assert "would fetch" not in toys("-e", "roberta", "-t", "cats", "--dry-run", "--offline").out
     opened.assert_not_called()

@@ -114,7 +114,7 @@ def test_one_file_of_many_is_reported_in_a_few_lines(data: Callable[..., str], t
     (folder / "dev.tsv").write_text("context1\tcontext2\tlabel\n" + row * 500, encoding="utf-8")
     (folder / "test.tsv").write_text("id\tsentence\n1\tEin Satz.\n", encoding="utf-8")
     out = data("import", str(folder)).splitlines()
-    assert out[1] == "am2ico-de\tincomplete\t1\tlacks de/test.tsv; no published checksum: de/dev.tsv"
+    assert out[1] == "am2ico-de\tincomplete\t1\tmissing: de/test.tsv; no published checksum: de/dev.tsv"
     reason = "the header is not context1, context2, label."
     assert out[2] == f"Problem: {folder / 'test.tsv'}: not taken as de/test.tsv of am2ico-de: {reason}"
     assert len(out) == 5

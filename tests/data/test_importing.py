@@ -163,7 +163,7 @@ def test_labels_are_checked_with_their_items(folder: Path, store: DataStore) -> 
     card = make_card(make_file(items, path="test.data.txt"), gold, parser="wic", kind="word-in-context")
     (folder / "test.gold.txt").write_bytes(b"T\n")
     alone = import_folder(folder, store, {"toy": card})
-    assert "lack data" in alone.problems[0]
+    assert "are missing data" in alone.problems[0]
     (folder / "test.data.txt").write_bytes(items)
     wrong = import_folder(folder, store, {"toy": card})
     assert wrong.cards["toy"].imported == ("test.data.txt",)

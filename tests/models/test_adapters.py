@@ -122,7 +122,7 @@ def test_an_adapters_identity_is_its_files_and_those_of_its_backbone(random_mode
     assert len({fingerprint(folder) for folder in (path, tmp_path / "one", other)}) == 3
     gone = {"base_model_name_or_path": str(tmp_path / "gone")}
     (other / "adapter_config.json").write_text(json.dumps(settings | gone))
-    with pytest.raises(ModelUnavailableError, match="which is not here"):
+    with pytest.raises(ModelUnavailableError, match="which is not available"):
         base_folder(other)
 
 

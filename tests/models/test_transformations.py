@@ -173,7 +173,7 @@ def test_keys_of_a_spec() -> None:
 
 
 @pytest.mark.parametrize(("spec", "message", "hint"), [
-    ("x:abtt=3", "abtt=3 belongs to post=abtt, which it lacks", "Add post=abtt"),
+    ("x:abtt=3", "abtt=3 belongs to post=abtt, which is missing", "Add post=abtt"),
     ("x:whiten=3,post=abtt", "whiten=3 belongs to post=whiten, and this is post=abtt", ""),
     ("x:whiten=0,post=whiten", "whiten=0 is not a whole number from 1 on", ""),
     ("x:whiten=many,post=whiten", "whiten=many is not a whole number from 1 on", ""),

@@ -11,7 +11,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.reports.selection import Choice, select, stored_leaderboard
 from mirrorbench.runs.results import Result
-from mirrorbench.runs.rows import expand_ladder, with_rivals
+from mirrorbench.runs.rows import expand_ladder, with_baselines
 
 SPECS = ("bert+base:pooling=cls", "bert+mirror", "bert+mirror:drophead=0.2", "roberta+mirror")
 
@@ -50,17 +50,17 @@ def test_plain_rows_of_a_backbone_come_before_varied_ones(tmp_path: Path, plugin
 
 
 @pytest.mark.parametrize(
-    ("backbone", "tasks", "rivals"),
+    ("backbone", "tasks", "baselines"),
     [("tiny", ("stsb", "simlex999", "wic"), True), ("roberta", ("wic",), True), ("minilm", ("wic", "stsb"), False)],
 )
 def test_rows_come_as_in_the_run_that_made_them(
-    tmp_path: Path, plugins: Plugins, backbone: str, tasks: tuple[str, ...], rivals: bool
+    tmp_path: Path, plugins: Plugins, backbone: str, tasks: tuple[str, ...], baselines: bool
 ) -> None:
     spec, planned = parse_spec(backbone), dict[EncoderSpec, dict[str, None]]()
     for task in tasks:  # as the planner does: a ladder for each level, in the order of the tasks
         level = plugins.tasks[task].level
         ladder = expand_ladder(spec, level, plugins)
-        for row in with_rivals(spec, ladder, level, plugins, 384) if rivals else ladder:
+        for row in with_baselines(spec, ladder, level, plugins, 384) if baselines else ladder:
             planned.setdefault(row, {})[task] = None
     for i, (row, of) in enumerate(planned.items()):
         for task in of:

@@ -109,7 +109,7 @@ def test_a_model_whose_tensors_are_read_back_otherwise_is_not_stored(
 
     cache = Cache(tmp_path)
     transformer.model._weight_conversions = [WeightRenaming("layers.1.", "layer.1.")]
-    with pytest.raises(ReadBackError, match=r"lack \d+ tensors of a bert model"):
+    with pytest.raises(ReadBackError, match=r"missing \d+ tensors of a bert model"):
         cache.save_model("key", transformer, {})
     assert list((tmp_path / "models").iterdir()) == []
     whole = load_transformer(random_model("bert"), torch.device("cpu"))

@@ -96,10 +96,10 @@ blocks:
     ]
 
 
-def test_rivals_are_asked_for_by_block_or_on_the_command_line(read: Read) -> None:
-    text = "tasks: cats\nseeds: 2\nblocks:\n  - {encoders: tiny, rivals: true}\n  - encoders: roberta+base\n"
-    assert [request.rivals for _, request in read(text).requests] == [True, False]
-    assert [request.rivals for _, request in read(text, rivals=True).requests] == [True, True]
+def test_baselines_are_asked_for_by_block_or_on_the_command_line(read: Read) -> None:
+    text = "tasks: cats\nseeds: 2\nblocks:\n  - {encoders: tiny, baselines: true}\n  - encoders: roberta+base\n"
+    assert [request.baselines for _, request in read(text).requests] == [True, False]
+    assert [request.baselines for _, request in read(text, baselines=True).requests] == [True, True]
 
 
 def test_the_command_line_wins(read: Read) -> None:
@@ -162,7 +162,11 @@ def test_errors_that_only_planning_finds_name_their_block(read: Read, plan: Plan
     corpora = f"[{{corpus: {tmp_path}/a.txt}}, {{corpus: {tmp_path}/b.txt}}]"
     for text, message, hint in (
         ("blocks:\n  - encoders: toy\n  - encoders: tiny+mirror:corpus=nowhere.txt\n", "line 4: .*nowhere.txt", ""),
-        ("encoders: [toy, tiny+mirror]\nrivals: true\n", "line 1: rivals .* bare backbone, and none is among", ""),
+        (
+            "encoders: [toy, tiny+mirror]\nbaselines: true\n",
+            "line 1: baselines .* bare backbone, and none is among",
+            "",
+        ),
         (f"encoders: tiny+mirror\nblocks: {corpora}\n", r"ask for tiny\+mirror on cats, seed 0", "corpus: NAME"),
     ):
         with pytest.raises(UsageError, match=f"grid.yaml.*{message}") as caught:

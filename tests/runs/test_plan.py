@@ -61,17 +61,17 @@ def test_a_mean_row_is_read_as_mirror_reads(make: Make) -> None:
     assert own.pooling.mode == "mean"  # as the user wrote it
 
 
-def test_a_rival_that_suits_no_small_corpus_is_a_failure(make: Make) -> None:
+def test_a_baseline_that_suits_no_small_corpus_is_a_failure(make: Make) -> None:
     """Nobody wrote its settings: the other rows go on. What was written is refused."""
-    plan = make("tiny", rivals=True)
+    plan = make("tiny", baselines=True)
     assert {str(failure.spec) for failure in plan.failures} == {"tiny+base:abtt=3,layers=:,pooling=mean,post=abtt"}
     assert {"tiny+mirror", "tiny+static:layers=:", "tiny+mirror:post=whiten"} <= {str(c.spec) for c in plan.cells}
     for spec in ("toy", "tiny+mirror", "tiny:pooling=cls", "tiny:post=center"):  # no ladder, or a transformed one
-        assert set(make("tiny", spec, rivals=True).rows) == {*plan.rows, *make(spec).rows}
+        assert set(make("tiny", spec, baselines=True).rows) == {*plan.rows, *make(spec).rows}
     with pytest.raises(UsageError, match="abtt=3 cannot be fitted on 3 texts"):
-        make("tiny", "tiny+base:post=abtt,abtt=3", rivals=True)
+        make("tiny", "tiny+base:post=abtt,abtt=3", baselines=True)
     with pytest.raises(UsageError, match="none is among the encoders"):
-        make("tiny:post=center", "toy", rivals=True)
+        make("tiny:post=center", "toy", baselines=True)
 
 
 def test_the_grid_is_ordered_by_encoder_task_and_seed_and_grouped_by_weights(make: Make, bert: str) -> None:

@@ -10,7 +10,7 @@ from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.cardfile import builtin_suites
-from mirrorbench.runs.rows import expand_ladder, expand_tasks, resolve_recipe, with_rivals
+from mirrorbench.runs.rows import expand_ladder, expand_tasks, resolve_recipe, with_baselines
 from mirrorbench.training.methods import Method, mirror_preset
 
 
@@ -43,20 +43,20 @@ def transformed(row: str, whitened: str = WHITENED) -> list[str]:
     return [str(parse_spec(f"{row},{post}")) for post in (whitened, "post=abtt,abtt=3", "post=zscore")]
 
 
-def test_rivals_stand_beside_a_ladder(registered: Plugins) -> None:
+def test_baselines_stand_beside_a_ladder(registered: Plugins) -> None:
     """Transformed is what the last tuned row reads; each tuned row is whitened too; methods declare themselves."""
-    method = Method("theirs", mirror_preset, rival=True)
+    method = Method("theirs", mirror_preset, baseline=True)
     own = registered.extended("register_methods", "theirs", method)
-    own = own.extended("register_methods", "others", replace(method, name="others", rival=False))
+    own = own.extended("register_methods", "others", replace(method, name="others", baseline=False))
     mean = "tiny+base:layers=:,pooling=mean"
     ladder = expand_ladder(tiny := parse_spec("tiny"), "word", own)
-    assert rows(with_rivals(tiny, ladder, "word", own, 256)) == [
+    assert rows(with_baselines(tiny, ladder, "word", own, 256)) == [
         "tiny+base:pooling=cls", "tiny+base:pooling=mean", mean,
         *transformed(mean, "post=whiten"),  # it has no more than 256 dimensions
         "tiny+static:layers=:", "tiny+mirror", "tiny+mirror:post=whiten", "tiny+theirs",
     ]  # fmt: skip
     target, roberta = "roberta+base:layers=-4:,pooling=target", parse_spec("roberta:max_length=90")
-    found = with_rivals(roberta, expand_ladder(roberta, "wic", registered), "wic", registered)
+    found = with_baselines(roberta, expand_ladder(roberta, "wic", registered), "wic", registered)
     assert rows(found) == [
         row if "static" in row else str(parse_spec(row).with_params(max_length=90)) for row in (
             target, "roberta+base:pooling=mean", *transformed(target), "roberta+static", "roberta+mirror",

@@ -120,7 +120,7 @@ def test_the_dictionary_and_what_it_lacks_stand_in_the_result() -> None:
     got = score(linking(("a cold", "D1"), ("the flu", "D99")))
     text = "".join(f"{ids}||{name}\n" for name, ids in NAMES.items())
     assert got.notes[1] == f"dictionary: 7 names, sha256 {hashlib.sha256(text.encode()).hexdigest()}"
-    assert got.notes[2].startswith("1 mentions stand for concepts that the dictionary lacks")
+    assert got.notes[2].startswith("1 mentions stand for concepts missing from the dictionary")
 
 
 def test_identity_and_what_is_refused() -> None:

@@ -144,7 +144,7 @@ def break_pooling(folder: Path) -> None:
 
 DAMAGE: list[tuple[Callable[[Path], None], str]] = [
     (break_weights, "transformers .* reads other vectors from it"),
-    (lambda folder: break_weights(folder, 0), "transformers .* cannot read it .*lack 1 tensors"),
+    (lambda folder: break_weights(folder, 0), "transformers .* cannot read it .*missing 1 tensors"),
     (break_pooling, "sentence-transformers .* reads other vectors from it"),
 ]
 

@@ -134,7 +134,7 @@ class Columns:
             if self.header == "exact" and found != list(names):
                 raise DataFormatError(f"{path}: the header is not {', '.join(map(str, names))}.")
             if lacking := [str(name) for name in names if found.count(str(name)) != 1]:
-                raise DataFormatError(f"{path}: the header lacks {', '.join(lacking)}, or names it twice.")
+                raise DataFormatError(f"{path}: the header is missing {', '.join(lacking)}, or names it twice.")
             names, widths = found, (len(found),)
         ids = ids or Ids()
         rows = []
@@ -205,6 +205,6 @@ def by_name(files: Mapping[str, Path], pattern: str, shape: str, needed: Sequenc
         found[match["group"]][part] = path
     for group, parts in found.items():
         if absent := [part for part in needed if part not in parts]:
-            raise DataFormatError(f"The files of {group} ({shape}) lack {', '.join(absent)}.")
+            raise DataFormatError(f"The files of {group} ({shape}) are missing {', '.join(absent)}.")
     order = list(files.values())
     return dict(sorted(found.items(), key=lambda item: order.index(item[1][needed[0]])))

@@ -66,7 +66,7 @@ class WordNet:
         self._paths = {PurePosixPath(name).name: path for name, path in files.items()}
         names = [name.format(pos) for pos in POS.values() for name in ("index.{}", "data.{}", "{}.exc")]
         if absent := [name for name in names if name not in self._paths]:
-            raise DataFormatError(f"WordNet lacks the files {', '.join(absent)}.")
+            raise DataFormatError(f"WordNet is missing the files {', '.join(absent)}.")
 
     def senses(self, lemma: str, pos: str) -> list[Sense]:
         """The senses of a lemma (lower case, underscores for spaces) in WordNet's order, most frequent first."""

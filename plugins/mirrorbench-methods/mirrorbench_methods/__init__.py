@@ -18,7 +18,7 @@ def register_methods(register: Register) -> None:
     """The methods, under their names in a spec."""
     register(
         "simcse",
-        Method("simcse", simcse.preset, label="{backbone} + SimCSE", levels=_LEVELS, rival=True),
+        Method("simcse", simcse.preset, label="{backbone} + SimCSE", levels=_LEVELS, baseline=True),
         "unsupervised SimCSE: dropout alone makes the two views, negatives from the batch",
     )
     register(
@@ -38,12 +38,12 @@ def register_methods(register: Register) -> None:
     )
     register(
         "ct",
-        Method("ct", ct.preset, label="{backbone} + CT", pairs=ct.pairs, levels=_LEVELS, rival=True),
+        Method("ct", ct.preset, label="{backbone} + CT", pairs=ct.pairs, levels=_LEVELS, baseline=True),
         "Contrastive Tension: two copies of the model agree on the same string and on no others",
     )
     register(
         "tsdae",
-        Method("tsdae", tsdae.preset, label="{backbone} + TSDAE", levels=_LEVELS, rival=True),
+        Method("tsdae", tsdae.preset, label="{backbone} + TSDAE", levels=_LEVELS, baseline=True),
         "TSDAE: a decoder rebuilds the string from the vector of what is left of its words",
     )
 

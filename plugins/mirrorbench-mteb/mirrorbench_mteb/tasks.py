@@ -172,8 +172,7 @@ def loading(task: Any, offline: bool) -> None:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         path, revision = metadata.dataset["path"], metadata.dataset["revision"]
         raise DataUnavailableError(
-            f"the data of MTEB's {metadata.name} ({path} at {revision[:12]}) are not here and were not to be had: "
-            f"{reason}",
+            f"the data of MTEB's {metadata.name} ({path} at {revision[:12]}) are not available: {reason}",
             "Load them once where the hub can be reached, without --offline; the datasets library keeps them below "
             f"HF_HOME,\nwhich may be copied to this machine: "
             f"python -c \"import mteb; mteb.get_task('{metadata.name}').load_data()\"",

@@ -23,7 +23,7 @@ CHANGES = [
     ("sts", "\tA dog. ", "\t ", "column 'right' is missing, empty"),
     ("stsb", "\tmore", "", "line 2: 8 columns instead of 7 or 9"),
     ("stsb", "3.200", "", "column 'score' is missing, empty"),
-    ("sick", "pair_ID", "ID", "the header lacks pair_ID"),
+    ("sick", "pair_ID", "ID", "the header is missing pair_ID"),
     ("sick", "3.3", "0.5", "outside the scale from 1 to 5"),
     ("qnli", "\tlabel", "", "the header is not index, question, sentence, label"),
     ("qnli", "\tHe.", "\t ", "line 2: column 'sentence' is missing, empty"),
@@ -61,14 +61,14 @@ CHANGES = [
     ("wic-tsv", "the lower part", " ", "line 2: an empty line"),
     ("wic-tsv", "T\nF\n", "T\n\n", "line 2: the label '' is none of T, F"),
     ("multisimlex", "2,6,4.7\n", "", "2 rows, scores.csv has 1"),
-    ("multisimlex", "EST 2", "EST2", "the header lacks EST 2"),
+    ("multisimlex", "EST 2", "EST2", "the header is missing EST 2"),
     ("multisimlex", 'stop"', "stop", "line 3"),
     ("biosyn", "colorectal|", "colorectal| |", "line 1: an empty mention"),
     ("biosyn", "D001943|D015179", " ", "line 1: column 'ids' is missing, empty"),
     ("biosyn", "D001260||Ataxia\n", "D1|name\n", r"test_dictionary\.txt, line 1: not ids"),
     ("biosyn", "D001260||Ataxia\n", "D1||a\0\n", r"x/test_dictionary\.txt, line 1: a NUL byte"),
     ("biosyn", CONCEPTS["x/test_dictionary.txt"].decode(), "", r"or no test_dictionary\.txt"),
-    ("cometa", "General SNOMED ID", "id", "the header lacks General SNOMED ID"),
+    ("cometa", "General SNOMED ID", "id", "the header is missing General SNOMED ID"),
     ("cometa", "22253000", " ", "line 3: column 'General SNOMED ID' is missing, empty"),
     ("rescnn", '"train": [["acid", "D1"]], "dev": [], ', "", "no lists train, dev and test"),
 ]
@@ -86,11 +86,11 @@ def test_a_change_that_breaks_a_format(tmp_path: Path, name: str, old: str, new:
 @pytest.mark.parametrize(
     ("name", "more", "message"),
     [
-        ("sts", "STS.gs.Y.txt", "files of Y .* lack input"),
+        ("sts", "STS.gs.Y.txt", "files of Y .* are missing input"),
         ("sts", "readme.txt", "does not follow STS.input.X.txt"),
         ("xlwic", "dev.txt", r"the name does not follow \[XX_\]valid\.txt"),
-        ("wic", "train.gold.txt", "files of train .* lack data"),
-        ("xling-eval", "yacle.train.freq.3k.ru-fr.tsv", "files of ru-fr .* lack test"),
+        ("wic", "train.gold.txt", "files of train .* are missing data"),
+        ("xling-eval", "yacle.train.freq.3k.ru-fr.tsv", "files of ru-fr .* are missing test"),
         ("askapatient", "a.txt", "the name does not follow"),
     ],
 )
@@ -102,10 +102,10 @@ def test_a_file_too_many(tmp_path: Path, name: str, more: str, message: str) -> 
 @pytest.mark.parametrize(
     ("name", "absent", "message"),
     [
-        ("askapatient", "AskAPatient.fold-0.validation.txt", "files of 0 .* lack validation"),
+        ("askapatient", "AskAPatient.fold-0.validation.txt", "files of 0 .* are missing validation"),
         ("cometa", "names.txt", r"one \.csv"),
         ("multisimlex", "scores.csv", r"no file named scores\.csv"),
-        ("wsd", "verb.exc", r"lacks the files verb\.exc"),
+        ("wsd", "verb.exc", r"is missing the files verb\.exc"),
     ],
 )
 def test_a_file_that_is_absent(tmp_path: Path, name: str, absent: str, message: str) -> None:
@@ -125,7 +125,7 @@ def test_a_file_that_is_absent(tmp_path: Path, name: str, absent: str, message: 
         ("am2ico", {"language": None}, "'language' must be given"),
         ("wic-tsv", {"subtask": 4}, "subtask 4"),
         ("multisimlex", {"languages": "ENG"}, "one or two columns"),
-        ("xling-eval", {"train": "3k"}, r"lack train\.freq\.3k"),
+        ("xling-eval", {"train": "3k"}, r"are missing train\.freq\.3k"),
     ],
 )
 def test_an_option_that_breaks_a_format(tmp_path: Path, name: str, options: dict[str, Any], message: str) -> None:

@@ -192,7 +192,7 @@ class TestConcepticon:
     @pytest.mark.parametrize(
         ("old", "new", "message"),
         [
-            ("SIMLEX_IDS", "IDS", "the header lacks SIMLEX_IDS"),
+            ("SIMLEX_IDS", "IDS", "the header is missing SIMLEX_IDS"),
             ("\those garden hose\t", "\those pipe\t", "line 4: 'hose pipe' cannot be cut into 2 words"),
             ("(hose)\t", "(hose/garden/hose garden)\t", "cannot be cut"),  # more than one way
             ("\t6 1.5\t4.8 3\n4", "\t6\t4.8 3\n4", "cannot be cut into 2"),

@@ -114,7 +114,7 @@ def test_each_row_is_compared_with_the_one_read_alike_on_each_task(tmp_path: Pat
 
 
 def test_what_training_gained_over_the_best_without(tmp_path: Path, plugins: Plugins) -> None:
-    """One line for a backbone: in each column its best tuned row over its best untuned one, where these are rivals."""
+    """In each column the best tuned row of a backbone over its best untuned one, where there are baselines."""
     static, other = "m+static", "m+mirror:lr=1"
     noise = {CLS: (9, 9), MEAN: (1.5, 0.5), TUNED: (0.4, 3), other: (1, 1.2), "m+mirror:lr=2": (0.6, 3),
              "n+mirror": (0.1, 0.1)}  # fmt: skip

@@ -1,4 +1,4 @@
-"""What lacks data or models that could not be had, told together: names, hosts without an answer, and the ways on."""
+"""Data and models that are not available, told together: names, hosts without an answer, and what to do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def summary(lacks: Iterable[Lack]) -> Iterator[str]:
     hosts = list(dict.fromkeys(host for lack in lacks for host in lack.hosts))
     if hosts:
         yield f"No answer from {', '.join(hosts)}."
-    yield "Ways on:"
+    yield "What to do:"
     yield "  with a network  the same command" + (", or mirrorbench data fetch NAME ..." if named["data"] else "")
     files = ["data: mirrorbench data import DIR"] if named["data"] else []
     files += ["a model: --encoder ./path/to/model, or HF_HOME=DIR for another cache"] if named["models"] else []
