@@ -167,7 +167,7 @@ class Session:
         """Compare two encoders item by item, from stored results: difference, interval, p-value.
 
         Args:
-            first: an encoder spec that has results.
+            first: an encoder spec that has results, or the label of its row; a bare backbone is its untuned row.
             second: another, or the same one in another folder.
             tasks: tasks and suites; by default all that both have.
             results: the folder of both, or that of the first and that of the second; by default the session's.
@@ -188,7 +188,10 @@ class Session:
         if first == second and len(folders) == 1:
             raise UsageError(f"{first} is compared with itself", "Name another encoder, or two folders: -r OLD -r NEW")
         names = expand_tasks(as_names(tasks), plugins) or tuple(dict.fromkeys(e.result.task for e in (*one, *other)))
-        return compare_encoders(one, other, names, plugins, allow_mixed)
+        found = compare_encoders(one, other, names, plugins, allow_mixed)
+        stands = {asked: results[0].result.spec for asked, results in ((first, one), (second, other))}
+        said = [f"{asked} stands for {spec}" for asked, spec in stands.items() if asked != spec]
+        return replace(found, notes=(*said, *found.notes))
 
     def paper(self, table: str, *, encoder: str = "", protocol: str = "paper") -> MeasuredTable | FactTable:
         """A table or figure of the papers: published, measured (from the session's results), difference.

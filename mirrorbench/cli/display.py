@@ -67,6 +67,7 @@ Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to th
 Notes = Annotated[str, typer.Option(
     "--notes", metavar="LEVEL", help="Below the table: none, short (six lines) or all.",
     show_default="short; all in a file", autocompletion=complete("notes"))]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 # fmt: on
 

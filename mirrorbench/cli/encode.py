@@ -35,7 +35,7 @@ def encode(
     texts: _Source, encoder: EncoderSpecText, output: _VectorFile = None, column: _Column = "",
     words_in_context: _InContext = False, span_columns: _SpanColumns = "", level: _Level = "",
     restart: _Restart = False, device: Device = "auto", eval_precision: EvalPrecision = "auto",
-    data_dir: DataDir = None, offline: Offline = False, plugin: PluginFiles = None,
+    data_dir: DataDir = None, offline: Offline = False, quiet: display.Quiet = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Vectors of texts, one a line or row, blank ones included; an interrupted run goes on where it was.
 
@@ -49,7 +49,7 @@ def encode(
     if len(spans) not in (0, 2):
         raise UsageError(f"--span-columns {span_columns} names {len(spans)} columns", "Write START,END.")
     again = "; the same command goes on from there" if output else ""
-    with display.on_interrupt(f"Interrupted{again}."), display.progress_display() as reporter:
+    with display.on_interrupt(f"Interrupted{again}."), display.progress_display(quiet) as reporter:
         session = Session(
             data_dir=data_dir, device=device, eval_precision=eval_precision, offline=offline, reporter=reporter
         )
@@ -57,6 +57,6 @@ def encode(
             texts, encoder, output or sys.stdout, column=column, words_in_context=words_in_context, spans=spans,
             level=level, restart=restart,
         )  # fmt: skip
-    if output:
+    if output and not quiet:
         resumed = f", {done.before:,} of them before this run" if done.before else ""
         display.say(f"{output}: {done.rows:,} x {done.dimensions}{resumed}", err=True)

@@ -44,8 +44,8 @@ def paper(
     table: _TableName = "", results: _Results = Path("results"), run: _Run = False, encoder: _Backbone = "",
     seeds: _Seeds = DEFAULT_SEEDS, protocol: display.Protocol = "paper", precision: Precision = "auto",
     eval_precision: EvalPrecision = "auto", device: Device = "auto", data_dir: DataDir = None, offline: Offline = False,
-    format_: _Format = "", notes: Notes = "", output: Output = None, plugin: PluginFiles = None,
-    options: Mapping[str, Any] = MappingProxyType({}),
+    format_: _Format = "", notes: Notes = "", quiet: display.Quiet = False, output: Output = None,
+    plugin: PluginFiles = None, options: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:  # fmt: skip
     """The papers' tables and figures: published, measured, difference. Without arguments: which there are.
 
@@ -71,10 +71,11 @@ def paper(
         check_paper_format(format_)  # before anything is measured
     format_ = chosen_format(format_, output, options, {name: plugins().renderers[name] for name in PAPER_FORMATS})
     if run:
-        with display.on_interrupt_go_on(results), display.progress_display() as reporter:
+        with display.on_interrupt_go_on(results), display.progress_display(quiet) as reporter:
             session = Session(results, reporter=reporter, **settings)
             outcome = session.run_paper(table, encoder=encoder, seeds=seeds, protocol=protocol)
         reporter.finish(outcome, results)
+    notes = "none" if quiet else notes
     content = Session(results, **settings).paper(table, encoder=encoder, protocol=protocol)
     if format_ or not display.console.is_terminal:
         text = render_paper(content, format_ or "markdown", notes or ("all" if output else "short"), **options)

@@ -66,7 +66,6 @@ _Limit = Annotated[int | None, typer.Option(
     metavar="N", min=1, help="A smoke run: only the first items of each task. The results are no scores of the tasks, "
     "and lie in a folder of their own.", show_default="all")]
 _Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", parser=_folder, help="Where results go.")]
-_Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes: the table, and what failed.")]
 _Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Every reason of what failed, in full.")]
 _Executor = Annotated[str, typer.Option(
     metavar="NAME[:KEY=VALUE,...]", help="Where to compute: local, or what a plugin adds (ray, slurm).",
@@ -89,7 +88,7 @@ def run(
     deterministic: _Deterministic = False, dry_run: _DryRun = False, memory: PlannedMemory = None,
     device: Device = "auto", executor: _Executor = "local", workers: _Workers = None, address: _Address = "",
     data_dir: DataDir = None, offline: Offline = False, output: _Output = Path("results"), notes: Notes = "",
-    quiet: _Quiet = False, verbose: _Verbose = False, plugin: PluginFiles = None,
+    quiet: display.Quiet = False, verbose: _Verbose = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Train, evaluate and print the leaderboard. Without arguments: the embedded model on the embedded data.
 

@@ -42,7 +42,7 @@ def tune(
     level: _Level = "sentence", seed: _Seed = 0, held_out: _HeldOut = None, device: Device = "auto",
     precision: Precision = "auto", force: _Force = False, merge: _Merge = False, push_to_hub: _PushToHub = "",
     private: _Private = False, dry_run: _DryRun = False, memory: PlannedMemory = None, offline: Offline = False,
-    plugin: PluginFiles = None,
+    quiet: display.Quiet = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Tune a language model on your own texts: an encoder that sentence-transformers and transformers open too.
 
@@ -60,7 +60,7 @@ def tune(
     interrupted = (
         f"Interrupted; nothing was written to {output}. The same command goes on from the last checkpoint, if any."
     )
-    with display.on_interrupt(interrupted), display.progress_display() as reporter:
+    with display.on_interrupt(interrupted), display.progress_display(quiet) as reporter:
         session = Session(device=device, precision=precision, offline=offline or dry_run, reporter=reporter)
         asked: dict[str, Any] = {
             "level": level, "columns": split_names(column or []), "seed": seed, "held_out": held_out, "merge": merge

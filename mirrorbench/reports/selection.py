@@ -16,10 +16,10 @@ from mirrorbench.data.corpora import NONE
 from mirrorbench.models.transformations import split_post
 from mirrorbench.reports.comparable import by_computation, mixtures, name_of, origin, without_repeats
 from mirrorbench.reports.headlines import headlines
-from mirrorbench.reports.leaderboard import Leaderboard, build_table, in_column_order
+from mirrorbench.reports.leaderboard import Leaderboard, build_table, in_column_order, row_label
 from mirrorbench.reports.table import Table, read_table
 from mirrorbench.runs.results import Result, read_predictions, read_result, result_files
-from mirrorbench.runs.rows import place_of_row, resolve_recipe
+from mirrorbench.runs.rows import POOLING_KEYS, place_of_row, resolve_recipe
 from mirrorbench.training.recipes import RECIPE_KEYS
 
 if TYPE_CHECKING:
@@ -55,14 +55,22 @@ def read_stored(folders: Sequence[Path]) -> list[Stored]:
 def results_of(spec: str, folder: Path, protocol: str, plugins: Plugins) -> list[Stored]:
     """The results of one encoder in a folder under one protocol (empty: the only one).
 
-    Where none was stored under this spec, those of one that means the same (``tiny+base``: mean pooling).
+    ``spec`` may be the label of a row. Where none was stored under this spec, those of one that means the same
+    (``tiny+base``: mean pooling); of a bare backbone those of its untuned row, read by the model's own files or else
+    by mean pooling.
     """
-    name = str(wanted := parse_spec(spec))
     known = [entry for entry in read_stored([folder]) if protocol in ("", entry.result.protocol)]
+    specs = sorted({entry.result.spec for entry in known})
+    label = next((one for one in specs if row_label(parse_spec(one), plugins) == spec), "")
+    name = str(wanted := parse_spec(label or spec))
     own = [entry for entry in known if entry.result.spec == name]
     own = own or [entry for entry in known if _same(wanted, entry.result, plugins)]
+    if not own and wanted == EncoderSpec(wanted.backbone, wanted.revision):
+        read = [parse_spec(one) for one in specs if one.startswith(f"{wanted}+base")]
+        untuned = [one for one in read if dict(one.params).keys() <= set(POOLING_KEYS)]
+        chosen = [str(one) for one in untuned if len(untuned) == 1 or one.get("pooling") == "mean"]
+        own = [entry for entry in known if entry.result.spec in chosen[:1]]
     if not own:
-        specs = sorted({entry.result.spec for entry in known})
         raise unknown_name(f"encoder among the results in {folder}:", name, specs)
     protocols = sorted({entry.result.protocol for entry in own})
     if len(protocols) > 1:

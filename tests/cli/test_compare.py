@@ -91,6 +91,22 @@ def test_what_cannot_be_compared(mirrorbench: Callable, results: Path, arguments
     mirrorbench("compare", *arguments.split()).assert_fails(2, message)
 
 
+def test_names_of_a_table_can_be_typed_and_a_short_one_is_its_untuned_row(mirrorbench: Callable, folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    gold = rng.normal(size=80)
+    specs = ("tiny+base:pooling=cls", "tiny+base:pooling=mean", "tiny+base:pooling=mean,post=whiten", "tiny+mirror")
+    for spec in specs:
+        correlated(folder / "results", spec, "cats", gold, gold + rng.normal(size=80))
+    exact = mirrorbench("compare", "tiny+mirror", "tiny+base:pooling=mean").assert_works()
+    typed = mirrorbench("compare", "tiny + Mirror", "tiny").assert_works(
+        "tiny + Mirror stands for tiny+mirror\n", "tiny stands for tiny+base:pooling=mean\n"
+    )
+    assert [line for line in typed.out.splitlines() if line.startswith("cats\t")] == [
+        line for line in exact.out.splitlines() if line.startswith("cats\t")
+    ]
+    assert " stands for " not in exact.out
+
+
 def test_an_encoder_is_found_by_another_spec_of_the_same_meaning(mirrorbench: Callable, folder: Path) -> None:
     rng = np.random.default_rng(0)
     gold = rng.normal(size=80)
@@ -98,6 +114,7 @@ def test_an_encoder_is_found_by_another_spec_of_the_same_meaning(mirrorbench: Ca
         correlated(folder / "results", spec, "cats", gold, gold + rng.normal(size=80))
     exact = mirrorbench("compare", "tiny+mirror", "tiny+base:pooling=mean").assert_works()
     other = mirrorbench("compare", "tiny+mirror:span_mask=0", "tiny+base").assert_works()
-    assert other.out.splitlines()[3:] == exact.out.splitlines()[3:]
+    said = ["tiny+mirror:span_mask=0 stands for tiny+mirror", "tiny+base stands for tiny+base:pooling=mean"]
+    assert other.out.splitlines()[3:] == [*exact.out.splitlines()[3:], *said]
     for spec in ("tiny+base:pooling=cls", "tiny+base:max_length=9", "tiny+mirror:span_mask=3", "bert+base"):
         mirrorbench("compare", "tiny+mirror", spec).assert_fails(2, "unknown encoder among the results")
