@@ -189,7 +189,9 @@ def tune_model(
     checkpoint = None if folder is None else Checkpoint(folder, _origin(device, aside), reporter.note)
     saved = checkpoint.read() if checkpoint else {}
     total, done = len(texts) * recipe.epochs, saved["progress"]["done"] if saved else 0
-    stage = f"{model.spec} seed {model.seed}" + (f", from its checkpoint at {done / total:.0%}" if saved else "")
+    stage = f"{model.spec} seed {model.seed}"
+    if saved:
+        reporter.note(f"{stage}: goes on from its checkpoint at {done / total:.0%}")
     registered: dict[str, Augmentation] = plugins.augmentations.by_name()
     poolings = plugins.poolings.by_name()
     with unchanged_backbone(model.path, model.fingerprint):

@@ -61,9 +61,18 @@ def _headline(table: Table, verdict: Verdict, over: str, show: Callable[[float],
         mark, text = "=", f"No gain shown{where}: {name} over {other} {value}"
     else:
         mark, text = ("+", "beats") if gain else ("-", "loses to")
-        text = f"{name} {text} {other}{where}: {value}"
+        text = f"{name} {text} {other}{where}: {value}{_elsewhere(table, verdict)}"
     about = Part(text, (verdict.column,), tuple(sorted({verdict.spec, verdict.over})), together=True)
     return mark, Note("", (about,), end="")
+
+
+def _elsewhere(table: Table, verdict: Verdict) -> str:
+    """The other tasks on which the row of a gain on one task gained nothing."""
+    titles = {column.name: column.title for column in table.columns if not column.average_of}
+    row = verdict.spec, verdict.protocol
+    same = [v for v in table.verdicts if (v.spec, v.protocol) == row and not v.best and v.p is not None]
+    none = [titles[v.column] for v in same if not v.separable and v.column in titles]
+    return f"; no gain shown on {', '.join(none)}" if none and verdict.column in titles and not verdict.best else ""
 
 
 def _name(row: Row, alone: bool) -> str:

@@ -70,6 +70,15 @@ def test_of_several_columns_and_backbones_names_are_whole() -> None:
                           "! Up to 38% of the sentence pairs hold a tuned text"]  # fmt: skip
 
 
+def test_of_several_tasks_without_an_average_the_largest_gain_is_told() -> None:
+    columns = (COLUMN, replace(COLUMN, name="b", title="B"), replace(COLUMN, name="c", title="C"))
+    rows = tuple(replace(row, scores=row.scores * 3) for row in ROWS)
+    none = replace(GAIN, column="sts", difference=0.01, interval=(-0.01, 0.03), p=0.3, corrected=0.3, separable=False)
+    verdicts = (none, replace(GAIN, column="b"), replace(none, column="c"))
+    (first, *_) = short(replace(TABLE, columns=columns, rows=rows, verdicts=verdicts))
+    assert first == ("+ Mirror beats the untuned model, mp on B: +.100 [.080, .120], p < .001; no gain shown on STS, C")
+
+
 def test_warnings_come_before_what_is_said_below() -> None:
     warned = replace(
         TABLE, warnings=("Mixed, not comparable: a. The newest counts.", "b"), notes=("missing: c", "missing: d")
