@@ -46,6 +46,13 @@ def _load_plugins(files: list[Path] | None) -> list[Path] | None:
     return files
 
 
+def _checked_notes(level: str) -> str:
+    """The level, before anything is computed."""
+    from mirrorbench.reports.table import Table
+
+    return Table("", (), ()).with_notes(level).shown if level else ""
+
+
 # fmt: off
 PluginFiles = Annotated[list[Path] | None, typer.Option(
     "--plugin", metavar="FILE.py", callback=_load_plugins, is_eager=True,
@@ -65,7 +72,7 @@ EvalPrecision = Annotated[str, typer.Option(help=EVAL_PRECISION_HELP, autocomple
 Protocol = Annotated[str, typer.Option(help=PROTOCOL_HELP, autocompletion=complete("protocols"))]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")]
 Notes = Annotated[str, typer.Option(
-    "--notes", metavar="LEVEL", help="Below the table: none, short (six lines) or all.",
+    "--notes", metavar="LEVEL", callback=_checked_notes, help="Below the table: none, short (six lines) or all.",
     show_default="short; all in a file", autocompletion=complete("notes"))]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

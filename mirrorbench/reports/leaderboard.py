@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
 
 
-_MAX_NAMES = 8
-"""Tasks that a note names; the rest are counted."""
-
-
 def build_table(
     results: Iterable[Result], plugins: Plugins, tasks: Sequence[str] = (), rows: Sequence[EncoderSpec] = (),
     failures: Sequence[Failure] = (), title: str = "",
@@ -303,7 +299,7 @@ def provenance(results: Sequence[Result], metrics: Collection[str] = ()) -> list
     used = "tuned or fitted on" if any(result.cell.get("post") for result in results) else "tuned on"
     tasks = {name: list(dict.fromkeys(result.task for result in of)) for name, of in sorted(corpora.items())}
     apart = len({tuple(sorted(names)) for names in tasks.values()}) > 1  # tasks of one row differ in their corpus
-    said = tuple(_part(f"{c} for {_first_names(names)}" if apart else c, corpora[c]) for c, names in tasks.items())
+    said = tuple(_part(f"{c} for {', '.join(names)}" if apart else c, corpora[c]) for c, names in tasks.items())
     if said:
         lines.append(Note(f"{used.capitalize()}: ", said, "; " if apart else ", "))
     if shares:
@@ -338,12 +334,6 @@ def _part(text: str, of: Iterable[Result]) -> Part:
     """A part of a note about the tasks and encoders of some results."""
     of = list(of)
     return Part(text, tuple(sorted({r.task for r in of})), tuple(sorted({r.spec for r in of})))
-
-
-def _first_names(names: Sequence[str]) -> str:
-    if len(names) <= _MAX_NAMES:
-        return ", ".join(names)
-    return f"{', '.join(names[: _MAX_NAMES - 1])} and {len(names) - _MAX_NAMES + 1} more"
 
 
 def _environment_note(made: Sequence[Result]) -> list[str]:

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.reports.statistics.items import ItemScores
 
-_MAX_REASONS = 6
-"""Reasons that an error message names; the rest are counted."""
-
 
 @dataclass(frozen=True)
 class Stored:
@@ -259,10 +256,9 @@ def select(
     kept = [_with_metric(r, shown.get(r.task, shown[""])) for r in kept if str(parse_spec(r.spec)) in specs]
     mixed = mixtures(kept, plugins)
     if mixed and not choice.allow_mixed:
-        more = f"\n  and {len(mixed) - _MAX_REASONS} more" if len(mixed) > _MAX_REASONS else ""
-        reasons = "".join(f"\n  {reason}" for reason in mixed[:_MAX_REASONS])
+        reasons = "".join(f"\n  {reason}" for reason in mixed)
         raise UsageError(
-            f"these results cannot be compared in one table:{reasons}{more}",
+            f"these results cannot be compared in one table:{reasons}",
             "Name fewer folders, select with --tasks, --encoder or --protocol, run again what differs,\n"
             "or mix them all the same with --allow-mixed: the table then says so.",
         )

@@ -74,7 +74,7 @@ blocks:
     (["grid.yaml", "--encoder", "tiny+mirror"], "--encoder tiny+mirror: beside a grid file", "--encoder tiny"),
     (["bad.yaml"], "bad.yaml, line 2: unknown key 'encodrs'", "encoders"),
     (["--device", "cuda:99", "-t", "cats"], "cuda:99", ""), (["-o", ""], "--output is empty", "Name a folder"),
-    (["--column", "body"], "--column", "Add --corpus FILE"),
+    (["--column", "body"], "--column", "Add --corpus FILE"), (["--notes", "few"], "'few'", "none, short, all"),
 ])  # fmt: skip
 def test_bad_requests_are_exit_code_2(
     toys: Callable, folder: Path, arguments: list[str], message: str, hint: str, monkeypatch: pytest.MonkeyPatch
