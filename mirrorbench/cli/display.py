@@ -47,7 +47,7 @@ def _load_plugins(files: list[Path] | None) -> list[Path] | None:
 
 
 def _checked_notes(level: str) -> str:
-    """The level, before anything is computed."""
+    """Check a level of notes before anything is computed."""
     from mirrorbench.reports.table import Table
 
     return Table("", (), ()).with_notes(level).shown if level else ""
@@ -192,8 +192,9 @@ class Display(Reporter):
 
     def begin(self, cells: int) -> None:
         """A plan is about to be computed."""
-        self.total += cells
-        self._started = time.monotonic()
+        if not self.total:
+            self._started = time.monotonic()
+        self.total, self._whole = self.total + cells, 0.0  # the work was that of an earlier plan
 
     def remaining(self, texts: float) -> None:
         """So much is left, whatever was counted so far."""
@@ -202,7 +203,7 @@ class Display(Reporter):
     def stage(self, name: Stage, of: str, total: int = 0, unit: str = "", cost: float = 1.0) -> None:
         """A stage begins."""
         self._stage, self._size, self._unit, self._cost, self._count = f"{name} {of}", total, unit, cost, 0
-        if not self._whole:
+        if not self.total:  # no plan: the stage is the whole
             self._started = time.monotonic()
         self._update()
 

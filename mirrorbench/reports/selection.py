@@ -63,8 +63,8 @@ def results_of(spec: str, folder: Path, protocol: str, plugins: Plugins) -> list
     own = [entry for entry in known if entry.result.spec == name]
     own = own or [entry for entry in known if _same(wanted, entry.result, plugins)]
     if not own and wanted == EncoderSpec(wanted.backbone, wanted.revision):
-        read = [parse_spec(one) for one in specs if one.startswith(f"{wanted}+base")]
-        untuned = [one for one in read if dict(one.params).keys() <= set(POOLING_KEYS)]
+        of_base = [one for one in map(parse_spec, specs) if one == replace(wanted, method="base", params=one.params)]
+        untuned = [one for one in of_base if dict(one.params).keys() <= set(POOLING_KEYS)]
         chosen = [str(one) for one in untuned if len(untuned) == 1 or one.get("pooling") == "mean"]
         own = [entry for entry in known if entry.result.spec in chosen[:1]]
     if not own:

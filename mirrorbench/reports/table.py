@@ -144,7 +144,7 @@ class Verdict:
         best: whether these are the best tuned row of a backbone in that column, and the best without tuning; their
             interval is simultaneous for all pairs that they were chosen from.
         this_model: whether a row was tuned with one seed, so that the verdict is about that model.
-        unseen: the same on the items without a text that was tuned on, of the first headline alone.
+        unseen: the difference on items without a tuned text; computed for the first headline alone.
     """
 
     spec: str

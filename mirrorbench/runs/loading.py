@@ -193,10 +193,16 @@ def tune_model(
     if saved:
         reporter.note(f"{stage}: goes on from its checkpoint at {done / total:.0%}")
     registered: dict[str, Augmentation] = plugins.augmentations.by_name()
-    poolings = plugins.poolings.by_name()
     with unchanged_backbone(model.path, model.fingerprint):
         transformer = open_for_tuning(
-            model.path, recipe, registered, device, model.protocol, poolings, model.seed, model.precision
+            model.path,
+            recipe,
+            registered,
+            device,
+            model.protocol,
+            plugins.poolings.by_name(),
+            model.seed,
+            model.precision,
         )
     reporter.stage("checking", str(model.spec))
     try_opened(transformer, model, model.fingerprint, model.precision, workspace.cache.root)

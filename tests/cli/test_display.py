@@ -38,6 +38,20 @@ def test_a_line_every_ten_seconds_without_a_terminal(clock: list[float], capsys:
     assert capsys.readouterr().err.strip() == "55%, tuning b: 25 of 50 strings, 33 s left"
 
 
+def test_a_second_plan_is_counted_by_its_cells(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    """As of ``paper --run``, which measures tasks, then analyses: what is done of both, since the first began."""
+    shown = Display()
+    shown.begin(1)
+    shown.remaining(100.0)
+    shown.stage("encoding", "a", 100, "texts")
+    shown.advance(100)
+    shown.done = 1
+    clock[0] = 30.0
+    shown.begin(3)
+    shown.stage("encoding", "b", 10, "texts")
+    assert capsys.readouterr().err.strip() == "25%, encoding b: 0 of 10 texts, 2 min left"
+
+
 def test_without_a_plan_the_stage_is_the_whole(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
     shown = Display()
     clock[0] = 100.0

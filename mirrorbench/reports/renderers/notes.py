@@ -36,7 +36,7 @@ def _short(table: Table, show: Callable[[float], str]) -> list[Line]:
     found = headlines(table)
     named = [(found.gain, "{}"), (found.over_best, "the best untuned row ({})"), (found.loss, "{}")]
     lines = [_headline(table, verdict, over, show) for verdict, over in named if verdict]
-    lines += [*_measured(table), *_warnings(table, show)]
+    lines += [*_measured(table), *_warnings(table, found.gain, show)]
     return [*lines[: MOST_LINES - 1], _line(MORE)]
 
 
@@ -56,22 +56,21 @@ def _headline(table: Table, verdict: Verdict, over: str, show: Callable[[float],
     column = next(column for column in table.columns if column.name == verdict.column)
     where = f" on average over {len(column.average_of)} tasks" if column.average_of else f" on {column.title}"
     where = where if len(table.columns) > 1 else ""
-    gain = (verdict.difference or 0.0) > 0
     if not verdict.separable:
         mark, text = "=", f"No gain shown{where}: {name} over {other} {value}"
+    elif (verdict.difference or 0.0) > 0:
+        mark, text = "+", f"{name} beats {other}{where}: {value}{_elsewhere(table, verdict)}"
     else:
-        mark, text = ("+", "beats") if gain else ("-", "loses to")
-        text = f"{name} {text} {other}{where}: {value}{_elsewhere(table, verdict)}"
+        mark, text = "-", f"{name} loses to {other}{where}: {value}"
     about = Part(text, (verdict.column,), tuple(sorted({verdict.spec, verdict.over})), together=True)
     return mark, Note("", (about,), end="")
 
 
 def _elsewhere(table: Table, verdict: Verdict) -> str:
-    """The other tasks on which the row of a gain on one task gained nothing."""
+    """Name the other tasks, if any, on which the row of a gain has no significant one."""
     titles = {column.name: column.title for column in table.columns if not column.average_of}
-    row = verdict.spec, verdict.protocol
-    same = [v for v in table.verdicts if (v.spec, v.protocol) == row and not v.best and v.p is not None]
-    none = [titles[v.column] for v in same if not v.separable and v.column in titles]
+    same = [v for v in table.verdicts if (v.spec, v.protocol) == (verdict.spec, verdict.protocol) and not v.best]
+    none = [titles[v.column] for v in same if v.p is not None and not v.separable and v.column in titles]
     return f"; no gain shown on {', '.join(none)}" if none and verdict.column in titles and not verdict.best else ""
 
 
@@ -123,13 +122,13 @@ def _items(table: Table) -> str:
     return items.pop() if len(items) == 1 else "items"
 
 
-def _warnings(table: Table, show: Callable[[float], str]) -> list[Line]:
-    """Reasons to distrust the table, the weightiest first."""
+def _warnings(table: Table, gain: Verdict | None, show: Callable[[float], str]) -> list[Line]:
+    """Reasons to distrust the table and the gain of its first line, the weightiest first."""
     found = [re.split(r"\.\s", warning)[0] for warning in table.warnings]
     if missing := [note for note in table.notes if note.startswith("missing: ")]:
         found.append(missing[0] + f" (and {len(missing) - 1} more)" * (len(missing) > 1))
-    first, seen = headlines(table).gain, max((column.seen for column in table.columns), default=0.0)
-    if first and (unseen := first.unseen):
+    seen = max((column.seen for column in table.columns), default=0.0)
+    if gain and (unseen := gain.unseen):
         without = _signed(unseen, show)
         found.append(f"{unseen.share:.0%} of the {_items(table)} hold a tuned text (without them {without})")
     elif seen:

@@ -112,7 +112,7 @@ class Comparisons:
         return Comparison(n, left_out, first, second, estimate)
 
     def compare_unseen(self, row: RowKey, other: RowKey, tasks: Sequence[str]) -> Unseen | None:
-        """The difference of two rows on the items without a text that one was tuned on; ``None`` where that is all."""
+        """Compare two rows on the items without a text that one was tuned on; ``None`` where no item has one."""
         kept: dict[tuple[RowKey, str], Seeds] = {}
         n, left = 0, 0
         for task in tasks:

@@ -203,7 +203,7 @@ class Marker:
         ]
 
     def unseen(self, verdict: Verdict) -> Unseen | None:
-        """The difference of a verdict on the items without a text that a row was tuned on; ``None`` where all are."""
+        """Compare the rows of a verdict on the items without a tuned text; ``None`` where no item has one."""
         places = {(row.spec, row.protocol): r for r, row in reversed(list(enumerate(self._table.rows)))}
         column = [one.name for one in self._table.columns].index(verdict.column)
         row, over = (places[spec, verdict.protocol] for spec in (verdict.spec, verdict.over))
