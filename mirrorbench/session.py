@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
-from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Specs, as_names, as_spec, as_specs, parse_spec
+from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Specs, as_names, as_spec, as_specs, as_texts, parse_spec
 from mirrorbench.models.systems import TextEncoder
 from mirrorbench.runs.workspace import Workspace
 
@@ -132,7 +132,8 @@ class Session:
         Args:
             results: folders of results, or a table as the format ``json`` wrote it; by default the session's folder.
             tasks: columns: tasks and suites; by default all.
-            encoders: rows; what a spec leaves open may be anything (``bert``: every row of BERT). By default all.
+            encoders: rows, by label or spec; what a spec leaves open may be anything (``bert``: every row of BERT). By
+                default all.
             table: rows and columns of a table of the papers.
             metric: shown in place of each task's main one.
             protocol: only results under it.
@@ -151,7 +152,7 @@ class Session:
 
         plugins, names = self.workspace.plugins, as_names(tasks)
         choice = Choice(
-            expand_tasks(names, plugins), as_specs(encoders), protocol=protocol, metrics={"": metric} if metric else {},
+            expand_tasks(names, plugins), as_texts(encoders), protocol=protocol, metrics={"": metric} if metric else {},
             allow_mixed=allow_mixed, intervals=intervals, ties=ties, without_overlap=without_overlap,
         )  # fmt: skip
         choice = choice.laid_out(table, plugins) if table else choice

@@ -131,7 +131,7 @@ def test_the_commands_work(scene: str, run: Shell) -> None:
                 wide = Console(width=100, force_terminal=True, color_system=None)
                 patch.setattr("mirrorbench.cli.display.console", wide)
             said = run(f"{command} --dry-run" if absent else command)
-        impossible = "--dry-run" in said.command and " 0 impossible" not in said.out
+        impossible = "--dry-run" in said.command and " 0 cannot run" not in said.out
         silent = not (said.out or QUIET.search(command))
         if said.code or "Traceback" in said.err or impossible or silent:
             wrong.append(f"{command}\nexit code {said.code}\n{said.out[-2000:]}\n{said.err[-2000:]}")

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.filesize import decimal
 
-from mirrorbench.cli.display import Json, in_bytes, print_json, print_rows, say
+from mirrorbench.cli.display import Json, print_json, print_rows, say
 from mirrorbench.core.errors import DataIntegrityError
 
 if TYPE_CHECKING:
@@ -38,9 +39,9 @@ def list_cache(as_json: Json = False) -> None:
         ])  # fmt: skip
         return
     _print(found)
-    say(f"{cache.root}: {len(found)} entries, {in_bytes(sum(entry.size for entry in found))}")
+    say(f"{cache.root}: {len(found)} entries, {decimal(sum(entry.size for entry in found))}")
     if earlier := [entry for entry in found if entry.earlier]:
-        size = in_bytes(sum(entry.size for entry in earlier))
+        size = decimal(sum(entry.size for entry in earlier))
         say(
             f"{len(earlier)} of them, {size}, are of earlier versions, and no run of this one has read them: "
             "mirrorbench cache prune --earlier"
@@ -68,9 +69,7 @@ def prune(
     if not dry_run:
         for entry in chosen:
             remove(entry)
-    say(
-        f"{len(chosen)} entries {'would go' if dry_run else 'removed'}, {in_bytes(sum(entry.size for entry in chosen))}"
-    )
+    say(f"{len(chosen)} entries {'would go' if dry_run else 'removed'}, {decimal(sum(entry.size for entry in chosen))}")
 
 
 @cache_app.command("verify")
@@ -97,7 +96,7 @@ def _print(found: Sequence[CacheEntry]) -> None:
         (
             e.kind,
             e.key[:12],
-            in_bytes(e.size),
+            decimal(e.size),
             datetime.fromtimestamp(e.used).strftime("%Y-%m-%d %H:%M"),
             f"{e.what}{', of an earlier version' if e.earlier else ''}",
         )

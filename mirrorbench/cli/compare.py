@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,11 +14,10 @@ from mirrorbench.cli.display import Json, PluginFiles, print_json, print_rows, s
 if TYPE_CHECKING:
     from mirrorbench.reports.statistics.comparisons import Comparison, SeedMean
     from mirrorbench.reports.statistics.encoders import EncoderComparison
-    from mirrorbench.reports.statistics.estimates import Interval
 
 # fmt: off
 _First = Annotated[str, typer.Argument(
-    metavar="A", help="An encoder spec that has results.", autocompletion=complete("encoders"))]
+    metavar="A", help="An encoder with results: a spec, or the label of its row.", autocompletion=complete("encoders"))]
 _Second = Annotated[str, typer.Argument(
     metavar="B", help="Another, or the same one in another folder.", autocompletion=complete("encoders"))]
 _Results = Annotated[list[Path] | None, typer.Option(
@@ -56,58 +53,39 @@ def compare(
 
 
 def _print(found: EncoderComparison) -> None:
+    from mirrorbench.reports.renderers.words import p_words
     from mirrorbench.reports.statistics import LEVEL
 
-    head = ("task", "metric", "items", "A", "sd A (seeds)", "B", "sd B (seeds)", "A - B", f"{LEVEL:.0%} interval", "p",
-            "p (Holm)", "verdict")  # fmt: skip
-    named: list[tuple[str, str, Comparison, str, str]] = [
-        (task.task, task.metric, task, _p(task.corrected), task.verdict) for task in found.tasks
+    named: list[tuple[str, Comparison, float | None, str]] = [
+        (task.task, task, task.corrected, task.verdict) for task in found.tasks
     ]
     if found.average:
-        named.append((f"avg. of {len(found.tasks)}", "", found.average, "", ""))
-    rows = [
-        (name, metric, f"{one.n:,}", _shown(one.first.mean), _deviation(one.first),
-         _shown(one.second.mean), _deviation(one.second),
-         _shown(one.difference, "+.4f"), _ends(one.estimate.interval()), _p(one.p), *rest)
-        for name, metric, one, *rest in named
-    ]  # fmt: skip
-    width = sum(max(map(len, column)) + 2 for column in zip(head, *rows, strict=True))
-    if not sys.stdout.isatty() or width <= shutil.get_terminal_size().columns:
-        print_rows(head, rows)
-    else:  # numbers must not be cut off: one below the other
-        for row in rows:
-            say(row[0])
-            for name, text in zip(head[1:], row[1:], strict=True):
-                if text:
-                    say(f"  {name:{max(map(len, head))}}  {text}")
-    say(
-        "\nsd: standard deviation over seeds. Interval and p: of A - B, over items and, of several, over seeds."
-        f" p (Holm): corrected for {len(found.tasks)} task{'s' * (len(found.tasks) > 1)}; verdict at {1 - LEVEL:.2f}."
-    )
+        named.append((f"avg. of {len(found.tasks)}", found.average, found.average.p, ""))
+    rows = []
+    for name, one, p, verdict in named:
+        ends = one.estimate.interval()
+        rows.append((
+            name, f"{one.n:,}", _score(one.first), _score(one.second), _shown(one.difference, "+"),
+            f"[{', '.join(map(_shown, ends))}]" if ends else "undefined",
+            "undefined" if p is None else p_words(p).removeprefix("= "), verdict,
+        ))  # fmt: skip
+    print_rows(("task", "items", "A", "B", "A - B", f"{LEVEL:.0%} interval", "p", "verdict"), rows)
+    corrected = f"; p of tasks: corrected for {len(found.tasks)} (Holm)" if len(found.tasks) > 1 else ""
+    say(f"\n±: over seeds. Interval and p: over items and, of several, over seeds{corrected}.")
     if any("this model" in task.verdict for task in found.tasks):
         say("This model: tuned with one seed; other seeds may differ (--seeds 3).")
     for note in found.notes:
         say(note)
 
 
-def _shown(value: float, digits: str = ".4f") -> str:
-    return f"{value:{digits}}" if isfinite(value) else "undefined"
+def _shown(value: float, sign: str = "") -> str:
+    from mirrorbench.reports.renderers.words import number
+
+    return f"{sign if value > 0 else ''}{number(value)}" if isfinite(value) else "undefined"
 
 
-def _deviation(score: SeedMean) -> str:
-    if score.sd is None:
-        return "one seed" if score.seeds == 1 else ""
-    return f"{_shown(score.sd)} ({score.seeds})"
-
-
-def _ends(interval: Interval | None) -> str:
-    return f"[{interval[0]:+.4f}, {interval[1]:+.4f}]" if interval else "undefined"
-
-
-def _p(value: float | None) -> str:
-    from mirrorbench.reports.renderers.words import p_words
-
-    return "undefined" if value is None else p_words(value).removeprefix("= ")
+def _score(score: SeedMean) -> str:
+    return _shown(score.mean) if score.sd is None else f"{_shown(score.mean)} ± {_shown(score.sd)}"
 
 
 def _finite(value: float) -> float | None:

@@ -154,15 +154,6 @@ def print_or_write(text: str, output: Path | None) -> None:
         say(text, nl=False)
 
 
-def in_bytes(n: float) -> str:
-    """A number of bytes as people read it: ``1.2 GB``."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if n < 1000:
-            return f"{n:.0f} B" if unit == "B" else f"{n:.1f} {unit}"
-        n /= 1000
-    return f"{n:.1f} TB"
-
-
 @contextmanager
 def on_interrupt(message: str) -> Iterator[None]:
     """Ctrl-C inside is one message and exit code 130."""
@@ -182,9 +173,9 @@ def on_interrupt_go_on(folder: Path) -> Any:
 class Display(Reporter):
     """Reports a run on standard error: one bar, or a line every ten seconds where ``progress`` is ``None``."""
 
-    def __init__(self, progress: Progress | None = None, quiet: bool = False, verbose: bool = False) -> None:
-        self.total = self.done = self.cached = 0
-        self.progress, self.quiet, self.verbose = progress, quiet, verbose
+    def __init__(self, progress: Progress | None = None, quiet: bool = False) -> None:
+        self.total = self.done = self.cached = self.failed = 0
+        self.progress, self.quiet = progress, quiet
         self._began = self._shown = self._started = time.monotonic()
         self._stage, self._unit, self._cost, self._size, self._count = "", "", 1.0, 0, 0
         self._whole = self._left = self._spent = 0.0  # texts through a model
@@ -225,6 +216,7 @@ class Display(Reporter):
         left = f"{in_words((now - self._started) * (1 - done) / done)} left" if 0.1 <= done < 1 else ""
         stage = self._stage + (f": {self._count:,} of {self._size:,} {self._unit}" if self._size else "")
         stage += f": {self._count:,} {self._unit}" if self._count and not self._size else ""
+        stage += f", {self.failed} failed" if self.failed else ""
         if self.progress and self._bar is not None:
             self.progress.update(self._bar, completed=done, description=stage, left=left)
         elif now - self._shown > PLAIN_INTERVAL:
@@ -240,9 +232,9 @@ class Display(Reporter):
         return self._count / self._size if self._size else 0.0
 
     def failure(self, failure: Failure) -> None:
-        """A cell failed; why is said at the end, once for all alike."""
-        if not failure.lacks:
-            self._line(f"failed: {failure.spec} {failure.task}")
+        """A cell failed: counted now; why is said at the end, once for all alike."""
+        self.failed += 1
+        self._update()
 
     def note(self, message: str) -> None:
         """Something worth saying."""
@@ -265,7 +257,8 @@ class Display(Reporter):
             return
         from mirrorbench.reports.leaderboard import kept_models
 
-        again = f", {self.cached} of them from earlier runs" if self.cached else ""
+        some = "" if self.cached == len(outcome.results) else f" {self.cached} of them"
+        again = f",{some} from earlier runs" if self.cached else ""
         again += kept_models(outcome.results)
         written = f"; the table of all that is there: {', '.join(tables)}" if tables else ""
         count = f"{len(outcome.results)} result{'s' if len(outcome.results) > 1 else ''}"
@@ -286,24 +279,24 @@ class Display(Reporter):
             shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
             stderr.print(Text.assemble(("Failed: ", "bold red"), shown), soft_wrap=True)
             # One or two failures are told in full; of more, only the first line of each.
-            text = f"{reason}\n{hint}" if self.verbose or len(reasons) <= 2 else f"{reason.splitlines()[0]}\n{hint}"
+            text = f"{reason}\n{hint}" if len(reasons) <= 2 else f"{reason.splitlines()[0]}\n{hint}"
             stderr.print(Text("  " + text.strip().replace("\n", "\n  ")), soft_wrap=True)
         if short := [failure for failure in outcome.failures if failure.lacks]:
             count = f"{len(short)} of {len(outcome.results) + len(outcome.failures)} cells"
             stderr.print(Text.assemble((count, "bold red"), " cannot run, since these are not available:"))
             for line in missing.summary(lack for failure in short for lack in failure.lacks):
                 stderr.print(Text(line), soft_wrap=True)
-            if self.verbose:
-                stderr.print(Text(f"\n{missing.in_full(short)}"), soft_wrap=True)
+        if short or len(reasons) > 2:
             with suppress(StorageError):  # a full disk may be among the reasons
-                stderr.print(Text(f"Every reason in full: {missing.write_log(short, root)}"), soft_wrap=True)
+                log = missing.write_log(outcome.failures, root)
+                stderr.print(Text(f"Every reason in full: {log}"), soft_wrap=True)
 
 
 @contextmanager
-def progress_display(quiet: bool = False, verbose: bool = False) -> Iterator[Display]:
+def progress_display(quiet: bool = False) -> Iterator[Display]:
     """A display for a run; live only where standard error is a terminal."""
     if quiet or not stderr.is_terminal:
-        yield Display(quiet=quiet, verbose=verbose)
+        yield Display(quiet=quiet)
         return
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
     from rich.table import Column
@@ -313,7 +306,7 @@ def progress_display(quiet: bool = False, verbose: bool = False) -> Iterator[Dis
         BarColumn(bar_width=20), TaskProgressColumn(), TextColumn("{task.fields[left]}"), console=stderr,
         transient=True, expand=True,
     ) as progress:  # fmt: skip
-        yield Display(progress, verbose=verbose)
+        yield Display(progress)
 
 
 def print_table(table: Table, notes: str = "") -> None:

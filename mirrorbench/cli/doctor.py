@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from rich.filesize import decimal
 
-from mirrorbench.cli.display import DataDir, Json, Offline, PluginFiles, in_bytes, print_json, say
+from mirrorbench.cli.display import DataDir, Json, Offline, PluginFiles, print_json, say
 
 
 def doctor(
@@ -34,9 +35,9 @@ def doctor(
     rows = []
     for name, folder in found["folders"].items():
         path = Path(folder["path"])
-        size = in_bytes(folder["bytes"]) if path.is_dir() else "not there yet"
+        size = decimal(folder["bytes"]) if path.is_dir() else "not there yet"
         refused = "" if writable(path) else ", CANNOT BE WRITTEN"
-        rows.append((name, f"{path}: {size}, {in_bytes(folder['free'])} free{refused}"))
+        rows.append((name, f"{path}: {size}, {decimal(folder['free'])} free{refused}"))
     _section("Folders", rows)
     _section("Hub", [("models", found["hub"])])
     _section(

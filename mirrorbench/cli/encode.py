@@ -47,7 +47,7 @@ def encode(
 
     spans = split_names([span_columns])
     if len(spans) not in (0, 2):
-        raise UsageError(f"--span-columns {span_columns} names {len(spans)} columns", "Write START,END.")
+        raise UsageError(f"--span-columns {span_columns}: two columns are needed", "Write START,END.")
     again = "; the same command goes on from there" if output else ""
     with display.on_interrupt(f"Interrupted{again}."), display.progress_display(quiet) as reporter:
         session = Session(

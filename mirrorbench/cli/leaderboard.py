@@ -19,7 +19,7 @@ _Results = Annotated[list[Path] | None, typer.Argument(
     help="Folders of results, or a table as --format json wrote it.", show_default="results")]
 _Tasks = Annotated[list[str] | None, tasks_option("Columns: tasks and suites.", "all")]
 _Encoders = Annotated[list[str] | None, encoders_option(
-    "Rows; what a spec leaves open may be anything (bert: every row of BERT). May be repeated.", "all")]
+    "Rows, by label or spec; what a spec leaves open may be anything (bert: every row of BERT).", "all")]
 _TableName = Annotated[str, typer.Option(
     metavar="NAME", help="Rows and columns of a table of the papers (mirrorbench paper lists them).",
     autocompletion=complete("tables"))]
@@ -52,7 +52,7 @@ def leaderboard(
 ) -> None:  # fmt: skip
     """Render stored results as a table.
 
-    `mirrorbench leaderboard results --split --percent --label tab:sts --output table.tex`
+    `mirrorbench leaderboard results --resize --percent --label tab:sts --output table.tex`
 
     `mirrorbench leaderboard results more-results -t sts,simlex -e bert --ties --output leaderboard.html`
     """

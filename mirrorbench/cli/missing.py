@@ -31,17 +31,13 @@ def summary(lacks: Iterable[Lack]) -> Iterator[str]:
     yield "  with neither    mirrorbench run: the model and the data inside the package"
 
 
-def in_full(failures: Sequence[Failure]) -> str:
-    """Every failure with its reason, those of one reason together."""
-    told: dict[str, list[str]] = {}
+def write_log(failures: Sequence[Failure], folder: Path) -> Path:
+    """Write every failure into the folder of results, those of one reason together; returns the file's path."""
+    cells: dict[str, list[str]] = {}
     for failure in failures:
         seed = "" if failure.seed is None else f" seed {failure.seed}"
-        told.setdefault(f"{failure.reason}\n{failure.hint}".strip(), []).append(f"{failure.spec} {failure.task}{seed}")
-    return "\n".join("\n".join([*cells, "  " + reason.replace("\n", "\n  "), ""]) for reason, cells in told.items())
-
-
-def write_log(failures: Sequence[Failure], folder: Path) -> Path:
-    """Write every failure with its reason into the folder of results; the file's path."""
+        reason = f"{failure.reason}\n{failure.hint}".strip().replace("\n", "\n  ")
+        cells.setdefault(reason, []).append(f"{failure.spec} {failure.task}{seed}\n")
     with writing(folder / LOG) as sink:
-        sink.write(in_full(failures).encode())
+        sink.writelines(f"{''.join(names)}  {reason}\n\n".encode() for reason, names in cells.items())
     return folder / LOG

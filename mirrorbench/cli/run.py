@@ -66,7 +66,6 @@ _Limit = Annotated[int | None, typer.Option(
     metavar="N", min=1, help="A smoke run: only the first items of each task. The results are no scores of the tasks, "
     "and lie in a folder of their own.", show_default="all")]
 _Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", parser=_folder, help="Where results go.")]
-_Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Every reason of what failed, in full.")]
 _Executor = Annotated[str, typer.Option(
     metavar="NAME[:KEY=VALUE,...]", help="Where to compute: local, or what a plugin adds (ray, slurm).",
     autocompletion=complete("executors"))]
@@ -88,7 +87,7 @@ def run(
     deterministic: _Deterministic = False, dry_run: _DryRun = False, memory: PlannedMemory = None,
     device: Device = "auto", executor: _Executor = "local", workers: _Workers = None, address: _Address = "",
     data_dir: DataDir = None, offline: Offline = False, output: _Output = Path("results"), notes: Notes = "",
-    quiet: display.Quiet = False, verbose: _Verbose = False, plugin: PluginFiles = None,
+    quiet: display.Quiet = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Train, evaluate and print the leaderboard. Without arguments: the embedded model on the embedded data.
 
@@ -111,7 +110,7 @@ def run(
         corpus = f"{corpus}#{','.join(split_names(column))}"
     if not (grid or encoder or names):
         seeds = seeds or EMBEDDED_SEEDS
-    with display.on_interrupt_go_on(output), display.progress_display(quiet, verbose) as reporter:
+    with display.on_interrupt_go_on(output), display.progress_display(quiet) as reporter:
         session = Session(
             output, data_dir=data_dir, device=device, precision=precision, eval_precision=eval_precision,
             offline=offline or dry_run, deterministic=deterministic, executor=executor, workers=workers,
@@ -180,7 +179,7 @@ def _print_plan(plan: Plan, space: Workspace, offline: bool, memory: float | Non
                 display.say(f"         {failure.hint}")
     total, left = len(plan.cells), sum(map(len, waiting))
     display.say(
-        f"{total} cell{'' if total == 1 else 's'}: {total - left} done, {left} to do, {len(plan.failures)} impossible"
+        f"{total} cell{'' if total == 1 else 's'}: {total - left} done, {left} to do, {len(plan.failures)} cannot run"
     )
     tuned = {model.precision for cell in plan.cells for model in cell.model.with_members()} - {""}
     stages = [f"tuned in {' and '.join(sorted(tuned))}"] if tuned else []
@@ -191,8 +190,8 @@ def _print_plan(plan: Plan, space: Workspace, offline: bool, memory: float | Non
         for line in display.memory_lines(waiting, space, memory):
             display.say(line)
     if short := [failure for failure in plan.failures if failure.lacks]:
-        fetched = "" if offline else ", which the run would fetch"
-        display.say(f"{len(short)} of the impossible need what is not available{fetched}:")
+        fetched = "" if offline else " here (the run fetches them)"
+        display.say(f"{len(short)} cannot run, since these are not available{fetched}:")
         for line in summary(lack for failure in short for lack in failure.lacks):
             display.say(line)
 
@@ -207,7 +206,7 @@ def _estimate(waiting: list[list[Cell]], store: ResultStore) -> str:
             done.append(read_result(path))
     found = estimate(waiting, done)
     if not found.cells:
-        return f"no estimate of the time: {store.root} holds no result of a like cell"
-    without = f"; {found.unknown} have no like result and are not in it" if found.unknown else ""
+        return f"no estimate of the time: no similar result in {store.root}"
+    without = f"; no estimate for {found.unknown}" if found.unknown else ""
     time = f"about {in_words(found.seconds)} for {found.cells} of them, one after the other"
-    return f"{time}, by the seconds of like cells in {store.root}{without}"
+    return f"{time}, from similar results in {store.root}{without}"

@@ -106,10 +106,9 @@ def parse_spec(text: str) -> EncoderSpec:
     _check_text(text)
     start = _PARAMS_START.search(text)
     head, tail = (text[: start.start()], text[start.end() :]) if start else (text, "")
-    method = ""
+    method = revision = ""
     if match := _METHOD.search(head):
         head, method = head[: match.start()], match[1]
-    revision = ""
     if not _is_path(head) and "@" in head:
         head, _, revision = head.partition("@")
         if not revision:
@@ -150,8 +149,13 @@ def as_spec(encoder: str | Path | EncoderSpec) -> EncoderSpec:
 
 def as_specs(encoders: Specs) -> tuple[EncoderSpec, ...]:
     """Distinct specs of one or several encoders."""
+    return tuple(dict.fromkeys(map(parse_spec, as_texts(encoders))))
+
+
+def as_texts(encoders: Specs) -> tuple[str, ...]:
+    """One or several encoders as they are written, which may be labels of rows."""
     several = [encoders] if isinstance(encoders, str | Path | EncoderSpec) else encoders
-    return tuple(dict.fromkeys(as_spec(encoder) for encoder in several))
+    return tuple(encoder if isinstance(encoder, str) else str(as_spec(encoder)) for encoder in several)
 
 
 def as_names(names: str | Sequence[str]) -> list[str]:

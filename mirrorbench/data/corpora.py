@@ -203,7 +203,7 @@ def _find(name_or_path: str | Path, cards: Mapping[str, Card | GeneratedCorpus])
         raise UsageError(f"The corpus {name!r} is a folder.", "Name one text file, one string a line.")
     if not os.path.isfile(path):
         corpora = [c.name for c in cards.values() if isinstance(c, GeneratedCorpus) or c.kind == CORPUS_KIND]
-        raise unknown_name("corpus, and no file,", name, corpora, "mirrorbench list corpora")
+        raise unknown_name("corpus or file", name, corpora, "mirrorbench list corpora")
     return _File(path, tuple(split_names([columns])))
 
 

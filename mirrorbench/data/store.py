@@ -154,7 +154,7 @@ class DataStore:
             try:
                 return self._collect(card, (card.converted.file,))
             except DataUnavailableError as second:
-                message = f"{error.message}\nNor can the converted copy be had:\n{second.message}"
+                message = f"{error.message}\nThe converted copy is not available either:\n{second.message}"
                 hosts = dict.fromkeys(host for lack in (*error.lacks, *second.lacks) for host in lack.hosts)
                 raise DataUnavailableError(message, error.hint, (Lack("data", card.name, tuple(hosts)),)) from second
 

@@ -335,7 +335,7 @@ def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
         gated = isinstance(error, GatedRepoError) or any(b.gated and b.hub_id == hub_id for b in BACKBONES.values())
         terms = f"The hub gives it to those who agreed to its terms: {ENDPOINT}/{hub_id}, then hf auth login\n"
         raise ModelUnavailableError(
-            f"the model {hub_id} could not be had; tried the local cache ({HF_HUB_CACHE}){asked}",
+            f"the model {hub_id} is not available; tried the local cache ({HF_HUB_CACHE}){asked}",
             f"{terms if gated else ''}Use a local copy:        --encoder ./path/to/model\n"
             "point at another cache:  HF_HOME=/path/to/hf\n"
             "or the embedded model:   --encoder tiny",

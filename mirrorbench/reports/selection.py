@@ -98,7 +98,7 @@ class Choice:
 
     Attributes:
         tasks: names; empty for all.
-        encoders: specs, where ``bert`` matches every row of BERT; empty for all.
+        encoders: labels, or specs, where ``bert`` matches every row of BERT; empty for all.
         rows: exact specs in order, those without results left out; empty for all.
         protocol: empty for any.
         metrics: metric by task, instead of the main metric; the key ``""`` is for all other tasks.
@@ -109,7 +109,7 @@ class Choice:
     """
 
     tasks: tuple[str, ...] = ()
-    encoders: tuple[EncoderSpec, ...] = ()
+    encoders: tuple[str, ...] = ()
     rows: tuple[EncoderSpec, ...] = ()
     protocol: str = ""
     metrics: Mapping[str, str] = field(default_factory=dict)
@@ -139,7 +139,7 @@ def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins
     """The leaderboard of the results in folders, or of one table that the format ``json`` wrote."""
     if files := [path for path in sources if path.is_file()]:
         if len(sources) > 1:
-            raise UsageError(f"{files[0]} is a table, and stands for itself", "Name it alone, or folders of results.")
+            raise UsageError(f"{files[0]} is a finished table", "Name it alone, or name folders of results.")
         if choice != EVERYTHING:
             raise UsageError(f"{files[0]} is a finished table", "Selections and statistics need folders of results.")
         return Leaderboard(read_table(files[0]), (), (), plugins)
@@ -251,7 +251,7 @@ def select(
     if not kept:
         held = ", ".join(sorted({r.task for r in read}))
         raise UsageError(f"no results in {where} for the tasks or protocol asked for", f"There are results on: {held}")
-    rows = _chosen_encoders(_encoders_in_order(kept, choice.tasks, plugins), choice)
+    rows = _chosen_encoders(_encoders_in_order(kept, choice.tasks, plugins), choice, plugins)
     shown, specs = {"": "", **choice.metrics}, {str(spec) for spec in rows}
     kept = [_with_metric(r, shown.get(r.task, shown[""])) for r in kept if str(parse_spec(r.spec)) in specs]
     mixed = mixtures(kept, plugins)
@@ -289,7 +289,7 @@ def _encoders_in_order(results: Sequence[Result], tasks: Sequence[str], plugins:
     return sorted(first, key=place)
 
 
-def _chosen_encoders(known: list[EncoderSpec], choice: Choice) -> list[EncoderSpec]:
+def _chosen_encoders(known: list[EncoderSpec], choice: Choice, plugins: Plugins) -> list[EncoderSpec]:
     """The encoders of the choice, in its order."""
     if choice.rows:
         known = [spec for spec in choice.rows if spec in known]
@@ -302,9 +302,10 @@ def _chosen_encoders(known: list[EncoderSpec], choice: Choice) -> list[EncoderSp
         return known
     chosen: dict[EncoderSpec, None] = {}
     for wanted in choice.encoders:
-        found = [spec for spec in known if _matches(spec, wanted)]
+        labelled = [spec for spec in known if row_label(spec, plugins) == wanted]
+        found = labelled or [spec for spec in known if _matches(spec, parse_spec(wanted))]
         if not found:
-            raise unknown_name("encoder of these results", str(wanted), [str(spec) for spec in known])
+            raise unknown_name("encoder of these results", wanted, [str(spec) for spec in known])
         chosen.update(dict.fromkeys(found))
     return list(chosen)
 

@@ -103,7 +103,7 @@ def find_grid(name: str) -> Path:
         return path
     known = {file.stem: file for file in sorted(grids_folder().glob("*.yaml"))}
     if name not in known:
-        raise unknown_name("grid, and no file,", name, list(known))
+        raise unknown_name("grid or file", name, list(known))
     return known[name]
 
 

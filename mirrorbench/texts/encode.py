@@ -81,7 +81,7 @@ def check_vector_file(output: Path) -> None:
     """Raise where vectors are not to be written: unknown suffix, no pyarrow, or something is there."""
     if output.suffix not in _WRITERS:
         raise UsageError(
-            f"--output {output}: what is to be written follows from the name's ending",
+            f"--output {output}: unknown ending",
             "Endings: .npy (NumPy), .parquet. Without --output: JSON lines on standard output.",
         )
     if output.suffix != ".npy":

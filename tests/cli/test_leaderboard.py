@@ -52,7 +52,7 @@ def test_results_are_rendered_in_every_format(toys: Callable, stored: Path, fold
         assert (folder / f"a.{ending}").read_text().rstrip() == direct.rstrip()
     toys("-f", "latex", "-o", "a.md/table.tex", command="leaderboard").assert_fails(1, "annot write")
     for arguments, message in ((["-t", "cats"], "a finished table"), (["--ties"], "a finished table"),
-                               (["results"], "stands for itself")):  # fmt: skip
+                               (["results"], "Name it alone")):  # fmt: skip
         toys("deep/a.json", *arguments, command="leaderboard").assert_fails(2, message)
     (column,) = json.loads(render("-f", "json", "--tasks", "dogs", "--metric", "pearson"))["columns"]
     assert (column["name"], column["metric"]) == ("dogs", "pearson")
@@ -137,3 +137,10 @@ def test_rows_and_columns_of_a_paper(mirrorbench: Callable, folder: Path) -> Non
     correlated(folder / "other", "tiny+mirror", "stsb", GOLD, GOOD)
     refused = mirrorbench("leaderboard", "other", "--table", "mirror-bert/table3")
     refused.assert_fails(2, "mirrorbench paper TABLE --encoder BACKBONE")
+
+
+def test_a_row_is_named_by_its_label(mirrorbench: Callable, folder: Path) -> None:
+    for spec in ("tiny+base:pooling=mean", "tiny+mirror"):
+        correlated(folder / "results", spec, "cats", np.arange(9.0), np.arange(9.0) % 4)
+    table = mirrorbench("leaderboard", "-e", "tiny + Mirror", "-e", "tiny-mp").assert_works().out
+    assert table.index("| tiny + Mirror") < table.index("| tiny-mp")

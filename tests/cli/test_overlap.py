@@ -27,7 +27,7 @@ def test_shares_of_tasks(overlap: Callable) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "code", "message"), [
-    ("nowhere.txt cats", 2, "unknown corpus, and no file, 'nowhere.txt'"), ("corpus.txt", 2, "Missing argument"),
+    ("nowhere.txt cats", 2, "unknown corpus or file 'nowhere.txt'"), ("corpus.txt", 2, "Missing argument"),
     ("corpus.txt stsb sickr cats --offline", 1, "Not compared: stsb, sickr"),
 ])  # fmt: skip
 def test_what_cannot_be_compared(overlap: Callable, arguments: str, code: int, message: str) -> None:

@@ -53,7 +53,7 @@ def test_a_text_file_becomes_a_row_of_the_table(
     ("tiny:corpus=words-en -o enc", "corpus="), ("tiny --level novel -o enc", "unknown level"),
     ("tiny -o .", "is the working directory"), ("tiny -o enc --push-to-hub a/b/c", "USER/NAME"),
     ("tiny -o enc --offline --push-to-hub me/x", "forbids every connection"),
-    ("no-such-model-anywhere --offline -o enc", "could not be had"),
+    ("no-such-model-anywhere --offline -o enc", "is not available"),
 ])  # fmt: skip
 def test_what_is_refused(
     mirrorbench: Callable, corpus: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, message: str

@@ -128,7 +128,7 @@ def test_a_sample_is_drawn_at_random_and_repeats(tmp_path: Path, store: DataStor
 def test_an_unknown_name_a_task_and_a_folder_are_no_corpora(tmp_path: Path, store: DataStore) -> None:
     with pytest.raises(UnknownNameError, match="sts-sentences") as caught:
         read_corpus("sts-sentence", store, builtin_cards())
-    assert "no file" in str(caught.value)
+    assert "or file" in str(caught.value)
     with pytest.raises(UnknownNameError):
         read_corpus("stsb", store, builtin_cards())
     with pytest.raises(UsageError, match="is a folder"):

@@ -281,7 +281,7 @@ class TestConverted:
         assert list(data.checksums) == ["STS.input.X.txt", "STS.gs.X.txt"]
         assert [pair.id for pair in parse(data)] == ["X/1"]
         server.pages.clear()
-        with pytest.raises(DataUnavailableError, match="Nor can the converted copy"):
+        with pytest.raises(DataUnavailableError, match="The converted copy is not available either"):
             DataStore(tmp_path / "other").resolve(card)
 
 

@@ -65,7 +65,7 @@ def test_a_model_that_cannot_be_had(offline: bool, tmp_path: Path, monkeypatch: 
     if not offline:  # what huggingface_hub raises where there is no network
         error = LocalEntryNotFoundError("cannot reach the hub\nand more")
         monkeypatch.setattr("huggingface_hub.snapshot_download", Mock(side_effect=error))
-    with pytest.raises(ModelUnavailableError, match="the model roberta-base could not be had") as caught:
+    with pytest.raises(ModelUnavailableError, match="the model roberta-base is not available") as caught:
         backbones.locate(parse_spec(f"roberta@{offline}+mirror"), "en", offline)
     assert str(tmp_path) in caught.value.message
     assert ("the hub (" in caught.value.message) != offline
@@ -74,7 +74,7 @@ def test_a_model_that_cannot_be_had(offline: bool, tmp_path: Path, monkeypatch: 
     assert "terms" not in caught.value.hint
     error = GatedRepoError("401 Client Error", response=Response())
     monkeypatch.setattr("huggingface_hub.snapshot_download", Mock(side_effect=error))
-    with pytest.raises(ModelUnavailableError, match=r"meta-llama/Llama-3\.2-1B could not be had") as caught:
+    with pytest.raises(ModelUnavailableError, match=r"meta-llama/Llama-3\.2-1B is not available") as caught:
         backbones.locate(parse_spec("llama3.2"), "en", offline=False)
     assert "agreed to its terms: https://huggingface.co/meta-llama/Llama-3.2-1B, then" in caught.value.hint
 

@@ -124,7 +124,7 @@ def test_models_by_name() -> None:
         ("sapbert", "cambridgeltl/SapBERT-from-PubMedBERT-fulltext"),
         ("sapbert:model=owner/SapBERT-XLMR", "owner/SapBERT-XLMR"),
     ):
-        with pytest.raises(ModelUnavailableError, match=f"the model {hub_id} could not be had"):
+        with pytest.raises(ModelUnavailableError, match=f"the model {hub_id} is not available"):
             create[system.split(":")[0]](parse_spec(system), EncoderContext(offline=True))
 
 

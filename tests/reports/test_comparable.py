@@ -151,7 +151,10 @@ def test_encoders_are_compared_within_one_computation(tmp_path: Path) -> None:
     correlated(other, "roberta", "stsb", STEPS, NOISE[1])
     with pytest.raises(UsageError, match="stsb: different computations"):
         Session(other).compare("bert", "roberta")
-    assert "mixed: stsb: different computations" in Session(other).compare("bert", "roberta", allow_mixed=True).notes
+    assert (
+        "not comparable: stsb: different computations"
+        in Session(other).compare("bert", "roberta", allow_mixed=True).notes
+    )
 
 
 def test_a_table_of_the_papers_shows_one_computation_and_of_two_copies_the_later() -> None:

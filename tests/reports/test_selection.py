@@ -80,12 +80,12 @@ def test_a_spec_leaves_open_what_it_does_not_name(folder: Path, plugins: Plugins
         (["bert+mirror"], SPECS[1:3]),
         (["bert:drophead=0.2"], SPECS[2:3]),
     ):
-        results, specs, _ = selected([folder], plugins, encoders=tuple(map(parse_spec, wanted)), tasks=("stsb",))
+        results, specs, _ = selected([folder], plugins, encoders=tuple(wanted), tasks=("stsb",))
         assert tuple(specs) == expected
         assert {(r.spec, r.task) for r in results} == {(spec, "stsb") for spec in expected}
     rows = tuple(map(parse_spec, ("sbert", "roberta+mirror", "bert+mirror")))  # those without results are left out
     assert selected([folder], plugins, rows=rows)[1] == ["roberta+mirror", "bert+mirror"]
-    assert selected([folder], plugins, rows=rows, encoders=(parse_spec("bert"),))[1] == ["bert+mirror"]
+    assert selected([folder], plugins, rows=rows, encoders=("bert",))[1] == ["bert+mirror"]
 
 
 def test_another_metric(folder: Path, plugins: Plugins) -> None:
@@ -109,7 +109,7 @@ def test_mixed_results_are_refused_unless_that_is_wanted(folder: Path, plugins: 
 
 def test_what_is_not_there(folder: Path, plugins: Plugins, tmp_path: Path) -> None:
     for choice, error, message in (
-        (Choice(encoders=(parse_spec("brt"),)), UnknownNameError, "unknown encoder of these results 'brt'"),
+        (Choice(encoders=("brt",)), UnknownNameError, "unknown encoder of these results 'brt'"),
         (Choice(metrics={"": "accuracy"}), UnknownNameError, "unknown metric of sts.* 'accuracy'"),
         (Choice(tasks=("wic",)), UsageError, "no results in .* asked for"),
         (Choice(protocol="released"), UsageError, "no results in .* asked for"),

@@ -251,6 +251,6 @@ def test_a_figure_of_sizes_and_its_grid_agree(figure: str, plugins: Plugins) -> 
 
 
 def test_a_grid_that_is_not_there() -> None:
-    with pytest.raises(UsageError, match="unknown grid, and no file,") as caught:
+    with pytest.raises(UsageError, match="unknown grid or file") as caught:
         find_grid("mirror-bert-table122")
     assert "mirror-bert-table12" in caught.value.hint

@@ -192,7 +192,7 @@ def test_what_cannot_be_had_stops_nothing_else(make: Make, registered: Plugins) 
     ("+mirror:corpus_size=7", "has 3 distinct strings"),
     ("+mirror:corpus_sample=-1", "corpus_sample=-1 is not a whole number from 0 on"),
     ("+mirror:corpus_sample=1", "sample of 10000 strings cannot be drawn from the 3"),
-    ("+mirror:corpus=nowhere.txt", "unknown corpus, and no file, 'nowhere.txt'"),
+    ("+mirror:corpus=nowhere.txt", "unknown corpus or file 'nowhere.txt'"),
 
     ("+base:pooling=man", "unknown pooling 'man'"),
     ("+base:lr=1", "unknown key of [+]base 'lr'"),

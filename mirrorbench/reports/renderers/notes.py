@@ -154,6 +154,7 @@ def _all(table: Table, show: Callable[[float], str]) -> list[Line]:
             said.setdefault(_said(verdict, show), []).append(heads.get(verdict.column, verdict.column))
         names = " over ".join(rows[of, protocol].label if (of, protocol) in rows else of for of in (spec, over))
         parts = "; ".join(f"{what} on {', '.join(columns)}{rest}" for (what, rest), columns in said.items())
+        parts = parts.removesuffix(".")  # of "avg."
         text = f"{'Best tuned row over best untuned row: ' * best}{names}: {parts}."
         columns = tuple(sorted({verdict.column for verdict in verdicts}))
         lines.append(("", Note("", (Part(text, columns, tuple(sorted({spec, over})), together=True),), end="")))

@@ -37,6 +37,7 @@ class _Text(NamedTuple):
 
 def draw(table: Table, console: Console) -> None:
     """Print the table and its notes."""
+    from rich.table import Table as Grid
     from rich.text import Text
 
     labels, room, title = table.labels(), console.width, table.title
@@ -58,9 +59,11 @@ def draw(table: Table, console: Console) -> None:
         rows = [i for i, row in enumerate(table.rows) if len(blocks) == 1 or any(row.scores[c] for c in columns)]
         console.print(_block(table, cells, rows, columns, names, widths))
     console.print()
-    for mark, note in note_lines(table):
-        start = f"{mark} " if mark else "  " if table.shown == "short" and table.kind == "leaderboard" else ""
-        console.print(Text.assemble((start, _MARKS.get(mark, "")), str(note)))
+    lines, notes = note_lines(table), Grid.grid(padding=(0, 1, 0, 0))
+    marked = any(mark for mark, _ in lines)
+    for mark, note in lines:
+        notes.add_row(*[Text(mark, style=_MARKS.get(mark, ""))][:marked], Text(str(note)))
+    console.print(notes)
 
 
 def _block(

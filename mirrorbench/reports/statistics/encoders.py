@@ -73,7 +73,7 @@ def compare_encoders(
             "these results do not belong together:\n  " + "\n  ".join(mixed),
             "Run one of them again, choose with --protocol or --tasks, or compare them all the same: --allow-mixed",
         )
-    notes = [*left_out, *(f"mixed: {reason}" for reason in mixed)]
+    notes = [*left_out, *(f"not comparable: {reason}" for reason in mixed)]
     for name, side in (("A", 0), ("B", 1)):
         if only := [task for task, both in pairs.items() if both[side] and not both[1 - side]]:
             notes.append(f"only {name} has: {', '.join(only)}")

@@ -112,7 +112,7 @@ def test_what_does_not_belong_together(tmp_path: Path, plugins: Plugins) -> None
             compare_encoders(*sides, ["one"], plugins)
         assert "--allow-mixed" in caught.value.hint
         found = compare_encoders(*sides, ["one"], plugins, allow_mixed=True)
-        assert found.notes[0].startswith(f"mixed: one: {reason}")
+        assert found.notes[0].startswith(f"not comparable: one: {reason}")
         assert found.tasks[0].n == 30
     other = correlated(tmp_path, "b", "one", gold[::-1].copy(), gold % 7, files="2")
     with pytest.raises(DataFormatError, match="different gold"):
