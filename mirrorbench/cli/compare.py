@@ -71,7 +71,8 @@ def _print(found: EncoderComparison) -> None:
         ))  # fmt: skip
     print_rows(("task", "items", "A", "B", "A - B", f"{LEVEL:.0%} interval", "p", "verdict"), rows)
     corrected = f"; p of tasks: corrected for {len(found.tasks)} (Holm)" if len(found.tasks) > 1 else ""
-    say(f"\n±: over seeds. Interval and p: over items and, of several, over seeds{corrected}.")
+    deviations = any(side.sd is not None for task in found.tasks for side in (task.first, task.second))
+    say(f"\n{'±: over seeds. ' * deviations}Interval and p: over items and, of several, over seeds{corrected}.")
     if any("this model" in task.verdict for task in found.tasks):
         say("This model: tuned with one seed; other seeds may differ (--seeds 3).")
     for note in found.notes:

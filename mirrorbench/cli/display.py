@@ -181,6 +181,11 @@ class Display(Reporter):
         self._whole = self._left = self._spent = 0.0  # texts through a model
         self._bar = progress.add_task("", total=1, left="") if progress else None
 
+    @property
+    def elapsed(self) -> str:
+        """The time since it was made, in words."""
+        return in_words(time.monotonic() - self._began)
+
     def begin(self, cells: int) -> None:
         """A plan is about to be computed."""
         if not self.total:
@@ -262,8 +267,7 @@ class Display(Reporter):
         again += kept_models(outcome.results)
         written = f"; the table of all that is there: {', '.join(tables)}" if tables else ""
         count = f"{len(outcome.results)} result{'s' if len(outcome.results) > 1 else ''}"
-        time_taken = in_words(time.monotonic() - self._began)
-        stderr.print(Text(f"{count} in {root}{again} ({time_taken}){written}"), soft_wrap=True)
+        stderr.print(Text(f"{count} in {root}{again} ({self.elapsed}){written}"), soft_wrap=True)
 
     def _explain(self, outcome: Outcome | Leaderboard, root: Path) -> None:
         """Why cells failed: those without data or a model together, the others by reason."""

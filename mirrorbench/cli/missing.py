@@ -24,7 +24,8 @@ def summary(lacks: Iterable[Lack]) -> Iterator[str]:
     if hosts:
         yield f"No answer from {', '.join(hosts)}."
     yield "What to do:"
-    yield "  with a network  the same command" + (", or mirrorbench data fetch NAME ..." if named["data"] else "")
+    again = "the same command" if hosts else "the same command without --offline"
+    yield f"  with a network  {again}" + (", or mirrorbench data fetch NAME ..." if named["data"] else "")
     files = ["data: mirrorbench data import DIR"] if named["data"] else []
     files += ["a model: --encoder ./path/to/model, or HF_HOME=DIR for another cache"] if named["models"] else []
     yield f"  with the files  {'; '.join(files)}"

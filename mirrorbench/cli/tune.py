@@ -69,7 +69,7 @@ def tune(
             _print_plan(plan_tuning(texts, as_spec(encoder), output, session.workspace, force=force, **asked), memory)
             return
         tuned = session.tune(texts, encoder, output, force=force, **asked)
-    _print_report(tuned)
+    _print_report(tuned, reporter.elapsed)
     if push_to_hub:
         display.say(f"Uploaded to {upload(tuned.folder, push_to_hub, private)}")
 
@@ -84,7 +84,7 @@ def _print_plan(planned: TuningPlan, memory: float | None) -> None:
         return  # the largest stage
 
 
-def _print_report(tuned: TunedEncoder) -> None:
+def _print_report(tuned: TunedEncoder, elapsed: str) -> None:
     if rows := tuned.rows():
         display.print_rows(rows[0], rows[1:])
         if tuned.held_out:
@@ -93,7 +93,7 @@ def _print_report(tuned: TunedEncoder) -> None:
         for text, before, after in tuned.neighbours:
             display.say(f"  {_short(text)}\n    before: {_short(before)}\n    after:  {_short(after)}")
         display.say("")
-    display.say(f"{tuned.spec}, tuned in {tuned.seconds:.0f} s: {tuned.folder}")
+    display.say(f"{tuned.spec}, tuned in {tuned.seconds:.0f} s ({elapsed} in all): {tuned.folder}")
     path = str(tuned.folder)
     spec = EncoderSpec(path if path.startswith(("/", ".", "~")) else f"./{path}")
     display.say(f"Evaluate it: mirrorbench run --encoder {shlex.quote(str(spec))} --tasks sts")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mirrorbench.reports.table import Row, Table, Verdict
+from mirrorbench.reports.table import Table, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,8 +12,8 @@ class Headlines:
     """At most three verdicts; ``None`` where there is none of its kind.
 
     Attributes:
-        gain: of the best tuned row over the untuned row that it changes; without a tuned row of the best changed one.
-            On the longest tested average; of several tasks without one, where the significant gain is largest.
+        gain: of the best tuned row over the untuned row that it changes; in a table without tuned rows of the best
+            changed one. On the longest tested average, or on the task where the significant gain is largest.
         over_best: of the best tuned row of a backbone over its best untuned row, where that is another one.
         loss: the largest significant loss of a row against the row that it changes, in any column.
     """
@@ -28,26 +28,22 @@ def headlines(table: Table) -> Headlines:
     rows = {(row.spec, row.protocol): row for row in reversed(table.rows)}
     tested = [v for v in table.verdicts if v.p is not None and {(v.spec, v.protocol), (v.over, v.protocol)} <= {*rows}]
     columns = {column.name: place for place, column in enumerate(table.columns)}
+    tuned = [v for v in tested if rows[v.spec, v.protocol].tuned and not rows[v.over, v.protocol].tuned]
+    first = tuned or [v for v in tested if not any(row.tuned for row in table.rows)]
     longest = sorted(table.columns, key=lambda column: -len(column.average_of))
-    averages = [c.name for c in longest if c.average_of and any(v.column == c.name for v in tested)]
+    averages = [c.name for c in longest if c.average_of and any(v.column == c.name for v in first)]
     shown = set(averages[:1]) or {column.name for column in longest if not column.average_of}
 
-    def row(verdict: Verdict) -> Row:
-        return rows[verdict.spec, verdict.protocol]
-
     def score(verdict: Verdict) -> float:
-        found = row(verdict).scores[columns[verdict.column]]
+        found = rows[verdict.spec, verdict.protocol].scores[columns[verdict.column]]
         return found.mean if found else float("-inf")
 
     def weight(verdict: Verdict) -> tuple[bool, float]:
         difference = verdict.difference or 0.0
         return (verdict.separable and difference > 0, difference) if len(shown) > 1 else (True, score(verdict))
 
-    steps = [v for v in tested if v.column in shown and not v.best and not rows[v.over, v.protocol].tuned]
-    gain = max([v for v in steps if row(v).tuned] or steps, key=weight, default=None)
-    best = [v for v in tested if gain and v.column == gain.column and v.best]
-    best = [v for v in best if gain is None or (v.spec, v.over, v.protocol) != (gain.spec, gain.over, gain.protocol)]
+    gain = max((v for v in first if v.column in shown and not v.best), key=weight, default=None)
+    best = [v for v in first if v.column in ({gain.column} if gain else shown) and v.best]
     losses = [v for v in tested if not v.best and v.separable and v is not gain and (v.difference or 0.0) < 0]
-    return Headlines(
-        gain, max(best, key=score, default=None), min(losses, key=lambda v: v.difference or 0.0, default=None)
-    )
+    over_best = max(best, key=score if gain else weight, default=None)
+    return Headlines(gain, over_best, min(losses, key=lambda v: v.difference or 0.0, default=None))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import PurePath
@@ -22,7 +22,7 @@ from mirrorbench.models.transformations import post_keys, split_post
 from mirrorbench.reports.comparable import by_computation, maker, mixtures, name_of
 from mirrorbench.reports.renderers import notebook
 from mirrorbench.reports.renderers.words import metric_words
-from mirrorbench.reports.table import AVERAGE, Column, Note, Part, Row, Score, Table
+from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table
 from mirrorbench.runs.cells import Failure
 from mirrorbench.runs.results import Result
 
@@ -63,16 +63,21 @@ def build_table(
         label = labels.get(failure.spec) or row_label(failure.spec, plugins)
         missing.setdefault((failure.task, failure.reason.splitlines()[0]), {})[failure.spec] = label
     notes = provenance(results, {result.main_metric for result in results})
-    for (task, reason), failed in missing.items():
-        text = f"missing: {', '.join(dict.fromkeys(failed.values()))} on {task}: {reason}"
-        notes.append(Note("", (Part(text, (task,), tuple(map(str, failed))),), end=""))
-    parted = tuple(note for note in notes if isinstance(note, Note))
-    limits = " or ".join(map(str, sorted({result.limit for result in results if result.limit})))
-    smoke = f"A smoke run, on the first {limits} items of each task alone: no scores of the tasks."
-    return Table(
-        title, tuple(columns[i] for i in shown), tuple(table_rows), tuple(map(str, notes)), parted=parted,
-        warnings=(smoke,) if limits else (),
-    )  # fmt: skip
+    notes += [
+        f"missing: {', '.join(dict.fromkeys(failed.values()))} on {task}: {reason}"
+        for (task, reason), failed in missing.items()
+    ]
+    warnings = []
+    if limits := " or ".join(map(str, sorted({result.limit for result in results if result.limit}))):
+        warnings.append(f"A smoke run, on the first {limits} items of each task alone: no scores of the tasks.")
+    if n := len({(failure.spec, failure.task) for failure in failures}):
+        warnings.append(f"{n} score{'s are' if n > 1 else ' is'} missing")
+    apart = [row.label for row in table_rows if row.scores and not row.scores[-1] and all(row.scores[:-1])]
+    if apart and table_rows[0].spec and len(shown) > 1:
+        notes.append(
+            f"No average: scores of several models or experiments, or of different seeds ({', '.join(apart)})."
+        )
+    return Table(title, tuple(columns[i] for i in shown), tuple(table_rows), tuple(notes), warnings=tuple(warnings))
 
 
 def _rows(
@@ -276,64 +281,43 @@ class Leaderboard:
         return notebook(self.table.with_notes("short"))
 
 
-def provenance(results: Sequence[Result], metrics: Collection[str] = ()) -> list[str | Note]:
+def provenance(results: Sequence[Result], metrics: Collection[str] = ()) -> list[str]:
     """Notes below a table: the metrics shown, protocol, precision, seeds, corpora, overlap, versions, tasks' notes."""
-    measured: dict[str, list[Result]] = {name: [] for name in sorted(metrics)}
-    corpora: dict[str, list[Result]] = {}
-    shares: dict[str, list[tuple[float, Result]]] = {}
-    of_tasks: dict[str, list[Result]] = {}
+    corpora: dict[str, dict[str, None]] = {}  # their tasks
+    shares: dict[str, float] = {}
     for result in results:
-        if result.main_metric in measured:
-            measured[result.main_metric].append(result)
         if corpus := result.cell.get("corpus"):
-            corpora.setdefault(f"{corpus['name']} ({corpus['n']:,} strings)", []).append(result)
+            corpora.setdefault(f"{corpus['name']} ({corpus['n']:,} strings)", {})[result.task] = None
         if share := float((result.overlap or {}).get("any_text") or 0):
-            shares.setdefault(result.task, []).append((share, result))
-        for note in result.notes:
-            of_tasks.setdefault(f"{result.task}: {note}", []).append(result)
-    lines: list[str | Note] = []
-    if measured:
-        lines.append(Note("Metric: ", tuple(_part(metric_words(name), of) for name, of in measured.items())))
-    if parts := _settings(results):
-        lines.append(Note(parts[0].text[0].upper(), (replace(parts[0], text=parts[0].text[1:]), *parts[1:]), "; "))
+            shares[result.task] = max(share, shares.get(result.task, 0.0))
+    lines = [f"Metric: {', '.join(map(metric_words, sorted(metrics)))}."] if metrics else []
+    if settings := "; ".join(_settings(results)):
+        lines.append(f"{settings[0].upper()}{settings[1:]}.")
     used = "tuned or fitted on" if any(result.cell.get("post") for result in results) else "tuned on"
-    tasks = {name: list(dict.fromkeys(result.task for result in of)) for name, of in sorted(corpora.items())}
-    apart = len({tuple(sorted(names)) for names in tasks.values()}) > 1  # tasks of one row differ in their corpus
-    said = tuple(_part(f"{c} for {', '.join(names)}" if apart else c, corpora[c]) for c, names in tasks.items())
-    if said:
-        lines.append(Note(f"{used.capitalize()}: ", said, "; " if apart else ", "))
+    apart = len({tuple(sorted(tasks)) for tasks in corpora.values()}) > 1  # tasks of one row differ in their corpus
+    if said := [f"{corpus} for {', '.join(of)}" if apart else corpus for corpus, of in sorted(corpora.items())]:
+        lines.append(f"{used.capitalize()}: {('; ' if apart else ', ').join(said)}.")
     if shares:
-        seen = (_part(f"{t} {max(share for share, _ in of):.1%}", [r for _, r in of]) for t, of in shares.items())
-        lines.append(Note(f"Test items with a text that was {used}: ", tuple(seen)))
+        seen = ", ".join(f"{task} {share:.1%}" for task, share in shares.items())
+        lines.append(f"Test items with a text that was {used}: {seen}.")
     lines += _environment_note([r for r in results if r.environment.get("mirrorbench")])
-    return [*lines, *(Note("", (_part(note, of),), end="") for note, of in sorted(of_tasks.items()))]
+    return [*lines, *sorted({f"{result.task}: {note}" for result in results for note in result.notes})]
 
 
-def _settings(results: Sequence[Result]) -> list[Part]:
+def _settings(results: Sequence[Result]) -> Iterator[str]:
     """Protocol, precision and seeds."""
-    parts = []
     evaluated = {r.evaluated_in for r in results}
     for what, names in {"protocol": {r.protocol for r in results}, "precision": evaluated}.items():
         if names:
-            parts.append(Part(f"{what}: {', '.join(sorted(names))}"))
-    tuned = [r for r in results if r.cell["precision"].get("tuning")]
-    names = {str(r.cell["precision"]["tuning"]) for r in tuned}
+            yield f"{what}: {', '.join(sorted(names))}"
+    names = {str(tuned) for r in results if (tuned := r.cell["precision"].get("tuning"))}
     if names - evaluated:
-        parts.append(_part(f"tuned in {' and '.join(sorted(names))}", tuned))
-    of_cells: dict[tuple[str | int | None, ...], list[Result]] = {}
+        yield f"tuned in {' and '.join(sorted(names))}"
+    of_cells: dict[tuple[str | int | None, ...], set[int]] = {}
     for result in results:
-        of_cells.setdefault(name_of(result)[:-1], []).append(result)
-    several = [found for found in of_cells.values() if len({r.seed for r in found}) > 1]
-    if seeds := sorted({len({r.seed for r in found}) for found in several}):
-        text = f"± sample standard deviation over {' or '.join(map(str, seeds))} seeds"
-        parts.append(_part(text, [r for found in several for r in found]))
-    return parts
-
-
-def _part(text: str, of: Iterable[Result]) -> Part:
-    """A part of a note about the tasks and encoders of some results."""
-    of = list(of)
-    return Part(text, tuple(sorted({r.task for r in of})), tuple(sorted({r.spec for r in of})))
+        of_cells.setdefault(name_of(result)[:-1], set()).add(result.seed)
+    if seeds := sorted({len(own) for own in of_cells.values() if len(own) > 1}):
+        yield f"± sample standard deviation over {' or '.join(map(str, seeds))} seeds"
 
 
 def _environment_note(made: Sequence[Result]) -> list[str]:

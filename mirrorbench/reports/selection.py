@@ -65,8 +65,9 @@ def results_of(spec: str, folder: Path, protocol: str, plugins: Plugins) -> list
     if not own and wanted == EncoderSpec(wanted.backbone, wanted.revision):
         of_base = [one for one in map(parse_spec, specs) if one == replace(wanted, method="base", params=one.params)]
         untuned = [one for one in of_base if dict(one.params).keys() <= set(POOLING_KEYS)]
-        chosen = [str(one) for one in untuned if len(untuned) == 1 or one.get("pooling") == "mean"]
-        own = [entry for entry in known if entry.result.spec in chosen[:1]]
+        means = [one for one in untuned if str(one.get("pooling")).startswith("mean")]
+        chosen = min(untuned if len(untuned) == 1 else means, key=lambda one: len(one.params), default=None)
+        own = [entry for entry in known if entry.result.spec == str(chosen)]
     if not own:
         raise unknown_name(f"encoder among the results in {folder}:", name, specs)
     protocols = sorted({entry.result.protocol for entry in own})
@@ -180,6 +181,7 @@ def without_overlap(
             seen.setdefault(result.task, set()).update(found.ids[row] for row in rows)
     kept: list[Result] = []
     behind: dict[str, ItemScores] = {}
+    counts: dict[str, tuple[int, int]] = {}
     for result in (result for result in results if name_of(result)[:-1] not in lost):
         found = items[result.cell_id]
         left = found.only([row for row, item in enumerate(found.ids) if item not in seen[result.task]])
@@ -188,8 +190,9 @@ def without_overlap(
         metrics = {result.main_metric: value}
         kept.append(replace(result, main_score=value, metrics=metrics, n_items=len(left.ids), overlap=None))
         behind[result.cell_id] = left
-        lines[f"{result.task}: {len(left.ids):,} of {len(found.ids):,} items, of which no text was tuned on."] = None
-    return kept, behind, list(lines)
+        counts[result.task] = len(left.ids), len(found.ids)
+    left_out = ", ".join(f"{task} {n:,} of {of:,}" for task, (n, of) in counts.items())
+    return kept, behind, [*lines, f"Scored on items without a text that was tuned on: {left_out}"]
 
 
 def everything(folder: Path, plugins: Plugins) -> Leaderboard:
@@ -219,10 +222,11 @@ def judged(
         items = _read_items(stored if steps or intervals or ties else (), plugins)
     marker = Marker(table, items, plugins)
     marked = with_verdicts(marker.with_marks(intervals, ties), marker.verdicts(steps))
-    if gain := headlines(marked).gain:
-        with_unseen = replace(gain, unseen=marker.unseen(gain))
-        marked = replace(marked, verdicts=tuple(with_unseen if v is gain else v for v in marked.verdicts))
-    return replace(marked, rows=(*marked.rows, *earlier))
+    found = headlines(marked)
+    if first := found.gain or found.over_best:
+        with_unseen = replace(first, unseen=marker.unseen(first))
+        marked = replace(marked, verdicts=tuple(with_unseen if v is first else v for v in marked.verdicts))
+    return replace(marked, rows=(*marked.rows, *earlier), columns=tuple(map(marker.counted, marked.columns)))
 
 
 def _read_items(stored: Sequence[Stored], plugins: Plugins) -> dict[str, ItemScores]:
@@ -305,7 +309,8 @@ def _chosen_encoders(known: list[EncoderSpec], choice: Choice, plugins: Plugins)
         labelled = [spec for spec in known if row_label(spec, plugins) == wanted]
         found = labelled or [spec for spec in known if _matches(spec, parse_spec(wanted))]
         if not found:
-            raise unknown_name("encoder of these results", wanted, [str(spec) for spec in known])
+            labels = [row_label(spec, plugins) for spec in known]
+            raise unknown_name("encoder of these results", wanted, [*map(str, known), *labels])
         chosen.update(dict.fromkeys(found))
     return list(chosen)
 

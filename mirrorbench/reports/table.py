@@ -163,39 +163,6 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Part of a note: a text, and the columns and the rows (specs) that it is about; none: all of them.
-
-    ``together``: it is about all of the rows at once, not about each.
-    """
-
-    text: str
-    columns: tuple[str, ...] = ()
-    specs: tuple[str, ...] = ()
-    together: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A note in parts, of which only some concern a table that shows only some of its rows and columns.
-
-    Attributes:
-        start: text before the parts.
-        parts: what is said of which columns and rows.
-        between: text between two parts.
-        end: text after the parts.
-    """
-
-    start: str
-    parts: tuple[Part, ...]
-    between: str = ", "
-    end: str = "."
-
-    def __str__(self) -> str:
-        return f"{self.start}{self.between.join(part.text for part in self.parts)}{self.end}"
-
-
-@dataclass(frozen=True, slots=True)
 class Table:
     """A leaderboard, or a table of a paper.
 
@@ -208,7 +175,6 @@ class Table:
         corner: heading of the column of labels.
         sweeps: groups of columns, by index, that are ranked along each row instead of down each column.
         verdicts: of a leaderboard, on the steps between its rows; those of two rows follow each other.
-        parted: those of the notes that are about some rows and columns only, in parts.
         warnings: reasons to distrust the whole table, which short notes hold too.
         shown: which notes are rendered, one of ``NOTES``.
     """
@@ -221,7 +187,6 @@ class Table:
     corner: str = "encoder"
     sweeps: tuple[tuple[int, ...], ...] = ()
     verdicts: tuple[Verdict, ...] = ()
-    parted: tuple[Note, ...] = ()
     warnings: tuple[str, ...] = ()
     shown: str = "all"
 
@@ -281,7 +246,10 @@ class Table:
         """
         names = [one.name for one in self.columns]
         if column not in names:
-            raise unknown_name("column", column, names)
+            titles = [*self.heads()[:-1], "avg"] if AVERAGE in names else self.heads()
+            if column not in titles:
+                raise unknown_name("column", column, [*dict.fromkeys((*names, *titles))])
+            column = names[titles.index(column)]
 
         parts = list(dict.fromkeys(row.part for row in self.rows))
 
@@ -336,8 +304,7 @@ def to_object(table: Table) -> dict[str, Any]:
     verdicts = [asdict(verdict) for verdict in table.verdicts]
     return {
         "schema": TABLE_SCHEMA, "title": table.title, "columns": columns, "rows": rows, "verdicts": verdicts,
-        "notes": list(table.notes), "parted": [asdict(note) for note in table.parted],
-        "warnings": list(table.warnings),
+        "notes": list(table.notes), "warnings": list(table.warnings),
     }  # fmt: skip
 
 
@@ -359,10 +326,9 @@ def read_table(path: Path) -> Table:
             tuned = bool(row.get("tuned", method not in ("", "base", "static")))
             rows.append(replace(one, parameters=parameters, dimensions=dimensions, tuned=tuned))
         verdicts = msgspec.convert(data.get("verdicts", ()), tuple[Verdict, ...])  # earlier versions wrote none
-        parted = msgspec.convert(data.get("parted", ()), tuple[Note, ...])
         notes, warnings = (tuple(map(str, data.get(name, ()))) for name in ("notes", "warnings"))
         title = str(data["title"])
-        return Table(title, columns, tuple(rows), notes, verdicts=verdicts, parted=parted, warnings=warnings)
+        return Table(title, columns, tuple(rows), notes, verdicts=verdicts, warnings=warnings)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataFormatError(
             f"{path} is no table: {type(error).__name__}: {error}", "Make one: mirrorbench leaderboard --format json"

@@ -184,6 +184,7 @@ def _computed(planned: TuningPlan) -> tuple[Encoder, TunedEncoder, dict[str, Any
     assert pooling is not None
     assert ref is not None
     loaded, seconds = workspace.loader.load_stored(model, pooling, cell.precision, planned.corpora)
+    workspace.reporter.stage("checking", "the held-out lines")
     pairs = positive_pairs(read.aside(), seed, workspace.plugins.methods[spec.method].pairs)
     report = _trajectory(workspace, model, pooling, _backbone(loaded), pairs)
     corpus = {

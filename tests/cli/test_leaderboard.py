@@ -91,7 +91,7 @@ def test_ties_and_intervals(mirrorbench: Callable, stored: Path) -> None:
     for spec, values in (("good", GOOD), ("alike", GOOD), ("bad", BAD)):
         assert scores[spec]["mean"] == pytest.approx(spearmanr(values[3:], GOLD[3:])[0])
         assert scores[spec]["interval"][0] < scores[spec]["mean"] < scores[spec]["interval"][1]
-    assert "cats: 57 of 60 items, of which no text was tuned on." in data["warnings"]
+    assert "Scored on items without a text that was tuned on: cats 57 of 60, dogs 60 of 60" in data["warnings"]
 
 
 def test_a_plugin_declares_options_of_its_format() -> None:

@@ -9,7 +9,7 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.backbones import label as backbone_label
 from mirrorbench.reports.headlines import headlines
 from mirrorbench.reports.renderers.words import TIED, metric_words, number, p_words
-from mirrorbench.reports.table import Note, Part, Row, Table, Unseen, Verdict
+from mirrorbench.reports.table import Row, Table, Unseen, Verdict
 
 MOST_LINES = 6
 """Of short notes."""
@@ -17,7 +17,7 @@ _MOST_TASKS = 4
 """An average over more tasks than this stands for them in a line: it says more."""
 MORE = "All tests and settings: --notes all"
 
-Line = tuple[str, Note]
+Line = tuple[str, str]
 """A mark (``+`` gain, ``-`` loss, ``=`` neither, ``!`` warning, or none) and a note."""
 
 
@@ -31,17 +31,13 @@ def note_lines(table: Table, show: Callable[[float], str] = number) -> list[Line
 def _short(table: Table, show: Callable[[float], str]) -> list[Line]:
     """At most three verdicts, one line on what was measured, warnings, and where the rest is."""
     if table.kind != "leaderboard":
-        lines = [_line(note) for note in table.notes]
-        return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], _line(MORE)]
+        lines = [("", note) for note in table.notes]
+        return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], ("", MORE)]
     found = headlines(table)
     named = [(found.gain, "{}"), (found.over_best, "the best untuned row ({})"), (found.loss, "{}")]
     lines = [_headline(table, verdict, over, show) for verdict, over in named if verdict]
-    lines += [*_measured(table), *_warnings(table, found.gain, show)]
-    return [*lines[: MOST_LINES - 1], _line(MORE)]
-
-
-def _line(text: str, mark: str = "") -> Line:
-    return mark, Note("", (Part(text),), end="")
+    lines += [*_measured(table), *_warnings(table, found.gain or found.over_best, show)]
+    return [*lines[: MOST_LINES - 1], ("", MORE)]
 
 
 def _headline(table: Table, verdict: Verdict, over: str, show: Callable[[float], str]) -> Line:
@@ -50,20 +46,17 @@ def _headline(table: Table, verdict: Verdict, over: str, show: Callable[[float],
     alone = len({(row.backbone, row.protocol) for row in table.rows if row.spec}) == 1
     row, lower = (rows[spec, verdict.protocol] for spec in (verdict.spec, verdict.over))
     name, other = (_name(one, alone) for one in (row, lower))
-    other = over.format(other.removeprefix("the untuned model, ")) if verdict.best else other
+    other = over.format(other.removeprefix("the untuned model (").removesuffix(")" * alone)) if verdict.best else other
     p, corrected = (p_words(value or 0.0) for value in (verdict.p, verdict.corrected))
     value = f"{_signed(verdict, show)}, {'corrected ' * (corrected != p)}p {corrected}"
     column = next(column for column in table.columns if column.name == verdict.column)
     where = f" on average over {len(column.average_of)} tasks" if column.average_of else f" on {column.title}"
     where = where if len(table.columns) > 1 else ""
     if not verdict.separable:
-        mark, text = "=", f"No gain shown{where}: {name} over {other} {value}"
-    elif (verdict.difference or 0.0) > 0:
-        mark, text = "+", f"{name} beats {other}{where}: {value}{_elsewhere(table, verdict)}"
-    else:
-        mark, text = "-", f"{name} loses to {other}{where}: {value}"
-    about = Part(text, (verdict.column,), tuple(sorted({verdict.spec, verdict.over})), together=True)
-    return mark, Note("", (about,), end="")
+        return "=", f"No gain shown{where}: {name} over {other} {value}"
+    if (verdict.difference or 0.0) > 0:
+        return "+", f"{name} beats {other}{where}: {value}{_elsewhere(table, verdict)}"
+    return "-", f"{name} loses to {other}{where}: {value}"
 
 
 def _elsewhere(table: Table, verdict: Verdict) -> str:
@@ -80,7 +73,7 @@ def _name(row: Row, alone: bool) -> str:
     if not alone or not row.label.startswith(backbone):
         return row.label
     rest = row.label.removeprefix(backbone).lstrip(" +,-")
-    return rest if row.tuned else f"the untuned model, {rest}" if rest else "the untuned model"
+    return rest if row.tuned else f"the untuned model ({rest})" if rest else "the untuned model"
 
 
 def _signed(gain: Verdict | Unseen, show: Callable[[float], str]) -> str:
@@ -100,16 +93,17 @@ def _measured(table: Table) -> list[Line]:
     metrics: dict[str, int] = {}
     for column in tasks:
         metrics[column.metric] = metrics.get(column.metric, 0) + 1
-    parts = [metric_words(name) + (f" on {n}" if len(metrics) > 1 else "") for name, n in metrics.items() if name]
+    parts = [metric_words(name) + (f" ({n})" if len(metrics) > 1 else "") for name, n in metrics.items() if name]
     n_items = sum(column.n_items for column in tasks)
     parts += [f"{n_items:,} {_items(table)}"] if n_items else []
     text = f"{table.heads()[0] if len(tasks) == 1 else f'{len(tasks)} tasks'}: {', '.join(parts)}"
     seeds = sorted({score.n for row in table.rows if row.tuned for score in row.scores if score})
     if seeds:
-        text += "; one seed (--seeds 3 for more)" if seeds == [1] else f"; {' or '.join(map(str, seeds))} seeds (±)"
+        several = " to ".join(map(str, seeds[:: len(seeds) - 1 or 1]))
+        text += "; one seed (--seeds 3 for more)" if seeds == [1] else f"; {several} seeds (±)"
     if _has_tied(table):
         text += f"; {TIED} not separable from the best"
-    return [_line(text)]
+    return [("", text)]
 
 
 def _has_tied(table: Table) -> bool:
@@ -122,18 +116,20 @@ def _items(table: Table) -> str:
     return items.pop() if len(items) == 1 else "items"
 
 
-def _warnings(table: Table, gain: Verdict | None, show: Callable[[float], str]) -> list[Line]:
-    """Reasons to distrust the table and the gain of its first line, the weightiest first."""
+def _warnings(table: Table, first: Verdict | None, show: Callable[[float], str]) -> list[Line]:
+    """Reasons to distrust the table and the verdict of its first line, the weightiest first."""
     found = [re.split(r"\.\s", warning)[0] for warning in table.warnings]
-    if missing := [note for note in table.notes if note.startswith("missing: ")]:
-        found.append(missing[0] + f" (and {len(missing) - 1} more)" * (len(missing) > 1))
-    seen = max((column.seen for column in table.columns), default=0.0)
-    if gain and (unseen := gain.unseen):
+    columns = [column for column in table.columns if not column.average_of]
+    column = max(columns, key=lambda column: column.seen, default=None)
+    if first and (unseen := first.unseen):
+        own = [column for column in columns if first.column == column.name]
+        on = f" on {own[0].title}" if own and len(columns) > 1 else ""
         without = _signed(unseen, show)
-        found.append(f"{unseen.share:.0%} of the {_items(table)} hold a tuned text (without them {without})")
-    elif seen:
-        found.append(f"{'up to ' * (len(table.columns) > 1)}{seen:.0%} of the {_items(table)} hold a tuned text")
-    return [_line(text[0].upper() + text[1:], "!") for text in found]
+        found.append(f"{unseen.share:.0%} of the {_items(table)}{on} hold a tuned text (without them {without})")
+    elif column and column.seen:
+        on = f" on {column.title}" * (len(columns) > 1)
+        found.append(f"{column.seen:.0%} of the {_items(table)}{on} hold a tuned text")
+    return [("!", text) for text in found]
 
 
 def _all(table: Table, show: Callable[[float], str]) -> list[Line]:
@@ -155,17 +151,12 @@ def _all(table: Table, show: Callable[[float], str]) -> list[Line]:
         names = " over ".join(rows[of, protocol].label if (of, protocol) in rows else of for of in (spec, over))
         parts = "; ".join(f"{what} on {', '.join(columns)}{rest}" for (what, rest), columns in said.items())
         parts = parts.removesuffix(".")  # of "avg."
-        text = f"{'Best tuned row over best untuned row: ' * best}{names}: {parts}."
-        columns = tuple(sorted({verdict.column for verdict in verdicts}))
-        lines.append(("", Note("", (Part(text, columns, tuple(sorted({spec, over})), together=True),), end="")))
-    parted = {str(note): note for note in table.parted}
+        lines.append(f"{'Best tuned row over best untuned row: ' * best}{names}: {parts}.")
     tied = _has_tied(table)
     for note in (*table.warnings, *table.notes):
         if tied or not note.startswith("Tied"):
-            text = f"{TIED} {note}" if note.startswith("Tied") else note
-            named = tuple(name for name in heads if note.startswith(f"{name}: "))  # stored before parts were
-            lines.append(("", parted.get(note) or Note("", (Part(text, named),), end="")))
-    return lines
+            lines.append(f"{TIED} {note}" if note.startswith("Tied") else note)
+    return [("", line) for line in lines]
 
 
 def _said(verdict: Verdict, show: Callable[[float], str]) -> tuple[str, str]:

@@ -59,7 +59,7 @@ def _board(table: Table) -> dict[str, Any]:
             mean, _, deviation = with_deviation(score).partition(" ± ")
             cells.append((mean.replace("-", "−"), deviation, rank, TIED if score and score.tied else ""))
         rows.append((_line(row.label), cells))
-    notes = [_line(str(note)) for _, note in note_lines(table)]
+    notes = [_line(note) for _, note in note_lines(table)]
     heads = list(map(head_in_words, table.columns))
     return {"groups": table.groups(), "corner": table.corner, "heads": heads, "rows": rows, "notes": notes}
 
@@ -68,8 +68,7 @@ def _data(table: Table) -> dict[str, Any]:
     """The script's data: the values, and labels escaped for Markdown and LaTeX."""
     data = to_object(table)
     errors = item_commands(table)
-    for name in ("verdicts", "parted"):  # the notes say them
-        del data[name]
+    del data["verdicts"]  # the notes say them
     before, _, tabular = (text := latex(table)).partition(r"\begin{tabular}")
     after = tabular.rpartition("\n\\caption")
     titles = tabular.partition("\n\\midrule")[0].rpartition("\n")[2].removesuffix(r" \\").split(" & ")[1:]
@@ -90,34 +89,15 @@ def _data(table: Table) -> dict[str, Any]:
         "tied": {"plain": TIED, "latex": escape_latex(TIED)},
         "written": {
             "title": escape_markdown(table.title),
-            "notes": _notes(table),
+            "notes": [
+                {"plain": _line(note), "markdown": escape_markdown(note), "latex": breakable(ended(note))}
+                for _, note in note_lines(table)
+            ],
             "before": before.rstrip(),
             "after": "\\caption" + after[2].partition(r"\end{table}")[0] + r"\end{table}",
             "below": "minipage" in text,
         },
     }
-
-
-def _notes(table: Table) -> list[dict[str, Any]]:
-    """Each note as it is shown and copied, in parts, with the rows (specs), columns or dagger that they are about."""
-    notes = []
-    for _, note in note_lines(table):
-        text = str(note)
-        parts = [
-            {"text": _written(part.text), "columns": part.columns, "specs": part.specs, "all": part.together}
-            for part in note.parts
-        ]
-        notes.append({
-            "start": _written(note.start), "parts": parts, "between": note.between, "end": note.end,
-            "whole": _written(text), "stop": ended(text)[len(text.strip()):], "tied": text.startswith(TIED),
-        })  # fmt: skip
-    return notes
-
-
-def _written(text: str) -> dict[str, str]:
-    """A text as it is shown, and as it is copied."""
-    space = " " * text.endswith(" ")
-    return {"plain": _line(text) + space, "markdown": escape_markdown(text) + space, "latex": breakable(text) + space}
 
 
 def _line(text: str) -> str:

@@ -62,7 +62,7 @@ def draw(table: Table, console: Console) -> None:
     lines, notes = note_lines(table), Grid.grid(padding=(0, 1, 0, 0))
     marked = any(mark for mark, _ in lines)
     for mark, note in lines:
-        notes.add_row(*[Text(mark, style=_MARKS.get(mark, ""))][:marked], Text(str(note)))
+        notes.add_row(*[Text(mark, style=_MARKS.get(mark, ""))][:marked], Text(note))
     console.print(notes)
 
 

@@ -40,7 +40,7 @@ _BELOW = 1200
 
 def escape_latex(text: str) -> str:
     """Text escaped for pdflatex; a character that is not in its fonts becomes its code point."""
-    text = re.sub(r"(?<![\w-])-(?=\.\d)", "−", " ".join(text.split()))
+    text = re.sub(r"(?<![\w-])-(?=\.?\d)", "−", " ".join(text.split()))
     parts = re.split(r"(?<=-)(?=-)", text)  # two hyphens would be printed as a dash
     return "{}".join("".join(map(_escape, part)) for part in parts)
 
@@ -79,7 +79,7 @@ def latex(
         rows = (replace(row, scores=tuple(s and replace(s, sd=None) for s in row.scores)) for row in table.rows)
         table = replace(table, rows=tuple(rows))
     title, show, resize = table.title or DEFAULT_TITLE, _percent if percent else number, resize or standalone
-    notes = " ".join(ended(str(note)) for _, note in note_lines(table, show))
+    notes = " ".join(ended(note) for _, note in note_lines(table, show))
     words = " ".join([title, notes, *(row.label for row in table.rows), *(column.title for column in table.columns)])
     return render_template(
         "table.tex", tabulars=[_tabular(table, columns, show) for columns in _blocks(table, split)],

@@ -39,7 +39,7 @@ def markdown(table: Table) -> str:
         colalign=["left"] * len(head) + ["right"] * len(table.columns) if rows else None,
     )  # fmt: skip
     title = f"**{escape_markdown(table.title)}**\n\n" if table.title else ""
-    notes = "".join(f"\n\n{escape_markdown(str(note))}" for _, note in note_lines(table))
+    notes = "".join(f"\n\n{escape_markdown(note)}" for _, note in note_lines(table))
     return f"{title}{text}{notes}\n"
 
 

@@ -29,10 +29,10 @@ def p_words(value: float) -> str:
 
 
 def metric_words(name: str) -> str:
-    """A metric's name in words: ``dev_accuracy`` is ``accuracy on dev``."""
+    """A metric's name in words: ``dev_accuracy`` is ``accuracy on the dev split``."""
     split, _, rest = name.partition("_")
     if split in ("train", "dev", "test") and rest:
-        return f"{metric_words(rest)} on {split}"
+        return f"{metric_words(rest)} on the {split} split"
     return _METRICS.get(name) or name.replace("_", " ")
 
 

@@ -7,7 +7,7 @@ observations (Dror et al., ACL 2018).
 from __future__ import annotations
 
 import statistics
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan, sqrt
 from typing import TYPE_CHECKING
@@ -86,6 +86,10 @@ class Comparisons:
     def known(self, row: RowKey, tasks: Sequence[str]) -> bool:
         """Whether the row has items on all of the tasks."""
         return all(self._seeds.get((row, task)) for task in tasks)
+
+    def items(self, row: RowKey, task: str) -> Iterable[ItemScores]:
+        """The items of each seed of a row on a task."""
+        return self._seeds.get((row, task), {}).values()
 
     def estimate(self, row: RowKey, tasks: Sequence[str]) -> PointEstimate:
         """Estimate a row's mean over tasks."""

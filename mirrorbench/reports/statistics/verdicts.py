@@ -7,17 +7,18 @@ the same items, so the test separates slightly too often (multiple comparisons w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mirrorbench.core.specs import EncoderSpec, parse_spec
+from mirrorbench.data.corpora import NONE
 from mirrorbench.reports.comparable import incomparable, of_one_seed
 from mirrorbench.reports.statistics import LEVEL
 from mirrorbench.reports.statistics.comparisons import Comparisons
 from mirrorbench.reports.statistics.estimates import holm
 from mirrorbench.reports.statistics.items import ItemScores
-from mirrorbench.reports.table import Table, Unseen, Verdict
+from mirrorbench.reports.table import Column, Table, Unseen, Verdict
 from mirrorbench.runs.results import Result
 from mirrorbench.runs.rows import POOLING_KEYS
 
@@ -89,8 +90,7 @@ def _only_adds(spec: EncoderSpec, other: EncoderSpec) -> bool:
 def find_steps(table: Table, results: Sequence[Result]) -> list[Step]:
     """The steps between the rows of a leaderboard, in its order; ``results`` are those behind its scores.
 
-    At the end, where a backbone has a row whose vectors are changed without tuning: its best tuned row in each column
-    over the best without tuning.
+    At the end the best tuned row of each backbone over its best untuned one, in the columns where these are no step.
     """
     behind = {result.cell_id: result for result in results}
     cells = [  # of each column, the results of the seeds of each row
@@ -116,7 +116,8 @@ def find_steps(table: Table, results: Sequence[Result]) -> list[Step]:
                     pair = place[spec], place[lower]
                     found.setdefault(pair, {})[column.name] = _step(*pair, c, own)
     steps = [step for pair in sorted(found) for step in found[pair].values()]
-    return steps + _best(table, cells, {step.row for step in steps})
+    known = {(step.row, step.over, step.column) for step in steps}
+    return steps + [s for s in _best(table, cells) if (s.row, s.over, s.column) not in known]
 
 
 def _step(row: int, over: int, column: int, cells: Mapping[int, Sequence[Result]], chosen_from: int = 0) -> Step:
@@ -128,14 +129,14 @@ def _step(row: int, over: int, column: int, cells: Mapping[int, Sequence[Result]
     return Step(row, over, column, "; ".join(why_not), this_model, chosen_from)
 
 
-def _best(table: Table, cells: Sequence[Mapping[int, Sequence[Result]]], changed: Set[int]) -> list[Step]:
-    """In each column the best tuned row of a backbone over its best untuned one; ``changed`` are rows with a step."""
+def _best(table: Table, cells: Sequence[Mapping[int, Sequence[Result]]]) -> list[Step]:
+    """In each column the best tuned row of a backbone over its best untuned one."""
     found: dict[tuple[str, str, str], tuple[set[int], set[int]]] = {}  # of a backbone: untuned rows, tuned ones
     for r, results in ((r, results) for own in cells for r, results in own.items()):
         row, tuned = table.rows[r], bool(results[0].cell.get("recipe"))
         found.setdefault((row.backbone, parse_spec(row.spec).revision, row.protocol), (set(), set()))[tuned].add(r)
     steps = []
-    for kinds in (kinds for kinds in found.values() if changed & kinds[0]):
+    for kinds in found.values():
         for c, own in enumerate(cells):
             means = {r: score.mean for r in own if (score := table.rows[r].scores[c])}
             over, best = (max(own.keys() & rows, key=lambda r: (means[r], -r), default=-1) for rows in kinds)
@@ -208,6 +209,14 @@ class Marker:
         column = [one.name for one in self._table.columns].index(verdict.column)
         row, over = (places[spec, verdict.protocol] for spec in (verdict.spec, verdict.over))
         return self._rows.compare_unseen(row, over, self._tasks[column])
+
+    def counted(self, column: Column) -> Column:
+        """The column with the number of items behind its scores, and the largest share that holds a tuned text."""
+        own = [i for r in range(len(self._table.rows)) for i in self._rows.items(r, column.name)]
+        if not own:
+            return column
+        seen = max((float((items.overlap > NONE).mean()) for items in own if items.overlap is not None), default=0.0)
+        return replace(column, n_items=max(len(items.ids) for items in own), seen=seen)
 
     def _verdict(self, step: Step) -> Verdict:
         """The gain of a step, not corrected yet but for the interval of the best rows."""

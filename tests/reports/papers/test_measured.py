@@ -202,7 +202,7 @@ def test_scores_are_shown_in_the_papers_scale() -> None:
     result = stored("bert+mirrorwic", "wic-tsv-2", 0.66, metric="dev_accuracy", metrics={"dev_auc": 0.6792})
     text = render_paper(joined("mirrorwic/table10", [result]), "markdown")
     assert "67.92" in text
-    assert "Metric: area under the ROC curve on dev." in text
+    assert "Metric: area under the ROC curve on the dev split." in text
 
 
 def test_without_results_only_the_published_values_and_where_sources_disagree_stand_there() -> None:

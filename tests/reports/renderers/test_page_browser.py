@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 from harness.browser import EN, FR, HEADS, browser, choose, column, copied, heads, keys, shown, unpadded
-from toy_tables import BOARD, HOSTILE, NASTY, NO_ROWS, SIMLEX, STS, score
+from toy_tables import BOARD, HOSTILE, NASTY, NO_ROWS, SIMLEX, score
 
 from mirrorbench.reports.renderers import comma_separated, latex, markdown, number
-from mirrorbench.reports.table import Column, Note, Part, Row, Table, Verdict, read_table
+from mirrorbench.reports.table import Column, Row, Table, Verdict, read_table
 
 __all__ = ["browser", "shown"]
 pytestmark = pytest.mark.slow
@@ -264,43 +264,17 @@ def test_what_it_copies_is_what_the_command_renders(shown: Callable) -> None:
     assert page.execute_script("return arguments[0].map(number)", values) == [number(value) for value in values]
 
 
-def test_notes_and_copies_are_on_what_is_shown(shown: Callable) -> None:
-    rows = {row.label: row for row in BOARD.rows}
-    tuned, base = rows["BERT + Mirror"], rows["BERT-mp"]
-    gain = (0.1, (0.05, 0.2), 0.01, 0.01, True)
-    verdict = Verdict(tuned.spec, base.spec, base.protocol, "multisimlex-en", *gain)
-    wic = [row.spec for row in BOARD.rows if row.scores[6]]
-    overlap = Note("Seen: ", (Part("stsb 16%", ("stsb",), (wic[0],)), Part("wic_dev 2%", ("wic",), tuple(wic))))
-    metric = Note("Metric: ", (Part("accuracy", ("wic",)), Part("correlation", (*STS, *SIMLEX))))
-    said = (str(metric), str(overlap), "wic: Every pair.", "Tied by a test.")
-    page = shown(replace(BOARD, notes=said, parted=(metric, overlap), verdicts=(verdict,)))
-
-    def notes() -> list[str]:
-        return sorted(e.text for e in page.find_elements("css selector", "#notes li") if e.is_displayed())
-
-    whole = notes()
-    assert [text.split(" ")[0] for text in whole] == ["BERT", "Metric:", "Seen:", "wic:", "†"]
-    assert whole[1:3] == ["Metric: accuracy, correlation.", "Seen: stsb 16%, wic_dev 2%."]
-    choose(page, "suite", "wic")
-    assert notes()[:2] == ["Metric: accuracy.", "Seen: wic_dev 2%."]
-    assert r"Metric: accuracy. Seen: wic\_dev 2\%." in copied(page, "latex")
-    assert "\n\nSeen: wic_dev 2%.\n" in copied(page, "markdown")
+def test_copies_are_of_what_is_shown(shown: Callable) -> None:
+    page = shown(replace(BOARD, notes=("Seen: wic_dev 2%.", "Tied by a test.")))
+    assert [e.text for e in page.find_elements("css selector", "#notes li")] == [
+        "Seen: wic_dev 2%.",
+        "† Tied by a test.",
+    ]
     choose(page, "suite", "simlex")
-    gained, *rest = notes()
-    assert gained.startswith("BERT + Mirror over BERT-mp")
-    assert rest == ["Metric: correlation."]  # no score of these columns is tied
-    choose(page, "text", "RoBERTa")
-    assert notes() == rest
-    assert "BERT + Mirror over" not in copied(page, "markdown")
-    assert "Every pair" not in copied(page, "latex")
     choose(page, "text", "BERT mirror")
     text = copied(page, "latex")
     assert r"encoder & EN & FR & avg. \\" in text
     assert r"BERT + Mirror & \textbf{.510 $\pm$ .010}\,{\scriptsize [" in text
+    assert r"Seen: wic\_dev 2\%." in text
     assert "BERT-CLS" not in text
-    choose(page, "suite", "")
-    choose(page, "text", "RoBERTa-mp")
-    assert "Metric: accuracy, correlation." in notes()
-    assert not any(text.startswith("Seen:") for text in notes())
-    choose(page, "text", "")
-    assert notes() == whole
+    assert "\n\nSeen: wic_dev 2%.\n" in copied(page, "markdown")

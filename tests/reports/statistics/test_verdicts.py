@@ -109,12 +109,12 @@ def test_it_is_said_in_every_format(tmp_path: Path, ladder: list[Stored], plugin
 def test_each_row_is_compared_with_the_one_read_alike_on_each_task(tmp_path: Path, plugins: Plugins) -> None:
     stored = [row(tmp_path, spec, task, 1, pooling=pooling) for task in ("one", "two") for spec, pooling in
               ((CLS, "cls"), (MEAN, "mean"), (TUNED, "cls" if task == "two" else "mean"))]  # fmt: skip
-    found = [(v.over, v.column) for v in judge(stored, plugins).verdicts]
+    found = [(v.over, v.column) for v in judge(stored, plugins).verdicts if not v.best]
     assert found == [(CLS, "two"), (MEAN, "one")]
 
 
 def test_what_training_gained_over_the_best_without(tmp_path: Path, plugins: Plugins) -> None:
-    """In each column the best tuned row of a backbone over its best untuned one, where there are baselines."""
+    """In each column the best tuned row of a backbone over its best untuned one."""
     static, other = "m+static", "m+mirror:lr=1"
     noise = {CLS: (9, 9), MEAN: (1.5, 0.5), TUNED: (0.4, 3), other: (1, 1.2), "m+mirror:lr=2": (0.6, 3),
              "n+mirror": (0.1, 0.1)}  # fmt: skip
@@ -122,7 +122,7 @@ def test_what_training_gained_over_the_best_without(tmp_path: Path, plugins: Plu
         row(tmp_path, spec, task, amount[n])
         for n, task in enumerate(("one", "two")) for spec, amount in noise.items()
     ]  # fmt: skip
-    assert not any(verdict.best for verdict in judge(stored, plugins).verdicts)  # nothing changed without training
+    assert (other, MEAN, "two") in {(v.spec, v.over, v.column) for v in judge(stored, plugins).verdicts if v.best}
     stored += [row(tmp_path, static, task, noise, pooling="") for task, noise in (("one", 0.8), ("two", 1))]
     table = judge(stored, plugins)
     best = [verdict for verdict in table.verdicts if verdict.best]
@@ -142,7 +142,7 @@ def test_what_training_gained_over_the_best_without(tmp_path: Path, plugins: Plu
         tested = {**{one.task: one for one in found.tasks}, "avg.": found.average}[verdict.column]
         assert tested is not None
         assert verdict.interval == tested.estimate.interval(1 - 0.05 / 9)
-    lines = [text for _, note in note_lines(table) if (text := str(note)).startswith("Best tuned row over best unt")]
+    lines = [text for _, text in note_lines(table) if text.startswith("Best tuned row over best unt")]
     assert [line.partition(" row: ")[2].partition(": ")[0] for line in lines] == [
         "m + Mirror over m-static",
         "m + Mirror (lr=1) over m-mp",
@@ -162,11 +162,11 @@ def test_an_average_over_many_tasks_stands_for_them_in_a_line(tmp_path: Path, pl
     table = judge(stored, plugins)
     assert [v.column for v in table.verdicts] == [*tasks, "avg."]
     (_, line), *_ = note_lines(table)
-    assert line.parts[0].columns == ("avg.",)
-    assert " on avg." in str(line)
+    assert line.endswith(" on avg.")
+    assert "t0" not in line
     for fewer in (stored[:-2], stored[:-1]):
         (_, line), *_ = note_lines(judge(fewer, plugins))
-        assert [name for name in line.parts[0].columns if name != "avg."] == tasks[:-1]
+        assert ", ".join(tasks[:-1]) in line
 
 
 def test_the_gain_on_what_was_not_tuned_on(tmp_path: Path, plugins: Plugins) -> None:

@@ -143,7 +143,7 @@ function json() {
   const rows = view.rows.map(({ row, scores }) => ({
     ...only(row, "written"), scores: Object.fromEntries(columns.map((column, i) => [column.name, scores[i]])),
   }));
-  const table = { schema: data.schema, title: data.title, columns, rows, notes: notes("plain").filter(Boolean) };
+  const table = { schema: data.schema, title: data.title, columns, rows, notes: notes("plain") };
   return `${JSON.stringify(table, null, 2)}\n`;
 }
 

@@ -77,11 +77,6 @@ function draw() {
   look();
   drawHead();
   drawBody();
-  const about = notes("plain");
-  document.querySelectorAll("#notes li").forEach((item, i) => {
-    item.hidden = about[i] === null;
-    item.textContent = about[i] ?? "";
-  });
   remember();
   fit();
   drawPlots();

@@ -128,26 +128,7 @@ function withMarks(score, whole) {
   return interval + (score.tied && whole ? data.tied.plain : "");
 }
 
-// The notes on what is shown, each without its parts on other columns and rows; null for one of which nothing is left.
-function notes(format) {
-  const columns = new Set(view.columns.map(({ column }) => column.name));
-  const specs = new Set(view.rows.map(({ row }) => row.spec));
-  const tied = view.rows.some(({ scores, whole }) => whole && scores.some((score) => score?.tied));
-  const [headed, known] = [new Set(data.columns.map((c) => c.name)), new Set(data.rows.map((row) => row.spec))];
-  // What is about no column or row of the whole table (a file may lack one) is about the table.
-  const concerns = (part) => {
-    const [over, of] = [part.columns.filter((name) => headed.has(name)), part.specs.filter((spec) => known.has(spec))];
-    return (!over.length || over.some((name) => columns.has(name))) &&
-      (!of.length || (part.all ? of.every((spec) => specs.has(spec)) : of.some((spec) => specs.has(spec))));
-  };
-  return data.written.notes.map((note) => {
-    const parts = note.parts.filter(concerns);
-    if (!parts.length || (note.tied && !tied)) return null;
-    const text = parts.length === note.parts.length ? note.whole[format]
-      : note.start[format] + parts.map((part) => part.text[format]).join(note.between) + note.end;
-    return text + (format === "latex" && parts.length === note.parts.length ? note.stop : "");
-  });
-}
+const notes = (format) => data.written.notes.map((note) => note[format]);
 
 function neighbours() {
   const groups = [];
@@ -172,7 +153,7 @@ function markdown() {
   const drawn = lines.map((line) => `| ${pad(line).join(" | ")} |`);
   drawn.splice(1, 0, `|${widths.map((width, i) => (i ? "-".repeat(width + 1) + ":" : ":" + "-".repeat(width + 1))).join("|")}|`);
   const title = data.written.title ? `**${data.written.title}**\n\n` : "";
-  return `${title}${drawn.join("\n")}${notes("markdown").filter(Boolean).map((note) => `\n\n${note}`).join("")}\n`;
+  return `${title}${drawn.join("\n")}${notes("markdown").map((note) => `\n\n${note}`).join("")}\n`;
 }
 
 function latex() {
@@ -203,7 +184,7 @@ function latex() {
     lines.push(`${[row.written.latex, ...cells].join(" & ")} \\\\`);
   });
   lines.push("\\bottomrule", "\\end{tabular}");
-  const said = notes("latex").filter(Boolean).join(" ");
+  const said = notes("latex").join(" ");
   const box = ["\\par\\smallskip", "\\begin{minipage}{\\linewidth}", `\\footnotesize\\raggedright ${said}`, "\\end{minipage}"];
   lines.push(...(said && data.written.below ? box : []), data.written.after);
   if (said && !data.written.below) lines.push(`{\\footnotesize\\noindent\\raggedright ${said}\\par}`);
