@@ -35,7 +35,7 @@ def test_but_for_the_computation_their_identities_are_those_of_today(
     specs = ["tiny+base:pooling=cls", "tiny+base:pooling=mean", "tiny+mirror"]  # the ladder of then
     board = session(tmp_path, log).run(specs, tasks, seeds=1)
     assert board.failures == ()
-    assert [(v.over, v.column, v.why_not) for v in board.table.verdicts if not v.best] == [  # their predictions are read
+    assert [(v.over, v.column, v.why_not) for v in board.table.verdicts if not v.best] == [  # predictions are read
         ("tiny+base:pooling=cls", "quick-simlex", ""), ("tiny+base:pooling=mean", "quick-sts", "")
     ]  # fmt: skip
     assert len(log.lines) == sum(path.parts[-2] in tasks for path in BEFORE.rglob("seed-0.json")) == 6
