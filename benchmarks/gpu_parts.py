@@ -26,8 +26,8 @@ from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.loop import limits
 from mirrorbench.training.losses import LOSSES
-from mirrorbench.training.microbatch import MicroBatchReader, TokenizedPairs
-from mirrorbench.training.objective import Objective, objective_of
+from mirrorbench.training.microbatch import MicroBatchReader
+from mirrorbench.training.objective import Objective, TokenizedPairs, objective_of
 
 CPU = torch.device("cpu")
 STS_TEXTS = 26_173

@@ -19,6 +19,7 @@ from trivial_cells import TASKS
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.builtin import plugins
 from mirrorbench.runs.plan import Plan, Request
+from mirrorbench.runs.run import execute_plan
 from mirrorbench.runs.workspace import Workspace
 
 EXECUTORS = "local,local:workers=2,ray:workers=2,slurm:cluster=debug,slurm:cluster=local;workers=2;groups=100"
@@ -40,7 +41,7 @@ def seconds(plan: Plan, text: str, folder: Path) -> float:
     """How long an executor takes for a plan."""
     place = workspace(text, folder)
     started = time.perf_counter()
-    outcome = place.execute(plan)
+    outcome = execute_plan(place, plan)
     assert (len(outcome.results), outcome.failures) == (len(plan.cells), ())
     return time.perf_counter() - started
 

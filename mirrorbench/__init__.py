@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from mirrorbench.core.identity import __version__
+
 if TYPE_CHECKING:
     from mirrorbench.api import evaluate as evaluate
     from mirrorbench.api import leaderboard as leaderboard
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
     from mirrorbench.api import tune as tune
     from mirrorbench.core.hooks import hookimpl as hookimpl
     from mirrorbench.session import Session as Session
-
-__version__ = "0.1.0"
 
 __all__ = ["Session", "__version__", "evaluate", "hookimpl", "leaderboard", "load", "run", "tune"]
 

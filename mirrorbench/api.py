@@ -16,8 +16,8 @@ from mirrorbench.session import Session
 if TYPE_CHECKING:
     from mirrorbench.models.systems import TextEncoder
     from mirrorbench.reports.leaderboard import Leaderboard
-    from mirrorbench.runs.cells import Reporter
-    from mirrorbench.texts.tune import TunedEncoder
+    from mirrorbench.runs.outcomes import Reporter
+    from mirrorbench.texts.card import TunedEncoder
 
 
 def load(

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from mirrorbench.reports.papers.measured import MeasuredTable
     from mirrorbench.reports.papers.tables import FactTable
     from mirrorbench.reports.statistics.encoders import EncoderComparison
-    from mirrorbench.runs.cells import Outcome, Reporter
+    from mirrorbench.runs.outcomes import Outcome, Reporter
     from mirrorbench.runs.plan import RunPlan
+    from mirrorbench.texts.card import TunedEncoder
     from mirrorbench.texts.encode import EncodedFile
-    from mirrorbench.texts.tune import TunedEncoder
 
 
 class Session:
@@ -69,13 +69,14 @@ class Session:
         """What ``run`` with the same arguments would compute; with ``fetch=False`` nothing is downloaded for it."""
         from mirrorbench.runs.plan import Request, RunPlan
         from mirrorbench.runs.rows import expand_tasks
+        from mirrorbench.runs.run import make_plan
 
         space, specs, names = self.workspace, as_specs(encoders), as_names(tasks)
         if not grid:
             columns = expand_tasks(names or ["quick"], space.plugins)
             specs, runs = specs or (EncoderSpec("tiny"),), tuple(range(1 if seeds is None else seeds))
             request = Request(specs, columns, runs, corpus, protocol or "paper", baselines=baselines, limit=limit)
-            return RunPlan(space.plan(request, fetch=fetch), columns)
+            return RunPlan(make_plan(space, request, fetch=fetch), columns)
         from mirrorbench.runs.grids import plan_of_grid
 
         given = {"corpus": corpus, "protocol": protocol, "baselines": baselines, "seeds": tuple(range(seeds or 0))}
@@ -112,10 +113,12 @@ class Session:
 
     def execute(self, run: RunPlan) -> Leaderboard:
         """Compute what ``plan`` returned, as ``run`` does."""
+        from mirrorbench.reports.comparable import Stored
         from mirrorbench.reports.leaderboard import Leaderboard, build_table
-        from mirrorbench.reports.selection import Stored, judged
+        from mirrorbench.reports.selection import judged
+        from mirrorbench.runs.run import execute_plan
 
-        plugins, store, outcome = self.workspace.plugins, self.workspace.results, self.workspace.execute(run.plan)
+        plugins, store, outcome = self.workspace.plugins, self.workspace.results, execute_plan(self.workspace, run.plan)
         table = build_table(outcome.results, plugins, run.tasks, run.plan.rows, outcome.failures, run.title)
         if len(run.plan.rows) > 1:
             paths = {cell.id: store.where(cell) for cell in run.plan.cells}
@@ -256,7 +259,9 @@ class Session:
             ModelUnavailableError: the backbone cannot be had.
             DataUnavailableError: the corpus cannot be had.
         """
-        encoder, row = self.workspace.load(as_spec(spec), level)
+        from mirrorbench.runs.run import load_encoder
+
+        encoder, row = load_encoder(self.workspace, as_spec(spec), level)
         return TextEncoder(encoder, str(row))
 
     def tune(

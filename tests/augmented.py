@@ -16,8 +16,8 @@ from mirrorbench.runs.loading import open_for_tuning
 from mirrorbench.training.augmentations import in_use
 from mirrorbench.training.loop import _Loop
 from mirrorbench.training.losses import LOSSES
-from mirrorbench.training.microbatch import MicroBatchReader, TokenizedPairs, in_order
-from mirrorbench.training.objective import objective_of
+from mirrorbench.training.microbatch import MicroBatchReader, in_order
+from mirrorbench.training.objective import TokenizedPairs, objective_of
 from mirrorbench.training.recipes import Recipe, override
 
 AUGMENTATIONS: dict[str, Any] = {entry.name: entry.value for entry in load_plugins(discover=False).augmentations}
@@ -50,7 +50,7 @@ def attached(path: Path, changed: Recipe) -> Iterator[Transformer]:
     """The model of a directory in training mode, with everything undone afterwards."""
     transformer = opened(path, changed)
     with ExitStack() as stack:
-        for augmentation, rate in in_use(changed, AUGMENTATIONS, "model"):
+        for augmentation, rate in in_use(changed.augment, AUGMENTATIONS, "model"):
             if detach := augmentation.attach(transformer.model, rate):
                 stack.callback(detach)
         transformer.model.train()

@@ -11,9 +11,10 @@ from harness.log import Log
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.cells import Outcome
+from mirrorbench.runs.outcomes import Outcome
 from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.results import ResultStore
+from mirrorbench.runs.run import execute_plan, make_plan
 from mirrorbench.runs.workspace import Workspace
 
 
@@ -36,7 +37,9 @@ class Bench:
         self, *encoders: str, tasks: Sequence[str] = ("cats", "dogs"), seeds: int = 1, protocol: str = "paper"
     ) -> Plan:
         specs = tuple(map(parse_spec, encoders))
-        return self.workspace().plan(Request(specs, tuple(tasks), tuple(range(seeds)), str(self.corpus), protocol))
+        return make_plan(
+            self.workspace(), Request(specs, tuple(tasks), tuple(range(seeds)), str(self.corpus), protocol)
+        )
 
     def run(self, *encoders: str, log: Log | None = None, **options: Any) -> Outcome:
-        return self.workspace(log).execute(self.plan(*encoders, **options))
+        return execute_plan(self.workspace(log), self.plan(*encoders, **options))

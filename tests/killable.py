@@ -25,6 +25,7 @@ from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.grids import plan_grid, read_grid
 from mirrorbench.runs.plan import Plan
+from mirrorbench.runs.run import execute_plan
 from mirrorbench.runs.runner import Runner
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.training import checkpoints
@@ -117,7 +118,7 @@ def run_grid(folder: Path, host: str = "") -> None:
         leases.LEASE_SECONDS = LEASE_SECONDS
     torch.set_num_threads(1)
     _log_scored_cells(folder / "scored")
-    outcome = workspace(folder).execute(plan(folder))
+    outcome = execute_plan(workspace(folder), plan(folder))
     if outcome.failures:
         (folder / "failures").write_text(repr(outcome.failures))
         raise SystemExit(1)

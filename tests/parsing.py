@@ -8,9 +8,9 @@ from typing import Any
 
 from samples import SAMPLES
 
+from mirrorbench.data.cards import ResolvedData
 from mirrorbench.data.formats import parse, parser_of
 from mirrorbench.data.items import Pair
-from mirrorbench.data.store import ResolvedData
 
 SICK_HEADER = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
 

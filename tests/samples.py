@@ -146,6 +146,10 @@ SAMPLES = {
             },
             count("SICK_train.txt", header=1),
         ),
+        "lines": Sample(
+            "lines", {"a.txt": b"one\n\nin two||words\n"},
+            lambda files: sum(bool(line.strip()) for line in lines(files["a.txt"])),
+        ),
         "table-tsv": Sample(
             "table",
             {"t.tsv": b"a\tb\t1\nnull\t\"NA\t2\n"},

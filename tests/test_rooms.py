@@ -34,9 +34,7 @@ def room_of(module: str) -> str:
 
 
 def imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Modules of this package that a file imports, in functions too, but not those for annotations alone."""
-    if isinstance(tree, ast.If) and "TYPE_CHECKING" in ast.unparse(tree.test):
-        return
+    """Modules of this package that a file imports, in functions and for annotations too."""
     if isinstance(tree, ast.ImportFrom) and tree.module and tree.module.split(".")[0] == "mirrorbench":
         for alias in tree.names:
             full = f"{tree.module}.{alias.name}"

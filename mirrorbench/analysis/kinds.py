@@ -15,10 +15,11 @@ from mirrorbench.analysis.layers import LayerSums, Rows, Sentence, draw_samples,
 from mirrorbench.analysis.scores import Series
 from mirrorbench.analysis.study import Analysis, NothingAnalysedError, StoredByLabel, Study, described, title_of
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput
+from mirrorbench.core.inputs import Encoder, TextInput
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.shown import without_texts
 from mirrorbench.models.encoder import TransformerEncoder
+from mirrorbench.models.pooling import PoolingEncoder
 from mirrorbench.reports.comparable import newest, without_repeats
 from mirrorbench.reports.leaderboard import row_label
 from mirrorbench.runs.cells import Cell

@@ -18,9 +18,11 @@ from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.reports.papers.measured import paper_analyses, paper_requests
 from mirrorbench.reports.papers.tables import FactTable, find_table
 from mirrorbench.reports.papers.targets import AskedAnalysis
-from mirrorbench.runs.cells import Cell, Failure, Outcome
+from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.environment import describe_environment
+from mirrorbench.runs.outcomes import Failure, Outcome
 from mirrorbench.runs.results import Result
+from mirrorbench.runs.run import execute_plan, make_plan
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.tasks import Scores
 
@@ -35,7 +37,7 @@ def measure_table(
     wanted, asked = paper_requests(table, seeds, protocol, backbone), paper_analyses(table, backbone)
     if not wanted and not asked:
         raise UsageError(f"{name} has no cell that a run could measure", f"mirrorbench paper {name} says why.")
-    outcomes = [workspace.execute(workspace.plan(*wanted))] if wanted else []
+    outcomes = [execute_plan(workspace, make_plan(workspace, *wanted))] if wanted else []
     outcomes += [measure(workspace, one, specs, seeds, protocol) for one, specs in asked]
     return Outcome(
         tuple(result for one in outcomes for result in one.results),

@@ -21,15 +21,18 @@ from mirrorbench.analysis import figures, scores
 from mirrorbench.analysis.figures import TableRows
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.files import writing
-from mirrorbench.core.inputs import Array, Encoder, PoolingEncoder, TextInput, encode_checked
+from mirrorbench.core.inputs import Array, Encoder, TextInput, encode_checked
 from mirrorbench.core.specs import EncoderSpec, Specs, as_specs
 from mirrorbench.data.corpora import read_corpus
-from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.pooling import Pooling, PoolingEncoder
 from mirrorbench.reports.leaderboard import row_label
-from mirrorbench.runs.cells import Cell, Failure
+from mirrorbench.runs.cells import Cell
+from mirrorbench.runs.loading import EncoderLoader
+from mirrorbench.runs.outcomes import Failure
 from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.results import Result, read_predictions
 from mirrorbench.runs.rows import expand_tasks
+from mirrorbench.runs.run import execute_plan, make_plan
 from mirrorbench.runs.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -67,7 +70,7 @@ class Study:
     def plan(self) -> Plan:
         """One cell for each encoder."""
         request = Request(as_specs(self.encoders), (self.task,), (self.seed,), self.corpus, self.protocol)
-        plan = self.workspace.plan(request)
+        plan = make_plan(self.workspace, request)
         self.failures += plan.failures
         return plan
 
@@ -118,7 +121,7 @@ class Study:
         found = {}
         for cell in self.plan.cells:
             try:
-                encoder, _ = self.workspace.loader.load_stored(
+                encoder, _ = EncoderLoader(self.workspace).load_stored(
                     cell.model, cell.pooling, cell.precision, self.plan.corpora
                 )
                 found[self.label(cell.spec)] = measure(cell, encoder)
@@ -145,7 +148,7 @@ class Study:
 
     def predictions(self) -> StoredByLabel:
         """Each encoder's predictions, by label, from the result store; missing ones are computed and stored."""
-        outcome = self.workspace.execute(self.plan)
+        outcome = execute_plan(self.workspace, self.plan)
         self.failures[:] = outcome.failures
         if not outcome.results:
             raise NothingAnalysedError
@@ -218,7 +221,7 @@ class Analysis:
         Raises:
             StorageError: the folder cannot be written.
         """
-        from mirrorbench import __version__
+        from mirrorbench.core.identity import __version__
 
         if self.draw is None:
             return []

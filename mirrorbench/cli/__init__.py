@@ -87,7 +87,7 @@ def _leave_texts_out(leave: bool) -> None:
 
 def _version(show: bool) -> None:
     if show:
-        from mirrorbench import __version__
+        from mirrorbench.core.identity import __version__
 
         typer.echo(f"mirrorbench {__version__}")
         raise typer.Exit

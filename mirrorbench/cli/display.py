@@ -18,15 +18,16 @@ from rich.text import Text
 from mirrorbench.cli.completion import complete
 from mirrorbench.core.errors import StorageError, UsageError
 from mirrorbench.core.shown import printable
-from mirrorbench.runs.cells import Cell, Failure, Reporter, Stage
+from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.estimates import in_words
+from mirrorbench.runs.outcomes import Failure, Reporter, Stage
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from mirrorbench.reports.leaderboard import Leaderboard
     from mirrorbench.reports.table import Table
-    from mirrorbench.runs.cells import Outcome
+    from mirrorbench.runs.outcomes import Outcome
     from mirrorbench.runs.workspace import Workspace
 
 PLAIN_INTERVAL = 10.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mirrorbench.core.errors import Lack
 from mirrorbench.core.files import writing
-from mirrorbench.runs.cells import Failure
+from mirrorbench.runs.outcomes import Failure
 
 LOG = "failures.log"
 """In the folder of results: why each cell failed, in full."""

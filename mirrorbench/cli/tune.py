@@ -14,7 +14,8 @@ from mirrorbench.cli.display import Device, EncoderSpecText, Offline, PlannedMem
 from mirrorbench.core.specs import EncoderSpec, as_spec, split_names
 
 if TYPE_CHECKING:
-    from mirrorbench.texts.tune import TunedEncoder, TuningPlan
+    from mirrorbench.texts.card import TunedEncoder
+    from mirrorbench.texts.tune import TuningPlan
 
 # fmt: off
 _TextFile = Annotated[str, typer.Argument(

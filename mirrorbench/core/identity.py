@@ -10,6 +10,9 @@ import hashlib
 import json
 from typing import Any
 
+__version__ = "0.1.0"
+"""Of this package."""
+
 COMPUTATIONS = {
     1: "The first one.",
     2: "On a CPU the vector of a text no longer depends on the texts beside it in a batch.",

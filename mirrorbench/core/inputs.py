@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.errors import EncodingError, MirrorbenchError
-
-if TYPE_CHECKING:
-    from mirrorbench.models.pooling import Pooling
 
 Array = NDArray[np.float32]
 DECIMALS = 10
@@ -55,14 +52,6 @@ def as_inputs(texts: Sequence[TextInput | str]) -> list[TextInput]:
     return [TextInput(text) if isinstance(text, str) else text for text in texts]
 
 
-class LostTargets(NamedTuple):
-    """Texts of which only a window around the target is read, targets longer than it, and targets without a token."""
-
-    texts_cut: int
-    targets_cut: int
-    targets_missing: int
-
-
 @runtime_checkable
 class Encoder(Protocol):
     """What every encoder has: ``encode`` for vectors, ``fingerprint`` for identity."""
@@ -80,19 +69,6 @@ class Encoder(Protocol):
         Returns:
             One vector a row: shape (n, dimensions), in the order of ``inputs``.
         """
-
-
-@runtime_checkable
-class PoolingEncoder(Encoder, Protocol):
-    """An encoder that can pool the same passes in several ways: a backbone."""
-
-    def encode_pooled(
-        self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = ...
-    ) -> list[Array]:
-        """For each pooling an array of shape (n, dimensions); ``advance`` is called with numbers of texts done."""
-
-    def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
-        """What a ``target`` pooling does not see of the inputs."""
 
 
 @runtime_checkable

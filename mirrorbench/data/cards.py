@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import quote
@@ -299,6 +300,24 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
             known = ", ".join(sorted({file.split for file in self.files if file.split})) or "none"
             raise DataFormatError(f"Card {self.name!r} has no file of split {split!r}; its splits: {known}.")
         return files
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedData:
+    """The data that a task is scored on: what to parse, how, and its identity.
+
+    Attributes:
+        files: by path in the card.
+        parser, options: name of the parser, and its options.
+        checksums: SHA-256 by path; for a converted copy by ``hf:<repo>@<revision>/<path>``.
+        verified: whether all checksums were known in advance; otherwise they are those of the first fetch.
+    """
+
+    files: dict[str, Path]
+    parser: str
+    options: dict[str, Any]
+    checksums: dict[str, str]
+    verified: bool
 
 
 def whole_number(options: Mapping[str, Any], key: str, default: int, least: int = 0) -> int:

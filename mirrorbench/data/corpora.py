@@ -13,18 +13,17 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mirrorbench.core.errors import DataFormatError, TuningError, UsageError, unknown_name
-from mirrorbench.core.shown import printable, shown
+from mirrorbench.core.shown import printable
 from mirrorbench.core.specs import split_names
-from mirrorbench.data.cards import CORPUS_KIND, Card, hub_card, is_hub_id, text_option, whole_number
-from mirrorbench.data.lines import texts_of
+from mirrorbench.data.cards import CORPUS_KIND, Card, hub_card, is_hub_id
+from mirrorbench.data.formats.lines import parse_lines, texts_of
 from mirrorbench.data.rows import PLAIN_TEXT, format_of, read_rows, text_of
-from mirrorbench.data.textfiles import is_text, parse_json, read_lines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,7 +69,7 @@ class Corpus:
     held_out: tuple[str, ...] = ()
 
     def alone(self) -> Corpus:
-        """The distinct texts of lines that all have parts (``data.lines``), each as a string."""
+        """The distinct texts of lines that all have parts (``data.formats.lines``), each as a string."""
         parts = [texts[1:] for texts in texts_of(self.texts)]
         texts = tuple(dict.fromkeys(chain(*parts))) if all(parts) else self.texts
         return replace(self, texts=texts, sha256=corpus_checksum(texts))
@@ -174,7 +173,7 @@ class _File(NamedTuple):
         """The non-blank strings; the two of a pair are joined by a tab."""
         name = str(self.path)
         if format_of(name) == PLAIN_TEXT and not self.columns:
-            return card_texts(self.path, {}, strip)
+            return parse_lines({name: self.path}, {}, strip)
         if len(self.columns) > 2:
             raise UsageError(f"{name}: texts are in one column, pairs in two", f"Got {', '.join(self.columns)}")
         rows = ([text_of(value, name, number) for value in values] for number, values in read_rows(name, self.columns))
@@ -218,65 +217,7 @@ def _source_and_lines(
         return str(found.path), found.texts(strip)
     files = store.resolve(found).files
     source = ", ".join(f"{found.name}/{path}" for path in files)
-    return source, [text for path in files.values() for text in card_texts(path, found.options, strip)]
-
-
-def card_texts(path: Path, options: Mapping[str, Any], strip: bool = True) -> list[str]:
-    """The strings of a file, under a card's options ``separator``, ``column``, ``skip`` and ``take`` (lines).
-
-    ``column`` is an index from 0 into a line split at the separator, or a name: with a separator a heading of the first
-    line, otherwise a key of JSON lines. A list of such gives several strings a line.
-    """
-    if unknown := set(options) - {"separator", "column", "skip", "take"}:
-        raise DataFormatError(f"Parser 'lines': unknown options {', '.join(sorted(unknown))}.")
-    skip, lines = whole_number(options, "skip", 0), read_lines(path)
-    texts = lines[skip:]
-    if "column" in options:
-        cut = _cutter(options, f"{path}, line 1", "".join(lines[:1]))
-        texts = [
-            found for line, text in enumerate(texts, start=skip + 1) for found in cut(text, f"{path}, line {line}")
-        ]
-    kept = [text.strip() if strip else text for text in texts if text.strip()]
-    return kept[: whole_number(options, "take", len(kept))]
-
-
-def _cutter(options: Mapping[str, Any], where: str, head: str) -> Callable[[str, str], list[str]]:
-    """What cuts a line (with its place, for messages) into the strings of the option ``column``."""
-    columns = options["column"]
-    columns = columns if isinstance(columns, list) and columns else [columns]
-    named = all(isinstance(column, str) for column in columns)
-    if named and "separator" not in options:
-        return partial(_json_values, columns=columns)
-    separator = text_option({"separator": "\t", **options}, "separator")
-    if named:
-        heads = head.split(separator)
-        if lacking := [column for column in columns if column not in heads]:
-            raise DataFormatError(f"{where}: there is no column {lacking[0]!r} in {shown(head)}.")
-        columns = [heads.index(column) for column in columns]
-    places = [whole_number({"column": column}, "column", 0) for column in columns]
-    return partial(_fields, columns=places, separator=separator)
-
-
-def _fields(text: str, where: str, columns: Sequence[int], separator: str) -> list[str]:
-    fields = text.split(separator)
-    if len(fields) <= max(columns):
-        raise DataFormatError(f"{where}: there is no column {max(columns)} (counted from 0) in {shown(text)}.")
-    return [fields[column] for column in columns]
-
-
-def _json_values(text: str, where: str, columns: Sequence[str]) -> list[str]:
-    """The texts in columns of JSON lines, line ends in them replaced by spaces; null counts as blank."""
-    row = parse_json(text, where)
-    values = []
-    for column in columns:
-        if not isinstance(row, dict) or column not in row:
-            had = f"It has: {', '.join(row)}" if isinstance(row, dict) else ""
-            raise DataFormatError(f"{where}: there is no column {column!r}.", hint=had)
-        value = "" if row[column] is None else row[column]
-        if not isinstance(value, str) or not is_text(value):
-            raise DataFormatError(f"{where}: column {column!r} holds {shown(repr(value))}, which is no text.")
-        values.append(" ".join(value.splitlines()))
-    return values
+    return source, parse_lines(files, found.options, strip)
 
 
 def corpus_checksum(texts: Sequence[str]) -> str:
@@ -350,7 +291,7 @@ class Contamination:
 
 
 def find_contamination(texts: Mapping[str, Sequence[str]], corpus: Iterable[str]) -> Contamination | None:
-    """Which items have texts that are lines of a corpus, or parts of such lines (``data.lines``).
+    """Which items have texts that are lines of a corpus, or parts of such lines (``data.formats.lines``).
 
     ``texts``: each item's texts by its id; no texts give ``None``.
     """

@@ -10,9 +10,8 @@ import json
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -25,8 +24,15 @@ from mirrorbench.core.errors import (
     StorageError,
 )
 from mirrorbench.core.files import writing
-from mirrorbench.data.cards import CORPUS_KIND, BesideSource, Card, DataFile, DatasetSource, PackageSource, whole_number
-from mirrorbench.data.corpora import card_texts
+from mirrorbench.data.cards import (
+    BesideSource,
+    Card,
+    DataFile,
+    DatasetSource,
+    PackageSource,
+    ResolvedData,
+    whole_number,
+)
 from mirrorbench.data.formats import parser_of
 from mirrorbench.data.textfiles import sha256_of
 
@@ -44,25 +50,6 @@ class FileRecord(msgspec.Struct, frozen=True):
     mtime_ns: int
     sha256: str
     source: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedData:
-    """The data that a task is scored on: what to parse, how, and its identity.
-
-    Attributes:
-        files: by path in the card.
-        parser: name of the parser.
-        options: of the parser.
-        checksums: SHA-256 by path; for a converted copy by ``hf:<repo>@<revision>/<path>``.
-        verified: whether all checksums were known in advance; otherwise they are those of the first fetch.
-    """
-
-    files: dict[str, Path]
-    parser: str
-    options: dict[str, Any]
-    checksums: dict[str, str]
-    verified: bool
 
 
 def data_root() -> Path:
@@ -329,12 +316,7 @@ def count_items(card: Card, files: Mapping[str, Path]) -> int:
 
     A corpus must have as many texts as its card takes.
     """
-    if card.kind != CORPUS_KIND:
-        n, wanted = len(parser_of(card.parser)(files, card.options)), 1
-    else:
-        n = sum(len(card_texts(path, card.options)) for path in files.values())
-        wanted = whole_number(card.options, "take", 1)
+    n, wanted = len(parser_of(card.parser)(files, card.options)), whole_number(card.options, "take", 1)
     if n < wanted:
-        named = ", ".join(map(str, files.values()))
-        raise DataFormatError(f"{named}: {n} {'texts' if card.kind == CORPUS_KIND else 'items'}, not {wanted}.")
+        raise DataFormatError(f"{', '.join(map(str, files.values()))}: {n} items, not {wanted}.")
     return n

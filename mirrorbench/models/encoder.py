@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from mirrorbench.core.devices import autocast, fetched, kind
 from mirrorbench.core.errors import EncodingError
-from mirrorbench.core.inputs import Array, LostTargets, TextInput, as_inputs, check_vectors
+from mirrorbench.core.inputs import Array, TextInput, as_inputs, check_vectors
 from mirrorbench.models import backbones, batching
 from mirrorbench.models.batching import Ragged
-from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.pooling import LostTargets, Pooling
 from mirrorbench.models.targets import WordTargets
 from mirrorbench.models.transformer import Transformer
 

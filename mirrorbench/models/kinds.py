@@ -6,11 +6,12 @@ in one row of tokens stay apart, whether token types change a text, and what hal
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import signature
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -19,8 +20,6 @@ from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError
 
 if TYPE_CHECKING:
     import torch
-
-    from mirrorbench.models.transformer import Transformer
 
 LONG, SHORT = 12, 5
 """Tokens of the two texts that are tried together, so that the short one is padded."""
@@ -31,6 +30,25 @@ _ROUNDING = {"fp32": 1e-3, "bf16": 0.1, "fp16": 0.03}
 _FAR = 0.3
 """How far half precision may be from fp32, in parts of a vector's length."""
 HALVES = ("bf16", "fp16")
+
+
+class OpenedModel(Protocol):
+    """The parts of a ``Transformer`` that are tried."""
+
+    path: Path
+    model: Any
+    tokenizer: Any
+    device: torch.device
+    kept: str
+
+    @property
+    def vocabulary(self) -> int: ...  # noqa: D102
+    @property
+    def positions(self) -> int: ...  # noqa: D102
+    @property
+    def padded_states(self) -> Callable[..., tuple[Sequence[torch.Tensor], Any]]: ...  # noqa: D102
+    @property
+    def parts(self) -> Callable[..., Any]: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +79,7 @@ AS_BERT = ModelKind()
 """Of BERT."""
 
 
-def kind_of(transformer: Transformer) -> ModelKind:
+def kind_of(transformer: OpenedModel) -> ModelKind:
     """The kind of a model in memory, by a dozen passes over at most 17 tokens; ``drops`` and ``trains`` are not tried.
 
     Raises:
@@ -88,7 +106,7 @@ def kind_of(transformer: Transformer) -> ModelKind:
         )
 
 
-def drops(transformer: Transformer) -> bool:
+def drops(transformer: OpenedModel) -> bool:
     """Whether two passes in training mode differ.
 
     Raises:
@@ -100,7 +118,7 @@ def drops(transformer: Transformer) -> bool:
 
 
 @contextmanager
-def _trying(transformer: Transformer) -> Iterator[None]:
+def _trying(transformer: OpenedModel) -> Iterator[None]:
     """Passes without gradients that leave the model and what is drawn as they were, and say why they fail."""
     import torch
 
@@ -130,7 +148,7 @@ def _trying(transformer: Transformer) -> Iterator[None]:
             model.set_attention_type(attention)
 
 
-def _texts(transformer: Transformer) -> tuple[list[int], list[int]]:
+def _texts(transformer: OpenedModel) -> tuple[list[int], list[int]]:
     """Two texts of ordinary tokens from all over the vocabulary, without a token in common."""
     known = min(len(transformer.tokenizer), transformer.vocabulary)
     ordinary = np.setdiff1d(np.arange(known), transformer.tokenizer.all_special_ids)
@@ -143,7 +161,7 @@ def _texts(transformer: Transformer) -> tuple[list[int], list[int]]:
     return ids[::2].tolist(), ids[1::2].tolist()
 
 
-def _states(transformer: Transformer, *rows: list[int], precision: str = "") -> torch.Tensor:
+def _states(transformer: OpenedModel, *rows: list[int], precision: str = "") -> torch.Tensor:
     """The last layer's states of rows of token ids, float32 of shape (rows, width, dimensions)."""
     from mirrorbench.models.batching import Ragged
 
@@ -151,7 +169,7 @@ def _states(transformer: Transformer, *rows: list[int], precision: str = "") -> 
         return transformer.padded_states(Ragged.of(rows))[0][-1].float()
 
 
-def _packs(transformer: Transformer, text: list[int], short: list[int]) -> bool:
+def _packs(transformer: OpenedModel, text: list[int], short: list[int]) -> bool:
     """Whether texts in one row have the states of each alone: short ones in a row beyond the model's positions.
 
     Beside a text beyond BERT's positions, where the model has more: windows of attention show there. It holds mask
@@ -191,7 +209,7 @@ def _relative(one: torch.Tensor, another: torch.Tensor) -> float:
     return float((one - another).norm() / one.norm().clamp(min=1e-30))
 
 
-def _is_near(transformer: Transformer, text: list[int], vector: torch.Tensor, half: str) -> bool:
+def _is_near(transformer: OpenedModel, text: list[int], vector: torch.Tensor, half: str) -> bool:
     import torch
 
     if transformer.kept not in ("fp32", half):
@@ -206,7 +224,7 @@ def _is_near(transformer: Transformer, text: list[int], vector: torch.Tensor, ha
     return _relative(vector, found) < _FAR
 
 
-def _is_typed(transformer: Transformer, rounding: float) -> bool:
+def _is_typed(transformer: OpenedModel, rounding: float) -> bool:
     import torch
 
     model, given = transformer.model, transformer.tokenizer("a")
@@ -218,7 +236,7 @@ def _is_typed(transformer: Transformer, rounding: float) -> bool:
     return _relative(alone, typed) > rounding
 
 
-def _is_layered(transformer: Transformer, text: list[int]) -> bool:
+def _is_layered(transformer: OpenedModel, text: list[int]) -> bool:
     from mirrorbench.models.batching import Ragged
 
     try:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.hooks import Register, hookimpl
+from mirrorbench.core.inputs import Array, Encoder, TextInput
 from mirrorbench.core.specs import Value
 from mirrorbench.models.prompts import MASK, TEXT
 
@@ -132,6 +133,27 @@ class Tokens:
         """The same with the target's tokens alone in ``mask``."""
         assert self.target is not None
         return replace(self, mask=(self.target > 0).to(self.mask.dtype))
+
+
+class LostTargets(NamedTuple):
+    """Texts of which only a window around the target is read, targets longer than it, and targets without a token."""
+
+    texts_cut: int
+    targets_cut: int
+    targets_missing: int
+
+
+@runtime_checkable
+class PoolingEncoder(Encoder, Protocol):
+    """An encoder that can pool the same passes in several ways: a backbone."""
+
+    def encode_pooled(
+        self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = ...
+    ) -> list[Array]:
+        """For each pooling an array of shape (n, dimensions); ``advance`` is called with numbers of texts done."""
+
+    def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
+        """What a ``target`` pooling does not see of the inputs."""
 
 
 PoolingFunction = Callable[["torch.Tensor", Tokens], "torch.Tensor"]

@@ -8,14 +8,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mirrorbench.core.errors import UsageError
 from mirrorbench.core.identity import COMPUTATION
-from mirrorbench.runs.results import Result
+from mirrorbench.runs.results import Result, read_result, result_files
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
-    from mirrorbench.reports.selection import Stored
+
+
+class Stored(NamedTuple):
+    """A result and the path of its file; its predictions are in the same folder."""
+
+    result: Result
+    path: Path
+
+
+def read_stored(folders: Sequence[Path]) -> list[Stored]:
+    """All results in some folders; ``UsageError`` where a folder is missing."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"there is no folder of results {folder}", "Make some: mirrorbench run")
+    return [Stored(read_result(path), path) for folder in folders for path in result_files(folder)]
 
 
 def by_computation(results: Iterable[Result]) -> dict[int | None, list[Result]]:

@@ -23,7 +23,7 @@ from mirrorbench.reports.comparable import by_computation, maker, mixtures, name
 from mirrorbench.reports.renderers import notebook
 from mirrorbench.reports.renderers.words import metric_words
 from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table
-from mirrorbench.runs.cells import Failure
+from mirrorbench.runs.outcomes import Failure
 from mirrorbench.runs.results import Result
 
 if TYPE_CHECKING:

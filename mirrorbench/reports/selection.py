@@ -14,39 +14,25 @@ from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.corpora import NONE
 from mirrorbench.models.transformations import split_post
-from mirrorbench.reports.comparable import by_computation, mixtures, name_of, origin, without_repeats
+from mirrorbench.reports.comparable import (
+    Stored,
+    by_computation,
+    mixtures,
+    name_of,
+    origin,
+    read_stored,
+    without_repeats,
+)
 from mirrorbench.reports.headlines import headlines
 from mirrorbench.reports.leaderboard import Leaderboard, build_table, in_column_order, row_label
 from mirrorbench.reports.table import Table, read_table
-from mirrorbench.runs.results import Result, read_predictions, read_result, result_files
+from mirrorbench.runs.results import Result
 from mirrorbench.runs.rows import POOLING_KEYS, place_of_row, resolve_recipe
 from mirrorbench.training.recipes import RECIPE_KEYS
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.reports.statistics.items import ItemScores
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A result and the path of its file; its predictions are in the same folder."""
-
-    result: Result
-    path: Path
-
-    def items(self, plugins: Plugins) -> ItemScores | None:
-        """The items of the main score; ``None`` where predictions do not reproduce it."""
-        from mirrorbench.reports.statistics.items import item_scores
-
-        return item_scores(self.result, read_predictions(self.path, self.result), plugins)
-
-
-def read_stored(folders: Sequence[Path]) -> list[Stored]:
-    """All results in some folders; ``UsageError`` where a folder is missing."""
-    for folder in folders:
-        if not folder.is_dir():
-            raise UsageError(f"there is no folder of results {folder}", "Make some: mirrorbench run")
-    return [Stored(read_result(path), path) for folder in folders for path in result_files(folder)]
 
 
 def results_of(spec: str, folder: Path, protocol: str, plugins: Plugins) -> list[Stored]:
@@ -231,10 +217,12 @@ def judged(
 
 def _read_items(stored: Sequence[Stored], plugins: Plugins) -> dict[str, ItemScores]:
     """The items of results by cell, of those whose predictions can be read: a table does not need them."""
+    from mirrorbench.reports.statistics.items import items_of
+
     items = {}
     for entry in stored:
         with suppress(DataFormatError):
-            if found := entry.items(plugins):
+            if found := items_of(entry, plugins):
                 items[entry.result.cell_id] = found
     return items
 

@@ -5,16 +5,18 @@ Plugins of higher rooms (renderers) are named here as modules to load, and not i
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mirrorbench.core.errors import PluginError
 from mirrorbench.core.plugins import Kind, Plugins, Registry, add_function
+from mirrorbench.core.specs import Value
 from mirrorbench.data.cardfile import load_cards
 from mirrorbench.data.cards import Card
 from mirrorbench.data.corpora import GeneratedCorpus
-from mirrorbench.runs.executors import Executor
+from mirrorbench.runs.outcomes import CellOutcome
 from mirrorbench.tasks.kinds import TaskRegistry, as_task
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.methods import Method
@@ -34,6 +36,15 @@ BUILTIN_PLUGINS = (
     "mirrorbench.reports.renderers",
     "mirrorbench.reports.papers",
 )
+
+
+class Executor(NamedTuple):
+    """What ``register_executors`` registers."""
+
+    execute: Callable[[Any], Iterator[CellOutcome]]
+    """Of a ``runs.executors.Job``."""
+    device: Callable[[str, Mapping[str, Value]], str] | None
+    """The device of workers elsewhere, from ``--device`` and the options; ``None`` for workers of this machine."""
 
 
 def _add_method(registry: Registry[Any], origin: str, name: str, method: Any, description: str = "") -> None:

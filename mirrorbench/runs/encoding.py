@@ -13,9 +13,9 @@ from mirrorbench.core import checksums
 from mirrorbench.core.devices import kind
 from mirrorbench.core.files import WriteBehind
 from mirrorbench.core.identity import COMPUTATION, digest
-from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput, check_vectors
+from mirrorbench.core.inputs import Encoder, TextInput, check_vectors
 from mirrorbench.data.corpora import Corpus
-from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.pooling import Pooling, PoolingEncoder
 from mirrorbench.models.transformations import Affine, Taken, fit
 from mirrorbench.runs.cells import CorpusRef, ModelRef
 from mirrorbench.training.methods import OF_TWO, PairMaker, base_preset, words_in_context

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import without_credentials
+from mirrorbench.core.identity import __version__
 
 if TYPE_CHECKING:
     import torch
@@ -59,11 +60,10 @@ HUB_TIMEOUT = 5.0
 
 def describe_environment(device: torch.device) -> dict[str, Any]:
     """The ``environment`` of a result; ``git`` is the commit of a checkout, otherwise null."""
-    import mirrorbench
     from mirrorbench.core.devices import describe, describe_gpu
 
     return {
-        "mirrorbench": mirrorbench.__version__,
+        "mirrorbench": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": {name: found for name in _IN_RESULTS if (found := package_version(name))},
@@ -163,14 +163,12 @@ def lacking(data: DataStore) -> dict[str, list[str]]:
 
 def examine_installation(data: DataStore, plugins: Plugins, offline: bool) -> dict[str, Any]:
     """What ``mirrorbench doctor`` says; ``problems`` is empty if what every command needs is in order."""
-    import mirrorbench
-
     packages, places = {name: package_version(name) for name in _NEEDED}, folders(data)
     python = f"{platform.python_version()} on {platform.platform()}"
     problems = [f"{name} is not installed" for name, found in packages.items() if not found]
     problems += [f"the folder {f['path']} cannot be written" for f in places.values() if not writable(Path(f["path"]))]
     return {
-        "versions": {"mirrorbench": mirrorbench.__version__, "python": python, **packages},
+        "versions": {"mirrorbench": __version__, "python": python, **packages},
         "extras": {name: package_version(package) for name, (package, _) in EXTRAS.items()},
         "devices": devices(),
         "folders": places,

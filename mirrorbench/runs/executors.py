@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mirrorbench.core.devices import check_half_precision
 from mirrorbench.core.errors import StorageError, UsageError, unknown_name
 from mirrorbench.core.shown import NO_TEXTS, without_texts
 from mirrorbench.core.specs import Value
 from mirrorbench.data.corpora import Corpus
-from mirrorbench.runs.cells import CellGroup, CellOutcome, CorpusRef, Reporter, failed
+from mirrorbench.runs.cells import CellGroup, CorpusRef
+from mirrorbench.runs.outcomes import CellOutcome, Reporter, failed
 
 if TYPE_CHECKING:
     from mirrorbench.runs.cache import Cache
@@ -86,14 +87,6 @@ class Job:
             )
         for ref, corpus in self.corpora.items():
             self.workspace.cache.save_corpus(ref.sha256, corpus.texts)
-
-
-class Executor(NamedTuple):
-    """What ``register_executors`` registers."""
-
-    execute: Callable[[Job], Iterator[CellOutcome]]
-    device: Callable[[str, Mapping[str, Value]], str] | None
-    """The device of workers elsewhere, from ``--device`` and the options; ``None`` for workers of this machine."""
 
 
 class SharedCorpora(dict[CorpusRef, Corpus]):
@@ -173,8 +166,10 @@ def _check_device(workspace: Workspace, cells: CellGroup) -> None:
 @cache
 def runner_of(context: WorkerContext) -> Runner:
     """The runner of a worker process, which keeps it for its next group."""
+    from mirrorbench.runs.runner import Runner
+
     workspace = context.workspace()
-    return workspace.runner(SharedCorpora(workspace.cache))
+    return Runner(workspace, SharedCorpora(workspace.cache))
 
 
 @contextmanager

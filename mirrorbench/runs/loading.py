@@ -23,9 +23,10 @@ from mirrorbench.models.encoder import LanguageRouter
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction
 from mirrorbench.models.systems import EncoderContext, create_encoder
 from mirrorbench.models.transformations import TransformedEncoder
-from mirrorbench.runs.cells import TUNING_COST, CorpusRef, ModelRef
+from mirrorbench.runs.cells import CorpusRef, ModelRef
 from mirrorbench.runs.encoding import fitted_posts
 from mirrorbench.runs.kinds import try_opened
+from mirrorbench.runs.outcomes import TUNING_COST
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.checkpoints import CHECKPOINTS, Checkpoint
 from mirrorbench.training.recipes import Recipe
@@ -270,7 +271,7 @@ def open_for_tuning(
     from mirrorbench.training.augmentations import in_use
 
     def configure(config: object) -> None:
-        for augmentation, rate in in_use(recipe, registered, "model"):
+        for augmentation, rate in in_use(recipe.augment, registered, "model"):
             augmentation.configure(config, rate)
 
     held = precision if recipe.lora else "fp32"

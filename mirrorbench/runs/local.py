@@ -24,12 +24,14 @@ from mirrorbench.core.devices import gpu_count
 from mirrorbench.core.errors import DeviceError, StorageError, UsageError
 from mirrorbench.core.files import POLL_SECONDS, Leases
 from mirrorbench.core.hooks import hookimpl
-from mirrorbench.runs.cells import CellGroup, CellOutcome, Failure, failed
+from mirrorbench.runs.cells import CellGroup
 from mirrorbench.runs.executors import RETRIES, Job, NoteReporter, interrupts_blocked, runner_of
+from mirrorbench.runs.outcomes import CellOutcome, Failure, failed
 
 if TYPE_CHECKING:
     from mirrorbench.core.hooks import Register
-    from mirrorbench.runs.workspace import WorkerContext, Workspace
+    from mirrorbench.runs.runner import Runner
+    from mirrorbench.runs.workspace import WorkerContext
 
 SUSPICIOUS = 2
 """Groups that a place, and no other, lost one after another: fewer may be the fault of a group."""
@@ -65,7 +67,9 @@ def execute(job: Job) -> Iterator[CellOutcome]:
         raise UsageError(f"{workers} workers cannot compute anything")
     devices = devices_for(job.context.device, workers)[: len(job.groups)]
     if len(devices) == 1 and workers < 2:
-        yield from job.workspace.runner(job.corpora).compute(job.groups)
+        from mirrorbench.runs.runner import Runner
+
+        yield from Runner(job.workspace, job.corpora).compute(job.groups)
         return
     job.share()
     yield from Pool(job, devices).run()
@@ -90,7 +94,7 @@ def serve(pipe: Connection, context: WorkerContext) -> None:
         try:
             runner = runner_of(context)
             runner.workspace.reporter = NoteReporter(pipe.send)
-            _enter_device(runner.workspace)
+            _enter_device(runner)
             while True:
                 outcomes = runner.attempt(pipe.recv())
                 for outcome in outcomes or ():
@@ -101,10 +105,10 @@ def serve(pipe: Connection, context: WorkerContext) -> None:
             os._exit(1)  # clearing up would ask the lost GPU
 
 
-def _enter_device(workspace: Workspace) -> None:
+def _enter_device(runner: Runner) -> None:
     """Make a worker's GPU this process's; an error if it is not there, or cannot be used."""
     try:
-        _ = workspace.loader
+        _ = runner.loader
     except (UsageError, RuntimeError) as error:
         what, hint = (error.message, error.hint) if isinstance(error, UsageError) else (str(error), "")
         raise _UnusableError(what, hint) from error

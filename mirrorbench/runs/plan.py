@@ -15,12 +15,13 @@ from mirrorbench.core import checksums
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Value
 from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_corpus
-from mirrorbench.data.lines import have_parts, pairs_of
+from mirrorbench.data.formats.lines import have_parts, pairs_of
 from mirrorbench.models import backbones, families, modules, prompts
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling
 from mirrorbench.models.transformations import STORED, Transformation, split_post
-from mirrorbench.runs.cells import Cell, CorpusRef, Failure, ModelRef, PostRef
+from mirrorbench.runs.cells import Cell, CorpusRef, ModelRef, PostRef
 from mirrorbench.runs.kinds import planned_kind
+from mirrorbench.runs.outcomes import Failure
 from mirrorbench.runs.rows import check_lines, check_runs, expand_ladder, resolve_recipe, with_baselines, with_pairs
 from mirrorbench.tasks.base import Task
 from mirrorbench.training.methods import Method
@@ -41,8 +42,7 @@ class Request:
         seeds: seeds of tuned encoders.
         corpus: corpus name or path for all tunings, empty for each task's own.
         protocol: ``paper`` or ``released``.
-        precision: of tuning: ``fp32``, ``bf16``, ``fp16``, or ``auto`` for the workspace's.
-        eval_precision: likewise, of evaluation.
+        precision, eval_precision: ``fp32``, ``bf16``, ``fp16``, or ``auto`` for the workspace's.
         baselines: whether ladders have rows of what else needs no labels: transformed or static vectors, other methods.
         limit: how many items of each task are scored, from the first on; 0 for all.
     """
@@ -125,9 +125,7 @@ class Planner:
     """
 
     def __init__(self, workspace: Workspace, fetch: bool = True) -> None:
-        self.workspace = workspace
-        self.plugins = workspace.plugins
-        self.fetch = fetch
+        self.workspace, self.plugins, self.fetch = workspace, workspace.plugins, fetch
         self.corpora: dict[CorpusRef, Corpus] = {}
         self._found: dict[tuple[Any, ...], Any] = {}
         workspace.systems.clear()  # of an earlier plan, whose files may have changed
@@ -219,8 +217,7 @@ class Planner:
     def family(self, path: Path) -> families.Family:
         """The family of the backbone in a folder.
 
-        Types that are known to read as BERT does are planned by their files. The first layers of any other are opened,
-        on the processor, and tried; what they show is remembered.
+        Types that read as BERT does are known; of others the first layers are opened and tried, which is remembered.
         """
         look = partial(planned_kind, cache=self.workspace.cache.root)
         return self._once(("family", path), lambda: families.family(path, look))
@@ -228,10 +225,10 @@ class Planner:
     def _dimensions(self, spec: EncoderSpec) -> int:
         """Of a backbone's vectors; 0 if not known, as where each language has a model of its own."""
         known = backbones.BACKBONES.get(spec.backbone)
+        if known and known.by_language:
+            return 0
         try:
-            size = (
-                0 if known and known.by_language else backbones.configuration(self._located(spec, "en"))["hidden_size"]
-            )
+            size = backbones.configuration(self._located(spec, "en"))["hidden_size"]
         except (MirrorbenchError, KeyError):
             return 0
         return size if isinstance(size, int) else 0
@@ -331,18 +328,20 @@ class Planner:
         self, request: Request, spec: EncoderSpec, level: str, languages: Sequence[str], corpus: str, max_length: int
     ) -> list[tuple[ModelRef, Pooling | None]]:
         """As ``models``, before any transformation."""
+        from mirrorbench.runs.loading import EncoderLoader
+
         language = languages[0]
         if spec.backbone in self.plugins.encoders:
             if "{lang}" in str(spec.get("path")) and spec.get("language") is None:
                 spec = spec.with_params(language=language)
-            system = self.workspace.loader.system(spec, None, self.precision(request, "encoding"))
+            system = EncoderLoader(self.workspace).system(spec, None, self.precision(request, "encoding"))
             return [(ModelRef(spec, system.fingerprint), None)]
         method: Method = self.plugins.methods[spec.method]
         level = method.levels.get(level, level)
         of_files = {} if method.create else self._of_files(spec)
         path = self._located(spec, language)
         if method.create:
-            system = self.workspace.loader.system(spec, path, self.precision(request, "encoding"))
+            system = EncoderLoader(self.workspace).system(spec, path, self.precision(request, "encoding"))
             return [(ModelRef(spec, system.fingerprint, path, spec.method), None)]
         settings, family = backbones.configuration(path), self.family(path)
         architecture = str(settings.get("model_type", ""))

@@ -11,7 +11,7 @@ from mirrorbench.core.errors import TuningError, UsageError, unknown_name
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, Value
 from mirrorbench.data.cardfile import builtin_suites
-from mirrorbench.data.lines import pairs_of
+from mirrorbench.data.formats.lines import pairs_of
 from mirrorbench.models import backbones
 from mirrorbench.models.families import PLAIN, Family, can_checkpoint
 from mirrorbench.models.pooling import parse_layers

@@ -21,15 +21,17 @@ import msgspec
 from mirrorbench.core.devices import cpu_threads
 from mirrorbench.core.errors import StorageError
 from mirrorbench.core.files import POLL_SECONDS, WriteBehind
-from mirrorbench.core.inputs import Encoder, PoolingEncoder, TextInput, VocabularyEncoder
+from mirrorbench.core.inputs import Encoder, TextInput, VocabularyEncoder
 from mirrorbench.data.corpora import Contamination, Corpus, find_contamination, shared_codes
 from mirrorbench.models.backbones import configuration, foreign_languages
 from mirrorbench.models.encoder import Cost
-from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.pooling import Pooling, PoolingEncoder
 from mirrorbench.models.transformations import transform
-from mirrorbench.runs.cells import TUNING_COST, Cell, CellGroup, CellOutcome, CorpusRef, failed
+from mirrorbench.runs.cells import Cell, CellGroup, CorpusRef
 from mirrorbench.runs.encoding import embeddings_key, fill, fitted_posts
 from mirrorbench.runs.environment import describe_environment
+from mirrorbench.runs.loading import EncoderLoader
+from mirrorbench.runs.outcomes import TUNING_COST, CellOutcome, failed
 from mirrorbench.runs.results import Result
 from mirrorbench.tasks.base import Scores, Task, Vectors, score_task
 
@@ -79,6 +81,11 @@ class Runner:
         self._fitted: dict[_Reading, _TaskInputs] = {}  # the same, adapted to an encoder with a vocabulary of its own
         self._environment: dict[str, Any] = {}
         self._writers = ThreadPoolExecutor(WRITERS, "mirrorbench-results")
+
+    @cached_property
+    def loader(self) -> EncoderLoader:
+        """Loads encoders onto the workspace's device."""
+        return EncoderLoader(self.workspace)
 
     def compute(self, groups: Sequence[CellGroup]) -> Iterator[CellOutcome]:
         """Compute groups of cells, first those that no other process computes."""
@@ -156,7 +163,7 @@ class Runner:
             first = cells[0]
             self.workspace.reporter.stage("loading", str(first.spec))
             try:
-                loaded = self.workspace.loader.load(first.model, first.pooling, first.precision, self.corpora, written)
+                loaded = self.loader.load(first.model, first.pooling, first.precision, self.corpora, written)
             except (Exception, SystemExit) as error:  # models and plugins may raise anything; the run goes on
                 yield from failed(cells, error)
             else:
@@ -240,7 +247,7 @@ class Runner:
 
     def _cost(self, cell: Cell, encoder: Encoder, tuning: dict[str, Any]) -> dict[str, Any]:
         """The ``cost`` of a result, from the description of its tuning."""
-        cost, kept = getattr(encoder, "cost", None), self.workspace.loader.from_cache
+        cost, kept = getattr(encoder, "cost", None), self.loader.from_cache
         spent = {"encoding": cost.to_json()} if isinstance(cost, Cost) and cost.texts else {}
         if any(model.key in kept for model in cell.model.with_members()):
             return spent | {"tuning": {**tuning.get("cost", {}), "from_cache": True}}

@@ -1,32 +1,25 @@
-"""The workspace: plugins, folders, device and executor of a run. Builds plans and executes them."""
+"""The workspace: plugins, folders, device and executor of a run."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirrorbench.core.errors import UsageError, unknown_name
+from mirrorbench.core.errors import UsageError
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.specs import LEVELS, EncoderSpec, Value, parse_params
+from mirrorbench.core.specs import EncoderSpec, Value, parse_params
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.cells import CellGroup, CellOutcome, Failure, Outcome, Reporter
-from mirrorbench.runs.results import Result, ResultStore
+from mirrorbench.runs.outcomes import Reporter
+from mirrorbench.runs.results import ResultStore
 
 if TYPE_CHECKING:
     import torch
 
     from mirrorbench.core.inputs import Encoder
-    from mirrorbench.data.corpora import Corpus
-    from mirrorbench.runs.cells import Cell, CorpusRef
-    from mirrorbench.runs.loading import EncoderLoader
-    from mirrorbench.runs.plan import Plan, Request
-    from mirrorbench.runs.runner import Runner
 
 IN_PACKAGES = {"ray": "mirrorbench-ray", "slurm": "mirrorbench-slurm"}
 """Executors that are installed by themselves."""
@@ -122,19 +115,6 @@ class Workspace:
         tuning = pick_precision(self.precision, tuning_precision(torch.device(self.planned_device), here))
         return {"tuning": tuning, "encoding": pick_precision(self.eval_precision, "fp32")}
 
-    @cached_property
-    def loader(self) -> EncoderLoader:
-        """Loads encoders onto the device."""
-        from mirrorbench.runs.loading import EncoderLoader
-
-        return EncoderLoader(self)
-
-    def runner(self, corpora: Mapping[CorpusRef, Corpus]) -> Runner:
-        """Computes cells in this process."""
-        from mirrorbench.runs.runner import Runner
-
-        return Runner(self, corpora)
-
     def context(self) -> WorkerContext:
         """What a worker needs to create an equal workspace."""
         import torch
@@ -143,69 +123,6 @@ class Workspace:
             self.data.root.absolute(), self.results.root.absolute(), self.cache.root.absolute(), self.planned_device,
             tuple(self.plugins.files), self.offline, self.deterministic, torch.get_num_threads(),
         )  # fmt: skip
-
-    def plan(self, *requests: Request, fetch: bool = True) -> Plan:
-        """One plan for all requests; without ``fetch`` missing data are not downloaded."""
-        from mirrorbench.runs.plan import Planner, merged
-
-        planner = Planner(self, fetch)
-        return merged([planner.plan(request) for request in requests])
-
-    def load(self, spec: EncoderSpec, level: str = "sentence") -> tuple[Encoder, EncoderSpec]:
-        """An encoder and the spec of its row; a tuned one comes from the cache, or is tuned with seed 0.
-
-        A bare backbone is read by mean pooling, at level ``wic`` at the target word, a directory of ``mirrorbench
-        tune`` as its files say.
-        """
-        from mirrorbench.runs.plan import Planner, Request
-
-        if level not in LEVELS:
-            raise unknown_name("level", level, list(LEVELS))
-        planner = Planner(self)
-        ladder = planner.ladder(spec, level)  # also checks the keys
-        spec = ladder[0] if len(ladder) == 1 or level == "wic" else spec.with_method("base")
-        request = Request((spec,), ())
-        model, pooling = planner.models(request, spec, level)[0]
-        precision = planner.precision(request, "encoding")
-        return self.loader.load_stored(model, pooling, precision, planner.corpora)[0], spec
-
-    def execute(self, plan: Plan) -> Outcome:
-        """Compute the cells of a plan that are not stored yet, with the executor."""
-        done: dict[Cell, Result] = {}  # not by id: specs with the same meaning have rows of their own
-        failures, computed = list(plan.failures), 0
-        self.reporter.begin(len(plan.cells))
-        for failure in failures:
-            self.reporter.failure(failure)
-        with closing(self._outcomes(plan)) as outcomes:  # ends the executor's workers now, not at garbage collection
-            for item in outcomes:
-                if isinstance(item.outcome, Failure):
-                    failures.append(item.outcome)
-                    self.reporter.failure(item.outcome)
-                else:
-                    done[item.cell] = item.outcome
-                    computed += item.computed
-                    self.reporter.cell(item.cell, item.outcome.main_score, cached=not item.computed)
-        return Outcome(tuple(done[cell] for cell in plan.cells if cell in done), tuple(failures), computed)
-
-    def _outcomes(self, plan: Plan) -> Generator[CellOutcome, None, None]:
-        """Those of stored cells, then those that the executor yields."""
-        from mirrorbench.runs.executors import Job
-
-        groups: list[CellGroup] = []
-        for cells in plan.groups.values():
-            pending = []
-            for cell in cells:
-                if stored := self.results.find(cell):
-                    yield CellOutcome(cell, self.results.restore(cell, stored), computed=False)
-                else:
-                    pending.append(cell)
-            if pending:
-                groups.append(tuple(pending))
-        if groups:
-            wanted = {ref for cells in groups for cell in cells for ref in cell.model.corpora}
-            corpora = {ref: corpus for ref, corpus in plan.corpora.items() if ref in wanted}
-            job = Job(tuple(groups), corpora, self.context(), self.options, self.reporter, self)
-            yield from self.plugins.executors[self.executor].execute(job)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from mirrorbench.core.shown import without_texts
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.rows import pyarrow
 from mirrorbench.runs.cache import EmbeddingCache
+from mirrorbench.runs.run import load_encoder
 from mirrorbench.texts.reading import read_inputs
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def encode_texts(
     inputs = read_inputs(source, column, in_context, spans)
 
     def opened() -> Encoder:
-        encoder = workspace.load(spec, "wic" if in_context else level or "sentence")[0]
+        encoder = load_encoder(workspace, spec, "wic" if in_context else level or "sentence")[0]
         workspace.reporter.stage("encoding", str(source), 0, "texts")
         return encoder
 

@@ -21,19 +21,17 @@ from mirrorbench.core.errors import MirrorbenchError, StorageError, UsageError
 from mirrorbench.core.files import PUT_ASIDE, beside, sync_folder, sync_tree, unwritable
 from mirrorbench.core.shown import is_text_name
 from mirrorbench.models.adapters import is_adapted
-from mirrorbench.models.backbones import ADAPTER, BACKBONES, DESCRIPTION, EMBEDDED
+from mirrorbench.models.backbones import ADAPTER, DESCRIPTION
 from mirrorbench.models.modules import IDENTITY, prompt_tokens
 from mirrorbench.models.pooling import Pooling, parse_layers
 from mirrorbench.models.prompts import prefix
-from mirrorbench.models.transformations import STORED, Affine, split_post
-from mirrorbench.training.held_out import MEASURES
+from mirrorbench.models.transformations import STORED, Affine
 
 if TYPE_CHECKING:
     import torch
 
     from mirrorbench.core.specs import EncoderSpec
     from mirrorbench.models.transformer import Transformer
-    from mirrorbench.texts.tune import TunedEncoder
 
 
 # What tune, and sentence-transformers where it saves there, write of an encoder and its modules.
@@ -49,12 +47,6 @@ _FILES = (
 _FOLDERS = "[0-9]*_*"
 _NAMED = 3
 """Of a user's files in a message."""
-
-TEMPLATE = Path(__file__).with_name("model_card.md.jinja")
-_PAPERS = {
-    "mirror": "[Mirror-BERT](https://aclanthology.org/2021.emnlp-main.109)",
-    "mirrorwic": "[MirrorWiC](https://aclanthology.org/2021.conll-1.44)",
-}
 
 
 class UploadError(MirrorbenchError):
@@ -189,14 +181,14 @@ def write_encoder(
     lower = {"output_hidden_states": True} if pooling.layers != "-1:" else {}  # layers that sentence-transformers needs
     own: dict[str, Any] = _OF_ENCODER if transformer.half else {}
     if name == ADAPTER:
-        config |= _named(base or transformer.path)
+        config |= named_base(base or transformer.path)
         own = {**own, "config_args": lower} if lower else own  # the configuration is the backbone's
     else:
         for part in (config, config.get("encoder")):  # T5Gemma's encoder has a configuration of its own
             if isinstance(part, dict):
                 part.pop("output_hidden_states", None)
                 part |= lower
-    length = _length(transformer, pooling)
+    length = kept_length(transformer, pooling)
     files: dict[str, Any] = {
         name: config,
         "tokenizer_config.json": {**tokenizer, "model_max_length": length, "padding_side": "right"},
@@ -227,7 +219,7 @@ def write_encoder(
         (folder / name).write_text(f"{text}\n", encoding="utf-8")
 
 
-def _length(transformer: Transformer, pooling: Pooling) -> int:
+def kept_length(transformer: Transformer, pooling: Pooling) -> int:
     """Tokens that other libraries keep of a text and its prompt together."""
     if not pooling.prompt:
         return pooling.max_length
@@ -235,7 +227,7 @@ def _length(transformer: Transformer, pooling: Pooling) -> int:
     return min(both, transformer.positions or both)
 
 
-def _named(base: Path) -> dict[str, Any]:
+def named_base(base: Path) -> dict[str, Any]:
     """How an adapter names its backbone: by hub id and commit where it came from there, else by its folder."""
     cached = base.parts[-3:]  # models--OWNER--NAME/snapshots/COMMIT
     if len(cached) == 3 and cached[0].startswith("models--") and cached[1] == "snapshots":
@@ -310,62 +302,3 @@ def upload(folder: Path, repo: str, private: bool = False) -> str:
             f"The encoder is in {folder}. Log in (hf auth login), then upload it: hf upload {repo} {folder}",
         ) from error
     return str(url)
-
-
-def write_card(folder: Path, tuned: TunedEncoder, backbone: Path | None, transformer: Transformer) -> None:
-    """Write ``README.md``, which quotes none of the user's texts; ``backbone`` is a local folder or ``None``."""
-    from jinja2 import Environment, StrictUndefined
-
-    layers, opened = parse_layers(tuned.pooling.layers), type(transformer.model).__name__
-    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
-    text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
-        metadata=_metadata(tuned, backbone), name=tuned.folder.resolve().name, tuned=tuned, report=tuned.held_out,
-        recipe=tuned.recipe, pooling=tuned.pooling, prompt=prefix(tuned.pooling.prompt),
-        max_length=_length(transformer, tuned.pooling), corpus=tuned.corpus["name"].removeprefix("./"),
-        opener=opened if opened.endswith("EncoderModel") else "AutoModel", half=transformer.half,
-        pads=transformer.kind.pads, method=_PAPERS.get(tuned.spec.method, f"`{tuned.spec.method}`"),
-        post=str(split_post(tuned.spec, tuned=True)[1]), dense=next((path.name for path in folder.glob("*_Dense")), ""),
-        adapter=_named(backbone)["base_model_name_or_path"] if backbone and is_adapted(transformer.adapted) else "",
-        layers=":".join("" if bound is None else str(bound) for bound in (layers.start, layers.stop)),
-    )  # fmt: skip
-    (folder / "README.md").write_text(text, encoding="utf-8")
-
-
-def _metadata(tuned: TunedEncoder, backbone: Path | None) -> str:
-    from huggingface_hub import EvalResult, ModelCardData
-
-    name, report = tuned.spec.backbone, tuned.held_out
-    hub_id = BACKBONES[name].hub_id if name in BACKBONES else name
-    named = not tuned.spec.is_path and hub_id != EMBEDDED and not Path(hub_id).exists()
-    scores = [
-        EvalResult(
-            task_type="sentence-similarity", dataset_type="text", metric_type=metric.replace("@", "_at_"),
-            dataset_name=f"held-out lines of {tuned.corpus['name'].removeprefix('./')}",
-            metric_name=title, metric_value=round(report.after[metric], 4),
-        )
-        for metric, (title, _) in MEASURES.items()
-        if report
-    ]  # fmt: skip
-    data = ModelCardData(
-        model_name=tuned.folder.resolve().name, library_name="sentence-transformers", eval_results=scores or None,
-        tags=["sentence-transformers", "feature-extraction", "sentence-similarity", "mirrorbench", tuned.spec.method],
-        pipeline_tag="sentence-similarity", base_model=hub_id if named else None,
-        license=licence_of(name, backbone),
-    )  # fmt: skip
-    return str(data.to_yaml()).strip()
-
-
-def licence_of(name: str, backbone: Path | None) -> str | None:
-    """The licence of a backbone: that of a short name, or in the backbone's own card, if its folder has one."""
-    from huggingface_hub import ModelCard
-
-    if name in BACKBONES and BACKBONES[name].licence:
-        return BACKBONES[name].licence
-    card = backbone / "README.md" if backbone else None
-    if card is None or not card.is_file():
-        return None
-    try:
-        licence = ModelCard.load(card, ignore_metadata_errors=True).data.license
-    except (ValueError, OSError):
-        return None
-    return str(licence) if licence else None

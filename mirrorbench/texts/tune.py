@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-import mirrorbench
 from mirrorbench.core.errors import MirrorbenchError, ReadBackError, UsageError, unknown_name
-from mirrorbench.core.identity import checksum
+from mirrorbench.core.identity import __version__, checksum
 from mirrorbench.core.shown import without_texts
 from mirrorbench.core.specs import LEVELS, EncoderSpec
 from mirrorbench.data.corpora import Corpus, GeneratedCorpus
@@ -26,18 +24,19 @@ from mirrorbench.models.transformations import DIMS, Taken, TransformedEncoder, 
 from mirrorbench.models.transformer import Transformer, check_tokenizer
 from mirrorbench.runs.cells import Cell, CorpusRef
 from mirrorbench.runs.kinds import first_layers
+from mirrorbench.runs.loading import EncoderLoader
 from mirrorbench.runs.plan import Planner, Request
 from mirrorbench.runs.rows import IN_CONTEXT, PAIRS, SINGLE
+from mirrorbench.texts.card import TunedEncoder, write_card
 from mirrorbench.texts.export import (
     check_exportable,
     check_output,
     replacing,
-    write_card,
     write_encoder,
 )
 from mirrorbench.texts.reading import TuningTexts, read_tuning_texts
 from mirrorbench.texts.reopening import Sample
-from mirrorbench.training.held_out import MEASURES, positive_pairs
+from mirrorbench.training.held_out import positive_pairs
 from mirrorbench.training.progress import Progress, Trajectory
 from mirrorbench.training.recipes import Recipe
 
@@ -46,56 +45,6 @@ if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.runs.cells import ModelRef
     from mirrorbench.runs.workspace import Workspace
-
-
-@dataclass(frozen=True)
-class TunedEncoder:
-    """A tuned encoder.
-
-    Attributes:
-        folder: the directory; ``mirrorbench.load(folder)`` loads it.
-        spec: the encoder spec with its method.
-        recipe: all hyper-parameters.
-        pooling: how vectors are pooled.
-        corpus: name, checksum and number of the strings that it was tuned on.
-        held_out: the states of the tuning on held-out texts; ``None`` where none were held out.
-        neighbours: for a few held-out texts: the text, and the nearest other one before and after tuning.
-        seconds: duration of the tuning, also where the model came from the cache.
-    """
-
-    folder: Path
-    spec: EncoderSpec
-    recipe: Recipe
-    pooling: Pooling
-    corpus: dict[str, Any]
-    held_out: Trajectory | None
-    neighbours: tuple[tuple[str, str, str], ...]
-    seconds: float
-
-    def rows(self) -> list[tuple[str, ...]]:
-        """The heading of the report on the held-out texts and its rows: a measure's title, its values, its direction.
-
-        Empty where no texts were held out.
-        """
-        if self.held_out is None:
-            return []
-        shown = self.held_out.columns
-        heading = (f"on {self.held_out.n:,} held-out lines", *shown, "")
-        measures = [
-            (title, *(f"{state.measures[name]:.3f}" for state in shown.values()), better)
-            for name, (title, better) in MEASURES.items()
-        ]
-        return [heading, *measures]
-
-    def _repr_html_(self) -> str:
-        """The report as a table for notebooks."""
-        from tabulate import tabulate
-
-        lines = f"{self.corpus['n']:,} lines"
-        caption = f"<p>{html.escape(f'{self.spec}, tuned on {lines}: {self.folder}')}</p>"
-        if not (rows := self.rows()):
-            return caption
-        return caption + tabulate(rows[1:], rows[0], tablefmt="html", disable_numparse=True)
 
 
 @dataclass(frozen=True)
@@ -183,7 +132,7 @@ def _computed(planned: TuningPlan) -> tuple[Encoder, TunedEncoder, dict[str, Any
     spec, model, pooling, seed, ref = cell.spec, cell.model, cell.pooling, cell.seed, cell.model.corpus
     assert pooling is not None
     assert ref is not None
-    loaded, seconds = workspace.loader.load_stored(model, pooling, cell.precision, planned.corpora)
+    loaded, seconds = EncoderLoader(workspace).load_stored(model, pooling, cell.precision, planned.corpora)
     workspace.reporter.stage("checking", "the held-out lines")
     pairs = positive_pairs(read.aside(), seed, workspace.plugins.methods[spec.method].pairs)
     report = _trajectory(workspace, model, pooling, _backbone(loaded), pairs)
@@ -194,7 +143,7 @@ def _computed(planned: TuningPlan) -> tuple[Encoder, TunedEncoder, dict[str, Any
     description = {
         "spec": str(spec), "recipe": recipe.to_json(), "corpus": corpus, "seed": seed,
         "identity": model.identity(), "held_out": asdict(report) | {"verdict": report.verdict} if report else None,
-        "mirrorbench": mirrorbench.__version__,
+        "mirrorbench": __version__,
     }  # fmt: skip
     neighbours = _neighbours(pairs, report)
     return (
@@ -261,7 +210,7 @@ def _trajectory(
     if not pairs:
         return None
     untuned = replace(model, recipe=None, corpus=None, posts=())
-    backbone: Any = workspace.loader.load_stored(untuned, pooling, encoder.precision, {})[0]
+    backbone: Any = EncoderLoader(workspace).load_stored(untuned, pooling, encoder.precision, {})[0]
     progress = Progress(backbone.transformer, replace(model.recipe, stop="end"), pairs)
     progress.transformer = encoder.transformer
     return progress.finish()

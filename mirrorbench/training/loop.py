@@ -28,8 +28,8 @@ from mirrorbench.training.checkpoints import Checkpoint
 from mirrorbench.training.cpu_functions import fast_cpu_functions
 from mirrorbench.training.losses import LOSSES
 from mirrorbench.training.methods import PairFunction, PairMaker, identical_pairs
-from mirrorbench.training.microbatch import MicroBatchReader, PairTokenizer, TokenizedPairs, in_order
-from mirrorbench.training.objective import LossFunction, Objective, objective_of
+from mirrorbench.training.microbatch import MicroBatchReader, PairTokenizer, in_order
+from mirrorbench.training.objective import LossFunction, Objective, TokenizedPairs, objective_of
 from mirrorbench.training.recipes import Recipe
 
 CHECK_EVERY = 10
@@ -139,7 +139,7 @@ def tune_backbone(
         torch.manual_seed(seed)
         if device.type == "cpu":
             attached.enter_context(fast_cpu_functions())
-        on_the_model = in_use(recipe, augmentations, "model")
+        on_the_model = in_use(recipe.augment, augmentations, "model")
         for augmentation, rate in on_the_model:
             if detach := augmentation.attach(transformer.model, rate):
                 attached.callback(detach)

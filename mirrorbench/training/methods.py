@@ -17,7 +17,7 @@ from mirrorbench.core.errors import TuningError
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.shown import shown
-from mirrorbench.data.lines import fields_of
+from mirrorbench.data.formats.lines import fields_of
 from mirrorbench.training.augmentations import Augmentation, AugmentationContext, in_use
 from mirrorbench.training.recipes import LOSS_PARAMETERS, MULTI_SIMILARITY, Recipe
 
@@ -75,7 +75,7 @@ class PairMaker:
             shortest: characters; under ``released``, shorter strings are left alone.
         """
         result = list(texts)
-        for function, rate in in_use(self.recipe, self.augmentations, "text"):
+        for function, rate in in_use(self.recipe.augment, self.augmentations, "text"):
             context = AugmentationContext(self.rng, rate, self.mask_token, self.protocol, shortest)
             result = [function(text, context) for text in result]
         return result
@@ -244,7 +244,7 @@ def _joined(old: str, new: str, edge: int) -> str:
 
 
 # pairs: supervised tuning on pairs of texts that mean the same, with Mirror-BERT's loss and recipe.
-# A corpus line holds both texts (`data.lines`). They are the two views, so no text is masked;
+# A corpus line holds both texts (`data.formats.lines`). They are the two views, so no text is masked;
 # the dropout stays, as in supervised SimCSE (Gao et al., EMNLP 2021, section 4).
 
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -26,44 +26,10 @@ from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation, AugmentationContext, in_use
 from mirrorbench.training.cpu_functions import fast_cpu_functions
 from mirrorbench.training.methods import PairMaker, Pairs
-
-if TYPE_CHECKING:
-    from mirrorbench.training.objective import Objective
+from mirrorbench.training.objective import Objective, TokenizedPairs
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
-
-
-@dataclass(frozen=True, slots=True)
-class TokenizedPairs:
-    """Both views of n pairs: rows 0 to n - 1 are the first views, rows n to 2n - 1 the second ones in the same order.
-
-    Attributes:
-        ids: token ids, special tokens included, not padded.
-        targets: positions of the targets' tokens, for the pooling ``target`` only.
-        labels: shape (n,); pairs of one group have the same label.
-    """
-
-    ids: Ragged
-    targets: Ragged | None
-    labels: Tensor
-
-    def take(self, rows: Sequence[int] | NDArray[np.int64]) -> TokenizedPairs:
-        """Some of the pairs."""
-        chosen = np.asarray(rows, dtype=np.int64)
-        both = np.concatenate([chosen, chosen + len(self.labels)])
-        targets = None if self.targets is None else self.targets.take(both)
-        return TokenizedPairs(self.ids.take(both), targets, self.labels[torch.from_numpy(chosen)])
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """Tokens of each view, shape (2, n)."""
-        return self.ids.lengths.reshape(2, -1)
-
-    def view(self, which: int) -> tuple[Ragged, Ragged | None]:
-        """Token ids, and positions of the targets' tokens, of the first (0) or the second (1) views."""
-        rows = np.arange(which * len(self.labels), (which + 1) * len(self.labels))
-        return self.ids.take(rows), None if self.targets is None else self.targets.take(rows)
 
 
 class PairTokenizer:
@@ -77,7 +43,7 @@ class PairTokenizer:
             maker.rng, 0.0, maker.mask_token, maker.protocol,
             mask_id=tokenizer.mask_token_id, special_ids=frozenset(tokenizer.all_special_ids),
         )  # fmt: skip
-        chosen = in_use(self.recipe, registered, "tokens")
+        chosen = in_use(self.recipe.augment, registered, "tokens")
         self._augment = [(function, replace(plain, rate=rate)) for function, rate in chosen]
 
     def batches(self, pairs: Pairs, order: Iterator[NDArray[np.int64]]) -> Iterator[TokenizedPairs]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,44 @@ if TYPE_CHECKING:
 
     from mirrorbench.models.batching import Ragged
     from mirrorbench.models.transformer import Transformer
-    from mirrorbench.training.microbatch import TokenizedPairs
     from mirrorbench.training.recipes import Recipe
 
 LossFunction = Callable[..., "Tensor"]
 """``(left, right, temperature, labels) -> loss``: see ``mirrorbench.training.losses``."""
 TokenLoss = Callable[["Tensor", "Tensor", "Tensor"], "Tensor"]
 """``(vectors, tokens, real) -> summed loss`` of n texts: padded ids of shape (n, width), and which are real."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizedPairs:
+    """Both views of n pairs: rows 0 to n - 1 are the first views, rows n to 2n - 1 the second ones in the same order.
+
+    Attributes:
+        ids: token ids, special tokens included, not padded.
+        targets: positions of the targets' tokens, for the pooling ``target`` only.
+        labels: shape (n,); pairs of one group have the same label.
+    """
+
+    ids: Ragged
+    targets: Ragged | None
+    labels: Tensor
+
+    def take(self, rows: Sequence[int] | NDArray[np.int64]) -> TokenizedPairs:
+        """Some of the pairs."""
+        chosen = np.asarray(rows, dtype=np.int64)
+        both = np.concatenate([chosen, chosen + len(self.labels)])
+        targets = None if self.targets is None else self.targets.take(both)
+        return TokenizedPairs(self.ids.take(both), targets, self.labels[chosen])
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of each view, shape (2, n)."""
+        return self.ids.lengths.reshape(2, -1)
+
+    def view(self, which: int) -> tuple[Ragged, Ragged | None]:
+        """Token ids, and positions of the targets' tokens, of the first (0) or the second (1) views."""
+        rows = np.arange(which * len(self.labels), (which + 1) * len(self.labels))
+        return self.ids.take(rows), None if self.targets is None else self.targets.take(rows)
 
 
 class Objective:

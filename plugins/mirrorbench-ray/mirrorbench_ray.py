@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from mirrorbench import hookimpl
 from mirrorbench.core.devices import worker_device
 from mirrorbench.core.errors import DeviceError, MirrorbenchError, UsageError
-from mirrorbench.runs.cells import CellGroup, CellOutcome, failed
+from mirrorbench.runs.cells import CellGroup
 from mirrorbench.runs.executors import RETRIES, GroupOutcome, Job, compute
+from mirrorbench.runs.outcomes import CellOutcome, failed
 
 if TYPE_CHECKING:
     from mirrorbench.core.hooks import Register

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from mirrorbench import hookimpl
 from mirrorbench.core.devices import worker_device
 from mirrorbench.core.errors import MirrorbenchError, UsageError
-from mirrorbench.runs.cells import CellGroup, CellOutcome, failed
+from mirrorbench.runs.cells import CellGroup
 from mirrorbench.runs.executors import RETRIES, GroupOutcome, Job, compute, interrupts_blocked
+from mirrorbench.runs.outcomes import CellOutcome, failed
 
 if TYPE_CHECKING:
     from mirrorbench.core.hooks import Register

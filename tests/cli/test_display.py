@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirrorbench.cli.display import PLAIN_INTERVAL, Display
-from mirrorbench.runs.cells import TUNING_COST
+from mirrorbench.runs.outcomes import TUNING_COST
 
 
 @pytest.fixture

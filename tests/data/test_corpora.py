@@ -29,12 +29,12 @@ from mirrorbench.data.corpora import (
     SOME,
     Corpus,
     GeneratedCorpus,
-    card_texts,
     find_contamination,
     normalised,
     read_corpus,
     shared_codes,
 )
+from mirrorbench.data.formats.lines import parse_lines
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import load_plugins
@@ -239,7 +239,7 @@ def test_the_sentences_of_snli_and_multinli(store: DataStore) -> None:
     assert read_corpus("nli-sentences", store, builtin_cards()).texts == ('"A man.', 'A "cat".', "Nobody.")
     path.write_bytes(gzip.compress(table.replace("sentence1", "premise").encode()))
     with pytest.raises(DataFormatError, match="line 1: there is no column 'sentence1' in 'split"):
-        card_texts(path, builtin_cards()["nli-sentences"].options)
+        parse_lines({"a": path}, builtin_cards()["nli-sentences"].options)
 
 
 def test_a_plugin_registers_one_and_its_content_is_its_identity(tmp_path: Path, plugins: Plugins) -> None:

@@ -25,6 +25,7 @@ from mirrorbench.data.cards import hub_card, hub_file, parse_hub_id
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.plan import Request
+from mirrorbench.runs.run import execute_plan, make_plan
 
 REVISION = "0123456789012345678901234567890123456789"
 TOY = f"hf:owner/toy@{REVISION}"
@@ -148,7 +149,7 @@ def test_a_task_and_its_corpus_come_from_the_hub(
     card.write_text(CARD)
     bench.plugins.add(ToyPlugin(tasks=[card]), "hub")  # type: ignore[list-item]
     request = Request((parse_spec(f"{random_model('bert')}+mirror"),), ("hub-pairs",), (0,), f"{TOY}/lines/train#text")
-    (result,) = bench.workspace().execute(bench.workspace().plan(request)).results
+    (result,) = execute_plan(bench.workspace(), make_plan(bench.workspace(), request)).results
     assert result.n_items == len(PAIRS)
     strings = ("a cat", "a dog", "two lines")  # no null, no blank, no repetition
     assert result.cell["corpus"]["sha256"] == hashlib.sha256("\n".join(strings).encode()).hexdigest()

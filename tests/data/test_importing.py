@@ -179,7 +179,7 @@ def test_labels_are_checked_with_their_items(folder: Path, store: DataStore) -> 
 def test_a_list_of_words_has_as_many_as_its_corpus_takes(tmp_path: Path, store: DataStore) -> None:
     cards = {"words-fi": builtin_cards()["words-fi"]}
     page = import_folder(in_folder(tmp_path / "1", {"fi_50k.txt": "<html>\nNot found\n</html>\n"}), store, cards)
-    assert (page.cards["words-fi"].state, "3 texts, not 10000" in page.problems[0]) == ("absent", True)
+    assert (page.cards["words-fi"].state, "3 items, not 10000" in page.problems[0]) == ("absent", True)
     words = "".join(f"sana{n} {n}\n" for n in range(10_000))
     assert import_folder(in_folder(tmp_path / "2", {"fi_50k.txt": words}), store, cards).n_imported == 1
 

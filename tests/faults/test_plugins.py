@@ -15,6 +15,7 @@ from mirrorbench.core.errors import PluginError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.plan import Request
+from mirrorbench.runs.run import execute_plan, make_plan
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.tasks import PairSimilarity, Scores, Task
 from mirrorbench.tasks.kinds import as_task
@@ -78,7 +79,8 @@ def test_a_wrong_encoder_fails_its_cells_only_and_nothing_of_it_is_stored(plugin
     plugins.add(ToyPlugin({**encoders, "good": ToyEncoder()}, [PairSimilarity("cats", CATS)]), "toys")
     data, results, cache = (tmp_path / name for name in ("data", "results", "cache"))
     workspace = Workspace.create(data, results, cache, "cpu", plugins=plugins)
-    outcome = workspace.execute(workspace.plan(Request(tuple(map(parse_spec, [*encoders, "good"])), ("cats",))))
+    request = Request(tuple(map(parse_spec, [*encoders, "good"])), ("cats",))
+    outcome = execute_plan(workspace, make_plan(workspace, request))
     assert {failure.spec.backbone for failure in outcome.failures} == set(encoders)
     assert [result.spec for result in outcome.results] == ["good"]
     assert {path.relative_to(results).parts[0] for path in results.rglob("seed-*")} == {"good"}

@@ -19,8 +19,9 @@ from harness.fixtures import PATIENCE, Command, Said
 from harness.log import Log
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.runs.cells import Outcome
+from mirrorbench.runs.outcomes import Outcome
 from mirrorbench.runs.plan import Request
+from mirrorbench.runs.run import execute_plan, make_plan
 from mirrorbench.runs.workspace import Workspace
 
 LETTERS = Path(letters.__file__)
@@ -50,7 +51,7 @@ class Bench:
         )  # fmt: skip
         workspace.executor, workspace.options = executor, options
         specs, corpus = tuple(map(parse_spec, encoders)), str(self.folder / "mine.txt")
-        return workspace.execute(workspace.plan(Request(specs, ("cats", "dogs"), (0, 1), corpus)))
+        return execute_plan(workspace, make_plan(workspace, Request(specs, ("cats", "dogs"), (0, 1), corpus)))
 
     def planned(self, encoder: str, executor: str, device: str) -> tuple[str, dict[str, str]]:
         """The device and the precisions for which a cell of an encoder is planned under an executor with options."""
@@ -59,7 +60,7 @@ class Bench:
             plugins=self.plugins,
         )  # fmt: skip
         request = Request((parse_spec(encoder),), ("cats",), (0,), str(self.folder / "mine.txt"))
-        (cell,) = workspace.plan(request).cells
+        (cell,) = make_plan(workspace, request).cells
         return workspace.context().device, cell.to_json()["precision"]
 
     def stored(self, name: str) -> dict[str, bytes]:

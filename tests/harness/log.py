@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mirrorbench.runs.cells import Cell, Failure, Reporter, Stage
+from mirrorbench.runs.cells import Cell
+from mirrorbench.runs.outcomes import Failure, Reporter, Stage
 
 
 class Log(Reporter):

@@ -13,6 +13,7 @@ from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.pooling import POOLINGS, Pooling, Tokens, pool
 from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.run import load_encoder
 from mirrorbench.runs.workspace import Workspace
 
 LAYERS, BATCH, TOKENS, DIMENSIONS = 4, 3, 5, 2
@@ -103,7 +104,7 @@ def test_a_plugin_reads_at_its_own_tokens(random_model: Models, tmp_path: Path) 
     workspace = Workspace.create(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu", plugins=plugins)
     texts = [TextInput("ab [MASK] cd"), TextInput("e [MASK]"), TextInput("fgh [MASK] i")]
     path = random_model("bert")
-    found = workspace.load(parse_spec(f"{path}:pooling=at-mask"))[0].encode(texts)
+    found = load_encoder(workspace, parse_spec(f"{path}:pooling=at-mask"))[0].encode(texts)
     for item, vector in zip(texts, found, strict=True):
         states, offsets = hidden_states(path, item.text)
         place = [start for start, _ in offsets].index(item.text.index("[MASK]"), 1)
@@ -111,6 +112,6 @@ def test_a_plugin_reads_at_its_own_tokens(random_model: Models, tmp_path: Path) 
     corpus = tmp_path / "texts.txt"
     corpus.write_text("".join(f"{a}{b} [MASK]\n" for a in "abcd" for b in "efg"))
     spec = f"{path}+mirror:pooling=at-mask,corpus={corpus},span_mask=0,batch_size=4"
-    tuned = workspace.load(parse_spec(spec))[0].encode(texts)
+    tuned = load_encoder(workspace, parse_spec(spec))[0].encode(texts)
     assert tuned.shape == found.shape
     assert np.abs(tuned - found).max() > 1e-4

@@ -23,6 +23,7 @@ from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.prompts import PROMPTS, own_prompts, prefix, template
 from mirrorbench.models.systems import EncoderContext, create_encoder
+from mirrorbench.runs.run import load_encoder
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.training.recipes import Recipe
 
@@ -176,13 +177,15 @@ def test_it_is_part_of_the_identity_where_there_is_one(random_model: Models, tmp
     workspace = Workspace.create(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu")
     path = random_model("bert")
     for prompt in TEMPLATES:
-        (found,) = workspace.load(parse_spec(f"{path}:pooling=mean,prompt={prompt}"))[0].encode(SHORT[:1])
+        (found,) = load_encoder(workspace, parse_spec(f"{path}:pooling=mean,prompt={prompt}"))[0].encode(SHORT[:1])
         expected = last_layer(prompt.replace("{text}", SHORT[0]), path)[0].mean(0)
         np.testing.assert_allclose(found, expected, atol=1e-5)
     corpus = tmp_path / "texts.txt"
     corpus.write_text("".join(f"{a}{b}\n" for a in "abcd" for b in "efg"))
     spec = f"{path}+mirror:pooling=mean,corpus={corpus},span_mask=0,batch_size=4"
-    tuned = [workspace.load(parse_spec(spec + more))[0].encode(SHORT) for more in ("", f",prompt={TEMPLATES[0]}")]
+    tuned = [
+        load_encoder(workspace, parse_spec(spec + more))[0].encode(SHORT) for more in ("", f",prompt={TEMPLATES[0]}")
+    ]
     assert np.abs(tuned[0] - tuned[1]).max() > 1e-3
 
 

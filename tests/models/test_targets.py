@@ -18,8 +18,8 @@ from suites import few
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.inputs import LostTargets, TextInput
-from mirrorbench.models.pooling import Pooling
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.models.pooling import LostTargets, Pooling
 from mirrorbench.models.targets import covering, cut_to
 from mirrorbench.models.transformer import load_transformer
 

@@ -17,6 +17,7 @@ from mirrorbench.core.inputs import Array, TextInput
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.backbones import embedded_directory
 from mirrorbench.models.transformations import Affine, Taken, Transformation, fit, split_post, transform
+from mirrorbench.runs.run import load_encoder
 from mirrorbench.runs.workspace import Workspace
 
 RNG = np.random.default_rng(7)
@@ -145,12 +146,12 @@ def test_an_encoder_gives_what_sentence_transformers_truncates(tmp_path: Path) -
     short = SentenceTransformer(str(tmp_path / "own"), device="cpu", truncate_dim=24).encode(texts)
     workspace = Workspace.create(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu")
     for spec in ("tiny+base:pooling=mean,dims=24", f"sbert:path={tmp_path}/own,dims=24"):
-        encoder = workspace.load(parse_spec(spec))[0]
+        encoder = load_encoder(workspace, parse_spec(spec))[0]
         np.testing.assert_allclose(encoder.encode(texts), short, atol=1e-5)
-    signs = workspace.load(parse_spec("tiny+base:pooling=mean,dims=24,type=binary"))[0].encode(texts)
+    signs = load_encoder(workspace, parse_spec("tiny+base:pooling=mean,dims=24,type=binary"))[0].encode(texts)
     np.testing.assert_array_equal(signs, np.where(short > 0, 1, -1))
     with pytest.raises(UsageError, match="dims=300, but the vectors have 256 dimensions"):
-        workspace.load(parse_spec("tiny+base:dims=300"))
+        load_encoder(workspace, parse_spec("tiny+base:dims=300"))
 
 
 def test_keys_of_a_spec() -> None:

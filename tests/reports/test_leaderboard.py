@@ -14,7 +14,7 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.reports.leaderboard import build_table, provenance, row_label
 from mirrorbench.reports.renderers import as_json
 from mirrorbench.reports.table import Column, Row, Score, Table, read_table
-from mirrorbench.runs.cells import Failure
+from mirrorbench.runs.outcomes import Failure
 from mirrorbench.runs.results import Result
 
 

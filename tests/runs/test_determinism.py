@@ -21,6 +21,7 @@ from mirrorbench.data.store import DataStore
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.plan import Plan
 from mirrorbench.runs.results import Result, ResultStore
+from mirrorbench.runs.run import execute_plan
 
 
 @pytest.mark.slow
@@ -34,7 +35,7 @@ def test_a_cell_alone_is_the_same_to_the_bit(bench: Bench, random_model: Models)
 
     def run(plan: Plan, name: str) -> dict[str, bytes]:
         bench.results, bench.cache = ResultStore(bench.folder / name), Cache(bench.folder / f"{name}-cache")
-        assert bench.workspace().execute(plan).failures == ()
+        assert execute_plan(bench.workspace(), plan).failures == ()
         return stored(bench.results.root)
 
     together, alone = run(plan, "together"), {}

@@ -16,10 +16,11 @@ from mirrorbench.core.devices import worker_device
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import Value, parse_spec
 from mirrorbench.runs import local
-from mirrorbench.runs.cells import Failure
 from mirrorbench.runs.executors import Job, compute
 from mirrorbench.runs.local import devices_for
+from mirrorbench.runs.outcomes import Failure
 from mirrorbench.runs.plan import Plan, Request
+from mirrorbench.runs.run import make_plan
 from mirrorbench.runs.workspace import Workspace
 
 __all__ = ["bench", "plugins"]
@@ -111,7 +112,7 @@ def elsewhere(bench: Bench) -> Callable[..., Workspace]:
 
 def planned(workspace: Workspace, bench: Bench) -> Plan:
     specs = (parse_spec("tiny+mirror:batch_size=6"), parse_spec("letters"))
-    return workspace.plan(Request(specs, ("cats",), (0,), str(bench.folder / "mine.txt")))
+    return make_plan(workspace, Request(specs, ("cats",), (0,), str(bench.folder / "mine.txt")))
 
 
 @pytest.mark.parametrize(("options", "settings", "device", "tuning"), [

@@ -16,8 +16,9 @@ from mirrorbench.core.errors import DeviceError
 from mirrorbench.core.files import Leases
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs import local
-from mirrorbench.runs.cells import ModelRef, Outcome
+from mirrorbench.runs.cells import ModelRef
 from mirrorbench.runs.local import serve
+from mirrorbench.runs.outcomes import Outcome
 from mirrorbench.runs.workspace import WorkerContext
 
 __all__ = ["bench", "plugins", "said"]

@@ -21,6 +21,7 @@ from mirrorbench.models import backbones
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.grids import merged
 from mirrorbench.runs.plan import Plan, Request
+from mirrorbench.runs.run import make_plan
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.tasks import PairSimilarity
 
@@ -34,7 +35,7 @@ def make(registered: Plugins, tmp_path: Path) -> Make:
 
     def plan(*encoders: str, tasks: tuple[str, ...] = ("cats",), **options: Any) -> Plan:
         request = Request(tuple(map(parse_spec, encoders)), tasks, **({"corpus": str(corpus)} | options))
-        return Workspace.create(tmp_path / "data", device="cpu", offline=True, plugins=registered).plan(request)
+        return make_plan(Workspace.create(tmp_path / "data", device="cpu", offline=True, plugins=registered), request)
 
     return plan
 

@@ -27,6 +27,8 @@ from mirrorbench.models.pooling import Pooling
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.plan import merged
 from mirrorbench.runs.results import ResultStore, read_results
+from mirrorbench.runs.run import execute_plan
+from mirrorbench.runs.runner import Runner
 from mirrorbench.tasks import LexiconInduction, PairSimilarity, UsageSimilarity
 
 TEXTS = sorted({text for pair in CATS + DOGS for text in (pair.left, pair.right)})
@@ -113,7 +115,7 @@ def test_a_task_reads_its_data_by_protocol_and_by_what_the_vectors_are_of(
     bench.plugins.add(ToyPlugin(tasks=[Read("read", unread)]), "toys")
     specs = [f"{random_model('bert')}+base:pooling={mode}" for mode in ("target", "cls")]
     plan = merged([bench.plan(*specs, tasks=["read"], protocol=protocol) for protocol in ("paper", "released")])
-    outcome = bench.workspace().execute(plan)
+    outcome = execute_plan(bench.workspace(), plan)
     assert (len(outcome.results), outcome.failures) == (4, ())
     assert asked == {
         ("paper word", "target"), ("released word", "target-marked"), ("paper text", "cls"), ("released text", "cls"),
@@ -225,7 +227,7 @@ def test_a_run_that_is_interrupted_stores_what_was_computed_before_its_lease_end
 ) -> None:
     flush = os.fsync
     monkeypatch.setattr(os, "fsync", lambda handle: (time.sleep(0.05), flush(handle)))
-    outcomes = bench.workspace().runner({}).compute(list(bench.plan("toy").groups.values()))
+    outcomes = Runner(bench.workspace(), {}).compute(list(bench.plan("toy").groups.values()))
     next(outcomes)
     outcomes.close()
     assert sorted(path.parent.name for path in bench.results.root.rglob("seed-0.json")) == ["cats", "dogs"]

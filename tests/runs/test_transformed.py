@@ -27,9 +27,11 @@ from mirrorbench.models.pooling import Pooling
 from mirrorbench.reports.leaderboard import row_label
 from mirrorbench.runs import encoding
 from mirrorbench.runs.cache import Cache
+from mirrorbench.runs.loading import EncoderLoader
 from mirrorbench.runs.maintenance import damage, entries
 from mirrorbench.runs.plan import Planner, Request
 from mirrorbench.runs.results import ResultStore
+from mirrorbench.runs.run import load_encoder
 from mirrorbench.tasks import PairSimilarity
 from mirrorbench.texts.export import claiming
 from mirrorbench.texts.tune import plan_tuning, tune_texts
@@ -64,7 +66,7 @@ def test_a_row_is_the_transformed_vectors_and_the_fit_sees_the_corpus_alone(
     plain, white = f"{bert}{MEAN}", f"{bert}{MEAN},post=whiten,whiten=9"
     outcome = bench.run(plain, white)
     assert outcome.failures == ()
-    raw = bench.workspace().load(parse_spec(plain))[0]
+    raw = load_encoder(bench.workspace(), parse_spec(plain))[0]
     ((fitted, _),) = (call.args for call in fit.call_args_list)
     assert np.array_equal(fitted, raw.encode([TextInput(line) for line in LINES]))  # and no text of a task
     whitening = PCA(9, whiten=True).fit(fitted.astype(float))
@@ -75,7 +77,7 @@ def test_a_row_is_the_transformed_vectors_and_the_fit_sees_the_corpus_alone(
         assert result.cell["post"][""][:2] == ["whiten", 9]
         assert result.overlap is not None
     assert all("post" not in result.cell for result in outcome.results[:2])
-    vectors, _ = bench.workspace().load(parse_spec(f"{white},corpus={bench.corpus}"))
+    vectors, _ = load_encoder(bench.workspace(), parse_spec(f"{white},corpus={bench.corpus}"))
     texts = [TextInput(pair.left) for pair in CATS]
     assert np.abs(np.abs(vectors.encode(texts)) - np.abs(whitening.transform(raw.encode(texts)))).max() < 1e-5
     assert vectors.fingerprint != raw.fingerprint
@@ -175,7 +177,7 @@ def test_each_language_is_fitted_on_its_own_corpus(
     (cell,) = planner.plan(Request((parse_spec(f"bert{MEAN},post=center"),), ("crossing",))).cells
     assert [language for language, _ in cell.model.posts] == ["en", "fr"]
     assert len(cell.model.corpora) == 2
-    encoder, _ = bench.workspace().loader.load_stored(cell.model, cell.pooling, "fp32", planner.corpora)
+    encoder, _ = EncoderLoader(bench.workspace()).load_stored(cell.model, cell.pooling, "fp32", planner.corpora)
     for language in models:
         lines = planner.corpora[dict(cell.model.posts)[language].corpus].texts  # type: ignore[index]
         vectors = encoder.encode([TextInput(line, (), language) for line in lines])
@@ -204,7 +206,7 @@ def test_a_tuned_directory_is_transformed_as_its_files_say(bench: Bench, bert: s
     first = outcome.results[0]
     assert parse_spec(first.spec).get("post") == "stored"
     assert (first.cell["corpus"], first.overlap) == (None, None)
-    vectors, _ = bench.workspace().load(parse_spec(str(folder)))
+    vectors, _ = load_encoder(bench.workspace(), parse_spec(str(folder)))
     expected = naive_spearman(CATS, vectors.encode)
     assert first.main_score == pytest.approx(expected, abs=1e-9)
     with pytest.raises(UsageError, match="these are tuned further"):

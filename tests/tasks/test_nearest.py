@@ -25,6 +25,7 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.items import Disambiguation, Linking, Mention, Occurrence, SenseContexts
 from mirrorbench.runs.plan import Request
+from mirrorbench.runs.run import execute_plan, make_plan
 from mirrorbench.tasks import EntityLinking, Scores, SenseDisambiguation
 
 NAMES = {"cold": "D1", "common cold": "D1", "flu": "D2|D3", "fever": "D4", "chills": "D5", "cough": "D6", "ache": "D7"}
@@ -76,7 +77,7 @@ def test_the_released_evaluation_reads_25_tokens_in_lower_case(bench: Bench, ran
     orders = [np.argsort(-(table @ embed(text)), kind="stable") for text in mentions]
     ranks = [order.tolist().index(ids.index(gold)) + 1 for order, gold in zip(orders, mentions.values(), strict=True)]
     request = Request((parse_spec(f"{path}+base:pooling=mean-padded"),), ("small-ncbi",), protocol="released")
-    (result,) = bench.workspace().execute(bench.workspace().plan(request)).results
+    (result,) = execute_plan(bench.workspace(), make_plan(bench.workspace(), request)).results
     assert (result.encoder["max_length"], len(set(ranks))) == (25, 3)
     (file,) = bench.results.root.rglob("*.npz")
     assert np.load(file)["rank"].tolist() == ranks

@@ -19,7 +19,7 @@ from mirrorbench.models.batching import Ragged
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations.model import ControlledDropout, Drophead, Dropout, drop_heads
-from mirrorbench.training.microbatch import TokenizedPairs
+from mirrorbench.training.objective import TokenizedPairs
 
 architectures = pytest.mark.parametrize("architecture", few(ARCHITECTURES, "bert", "deberta", "modernbert"))
 

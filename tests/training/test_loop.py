@@ -17,7 +17,8 @@ from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.loop import TuningReport, _Loop, batches, tune_backbone
 from mirrorbench.training.methods import PairMaker, identical_pairs, mirror_preset
-from mirrorbench.training.microbatch import PairTokenizer, TokenizedPairs
+from mirrorbench.training.microbatch import PairTokenizer
+from mirrorbench.training.objective import TokenizedPairs
 from mirrorbench.training.recipes import Recipe
 
 TEXTS = [f"{animal} number {number} is {state}" for animal in ("cat", "dog", "zebra", "old whale")

@@ -19,8 +19,7 @@ from mirrorbench.models.transformer import Transformer
 from mirrorbench.training import loop as loop_module
 from mirrorbench.training import microbatch
 from mirrorbench.training.loop import limits, tune_backbone
-from mirrorbench.training.microbatch import TokenizedPairs
-from mirrorbench.training.objective import Objective
+from mirrorbench.training.objective import Objective, TokenizedPairs
 from mirrorbench.training.recipes import Recipe
 
 TEXTS = [f"{'word ' * (n % 7)}number {n}" for n in range(10, 40)]

@@ -21,8 +21,8 @@ from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.rows import check_spec
 from mirrorbench.training.loop import _Loop, tune_backbone
 from mirrorbench.training.losses import LOSSES
-from mirrorbench.training.microbatch import MicroBatchReader, TokenizedPairs
-from mirrorbench.training.objective import Objective
+from mirrorbench.training.microbatch import MicroBatchReader
+from mirrorbench.training.objective import Objective, TokenizedPairs
 from mirrorbench.training.recipes import Recipe
 
 

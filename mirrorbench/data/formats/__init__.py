@@ -21,7 +21,7 @@ from mirrorbench.core.shown import shown
 from mirrorbench.data.textfiles import Ids, parse_json, parse_number, read_lines
 
 if TYPE_CHECKING:
-    from mirrorbench.data.store import ResolvedData
+    from mirrorbench.data.cards import ResolvedData
 
 Parser = Callable[[Mapping[str, Path], Mapping[str, Any]], list[Any]]
 _T = TypeVar("_T")
@@ -31,6 +31,7 @@ PARSERS = {
     **dict.fromkeys(("multisimlex", "multisimlex-concepticon", "xling-eval"), "pairs"),
     **dict.fromkeys(("wic", "wic-tsv", "xlwic", "am2ico", "usim", "cosimlex"), "contexts"),
     **dict.fromkeys(("biosyn", "askapatient", "cometa", "rescnn"), "entity_linking"),
+    "lines": "lines",
     "table": "tables",
     "wsd": "wsd",
 }

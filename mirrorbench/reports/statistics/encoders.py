@@ -11,10 +11,11 @@ from mirrorbench.reports.comparable import incomparable, of_one_computation, of_
 from mirrorbench.reports.statistics import LEVEL
 from mirrorbench.reports.statistics.comparisons import Comparison, Comparisons, RowKey, Seeds
 from mirrorbench.reports.statistics.estimates import holm
+from mirrorbench.reports.statistics.items import items_of
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
-    from mirrorbench.reports.selection import Stored
+    from mirrorbench.reports.comparable import Stored
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def compare_encoders(
             notes.append(f"only {name} has: {', '.join(only)}")
     items: dict[tuple[RowKey, str], Seeds] = {}
     for task in shared:
-        read = [{entry.result.seed: entry.items(plugins) for entry in side} for side in pairs[task]]
+        read = [{entry.result.seed: items_of(entry, plugins) for entry in side} for side in pairs[task]]
         if any(found is None for side in read for found in side.values()):
             notes.append(f"{task}: not compared, since a score is undefined or cannot be computed from its predictions")
             continue

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.identity import checksum
+from mirrorbench.reports.comparable import Stored
 from mirrorbench.reports.statistics.influence import FloatArray
-from mirrorbench.runs.results import Result
+from mirrorbench.runs.results import Result, read_predictions
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
@@ -74,6 +75,11 @@ def item_scores(result: Result, arrays: Mapping[str, NDArray[Any]], plugins: Plu
         return replace(found, units=tuple(f"{name} {item.partition('/')[0]}" for item in found.ids))
     files = checksum(json.dumps(result.data.get("files"), sort_keys=True))
     return replace(found, units=tuple(f"{files} {item}" for item in found.ids))
+
+
+def items_of(entry: Stored, plugins: Plugins) -> ItemScores | None:
+    """The items of a stored main score; ``None`` where predictions do not reproduce it."""
+    return item_scores(entry.result, read_predictions(entry.path, entry.result), plugins)
 
 
 def score_on(items: ItemScores, plugins: Plugins) -> float:

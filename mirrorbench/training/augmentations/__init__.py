@@ -6,7 +6,7 @@ both views under ``sides=2``. A *model* augmentation makes the network noisy, so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,8 +14,6 @@ from mirrorbench.core.errors import PluginError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from mirrorbench.training.recipes import Recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +95,12 @@ class Augmentation:
             raise UsageError(f"{self.name}={rate:g} is out of range", f"It must be {limits}.")
 
 
-def in_use(recipe: Recipe, registered: Mapping[str, Augmentation], on: str) -> list[tuple[Any, float]]:
-    """The functions and rates of a recipe's augmentations of one kind, in the order of their names.
+def in_use(
+    rates: Sequence[tuple[str, float]], registered: Mapping[str, Augmentation], on: str
+) -> list[tuple[Any, float]]:
+    """The functions and rates of the augmentations of one kind, in the order of ``rates`` (``Recipe.augment``).
 
     Those on the model include rate 0, which comes first: ``dropout=0`` must not undo ``controlled_dropout``.
     """
-    found = [(registered[name].function, rate) for name, rate in recipe.augment if registered[name].on == on]
+    found = [(registered[name].function, rate) for name, rate in rates if registered[name].on == on]
     return sorted(found, key=lambda pair: pair[1] > 0) if on == "model" else [pair for pair in found if pair[1] > 0]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mirrorbench.models.transformer import Transformer
-    from mirrorbench.training.microbatch import TokenizedPairs
+    from mirrorbench.training.objective import TokenizedPairs
 
 LOSS = "contrastive-tension"
 DIFFERENT = 7

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mirrorbench.models.transformer import Transformer
-    from mirrorbench.training.microbatch import TokenizedPairs
+    from mirrorbench.training.objective import TokenizedPairs
 
 MASKED = 0.3
 """Share of the tokens that is masked (released script)."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mirrorbench.models.transformer import Transformer
-    from mirrorbench.training.microbatch import TokenizedPairs
+    from mirrorbench.training.objective import TokenizedPairs
 
 QUEUE = 2.5
 """Vectors in the queue, in batches (released log: 160 for batches of 64)."""

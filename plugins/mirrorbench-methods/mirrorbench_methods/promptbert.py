@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from mirrorbench.models.pooling import Tokens
     from mirrorbench.models.transformer import Transformer
-    from mirrorbench.training.microbatch import TokenizedPairs
+    from mirrorbench.training.objective import TokenizedPairs
 
 BERT = ('This sentence of "{text}" means{mask}.', 'This sentence : "{text}" means{mask}.')
 ROBERTA = ("This sentence : '{text} ' means{mask}.", "The sentence : '{text} ' means{mask}.")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mirrorbench.models.transformer import Transformer
-    from mirrorbench.training.microbatch import TokenizedPairs
+    from mirrorbench.training.objective import TokenizedPairs
 
 
 def preset(level: str, architecture: str, protocol: str) -> Recipe:

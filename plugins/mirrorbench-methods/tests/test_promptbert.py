@@ -11,7 +11,8 @@ from mirrorbench.core.errors import TuningError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.training.loop import _Loop
-from mirrorbench.training.microbatch import MicroBatchReader, TokenizedPairs
+from mirrorbench.training.microbatch import MicroBatchReader
+from mirrorbench.training.objective import TokenizedPairs
 
 SOME = [TEXTS[n] for n in (0, 30, 5, 31)]
 

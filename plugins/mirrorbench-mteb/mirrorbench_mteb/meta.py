@@ -25,7 +25,7 @@ from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.models import backbones
 from mirrorbench.models.systems import sbert_directory
 from mirrorbench.runs.results import slug
-from mirrorbench.texts.export import licence_of
+from mirrorbench.texts.card import licence_of
 
 if TYPE_CHECKING:
     from mirrorbench.data.cards import Card

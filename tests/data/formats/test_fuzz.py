@@ -15,8 +15,8 @@ from parsing import on_disk
 from samples import SAMPLES, Sample
 
 from mirrorbench.core.errors import DataFormatError, MirrorbenchError
+from mirrorbench.data.cards import ResolvedData
 from mirrorbench.data.formats import PARSERS, parse
-from mirrorbench.data.store import ResolvedData
 
 HOSTILE = [
     b"\0", b"\r", b"\n", b"\r\n", b"\t", b"\xef\xbb\xbf", b"\xff", b"\xed\xa0\x80", b"\xff\xfe", b"\xc2\x85",

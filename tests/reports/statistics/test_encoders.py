@@ -10,8 +10,9 @@ from stored import correlated
 
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
+from mirrorbench.reports.comparable import Stored
 from mirrorbench.reports.leaderboard import build_table
-from mirrorbench.reports.selection import Stored, judged
+from mirrorbench.reports.selection import judged
 from mirrorbench.reports.statistics.encoders import EncoderComparison, compare_encoders
 from mirrorbench.reports.statistics.estimates import holm
 from mirrorbench.reports.table import Verdict

@@ -13,8 +13,9 @@ from stored import correlated, stored
 from mirrorbench import Session, hookimpl
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.reports.selection import read_stored, without_overlap
-from mirrorbench.reports.statistics.items import ItemScores, common, item_scores, score_on
+from mirrorbench.reports.comparable import read_stored
+from mirrorbench.reports.selection import without_overlap
+from mirrorbench.reports.statistics.items import ItemScores, common, item_scores, items_of, score_on
 from mirrorbench.tasks.metrics import pearson, spearman, uncentred_pearson
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -89,7 +90,7 @@ def test_items_are_one_where_files_or_what_ids_identify_are(tmp_path: Path, plug
 
     def units(task: str, ids: NDArray[Any], files: str) -> tuple[str, ...]:
         entry = correlated(tmp_path, "a", task, GOLD, SCORES, ids=list(ids), files=files)
-        items = entry.items(plugins)
+        items = items_of(entry, plugins)
         assert items is not None
         return items.only(range(2)).units
 
@@ -136,7 +137,7 @@ def test_stored_results_are_read_with_their_predictions(tmp_path: Path, plugins:
     (tmp_path / "a" / "t" / "seed-0.0123456789ab.json").write_text("moved aside")
     found = read_stored([tmp_path])
     assert [(entry.result.spec, entry.result.seed) for entry in found] == [("a", 0), ("b", 0), ("b", 1)]
-    items = found[0].items(plugins)
+    items = items_of(found[0], plugins)
     assert items is not None
     assert items.values.tolist() == SCORES.tolist()
     with pytest.raises(UsageError, match="no folder of results"):
@@ -156,7 +157,7 @@ def test_all_are_scored_on_what_none_has_seen(tmp_path: Path, plugins: Plugins) 
         correlated(tmp_path, "c", "t", STEPS, C),  # not tuned
         correlated(tmp_path, "c", "u", STEPS, C),  # no tuned encoder here: all items
     ]
-    items = {e.result.cell_id: found for e in entries if (found := e.items(plugins))}
+    items = {e.result.cell_id: found for e in entries if (found := items_of(e, plugins))}
     results, behind, lines = without_overlap([e.result for e in entries], items, plugins)
     assert [r.main_score for r in results] == pytest.approx(
         [*(spearman(x[2:11], STEPS[2:11]) for x in (A, B, C)), spearman(C, STEPS)]
@@ -171,7 +172,7 @@ def test_all_are_scored_on_what_none_has_seen(tmp_path: Path, plugins: Plugins) 
 def test_what_cannot_be_scored_anew_is_missing(tmp_path: Path, plugins: Plugins) -> None:
     tuned = correlated(tmp_path, "a", "t", STEPS, A, corpus="x")  # from before overlaps were stored
     other = correlated(tmp_path, "c", "t", STEPS, C)
-    items = {e.result.cell_id: found for e in (tuned, other) if (found := e.items(plugins))}
+    items = {e.result.cell_id: found for e in (tuned, other) if (found := items_of(e, plugins))}
     lost = stored("d", "t", 0.5)
     results, behind, lines = without_overlap([tuned.result, other.result, lost], items, plugins)
     assert [r.spec for r in results] == ["c"]
@@ -198,7 +199,7 @@ def test_nothing_is_left_to_correlate(tmp_path: Path, plugins: Plugins) -> None:
     for left in (0, 1):
         flags = np.array([0] * left + [2] * (12 - left), np.int8)
         entry = correlated(tmp_path, "a", "t", STEPS, A, overlap=flags, corpus="x")
-        items = entry.items(plugins)
+        items = items_of(entry, plugins)
         assert items is not None
         results, _, _ = without_overlap([entry.result], {entry.result.cell_id: items}, plugins)
         assert [(r.main_score, r.n_items) for r in results] == [(None, left)]

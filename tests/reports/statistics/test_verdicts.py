@@ -13,14 +13,16 @@ from stored import correlated, path_of, stored, with_predictions
 from mirrorbench import Session
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
+from mirrorbench.reports.comparable import Stored
 from mirrorbench.reports.leaderboard import build_table
 from mirrorbench.reports.renderers import html, latex, markdown
 from mirrorbench.reports.renderers.notes import note_lines
 from mirrorbench.reports.renderers.text import as_json
-from mirrorbench.reports.selection import Stored, judged
+from mirrorbench.reports.selection import judged
 from mirrorbench.reports.statistics.comparisons import Comparisons
 from mirrorbench.reports.statistics.encoders import compare_encoders
 from mirrorbench.reports.statistics.estimates import holm
+from mirrorbench.reports.statistics.items import items_of
 from mirrorbench.reports.statistics.verdicts import below
 from mirrorbench.reports.table import NOTES, Table, Verdict, read_table
 
@@ -253,7 +255,7 @@ def test_what_is_not_separable_from_the_best_is_tied(three: list[Stored], plugin
 
 def test_intervals_are_those_of_a_rows_score(three: list[Stored], plugins: Plugins) -> None:
     table = marked(three, plugins, intervals=True)
-    seeds = {entry.result.seed: items for entry in three[:2] if (items := entry.items(plugins))}
+    seeds = {entry.result.seed: items for entry in three[:2] if (items := items_of(entry, plugins))}
     expected = Comparisons({("best", "one"): seeds}, plugins).estimate("best", ["one"])
     score = table.rows[0].scores[0]
     assert score is not None

@@ -1,0 +1,126 @@
+"""Lines of a corpus: a text alone, the two texts of a pair, or an id with one name or two.
+
+Parts are separated by a tab, as columns of a table are joined, or by ``||``: ``text1||text2``, ``id||name||name``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mirrorbench.core.errors import DataFormatError, UsageError
+from mirrorbench.core.shown import shown
+from mirrorbench.data.cards import text_option, whole_number
+from mirrorbench.data.textfiles import is_text, parse_json, read_lines
+
+PAIR_MARK = "||"
+"""Separates the parts of a line in plain text."""
+
+
+def fields_of(lines: Sequence[str]) -> list[list[str]]:
+    """The parts of each line; a mark inside a part is text where all lines have a tab, and so is a tab otherwise."""
+    first, second = ("\t", PAIR_MARK) if all("\t" in line for line in lines) else (PAIR_MARK, "\t")
+    return [[part.strip() for part in line.split(first if first in line else second)] for line in lines]
+
+
+def pairs_of(lines: Sequence[str], name: str, raw: bool = False) -> list[tuple[str, str]] | None:
+    """The pairs that all lines are; ``None`` where they are texts.
+
+    Args:
+        lines: of a corpus, without blank ones.
+        name: of the corpus, for messages.
+        raw: whether ``||`` is text, as for a named method of single texts; a tab is none.
+
+    Raises:
+        UsageError: most lines are pairs, but not all.
+    """
+    texts = [raw and "\t" not in line for line in lines]
+    pairs = [
+        (own[0], own[1]) if len(own) == 2 and all(own) and not text else None
+        for own, text in zip(fields_of(lines), texts, strict=True)
+    ]
+    found = [pair for pair in pairs if pair]
+    if len(found) == len(lines):
+        return found or None
+    if not raw and 2 * len(found) > len(lines):
+        raise UsageError(
+            f"{name}: {len(found)} of {len(lines)} lines are pairs (text1||text2), "
+            f"but not {shown(lines[pairs.index(None)])}",
+            "Make all lines pairs, or none. To tune on the lines as they are, name the method: BACKBONE+mirror",
+        )
+    return None
+
+
+def texts_of(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The texts that an encoder may have seen of each line: itself, and its parts but the id before two names."""
+    for line, own in zip(lines, fields_of(lines), strict=True):
+        yield (line, *own[-2:]) if len(own) in (2, 3) and all(own) else (line,)
+
+
+def have_parts(lines: Sequence[str]) -> bool:
+    """Whether any line has parts."""
+    return any(len(texts) > 1 for texts in texts_of(lines))
+
+
+def parse_lines(files: Mapping[str, Path], options: Mapping[str, Any], strip: bool = True) -> list[str]:
+    """The strings of files, under a card's options ``separator``, ``column``, ``skip`` and ``take`` (lines of each).
+
+    ``column`` is an index from 0 into a line split at the separator, or a name: with a separator a heading of the first
+    line, otherwise a key of JSON lines. A list of such gives several strings a line.
+    """
+    if unknown := set(options) - {"separator", "column", "skip", "take"}:
+        raise DataFormatError(f"Parser 'lines': unknown options {', '.join(sorted(unknown))}.")
+    return [text for path in files.values() for text in _strings(path, options, strip)]
+
+
+def _strings(path: Path, options: Mapping[str, Any], strip: bool) -> list[str]:
+    skip, lines = whole_number(options, "skip", 0), read_lines(path)
+    texts = lines[skip:]
+    if "column" in options:
+        cut = _cutter(options, f"{path}, line 1", "".join(lines[:1]))
+        texts = [
+            found for line, text in enumerate(texts, start=skip + 1) for found in cut(text, f"{path}, line {line}")
+        ]
+    kept = [text.strip() if strip else text for text in texts if text.strip()]
+    return kept[: whole_number(options, "take", len(kept))]
+
+
+def _cutter(options: Mapping[str, Any], where: str, head: str) -> Callable[[str, str], list[str]]:
+    """What cuts a line (with its place, for messages) into the strings of the option ``column``."""
+    columns = options["column"]
+    columns = columns if isinstance(columns, list) and columns else [columns]
+    named = all(isinstance(column, str) for column in columns)
+    if named and "separator" not in options:
+        return partial(_json_values, columns=columns)
+    separator = text_option({"separator": "\t", **options}, "separator")
+    if named:
+        heads = head.split(separator)
+        if lacking := [column for column in columns if column not in heads]:
+            raise DataFormatError(f"{where}: there is no column {lacking[0]!r} in {shown(head)}.")
+        columns = [heads.index(column) for column in columns]
+    places = [whole_number({"column": column}, "column", 0) for column in columns]
+    return partial(_fields, columns=places, separator=separator)
+
+
+def _fields(text: str, where: str, columns: Sequence[int], separator: str) -> list[str]:
+    fields = text.split(separator)
+    if len(fields) <= max(columns):
+        raise DataFormatError(f"{where}: there is no column {max(columns)} (counted from 0) in {shown(text)}.")
+    return [fields[column] for column in columns]
+
+
+def _json_values(text: str, where: str, columns: Sequence[str]) -> list[str]:
+    """The texts in columns of JSON lines, line ends in them replaced by spaces; null counts as blank."""
+    row = parse_json(text, where)
+    values = []
+    for column in columns:
+        if not isinstance(row, dict) or column not in row:
+            had = f"It has: {', '.join(row)}" if isinstance(row, dict) else ""
+            raise DataFormatError(f"{where}: there is no column {column!r}.", hint=had)
+        value = "" if row[column] is None else row[column]
+        if not isinstance(value, str) or not is_text(value):
+            raise DataFormatError(f"{where}: column {column!r} holds {shown(repr(value))}, which is no text.")
+        values.append(" ".join(value.splitlines()))
+    return values

@@ -1,0 +1,103 @@
+"""The outcomes of cells and of a run, and the reporter of a run's events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from mirrorbench.core.devices import lost_device, out_of_memory
+from mirrorbench.core.errors import Lack, MirrorbenchError
+from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.runs.cells import Cell
+from mirrorbench.runs.results import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A cell, or all seeds of an encoder on a task, that could not be computed."""
+
+    spec: EncoderSpec
+    task: str
+    reason: str
+    hint: str = ""
+    seed: int | None = None
+    """``None`` for all seeds."""
+    lacks: tuple[Lack, ...] = ()
+    """What is not here, where that is the cause."""
+    full: bool = False
+    """Whether a device had no memory left for it."""
+
+    @classmethod
+    def of(cls, error: BaseException, spec: EncoderSpec, task: str, seed: int | None = None) -> Failure:
+        """The failure that reports an error; errors of other packages are named by their type.
+
+        One after which nothing can be computed in this process is no failure of a cell: it is a ``DeviceError``.
+        """
+        if lost := lost_device(error):
+            raise lost from error
+        if isinstance(error, MirrorbenchError):
+            return cls(spec, task, error.message, error.hint, seed, error.lacks, out_of_memory(error))
+        return cls(spec, task, f"{type(error).__name__}: {error}", seed=seed, full=out_of_memory(error))
+
+
+@dataclass(frozen=True, slots=True)
+class CellOutcome:
+    """The outcome of a cell.
+
+    Attributes:
+        cell: the cell.
+        outcome: its result, or why there is none.
+        computed: whether it was computed now; false if another process had stored it since the run began.
+    """
+
+    cell: Cell
+    outcome: Result | Failure
+    computed: bool = True
+
+
+def failed(cells: Iterable[Cell], error: BaseException) -> list[CellOutcome]:
+    """The outcomes of cells that failed with the same error."""
+    return [CellOutcome(cell, Failure.of(error, cell.spec, cell.task, cell.seed)) for cell in cells]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a run."""
+
+    results: tuple[Result, ...]
+    """One for each finished cell, computed now or before, in the order of the plan."""
+    failures: tuple[Failure, ...]
+    """The other cells."""
+    computed: int
+    """How many cells were computed now."""
+
+
+Stage = Literal["planning", "loading", "checking", "tuning", "encoding", "scoring"]
+TUNING_COST = 6.0
+"""Texts that could be encoded while one string is tuned on: two sides, forward, and backward twice as long."""
+
+
+class Reporter:
+    """Receives the events of a run, in order and from one thread; this one ignores them, subclasses use some."""
+
+    def begin(self, cells: int) -> None:
+        """A plan of so many cells is about to be computed."""
+
+    def remaining(self, texts: float) -> None:
+        """So much is left of the whole run, in texts through a model; said before each group of cells."""
+
+    def stage(self, name: Stage, of: str, total: int = 0, unit: str = "", cost: float = 1.0) -> None:
+        """A stage begins: on what, and how many units of which kind, each the work of ``cost`` texts."""
+
+    def advance(self, n: int) -> None:
+        """``n`` more units of the current stage are done."""
+
+    def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
+        """A cell is stored, or was found in the store."""
+
+    def failure(self, failure: Failure) -> None:
+        """A cell, or a row of cells, could not be computed."""
+
+    def note(self, message: str) -> None:
+        """Something worth saying that stops nothing."""

@@ -1,0 +1,78 @@
+"""The three things that are done with a workspace: a plan, its execution, and a single encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing
+
+from mirrorbench.core.errors import unknown_name
+from mirrorbench.core.inputs import Encoder
+from mirrorbench.core.specs import LEVELS, EncoderSpec
+from mirrorbench.runs.cells import Cell, CellGroup
+from mirrorbench.runs.executors import Job
+from mirrorbench.runs.loading import EncoderLoader
+from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome
+from mirrorbench.runs.plan import Plan, Planner, Request, merged
+from mirrorbench.runs.results import Result
+from mirrorbench.runs.workspace import Workspace
+
+
+def make_plan(space: Workspace, *requests: Request, fetch: bool = True) -> Plan:
+    """One plan for all requests; without ``fetch`` missing data are not downloaded."""
+    planner = Planner(space, fetch)
+    return merged([planner.plan(request) for request in requests])
+
+
+def load_encoder(space: Workspace, spec: EncoderSpec, level: str = "sentence") -> tuple[Encoder, EncoderSpec]:
+    """An encoder and the spec of its row; a tuned one comes from the cache, or is tuned with seed 0.
+
+    A bare backbone is read by mean pooling, at level ``wic`` at the target word, a directory of ``mirrorbench
+    tune`` as its files say.
+    """
+    if level not in LEVELS:
+        raise unknown_name("level", level, list(LEVELS))
+    planner = Planner(space)
+    ladder = planner.ladder(spec, level)  # also checks the keys
+    spec = ladder[0] if len(ladder) == 1 or level == "wic" else spec.with_method("base")
+    request = Request((spec,), ())
+    model, pooling = planner.models(request, spec, level)[0]
+    precision = planner.precision(request, "encoding")
+    return EncoderLoader(space).load_stored(model, pooling, precision, planner.corpora)[0], spec
+
+
+def execute_plan(space: Workspace, plan: Plan) -> Outcome:
+    """Compute the cells of a plan that are not stored yet, with the executor."""
+    done: dict[Cell, Result] = {}  # not by id: specs with the same meaning have rows of their own
+    failures, computed = list(plan.failures), 0
+    space.reporter.begin(len(plan.cells))
+    for failure in failures:
+        space.reporter.failure(failure)
+    with closing(_outcomes(space, plan)) as outcomes:  # ends the executor's workers now, not at garbage collection
+        for item in outcomes:
+            if isinstance(item.outcome, Failure):
+                failures.append(item.outcome)
+                space.reporter.failure(item.outcome)
+            else:
+                done[item.cell] = item.outcome
+                computed += item.computed
+                space.reporter.cell(item.cell, item.outcome.main_score, cached=not item.computed)
+    return Outcome(tuple(done[cell] for cell in plan.cells if cell in done), tuple(failures), computed)
+
+
+def _outcomes(space: Workspace, plan: Plan) -> Generator[CellOutcome, None, None]:
+    """Those of stored cells, then those that the executor yields."""
+    groups: list[CellGroup] = []
+    for cells in plan.groups.values():
+        pending = []
+        for cell in cells:
+            if stored := space.results.find(cell):
+                yield CellOutcome(cell, space.results.restore(cell, stored), computed=False)
+            else:
+                pending.append(cell)
+        if pending:
+            groups.append(tuple(pending))
+    if groups:
+        wanted = {ref for cells in groups for cell in cells for ref in cell.model.corpora}
+        corpora = {ref: corpus for ref, corpus in plan.corpora.items() if ref in wanted}
+        job = Job(tuple(groups), corpora, space.context(), space.options, space.reporter, space)
+        yield from space.plugins.executors[space.executor].execute(job)
