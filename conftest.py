@@ -10,7 +10,7 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Random trials draw a few cases in the suite, and thousands under ``nox -s soak``."""
-    parser.addoption("--soak", action="store_true", help="draw as many random inputs and kills as docs/faults.md says")
+    parser.addoption("--soak", action="store_true", help="draw many random inputs and kills")
 
 
 def pytest_configure(config: pytest.Config) -> None:

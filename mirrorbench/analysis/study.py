@@ -121,7 +121,7 @@ class Study:
         found = {}
         for cell in self.plan.cells:
             try:
-                encoder, _ = EncoderLoader(self.workspace).load_stored(
+                encoder, _ = EncoderLoader(self.workspace).load_transformed(
                     cell.model, cell.pooling, cell.precision, self.plan.corpora
                 )
                 found[self.label(cell.spec)] = measure(cell, encoder)

@@ -1,15 +1,16 @@
-"""``mirrorbench cache``: tuned models and vectors that are kept, whether they are whole, and what may go."""
+"""``mirrorbench cache``: tuned models and vectors that are kept, and what may go."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.filesize import decimal
 
 from mirrorbench.cli.display import Json, print_json, print_rows, say
-from mirrorbench.core.errors import DataIntegrityError
 
 if TYPE_CHECKING:
     from mirrorbench.runs.maintenance import CacheEntry
@@ -18,9 +19,8 @@ _OlderThan = Annotated[float | None, typer.Option(
     "--older-than", min=0, metavar="DAYS", help="What was not used for so long.")]  # fmt: skip
 
 cache_app = typer.Typer(
-    name="cache", no_args_is_help=True,
-    help="Tuned models and vectors that are kept, whether they are whole, and what may go.",
-)  # fmt: skip
+    name="cache", no_args_is_help=True, help="Tuned models and vectors that are kept, and what may go."
+)
 
 
 @cache_app.command("list")
@@ -32,20 +32,11 @@ def list_cache(as_json: Json = False) -> None:
     cache = Cache()
     found = entries(cache)
     if as_json:
-        print_json([
-            {"kind": e.kind, "key": e.key, "path": str(e.path), "bytes": e.size, "used": e.used, "what": e.what,
-             "earlier": e.earlier}
-            for e in found
-        ])  # fmt: skip
+        print_json([asdict(entry) | {"path": str(entry.path)} for entry in found])
         return
-    _print(found)
-    say(f"{cache.root}: {len(found)} entries, {decimal(sum(entry.size for entry in found))}")
+    _print(found, f"entries in {cache.root}")
     if earlier := [entry for entry in found if entry.earlier]:
-        size = decimal(sum(entry.size for entry in earlier))
-        say(
-            f"{len(earlier)} of them, {size}, are of earlier versions, and no run of this one has read them: "
-            "mirrorbench cache prune --earlier"
-        )
+        say(f"{len(earlier)} of them are of earlier versions: mirrorbench cache prune --earlier")
 
 
 @cache_app.command()
@@ -65,42 +56,18 @@ def prune(
     from mirrorbench.runs.maintenance import prunable, remove
 
     chosen = prunable(Cache(), older_than, everything, earlier)
-    _print(chosen)
     if not dry_run:
         for entry in chosen:
             remove(entry)
-    say(f"{len(chosen)} entries {'would go' if dry_run else 'removed'}, {decimal(sum(entry.size for entry in chosen))}")
+    _print(chosen, f"entries {'would go' if dry_run else 'removed'}")
 
 
-@cache_app.command("verify")
-def verify_cache() -> None:
-    """Hash everything in the cache and compare it with its checksums; exit code 1 if something is damaged."""
-    from mirrorbench.runs.cache import Cache
-    from mirrorbench.runs.maintenance import damage, entries
-
-    cache = Cache()
-    found = [entry for entry in entries(cache) if entry.kind != "leftovers"]
-    broken = [(entry, what) for entry in found if (what := damage(cache, entry))]
-    for entry, what in broken:
-        say(f"damaged\t{entry.kind}/{entry.key}\t{what}")
-    say(f"{cache.root}: {len(found)} entries, {len(found) - len(broken)} whole")
-    if broken:
-        hint = "They are never used, and are made again when they are needed: nothing needs to be done."
-        raise DataIntegrityError(f"{len(broken)} of {len(found)} entries are damaged.", hint)
-
-
-def _print(found: Sequence[CacheEntry]) -> None:
-    from datetime import datetime
-
+def _print(found: Sequence[CacheEntry], which: str) -> None:
     rows = [
-        (
-            e.kind,
-            e.key[:12],
-            decimal(e.size),
-            datetime.fromtimestamp(e.used).strftime("%Y-%m-%d %H:%M"),
-            f"{e.what}{', of an earlier version' if e.earlier else ''}",
-        )
+        (e.kind, e.key[:12], decimal(e.size), datetime.fromtimestamp(e.used).strftime("%Y-%m-%d %H:%M"),
+         ", ".join(filter(None, (e.what, "of an earlier version" * e.earlier))))
         for e in found
-    ]
+    ]  # fmt: skip
     if rows:
         print_rows(("kind", "key", "size", "used", "what"), rows)
+    say(f"{len(found)} {which}, {decimal(sum(entry.size for entry in found))}")

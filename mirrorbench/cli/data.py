@@ -112,7 +112,7 @@ def import_data(folder: _Folder, data_dir: DataDir = None, offline: Offline = Fa
     new = [card for card in report.cards.values() if card.imported or card.altered]
     rows: dict[tuple[tuple[str, ...], str, str], list[str]] = {}  # cards of the same files share a row
     for card in new:
-        remarks = {"missing:": card.missing, "altered": card.altered, "replaced": card.replaced,
+        remarks = {"missing:": card.missing, "altered": card.altered,
                    "no published checksum:": card.unverified}  # fmt: skip
         said = "; ".join(f"{word} {', '.join(names)}" for word, names in remarks.items() if names)
         rows.setdefault((card.imported, card.state, said), []).append(card.name)

@@ -16,7 +16,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from mirrorbench.cli.completion import complete
-from mirrorbench.core.errors import StorageError, UsageError
+from mirrorbench.core.errors import StorageError
 from mirrorbench.core.shown import printable
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.estimates import in_words
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from mirrorbench.reports.leaderboard import Leaderboard
     from mirrorbench.reports.table import Table
     from mirrorbench.runs.outcomes import Outcome
-    from mirrorbench.runs.workspace import Workspace
 
 PLAIN_INTERVAL = 10.0
 """Seconds between two progress lines where there is no terminal."""
@@ -66,9 +65,6 @@ EncoderSpecText = Annotated[str, typer.Option(
     "--encoder", "-e", metavar="SPEC", help="BACKBONE[+METHOD][:KEY=VALUE,...].", autocompletion=complete("encoders"))]
 Device = Annotated[str, typer.Option(help=DEVICE_HELP, autocompletion=complete("devices"))]
 Precision = Annotated[str, typer.Option(help=PRECISION_HELP, autocompletion=complete("precisions"))]
-PlannedMemory = Annotated[float | None, typer.Option(
-    "--memory", metavar="GB", min=0.01, help="With --dry-run: say what fits into so much memory.",
-    show_default="the device's own")]
 EvalPrecision = Annotated[str, typer.Option(help=EVAL_PRECISION_HELP, autocompletion=complete("precisions"))]
 Protocol = Annotated[str, typer.Option(help=PROTOCOL_HELP, autocompletion=complete("protocols"))]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")]
@@ -78,19 +74,6 @@ Notes = Annotated[str, typer.Option(
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 # fmt: on
-
-
-def check_planned_memory(memory: float | None, dry_run: bool) -> None:
-    """A ``UsageError`` for --memory without --dry-run."""
-    if memory and not dry_run:
-        raise UsageError(f"--memory {memory:g} belongs to the plan", "Add --dry-run.")
-
-
-def memory_lines(groups: Sequence[Sequence[Cell]], space: Workspace, memory: float | None) -> Iterator[str]:
-    """What a plan takes, and whether it fits into ``memory`` GB or the device's own."""
-    from mirrorbench.runs.memory import GB, memory_report, own_memory
-
-    return memory_report(groups, memory * GB if memory else own_memory(space.planned_device))
 
 
 def encoders_option(help_: str, default: str) -> Any:

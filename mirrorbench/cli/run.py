@@ -12,7 +12,7 @@ import typer
 
 from mirrorbench.cli import display
 from mirrorbench.cli.completion import complete
-from mirrorbench.cli.display import DataDir, Device, EvalPrecision, Notes, Offline, PlannedMemory, PluginFiles
+from mirrorbench.cli.display import DataDir, Device, EvalPrecision, Notes, Offline, PluginFiles
 from mirrorbench.cli.missing import summary
 from mirrorbench.core.errors import DataFormatError, MirrorbenchError, StorageError, UsageError
 from mirrorbench.core.specs import split_names
@@ -84,7 +84,7 @@ def run(
     corpus: _CorpusName = "", column: _Columns = None, protocol: _Protocol = "",
     baselines: _Baselines = False, rivals: _Rivals = False, limit: _Limit = None,
     precision: display.Precision = "auto", eval_precision: EvalPrecision = "auto",
-    deterministic: _Deterministic = False, dry_run: _DryRun = False, memory: PlannedMemory = None,
+    deterministic: _Deterministic = False, dry_run: _DryRun = False,
     device: Device = "auto", executor: _Executor = "local", workers: _Workers = None, address: _Address = "",
     data_dir: DataDir = None, offline: Offline = False, output: _Output = Path("results"), notes: Notes = "",
     quiet: display.Quiet = False, plugin: PluginFiles = None,
@@ -103,7 +103,6 @@ def run(
     names = split_names(tasks or [])
     if tasks and not names:
         raise UsageError("--tasks names no task", "mirrorbench list tasks; without --tasks: the embedded ones.")
-    display.check_planned_memory(memory, dry_run)
     if column:
         if not corpus:
             raise UsageError("--column names columns of the file of --corpus, and there is none", "Add --corpus FILE.")
@@ -122,7 +121,7 @@ def run(
             baselines=baselines or rivals, fetch=not dry_run, limit=limit or 0,
         )  # fmt: skip
         if dry_run:
-            _print_plan(planned.plan, session.workspace, offline, memory)
+            _print_plan(planned.plan, session.workspace, offline)
             return
         board = session.execute(planned)
     folder, tables = limited(output, limit or 0), list[str]()
@@ -161,7 +160,7 @@ def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboa
         return board
 
 
-def _print_plan(plan: Plan, space: Workspace, offline: bool, memory: float | None) -> None:
+def _print_plan(plan: Plan, space: Workspace, offline: bool) -> None:
     store, waiting = space.results, []
     for cells in plan.groups.values():
         model = cells[0].model
@@ -187,8 +186,6 @@ def _print_plan(plan: Plan, space: Workspace, offline: bool, memory: float | Non
     display.say("; ".join((f"device: {space.planned_device}", *stages)))
     if waiting:
         display.say(_estimate(waiting, store))
-        for line in display.memory_lines(waiting, space, memory):
-            display.say(line)
     if short := [failure for failure in plan.failures if failure.lacks]:
         fetched = "" if offline else " here (the run fetches them)"
         display.say(f"{len(short)} cannot run, since these are not available{fetched}:")

@@ -10,7 +10,7 @@ import typer
 
 from mirrorbench.cli import display
 from mirrorbench.cli.completion import complete
-from mirrorbench.cli.display import Device, EncoderSpecText, Offline, PlannedMemory, PluginFiles, Precision
+from mirrorbench.cli.display import Device, EncoderSpecText, Offline, PluginFiles, Precision
 from mirrorbench.core.specs import EncoderSpec, as_spec, split_names
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _HeldOut = Annotated[int | None, typer.Option(
     "--held-out", min=0, help="Lines kept from the tuning and reported on.", show_default="500, at most 10 %")]
 _Force = Annotated[bool, typer.Option("--force", help="Replace an encoder that is in --output already.")]
 _Merge = Annotated[bool, typer.Option("--merge", help="With lora=RANK: write a whole model, not the adapter alone.")]
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be tuned, and the memory that it takes.")]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be tuned.")]
 _PushToHub = Annotated[str, typer.Option(
     "--push-to-hub", metavar="REPO", help="Upload the encoder to the Hugging Face hub.")]
 _Private = Annotated[bool, typer.Option("--private", help="Make the repository private.")]
@@ -42,7 +42,7 @@ def tune(
     texts: _TextFile, output: _Output, encoder: EncoderSpecText = "roberta", column: _Columns = None,
     level: _Level = "sentence", seed: _Seed = 0, held_out: _HeldOut = None, device: Device = "auto",
     precision: Precision = "auto", force: _Force = False, merge: _Merge = False, push_to_hub: _PushToHub = "",
-    private: _Private = False, dry_run: _DryRun = False, memory: PlannedMemory = None, offline: Offline = False,
+    private: _Private = False, dry_run: _DryRun = False, offline: Offline = False,
     quiet: display.Quiet = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Tune a language model on your own texts: an encoder that sentence-transformers and transformers open too.
@@ -55,7 +55,6 @@ def tune(
     from mirrorbench.texts.export import check_repository, upload
     from mirrorbench.texts.tune import plan_tuning
 
-    display.check_planned_memory(memory, dry_run)
     if push_to_hub and not dry_run:
         check_repository(push_to_hub, offline)
     interrupted = (
@@ -67,7 +66,7 @@ def tune(
             "level": level, "columns": split_names(column or []), "seed": seed, "held_out": held_out, "merge": merge
         }  # fmt: skip
         if dry_run:
-            _print_plan(plan_tuning(texts, as_spec(encoder), output, session.workspace, force=force, **asked), memory)
+            _print_plan(plan_tuning(texts, as_spec(encoder), output, session.workspace, force=force, **asked))
             return
         tuned = session.tune(texts, encoder, output, force=force, **asked)
     _print_report(tuned, reporter.elapsed)
@@ -75,14 +74,11 @@ def tune(
         display.say(f"Uploaded to {upload(tuned.folder, push_to_hub, private)}")
 
 
-def _print_plan(planned: TuningPlan, memory: float | None) -> None:
+def _print_plan(planned: TuningPlan) -> None:
     cell, space = planned.cell, planned.workspace
     cached = ", which is in the cache" if space.cache.model(cell.model.key) else ""
     display.say(f"{cell.spec} seed {cell.seed}: tune on {len(planned.read.train):,} lines{cached}")
     display.say(f"device: {space.planned_device}; tuned in {cell.model.precision}")
-    for line in display.memory_lines([[cell]], space, memory):
-        display.say(line)
-        return  # the largest stage
 
 
 def _print_report(tuned: TunedEncoder, elapsed: str) -> None:

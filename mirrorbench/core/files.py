@@ -9,14 +9,12 @@ import shutil
 import socket
 import stat
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 from secrets import token_hex
-from typing import IO, TYPE_CHECKING, Self, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from mirrorbench.core.errors import StorageError, UsageError
 from mirrorbench.core.shown import printable
@@ -30,8 +28,6 @@ PUT_ASIDE = "old"
 """In a folder beside an output: what the output was until it is replaced."""
 _LEASE, _MARK = "lease", "UNFINISHED"  # in a folder beside an output: who works in it, and that it is ours
 
-UNWRITTEN = 4
-"""Pieces of work that may wait to be written."""
 LEASE_SECONDS = 120.0
 """Longer than network file systems keep a file's times in memory (a minute on NFS)."""
 POLL_SECONDS = 0.2
@@ -176,43 +172,6 @@ def again_if_swept(write: Callable[[], _T]) -> _T:
         if not isinstance(error.__cause__, FileNotFoundError):
             raise
     return write()
-
-
-class WriteBehind:
-    """A thread that writes while the caller goes on, in order; after an error nothing more is written.
-
-    Leaving the ``with`` block waits until all is written, and raises nothing.
-    """
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "mirrorbench-write")
-        self._pending: deque[Future[None]] = deque()
-        self._error: BaseException | None = None
-
-    def submit(self, write: Callable[[], object]) -> None:
-        """Call ``write`` in the thread, after at most ``UNWRITTEN`` others: each holds its data."""
-        self.wait(UNWRITTEN)
-        self._pending.append(self._thread.submit(self._call, write))
-
-    def wait(self, left: int = 0) -> None:
-        """Until no more than ``left`` calls are pending; raises what writing raised, each time."""
-        while len(self._pending) > left:
-            self._pending.popleft().result()
-        if self._error is not None:
-            raise self._error
-
-    def _call(self, write: Callable[[], object]) -> None:
-        if self._error is None:
-            try:
-                write()
-            except BaseException as error:
-                self._error = error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._thread.shutdown()
 
 
 def sync_folder(folder: Path) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Self
+from typing import IO
 
 from mirrorbench.core.errors import DataFormatError, DataIntegrityError, DataUnavailableError
 from mirrorbench.core.files import writing
@@ -24,11 +24,6 @@ from mirrorbench.core.files import writing
 MEMBER_LIMIT = 64 << 20
 """Largest size in bytes of a member whose size is not known."""
 
-MAX_EXTENT = 4 << 30
-"""Largest total size in bytes of an archive's members; a tar stream is read no further."""
-
-_MAX_MEMBERS = 200_000
-_MAX_HEADER = 1 << 20
 _CHUNK = 1 << 20
 _AR = b"!<arch>\n"
 _DAMAGED = (
@@ -75,10 +70,8 @@ class Archive:
 
 
 def _of_zip(path: Path, archive: zipfile.ZipFile) -> Archive:
-    infos = archive.infolist()
-    _check_extent(len(infos), sum(info.file_size for info in infos))
     found: dict[str, zipfile.ZipInfo] = {}
-    for info in infos:
+    for info in archive.infolist():
         mode = info.external_attr >> 16
         if not info.filename or info.is_dir() or (stat.S_IFMT(mode) and not stat.S_ISREG(mode)) or info.flag_bits & 0x1:
             continue  # files without a name, folders, links, devices, encrypted members
@@ -87,44 +80,11 @@ def _of_zip(path: Path, archive: zipfile.ZipFile) -> Archive:
     return Archive(path, sizes, lambda name: archive.open(found[name]))
 
 
-class _Header(tarfile.TarInfo):
-    """A tar header that is checked before its content is read.
-
-    ``tarfile`` itself reads long names and extended headers into memory whatever their size, and takes a damaged header
-    for the end of the archive, so that members would be missing without an error.
-    """
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        try:
-            header = super().frombuf(buf, encoding, errors)
-        except (tarfile.InvalidHeaderError, tarfile.TruncatedHeaderError) as error:  # type: ignore[attr-defined]
-            raise tarfile.ReadError(f"a header is damaged: {error}") from None
-        if header.size < 0 or (header.type in _EXTENSIONS and header.size > _MAX_HEADER):
-            raise tarfile.ReadError(f"a header announces {header.size} bytes")
-        return header
-
-
-# Headers that hold the long name or the attributes of the next member.
-_EXTENSIONS = (
-    tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE,
-)  # fmt: skip
-
-
 def _of_tar(path: Path, archive: tarfile.TarFile) -> Archive:
     found: dict[str, tarfile.TarInfo] = {}
-    total = 0
-    for count, info in enumerate(archive, start=1):
-        total += max(info.size, 0)
-        _check_extent(count, total)
+    for info in archive:
         if info.isreg() and not info.issparse():
             found.setdefault(info.name, info)
-    # Damage may look like the end of the archive, and later members would be missing without an error: read what
-    # follows, so that the checksum at the end of a compressed archive is compared.
-    assert archive.fileobj is not None
-    while block := archive.fileobj.read(_CHUNK):
-        total += len(block)
-        _check_extent(1, total)
 
     def opener(name: str) -> IO[bytes]:
         stream = archive.extractfile(found[name])
@@ -132,14 +92,6 @@ def _of_tar(path: Path, archive: tarfile.TarFile) -> Archive:
         return stream
 
     return Archive(path, {name: info.size for name, info in found.items()}, opener)
-
-
-def _check_extent(count: int, total: int) -> None:
-    if count > _MAX_MEMBERS or total > MAX_EXTENT:
-        raise DataIntegrityError(
-            f"The archive declares more than {_MAX_MEMBERS} members or {MAX_EXTENT >> 30} GiB of content; "
-            "that is no data set that mirrorbench knows."
-        )
 
 
 def _tar_stream(stream: IO[bytes]) -> IO[bytes]:
@@ -174,7 +126,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
                 opened = _of_zip(path, stack.enter_context(zipfile.ZipFile(path)))
             else:
                 stream = _tar_stream(stack.enter_context(path.open("rb")))
-                opened = _of_tar(path, stack.enter_context(tarfile.open(fileobj=stream, mode="r:*", tarinfo=_Header)))
+                opened = _of_tar(path, stack.enter_context(tarfile.open(fileobj=stream, mode="r:*")))
         except _DAMAGED as error:
             reason = " ".join(str(error).split())  # tarfile has a line for each compression
             raise DataFormatError(

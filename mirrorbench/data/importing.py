@@ -2,7 +2,7 @@
 
 A file is recognised by size, then SHA-256; archives are searched as well. A file without a published checksum is
 recognised by its path: that in its card, or its name in a folder named after the card. It is adopted if the card's
-parser accepts it, and replaces a stored one only if that is worse.
+parser reads it and it has the published number of items, where one is known.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice, product
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
@@ -26,7 +25,6 @@ ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.xz", ".tar.bz2", ".deb")
 """Ends of the names of the archives that are searched."""
 ARCHIVE_LIMIT = 256 << 20
 """Largest archive in bytes that is searched, unless a card knows its checksum."""
-_MAX_SETS = 64  # of files that can only be checked together
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,6 @@ class CardImport:
         missing: paths of the files that the store lacks, without optional ones.
         altered: paths of files that have other content in the store than they should; they were not changed.
         unverified: paths of the files in the store that have no published checksum.
-        replaced: those of ``imported`` that took the place of a worse file, which is kept as ``NAME.altered``.
     """
 
     name: str
@@ -50,7 +47,6 @@ class CardImport:
     missing: tuple[str, ...]
     altered: tuple[str, ...] = ()
     unverified: tuple[str, ...] = ()
-    replaced: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +69,8 @@ class ImportReport:
 def import_folder(folder: Path, store: DataStore, cards: Mapping[str, Card]) -> ImportReport:
     """Copy the original files of cards, found anywhere under a folder, into the store.
 
-    The folder is not changed. In the store only a file without a published checksum is replaced, by a better one; a
-    file that has other content than its checksum says is reported as altered. Symbolic links to folders are not
-    followed.
+    The folder is not changed, nor is a file in the store: one that has other content than its checksum says is reported
+    as altered. Symbolic links to folders are not followed.
     """
     if not folder.is_dir():
         raise UsageError(f"Cannot import from {folder}: there is no such folder.")
@@ -97,15 +92,12 @@ _Place = tuple[str, str]  # in the store: a folder, and a path in it
 
 
 class _Found(NamedTuple):
-    """A file found, or a stored one: ``path`` is where its content lies.
-
-    Of a found one also the name in messages, and the file or archive in the folder that it is.
-    """
+    """A file found: where its content lies, its name in messages, and the file or archive in the folder that it is."""
 
     path: Path
     sha256: str
-    name: str = ""
-    walked: Path = Path()
+    name: str
+    walked: Path
 
 
 class _Importer:
@@ -114,9 +106,7 @@ class _Importer:
     def __init__(self, store: DataStore, cards: Iterable[Card], staging: Path) -> None:
         self._store, self._staging = store, staging
         self.imported: set[_Place] = set()
-        self._replaced: set[_Place] = set()
         self._found: dict[_Place, dict[str, _Found]] = {}  # for files without a published checksum, by checksum
-        self._settled: set[_Place] = set()
         self._refused: dict[str, str] = {}  # by name
         self._problems: list[str] = []
         self.recognised: set[Path] = set()
@@ -187,69 +177,36 @@ class _Importer:
         self.imported.add((card.folder, file.path))
 
     def settle(self, card: Card) -> None:
-        """Adopt the best file found for each of the card's that has no published checksum."""
-        open_places = self._found.keys() - self._settled
-        if not any((card.folder, file.path) in open_places for file in card.files):
-            return
+        """Adopt for each of the card's files without a published checksum the first one found that its parser reads."""
         held = self._store.present(card)
-        options: dict[str, list[_Found]] = {}
-        for file in card.files:
-            if (place := (card.folder, file.path)) in open_places and self._store.state(card, file) != "altered":
-                stored = [_Found(held[file.path], sha256_of(held[file.path]))] if file.path in held else []
-                options[file.path] = [*stored, *self._found[place].values()]
-        chosen: dict[str, _Found] = {}
-        for path, files in options.items():
-            chosen |= self._best(card, ({path: file} for file in files), {})
-        # Some can only be checked with others: labels with their items.
-        if rest := [path for path in options if path not in chosen]:
-            sets = (dict(zip(rest, files, strict=True)) for files in product(*(options[path] for path in rest)))
-            context = held | {path: found.path for path, found in chosen.items()}
-            chosen |= self._best(card, islice(sets, _MAX_SETS), context)
-        for file in card.files:
-            if file.path in chosen:
-                self._adopt(card, file, chosen[file.path])
+        rest = {
+            file: list(found.values()) for file in card.files if (found := self._found.get((card.folder, file.path)))
+        }
+        rest = {file: found for file, found in rest.items() if self._store.state(card, file) == "missing"}
+        for file in list(rest):
+            if any(self._adopt(card, held, {file: one}) for one in rest[file]):
+                del rest[file]
+        if rest:  # some are only read with others: labels with their items
+            self._adopt(card, held, {file: candidates[0] for file, candidates in rest.items()})
 
-    def _best(self, card: Card, sets: Iterable[dict[str, _Found]], context: dict[str, Path]) -> dict[str, _Found]:
-        """The files that the card's parser reads, best by ``_merit``; of equal ones the first; none if it reads none.
-
-        ``context``: further files of the card, which the parser reads with them.
-        """
-        best: dict[str, _Found] = {}
-        most: tuple[int, int] | None = None
-        for files in sets:
-            try:
-                merit = _merit(card, context | {path: found.path for path, found in files.items()})
-            except MirrorbenchError as error:
-                for path, found in files.items():
-                    self._refuse(card, path, found, error.message)
-            else:
-                if most is None or merit > most:
-                    best, most = files, merit
-        if most and most[0]:
-            self._problems.append(f"{card.name}: {', '.join(best)}: {most[1]} items, not the published number")
-        return best
-
-    def _refuse(self, card: Card, path: str, found: _Found, reason: str) -> None:
-        if found.name:
-            reason = reason.replace(str(found.path), found.name).removeprefix(f"{found.name}: ")
-            self._refused[found.name] = f"{found.name}: not taken as {path} of {card.name}: {reason}"
-
-    def _adopt(self, card: Card, file: DataFile, best: _Found) -> None:
-        place = card.folder, file.path
-        self._settled.add(place)
-        for found in self._found[place].values():
-            if found.sha256 == best.sha256:
-                self._refused.pop(found.name, None)
-                self.recognised.add(found.walked)
-            elif found.name not in self._refused:
-                self._refuse(card, file.path, found, f"{best.name or 'the stored file'} is as good, or better")
-        stored = self._store.root.joinpath(*place)
-        if not best.name or (stored.exists() and sha256_of(stored) == best.sha256):
-            return
-        if stored.exists():
-            self._store.set_aside(card, file)
-            self._replaced.add(place)
-        self._copy(card, file, best)
+    def _adopt(self, card: Card, held: dict[str, Path], files: dict[DataFile, _Found]) -> bool:
+        """Copy files that the card's parser reads together with those that are ``held``, which they join."""
+        joined = held | {file.path: found.path for file, found in files.items()}
+        try:
+            n, published = count_items(card, joined), [file.rows for file in card.files if file.path in joined]
+            if all(published) and n != sum(published):
+                raise DataFormatError(f"{n} items, not the published {sum(published)}")
+        except MirrorbenchError as error:
+            for file, found in files.items():
+                reason = error.message.replace(str(found.path), found.name).removeprefix(f"{found.name}: ")
+                self._refused[found.name] = f"{found.name}: not taken as {file.path} of {card.name}: {reason}"
+            return False
+        for file, found in files.items():
+            self._refused.pop(found.name, None)
+            self.recognised.add(found.walked)
+            self._copy(card, file, found)
+            held[file.path] = found.path
+        return True
 
     def outcome(self, card: Card) -> CardImport:
         """What the store now holds of a card."""
@@ -261,18 +218,8 @@ class _Importer:
         state: Literal["complete", "unverified", "incomplete", "absent"] = "unverified" if unverified else "complete"
         if missing or altered:
             state = "absent" if set(states.values()) == {"missing"} else "incomplete"
-        imported, replaced = (
-            tuple(file.path for file in card.files if (card.folder, file.path) in places)
-            for places in (self.imported, self._replaced)
-        )
-        return CardImport(card.name, state, imported, missing, altered, unverified, replaced)
-
-
-def _merit(card: Card, files: Mapping[str, Path]) -> tuple[int, int]:
-    """How good files are as a card's: near the published number of items if that is known, and by their number."""
-    n = count_items(card, files)
-    published = [file.rows for file in card.files if file.path in files]
-    return (-abs(n - sum(published)) if all(published) else 0, n)
+        imported = tuple(file.path for file in card.files if (card.folder, file.path) in self.imported)
+        return CardImport(card.name, state, imported, missing, altered, unverified)
 
 
 def _walk(folder: Path, store_root: Path) -> Iterator[Path]:

@@ -9,19 +9,16 @@ and one ``\r`` before the end are dropped.
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import os
 import sys
-import zlib
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import nullcontext
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
-from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UsageError, not_installed
+from mirrorbench.core.errors import DataFormatError, UsageError, not_installed
 from mirrorbench.core.shown import shown
-from mirrorbench.data.textfiles import parse_index
+from mirrorbench.data.textfiles import decoded, parse_index, stream_lines
 
 STDIN = "-"
 PLAIN_TEXT = "text"
@@ -80,25 +77,8 @@ def read_rows(source: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, t
 
 def _lines(source: str) -> Iterator[tuple[int, str]]:
     """The lines of a file without line ends, numbered from 1."""
-    path = Path(source).expanduser()
-    try:
-        with (
-            nullcontext(sys.stdin.buffer)
-            if source == STDIN
-            else cast("IO[bytes]", gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as stream
-        ):
-            for number, raw in enumerate(stream, start=1):
-                if b"\0" in raw:
-                    raise line_error(source, number, "a NUL byte; this is not a text file")
-                text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-                yield number, text.removesuffix("\n").removesuffix("\r")
-    except UnicodeDecodeError as error:
-        hint = "Convert the file to UTF-8, e.g. with: iconv -f latin1 -t utf-8 FILE > NEWFILE"
-        raise line_error(source, number, f"byte 0x{raw[error.start]:02x} is not valid UTF-8", hint) from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataFormatError(f"{source}: the gzip stream is damaged ({error}).") from None
-    except OSError as error:
-        raise DataUnavailableError(f"Cannot read {source}: {error.strerror}.") from None
+    stdin = source == STDIN
+    return enumerate(decoded(sys.stdin.buffer, source) if stdin else stream_lines(Path(source).expanduser()), start=1)
 
 
 def line_error(source: str, number: int, problem: str, hint: str = "") -> DataFormatError:

@@ -9,9 +9,10 @@ import math
 import re
 import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError
 from mirrorbench.core.shown import shown
@@ -42,62 +43,71 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def read_bytes(path: Path) -> bytes:
-    """The content of a file, decompressed if its name ends in ``.gz``."""
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """A file to read from, decompressed if its name ends in ``.gz``; errors of reading are ours."""
     try:
-        if path.suffix != ".gz":
-            return path.read_bytes()
-        with gzip.open(path) as stream:
-            data = stream.read(MAX_UNPACKED + 1)
+        with cast("IO[bytes]", gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as stream:
+            yield stream
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataFormatError(f"{path}: the gzip stream is damaged ({error}).") from None
     except OSError as error:
         raise DataUnavailableError(f"Cannot read {path}: {error.strerror}.") from None
-    if len(data) > MAX_UNPACKED:
-        raise DataFormatError(f"{path} holds more than {MAX_UNPACKED >> 20} MiB once it is decompressed.")
-    return data
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file, decompressed if its name ends in ``.gz``."""
+    with opened(path) as stream:
+        return b"".join(_bounded(stream, path))
 
 
 def read_lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
-    """The lines of a text file (see ``decode_lines``); decompressed if its name ends in ``.gz``."""
-    return decode_lines(read_bytes(path), str(path), encoding)
+    """The lines of a text file (see ``decoded``); decompressed if its name ends in ``.gz``."""
+    return list(stream_lines(path, encoding))
 
 
-def decode_lines(data: bytes, where: str, encoding: str = "utf-8-sig") -> list[str]:
+def stream_lines(path: Path, encoding: str = "utf-8-sig") -> Iterator[str]:
+    """As ``read_lines``, one line at a time."""
+    with opened(path) as stream:
+        yield from decoded(_bounded(stream, path), str(path), encoding)
+
+
+def _bounded(stream: IO[bytes], path: Path) -> Iterator[bytes]:
+    left = MAX_UNPACKED if path.suffix == ".gz" else math.inf
+    while line := stream.readline(MAX_UNPACKED + 1):
+        left -= len(line)
+        if left < 0:
+            raise DataFormatError(f"{path} holds more than {MAX_UNPACKED >> 20} MiB once it is decompressed.")
+        yield line
+
+
+def decoded(lines: Iterable[bytes], where: str, encoding: str = "utf-8-sig") -> Iterator[str]:
     r"""The lines of a text, without line ends; ``where`` is its file or archive member, for messages.
 
     Lines end at ``\n`` or ``\r\n`` only: ``str.splitlines`` would also split at U+2028, U+0085 and form feeds, which
     occur inside texts. A leading byte order mark is dropped, nothing else is stripped. A text whose only line ends are
     ``\r`` (old Mac) is refused.
     """
-    is_utf8 = encoding == "utf-8-sig"
+    is_utf8, number, text = encoding == "utf-8-sig", 0, ""
     name = "UTF-8" if is_utf8 else encoding
-    if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-        raise DataFormatError(
-            f"{where} is UTF-16, and {name} is expected.",
-            hint="Convert it, e.g. with: iconv -f utf-16 -t utf-8 FILE > NEWFILE",
-        )
-    if not is_utf8 and data.startswith(BOM_UTF8):
-        raise DataFormatError(f"{where} begins with the mark of UTF-8, and {name} is expected.")
-    if b"\0" in data:
-        line = data.count(b"\n", 0, data.index(b"\0")) + 1
-        raise DataFormatError(f"{where}, line {line}: a NUL byte; this is not a text file.")
-    try:
-        text = data.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        hint = "Convert the file to UTF-8, e.g. with: iconv -f latin1 -t utf-8 FILE > NEWFILE" if is_utf8 else ""
-        message = f"{where}, line {line}: byte 0x{data[error.start]:02x} is not valid {name}."
-        raise DataFormatError(message, hint) from None
-    if "\r" in text.removesuffix("\n").removesuffix("\r") and "\n" not in text[:-1]:
-        raise DataFormatError(
-            f"{where}: its lines end in a carriage return alone.",
-            hint="Convert them, e.g. with: tr '\\r' '\\n' < FILE > NEWFILE",
-        )
-    lines = text.split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    return [line.removesuffix("\r") for line in lines]
+    for number, raw in enumerate(lines, start=1):
+        if number == 1 and raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+            hint = "Convert it, e.g. with: iconv -f utf-16 -t utf-8 FILE > NEWFILE"
+            raise DataFormatError(f"{where} is UTF-16, and {name} is expected.", hint)
+        if number == 1 and not is_utf8 and raw.startswith(BOM_UTF8):
+            raise DataFormatError(f"{where} begins with the mark of UTF-8, and {name} is expected.")
+        if b"\0" in raw:
+            raise DataFormatError(f"{where}, line {number}: a NUL byte; this is not a text file.")
+        try:
+            text = raw.decode(encoding if number == 1 else encoding.removesuffix("-sig"))
+        except UnicodeDecodeError as error:
+            hint = "Convert the file to UTF-8, e.g. with: iconv -f latin1 -t utf-8 FILE > NEWFILE" if is_utf8 else ""
+            message = f"{where}, line {number}: byte 0x{raw[error.start]:02x} is not valid {name}."
+            raise DataFormatError(message, hint) from None
+        yield text.removesuffix("\n").removesuffix("\r")
+    if number == 1 and "\r" in text.removesuffix("\n").removesuffix("\r"):
+        hint = "Convert them, e.g. with: tr '\\r' '\\n' < FILE > NEWFILE"
+        raise DataFormatError(f"{where}: its lines end in a carriage return alone.", hint)
 
 
 def is_text(text: str) -> bool:

@@ -260,7 +260,7 @@ def unreadable(path: Path, error: Exception) -> MirrorbenchError:
     if out_of_memory(error):
         return DeviceMemoryError(
             f"no memory left on the device to open the model in {path}",
-            "Free some, use another device or a smaller model; --dry-run says what a model takes.",
+            "Free some, or use another device or a smaller model.",
         )
     if isinstance(error, UnpicklingError):
         return ModelUnavailableError(

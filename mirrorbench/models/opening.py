@@ -6,7 +6,6 @@ takes a line of the user's texts for the answer. So no other module calls these 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +15,6 @@ from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.models.backbones import base_folder, configuration, tokenizer_folder
 
 _SAFE = {"local_files_only": True, "trust_remote_code": False}
-_COUNT = re.compile(r"(layers?|blocks?|groups?|experts|labels)$")
-_LARGEST_COUNT = 10_000
-"""Layers, experts and labels are built one by one, before anything compares them with the weights."""
 
 
 @contextmanager
@@ -41,7 +37,6 @@ def read_config(path: Path) -> Any:
     """The configuration of the model in a directory, or of an adapter's backbone."""
     from transformers import AutoConfig
 
-    _check_counts(path, configuration(path))
     with quiet_transformers():
         return AutoConfig.from_pretrained(base_folder(path), **_SAFE)
 
@@ -66,15 +61,6 @@ def read_weights(path: Path, kind: str = "AutoModel", **options: Any) -> Any:
     return opened
 
 
-def empty_model(config: Any) -> Any:
-    """A model of a configuration, in float32, without numbers."""
-    import torch
-    from transformers import AutoModel
-
-    with torch.device("meta"):
-        return AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False)
-
-
 def read_adapter(model: Any, folder: Path) -> Any:
     """Put the adapter in a folder onto a model; what ``load_adapter`` reports of its weights."""
     with quiet_transformers():
@@ -88,7 +74,6 @@ def read_sentence_transformer(path: Path, device: str, precision: str = "fp32") 
     folders = [file.parent for file in path.rglob("config.json")]
     for folder in folders:
         settings = configuration(folder)
-        _check_counts(folder, settings)
         _check_quantized(folder, settings)
         _check_activation(folder, settings)
     with quiet_transformers():
@@ -100,17 +85,6 @@ def read_sentence_transformer(path: Path, device: str, precision: str = "fp32") 
     for folder in folders:
         _check_floating(folder, model)
     return model
-
-
-def _check_counts(path: Path, settings: Mapping[str, Any]) -> None:
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            _check_counts(path, value)
-        elif isinstance(value, int) and value > _LARGEST_COUNT and _COUNT.search(key):
-            raise ModelUnavailableError(
-                f"config.json in {path} says {key}: {value:,}, more than the {_LARGEST_COUNT:,} that are built",
-                "Compare it with the model's source.",
-            )
 
 
 def _check_quantized(path: Path, settings: Mapping[str, Any]) -> None:

@@ -97,10 +97,10 @@ class Cache:
     def _corpus_path(self, sha256: str) -> Path:
         return self.root / "corpora" / f"{sha256}.json"
 
-    def save_transformation(self, key: str, affine: Affine, what: str) -> None:
-        """Store a fitted transformation; ``what`` says in listings what it is."""
+    def save_transformation(self, key: str, affine: Affine) -> None:
+        """Store a fitted transformation."""
         with writing(self._transformation_path(key), self.root, flush=False) as sink:
-            np.savez(sink, matrix=affine.matrix, bias=affine.bias, what=np.array(what))
+            np.savez(sink, matrix=affine.matrix, bias=affine.bias)
 
     def transformation(self, key: str) -> Affine | None:
         """A fitted transformation, if it is stored and undamaged."""

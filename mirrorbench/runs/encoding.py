@@ -11,7 +11,6 @@ import numpy as np
 
 from mirrorbench.core import checksums
 from mirrorbench.core.devices import kind
-from mirrorbench.core.files import WriteBehind
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.inputs import Encoder, TextInput, check_vectors
 from mirrorbench.data.corpora import Corpus
@@ -37,9 +36,9 @@ def embeddings_key(encoder: Encoder, pooling: Pooling | None, model: ModelRef, p
 
 def fill(
     encoder: Encoder, missing: Sequence[TextInput], stored: Mapping[Pooling | None, EmbeddingCache], model: ModelRef,
-    workspace: Workspace, written: WriteBehind,
+    workspace: Workspace,
 ) -> None:  # fmt: skip
-    """Encode inputs under some poolings, and have ``written`` store their vectors.
+    """Encode inputs under some poolings, and store their vectors.
 
     The inputs are sorted, so that the same texts make the same batches in whatever order they come.
     """
@@ -56,12 +55,12 @@ def fill(
             arrays = [check_vectors(encoder.encode(chunk), len(chunk), f"the encoder {spec}")]
             reporter.advance(len(chunk))
         for cache, array in zip(stored.values(), arrays, strict=True):
-            written.submit(partial(cache.put, chunk, array))
+            cache.put(chunk, array)
 
 
 def fitted_posts(
     encoder: Encoder, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus],
-    workspace: Workspace, written: WriteBehind,
+    workspace: Workspace,
 ) -> dict[str, Affine | Taken]:  # fmt: skip
     """The transformations of a model by language, found in the cache or fitted now on vectors of their corpora.
 
@@ -84,10 +83,9 @@ def fitted_posts(
             inputs = [replace(item, language=language) for item in inputs]
             stored = cache.embeddings(vectors_key)
             if missing := stored.missing(inputs):
-                fill(encoder, missing, {pooling: stored}, model, workspace, written)
-                written.wait()
+                fill(encoder, missing, {pooling: stored}, model, workspace)
             affine = fit(stored.get(inputs), post.transformation)
-            cache.save_transformation(key, affine, f"{post.transformation} of {model.spec}")
+            cache.save_transformation(key, affine)
         found[language] = replace(affine, type=post.transformation.type)
     return found
 

@@ -99,17 +99,6 @@ def _in_training(transformer: Transformer) -> ModelKind:
         return replace(kind, trains=False)
 
 
-def first_layers(path: Path) -> Transformer:
-    """The first layers of the backbone in a folder, on the processor; all of them where it has no fewer."""
-    import torch
-
-    from mirrorbench.models.transformer import load_transformer
-
-    with suppress(MirrorbenchError):
-        return load_transformer(base_folder(path), torch.device("cpu"), _shorten)
-    return load_transformer(base_folder(path), torch.device("cpu"))
-
-
 def _shorten(config: Any) -> None:
     """Leave a configuration few layers."""
     from mirrorbench.models.families import parts

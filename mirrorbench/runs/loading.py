@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.devices import cpu_threads, enter_gpu
 from mirrorbench.core.errors import ModelUnavailableError, TuningError
-from mirrorbench.core.files import WriteBehind
 from mirrorbench.core.identity import checksum
 from mirrorbench.core.inputs import Encoder
 from mirrorbench.core.specs import EncoderSpec
@@ -67,29 +65,25 @@ class EncoderLoader:
             systems[spec, path, precision] = made
         return systems[spec, path, precision]
 
-    def load_stored(
+    def load_transformed(
         self, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus]
     ) -> tuple[Encoder, float]:
-        """As ``load``, with the model's transformation; a model that was tuned now is stored."""
-        with WriteBehind() as written:
-            encoder, seconds = self.load(model, pooling, precision, corpora, written)
-            if model.posts:
-                affines = fitted_posts(encoder, model, pooling, precision, corpora, self.workspace, written)
-                encoder = TransformedEncoder(encoder, affines)
-            written.wait()
+        """As ``load``, with the model's transformation."""
+        encoder, seconds = self.load(model, pooling, precision, corpora)
+        if model.posts:
+            affines = fitted_posts(encoder, model, pooling, precision, corpora, self.workspace)
+            encoder = TransformedEncoder(encoder, affines)
         return encoder, seconds
 
     def load(
-        self, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus],
-        written: WriteBehind,
-    ) -> tuple[Encoder, float]:  # fmt: skip
+        self, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus]
+    ) -> tuple[Encoder, float]:
         """An encoder, tuned now or found in the cache, and the seconds that its tuning took (0 if nothing is tuned).
 
-        Its vectors are those before the model's transformation.
-        A model that was tuned now is stored by ``written``.
+        Its vectors are those before the model's transformation. A model that was tuned now is stored.
         """
         if model.members:
-            loaded = {lang: self.load(member, pooling, precision, corpora, written) for lang, member in model.members}
+            loaded = {lang: self.load(member, pooling, precision, corpora) for lang, member in model.members}
             encoders = {language: encoder for language, (encoder, _) in loaded.items()}
             return LanguageRouter(encoders, model.key), sum(seconds for _, seconds in loaded.values())
         if model.path is None or pooling is None:
@@ -100,23 +94,19 @@ class EncoderLoader:
             return system, 0.0
         from mirrorbench.models.encoder import TransformerEncoder
 
-        written.wait()  # the storing of another language's model: transformers' settings are the process's
         if model.corpus is not None:
-            transformer, seconds = self._tuned(model, corpora[model.corpus], precision, written)
+            transformer, seconds = self._tuned(model, corpora[model.corpus], precision)
         else:
             with unchanged_backbone(model.path, model.fingerprint):
                 transformer, seconds = self._opened(model, model.path, precision, model.fingerprint), 0.0
         return TransformerEncoder(transformer, pooling, precision, model.key), seconds
 
-    def _tuned(
-        self, model: ModelRef, corpus: Corpus, precision: str, written: WriteBehind
-    ) -> tuple[Transformer, float]:
+    def _tuned(self, model: ModelRef, corpus: Corpus, precision: str) -> tuple[Transformer, float]:
         """The tuned model; until it is stored, a lease keeps other processes from tuning the same one."""
         cache = self.workspace.cache
         if found := self._cached(model, precision):
             return found
-        with ExitStack() as lease:
-            lease.enter_context(cache.leases.wait(model.key))
+        with cache.leases.wait(model.key):
             if found := self._cached(model, precision):
                 return found
             cache.sweep_model(model.key)
@@ -126,16 +116,12 @@ class EncoderLoader:
             if transformer.kept not in ("fp32", precision):  # an adapter's backbone, tuned in less than it is read in
                 transformer.adapted.float()
                 transformer.kept = "fp32"
-            # A copy of the tokenizer: it must not be used by two threads.
+            # A copy of the tokenizer: saving changes it.
             stored = replace(transformer, tokenizer=copy.deepcopy(transformer.tokenizer))
-            written.submit(partial(self._store, lease.pop_all(), model, stored, description))
+            cache.save_model(model.key, stored, description)
+            shutil.rmtree(self._checkpoint(model), ignore_errors=True)
             try_opened(transformer, model, model.key, precision, cache.root)
         return transformer, float(description["tuning"]["seconds"])
-
-    def _store(self, lease: ExitStack, model: ModelRef, transformer: Transformer, description: dict[str, Any]) -> None:
-        with lease:
-            self.workspace.cache.save_model(model.key, transformer, description)
-            shutil.rmtree(self._checkpoint(model), ignore_errors=True)
 
     def _checkpoint(self, model: ModelRef) -> Path:
         return self.workspace.cache.root / CHECKPOINTS / model.key

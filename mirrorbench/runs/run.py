@@ -37,7 +37,7 @@ def load_encoder(space: Workspace, spec: EncoderSpec, level: str = "sentence") -
     request = Request((spec,), ())
     model, pooling = planner.models(request, spec, level)[0]
     precision = planner.precision(request, "encoding")
-    return EncoderLoader(space).load_stored(model, pooling, precision, planner.corpora)[0], spec
+    return EncoderLoader(space).load_transformed(model, pooling, precision, planner.corpora)[0], spec
 
 
 def execute_plan(space: Workspace, plan: Plan) -> Outcome:

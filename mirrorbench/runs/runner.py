@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,7 +19,7 @@ import msgspec
 
 from mirrorbench.core.devices import cpu_threads
 from mirrorbench.core.errors import StorageError
-from mirrorbench.core.files import POLL_SECONDS, WriteBehind
+from mirrorbench.core.files import POLL_SECONDS
 from mirrorbench.core.inputs import Encoder, TextInput, VocabularyEncoder
 from mirrorbench.data.corpora import Contamination, Corpus, find_contamination, shared_codes
 from mirrorbench.models.backbones import configuration, foreign_languages
@@ -37,9 +36,6 @@ from mirrorbench.tasks.base import Scores, Task, Vectors, score_task
 
 if TYPE_CHECKING:
     from mirrorbench.runs.workspace import Workspace
-
-WRITERS = 16
-"""Results that are written at once: a disk flushes many files in little more time than one."""
 
 
 class _Reading(NamedTuple):
@@ -80,7 +76,6 @@ class Runner:
         self._read: dict[_Reading, _TaskInputs] = {}
         self._fitted: dict[_Reading, _TaskInputs] = {}  # the same, adapted to an encoder with a vocabulary of its own
         self._environment: dict[str, Any] = {}
-        self._writers = ThreadPoolExecutor(WRITERS, "mirrorbench-results")
 
     @cached_property
     def loader(self) -> EncoderLoader:
@@ -147,7 +142,7 @@ class Runner:
                 except (Exception, SystemExit) as error:  # plugins may raise anything
                     yield from failed([cell], error)
             if pending:
-                yield from _once_stored(self._group(pending))
+                yield from self._group(pending)
 
     def _read_task(self, reading: _Reading) -> None:
         if reading not in self._read:
@@ -157,27 +152,24 @@ class Runner:
             checksums = tuple(sorted(task.identity(data).items()))
             self._read[reading] = _TaskInputs(task, items, task.inputs(items), checksums)
 
-    def _group(self, cells: list[Cell]) -> Iterator[CellOutcome | Future[CellOutcome]]:
+    def _group(self, cells: list[Cell]) -> Iterator[CellOutcome]:
         """The cells of one model, which is loaded once and encodes each text once."""
-        with WriteBehind() as written:
-            first = cells[0]
-            self.workspace.reporter.stage("loading", str(first.spec))
-            try:
-                loaded = self.loader.load(first.model, first.pooling, first.precision, self.corpora, written)
-            except (Exception, SystemExit) as error:  # models and plugins may raise anything; the run goes on
-                yield from failed(cells, error)
-            else:
-                yield from self._scored(cells, *loaded, written)
+        first = cells[0]
+        self.workspace.reporter.stage("loading", str(first.spec))
+        try:
+            loaded = self.loader.load(first.model, first.pooling, first.precision, self.corpora)
+        except (Exception, SystemExit) as error:  # models and plugins may raise anything; the run goes on
+            yield from failed(cells, error)
+        else:
+            yield from self._scored(cells, *loaded)
 
-    def _scored(
-        self, cells: list[Cell], encoder: Encoder, tuning: float, written: WriteBehind
-    ) -> Iterator[CellOutcome | Future[CellOutcome]]:
+    def _scored(self, cells: list[Cell], encoder: Encoder, tuning: float) -> Iterator[CellOutcome]:
         """The cells of an encoder, whose tuning took so many seconds."""
         parts = [cells]
         while parts:
             part = parts.pop(0)
             try:
-                vectors, encoding = self._encode(encoder, part, written)
+                vectors, encoding = self._encode(encoder, part)
             except (Exception, SystemExit) as error:  # as above
                 failures, names = failed(part, error), dict.fromkeys(cell.task for cell in part)
                 if len(names) > 1 and not isinstance(error, StorageError):
@@ -192,20 +184,15 @@ class Runner:
                 try:
                     own = after.get(key := (cell.pooling, cell.model.posts))
                     if own is None:
-                        own = after[key] = self._transformed(encoder, cell, vectors[cell.pooling], written)
+                        own = after[key] = self._transformed(encoder, cell, vectors[cell.pooling])
                     result, scores = self._score(cell, own, encoder, {"train": tuning, "encode": encoding})
                 except (Exception, SystemExit) as error:
                     yield from failed([cell], error)
                 else:
-                    yield self._writers.submit(self._store, cell, result, scores)
+                    yield self._store(cell, result, scores)
 
-    def _encode(
-        self, encoder: Encoder, cells: list[Cell], written: WriteBehind
-    ) -> tuple[dict[Pooling | None, Vectors], float]:
-        """Vectors of all inputs of the cells' tasks, by pooling, and the seconds that encoding took.
-
-        At the end the model and its vectors are stored, as results name them.
-        """
+    def _encode(self, encoder: Encoder, cells: list[Cell]) -> tuple[dict[Pooling | None, Vectors], float]:
+        """Vectors of all inputs of the cells' tasks, by pooling, and the seconds that encoding took."""
         cache, first = self.workspace.cache, cells[0]
         wanted: dict[tuple[Pooling | None, ...], dict[TextInput, None]] = {}
         inputs: dict[Pooling | None, dict[TextInput, None]] = {}
@@ -220,16 +207,15 @@ class Runner:
         for poolings, bag in wanted.items():  # texts with the same poolings are encoded together
             missing = {item for pooling in poolings for item in stored[pooling].missing(list(bag))}
             if missing:
-                fill(encoder, list(missing), {p: stored[p] for p in poolings}, model, self.workspace, written)
-            written.wait()
+                fill(encoder, list(missing), {p: stored[p] for p in poolings}, model, self.workspace)
         seconds, device = time.perf_counter() - started, str(self.workspace.torch_device)
         return {p: Vectors(inputs[p], stored[p].get(list(inputs[p])), device) for p in inputs}, seconds
 
-    def _transformed(self, encoder: Encoder, cell: Cell, vectors: Vectors, written: WriteBehind) -> Vectors:
+    def _transformed(self, encoder: Encoder, cell: Cell, vectors: Vectors) -> Vectors:
         """The vectors of a cell's pooling after its transformation; as they are without one."""
         if not cell.model.posts:
             return vectors
-        affines = fitted_posts(encoder, cell.model, cell.pooling, cell.precision, self.corpora, self.workspace, written)
+        affines = fitted_posts(encoder, cell.model, cell.pooling, cell.precision, self.corpora, self.workspace)
         return Vectors(vectors.inputs, transform(vectors.array, vectors.inputs, affines), vectors.device)
 
     def _fit(self, encoder: Encoder, read: _TaskInputs) -> _TaskInputs:
@@ -305,23 +291,6 @@ class Runner:
         """Which items hold texts that the encoder was tuned or fitted on; ``None`` if it was not."""
         strings = [text for corpus in cell.model.corpora for text in self.corpora[corpus].texts]
         return find_contamination(fitted.task.texts(fitted.items), strings) if strings else None
-
-
-def _once_stored(outcomes: Iterator[CellOutcome | Future[CellOutcome]]) -> Iterator[CellOutcome]:
-    """Outcomes whose results are stored; others are computed while a result is being written."""
-    writing: deque[Future[CellOutcome]] = deque()
-    try:
-        for outcome in outcomes:
-            if isinstance(outcome, CellOutcome):
-                yield outcome
-                continue
-            writing.append(outcome)
-            while writing and writing[0].done():
-                yield writing.popleft().result()
-        while writing:
-            yield writing.popleft().result()
-    finally:
-        wait(writing)
 
 
 def _notes(

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mirrorbench.core.errors import MirrorbenchError, ReadBackError, UsageError, unknown_name
+from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.identity import __version__, checksum
 from mirrorbench.core.shown import without_texts
 from mirrorbench.core.specs import LEVELS, EncoderSpec
@@ -21,9 +20,8 @@ from mirrorbench.models.backbones import locate
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import DIMS, Taken, TransformedEncoder, split_post
-from mirrorbench.models.transformer import Transformer, check_tokenizer
+from mirrorbench.models.transformer import check_tokenizer
 from mirrorbench.runs.cells import Cell, CorpusRef
-from mirrorbench.runs.kinds import first_layers
 from mirrorbench.runs.loading import EncoderLoader
 from mirrorbench.runs.plan import Planner, Request
 from mirrorbench.runs.rows import IN_CONTEXT, PAIRS, SINGLE
@@ -95,9 +93,7 @@ def plan_tuning(
     assert model.recipe is not None
     assert model.corpus is not None
     _check_adapter(spec, model.recipe, merge)
-    if half := model.path is not None and planner.family(model.path).half:
-        _check_opened(spec, first_layers(model.path), read)
-    check_exportable(spec, pooling, half)
+    check_exportable(spec, pooling, model.path is not None and planner.family(model.path).half)
     if model.kind.pads:
         workspace.reporter.note(
             f"{spec} reads padding: other libraries compute its vectors from one text at a time (batch_size=1)"
@@ -132,7 +128,7 @@ def _computed(planned: TuningPlan) -> tuple[Encoder, TunedEncoder, dict[str, Any
     spec, model, pooling, seed, ref = cell.spec, cell.model, cell.pooling, cell.seed, cell.model.corpus
     assert pooling is not None
     assert ref is not None
-    loaded, seconds = EncoderLoader(workspace).load_stored(model, pooling, cell.precision, planned.corpora)
+    loaded, seconds = EncoderLoader(workspace).load_transformed(model, pooling, cell.precision, planned.corpora)
     workspace.reporter.stage("checking", "the held-out lines")
     pairs = positive_pairs(read.aside(), seed, workspace.plugins.methods[spec.method].pairs)
     report = _trajectory(workspace, model, pooling, _backbone(loaded), pairs)
@@ -181,22 +177,6 @@ def _check_adapter(spec: EncoderSpec, recipe: Recipe, merge: bool) -> None:
         raise UsageError(f"{spec}: {told}", "Add --merge, which writes a whole model.")
 
 
-def _check_opened(spec: EncoderSpec, transformer: Transformer, read: TuningTexts) -> None:
-    """Raise where other libraries do not open the encoder of such a model with a decoder; some of them alone."""
-    pooling = Pooling("mean")
-    sample = Sample.of(TransformerEncoder(transformer, pooling), None, [line[0] for line in read.train[:100]])
-    with TemporaryDirectory() as folder:
-        write_encoder(Path(folder), transformer, pooling, {})
-        try:
-            sample.check(Path(folder))
-        except ReadBackError as error:
-            kind, reason = transformer.model.config.model_type, error.message.partition(": ")[2]
-            raise UsageError(
-                f"{spec}: the encoder of a {kind} model cannot be exported, since {reason}",
-                f"Without a directory it is tuned and measured: mirrorbench run -e {spec} --corpus FILE",
-            ) from error
-
-
 def _trajectory(
     workspace: Workspace, model: ModelRef, pooling: Pooling, encoder: TransformerEncoder,
     pairs: Sequence[tuple[str, str]],
@@ -210,7 +190,7 @@ def _trajectory(
     if not pairs:
         return None
     untuned = replace(model, recipe=None, corpus=None, posts=())
-    backbone: Any = EncoderLoader(workspace).load_stored(untuned, pooling, encoder.precision, {})[0]
+    backbone: Any = EncoderLoader(workspace).load_transformed(untuned, pooling, encoder.precision, {})[0]
     progress = Progress(backbone.transformer, replace(model.recipe, stop="end"), pairs)
     progress.transformer = encoder.transformer
     return progress.finish()

@@ -27,7 +27,6 @@ REMEMBERED = {
     "runs.builtin.plugins": "modules that were imported",
     "runs.environment._commit": "what code this process runs",
     "runs.executors.runner_of": "folders; what is read from them is checked each time",
-    "runs.memory._measured": "by the fingerprint of the files",
     "training.microbatch._pool": "threads",
 }
 """Functions whose results a process keeps, and why none of them can be of a file that was replaced."""

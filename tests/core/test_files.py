@@ -8,13 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -24,7 +22,7 @@ from safetensors.numpy import save_file
 from mirrorbench.core import files
 from mirrorbench.core.checksums import CHECKSUMS, damaged_files, write_checksums
 from mirrorbench.core.errors import StorageError, UsageError
-from mirrorbench.core.files import UNWRITTEN, Leases, WriteBehind, beside, building, sync_tree, unwritable, writing
+from mirrorbench.core.files import Leases, beside, building, sync_tree, unwritable, writing
 
 HOLDER = """
 import socket, sys, time
@@ -282,34 +280,3 @@ class TestBeside:
         with beside(tmp_path / "v.npy"):
             pass
         assert list(tmp_path.iterdir()) == []
-
-
-class TestWritingBehind:
-    def test_in_order_in_a_thread_of_its_own_with_no_more_than_a_few_waiting(self) -> None:
-        going, written = threading.Event(), []
-        with WriteBehind() as behind:
-            for number in range(UNWRITTEN + 1):
-                behind.submit(lambda n=number: written.append((n, going.wait(60), threading.get_ident())))  # type: ignore[misc]
-            assert written == []
-            threading.Timer(0.05, going.set).start()
-            behind.submit(lambda: None)  # waits for the first
-            assert going.is_set()
-            behind.wait()
-            assert [number for number, *_ in written] == list(range(UNWRITTEN + 1))
-            assert threading.get_ident() not in {thread for *_, thread in written}
-            behind.submit(lambda: written.append((UNWRITTEN + 1, True, 0)))
-        assert len(written) == UNWRITTEN + 2
-
-    def test_after_an_error_nothing_is_written(self) -> None:
-        going, written = threading.Event(), []
-        with WriteBehind() as behind:
-            behind.submit(lambda: going.wait(60))
-            behind.submit(Mock(side_effect=StorageError("full")))
-            behind.submit(lambda: written.append(1))
-            going.set()
-            for _ in range(2):
-                with pytest.raises(StorageError, match="full"):
-                    behind.wait()
-            with pytest.raises(StorageError, match="full"):
-                behind.submit(lambda: written.append(2))
-        assert written == []

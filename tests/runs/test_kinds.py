@@ -20,7 +20,7 @@ from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, Tun
 from mirrorbench.models.kinds import ModelKind
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.kinds import KINDS_FOLDER, planned_kind, remembered
-from mirrorbench.runs.maintenance import damage, entries
+from mirrorbench.runs.maintenance import entries
 
 LINES = [f"line {n} of a small corpus, about {word}" for n in range(3) for word in ("cats", "dogs", "letters")]
 SEEN = ModelKind(causal=True, halves=("bf16",))
@@ -44,15 +44,12 @@ def files(cache: Path) -> list[Path]:
     return sorted((cache / KINDS_FOLDER).iterdir())
 
 
-def test_it_is_tried_once_and_the_cache_lists_and_verifies_it(tmp_path: Path) -> None:
+def test_it_is_tried_once_and_the_cache_lists_it(tmp_path: Path) -> None:
     look = Mock(return_value=SEEN)
     assert [remembered(tmp_path, {"weights": "a"}, look) for _ in range(3)] == [SEEN] * 3
     assert look.call_count == 1
     (entry,) = entries(Cache(tmp_path))
-    assert (entry.kind, entry.what) == (KINDS_FOLDER, "what was seen of a model that was tried")
-    assert not damage(Cache(tmp_path), entry)
-    entry.path.write_text(entry.path.read_text().replace("true", "false", 1))
-    assert "checksum" in damage(Cache(tmp_path), entry)
+    assert entry.kind == KINDS_FOLDER
     assert remembered(tmp_path, {"weights": "b"}, look) == SEEN
     assert look.call_count == 2
     (tmp_path / "file").touch()
@@ -150,7 +147,6 @@ def test_a_tuned_model_that_half_precision_ruins_is_kept(tmp_path: Path, random_
 
 
 @pytest.mark.parametrize(("model_type", "problem", "way"), [
-    ("pegasus", "the encoder of a pegasus model cannot be exported", "mirrorbench run -e "),
     ("reformer", "of some lengths only", r"Write \S+\+base$"),
 ])  # fmt: skip
 def test_what_cannot_be_tuned_or_written_is_refused_before_it_is_tuned(

@@ -28,7 +28,7 @@ from mirrorbench.reports.leaderboard import row_label
 from mirrorbench.runs import encoding
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.loading import EncoderLoader
-from mirrorbench.runs.maintenance import damage, entries
+from mirrorbench.runs.maintenance import entries
 from mirrorbench.runs.plan import Planner, Request
 from mirrorbench.runs.results import ResultStore
 from mirrorbench.runs.run import load_encoder
@@ -118,9 +118,7 @@ def test_a_damaged_transformation_is_fitted_again(
 ) -> None:
     first = bench.run("toy:post=center")
     (entry,) = [entry for entry in entries(bench.cache) if entry.kind == "transformations"]
-    assert (entry.what, damage(bench.cache, entry)) == ("post=center of toy", "")
     flip(entry.path, 300)
-    assert "not those that were written" in damage(bench.cache, entry)
     bench.results, bench.cache = ResultStore(bench.folder / "again"), Cache(bench.cache.root)
     second = bench.run("toy:post=center")
     assert [r.metrics for r in second.results] == [r.metrics for r in first.results]
@@ -177,7 +175,7 @@ def test_each_language_is_fitted_on_its_own_corpus(
     (cell,) = planner.plan(Request((parse_spec(f"bert{MEAN},post=center"),), ("crossing",))).cells
     assert [language for language, _ in cell.model.posts] == ["en", "fr"]
     assert len(cell.model.corpora) == 2
-    encoder, _ = EncoderLoader(bench.workspace()).load_stored(cell.model, cell.pooling, "fp32", planner.corpora)
+    encoder, _ = EncoderLoader(bench.workspace()).load_transformed(cell.model, cell.pooling, "fp32", planner.corpora)
     for language in models:
         lines = planner.corpora[dict(cell.model.posts)[language].corpus].texts  # type: ignore[index]
         vectors = encoder.encode([TextInput(line, (), language) for line in lines])

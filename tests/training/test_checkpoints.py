@@ -21,7 +21,7 @@ from mirrorbench.cli import main
 from mirrorbench.core.devices import cpu_threads
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.maintenance import damage, entries
+from mirrorbench.runs.maintenance import entries
 from mirrorbench.training import checkpoints
 from mirrorbench.training.checkpoints import STATE, Checkpoint, damaged
 from mirrorbench.training.held_out import positive_pairs
@@ -176,7 +176,7 @@ def test_the_same_command_goes_on_after_a_kill(
         if goes_on:
             done = subprocess.run([sys.executable, "-c", KILLED, *command], check=False)
             assert done.returncode == -signal.SIGKILL
-            assert [damage(cache, entry) for entry in entries(cache) if entry.kind == "checkpoints"] == [""]
+            assert [damaged(entry.path) for entry in entries(cache) if entry.kind == "checkpoints"] == [""]
         monkeypatch.setattr(sys, "argv", ["mirrorbench", *command])
         with cpu_threads(1), pytest.raises(SystemExit, match="0"):
             main()

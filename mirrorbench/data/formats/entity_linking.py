@@ -6,6 +6,7 @@ sets but COMETA. ``|`` and ``+`` separate the parts of composite mentions and id
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -18,7 +19,7 @@ from mirrorbench.data.archives import MEMBER_LIMIT, open_archive
 from mirrorbench.data.cards import only_file, text_option
 from mirrorbench.data.formats import Columns, by_name
 from mirrorbench.data.items import Linking, Mention
-from mirrorbench.data.textfiles import decode_lines, read_lines
+from mirrorbench.data.textfiles import decoded, read_lines
 
 _NO_ID = "cui-less"
 _Named = tuple[str, frozenset[str]]
@@ -41,7 +42,7 @@ def parse_biosyn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
                 content = b"".join(archive.read(member, MEMBER_LIMIT))
                 if place.name in documents:
                     raise DataFormatError(f"{path}: a second file {place.name}, {member}.")
-                documents[place.name] = decode_lines(content, f"{path}, {member}")
+                documents[place.name] = list(decoded(io.BytesIO(content), f"{path}, {member}"))
     names = _dictionary(documents.pop(dictionary, []), f"{path}, {dictionary}")
     if not documents or not names:
         raise DataFormatError(f"{path} holds no {folder}/*.concept, or no {dictionary}.")
