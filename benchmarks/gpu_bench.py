@@ -17,9 +17,7 @@ from mirrorbench.core.devices import on_gpu, tuning_precision
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer, load_transformer
-from mirrorbench.training.augmentations import Augmentation, in_use
-from mirrorbench.training.augmentations.model import Dropout
-from mirrorbench.training.augmentations.text import span_mask
+from mirrorbench.training.augmentations import Augmentation, Dropout, in_use, span_mask
 from mirrorbench.training.loop import TuningReport, tune_backbone
 from mirrorbench.training.methods import mirror_preset
 from mirrorbench.training.recipes import Recipe

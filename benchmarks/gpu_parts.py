@@ -25,9 +25,8 @@ from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.loop import limits
-from mirrorbench.training.losses import LOSSES
 from mirrorbench.training.microbatch import MicroBatchReader
-from mirrorbench.training.objective import Objective, TokenizedPairs, objective_of
+from mirrorbench.training.objective import LOSSES, Objective, TokenizedPairs, objective_of
 
 CPU = torch.device("cpu")
 STS_TEXTS = 26_173

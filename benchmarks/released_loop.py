@@ -16,9 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mirrorbench.training.augmentations import AugmentationContext
-from mirrorbench.training.augmentations.text import span_mask
-from mirrorbench.training.losses import ntxent
+from mirrorbench.training.augmentations import AugmentationContext, span_mask
+from mirrorbench.training.objective import ntxent
 
 BATCH = 64
 """Texts in a batch of the evaluation."""

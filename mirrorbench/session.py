@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mirrorbench.reports.leaderboard import Leaderboard
     from mirrorbench.reports.papers.measured import MeasuredTable
     from mirrorbench.reports.papers.tables import FactTable
-    from mirrorbench.reports.statistics.encoders import EncoderComparison
+    from mirrorbench.reports.statistics.verdicts import EncoderComparison
     from mirrorbench.runs.outcomes import Outcome, Reporter
     from mirrorbench.runs.plan import RunPlan
     from mirrorbench.texts.card import TunedEncoder
@@ -182,7 +182,7 @@ class Session:
             UsageError: no results of one of them, or results that cannot be compared.
         """
         from mirrorbench.reports.selection import results_of
-        from mirrorbench.reports.statistics.encoders import compare_encoders
+        from mirrorbench.reports.statistics.verdicts import compare_encoders
         from mirrorbench.runs.rows import expand_tasks
 
         plugins, folders = self.workspace.plugins, [Path(f) for f in results] or [self.workspace.results.root]

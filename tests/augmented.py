@@ -15,9 +15,8 @@ from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.loading import open_for_tuning
 from mirrorbench.training.augmentations import in_use
 from mirrorbench.training.loop import _Loop
-from mirrorbench.training.losses import LOSSES
 from mirrorbench.training.microbatch import MicroBatchReader, in_order
-from mirrorbench.training.objective import TokenizedPairs, objective_of
+from mirrorbench.training.objective import LOSSES, TokenizedPairs, objective_of
 from mirrorbench.training.recipes import Recipe, override
 
 AUGMENTATIONS: dict[str, Any] = {entry.name: entry.value for entry in load_plugins(discover=False).augmentations}

@@ -15,9 +15,9 @@ from mirrorbench.analysis.study import Study, described
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.reports.papers import AskedAnalysis
 from mirrorbench.reports.papers.measured import paper_analyses, paper_requests
 from mirrorbench.reports.papers.tables import FactTable, find_table
-from mirrorbench.reports.papers.targets import AskedAnalysis
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.environment import describe_environment
 from mirrorbench.runs.outcomes import Failure, Outcome

@@ -13,7 +13,7 @@ from mirrorbench.cli.display import Json, PluginFiles, print_json, print_rows, s
 
 if TYPE_CHECKING:
     from mirrorbench.reports.statistics.comparisons import Comparison, SeedMean
-    from mirrorbench.reports.statistics.encoders import EncoderComparison
+    from mirrorbench.reports.statistics.verdicts import EncoderComparison
 
 # fmt: off
 _First = Annotated[str, typer.Argument(
@@ -53,7 +53,7 @@ def compare(
 
 
 def _print(found: EncoderComparison) -> None:
-    from mirrorbench.reports.renderers.words import p_words
+    from mirrorbench.reports.renderers.notes import p_words
     from mirrorbench.reports.statistics import LEVEL
 
     named: list[tuple[str, Comparison, float | None, str]] = [
@@ -80,7 +80,7 @@ def _print(found: EncoderComparison) -> None:
 
 
 def _shown(value: float, sign: str = "") -> str:
-    from mirrorbench.reports.renderers.words import number
+    from mirrorbench.reports.renderers.notes import number
 
     return f"{sign if value > 0 else ''}{number(value)}" if isfinite(value) else "undefined"
 

@@ -70,7 +70,7 @@ def fetch(
     data_dir: DataDir = None, offline: Offline = False,
 ) -> None:  # fmt: skip
     """Fetch data sets, corpora or suites from the sources that their cards name."""
-    from mirrorbench.cli.missing import summary
+    from mirrorbench.cli.display import summary
 
     if bool(names) == everything:
         raise UsageError("Name what to fetch, or give --all.", hint="mirrorbench data list shows the names.")

@@ -16,10 +16,10 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from mirrorbench.cli.completion import complete
-from mirrorbench.core.errors import StorageError
+from mirrorbench.core.errors import Lack, StorageError
+from mirrorbench.core.files import writing
 from mirrorbench.core.shown import printable
 from mirrorbench.runs.cells import Cell
-from mirrorbench.runs.estimates import in_words
 from mirrorbench.runs.outcomes import Failure, Reporter, Stage
 
 if TYPE_CHECKING:
@@ -154,6 +154,13 @@ def on_interrupt_go_on(folder: Path) -> Any:
     return on_interrupt(f"Interrupted. What is done is stored in {folder}; the same command goes on from there.")
 
 
+def in_words(seconds: float) -> str:
+    """A duration for people: ``40 s``, ``12 min``, ``3.5 h``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 class Display(Reporter):
     """Reports a run on standard error: one bar, or a line every ten seconds where ``progress`` is ``None``."""
 
@@ -255,8 +262,6 @@ class Display(Reporter):
 
     def _explain(self, outcome: Outcome | Leaderboard, root: Path) -> None:
         """Why cells failed: those without data or a model together, the others by reason."""
-        from mirrorbench.cli import missing
-
         stderr.print()
         reasons: dict[tuple[str, str], list[str]] = {}
         for failure in outcome.failures:
@@ -272,11 +277,11 @@ class Display(Reporter):
         if short := [failure for failure in outcome.failures if failure.lacks]:
             count = f"{len(short)} of {len(outcome.results) + len(outcome.failures)} cells"
             stderr.print(Text.assemble((count, "bold red"), " cannot run, since these are not available:"))
-            for line in missing.summary(lack for failure in short for lack in failure.lacks):
+            for line in summary(lack for failure in short for lack in failure.lacks):
                 stderr.print(Text(line), soft_wrap=True)
         if short or len(reasons) > 2:
             with suppress(StorageError):  # a full disk may be among the reasons
-                log = missing.write_log(outcome.failures, root)
+                log = write_log(outcome.failures, root)
                 stderr.print(Text(f"Every reason in full: {log}"), soft_wrap=True)
 
 
@@ -306,3 +311,38 @@ def print_table(table: Table, notes: str = "") -> None:
         draw(table, console)
     else:
         say(markdown(table), nl=False)
+
+
+LOG = "failures.log"
+"""In the folder of results: why each cell failed, in full."""
+
+
+def summary(lacks: Iterable[Lack]) -> Iterator[str]:
+    """Lines for a reader: names by kind, hosts, and what can be done."""
+    lacks = list(lacks)
+    named = {kind: list(dict.fromkeys(lack.name for lack in lacks if lack.kind == kind)) for kind in ("models", "data")}
+    for kind, names in named.items():
+        if names:
+            yield f"  {kind:7} {', '.join(names)}"
+    hosts = list(dict.fromkeys(host for lack in lacks for host in lack.hosts))
+    if hosts:
+        yield f"No answer from {', '.join(hosts)}."
+    yield "What to do:"
+    again = "the same command" if hosts else "the same command without --offline"
+    yield f"  with a network  {again}" + (", or mirrorbench data fetch NAME ..." if named["data"] else "")
+    files = ["data: mirrorbench data import DIR"] if named["data"] else []
+    files += ["a model: --encoder ./path/to/model, or HF_HOME=DIR for another cache"] if named["models"] else []
+    yield f"  with the files  {'; '.join(files)}"
+    yield "  with neither    mirrorbench run: the model and the data inside the package"
+
+
+def write_log(failures: Sequence[Failure], folder: Path) -> Path:
+    """Write every failure into the folder of results, those of one reason together; returns the file's path."""
+    cells: dict[str, list[str]] = {}
+    for failure in failures:
+        seed = "" if failure.seed is None else f" seed {failure.seed}"
+        reason = f"{failure.reason}\n{failure.hint}".strip().replace("\n", "\n  ")
+        cells.setdefault(reason, []).append(f"{failure.spec} {failure.task}{seed}\n")
+    with writing(folder / LOG) as sink:
+        sink.writelines(f"{''.join(names)}  {reason}\n\n".encode() for reason, names in cells.items())
+    return folder / LOG

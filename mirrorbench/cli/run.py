@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,16 +11,13 @@ import typer
 
 from mirrorbench.cli import display
 from mirrorbench.cli.completion import complete
-from mirrorbench.cli.display import DataDir, Device, EvalPrecision, Notes, Offline, PluginFiles
-from mirrorbench.cli.missing import summary
-from mirrorbench.core.errors import DataFormatError, MirrorbenchError, StorageError, UsageError
+from mirrorbench.cli.display import DataDir, Device, EvalPrecision, Notes, Offline, PluginFiles, summary
+from mirrorbench.core.errors import MirrorbenchError, StorageError, UsageError
 from mirrorbench.core.specs import split_names
 
 if TYPE_CHECKING:
     from mirrorbench.reports.leaderboard import Leaderboard
-    from mirrorbench.runs.cells import Cell
     from mirrorbench.runs.plan import Plan
-    from mirrorbench.runs.results import ResultStore
     from mirrorbench.runs.workspace import Workspace
     from mirrorbench.session import Session
 
@@ -161,22 +157,21 @@ def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboa
 
 
 def _print_plan(plan: Plan, space: Workspace, offline: bool) -> None:
-    store, waiting = space.results, []
+    left = 0
     for cells in plan.groups.values():
         model = cells[0].model
         tuning = f" seed {model.seed}: tune on {model.corpus.name}, then" if model.corpus else ":"
         display.say(f"{model.spec}{tuning} score")
-        done = {cell for cell in cells if store.find(cell)}  # not by id: two specs may mean the same
-        pending = [cell for cell in cells if cell not in done]
+        done = {cell for cell in cells if space.results.find(cell)}  # not by id: two specs may mean the same
+        left += len(cells) - len(done)
         for cell in cells:
             display.say(f"  {'done' if cell in done else 'to do':6} {cell.spec}  {cell.task}  [{cell.id[:12]}]")
-        waiting += [pending] if pending else []
     for failure in plan.failures:
         if not failure.lacks:
             display.say(f"  cannot {failure.spec}  {failure.task}: {failure.reason}")
             if failure.hint:
                 display.say(f"         {failure.hint}")
-    total, left = len(plan.cells), sum(map(len, waiting))
+    total = len(plan.cells)
     display.say(
         f"{total} cell{'' if total == 1 else 's'}: {total - left} done, {left} to do, {len(plan.failures)} cannot run"
     )
@@ -184,26 +179,8 @@ def _print_plan(plan: Plan, space: Workspace, offline: bool) -> None:
     stages = [f"tuned in {' and '.join(sorted(tuned))}"] if tuned else []
     stages += [f"evaluated in {' and '.join(sorted({cell.precision for cell in plan.cells}))}"] if plan.cells else []
     display.say("; ".join((f"device: {space.planned_device}", *stages)))
-    if waiting:
-        display.say(_estimate(waiting, store))
     if short := [failure for failure in plan.failures if failure.lacks]:
         fetched = "" if offline else " here (the run fetches them)"
         display.say(f"{len(short)} cannot run, since these are not available{fetched}:")
         for line in summary(lack for failure in short for lack in failure.lacks):
             display.say(line)
-
-
-def _estimate(waiting: list[list[Cell]], store: ResultStore) -> str:
-    from mirrorbench.runs.estimates import estimate, in_words
-    from mirrorbench.runs.results import read_result, result_files
-
-    done = []
-    for path in result_files(store.root):
-        with suppress(DataFormatError):  # the run would compute it again, and go on
-            done.append(read_result(path))
-    found = estimate(waiting, done)
-    if not found.cells:
-        return f"no estimate of the time: no similar result in {store.root}"
-    without = f"; no estimate for {found.unknown}" if found.unknown else ""
-    time = f"about {in_words(found.seconds)} for {found.cells} of them, one after the other"
-    return f"{time}, from similar results in {store.root}{without}"

@@ -52,8 +52,8 @@ class HookSpecs:
         """``register(name, loss, description="")``: what a tuning minimises; a recipe's ``loss`` is one of the names.
 
         ``loss`` is a function ``(left, right, temperature, labels) -> scalar tensor`` of the vectors of both views, as
-        in ``mirrorbench.training.losses``; further arguments get the recipe's values of their names. What has models,
-        modules, a schedule or a state of its own is a subclass of ``mirrorbench.training.objective.Objective`` instead.
+        in ``mirrorbench.training.objective``; further arguments get the recipe's values of their names. What has
+        models, modules, a schedule or a state of its own is a subclass of ``Objective`` there instead.
         """
 
     @hookspec

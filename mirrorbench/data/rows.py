@@ -11,16 +11,14 @@ from __future__ import annotations
 import csv
 import json
 import os
-import sys
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError, UsageError, not_installed
 from mirrorbench.core.shown import shown
-from mirrorbench.data.textfiles import decoded, parse_index, stream_lines
+from mirrorbench.data.textfiles import STDIN, parse_index, stream_lines
 
-STDIN = "-"
 PLAIN_TEXT = "text"
 """The format of lines."""
 _FORMATS = {
@@ -77,8 +75,7 @@ def read_rows(source: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, t
 
 def _lines(source: str) -> Iterator[tuple[int, str]]:
     """The lines of a file without line ends, numbered from 1."""
-    stdin = source == STDIN
-    return enumerate(decoded(sys.stdin.buffer, source) if stdin else stream_lines(Path(source).expanduser()), start=1)
+    return enumerate(stream_lines(Path(source).expanduser()), start=1)
 
 
 def line_error(source: str, number: int, problem: str, hint: str = "") -> DataFormatError:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import re
+import sys
 import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,7 @@ from mirrorbench.core.shown import shown
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _CHUNK = 1 << 20
 _DIGITS = 9
+STDIN = "-"
 
 MAX_UNPACKED = 1 << 30
 """Limit in bytes on a decompressed ``.gz`` file: a megabyte of gzip can hold a gigabyte of zeros."""
@@ -45,8 +47,11 @@ def sha256_of(path: Path) -> str:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file to read from, decompressed if its name ends in ``.gz``; errors of reading are ours."""
+    """A file to read from, ``-`` for standard input, decompressed if it ends in ``.gz``; errors of reading are ours."""
     try:
+        if str(path) == STDIN:
+            yield sys.stdin.buffer
+            return
         with cast("IO[bytes]", gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as stream:
             yield stream
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:

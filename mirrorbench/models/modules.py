@@ -14,7 +14,7 @@ from mirrorbench.models.backbones import BACKBONES, configuration, description_o
 from mirrorbench.models.directories import Module, json_object, modules
 from mirrorbench.models.families import unreadable
 from mirrorbench.models.opening import read_tokenizer
-from mirrorbench.models.prompts import MASK, SETTINGS, TEXT, own_prompts
+from mirrorbench.models.pooling import MASK, SETTINGS, TEXT, own_prompts
 
 _POOLINGS = {"cls": "cls", "mean": "mean", "lasttoken": "last", "weightedmean": "weighted-mean"}
 _READ = ("Transformer", "Pooling", "Normalize")

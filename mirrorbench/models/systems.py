@@ -35,8 +35,7 @@ from mirrorbench.models import backbones
 from mirrorbench.models.directories import modules
 from mirrorbench.models.families import not_telling_apart, unreadable
 from mirrorbench.models.opening import read_sentence_transformer
-from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, POOLINGS, Pooling, PoolingFunction
-from mirrorbench.models.prompts import TEXT, template
+from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, POOLINGS, TEXT, Pooling, PoolingFunction, template
 
 if TYPE_CHECKING:
     from mirrorbench.core.inputs import Array, TextInput

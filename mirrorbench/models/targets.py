@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.batching import Ragged
-from mirrorbench.models.prompts import TEXT
+from mirrorbench.models.pooling import TEXT
 
 Positions = NDArray[np.int64]
 Spans = tuple[tuple[int, int], ...]

@@ -33,8 +33,7 @@ from mirrorbench.models.families import (
 from mirrorbench.models.kinds import ModelKind, kind_of
 from mirrorbench.models.opening import quiet_transformers, read_config, read_tokenizer
 from mirrorbench.models.packing import PackedRow, let_pack, reading
-from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction, Tokens, pool
-from mirrorbench.models.prompts import MASK, TEXT
+from mirrorbench.models.pooling import MASK, POOLINGS, TEXT, Pooling, PoolingFunction, Tokens, pool
 from mirrorbench.models.targets import (
     LocatedTargets,
     WordTargets,

@@ -19,9 +19,9 @@ from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.models.backbones import BACKBONES
 from mirrorbench.models.backbones import label as backbone_label
 from mirrorbench.models.transformations import post_keys, split_post
-from mirrorbench.reports.comparable import by_computation, maker, mixtures, name_of
+from mirrorbench.reports.comparable import maker, mixtures, name_of
 from mirrorbench.reports.renderers import notebook
-from mirrorbench.reports.renderers.words import metric_words
+from mirrorbench.reports.renderers.notes import metric_words
 from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table
 from mirrorbench.runs.outcomes import Failure
 from mirrorbench.runs.results import Result
@@ -38,8 +38,8 @@ def build_table(
 ) -> Table:  # fmt: skip
     """A table of main scores: ``tasks`` are columns, ``rows`` encoders; by default all in the results.
 
-    An encoder has a row for each protocol, and for each computation where there are several. Baselines of the tasks
-    follow; failures become notes.
+    The results are of one computation; an encoder has a row for each protocol. Baselines of the tasks follow; failures
+    become notes.
     """
     results = list(results)
     names = list(tasks) or in_column_order({result.task for result in results}, plugins)
@@ -48,14 +48,11 @@ def build_table(
     labels = {spec: row_label(spec, plugins) for spec in dict.fromkeys([*rows, *(parse_spec(r.spec) for r in results)])}
     alike = Counter(labels.values())
     labels = {spec: label if alike[label] == 1 else str(spec) for spec, label in labels.items()}
-    groups, table_rows = by_computation(results) or {None: []}, list[Row]()
     protocols = list(dict.fromkeys(result.protocol for result in results)) or [""]
     there = {result.spec for result in results}
-    for computation, own in groups.items():
-        part = f"computation {computation or 'not stated'}" if len(groups) > 1 else ""
-        absent = [row for row in rows if str(row) not in there and not table_rows]
-        made = [*_rows(own, rows, absent, protocols, columns, labels, plugins), *_baselines(columns, own, plugins)]
-        table_rows += [replace(row, label=f"{row.label} [{part}]", part=part) if part else row for row in made]
+    absent = [row for row in rows if str(row) not in there]
+    table_rows = _rows(results, rows, absent, protocols, columns, labels, plugins)
+    table_rows += _baselines(columns, results, plugins)
     shown = [i for i, c in enumerate(columns) if not c.average_of or any(row.scores[i] for row in table_rows)]
     table_rows = [replace(row, scores=tuple(row.scores[i] for i in shown)) for row in table_rows]
     missing: dict[tuple[str, str], dict[EncoderSpec, str]] = {}  # one line for all rows and seeds with the same failure
@@ -84,7 +81,7 @@ def _rows(
     results: Sequence[Result], rows: Sequence[EncoderSpec], absent: Sequence[EncoderSpec], protocols: Sequence[str],
     columns: Sequence[Column], labels: Mapping[EncoderSpec, str], plugins: Plugins,
 ) -> list[Row]:  # fmt: skip
-    """The rows of one computation, by encoder and protocol; ``absent`` ones are empty."""
+    """The rows by encoder and protocol; ``absent`` ones are empty."""
     by_cell: dict[tuple[str, str, str], dict[int, Result]] = {}
     for result in results:
         by_cell.setdefault((result.spec, result.protocol, result.task), {})[result.seed] = result

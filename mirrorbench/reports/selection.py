@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -9,17 +10,15 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirrorbench.core.errors import DataFormatError, MirrorbenchError, UsageError, unknown_name
+from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.corpora import NONE
-from mirrorbench.models.transformations import split_post
 from mirrorbench.reports.comparable import (
     Stored,
-    by_computation,
     mixtures,
     name_of,
-    origin,
+    newest,
     read_stored,
     without_repeats,
 )
@@ -27,8 +26,7 @@ from mirrorbench.reports.headlines import headlines
 from mirrorbench.reports.leaderboard import Leaderboard, build_table, in_column_order, row_label
 from mirrorbench.reports.table import Table, read_table
 from mirrorbench.runs.results import Result
-from mirrorbench.runs.rows import POOLING_KEYS, place_of_row, resolve_recipe
-from mirrorbench.training.recipes import RECIPE_KEYS
+from mirrorbench.runs.rows import POOLING_KEYS, place_of_row
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
@@ -38,17 +36,15 @@ if TYPE_CHECKING:
 def results_of(spec: str, folder: Path, protocol: str, plugins: Plugins) -> list[Stored]:
     """The results of one encoder in a folder under one protocol (empty: the only one).
 
-    ``spec`` may be the label of a row. Where none was stored under this spec, those of one that means the same
-    (``tiny+base``: mean pooling); of a bare backbone those of its untuned row, read by the model's own files or else
-    by mean pooling.
+    ``spec`` may be the label of a row. Of a bare backbone, or ``BACKBONE+base``, those of its untuned row, read by the
+    model's own files or else by mean pooling.
     """
     known = [entry for entry in read_stored([folder]) if protocol in ("", entry.result.protocol)]
     specs = sorted({entry.result.spec for entry in known})
     label = next((one for one in specs if row_label(parse_spec(one), plugins) == spec), "")
     name = str(wanted := parse_spec(label or spec))
     own = [entry for entry in known if entry.result.spec == name]
-    own = own or [entry for entry in known if _same(wanted, entry.result, plugins)]
-    if not own and wanted == EncoderSpec(wanted.backbone, wanted.revision):
+    if not own and not wanted.params and wanted.method in ("", "base"):
         of_base = [one for one in map(parse_spec, specs) if one == replace(wanted, method="base", params=one.params)]
         untuned = [one for one in of_base if dict(one.params).keys() <= set(POOLING_KEYS)]
         means = [one for one in untuned if str(one.get("pooling")).startswith("mean")]
@@ -60,23 +56,6 @@ def results_of(spec: str, folder: Path, protocol: str, plugins: Plugins) -> list
     if len(protocols) > 1:
         raise UsageError(f"{name} has results of the protocols {' and '.join(protocols)}", "Choose one with --protocol")
     return own
-
-
-def _same(wanted: EncoderSpec, result: Result, plugins: Plugins) -> bool:
-    """Whether a spec means that of a result: they differ in keys of the recipe alone, and have the same recipe."""
-    spec, level = parse_spec(result.spec), str(result.cell.get("level", ""))
-    differing = {key for key, _ in set(spec.params) ^ set(wanted.params)}
-    alike = replace(spec, params=()) == replace(wanted, params=()) and spec.method in plugins.methods
-    if not alike or not differing <= {*RECIPE_KEYS, *plugins.augmentations.names()}:
-        return False
-    level = plugins.methods[spec.method].levels.get(level, level)
-    try:
-        one, other = (
-            resolve_recipe(split_post(s, True)[0], level, "", result.protocol, plugins) for s in (spec, wanted)
-        )
-    except MirrorbenchError:
-        return False
-    return one == other
 
 
 @dataclass(frozen=True)
@@ -195,14 +174,9 @@ def judged(
     table: Table, stored: Sequence[Stored], plugins: Plugins, intervals: bool = False, ties: bool = False,
     items: Mapping[str, ItemScores] | None = None,
 ) -> Table:  # fmt: skip
-    """A table of stored results with verdicts, intervals and ties; ``items`` by cell, where they are read already.
-
-    Rows of earlier computations are listed as they are, below the others.
-    """
+    """A table of stored results with verdicts, intervals and ties; ``items`` by cell, where they are read already."""
     from mirrorbench.reports.statistics.verdicts import Marker, find_steps, with_verdicts
 
-    earlier = [row for row in table.rows if row.part != table.rows[0].part]
-    table = replace(table, rows=tuple(row for row in table.rows if row not in earlier))
     steps = find_steps(table, [entry.result for entry in stored])
     if items is None:
         items = _read_items(stored if steps or intervals or ties else (), plugins)
@@ -212,7 +186,7 @@ def judged(
     if first := found.gain or found.over_best:
         with_unseen = replace(first, unseen=marker.unseen(first))
         marked = replace(marked, verdicts=tuple(with_unseen if v is first else v for v in marked.verdicts))
-    return replace(marked, rows=(*marked.rows, *earlier), columns=tuple(map(marker.counted, marked.columns)))
+    return replace(marked, columns=tuple(map(marker.counted, marked.columns)))
 
 
 def _read_items(stored: Sequence[Stored], plugins: Plugins) -> dict[str, ItemScores]:
@@ -243,6 +217,10 @@ def select(
     if not kept:
         held = ", ".join(sorted({r.task for r in read}))
         raise UsageError(f"no results in {where} for the tasks or protocol asked for", f"There are results on: {held}")
+    earlier = [result for result in kept if result.computation != COMPUTATION]
+    asked = [word for spec in dict.fromkeys(result.spec for result in earlier) for word in ("-e", spec)]
+    tasks = ",".join(dict.fromkeys(result.task for result in earlier))
+    kept, notes = newest(kept, shlex.join(["mirrorbench", "run", *asked, "-t", tasks]))
     rows = _chosen_encoders(_encoders_in_order(kept, choice.tasks, plugins), choice, plugins)
     shown, specs = {"": "", **choice.metrics}, {str(spec) for spec in rows}
     kept = [_with_metric(r, shown.get(r.task, shown[""])) for r in kept if str(parse_spec(r.spec)) in specs]
@@ -255,12 +233,8 @@ def select(
             "or mix them all the same with --allow-mixed: the table then says so.",
         )
     paths = {entry.result.cell_id: entry.path for entry in reversed(stored)}
-    notes = [f"Mixed, not comparable: {reason}. The newest of each seed counts." for reason in mixed]
-    chosen = [Stored(result, paths[result.cell_id]) for result in without_repeats(kept)]
-    groups = by_computation(entry.result for entry in chosen)
-    older = [results for computation, results in groups.items() if computation != COMPUTATION]
-    notes += [f"{origin(results)}. The runs that made them compute them anew." for results in older]
-    return chosen, rows, notes
+    notes += [f"Mixed, not comparable: {reason}. The newest of each seed counts." for reason in mixed]
+    return [Stored(result, paths[result.cell_id]) for result in without_repeats(kept)], rows, notes
 
 
 def _encoders_in_order(results: Sequence[Result], tasks: Sequence[str], plugins: Plugins) -> list[EncoderSpec]:

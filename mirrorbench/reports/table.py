@@ -91,8 +91,7 @@ class Row:
         backbone: as the spec names it.
         method: the spec's method, such as ``base`` or ``mirror``; empty for an encoder system.
         protocol: the evaluation protocol.
-        part: ``published``, ``measured`` or ``difference`` in a paper's table; of a leaderboard of several computations
-            the one that made it; otherwise empty. Each is ranked separately.
+        part: ``published``, ``measured`` or ``difference`` in a paper's table, each ranked separately; otherwise empty.
         parameters: of the encoder; ``None`` where unknown.
         dimensions: of its vectors; ``None`` where unknown.
         tuned: whether its model was tuned.
@@ -239,7 +238,7 @@ class Table:
         return [(suite, len(list(columns))) for suite, columns in groupby(self.columns, lambda c: c.suite)]
 
     def sorted_by(self, column: str) -> Table:
-        """The rows of each part by their scores in a column, best first; without a score, and baselines, last.
+        """The rows by their scores in a column, best first; without a score, and baselines, last.
 
         Raises:
             UnknownNameError: no such column.
@@ -251,11 +250,9 @@ class Table:
                 raise unknown_name("column", column, [*dict.fromkeys((*names, *titles))])
             column = names[titles.index(column)]
 
-        parts = list(dict.fromkeys(row.part for row in self.rows))
-
-        def place(row: Row) -> tuple[int, bool, bool, float]:
+        def place(row: Row) -> tuple[bool, bool, float]:
             score = row.scores[names.index(column)]
-            return parts.index(row.part), not row.spec, score is None, -score.mean if score else 0.0
+            return not row.spec, score is None, -score.mean if score else 0.0
 
         return replace(self, rows=tuple(sorted(self.rows, key=place)))
 
@@ -280,7 +277,7 @@ class Table:
         if self.kind != "leaderboard":
             starts = [i for i, row in enumerate(self.rows) if row.part in ("", "published") and i]
             return starts if len(self.labels()[0]) > 1 else []
-        names = [(row.part, row.backbone) for row in self.rows]
+        names = [row.backbone for row in self.rows]
         starts = [i for i in range(1, len(names)) if names[i] != names[i - 1]]
         together = len(starts) + 1 == len(set(names))  # not so where rows are sorted by a score
         return starts if together and len(starts) + 1 < len(names) else []

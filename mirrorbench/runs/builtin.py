@@ -23,12 +23,11 @@ from mirrorbench.training.methods import Method
 
 BUILTIN_PLUGINS = (
     "mirrorbench.training.methods",
-    "mirrorbench.training.losses",
+    "mirrorbench.training.objective",
     "mirrorbench.models.pooling",
     "mirrorbench.models.systems",
     "mirrorbench.models.wordvectors",
-    "mirrorbench.training.augmentations.text",
-    "mirrorbench.training.augmentations.model",
+    "mirrorbench.training.augmentations",
     "mirrorbench.tasks.kinds",
     "mirrorbench.data.generated",
     "mirrorbench.runs.local",

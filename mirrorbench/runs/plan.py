@@ -16,7 +16,8 @@ from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Value
 from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_corpus
 from mirrorbench.data.formats.lines import have_parts, pairs_of
-from mirrorbench.models import backbones, families, modules, prompts
+from mirrorbench.models import backbones, families, modules
+from mirrorbench.models import pooling as poolings
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling
 from mirrorbench.models.transformations import STORED, Transformation, split_post
 from mirrorbench.runs.cells import Cell, CorpusRef, ModelRef, PostRef
@@ -350,7 +351,7 @@ class Planner:
         positions = backbones.max_positions(settings.get)
         if positions and spec.get("train_max_length") is None:  # a method's preset, within what the model can take
             recipe = replace(recipe, train_max_length=min(recipe.train_max_length, positions))
-        recipe = replace(recipe, prompt=recipe.prompt and prompts.template(recipe.prompt, path))
+        recipe = replace(recipe, prompt=recipe.prompt and poolings.template(recipe.prompt, path))
         if recipe.pooling.startswith("target"):
             of_files = {}
         pooling = recipe.readout(_max_length({**of_files, **dict(spec.params)}, path, max_length))

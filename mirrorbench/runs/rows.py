@@ -14,8 +14,7 @@ from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.data.formats.lines import pairs_of
 from mirrorbench.models import backbones
 from mirrorbench.models.families import PLAIN, Family, can_checkpoint
-from mirrorbench.models.pooling import parse_layers
-from mirrorbench.models.prompts import READ
+from mirrorbench.models.pooling import READ, parse_layers
 from mirrorbench.models.transformations import CORPUS_KEYS, POST_KEYS, split_post
 from mirrorbench.training.methods import Method
 from mirrorbench.training.recipes import OUTSIDE_KEYS, RECIPE_KEYS, Recipe, override

@@ -27,9 +27,8 @@ from mirrorbench.models.encoder import Cost
 from mirrorbench.models.pooling import Pooling, PoolingEncoder
 from mirrorbench.models.transformations import transform
 from mirrorbench.runs.cells import Cell, CellGroup, CorpusRef
-from mirrorbench.runs.encoding import embeddings_key, fill, fitted_posts
 from mirrorbench.runs.environment import describe_environment
-from mirrorbench.runs.loading import EncoderLoader
+from mirrorbench.runs.loading import EncoderLoader, embeddings_key, fill, fitted_posts
 from mirrorbench.runs.outcomes import TUNING_COST, CellOutcome, failed
 from mirrorbench.runs.results import Result
 from mirrorbench.tasks.base import Scores, Task, Vectors, score_task

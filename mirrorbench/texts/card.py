@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models.adapters import is_adapted
 from mirrorbench.models.backbones import BACKBONES, EMBEDDED
-from mirrorbench.models.pooling import Pooling, parse_layers
-from mirrorbench.models.prompts import prefix
+from mirrorbench.models.pooling import Pooling, parse_layers, prefix
 from mirrorbench.models.transformations import split_post
 from mirrorbench.texts.export import kept_length, named_base
 from mirrorbench.training.held_out import MEASURES

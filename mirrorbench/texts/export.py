@@ -23,8 +23,7 @@ from mirrorbench.core.shown import is_text_name
 from mirrorbench.models.adapters import is_adapted
 from mirrorbench.models.backbones import ADAPTER, DESCRIPTION
 from mirrorbench.models.modules import IDENTITY, prompt_tokens
-from mirrorbench.models.pooling import Pooling, parse_layers
-from mirrorbench.models.prompts import prefix
+from mirrorbench.models.pooling import Pooling, parse_layers, prefix
 from mirrorbench.models.transformations import STORED, Affine
 
 if TYPE_CHECKING:

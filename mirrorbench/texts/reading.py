@@ -14,8 +14,8 @@ from mirrorbench.core.errors import DataFormatError, TuningError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.shown import printable, shown, without_texts
 from mirrorbench.data.formats.lines import pairs_of
-from mirrorbench.data.rows import STDIN, line_error, read_rows, text_of
-from mirrorbench.data.textfiles import parse_index
+from mirrorbench.data.rows import line_error, read_rows, text_of
+from mirrorbench.data.textfiles import STDIN, parse_index
 from mirrorbench.training.held_out import HELD_OUT, HELD_OUT_SHARE
 
 _ESCAPED = (r"\[", r"\]", "\\\\")

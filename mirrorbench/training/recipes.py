@@ -81,7 +81,7 @@ class Recipe:
     attention: str = ""
     """``bidirectional`` lets each token of a causal model see the whole text; empty for the model's own attention."""
     prompt: str = ""
-    """A template around each text, in tuning and afterwards, or the name of one: ``mirrorbench.models.prompts``."""
+    """A template around each text, in tuning and afterwards, or the name of one: ``mirrorbench.models.pooling``."""
     normalize: bool = False
     """Whether vectors are scaled to length 1, which changes no cosine."""
 

@@ -103,14 +103,10 @@ def test_names_of_a_table_can_be_typed_and_a_short_one_is_its_untuned_row(mirror
     assert " stands for " not in exact.out
 
 
-def test_an_encoder_is_found_by_another_spec_of_the_same_meaning(mirrorbench: Callable, folder: Path) -> None:
-    rng = np.random.default_rng(0)
-    gold = rng.normal(size=80)
+def test_what_has_no_result_is_named(mirrorbench: Callable, folder: Path) -> None:
+    gold = np.arange(80.0)
     for spec in ("tiny+base:pooling=mean", "tiny+mirror"):
-        correlated(folder / "results", spec, "cats", gold, gold + rng.normal(size=80))
-    exact = mirrorbench("compare", "tiny+mirror", "tiny+base:pooling=mean").assert_works()
-    other = mirrorbench("compare", "tiny+mirror:span_mask=0", "tiny+base").assert_works()
-    said = ["tiny+mirror:span_mask=0 stands for tiny+mirror", "tiny+base stands for tiny+base:pooling=mean"]
-    assert other.out.splitlines()[3:] == [*exact.out.splitlines()[3:], *said]
+        correlated(folder / "results", spec, "cats", gold, gold % 7)
+    mirrorbench("compare", "tiny+mirror", "tiny+base").assert_works("tiny+base stands for tiny+base:pooling=mean")
     for spec in ("tiny+base:pooling=cls", "tiny+base:max_length=9", "tiny+mirror:span_mask=3", "bert+base"):
         mirrorbench("compare", "tiny+mirror", spec).assert_fails(2, "unknown encoder among the results")

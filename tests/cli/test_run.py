@@ -155,12 +155,11 @@ def test_a_grid_file(toys: Callable, folder: Path) -> None:
     (folder / "grid.yaml").write_text(GRID)
     toys("grid.yaml", "--dry-run").assert_works(
         "2 cells: 0 done, 2 to do, 0 cannot run\ndevice: cpu; evaluated in fp32\n"
-        "no estimate of the time: no similar result in results\n"
     )
     toys("grid.yaml").assert_works("Letters twice")
     assert set(results(folder / "results")) == {"letters/cats/seed-0.json", "letters/dogs/seed-0.json"}
     said = toys("grid.yaml", "--tasks", "cats", "--protocol", "released", "--dry-run")
-    assert re.search(r"1 cell: 0 done, 1 to do, 0 cannot run\n.*\nabout \d+ s for 1 of them", said.out)
+    assert "1 cell: 0 done, 1 to do, 0 cannot run\n" in said.out
     assert "2 cells: 2 done, 0 to do, 0 cannot run\n" in toys("grid.yaml", "--dry-run").out
 
 

@@ -34,7 +34,7 @@ from mirrorbench.models.transformer import load_transformer
 from mirrorbench.runs.builtin import plugins
 from mirrorbench.runs.plan import Planner
 from mirrorbench.tasks import UsageSimilarity
-from mirrorbench.training.augmentations.model import Dropout
+from mirrorbench.training.augmentations import Dropout
 
 PAGE = Path(__file__).parents[2] / "docs" / "families.md"
 CPU = torch.device("cpu")

@@ -20,8 +20,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models.backbones import embedded_directory
 from mirrorbench.models.encoder import TransformerEncoder
-from mirrorbench.models.pooling import Pooling
-from mirrorbench.models.prompts import PROMPTS, own_prompts, prefix, template
+from mirrorbench.models.pooling import PROMPTS, Pooling, own_prompts, prefix, template
 from mirrorbench.models.systems import EncoderContext, create_encoder
 from mirrorbench.runs.run import load_encoder
 from mirrorbench.runs.workspace import Workspace

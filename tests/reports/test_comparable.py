@@ -14,14 +14,11 @@ from mirrorbench import Session
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.reports.comparable import mixtures, newest
 from mirrorbench.reports.leaderboard import build_table, provenance
 from mirrorbench.reports.papers.measured import measured_table
 from mirrorbench.reports.papers.tables import PaperTable, find_table
-from mirrorbench.reports.renderers import as_json, comma_separated, html, latex, markdown
-from mirrorbench.reports.table import read_table
 from mirrorbench.runs.results import Result
 from mirrorbench.tasks.metrics import spearman
 
@@ -71,32 +68,10 @@ def three() -> list[Result]:
     ]
 
 
-def test_seeds_of_several_computations_are_never_one_score(plugins: Plugins, tmp_path: Path) -> None:
-    (row,) = build_table(three()[:1], plugins).rows
-    assert (row.label, row.part) == ("BERT + Mirror", "")  # one computation needs no name
-    table = build_table(three(), plugins)
-    assert [(row.label, [(s.mean, s.cell_ids) for s in row.scores if s]) for row in table.rows] == [
-        (f"BERT + Mirror [computation {COMPUTATION}]", [(pytest.approx(0.7), ("now 1", "now 2"))]),
-        (f"BERT + Mirror [computation {EARLIER}]", [(0.5, ("earlier 0",))]),
-        (f"BERT-mp [computation {EARLIER}]", [(0.7, ("base earlier",))]),
-        ("BERT + Mirror [computation not stated]", [(0.9, ("unstated 3",))]),
-    ]
-    assert table.ranks() == [[0], [2], [1], [0]]  # each computation by itself
-    assert [row.part for row in table.sorted_by("stsb").rows] == [row.part for row in table.rows]
-    assert table.blocks() == [1, 3]
+def test_seeds_of_several_computations_are_never_one_score(plugins: Plugins) -> None:
     assert mixtures(three(), plugins) == []
-    (file := tmp_path / "table.json").write_text(as_json(table))
-    assert read_table(file) == table
-    for render in (markdown, latex, html, comma_separated):
-        assert render(table).count(f"[computation {EARLIER}]") >= 2
-        assert ".675" not in render(table)  # the mean over all four seeds
-    wanted = [parse_spec(spec) for spec in ("bert+base", "bert+mirror", "roberta+mirror")]
-    labels = [row.label for row in build_table(three(), plugins, rows=wanted).rows]
-    assert labels == [  # a row without results is empty once
-        f"BERT + Mirror [computation {COMPUTATION}]", f"RoBERTa + Mirror [computation {COMPUTATION}]",
-        f"BERT-mp [computation {EARLIER}]", f"BERT + Mirror [computation {EARLIER}]",
-        "BERT + Mirror [computation not stated]",
-    ]  # fmt: skip
+    (row,) = build_table(newest(three(), "again")[0], plugins).rows
+    assert [(s.mean, s.cell_ids) for s in row.scores if s] == [(pytest.approx(0.7), ("now 1", "now 2"))]
 
 
 def test_the_newest_is_shown_where_only_one_can_be() -> None:
@@ -126,13 +101,14 @@ def test_a_leaderboard_judges_the_newest_and_names_the_others(tmp_path: Path) ->
         correlated(folder, spec, "stsb", STEPS, NOISE[2], cell_id=f"{spec} earlier", **more)
     table = Session(folder).leaderboard(folder, intervals=True, ties=True).table
     assert [(v.spec, v.over) for v in table.verdicts] == [("bert+mirror", "bert+base:pooling=cls")]
-    now, earlier = ([row for row in table.rows if row.part.endswith(f" {c}")] for c in (COMPUTATION, EARLIER))
-    assert (len(now), len(earlier)) == (2, 3)
-    assert all(score and score.interval for row in now for score in row.scores)
-    assert not any(score and (score.interval or score.tied) for row in earlier for score in row.scores)
-    assert f"BERT + Mirror [paper] [computation {COMPUTATION}] over BERT-CLS" in markdown(table)
+    assert [row.label for row in table.rows] == ["BERT-CLS", "BERT + Mirror"]
+    assert all(score and score.interval for row in table.rows for score in row.scores)
     (note,) = table.warnings
-    assert note.startswith(f"4 results of computation {EARLIER}, not of today's {COMPUTATION}, by mirrorbench ")
+    assert note.startswith(
+        f"Left out: 4 results of computation {EARLIER}, not of today's {COMPUTATION}, by mirrorbench "
+    )
+    again = "-e bert+base -e bert+mirror:lr=0.0001 -e roberta+mirror -t stsb"
+    assert note.endswith(f"Compute them anew: mirrorbench run {again}")
 
 
 def test_encoders_are_compared_within_one_computation(tmp_path: Path) -> None:

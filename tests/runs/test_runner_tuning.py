@@ -31,8 +31,7 @@ from mirrorbench.models.transformer import load_transformer
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cells import CorpusRef, ModelRef
-from mirrorbench.runs.encoding import WRITE_EVERY
-from mirrorbench.runs.loading import open_for_tuning, tune_model
+from mirrorbench.runs.loading import WRITE_EVERY, open_for_tuning, tune_model
 from mirrorbench.runs.outcomes import TUNING_COST
 from mirrorbench.runs.results import ResultStore, read_results
 from mirrorbench.runs.workspace import Workspace

@@ -52,7 +52,7 @@ def test_none_of_them_passes_for_a_result_of_today(tmp_path: Path) -> None:
     assert all("computation" not in json.loads(path.read_text())["cell"] for path in BEFORE.rglob("seed-0.json"))
 
 
-def test_three_versions_in_one_folder_are_three_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_three_versions_in_one_folder_the_newest_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of them of a version to come."""
     space = session(tmp_path, Log())
     space.run("tiny+base:pooling=mean", "quick-sts")
@@ -62,14 +62,9 @@ def test_three_versions_in_one_folder_are_three_groups(tmp_path: Path, monkeypat
     of = {result.cell_id: result.computation for result in read_results(tmp_path / "results")}
     assert sorted(of.values()) == [4] * 7 + [COMPUTATION, COMPUTATION + 1]
     board = space.leaderboard()
-    parts = [row.part for row in board.table.rows]
-    assert list(dict.fromkeys(parts)) == [f"computation {n}" for n in (COMPUTATION + 1, COMPUTATION, 4)]
-    assert parts == sorted(parts, reverse=True)
-    for row in board.table.rows:
-        assert row.label.endswith(f" [{row.part}]")
-        for score in filter(None, row.scores):
-            assert {f"computation {of[cell]}" for cell in score.cell_ids} == {row.part}
-    newer, older = (note for note in board.table.warnings if "not of today's" in note)
-    assert newer.startswith(f"1 result of computation {COMPUTATION + 1},")
-    assert older.startswith("7 results of computation 4,")
+    (row,) = board.table.rows
+    assert {of[cell] for score in row.scores if score for cell in score.cell_ids} == {COMPUTATION + 1}
+    newer, older = board.table.warnings
+    assert newer.startswith(f"Shown: 1 result of computation {COMPUTATION + 1},")
+    assert older.startswith("Left out: 7 results of computation 4,")
     assert "by mirrorbench 0.1.0 (320fa15db)" in older

@@ -25,7 +25,7 @@ from mirrorbench.data.items import Pair
 from mirrorbench.models import transformations
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.reports.leaderboard import row_label
-from mirrorbench.runs import encoding
+from mirrorbench.runs import loading
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.loading import EncoderLoader
 from mirrorbench.runs.maintenance import entries
@@ -55,7 +55,7 @@ def naive_spearman(pairs: Sequence[Any], encode: Callable[[list[TextInput]], np.
 def spied(monkeypatch: pytest.MonkeyPatch) -> Mock:
     """Sees the vectors of each fit."""
     fit = Mock(wraps=transformations.fit)
-    monkeypatch.setattr(encoding, "fit", fit)
+    monkeypatch.setattr(loading, "fit", fit)
     return fit
 
 
@@ -104,7 +104,7 @@ def test_one_tuning_and_one_encoding_serve_all_transformations(
 
 
 def test_a_killed_fit_goes_on_with_the_vectors_that_are_stored(bench: Bench, toy: ToyEncoder) -> None:
-    killed = patch.object(encoding, "fit", Mock(side_effect=KeyboardInterrupt))
+    killed = patch.object(loading, "fit", Mock(side_effect=KeyboardInterrupt))
     with killed, pytest.raises(KeyboardInterrupt):
         bench.run("toy:post=center")
     assert set(LINES) <= set(toy.asked)
@@ -141,16 +141,16 @@ def test_systems_take_one_and_a_wrong_one_costs_its_own_row_alone(bench: Bench, 
 
 def test_words_in_context_are_fitted_on_a_word_of_each_text_and_lines_of_two_on_both(bench: Bench, bert: str) -> None:
     work, cell = bench.workspace(), bench.plan(f"{bert}+base:pooling=target,post=center").cells[0]
-    found = encoding.fit_inputs(LINES, cell.model, cell.pooling, work)
+    found = loading.fit_inputs(LINES, cell.model, cell.pooling, work)
     assert [item.text for item in found] == LINES
     assert {item.text[slice(*item.spans[0])] for item in found} == {"line", "number"}
-    assert found == encoding.fit_inputs(LINES, cell.model, cell.pooling, work)  # the same draw
-    assert encoding.fit_inputs(LINES, cell.model, Pooling(), work) == [TextInput(line) for line in LINES]
+    assert found == loading.fit_inputs(LINES, cell.model, cell.pooling, work)  # the same draw
+    assert loading.fit_inputs(LINES, cell.model, Pooling(), work) == [TextInput(line) for line in LINES]
     pairs = [f"left {n}||right {n}" for n in range(20)]
     bench.corpus.write_text("\n".join(pairs))
     cell = bench.plan(f"{bert}+pairs:post=center").cells[0]
     texts = [text for pair in pairs for text in pair.split("||")]
-    assert sorted(item.text for item in encoding.fit_inputs(pairs, cell.model, cell.pooling, work)) == sorted(texts)
+    assert sorted(item.text for item in loading.fit_inputs(pairs, cell.model, cell.pooling, work)) == sorted(texts)
     untuned = bench.plan(f"{bert}+base:post=zscore").cells
     bench.corpus.write_text("\n".join(texts))
     assert bench.plan(f"{bert}+base:post=zscore").cells == untuned

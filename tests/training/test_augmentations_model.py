@@ -18,7 +18,7 @@ from mirrorbench.core.errors import TuningError
 from mirrorbench.models.batching import Ragged
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.training.augmentations.model import ControlledDropout, Drophead, Dropout, drop_heads
+from mirrorbench.training.augmentations import ControlledDropout, Drophead, Dropout, drop_heads
 from mirrorbench.training.objective import TokenizedPairs
 
 architectures = pytest.mark.parametrize("architecture", few(ARCHITECTURES, "bert", "deberta", "modernbert"))

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.training.augmentations import AugmentationContext
-from mirrorbench.training.augmentations.text import span_mask, token_mask, word_mask, word_shuffle
+from mirrorbench.training.augmentations import AugmentationContext, span_mask, token_mask, word_mask, word_shuffle
 
 TOKEN, MASK, SPECIAL = "<mask>", 4, frozenset({0, 1, 2, 3, 4})
 solid = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=80)

@@ -26,9 +26,8 @@ from mirrorbench.training import checkpoints
 from mirrorbench.training.checkpoints import STATE, Checkpoint, damaged
 from mirrorbench.training.held_out import positive_pairs
 from mirrorbench.training.loop import tune_backbone
-from mirrorbench.training.losses import LOSSES
 from mirrorbench.training.methods import identical_pairs
-from mirrorbench.training.objective import OfVectors
+from mirrorbench.training.objective import LOSSES, OfVectors
 from mirrorbench.training.progress import Progress
 from mirrorbench.training.recipes import Recipe
 

@@ -10,9 +10,8 @@ from pytorch_metric_learning.losses import MultiSimilarityLoss, NTXentLoss
 from pytorch_metric_learning.miners import TripletMarginMiner
 from torch.nn.functional import cosine_similarity
 
-from mirrorbench.training.losses import LOSSES, in_batch, infonce, multi_similarity, ntxent
 from mirrorbench.training.methods import sap_preset
-from mirrorbench.training.objective import OfVectors
+from mirrorbench.training.objective import LOSSES, OfVectors, in_batch, infonce, multi_similarity, ntxent
 
 
 def views(n: int, dimensions: int = 6, seed: int = 0, noise: float = 0.5) -> tuple[torch.Tensor, torch.Tensor]:

@@ -19,9 +19,8 @@ from mirrorbench.models.batching import Ragged
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training import microbatch as parts
 from mirrorbench.training.loop import tune_backbone
-from mirrorbench.training.losses import LOSSES
 from mirrorbench.training.microbatch import map_shares
-from mirrorbench.training.objective import TokenizedPairs
+from mirrorbench.training.objective import LOSSES, TokenizedPairs
 from mirrorbench.training.recipes import Recipe
 
 LENGTH = 30

@@ -20,9 +20,8 @@ from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.rows import check_spec
 from mirrorbench.training.loop import _Loop, tune_backbone
-from mirrorbench.training.losses import LOSSES
 from mirrorbench.training.microbatch import MicroBatchReader
-from mirrorbench.training.objective import Objective, TokenizedPairs
+from mirrorbench.training.objective import LOSSES, Objective, TokenizedPairs
 from mirrorbench.training.recipes import Recipe
 
 

@@ -19,8 +19,7 @@ from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.pooling import POOLINGS, Pooling
 from mirrorbench.models.transformer import Transformer, load_transformer
 from mirrorbench.training import loop as tuning
-from mirrorbench.training.losses import LOSSES
-from mirrorbench.training.objective import TokenizedPairs
+from mirrorbench.training.objective import LOSSES, TokenizedPairs
 from mirrorbench.training.recipes import Recipe
 
 SHORT = ["a", "the cat sat", "dd", "e f g " * 3, "", "hh " * 4]

@@ -21,8 +21,8 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.reports.comparable import newest, without_repeats
 from mirrorbench.reports.leaderboard import mean_over_seeds, provenance, row_label
+from mirrorbench.reports.papers import AskedAnalysis, Target
 from mirrorbench.reports.papers.tables import SCALES, FactTable, PaperTable, Printed
-from mirrorbench.reports.papers.targets import AskedAnalysis, Target
 from mirrorbench.reports.renderers import html, latex, markdown, number
 from mirrorbench.reports.table import Column, Row, Score, Table
 from mirrorbench.runs.plan import Request

@@ -20,7 +20,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.schema import read
 from mirrorbench.core.specs import EncoderSpec, Value, parse_params, parse_spec
 from mirrorbench.data.cardfile import builtin_suites
-from mirrorbench.reports.papers.targets import AskedAnalysis, CellStatistic, Target, Text
+from mirrorbench.reports.papers import AskedAnalysis, CellStatistic, Target, Text
 
 SCALES = {"fraction": 1.0, "percent": 100.0, "raw": 1.0}
 """Factor from score to printed value; ``raw`` scores (isotropy) are neither fractions nor percentages."""

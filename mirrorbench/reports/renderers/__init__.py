@@ -6,11 +6,11 @@ The best score of a column is bold, the second italic (in LaTeX underlined); tie
 from __future__ import annotations
 
 from mirrorbench.core.hooks import Register, hookimpl
+from mirrorbench.reports.renderers.notes import number
 from mirrorbench.reports.renderers.page import html, notebook
 from mirrorbench.reports.renderers.terminal import draw
 from mirrorbench.reports.renderers.tex import escape_latex, latex
 from mirrorbench.reports.renderers.text import as_json, comma_separated, markdown
-from mirrorbench.reports.renderers.words import number
 
 __all__ = ["as_json", "comma_separated", "draw", "escape_latex", "html", "latex", "markdown", "notebook", "number"]
 

@@ -12,11 +12,10 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from mirrorbench.reports.renderers.notes import note_lines
+from mirrorbench.reports.renderers.notes import MISSING, TIED, metric_words, note_lines, with_deviation
 from mirrorbench.reports.renderers.sources import bibtex, commands, head_in_words, item_commands, task_cards
 from mirrorbench.reports.renderers.tex import DEFAULT_TITLE, breakable, ended, escape_latex, latex, render_template
 from mirrorbench.reports.renderers.text import escape_markdown
-from mirrorbench.reports.renderers.words import MISSING, TIED, metric_words, with_deviation
 from mirrorbench.reports.table import DIGITS, Table, to_object
 
 SCRIPTS = ("values.js", "drawing.js", "controls.js")

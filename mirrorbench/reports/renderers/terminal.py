@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mirrorbench.reports.renderers.notes import note_lines
-from mirrorbench.reports.renderers.words import TIED, number, with_deviation, with_marks
+from mirrorbench.reports.renderers.notes import TIED, note_lines, number, with_deviation, with_marks
 from mirrorbench.reports.table import Score, Table
 
 if TYPE_CHECKING:

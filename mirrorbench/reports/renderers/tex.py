@@ -12,8 +12,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.reports.renderers.notes import note_lines
-from mirrorbench.reports.renderers.words import TIED, number, with_deviation
+from mirrorbench.reports.renderers.notes import TIED, note_lines, number, with_deviation
 from mirrorbench.reports.table import Score, Table
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ import io
 import json
 import re
 
-from mirrorbench.reports.renderers.notes import note_lines
-from mirrorbench.reports.renderers.words import with_deviation, with_marks
+from mirrorbench.reports.renderers.notes import note_lines, with_deviation, with_marks
 from mirrorbench.reports.table import Table, to_object
 
 # Characters that Markdown could take for markup; "_" only at the edge of a word, "]" only where a link would follow.

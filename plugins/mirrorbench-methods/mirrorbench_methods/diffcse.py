@@ -60,7 +60,7 @@ class Difference(Objective):
         """The mean over the first views, and ``WEIGHT`` times the mean over the tokens of both."""
         import torch
 
-        from mirrorbench.training.losses import in_batch
+        from mirrorbench.training.objective import in_batch
 
         vectors = self.modules[1](torch.cat([left, right]))
         contrast = in_batch(*vectors.chunk(2), self.recipe.temperature, moved(batch.labels, left.device))

@@ -77,7 +77,7 @@ class MomentumContrast(Objective):
         """The mean over the first views."""
         import torch
 
-        from mirrorbench.training.losses import in_batch
+        from mirrorbench.training.objective import in_batch
 
         self.last = self.read(self.slow, *batch.view(0), most)
         others = torch.cat([right, *self.queue])

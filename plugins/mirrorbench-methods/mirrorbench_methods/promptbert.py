@@ -71,7 +71,7 @@ class Templates(Objective):
 
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
         """The mean over the first views."""
-        from mirrorbench.training.losses import in_batch
+        from mirrorbench.training.objective import in_batch
 
         head = self.modules[0]
         return in_batch(head(left), head(right), self.recipe.temperature, moved(batch.labels, left.device))

@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mirrorbench.reports.papers import PAPERS
+from mirrorbench.reports.papers import PAPERS, Target
 from mirrorbench.reports.papers.tables import SCALES, PaperTable, Printed, paper_tables
-from mirrorbench.reports.papers.targets import Target
 
 FUZZ = 1e-9
 """For sums of floats that stand for decimal fractions."""

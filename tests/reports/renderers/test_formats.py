@@ -18,8 +18,8 @@ from toy_tables import BOARD, EMPTY, HOSTILE, NASTY, NO_ROWS
 
 from mirrorbench.core.errors import DataFormatError, UnknownNameError, UsageError
 from mirrorbench.reports.renderers import as_json, comma_separated, escape_latex, html, latex, markdown, number
+from mirrorbench.reports.renderers.notes import MISSING, p_words, with_deviation
 from mirrorbench.reports.renderers.text import escape_markdown
-from mirrorbench.reports.renderers.words import MISSING, p_words, with_deviation
 from mirrorbench.reports.table import Column, Row, Score, Table, Verdict, read_table
 
 FOLDER = Path(__file__).parents[3] / "leaderboards"

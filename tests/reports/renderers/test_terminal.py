@@ -8,8 +8,7 @@ from rich.console import Console
 from toy_tables import BOARD, EMPTY, HOSTILE, NO_ROWS
 
 from mirrorbench.reports.renderers import draw, number
-from mirrorbench.reports.renderers.notes import note_lines
-from mirrorbench.reports.renderers.words import with_deviation
+from mirrorbench.reports.renderers.notes import note_lines, with_deviation
 from mirrorbench.reports.table import Table
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mirrorbench.reports.statistics.dependence import Dependence
+from mirrorbench.reports.statistics.comparisons import Dependence
 from mirrorbench.reports.statistics.items import MEAN, ItemScores
 
 SHARED = np.array([[0, 1], [1, 2], [3, -1], [-1, -1], [0, 2], [4, 5], [4, 5], [5, 6]], np.int32)

@@ -13,8 +13,8 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.reports.comparable import Stored
 from mirrorbench.reports.leaderboard import build_table
 from mirrorbench.reports.selection import judged
-from mirrorbench.reports.statistics.encoders import EncoderComparison, compare_encoders
 from mirrorbench.reports.statistics.estimates import holm
+from mirrorbench.reports.statistics.verdicts import EncoderComparison, compare_encoders
 from mirrorbench.reports.table import Verdict
 
 TASKS = ("one", "two", "three")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.reports.statistics.influence import influence, influence_of_leaving_out
+from mirrorbench.reports.statistics.items import influence, influence_of_leaving_out
 from mirrorbench.tasks.metrics import spearman
 
 COPIES = 400

@@ -20,10 +20,9 @@ from mirrorbench.reports.renderers.notes import note_lines
 from mirrorbench.reports.renderers.text import as_json
 from mirrorbench.reports.selection import judged
 from mirrorbench.reports.statistics.comparisons import Comparisons
-from mirrorbench.reports.statistics.encoders import compare_encoders
 from mirrorbench.reports.statistics.estimates import holm
 from mirrorbench.reports.statistics.items import items_of
-from mirrorbench.reports.statistics.verdicts import below
+from mirrorbench.reports.statistics.verdicts import below, compare_encoders
 from mirrorbench.reports.table import NOTES, Table, Verdict, read_table
 
 CLS, MEAN, TUNED = "m+base:pooling=cls", "m+base:pooling=mean", "m+mirror"

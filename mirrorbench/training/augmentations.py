@@ -1,18 +1,185 @@
-"""Augmentations inside the model: two passes over one text differ by what they drop (paper 1, sections 2.2, 4.4)."""
+"""Augmentations: ways to make two different views of one string.
+
+A *text* augmentation rewrites a string, a *token* augmentation its token ids; both change one view of each pair, or
+both views under ``sides=2``. A *model* augmentation makes the network noisy, so that two passes over one text differ by
+what they drop. Sources: paper 1, sections 2.2 and 4.4, footnote 13.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
-from mirrorbench.core.errors import TuningError
+import numpy as np
+
+from mirrorbench.core.errors import PluginError, TuningError, UsageError
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.models.families import set_rates
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
     from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class AugmentationContext:
+    """What a text or token augmentation may use.
+
+    Attributes:
+        rng: the tuning's own generator; the only permitted source of randomness.
+        rate: the value from the recipe, above 0.
+        mask_token: how the backbone's tokenizer writes its mask token.
+        protocol: ``paper`` or ``released``.
+        shortest: characters; under ``released``, shorter strings are left alone (Mirror-BERT's code: 30).
+        mask_id: id of the mask token; for token augmentations.
+        special_ids: ids of the tokenizer's special tokens, which are no part of the text; for token augmentations.
+    """
+
+    rng: np.random.Generator
+    rate: float
+    mask_token: str
+    protocol: str
+    shortest: int = 30
+    mask_id: int = -1
+    special_ids: frozenset[int] = frozenset()
+
+
+class ModelAugmentation(Protocol):
+    """A change of the model for the time of one tuning.
+
+    Attributes:
+        packs: whether it works on several texts end to end in one row, computed by several threads: it must not tell
+            texts apart by the first axis of a tensor, and must draw with ``torch.nn.functional.dropout`` only. False by
+            default: texts are padded, which takes longer.
+    """
+
+    packs: bool
+
+    def configure(self, config: Any, rate: float) -> None:
+        """Change the transformers configuration before the model is built."""
+
+    def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
+        """Change, or check, the model that was built.
+
+        Returns:
+            A function that undoes the change after the tuning, or ``None`` where there is nothing to undo: no hook may
+            stay in the model that is evaluated and saved.
+        """
+
+
+_INPUTS = ("text", "tokens", "model")
+TextFunction = Callable[[str, AugmentationContext], str]
+TokenFunction = Callable[[list[int], AugmentationContext], list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Augmentation:
+    """A registered augmentation.
+
+    Attributes:
+        name: also the key of its rate in a spec.
+        function: ``(text, context) -> text`` for ``on="text"``, ``(ids, context) -> ids`` for ``on="tokens"`` (of the
+            same length under the pooling ``target``), a ``ModelAugmentation`` for ``on="model"``.
+        on: ``text``, ``tokens`` or ``model``.
+        probability: whether the rate is a probability, which must be below 1.
+    """
+
+    name: str
+    function: TextFunction | TokenFunction | ModelAugmentation
+    on: str = "text"
+    probability: bool = False
+
+    def __post_init__(self) -> None:
+        if self.on not in _INPUTS:
+            raise PluginError(f"augmentation {self.name!r}: on={self.on!r}", f"It must be one of {', '.join(_INPUTS)}.")
+
+    def check(self, rate: float) -> None:
+        """Raise ``UsageError`` for a rate that is negative, or not below 1 where it is a probability."""
+        if rate < 0 or (self.probability and rate >= 1):
+            limits = "at least 0 and below 1" if self.probability else "at least 0"
+            raise UsageError(f"{self.name}={rate:g} is out of range", f"It must be {limits}.")
+
+
+def in_use(
+    rates: Sequence[tuple[str, float]], registered: Mapping[str, Augmentation], on: str
+) -> list[tuple[Any, float]]:
+    """The functions and rates of the augmentations of one kind, in the order of ``rates`` (``Recipe.augment``).
+
+    Those on the model include rate 0, which comes first: ``dropout=0`` must not undo ``controlled_dropout``.
+    """
+    found = [(registered[name].function, rate) for name, rate in rates if registered[name].on == on]
+    return sorted(found, key=lambda pair: pair[1] > 0) if on == "model" else [pair for pair in found if pair[1] > 0]
+
+
+def span_mask(text: str, context: AugmentationContext) -> str:
+    """Replace ``context.rate`` (k) consecutive characters by the mask token and spaces around it (Figure 2).
+
+    ``paper``: every position is equally likely, and exactly the drawn characters go. ``released``: the literal
+    ``[MASK]`` whatever the tokenizer, strings of fewer than ``context.shortest`` characters left alone, the last
+    position never drawn, and the cut made at the first place where the drawn characters occur.
+
+    Strings of at most k characters stay as they are.
+    """
+    k = int(context.rate)
+    if k != context.rate:
+        raise UsageError(f"span_mask={context.rate:g} is not a whole number of characters")
+    if len(text) <= k:
+        return text
+    if context.protocol == "released":
+        if len(text) < context.shortest:
+            return text
+        drawn = int(context.rng.integers(len(text) - k))
+        start = text.index(text[drawn : drawn + k])
+        token = "[MASK]"
+    else:
+        start = int(context.rng.integers(len(text) - k + 1))
+        token = context.mask_token
+    return f"{text[:start]} {token} {text[start + k :]}".strip()
+
+
+def token_mask(ids: list[int], context: AugmentationContext) -> list[int]:
+    """Replace each token by the mask token with probability ``context.rate``; special tokens stay (footnote 13).
+
+    Where all tokens of the text would be replaced, none is.
+    """
+    places = [place for place, token in enumerate(ids) if token not in context.special_ids]
+    drawn = [place for place, draw in zip(places, context.rng.random(len(places)), strict=True) if draw < context.rate]
+    if len(drawn) == len(places):
+        return ids
+    masked = list(ids)
+    for place in drawn:
+        masked[place] = context.mask_id
+    return masked
+
+
+def word_mask(text: str, context: AugmentationContext) -> str:
+    """Replace each word by one mask token with probability ``context.rate`` (footnote 13).
+
+    Words are separated by spaces. Where all words would be replaced, none is, so single words stay as they are.
+    """
+    words = text.split()
+    drawn = context.rng.random(len(words)) < context.rate
+    if drawn.all():
+        return text
+    return " ".join(context.mask_token if masked else word for word, masked in zip(words, drawn, strict=True))
+
+
+def word_shuffle(text: str, context: AugmentationContext) -> str:
+    """Reorder the words at random so that none moves further than ``context.rate`` (k) places.
+
+    Paper 1 (footnote 13) does not define its reordering. This is the word noise of Lample et al. (2018, "Unsupervised
+    Machine Translation Using Monolingual Corpora Only", section 2.3): words, separated by spaces, are sorted by their
+    position plus a number drawn uniformly from [0, k + 1).
+    """
+    k = int(context.rate)
+    if k != context.rate:
+        raise UsageError(f"word_shuffle={context.rate:g} is not a whole number of places")
+    words = text.split()
+    order = np.argsort(np.arange(len(words)) + context.rng.random(len(words)) * (k + 1), kind="stable")
+    return " ".join(words[place] for place in order)
 
 
 class Dropout:
@@ -182,6 +349,10 @@ class Drophead:
 @hookimpl
 def register_augmentations(register: Register) -> None:
     """The augmentations of this module, under their spec keys."""
+    register("span_mask", span_mask, on="text", description="k consecutive characters become the mask token")
+    register("token_mask", token_mask, on="tokens", probability=True, description="probability that a token is masked")
+    register("word_mask", word_mask, on="text", probability=True, description="probability that a word is masked")
+    register("word_shuffle", word_shuffle, on="text", description="words move by at most k places")
     shared = "dropout with the same masks for both views of a pair; takes the place of dropout"
     for name, augmentation, description in (
         ("dropout", Dropout(), "rate of every dropout layer of the model"),
