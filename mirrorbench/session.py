@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mirrorbench.reports.papers.tables import FactTable
     from mirrorbench.reports.statistics.verdicts import EncoderComparison
     from mirrorbench.runs.outcomes import Outcome, Reporter
-    from mirrorbench.runs.plan import RunPlan
+    from mirrorbench.runs.plan import Plan
     from mirrorbench.texts.card import TunedEncoder
     from mirrorbench.texts.encode import EncodedFile
 
@@ -65,9 +65,9 @@ class Session:
     def plan(
         self, encoders: Specs = (), tasks: str | Sequence[str] = (), *, seeds: int | None = None, corpus: str = "",
         protocol: str = "", grid: str = "", baselines: bool = False, limit: int = 0, fetch: bool = True,
-    ) -> RunPlan:  # fmt: skip
+    ) -> Plan:  # fmt: skip
         """What ``run`` with the same arguments would compute; with ``fetch=False`` nothing is downloaded for it."""
-        from mirrorbench.runs.plan import Request, RunPlan
+        from mirrorbench.runs.plan import Request
         from mirrorbench.runs.rows import expand_tasks
         from mirrorbench.runs.run import make_plan
 
@@ -76,7 +76,7 @@ class Session:
             columns = expand_tasks(names or ["quick"], space.plugins)
             specs, runs = specs or (EncoderSpec("tiny"),), tuple(range(1 if seeds is None else seeds))
             request = Request(specs, columns, runs, corpus, protocol or "paper", baselines=baselines, limit=limit)
-            return RunPlan(make_plan(space, request, fetch=fetch), columns)
+            return replace(make_plan(space, request, fetch=fetch), tasks=columns)
         from mirrorbench.runs.grids import plan_of_grid
 
         given = {"corpus": corpus, "protocol": protocol, "baselines": baselines, "seeds": tuple(range(seeds or 0))}
@@ -111,17 +111,17 @@ class Session:
             encoders, tasks, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid, baselines=baselines, limit=limit,
         ))  # fmt: skip
 
-    def execute(self, run: RunPlan) -> Leaderboard:
+    def execute(self, plan: Plan) -> Leaderboard:
         """Compute what ``plan`` returned, as ``run`` does."""
         from mirrorbench.reports.comparable import Stored
         from mirrorbench.reports.leaderboard import Leaderboard, build_table
         from mirrorbench.reports.selection import judged
         from mirrorbench.runs.run import execute_plan
 
-        plugins, store, outcome = self.workspace.plugins, self.workspace.results, execute_plan(self.workspace, run.plan)
-        table = build_table(outcome.results, plugins, run.tasks, run.plan.rows, outcome.failures, run.title)
-        if len(run.plan.rows) > 1:
-            paths = {cell.id: store.where(cell) for cell in run.plan.cells}
+        plugins, store, outcome = self.workspace.plugins, self.workspace.results, execute_plan(self.workspace, plan)
+        table = build_table(outcome.results, plugins, plan.tasks, plan.rows, outcome.failures, plan.title)
+        if len(plan.rows) > 1:
+            paths = {cell.id: store.where(cell) for cell in plan.cells}
             table = judged(table, [Stored(result, paths[result.cell_id]) for result in outcome.results], plugins)
         return Leaderboard(table, outcome.results, outcome.failures, plugins)
 

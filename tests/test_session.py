@@ -46,7 +46,7 @@ def test_a_session_runs_grids_analyses_and_files(tmp_path: Path, random_model: C
     (tmp_path / "grid.yaml").write_text(f"title: a grid\nencoders: {model}+base:pooling=mean\ntasks: quick-sts\n")
     session = Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu", offline=True, workers=1)
     planned = session.plan(grid=str(tmp_path / "grid.yaml"), fetch=False)
-    assert (planned.tasks, planned.title, len(planned.plan.cells)) == (("quick-sts",), "a grid", 1)
+    assert (planned.tasks, planned.title, len(planned.cells)) == (("quick-sts",), "a grid", 1)
     board = session.execute(planned)
     assert board["quick-sts"] == board.results[0].main_score
     (row,) = session.analyze("isotropy", encoders=[f"{model}+base"], limit=50).rows

@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
 
 
+def _plugins() -> Plugins:
+    from mirrorbench.runs.builtin import plugins
+
+    return plugins()
+
+
 def _suites() -> Iterable[str]:
     from mirrorbench.data.cardfile import builtin_suites
 
@@ -29,39 +35,31 @@ def _grids() -> Iterable[str]:
     return (file.stem for file in grids_folder().glob("*.yaml"))
 
 
-def _tables(plugins: Plugins) -> Iterable[str]:
-    return (name for e in plugins.papers for name in (e.name, *(f"{e.name}/{f.stem}" for f in e.value.glob("*.yaml"))))
+def _tables() -> Iterable[str]:
+    papers = _plugins().papers
+    return (name for e in papers for name in (e.name, *(f"{e.name}/{f.stem}" for f in e.value.glob("*.yaml"))))
 
 
-_FIXED: dict[str, Iterable[str]] = {
-    "devices": ("auto", "cpu", "cuda", "cuda:0", "mps"), "precisions": ("auto", "fp32", "bf16", "fp16"),
-    "protocols": PROTOCOLS, "levels": LEVELS,
-    "notes": ("none", "short", "all"), "paper formats": ("markdown", "latex", "html", "csv", "json"),
-}  # fmt: skip
-_WITHOUT_PLUGINS: dict[str, Callable[[], Iterable[str]]] = {
-    "suites": _suites, "backbones": _backbones, "grids": _grids,
-}  # fmt: skip
-_OF_PLUGINS: dict[str, Callable[[Plugins], Iterable[str]]] = {
-    "tasks": lambda plugins: [*_suites(), *plugins.tasks.names()],
-    "data": lambda plugins: [*_suites(), *plugins.tasks.names(), *plugins.corpora.names()],
-    "encoders": lambda plugins: [*_backbones(), *plugins.encoders.names()],
-    "methods": lambda plugins: plugins.methods.names(),
-    "corpora": lambda plugins: plugins.corpora.names(),
-    "formats": lambda plugins: plugins.renderers.names(),
-    "executors": lambda plugins: plugins.executors.names(),
+NAMES: dict[str, Callable[[], Iterable[str]]] = {
+    "devices": lambda: ("auto", "cpu", "cuda", "cuda:0", "mps"),
+    "precisions": lambda: ("auto", "fp32", "bf16", "fp16"),
+    "protocols": lambda: PROTOCOLS,
+    "levels": lambda: LEVELS,
+    "notes": lambda: ("none", "short", "all"),
+    "paper formats": lambda: ("markdown", "latex", "html", "csv", "json"),
+    "suites": _suites,
+    "backbones": _backbones,
+    "grids": _grids,
     "tables": _tables,
+    "tasks": lambda: [*_suites(), *_plugins().tasks.names()],
+    "data": lambda: [*_suites(), *_plugins().tasks.names(), *_plugins().corpora.names()],
+    "encoders": lambda: [*_backbones(), *_plugins().encoders.names()],
+    "methods": lambda: _plugins().methods.names(),
+    "corpora": lambda: _plugins().corpora.names(),
+    "formats": lambda: _plugins().renderers.names(),
+    "executors": lambda: _plugins().executors.names(),
 }
-
-
-def names(kind: str) -> list[str]:
-    """All names of a kind."""
-    if kind in _FIXED:
-        return list(_FIXED[kind])
-    if kind in _WITHOUT_PLUGINS:
-        return list(_WITHOUT_PLUGINS[kind]())
-    from mirrorbench.runs.builtin import plugins
-
-    return list(_OF_PLUGINS[kind](plugins()))
+"""The names of each kind."""
 
 
 def complete(kind: str) -> Any:
@@ -72,7 +70,7 @@ def complete(kind: str) -> Any:
 
     def offered(incomplete: str) -> list[str]:
         before, mark, last = incomplete.rpartition({"tasks": ",", "encoders": "+", "corpora": "+"}.get(kind, "\n"))
-        known = names("methods" if kind == "encoders" and mark else kind)
+        known = NAMES["methods" if kind == "encoders" and mark else kind]()
         return [f"{before}{mark}{name}" for name in known if name.startswith(last)]
 
     return offered

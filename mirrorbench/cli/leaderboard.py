@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from mirrorbench.cli import display
 from mirrorbench.cli.completion import complete
 from mirrorbench.cli.display import Notes, Output, PluginFiles, encoders_option, tasks_option
-from mirrorbench.cli.formats import chosen_format, with_options_of_formats
+from mirrorbench.cli.formats import chosen_format
 
 # fmt: off
 _Results = Annotated[list[Path] | None, typer.Argument(
@@ -33,7 +31,7 @@ _WithoutOverlap = Annotated[bool, typer.Option(
 _AllowMixed = Annotated[bool, typer.Option(
     "--allow-mixed", help="Also results of other data, models or protocols in one table.")]
 _Format = Annotated[str, typer.Option(
-    "--format", "-f", help="markdown, latex, html, csv, json, or a plugin's.",
+    "--format", "-f", help="markdown, latex, html, csv, json, or a plugin's; its options follow: latex:resize=true.",
     show_default="by the output's name; drawn; or Markdown into a pipe", autocompletion=complete("formats"))]
 _Sort = Annotated[str, typer.Option(
     metavar="COLUMN", help="Rows by their score there, best first: a task, or avg.",
@@ -42,17 +40,15 @@ _Title = Annotated[str, typer.Option(help="The table's title or caption.")]
 # fmt: on
 
 
-@with_options_of_formats
 def leaderboard(
     results: _Results = None, tasks: _Tasks = None, encoder: _Encoders = None, table: _TableName = "",
     metric: _Metric = "", protocol: _Protocol = "", intervals: _Intervals = False, ties: _Ties = False,
     without_overlap: _WithoutOverlap = False, allow_mixed: _AllowMixed = False, format_: _Format = "",
     notes: Notes = "", output: Output = None, sort: _Sort = "", title: _Title = "", plugin: PluginFiles = None,
-    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:  # fmt: skip
     """Render stored results as a table.
 
-    `mirrorbench leaderboard results --resize --percent --label tab:sts --output table.tex`
+    `mirrorbench leaderboard results --format latex:resize=true,percent=true,label=tab:sts --output table.tex`
 
     `mirrorbench leaderboard results more-results -t sts,simlex -e bert --ties --output leaderboard.html`
     """
@@ -60,7 +56,7 @@ def leaderboard(
 
     session = Session()
     renderers = session.workspace.plugins.renderers
-    chosen = chosen_format(format_, output, options, renderers.by_name())
+    chosen, options = chosen_format(format_, output, renderers)
     renderers[chosen or "markdown"]  # an unknown one is said before anything is read
     board = session.leaderboard(
         results or (), tasks or (), encoders=encoder or (), table=table, metric=metric, protocol=protocol,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +11,7 @@ import typer
 from mirrorbench.cli import display
 from mirrorbench.cli.completion import complete
 from mirrorbench.cli.display import DataDir, Device, EvalPrecision, Notes, Offline, Output, PluginFiles, Precision
-from mirrorbench.cli.formats import chosen_format, with_options_of_formats
+from mirrorbench.cli.formats import chosen_format
 from mirrorbench.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,18 +33,17 @@ _Backbone = Annotated[str, typer.Option(
     autocompletion=complete("backbones"))]
 _Seeds = Annotated[int, typer.Option(min=1, help="With --run: runs of each tuned encoder.")]
 _Format = Annotated[str, typer.Option(
-    "--format", "-f", help="markdown, latex, html, csv or json.",
+    "--format", "-f", help="markdown, latex, html, csv or json; its options follow: latex:resize=true.",
     show_default="by the output's name; drawn; or Markdown into a pipe", autocompletion=complete("paper formats"))]
 # fmt: on
 
 
-@with_options_of_formats
 def paper(
     table: _TableName = "", results: _Results = Path("results"), run: _Run = False, encoder: _Backbone = "",
     seeds: _Seeds = DEFAULT_SEEDS, protocol: display.Protocol = "paper", precision: Precision = "auto",
     eval_precision: EvalPrecision = "auto", device: Device = "auto", data_dir: DataDir = None, offline: Offline = False,
     format_: _Format = "", notes: Notes = "", quiet: display.Quiet = False, output: Output = None,
-    plugin: PluginFiles = None, options: Mapping[str, Any] = MappingProxyType({}),
+    plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """The papers' tables and figures: published, measured, difference. Without arguments: which there are.
 
@@ -53,7 +51,7 @@ def paper(
 
     `mirrorbench paper mirror-bert/table7 --run --encoder tiny`
     """  # fmt: skip
-    from mirrorbench.reports.papers.measured import PAPER_FORMATS, as_table, check_paper_format, render_paper
+    from mirrorbench.reports.papers.measured import as_table, check_paper_format, render_paper
     from mirrorbench.runs.builtin import plugins
     from mirrorbench.session import Session
 
@@ -62,14 +60,14 @@ def paper(
         "offline": offline,
     }  # fmt: skip
     if not table or table in plugins().papers:
-        if run or format_ or output or options:
-            problem = "--run, --format with its options, and --output need a table"
+        if run or format_ or output:
+            problem = "--run, --format and --output need a table"
             raise UsageError(problem, "mirrorbench paper lists them.")
         _list(Session(results, **settings).papers(table, encoder=encoder, protocol=protocol))
         return
+    format_, options = chosen_format(format_, output, plugins().renderers)
     if format_:
         check_paper_format(format_)  # before anything is measured
-    format_ = chosen_format(format_, output, options, {name: plugins().renderers[name] for name in PAPER_FORMATS})
     if run:
         with display.on_interrupt_go_on(results), display.progress_display(quiet) as reporter:
             session = Session(results, reporter=reporter, **settings)

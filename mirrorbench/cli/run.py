@@ -117,7 +117,7 @@ def run(
             baselines=baselines or rivals, fetch=not dry_run, limit=limit or 0,
         )  # fmt: skip
         if dry_run:
-            _print_plan(planned.plan, session.workspace, offline)
+            _print_plan(planned, session.workspace, offline)
             return
         board = session.execute(planned)
     folder, tables = limited(output, limit or 0), list[str]()

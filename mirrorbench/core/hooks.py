@@ -86,9 +86,8 @@ class HookSpecs:
         """``register(name, function, description="")``: ``function(table) -> str``.
 
         ``table`` is a ``mirrorbench.reports.table.Table``: values, of which the function makes text. Keyword-only
-        arguments with a bool, a number or a text as default are options of ``mirrorbench leaderboard``
-        (``percent=False``: ``--percent``), with the help that the docstring's Args give; of installed plugins, or where
-        a built-in format has an option of the name.
+        arguments with a bool, a number or a text as default are options of the format (``percent=False``:
+        ``--format NAME:percent=true``).
         """
 
     @hookspec

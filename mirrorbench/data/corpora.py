@@ -23,7 +23,7 @@ from mirrorbench.core.shown import printable
 from mirrorbench.core.specs import split_names
 from mirrorbench.data.cards import CORPUS_KIND, Card, hub_card, is_hub_id
 from mirrorbench.data.formats.lines import parse_lines, texts_of
-from mirrorbench.data.rows import PLAIN_TEXT, format_of, read_rows, text_of
+from mirrorbench.data.rows import read_strings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -169,18 +169,6 @@ class _File(NamedTuple):
     path: Path
     columns: tuple[str, ...] = ()
 
-    def texts(self, strip: bool) -> list[str]:
-        """The non-blank strings; the two of a pair are joined by a tab."""
-        name = str(self.path)
-        if format_of(name) == PLAIN_TEXT and not self.columns:
-            return parse_lines({name: self.path}, {}, strip)
-        if len(self.columns) > 2:
-            raise UsageError(f"{name}: texts are in one column, pairs in two", f"Got {', '.join(self.columns)}")
-        rows = ([text_of(value, name, number) for value in values] for number, values in read_rows(name, self.columns))
-        # A tab separates the texts of a pair, so tabs in texts become spaces.
-        lines = ([" ".join(text.split("\t")) for text in row] for row in rows if all(map(str.strip, row)))
-        return ["\t".join(map(str.strip, line) if strip else line) for line in lines]
-
 
 def _find(name_or_path: str | Path, cards: Mapping[str, Card | GeneratedCorpus]) -> Card | GeneratedCorpus | _File:
     """The corpus or file that a single name means."""
@@ -214,7 +202,7 @@ def _source_and_lines(
     if isinstance(found, GeneratedCorpus):
         return "generated", [text.strip() if strip else text for text in found.generate() if text.strip()]
     if isinstance(found, _File):
-        return str(found.path), found.texts(strip)
+        return str(found.path), list(read_strings(str(found.path), found.columns, strip))
     files = store.resolve(found).files
     source = ", ".join(f"{found.name}/{path}" for path in files)
     return source, parse_lines(files, found.options, strip)

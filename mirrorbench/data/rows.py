@@ -73,6 +73,21 @@ def read_rows(source: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, t
     return _parquet_rows(source, columns) if kind == "parquet" else _table_rows(source, columns, kind)
 
 
+def read_strings(source: str, columns: Sequence[str] = (), strip: bool = True) -> Iterator[str]:
+    """The texts of a file that are not blank; the two of a pair, in two columns, are joined by a tab.
+
+    Tabs in columns become spaces. Errors are those of ``read_rows``.
+    """
+    if len(columns) > 2:
+        raise UsageError(f"{source}: texts are in one column, pairs in two", f"Got {', '.join(columns)}")
+    plain = not columns and format_of(source) == PLAIN_TEXT
+    for number, values in read_rows(source, columns):
+        texts = [text_of(value, source, number) for value in values]
+        if all(map(str.strip, texts)):
+            texts = texts if plain else [" ".join(text.split("\t")) for text in texts]
+            yield "\t".join(map(str.strip, texts) if strip else texts)
+
+
 def _lines(source: str) -> Iterator[tuple[int, str]]:
     """The lines of a file without line ends, numbered from 1."""
     return enumerate(stream_lines(Path(source).expanduser()), start=1)

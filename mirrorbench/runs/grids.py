@@ -22,7 +22,7 @@ from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.schema import convert, problem_at, read_yaml
 from mirrorbench.core.specs import EncoderSpec, Value, parse_spec, parse_value
-from mirrorbench.runs.plan import Plan, Planner, Request, RunPlan, merged
+from mirrorbench.runs.plan import Plan, Planner, Request, merged
 from mirrorbench.runs.rows import check_spec, expand_tasks
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def plan_grid(grid: GridFile, workspace: Workspace, fetch: bool = True) -> Plan:
 
 def plan_of_grid(
     name: str, workspace: Workspace, backbones: Sequence[EncoderSpec], limit: int, fetch: bool, **given: Any
-) -> RunPlan:
+) -> Plan:
     """What a run of a grid file computes; ``given`` as for ``read_grid``, ``limit`` as in a ``Request``."""
     for spec in backbones:
         if spec.method or spec.params:
@@ -143,7 +143,7 @@ def plan_of_grid(
     read = read_grid(find_grid(name), workspace.plugins, backbones, **given)
     columns = tuple(dict.fromkeys(task for _, request in read.requests for task in request.tasks))
     read = replace(read, requests=tuple((line, replace(request, limit=limit)) for line, request in read.requests))
-    return RunPlan(plan_grid(read, workspace, fetch), columns, read.title)
+    return replace(plan_grid(read, workspace, fetch), tasks=columns, title=read.title)
 
 
 _Keys = dict[str, tuple[Any, str]]

@@ -76,6 +76,10 @@ class Plan:
     """The strings of each corpus that a model is tuned on, or a transformation fitted on."""
     rows: tuple[EncoderSpec, ...]
     """The encoders in the order of the table, ladders expanded."""
+    tasks: tuple[str, ...] = ()
+    """The columns of the table."""
+    title: str = ""
+    """Of the table."""
 
     @cached_property
     def groups(self) -> dict[str, list[Cell]]:
@@ -84,15 +88,6 @@ class Plan:
         for cell in self.cells:
             groups.setdefault(cell.model.key, []).append(cell)
         return groups
-
-
-@dataclass(frozen=True)
-class RunPlan:
-    """A run before it is computed: its cells, and the columns and title of its table."""
-
-    plan: Plan
-    tasks: tuple[str, ...]
-    title: str = ""
 
 
 def merged(plans: Sequence[Plan]) -> Plan:

@@ -14,7 +14,7 @@ from mirrorbench.core.errors import DataFormatError, TuningError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.shown import printable, shown, without_texts
 from mirrorbench.data.formats.lines import pairs_of
-from mirrorbench.data.rows import line_error, read_rows, text_of
+from mirrorbench.data.rows import line_error, read_rows, read_strings, text_of
 from mirrorbench.data.textfiles import STDIN, parse_index
 from mirrorbench.training.held_out import HELD_OUT, HELD_OUT_SHARE
 
@@ -26,12 +26,6 @@ def read_texts(source: str, column: str = "") -> Iterator[str]:
     """The texts of a file, one for each line or row, also blank ones; errors as in ``read_rows``."""
     rows = read_rows(source, (column,) if column else ())
     return (text_of(value, source, number) for number, (value,) in rows)
-
-
-def read_pairs(source: str, columns: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The pairs of texts in two columns; errors as in ``read_rows``."""
-    rows = read_rows(source, columns)
-    return ((text_of(left, source, number), text_of(right, source, number)) for number, (left, right) in rows)
 
 
 def read_inputs(
@@ -135,13 +129,8 @@ def read_tuning_texts(
     """
     name, lines = "texts", cast("Iterable[str | tuple[str, ...]]", source)
     if isinstance(source, str | Path):
-        if len(columns) > 2:
-            raise UsageError("texts are in one column, pairs in two", f"Got {len(columns)}: {', '.join(columns)}")
         name = "standard input" if source == STDIN else printable(f"./{Path(source).name}")
-        if len(columns) == 2:
-            lines = read_pairs(str(source), columns)
-        else:
-            lines = (text for text in read_texts(str(source), *columns) if text.strip())
+        lines = read_strings(str(source), columns)
     given = list(lines)
     texts = [line for line in given if isinstance(line, str)]
     odd = [line for line in given if not isinstance(line, str) and not _is_pair(line)]

@@ -1,18 +1,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 import pytest
-import typer
 from scipy.stats import spearmanr
 from stored import correlated
-from typer.testing import CliRunner
 
-from mirrorbench.cli.formats import chosen_format, with_options_of_formats
+from mirrorbench.cli.formats import chosen_format
+from mirrorbench.core.errors import UsageError
 from mirrorbench.reports.renderers import markdown
 from mirrorbench.reports.table import Table
 
@@ -56,7 +54,7 @@ def test_results_are_rendered_in_every_format(toys: Callable, stored: Path, fold
         toys("deep/a.json", *arguments, command="leaderboard").assert_fails(2, message)
     (column,) = json.loads(render("-f", "json", "--tasks", "dogs", "--metric", "pearson"))["columns"]
     assert (column["name"], column["metric"]) == ("dogs", "pearson")
-    text = render("--standalone")  # options of LaTeX alone
+    text = render("-f", "latex:standalone=true")  # options of LaTeX alone
     assert text.startswith(r"\documentclass")
 
 
@@ -64,7 +62,8 @@ def test_results_are_rendered_in_every_format(toys: Callable, stored: Path, fold
     ("nowhere", "there is no folder of results nowhere"), ("-f latx", "unknown renderer 'latx'"),
     ("-t birds", "unknown task or suite 'birds'"), ("--table nope", "unknown table 'nope'"),
     ("--table mirror-bert/table9", "mirror-bert/table9 has no scores of tasks"),
-    ("--resize -f csv", "csv has no --resize"), ("--no-deviations -o a.md", "markdown has no --no-deviations"),
+    ("-f csv:resize=true", "unknown option of the format csv"),
+    ("-f latex:resized=true", "Did you mean resize?"), ("-f latex:resize=3", "resize=3 is not of type bool"),
 ])  # fmt: skip
 def test_what_cannot_be_rendered(toys: Callable, stored: Path, arguments: str, message: str) -> None:
     toys(*arguments.split(), command="leaderboard").assert_fails(2, message)
@@ -94,36 +93,16 @@ def test_ties_and_intervals(mirrorbench: Callable, stored: Path) -> None:
     assert "Scored on items without a text that was tuned on: cats 57 of 60, dogs 60 of 60" in data["warnings"]
 
 
-def test_a_plugin_declares_options_of_its_format() -> None:
-    """Keyword-only arguments are options, with the docstring's help; only what differs from the default is passed."""
+def test_a_format_has_the_options_that_its_renderer_declares() -> None:
+    def shout(table: Table, *, loud: bool = False, times: int = 2, word: str = "") -> str:
+        return f"{loud}{times}{word}"
 
-    def shout(table: Table, *, loud: bool = False, times: int = 2, calm: bool = True) -> str:
-        """A format.
-
-        Args:
-            table: the table.
-            loud: in capitals,
-                all of them.
-            times: how often.
-            calm: without haste.
-        """
-        return f"{loud}{times}{calm}"
-
-    got: list[dict[str, object]] = []
-
-    def command(options: Mapping[str, object] = MappingProxyType({})) -> None:
-        got.append(dict(options))
-
-    app = typer.Typer()
-    app.command()(with_options_of_formats(command, {"shout": shout}))
-    runner = CliRunner()
-    for arguments in ([], ["--loud", "--times", "2"], ["--times", "3", "--no-calm"]):
-        assert runner.invoke(app, arguments).exit_code == 0
-    assert got == [{}, {"loud": True}, {"times": 3, "calm": False}]
-    said = runner.invoke(app, ["--help"], env={"COLUMNS": "200"}).output
-    assert "shout: in capitals, all of them." in said
-    assert "--no-calm" in said
-    assert chosen_format("", None, ["times"], {"markdown": markdown, "shout": shout}) == "shout"
+    known = {"markdown": markdown, "shout": shout}
+    assert chosen_format("", Path("a.md"), known) == ("markdown", {})
+    found = chosen_format("shout:loud=true,times=3,word=7", Path("a.md"), known)
+    assert found == ("shout", {"loud": True, "times": 3, "word": "7"})
+    with pytest.raises(UsageError, match="times=much is not of type int"):
+        chosen_format("shout:times=much", None, known)
 
 
 def test_rows_and_columns_of_a_paper(mirrorbench: Callable, folder: Path) -> None:

@@ -50,9 +50,9 @@ def register_commands(register):
 COMPLETION = f"""
 import sys, mirrorbench
 assert not {{'numpy', 'typer', *{HEAVY!r}}} & set(sys.modules)
-from mirrorbench.cli.completion import _FIXED, _OF_PLUGINS, _WITHOUT_PLUGINS, names
-for kind in (*_FIXED, *_WITHOUT_PLUGINS, *_OF_PLUGINS):
-    assert names(kind), kind
+from mirrorbench.cli.completion import NAMES
+for kind, names in NAMES.items():
+    assert list(names()), kind
 assert not {{*{HEAVY!r}}} & set(sys.modules)
 """
 

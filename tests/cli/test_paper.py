@@ -46,7 +46,7 @@ def test_published_and_measured_side_by_side(mirrorbench: Callable, folder: Path
     cells = json.loads(mirrorbench(*table, "-f", "json").out)["cells"]
     measured = {cell["encoder"]: cell["differs"] for cell in cells if cell["measured"] is not None}
     assert measured == {"roberta+base:pooling=cls": False, "roberta+mirror": True}
-    facts = mirrorbench("paper", "mirror-bert/table15", "-f", "latex", "--standalone").assert_works("camembert-base")
+    facts = mirrorbench("paper", "mirror-bert/table15", "-f", "latex:standalone=true").assert_works("camembert-base")
     assert facts.out.startswith(r"\documentclass")
     assert mirrorbench(*table, "--output", "table.html").assert_works().out == ""
     page = (folder / "table.html").read_text()
@@ -58,8 +58,8 @@ def test_published_and_measured_side_by_side(mirrorbench: Callable, folder: Path
 @pytest.mark.parametrize(("arguments", "message", "hint"), [
     ("mirror-bert/tabel3", "unknown table 'mirror-bert/tabel3'", "mirror-bert/table3"),
     ("mirror-bert/table7 --run -e tiny -f docx", "no format 'docx'", "markdown"),  # at once
-    ("mirror-bert/table3 --standalone -f csv", "csv has no --standalone", "latex"),
-    ("mirror-bert/table3 --percent", "numbers as printed", "--percent"),
+    ("mirror-bert/table3 -f csv:standalone=true", "unknown option of the format csv", ""),
+    ("mirror-bert/table3 -f latex:percent=true", "numbers as printed", "percent"),
     ("mirrorwic/table6 --run", "no cell that a run could measure", "mirrorbench paper mirrorwic/table6"),
     ("--run", "need a table", "lists them"), ("--output table.html", "need a table", ""),
 ])  # fmt: skip

@@ -151,7 +151,7 @@ def test_a_row_like_others(random_model: Models, tmp_path: Path) -> None:
     static = board.results[1]
     assert (static.cell["method"], static.cell["recipe"]) == ("static", None)
     assert static.encoder["fingerprint"] == session.load(f"{path}+static").fingerprint
-    plans = [session.plan(f"{path}+{method}", "quick").plan for method in ("static", "base")]
+    plans = [session.plan(f"{path}+{method}", "quick") for method in ("static", "base")]
     assert len({plan.cells[0].model.key for plan in plans}) == 2
     with pytest.raises(UsageError, match=r"\+static tunes nothing"):
         session.tune(TEXTS, parse_spec(f"{path}+static"), tmp_path / "tuned")

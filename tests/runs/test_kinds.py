@@ -98,7 +98,7 @@ def test_what_reads_padding_has_an_identity_and_a_note_of_its_own(
     build_further("fnet", tmp_path / "fnet")
     for path, pads in ((tmp_path / "fnet", True), (random_model("bert"), None)):
         planned = session.plan([f"{path}+base:pooling=mean"], ["quick-sts"], limit=20)
-        assert planned.plan.cells[0].model.identity().get("equal_lengths") is pads
+        assert planned.cells[0].model.identity().get("equal_lengths") is pads
         (result,) = session.execute(planned).results
         assert any("reads padding" in note for note in result.notes) == bool(pads)
 

@@ -46,7 +46,7 @@ def test_a_limited_run_scores_the_first_items_and_leaves_full_results_alone(tmp_
     with pytest.raises(UsageError, match="cannot be compared"):
         session.leaderboard([full, full / "limit-30"])
     assert session.execute(session.plan(spec, "quick-sts", limit=30)).results[0].created == sts.created  # found again
-    (uncut,), (cut,) = (session.plan(spec, "quick-sts", limit=n).plan.cells for n in (0, 7))
+    (uncut,), (cut,) = (session.plan(spec, "quick-sts", limit=n).cells for n in (0, 7))
     assert {**uncut.identity(), "limit": 7} == cut.identity()
     assert "limit" not in json.dumps(uncut.to_json())
 

@@ -43,7 +43,7 @@ def test_but_for_the_computation_their_identities_are_those_of_today(
 
 
 def test_none_of_them_passes_for_a_result_of_today(tmp_path: Path) -> None:
-    planned = {cell.id for cell in session(tmp_path, Log()).plan("tiny", "quick", seeds=1).plan.cells}
+    planned = {cell.id for cell in session(tmp_path, Log()).plan("tiny", "quick", seeds=1).cells}
     stored = {json.loads(path.read_text())["cell_id"] for path in BEFORE.rglob("seed-0.json")}
     assert (len(planned), len(stored)) == (13, 9)
     assert not planned & stored

@@ -19,7 +19,7 @@ __all__ = ["as_json", "comma_separated", "draw", "escape_latex", "html", "latex"
 def register_renderers(register: Register) -> None:
     """The built-in formats."""
     register("markdown", markdown, "a GitHub table")
-    register("latex", latex, "a booktabs table (--split, --percent ...)")
+    register("latex", latex, "a booktabs table (split, resize, percent, deviations, standalone, label)")
     register("html", html, "a page of its own: sort, filter, copy")
     register("csv", comma_separated, "comma-separated values, full precision")
     register("json", as_json, "values with standard deviations, seeds and cell ids")

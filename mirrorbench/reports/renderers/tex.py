@@ -73,7 +73,7 @@ def latex(
         UsageError: percent or deviations are asked of a paper's table, which is as printed.
     """
     if table.kind != "leaderboard" and (percent or not deviations):
-        raise UsageError("a paper's table has the numbers as printed", "Leave --percent and --no-deviations out.")
+        raise UsageError("a paper's table has the numbers as printed", "Leave percent and deviations out.")
     if not deviations:
         rows = (replace(row, scores=tuple(s and replace(s, sd=None) for s in row.scores)) for row in table.rows)
         table = replace(table, rows=tuple(rows))

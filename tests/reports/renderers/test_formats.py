@@ -152,7 +152,11 @@ PLAIN = replace(
 
 def test_marks_groups_and_blocks() -> None:
     lines = latex(PLAIN).splitlines()
-    assert lines[:3] == [r"% Needs \usepackage{booktabs}", "% Wider than the page: --resize", r"\begin{table}[t]"]
+    assert lines[:3] == [
+        r"% Needs \usepackage{booktabs}",
+        "% Wider than the page: --format latex:resize=true",
+        r"\begin{table}[t]",
+    ]
     assert r"\begin{tabular}{lcccccccc}" in lines
     head = lines.index(r"\toprule")
     assert lines[head + 1 : head + 5] == [
