@@ -27,7 +27,6 @@ COMMANDS: dict[str, Any] = {
     "compare": "compare.compare",
     "paper": "paper.paper",
     "list": "plugin.list_registered",
-    "plugins": "plugin.list_plugins",
     "doctor": "doctor.doctor",
     "analyze": "analyze.analyze_app",
     "data": "data.data_app",
@@ -41,9 +40,9 @@ MOST_IN_ONE_PANEL = 6
 _PANELS = {
     "What": "encoder tasks task seeds seed corpus protocol baselines limit results run table metric without_overlap "
     "allow_mixed suite level language here column held_out words_in_context span_columns texts show x log samples word",
-    "How": "precision eval_precision deterministic dry_run memory intervals ties sort method restart",
+    "How": "precision eval_precision deterministic dry_run intervals ties sort method restart",
     "Where": "device executor workers address data_dir offline plugin",
-    "Output": "output notes quiet verbose format_ title as_json force merge push_to_hub private",
+    "Output": "output notes quiet format_ title as_json force merge push_to_hub private",
 }
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names.split()}
 """Where an option stands in the help of a command with many."""
@@ -54,10 +53,6 @@ class _Commands(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings | {"commands": COMMANDS})
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """All but the old name of ``mirrorbench list plugins``."""
-        return [name for name in super().list_commands(ctx) if name != "plugins"]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a name."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mirrorbench.core.identity import COMPUTATION, COMPUTATIONS, digest
-from mirrorbench.core.specs import EncoderSpec, parse_spec
+from mirrorbench.core.identity import COMPUTATION, digest
+from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models.kinds import AS_BERT, ModelKind
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import Transformation
@@ -183,35 +182,6 @@ class Cell:
             "computation": COMPUTATION,
             **({"post": self._post()} if self.model.posts else {}),
         }
-
-
-def computation_of(
-    cell_id: str, cell: Mapping[str, Any], encoder: Mapping[str, Any], data: Mapping[str, Any]
-) -> int | None:
-    """The computation of a result of before it was stated: that under which its other parts have its identity.
-
-    ``None`` where a part stands in no file: backbones by language, a checksum of held-out strings.
-    """
-    if cell.get("recipe"):
-        tuned = {key: cell.get(key) for key in ("method", "recipe", "seed", "protocol")}
-        tuned |= {"backbone": encoder.get("weights"), "precision": cell["precision"].get("tuning")}
-        tuned |= {"corpus": (cell.get("corpus") or {}).get("sha256")}
-        candidates = [tuned, tuned | {"deterministic": True}]
-    elif cell.get("method"):
-        untuned = {"backbone": encoder.get("weights")}
-        candidates = [untuned, untuned | {"attention": "bidirectional"}]
-    else:
-        candidates = [{"system": parse_spec(cell["spec"]).backbone, "fingerprint": encoder.get("weights")}]
-    readout = [encoder[key] for key in ("pooling", "layers", "max_length", "prompt") if key in encoder]
-    parts = {key: cell[key] for key in ("task", "protocol", "seed", "post") if key in cell}
-    parts |= {"precision": cell["precision"]["encoding"], "readout": readout or None, "data": data.get("files")}
-    parts |= {"task_version": data.get("version"), **({"limit": data["limit"]} if data.get("limit") else {})}
-    for number in reversed(COMPUTATIONS):
-        for weights in candidates:
-            own = weights | {"computation": number} if "recipe" in weights else weights
-            if digest({**parts, "weights": own, "computation": number}) == cell_id:
-                return number
-    return None
 
 
 CellGroup = tuple[Cell, ...]

@@ -29,7 +29,7 @@ from mirrorbench.core.files import TEMPORARY, Leases, again_if_swept, writing
 from mirrorbench.core.identity import COMPUTATION, checksum
 from mirrorbench.core.shown import without_texts
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.runs.cells import Cell, computation_of
+from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.layout import Layout
 from mirrorbench.tasks import Scores
 
@@ -115,7 +115,7 @@ class Result:
 
     @property
     def computation(self) -> int | None:
-        """The computation that made it; ``None`` where the file neither states it nor lets it be recognised."""
+        """The computation that made it; ``None`` where its file does not state it."""
         return self.cell.get("computation")
 
     @property
@@ -320,7 +320,6 @@ def read_result(path: Path) -> Result:
             )
         msgspec.json.decode(data, type=Layout)
         result = msgspec.json.decode(data, type=Result)
-        result.cell.setdefault("computation", computation_of(result.cell_id, result.cell, result.encoder, result.data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OSError, UsageError) as error:
         raise DataFormatError(f"{path} is not a result file: {error}", "Move it away and run again.") from error
     return result

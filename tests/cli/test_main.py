@@ -20,7 +20,7 @@ from mirrorbench.runs.grids import grids_folder
 HEAVY = ("torch", "transformers", "scipy", "sklearn", "pandas")
 LIGHT = (
     "--help", "run --help", "leaderboard --help", "list tasks", "list methods --json", "list augmentations",
-    "list backbones", "list suites", "plugins", "data list", "tune --help", "encode --help", "doctor --help",
+    "list backbones", "list suites", "list plugins", "data list", "tune --help", "encode --help", "doctor --help",
     "cache list", "leaderboard results",
 )  # fmt: skip
 MODULES = f"""
@@ -108,7 +108,7 @@ def test_lists(mirrorbench: Callable, kind: str, name: str) -> None:
 def test_encoders_and_plugins_are_listed_with_what_they_are(mirrorbench: Callable, toys: Callable) -> None:
     kinds = {row["name"]: row["kind"] for row in json.loads(mirrorbench("list", "encoders", "--json").out)}
     assert kinds.items() >= {"sbert": "system", "roberta": "backbone", "+mirror": "method"}.items()
-    rows = {Path(row["name"]).name: row for row in json.loads(toys("--json", command="plugins").out)}
+    rows = {Path(row["name"]).name: row for row in json.loads(toys("plugins", "--json", command="list").out)}
     assert rows["letters.py"]["hooks"] == ["register_encoders", "register_tasks"]
     assert rows["mirrorbench.training.methods"]["distribution"] == "built in"
 

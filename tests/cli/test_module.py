@@ -24,7 +24,7 @@ def test_nothing_of_the_working_directory_is_imported(tmp_path: Path) -> None:
         (folder / f"{name}.py").write_text(module)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     for safe in ({}, {"PYTHONSAFEPATH": "1"}):
-        command = [sys.executable, "-m", "mirrorbench", "plugins"]
+        command = [sys.executable, "-m", "mirrorbench", "list", "plugins"]
         done = subprocess.run(command, cwd=folder, env=environment | safe, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert "stranger" not in done.stdout + done.stderr
