@@ -67,7 +67,7 @@ def test_every_package_comes_from_its_wheel(fresh: Fresh, tmp_path: Path) -> Non
     found = fresh.run("python", "-c", code, *modules, cwd=tmp_path).stdout.split()
     assert len(found) == len(modules)
     assert [path for path in found if not Path(path).is_relative_to(fresh.folder)] == []
-    said = fresh.run("mirrorbench", "plugins", "--json", cwd=tmp_path).stdout
+    said = fresh.run("mirrorbench", "list", "plugins", "--json", cwd=tmp_path).stdout
     listed = {row["name"]: row for row in json.loads(said)}
     for project in PLUGINS:
         row = listed[entry_point(project)[0]]

@@ -1,7 +1,6 @@
 """Which results may stand together: those of one computation, and of one experiment under one name.
 
-Results of several computations are never averaged, ranked or tested against each other: a table lists them apart, and
-what can show one computation alone shows the newest.
+Results of several computations are never averaged, ranked or tested against each other: a table shows the newest.
 """
 
 from __future__ import annotations
