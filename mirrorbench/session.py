@@ -71,7 +71,7 @@ class Session:
         from mirrorbench.runs.rows import expand_tasks
         from mirrorbench.runs.run import make_plan
 
-        space, specs, names = self.workspace, as_specs(encoders), as_names(tasks)
+        space, specs, names = self.workspace, self._specs(encoders), as_names(tasks)
         if not grid:
             columns = expand_tasks(names or ["quick"], space.plugins)
             specs, runs = specs or (EncoderSpec("tiny"),), tuple(range(1 if seeds is None else seeds))
@@ -82,6 +82,13 @@ class Session:
         given = {"corpus": corpus, "protocol": protocol, "baselines": baselines, "seeds": tuple(range(seeds or 0))}
         return plan_of_grid(grid, space, specs, limit, fetch, tasks=names, **given)
 
+    def _specs(self, encoders: Specs) -> tuple[EncoderSpec, ...]:
+        """Specs of encoders; one that is no spec of a known name may be the label of a row of the session's results."""
+        from mirrorbench.reports.selection import labelled
+
+        plugins, folder = self.workspace.plugins, self.workspace.results.root
+        return as_specs([labelled(text, folder, plugins) for text in as_texts(encoders)])
+
     def run(
         self, encoders: Specs = (), tasks: str | Sequence[str] = (), *, seeds: int | None = None, corpus: str = "",
         protocol: str = "", grid: str = "", baselines: bool = False, limit: int = 0,
@@ -89,8 +96,9 @@ class Session:
         """Train, evaluate and store; what is stored already is not computed again.
 
         Args:
-            encoders: one spec or several; a bare backbone is the papers' ladder. By default ``tiny``, the model inside
-                the package; with a grid its own, and what is given here names backbones in their place.
+            encoders: one spec or several, or labels of rows in the session's results; a bare backbone is the papers'
+                ladder. By default ``tiny``, the model inside the package; with a grid its own, and what is given here
+                names backbones in their place.
             tasks: tasks and suites, a list or one string with commas; by default ``quick``, or the grid's.
             seeds: runs of each tuned encoder; by default one, or the grid's.
             corpus: to tune on; by default each task's own, or the grid's.
@@ -338,7 +346,7 @@ class Session:
         Raises:
             UsageError: another kind, an option that it does not have, or nothing to analyse.
         """
-        from mirrorbench.analysis import analyze
+        from mirrorbench.analysis.kinds import analyze
 
         return analyze(self.workspace, kind, **options)
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from mirrorbench.analysis import figures, geometry, scores
+from mirrorbench.analysis import ANALYSES, OF_STUDIES, figures, geometry, scores
 from mirrorbench.analysis.layers import LayerSums, Rows, Sentence, draw_samples, of_top_layers, words_in
 from mirrorbench.analysis.scores import Series
 from mirrorbench.analysis.study import Analysis, NothingAnalysedError, StoredByLabel, Study, described, title_of
-from mirrorbench.core.errors import UsageError
+from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.inputs import Encoder, TextInput
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.shown import without_texts
@@ -25,6 +25,7 @@ from mirrorbench.reports.leaderboard import row_label
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.results import Result, read_results
 from mirrorbench.runs.rows import expand_tasks
+from mirrorbench.runs.workspace import Workspace
 from mirrorbench.tasks import Vectors
 from mirrorbench.tasks.base import score_task
 
@@ -313,3 +314,28 @@ def _labelled(found: Sequence[Series], plugins: Plugins) -> dict[str, Series]:
             name += f" [{one.protocol}]"
         labelled[name if name not in labelled else f"{one.spec}, {one.task}"] = one
     return labelled
+
+
+def analyze(workspace: Workspace, kind: str, **options: Any) -> Analysis:
+    """Run one of ``ANALYSES``; ``UnknownNameError`` for an unknown kind or option.
+
+    Of the options, ``encoders`` are specs (a bare backbone stands for the ladder of the task's level), ``task`` decides
+    level, language and tuning corpus, ``texts`` names a corpus or a file, ``results`` are folders.
+    """
+    if kind not in ANALYSES:
+        raise unknown_name("analysis", kind, list(ANALYSES))
+    for name in options:
+        if name not in ANALYSES[kind]:
+            raise unknown_name(f"option of the analysis {kind}", name, list(ANALYSES[kind]))
+    given = ANALYSES[kind] | options
+    return analysed(Study(workspace, **{name: given.pop(name) for name in OF_STUDIES if name in given}), kind, given)
+
+
+def analysed(study: Study, kind: str, given: dict[str, Any]) -> Analysis:
+    """The analysis of a study's encoders; ``given`` are the options that only this kind has, all of them."""
+    try:
+        found: Analysis = globals()[kind](study, **given)
+    except NothingAnalysedError:
+        found = Analysis(kind, [], {}, None)
+    document = study.describe() if study.encoders else {}
+    return replace(found, document={**document, **found.document}, failures=study.failures)

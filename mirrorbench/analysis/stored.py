@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mirrorbench.analysis import ANALYSES, OF_STUDIES, analysed, kinds
+from mirrorbench.analysis import ANALYSES, OF_STUDIES, kinds
 from mirrorbench.analysis.study import Study, described
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.inputs import TextInput
@@ -81,7 +81,7 @@ def _measured(study: Study, cell: Cell, asked: AskedAnalysis) -> tuple[Result | 
     if stored := store.find(cell):
         return store.restore(cell, stored), True
     started = time.perf_counter()
-    for values in analysed(study, asked.kind, given).values.values():
+    for values in kinds.analysed(study, asked.kind, given).values.values():
         result = _result(cell, values, asked.value, time.perf_counter() - started, study.workspace)
         return store.write(cell, result, Scores(result.metrics, [], np.empty(0), np.empty(0))), False
     return None, False

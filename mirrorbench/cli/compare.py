@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mirrorbench.cli.completion import complete
-from mirrorbench.cli.display import Json, PluginFiles, print_json, print_rows, say, tasks_option
+from mirrorbench.cli.display import Json, Notes, PluginFiles, print_json, print_rows, say, tasks_option
 
 if TYPE_CHECKING:
     from mirrorbench.reports.statistics.comparisons import Comparison, SeedMean
@@ -32,7 +32,7 @@ _AllowMixed = Annotated[bool, typer.Option(
 
 def compare(
     first: _First, second: _Second, results: _Results = None, tasks: _Tasks = None, protocol: _Protocol = "",
-    allow_mixed: _AllowMixed = False, as_json: Json = False, plugin: PluginFiles = None,
+    allow_mixed: _AllowMixed = False, notes: Notes = "", as_json: Json = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Compare two encoders item by item, from stored results: difference, interval, p-value.
 
@@ -49,11 +49,11 @@ def compare(
         print_json({"a": first, "b": second, **_as_json(found)})
         return
     say(f"A: {first}\nB: {second}\n")
-    _print(found)
+    _print(found, notes or "short")
 
 
-def _print(found: EncoderComparison) -> None:
-    from mirrorbench.reports.renderers.notes import p_words
+def _print(found: EncoderComparison, notes: str) -> None:
+    from mirrorbench.reports.renderers.notes import MORE, MOST_LINES, p_words
     from mirrorbench.reports.statistics import LEVEL
 
     named: list[tuple[str, Comparison, float | None, str]] = [
@@ -72,11 +72,14 @@ def _print(found: EncoderComparison) -> None:
     print_rows(("task", "items", "A", "B", "A - B", f"{LEVEL:.0%} interval", "p", "verdict"), rows)
     corrected = f"; p of tasks: corrected for {len(found.tasks)} (Holm)" if len(found.tasks) > 1 else ""
     deviations = any(side.sd is not None for task in found.tasks for side in (task.first, task.second))
-    say(f"\n{'±: over seeds. ' * deviations}Interval and p: over items and, of several, over seeds{corrected}.")
+    lines = [f"{'±: over seeds. ' * deviations}Interval and p: over items and, of several, over seeds{corrected}."]
     if any("this model" in task.verdict for task in found.tasks):
-        say("This model: tuned with one seed; other seeds may differ (--seeds 3).")
-    for note in found.notes:
-        say(note)
+        lines.append("This model: tuned with one seed; other seeds may differ (--seeds 3).")
+    lines += found.notes
+    if notes == "short" and len(lines) > MOST_LINES:
+        lines[MOST_LINES - 1 :] = [MORE]
+    if notes != "none":
+        say("\n" + "\n".join(lines))
 
 
 def _shown(value: float, sign: str = "") -> str:

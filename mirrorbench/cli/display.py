@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -162,12 +163,12 @@ def in_words(seconds: float) -> str:
 
 
 class Display(Reporter):
-    """Reports a run on standard error: one bar, or a line every ten seconds where ``progress`` is ``None``."""
+    """Reports a run on standard error: one bar, or lines that ``tell`` prints where ``progress`` is ``None``."""
 
     def __init__(self, progress: Progress | None = None, quiet: bool = False) -> None:
         self.total = self.done = self.cached = self.failed = 0
         self.progress, self.quiet = progress, quiet
-        self._began = self._shown = self._started = time.monotonic()
+        self._began = self._started = time.monotonic()
         self._stage, self._unit, self._cost, self._size, self._count = "", "", 1.0, 0, 0
         self._whole = self._left = self._spent = 0.0  # texts through a model
         self._bar = progress.add_task("", total=1, left="") if progress else None
@@ -207,17 +208,24 @@ class Display(Reporter):
         self._update()
 
     def _update(self) -> None:
-        """Show the stage, how much of the whole is done and, from a tenth on, the time that is left."""
-        now, done = time.monotonic(), self._done()
-        left = f"{in_words((now - self._started) * (1 - done) / done)} left" if 0.1 <= done < 1 else ""
+        if self.progress and self._bar is not None:
+            done, stage, left = self._state()
+            self.progress.update(self._bar, completed=done, description=stage, left=left)
+
+    def tell(self) -> None:
+        """Print in a line what the bar shows."""
+        done, stage, left = self._state()
+        if line := ", ".join(filter(None, (f"{done:.0%}" if done else "", stage, left))):
+            self._line(line)
+
+    def _state(self) -> tuple[float, str, str]:
+        """How much of the whole is done, the stage and, from a tenth on, the time that is left."""
+        done, since = self._done(), time.monotonic() - self._started
+        left = f"{in_words(since * (1 - done) / done)} left" if 0.1 <= done < 1 else ""
         stage = self._stage + (f": {self._count:,} of {self._size:,} {self._unit}" if self._size else "")
         stage += f": {self._count:,} {self._unit}" if self._count and not self._size else ""
         stage += f", {self.failed} failed" if self.failed else ""
-        if self.progress and self._bar is not None:
-            self.progress.update(self._bar, completed=done, description=stage, left=left)
-        elif now - self._shown > PLAIN_INTERVAL:
-            self._shown = now
-            self._line(", ".join(filter(None, (f"{done:.0%}" if done else "", stage, left))))
+        return done, stage, left
 
     def _done(self) -> float:
         """The part that is done: of the work, else of the cells, else of the stage."""
@@ -286,10 +294,32 @@ class Display(Reporter):
 
 
 @contextmanager
+def _telling(display: Display) -> Iterator[Display]:
+    """A thread tells every ten seconds how far it is, also within a long step."""
+    ended = Event()
+
+    def tell() -> None:
+        while not ended.wait(PLAIN_INTERVAL):
+            display.tell()
+
+    teller = Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield display
+    finally:
+        ended.set()
+        teller.join()
+
+
+@contextmanager
 def progress_display(quiet: bool = False) -> Iterator[Display]:
-    """A display for a run; live only where standard error is a terminal."""
-    if quiet or not stderr.is_terminal:
-        yield Display(quiet=quiet)
+    """A display for a run: a bar where standard error is a terminal, else a line every ten seconds."""
+    if quiet:
+        yield Display(quiet=True)
+        return
+    if not stderr.is_terminal:
+        with _telling(Display()) as display:
+            yield display
         return
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
     from rich.table import Column

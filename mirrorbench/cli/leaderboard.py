@@ -64,6 +64,8 @@ def leaderboard(
         title=title,
     )  # fmt: skip
     if chosen:
-        display.print_or_write(board.render(chosen, notes or ("all" if output else "short"), **options), output)
+        display.print_or_write(
+            board.render(chosen, notes or ("all" if output or chosen == "json" else "short"), **options), output
+        )
     else:
         display.print_table(board.table, notes)

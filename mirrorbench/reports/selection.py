@@ -14,6 +14,7 @@ from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.corpora import NONE
+from mirrorbench.models.backbones import BACKBONES
 from mirrorbench.reports.comparable import (
     Stored,
     mixtures,
@@ -25,12 +26,25 @@ from mirrorbench.reports.comparable import (
 from mirrorbench.reports.headlines import headlines
 from mirrorbench.reports.leaderboard import Leaderboard, build_table, in_column_order, row_label
 from mirrorbench.reports.table import Table, read_table
-from mirrorbench.runs.results import Result
+from mirrorbench.runs.results import Result, read_result, result_files
 from mirrorbench.runs.rows import POOLING_KEYS, place_of_row
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.reports.statistics.items import ItemScores
+
+
+def labelled(text: str, folder: Path, plugins: Plugins) -> str:
+    """The spec of the row with this label among the results in a folder; the text itself if it names an encoder."""
+    with suppress(UsageError):
+        named = parse_spec(text)
+        if named.is_path or "/" in named.backbone or named.backbone in (*BACKBONES, *plugins.encoders.names()):
+            return text
+    for path in result_files(folder):
+        with suppress(DataFormatError):  # whoever needs that file reports it
+            if row_label(parse_spec(spec := read_result(path).spec), plugins) == text:
+                return spec
+    return text
 
 
 def results_of(spec: str, folder: Path, protocol: str, plugins: Plugins) -> list[Stored]:

@@ -268,15 +268,9 @@ def tune_model(
     registered: dict[str, Augmentation] = plugins.augmentations.by_name()
     with unchanged_backbone(model.path, model.fingerprint):
         transformer = open_for_tuning(
-            model.path,
-            recipe,
-            registered,
-            device,
-            model.protocol,
-            plugins.poolings.by_name(),
-            model.seed,
+            model.path, recipe, registered, device, model.protocol, plugins.poolings.by_name(), model.seed,
             model.precision,
-        )
+        )  # fmt: skip
     reporter.stage("checking", str(model.spec))
     try_opened(transformer, model, model.fingerprint, model.precision, workspace.cache.root)
     reporter.stage("tuning", stage, total - done, "strings", TUNING_COST)

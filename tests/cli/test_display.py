@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from mirrorbench.cli.display import PLAIN_INTERVAL, Display
+from mirrorbench.cli.display import PLAIN_INTERVAL, Display, progress_display
 from mirrorbench.runs.outcomes import TUNING_COST
 
 
@@ -15,27 +17,45 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_a_line_every_ten_seconds_without_a_terminal(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+def told(shown: Display, capsys: pytest.CaptureFixture[str]) -> str:
+    shown.tell()
+    return capsys.readouterr().err.strip()
+
+
+def test_a_line_every_ten_seconds_without_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where nothing happens."""
+    assert PLAIN_INTERVAL == 10
+    monkeypatch.setattr("mirrorbench.cli.display.PLAIN_INTERVAL", 0.05)
+    with progress_display() as shown:
+        shown.stage("loading", "a")
+        deadline = time.monotonic() + 60
+        lines: list[str] = []
+        while len(lines) < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+            lines += capsys.readouterr().err.splitlines()
+    assert {*lines} == {"loading a"}
+
+
+def test_one_share_of_the_whole_and_a_time_from_a_tenth_on(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
     shown = Display()
     shown.begin(2)
     shown.remaining(1000.0)
     shown.stage("encoding", "a", 400, "texts")
-    steps = ((9.0, 40), (11.0, 40), (20.0, 100), (22.0, 20), (30.0, 200))
-    lines = []
-    for seconds, n in steps:
-        clock[0] = seconds
-        shown.advance(n)
-        lines.append(capsys.readouterr().err.strip())
-    assert PLAIN_INTERVAL == 10
-    assert lines == [
-        "", "8%, encoding a: 80 of 400 texts", "", "20%, encoding a: 200 of 400 texts, 88 s left",
-        "",
-    ]  # fmt: skip
+    clock[0] = 11.0
+    shown.advance(80)
+    assert told(shown, capsys) == "8%, encoding a: 80 of 400 texts"
+    clock[0] = 22.0
+    shown.advance(120)
+    assert told(shown, capsys) == "20%, encoding a: 200 of 400 texts, 88 s left"
     shown.remaining(600.0)
     shown.stage("tuning", "b", 50, "strings", TUNING_COST)
     clock[0] = 40.0
     shown.advance(25)
-    assert capsys.readouterr().err.strip() == "55%, tuning b: 25 of 50 strings, 33 s left"
+    assert told(shown, capsys) == "55%, tuning b: 25 of 50 strings, 33 s left"
 
 
 def test_a_second_plan_is_counted_by_its_cells(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,24 +69,20 @@ def test_a_second_plan_is_counted_by_its_cells(clock: list[float], capsys: pytes
     clock[0] = 30.0
     shown.begin(3)
     shown.stage("encoding", "b", 10, "texts")
-    assert capsys.readouterr().err.strip() == "25%, encoding b: 0 of 10 texts, 2 min left"
+    assert told(shown, capsys) == "25%, encoding b: 0 of 10 texts, 2 min left"
 
 
 def test_without_a_plan_the_stage_is_the_whole(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
     shown = Display()
     clock[0] = 100.0
     shown.stage("tuning", "a", 200, "strings", TUNING_COST)
+    assert told(shown, capsys) == "tuning a: 0 of 200 strings"
     clock[0] = 111.0
     shown.advance(100)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines == ["tuning a: 0 of 200 strings", "50%, tuning a: 100 of 200 strings, 11 s left"]
-    clock[0] = 122.0
-    shown.advance(50)
-    assert capsys.readouterr().err.strip() == "75%, tuning a: 150 of 200 strings, 7 s left"
+    assert told(shown, capsys) == "50%, tuning a: 100 of 200 strings, 11 s left"
     shown.stage("encoding", "a file", 0, "texts")  # a stream has no size
-    clock[0] = 140.0
     shown.advance(7)
-    assert capsys.readouterr().err.strip() == "encoding a file: 7 texts"
+    assert told(shown, capsys) == "encoding a file: 7 texts"
 
 
 def test_quiet_says_nothing(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,4 +91,5 @@ def test_quiet_says_nothing(clock: list[float], capsys: pytest.CaptureFixture[st
     clock[0] = 60.0
     shown.advance(5)
     shown.note("something")
+    shown.tell()
     assert capsys.readouterr().err == ""

@@ -8,6 +8,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from stored import stored, write
 from toys import CATS_AND_DOGS, results
 
 
@@ -227,3 +228,10 @@ def test_the_file_holds_the_table_of_all_results(toys: Callable, folder: Path) -
     (folder / "results" / "seed-9.json").write_text("{")  # of another run
     said = toys("-e", "letters", "-t", "cats").assert_works()
     assert "hold this run alone" in said.err
+
+
+def test_a_label_that_a_table_shows_can_be_typed(mirrorbench: Callable, folder: Path) -> None:
+    write(folder / "results", stored("tiny+mirror", "quick-sts", 0.5))
+    plan = ("run", "-t", "quick-sts", "--dry-run", "--device", "cpu", "-e")
+    mirrorbench(*plan, "tiny + Mirror").assert_works("tiny+mirror seed 0: tune on ")
+    mirrorbench(*plan, "tiny + Mirr").assert_fails(2, "cannot read the encoder spec 'tiny + Mirr'")

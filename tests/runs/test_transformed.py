@@ -16,7 +16,7 @@ from scipy.stats import spearmanr
 from sklearn.decomposition import PCA
 from toys import CATS, DOGS, ToyEncoder, ToyPlugin
 
-from mirrorbench.analysis import analyze
+from mirrorbench.analysis.kinds import analyze
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import parse_spec

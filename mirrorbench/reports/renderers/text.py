@@ -59,4 +59,7 @@ def comma_separated(table: Table) -> str:
 
 def as_json(table: Table) -> str:
     """The table's values as JSON, which ``mirrorbench leaderboard`` can read."""
-    return json.dumps(to_object(table), indent=2, ensure_ascii=False) + "\n"
+    data = to_object(table)
+    if table.shown != "all":
+        data |= {"notes": [note for _, note in note_lines(table)], "warnings": []}
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
