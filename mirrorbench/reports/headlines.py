@@ -1,4 +1,4 @@
-"""The verdicts that say what a leaderboard's tuning gained: of its best tuned row, and of the largest loss."""
+"""The verdicts that stand in a leaderboard's first notes: its largest gain, and its largest loss."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Headlines:
     """At most three verdicts; ``None`` where there is none of its kind.
 
     Attributes:
-        gain: of the best tuned row over the untuned row that it changes; in a table without tuned rows of the best
-            changed one. On the longest tested average, or on the task where the significant gain is largest.
-        over_best: of the best tuned row of a backbone over its best untuned row, where that is another one.
+        gain: the best tuned row against the untuned row that it changes, on the longest tested average, else on the
+            task with the largest significant gain. A table without tuned rows has the best transformed row instead.
+        over_best: the best tuned row of a backbone against its best untuned row, where that is another one.
         loss: the largest significant loss of a row against the row that it changes, in any column.
     """
 

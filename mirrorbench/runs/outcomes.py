@@ -24,7 +24,7 @@ class Failure:
     seed: int | None = None
     """``None`` for all seeds."""
     lacks: tuple[Lack, ...] = ()
-    """What is not here, where that is the cause."""
+    """The data sets and models whose absence is the cause."""
     full: bool = False
     """Whether a device had no memory left for it."""
 
@@ -85,7 +85,7 @@ class Reporter:
         """A plan of so many cells is about to be computed."""
 
     def remaining(self, texts: float) -> None:
-        """So much is left of the whole run, in texts through a model; said before each group of cells."""
+        """Receive the work that is left of the whole run, in encoded texts; called before each group of cells."""
 
     def stage(self, name: Stage, of: str, total: int = 0, unit: str = "", cost: float = 1.0) -> None:
         """A stage begins: on what, and how many units of which kind, each the work of ``cost`` texts."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 
 from mirrorbench.core.specs import parse_spec
@@ -56,7 +57,7 @@ def with_marks(score: Score | None, show: Callable[[float], str] = number) -> st
 
 
 MOST_LINES = 6
-"""Of short notes."""
+"""The most notes that are printed with ``--notes short``."""
 _MOST_TASKS = 4
 """An average over more tasks than this stands for them in a line: it says more."""
 MORE = "All tests and settings: --notes all"
@@ -134,9 +135,7 @@ def _measured(table: Table) -> list[Line]:
     tasks = [column for column in table.columns if not column.average_of]
     if not tasks:
         return []
-    metrics: dict[str, int] = {}
-    for column in tasks:
-        metrics[column.metric] = metrics.get(column.metric, 0) + 1
+    metrics = Counter(column.metric for column in tasks)
     parts = [metric_words(name) + (f" ({n})" if len(metrics) > 1 else "") for name, n in metrics.items() if name]
     n_items = sum(column.n_items for column in tasks)
     parts += [f"{n_items:,} {_items(table)}"] if n_items else []
@@ -204,7 +203,7 @@ def _all(table: Table, show: Callable[[float], str]) -> list[Line]:
 
 
 def _said(verdict: Verdict, show: Callable[[float], str]) -> tuple[str, str]:
-    """What a verdict says before the name of its column, and after it."""
+    """A verdict in words: the part before the name of its column, and the part after it."""
     if verdict.difference is None or verdict.corrected is None:
         return "not tested", f" ({verdict.why_not})"
     if not verdict.separable:
