@@ -28,7 +28,7 @@ EXECUTORS = "local,local:workers=2,ray:workers=2,slurm:cluster=debug,slurm:clust
 def workspace(text: str, folder: Path) -> Workspace:
     """An executor in a folder of its own."""
     places = (folder / "data", folder / "results", folder / "cache")
-    return Workspace.create(*places, "cpu", offline=True, executor=text)
+    return Workspace(*places, "cpu", offline=True, executor=text)
 
 
 def plan_of(cells: int, folder: Path) -> Plan:

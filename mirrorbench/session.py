@@ -57,7 +57,7 @@ class Session:
         deterministic: bool = False, executor: str = "local", workers: int | None = None, address: str = "",
         plugins: Plugins | None = None, reporter: Reporter | None = None,
     ) -> None:  # fmt: skip
-        self.workspace = Workspace.create(
+        self.workspace = Workspace(
             data_dir, results, cache, device, precision, eval_precision, offline, deterministic, executor, workers,
             address, plugins, reporter,
         )  # fmt: skip
@@ -310,7 +310,7 @@ class Session:
 
     def encode(
         self, texts: str, encoder: str | Path, output: Path | IO[str], *, column: str = "",
-        words_in_context: bool = False, spans: Sequence[str] = (), level: str = "", restart: bool = False,
+        words_in_context: bool = False, spans: Sequence[str] = (), level: str = "",
     ) -> EncodedFile:  # fmt: skip
         """Vectors of the texts of a file of any length; an interrupted call goes on where it was.
 
@@ -322,7 +322,6 @@ class Session:
             words_in_context: encode the word in [brackets] in each text.
             spans: columns of the target's first character and of the one after its last, instead of brackets.
             level: picks the recipe of a tuned encoder; by default ``sentence``.
-            restart: begin anew where a run was interrupted.
 
         Raises:
             UsageError: the arguments do not go together, or the output exists already.
@@ -332,7 +331,7 @@ class Session:
 
         return encode_texts(
             texts, as_spec(encoder), output, self.workspace, column=column, words_in_context=words_in_context,
-            spans=spans, level=level, restart=restart,
+            spans=spans, level=level,
         )  # fmt: skip
 
     def analyze(self, kind: str, **options: Any) -> Analysis:

@@ -28,7 +28,7 @@ class Bench:
         self.corpus.write_text("".join(f"line number {n}\n" for n in range(30)))
 
     def workspace(self, log: Log | None = None) -> Workspace:
-        return Workspace.create(
+        return Workspace(
             self.folder / "data", self.results.root, self.cache.root, "cpu", offline=True, plugins=self.plugins,
             reporter=log or Log(),
         )  # fmt: skip

@@ -70,9 +70,7 @@ def plugins() -> Plugins:
 
 
 def workspace(folder: Path) -> Workspace:
-    return Workspace.create(
-        folder / "data", folder / "results", folder / "cache", "cpu", offline=True, plugins=plugins()
-    )
+    return Workspace(folder / "data", folder / "results", folder / "cache", "cpu", offline=True, plugins=plugins())
 
 
 def plan(folder: Path) -> Plan:

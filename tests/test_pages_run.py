@@ -34,7 +34,7 @@ class Absent:
 
 
 ABSENT = (
-    Absent(r"--push-to-hub", "uploads to the hub; tests/cli/test_tune.py has its parts"),
+    Absent(r"hf upload", "uploads to the hub"),
     Absent(r"words-en-0-10k", "a minute or two: 20,000 words are tuned on", dry=True),
     Absent(r"-e minilm.*--seeds 3", "a real model, tuned several times: half an hour and more", dry=True),
     Absent(r"static-sif.* -t quick ", "the run without arguments again, and half a minute more", dry=True),

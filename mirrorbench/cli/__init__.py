@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import entry_points
-from io import BufferedWriter, FileIO, TextIOWrapper
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -40,9 +40,9 @@ MOST_IN_ONE_PANEL = 6
 _PANELS = {
     "What": "encoder tasks task seeds seed corpus protocol baselines limit results run table metric without_overlap "
     "allow_mixed suite level language here column held_out words_in_context span_columns texts show x log samples word",
-    "How": "precision eval_precision deterministic dry_run intervals ties sort method restart",
+    "How": "precision eval_precision deterministic dry_run intervals ties sort method",
     "Where": "device executor workers address data_dir offline plugin",
-    "Output": "output notes quiet format_ title as_json force merge push_to_hub private",
+    "Output": "output notes quiet format_ title as_json force merge",
 }
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names.split()}
 """Where an option stands in the help of a command with many."""
@@ -134,7 +134,7 @@ def _command(name: str, value: Any, **described: Any) -> Any:
 def main() -> None:
     """Run the command line: exit code 0 for success, 1 for something that failed, 2 for bad usage."""
     debug = os.environ.get("MIRRORBENCH_DEBUG") == "1"
-    _prepare_streams()
+    _open_streams()
     try:
         with _plain_warnings():
             if entry_points(group="mirrorbench"):  # without any plugin nothing is loaded for this
@@ -149,45 +149,25 @@ def main() -> None:
             raise
         report(told)
         sys.exit(2 if isinstance(told, UsageError | PluginError) else 1)
-    except BrokenPipeError:  # the program that reads our output (head, less) has ended
+    except OSError as error:
+        if debug or error.filename:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # takes what could not be printed, when Python ends
+        if not isinstance(error, BrokenPipeError):  # the program that reads our output (head, less) has ended
+            report(StorageError(f"Cannot write to standard output: {error.strerror}."))
         sys.exit(1)
 
 
-class _StandardOutput(FileIO):
-    """Standard output; a failure to write to it, except to a closed pipe, is a ``StorageError``."""
+def _open_streams() -> None:
+    """Open a standard stream that is closed as /dev/null: its descriptor would be that of the next file opened.
 
-    failed = False
-    """Whether writing failed; what is written after that, at the latest when Python ends, is dropped."""
-
-    def write(self, data: Any) -> int:
-        """Write bytes; returns how many were written."""
-        if self.failed:
-            return len(data)
-        try:
-            return super().write(data)
-        except OSError as error:
-            self.failed = True
-            if isinstance(error, BrokenPipeError):
-                raise
-            raise StorageError(f"Cannot write to standard output: {error.strerror}.") from error
-
-
-def _prepare_streams() -> None:
-    """Replace the standard streams, except those that a test or a notebook has replaced.
-
-    The descriptor of a closed stream would be that of the next file opened, which would receive what is printed. A
-    closed one is replaced by one that fails when it is read or written; messages to a closed standard error are
-    dropped. Characters that cannot be printed, such as those of file names that are not UTF-8, are escaped.
+    Characters that cannot be printed, such as those of file names that are not UTF-8, are escaped.
     """
-    if sys.stdin is None:
-        sys.stdin = os.fdopen(os.open(os.devnull, os.O_WRONLY))
-    if sys.stdout is None or sys.stdout is sys.__stdout__:
-        number = os.open(os.devnull, os.O_RDONLY) if sys.stdout is None else sys.stdout.fileno()
-        raw = _StandardOutput(number, "w", closefd=False)
-        sys.stdout = TextIOWrapper(BufferedWriter(raw), "utf-8" if sys.stdout is None else sys.stdout.encoding,
-                                   "backslashreplace", line_buffering=raw.isatty())  # fmt: skip
-    if sys.stderr is None:
-        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 @contextmanager

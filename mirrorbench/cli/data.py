@@ -31,7 +31,6 @@ _Names = Annotated[list[str] | None, typer.Argument(
     metavar="NAME...", help="Data sets, suites, or hf:OWNER/NAME@COMMIT/SPLIT.", autocompletion=complete("data"))]
 _Everything = Annotated[bool, typer.Option("--all", help="Fetch every data set and corpus.")]
 _Force = Annotated[bool, typer.Option("--force", help="Replace altered files; they are kept as NAME.altered.")]
-_Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say of each source why it failed.")]
 _Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that holds original files or archives.")]
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="A data set or corpus.", autocompletion=complete("data"))]
 _Corpus = Annotated[str, typer.Argument(
@@ -66,8 +65,8 @@ def list_data(data_dir: DataDir = None, offline: Offline = False, as_json: Json 
 
 @data_app.command()
 def fetch(
-    names: _Names = None, everything: _Everything = False, force: _Force = False, verbose: _Verbose = False,
-    data_dir: DataDir = None, offline: Offline = False,
+    names: _Names = None, everything: _Everything = False, force: _Force = False, data_dir: DataDir = None,
+    offline: Offline = False,
 ) -> None:  # fmt: skip
     """Fetch data sets, corpora or suites from the sources that their cards name."""
     from mirrorbench.cli.display import summary
@@ -84,8 +83,8 @@ def fetch(
             say(f"{card.name}: complete, {len(files)} of its files in {store.root / card.folder}")
         except MirrorbenchError as error:
             failures[card.name] = error
-    if verbose or len(failures) == 1:
-        _raise(failures, "Not fetched")
+    if len(failures) == 1:
+        raise failures.popitem()[1]
     if failures:
         for failure in failures.values():
             if not failure.lacks:
@@ -93,7 +92,9 @@ def fetch(
         say(f"{len(failures)} of {len(failures) + done} data sets could not be fetched:", err=True)
         for line in summary(lack for failure in failures.values() for lack in failure.lacks):
             say(line, err=True)
-        raise DataUnavailableError("Not everything was fetched.", "Every source and why it failed: --verbose")
+        raise DataUnavailableError(
+            "Not everything was fetched.", "Each source and why it failed: mirrorbench data fetch NAME"
+        )
 
 
 @data_app.command("import")
@@ -101,8 +102,8 @@ def import_data(folder: _Folder, data_dir: DataDir = None, offline: Offline = Fa
     """Take original files over from a folder, wherever they lie under it.
 
     Files are recognised by checksum, in archives (zip, tar, Debian packages) too. One whose checksum is not published
-    must have the path that its card gives, or lie in a folder named after the card (`am2ico-de/dev.tsv`). It is taken
-    if it has the format of the data set, and gives way to a better one.
+    must have the path that its card gives, or lie in a folder named after the card (`am2ico-de/dev.tsv`). The first
+    that has the format and the published number of items is taken.
     """
     from mirrorbench.data.cardfile import builtin_cards
     from mirrorbench.data.importing import import_folder
@@ -124,8 +125,7 @@ def import_data(folder: _Folder, data_dir: DataDir = None, offline: Offline = Fa
     if rest := [card.state for card in report.cards.values() if card not in new]:
         states = ", ".join(f"{count} {state}" for state, count in sorted(Counter(rest).items()))
         say(f"Nothing new for {len(rest)} data sets ({states}): mirrorbench data list")
-    counts = f"{report.n_files} files looked at, {report.n_recognised} recognised, {report.n_imported} copied"
-    say(f"{counts} into {store.root}")
+    say(f"{report.n_files} files looked at, {report.n_imported} copied into {store.root}")
 
 
 @data_app.command("verify")
@@ -179,16 +179,8 @@ def show_overlap(
         shown = {"n_items": "{:,}", "any_text": "{:.1%}", "all_texts": "{:.1%}"}
         cells = [[r["task"], *(t.format(r[k]) if k in r else "unknown" for k, t in shown.items())] for r in rows]
         print_rows(("task", "items", "any text", "all texts"), cells)
-    _raise(failures, "Not compared")
-
-
-def _raise(failures: dict[str, MirrorbenchError], problem: str) -> None:
-    """One failure as it is; of several, the reasons first, then the names."""
-    if len(failures) == 1:
-        raise next(iter(failures.values()))
     if failures:
-        say("\n\n".join(map(str, failures.values())), err=True)
-        raise DataUnavailableError(f"{problem}: {', '.join(failures)}; the reasons are above.")
+        raise DataUnavailableError(f"Not compared: {', '.join(failures)}", "\n".join(map(str, failures.values())))
 
 
 def _store(data_dir: Path | None, offline: bool) -> DataStore:

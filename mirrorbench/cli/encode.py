@@ -27,15 +27,14 @@ _SpanColumns = Annotated[str, typer.Option(
 _Level = Annotated[str, typer.Option(
     help="word, phrase or sentence: the recipe of a tuned encoder.", show_default="sentence",
     autocompletion=complete("levels"))]
-_Restart = Annotated[bool, typer.Option("--restart", help="Begin anew where a run was interrupted.")]
 # fmt: on
 
 
 def encode(
     texts: _Source, encoder: EncoderSpecText, output: _VectorFile = None, column: _Column = "",
     words_in_context: _InContext = False, span_columns: _SpanColumns = "", level: _Level = "",
-    restart: _Restart = False, device: Device = "auto", eval_precision: EvalPrecision = "auto",
-    data_dir: DataDir = None, offline: Offline = False, quiet: display.Quiet = False, plugin: PluginFiles = None,
+    device: Device = "auto", eval_precision: EvalPrecision = "auto", data_dir: DataDir = None,
+    offline: Offline = False, quiet: display.Quiet = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Vectors of texts, one a line or row, blank ones included; an interrupted run goes on where it was.
 
@@ -55,7 +54,7 @@ def encode(
         )
         done = session.encode(
             texts, encoder, output or sys.stdout, column=column, words_in_context=words_in_context, spans=spans,
-            level=level, restart=restart,
+            level=level,
         )  # fmt: skip
     if output and not quiet:
         resumed = f", {done.before:,} of them before this run" if done.before else ""

@@ -112,11 +112,6 @@ def list_registered(
         )
 
 
-def list_plugins(as_json: Json = False, plugin: PluginFiles = None) -> None:
-    """The same as mirrorbench list plugins."""
-    list_registered(Listed.plugins, as_json=as_json)
-
-
 def _tasks(
     registered: Plugins, data_dir: Path | None, suite: str, level: str, language: str, here: bool
 ) -> list[dict[str, Any]]:  # fmt: skip

@@ -57,7 +57,6 @@ _Protocol = Annotated[str, typer.Option(
     help=display.PROTOCOL_HELP, show_default="paper", autocompletion=complete("protocols"))]
 _Baselines = Annotated[bool, typer.Option(
     "--baselines", help="Also what else needs no labels: transformed vectors, static ones, other methods.")]
-_Rivals = Annotated[bool, typer.Option("--rivals", hidden=True, help="The earlier name of --baselines.")]
 _Limit = Annotated[int | None, typer.Option(
     metavar="N", min=1, help="A smoke run: only the first items of each task. The results are no scores of the tasks, "
     "and lie in a folder of their own.", show_default="all")]
@@ -71,14 +70,14 @@ _Address = Annotated[str, typer.Option(help="Where the executor's cluster is.", 
 _Deterministic = Annotated[bool, typer.Option(
     "--deterministic", help="On a GPU: only algorithms that repeat bit for bit; slower.")]
 _DryRun = Annotated[bool, typer.Option(
-    "--dry-run", help="Show the plan, what is done and about how long the rest takes; compute nothing.")]
+    "--dry-run", help="Show the plan and what is done; compute nothing.")]
 # fmt: on
 
 
 def run(
     grid: _GridName = None, encoder: _Encoders = None, tasks: _Tasks = None, seeds: _Seeds = None,
     corpus: _CorpusName = "", column: _Columns = None, protocol: _Protocol = "",
-    baselines: _Baselines = False, rivals: _Rivals = False, limit: _Limit = None,
+    baselines: _Baselines = False, limit: _Limit = None,
     precision: display.Precision = "auto", eval_precision: EvalPrecision = "auto",
     deterministic: _Deterministic = False, dry_run: _DryRun = False,
     device: Device = "auto", executor: _Executor = "local", workers: _Workers = None, address: _Address = "",
@@ -114,7 +113,7 @@ def run(
         reporter.stage("planning", "the run")
         planned = session.plan(
             encoder or (), names, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid or "",
-            baselines=baselines or rivals, fetch=not dry_run, limit=limit or 0,
+            baselines=baselines, fetch=not dry_run, limit=limit or 0,
         )  # fmt: skip
         if dry_run:
             _print_plan(planned, session.workspace, offline)

@@ -32,31 +32,24 @@ _HeldOut = Annotated[int | None, typer.Option(
 _Force = Annotated[bool, typer.Option("--force", help="Replace an encoder that is in --output already.")]
 _Merge = Annotated[bool, typer.Option("--merge", help="With lora=RANK: write a whole model, not the adapter alone.")]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be tuned.")]
-_PushToHub = Annotated[str, typer.Option(
-    "--push-to-hub", metavar="REPO", help="Upload the encoder to the Hugging Face hub.")]
-_Private = Annotated[bool, typer.Option("--private", help="Make the repository private.")]
 # fmt: on
 
 
 def tune(
     texts: _TextFile, output: _Output, encoder: EncoderSpecText = "roberta", column: _Columns = None,
     level: _Level = "sentence", seed: _Seed = 0, held_out: _HeldOut = None, device: Device = "auto",
-    precision: Precision = "auto", force: _Force = False, merge: _Merge = False, push_to_hub: _PushToHub = "",
-    private: _Private = False, dry_run: _DryRun = False, offline: Offline = False,
-    quiet: display.Quiet = False, plugin: PluginFiles = None,
+    precision: Precision = "auto", force: _Force = False, merge: _Merge = False, dry_run: _DryRun = False,
+    offline: Offline = False, quiet: display.Quiet = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Tune a language model on your own texts: an encoder that sentence-transformers and transformers open too.
 
     `mirrorbench tune my_texts.txt --encoder roberta --output my-encoder`
 
-    `mirrorbench tune pairs.jsonl.gz -c question,answer -e roberta:epochs=2 -o qa-encoder --push-to-hub me/qa-encoder`
+    `mirrorbench tune pairs.jsonl.gz -c question,answer -e roberta:epochs=2 -o qa-encoder`
     """
     from mirrorbench.session import Session
-    from mirrorbench.texts.export import check_repository, upload
     from mirrorbench.texts.tune import plan_tuning
 
-    if push_to_hub and not dry_run:
-        check_repository(push_to_hub, offline)
     interrupted = (
         f"Interrupted; nothing was written to {output}. The same command goes on from the last checkpoint, if any."
     )
@@ -70,8 +63,6 @@ def tune(
             return
         tuned = session.tune(texts, encoder, output, force=force, **asked)
     _print_report(tuned, reporter.elapsed)
-    if push_to_hub:
-        display.say(f"Uploaded to {upload(tuned.folder, push_to_hub, private)}")
 
 
 def _print_plan(planned: TuningPlan) -> None:

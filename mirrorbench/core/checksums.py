@@ -15,7 +15,6 @@ from pathlib import Path
 from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.core.files import (
     TEMPORARY,
-    again_if_swept,
     building,
     cache_root,
     open_regular,
@@ -157,26 +156,22 @@ def store_folder(target: Path, write: Callable[[Path], None], what: str) -> Path
     The message of a ``StorageError`` calls it ``what``.
     """
     problem, another = f"{what} cannot be written to {target.parent}", "set MIRRORBENCH_CACHE=FOLDER"
-
-    def store() -> Path:
-        with building(target, f"{TEMPORARY}{target.name}-", problem, another) as folder:
-            write(folder)
-            write_checksums(folder)
-            sync_tree(folder)
-            if not damaged_files(target):  # it may be in use
-                return target
-            shutil.rmtree(target, ignore_errors=True)  # incomplete or damaged
-            try:
-                os.replace(folder, target)
-            except OSError:
-                if damaged_files(target):
-                    raise
-                return target  # another process was faster
-            sync_folder(target.parent)
-            _whole.add(state(_files(target)))
-        return target
-
-    return again_if_swept(store)
+    with building(target, f"{TEMPORARY}{target.name}-", problem, another) as folder:
+        write(folder)
+        write_checksums(folder)
+        sync_tree(folder)
+        if not damaged_files(target):  # it may be in use
+            return target
+        shutil.rmtree(target, ignore_errors=True)  # incomplete or damaged
+        try:
+            os.replace(folder, target)
+        except OSError:
+            if damaged_files(target):
+                raise
+            return target  # another process was faster
+        sync_folder(target.parent)
+        _whole.add(state(_files(target)))
+    return target
 
 
 def kept_folder(target: Path, write: Callable[[Path], None], what: str) -> Path:

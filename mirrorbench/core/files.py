@@ -9,12 +9,12 @@ import shutil
 import socket
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 from secrets import token_hex
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING
 
 from mirrorbench.core.errors import StorageError, UsageError
 from mirrorbench.core.shown import printable
@@ -33,9 +33,6 @@ LEASE_SECONDS = 120.0
 POLL_SECONDS = 0.2
 _INITIAL_PID_NAMESPACE = 0xEFFFFFFC
 """Of Linux outside all containers (PROC_PID_INIT_INO)."""
-
-_T = TypeVar("_T")
-
 
 # Why nothing can be written, and what helps; {} is how to name another output or folder.
 _IN_THE_WAY = "A file is where a folder must be: {}"
@@ -145,7 +142,7 @@ def _claimed(folder: Path, output: Path) -> AbstractContextManager[object]:
         if folder.is_symlink() or folder.is_file() or (folder.is_dir() and _MARK not in (_contents(folder) or _MARK)):
             raise UsageError(f"{folder} is in the way, and is not mirrorbench's", f"Move it elsewhere, or {another}.")
         folder.mkdir(parents=True, exist_ok=True)
-        while (lease := again_if_swept(lambda: leases.take(_LEASE))) is None:
+        while (lease := _taken(leases)) is None:
             if leases.is_fresh(_LEASE):
                 holder = leases.holder(_LEASE) or "another process"
                 raise UsageError(f"{output} is being written by {holder}", f"Wait for it, or {another}.")
@@ -159,19 +156,19 @@ def _claimed(folder: Path, output: Path) -> AbstractContextManager[object]:
         raise unwritable(f"Cannot write {output}", error, another) from error
 
 
-def _contents(folder: Path) -> set[str]:
-    """Names in a folder, those of its lease aside."""
-    return {name for name in os.listdir(folder) if not name.startswith(_LEASE)}
-
-
-def again_if_swept(write: Callable[[], _T]) -> _T:
-    """Call ``write``, and again if its temporary files were swept away (a suspended process loses its lease)."""
+def _taken(leases: Leases) -> AbstractContextManager[object] | None:
+    """The lease, tried again where another process has just removed the folder, in which it had finished."""
     try:
-        return write()
+        return leases.take(_LEASE)
     except StorageError as error:
         if not isinstance(error.__cause__, FileNotFoundError):
             raise
-    return write()
+    return leases.take(_LEASE)
+
+
+def _contents(folder: Path) -> set[str]:
+    """Names in a folder, those of its lease aside."""
+    return {name for name in os.listdir(folder) if not name.startswith(_LEASE)}
 
 
 def sync_folder(folder: Path) -> None:
@@ -275,8 +272,6 @@ class Leases:
     def _removed(self, name: str) -> bool:
         """Remove a lease whose holder has ended, or has not refreshed it for longer than filelock waits."""
         path, now = self.folder / f"{name}.lease", time.monotonic()
-        if path.exists() and not path.is_file():
-            raise StorageError(f"{path} is no regular file, and so the lease of nobody", "Remove it.")
         with suppress(OSError):  # gone, another user's, or on a system that removes no file that is open
             state, owner = _state(path), self._lease(name).owner
             seen, since = self._since.get(name, (state, now))

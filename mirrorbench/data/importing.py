@@ -53,15 +53,13 @@ class CardImport:
 class ImportReport:
     """The outcome of ``import_folder``, by card.
 
-    ``n_files`` were examined; ``n_recognised`` of them are, or contain, a file of a card; ``n_imported`` were added to
-    the store. ``problems``: archives that could not be read, files that bear the name of a card's file and were not
-    adopted, and why.
+    ``n_files`` were examined; ``n_imported`` were added to the store. ``problems``: archives that could not be read,
+    files that bear the name of a card's file and were not adopted, and why.
     """
 
     folder: Path
     cards: dict[str, CardImport]
     n_files: int
-    n_recognised: int
     n_imported: int
     problems: tuple[str, ...]
 
@@ -84,20 +82,18 @@ def import_folder(folder: Path, store: DataStore, cards: Mapping[str, Card]) -> 
         for card in cards.values():
             importer.settle(card)
     outcome = {name: importer.outcome(card) for name, card in cards.items()}
-    n_recognised, n_imported = len(importer.recognised), len(importer.imported)
-    return ImportReport(folder, outcome, n_files, n_recognised, n_imported, importer.problems)
+    return ImportReport(folder, outcome, n_files, len(importer.imported), importer.problems)
 
 
 _Place = tuple[str, str]  # in the store: a folder, and a path in it
 
 
 class _Found(NamedTuple):
-    """A file found: where its content lies, its name in messages, and the file or archive in the folder that it is."""
+    """A file found: where its content lies, and its name in messages."""
 
     path: Path
     sha256: str
     name: str
-    walked: Path
 
 
 class _Importer:
@@ -109,7 +105,6 @@ class _Importer:
         self._found: dict[_Place, dict[str, _Found]] = {}  # for files without a published checksum, by checksum
         self._refused: dict[str, str] = {}  # by name
         self._problems: list[str] = []
-        self.recognised: set[Path] = set()
         files = [(card, file) for card in cards for file in card.files]
         self._sizes = {file.size for _, file in files if file.size is not None}
         self._archives = {s.sha256 for _, file in files for s in file.sources if isinstance(s, ArchiveSource)}
@@ -131,7 +126,7 @@ class _Importer:
         """Take a file, and the members of an archive; ``name`` is its path from the folder's name on."""
         size = path.stat().st_size
         if size in self._sizes or self._places(name):
-            self._take(path, name, path)
+            self._take(path, name, str(path))
         if path.name.lower().endswith(ARCHIVES):
             if size > ARCHIVE_LIMIT and sha256_of(path) not in self._archives:
                 self._problems.append(f"{path}: not looked into, it is larger than {ARCHIVE_LIMIT >> 20} MiB")
@@ -149,7 +144,7 @@ class _Importer:
                     staged = Path(tempfile.mkdtemp(dir=self._staging)) / f"member{'.gz' * name.endswith('.gz')}"
                     with staged.open("wb") as sink:
                         sink.writelines(archive.read(name, MEMBER_LIMIT if named else size))
-                    self._take(staged, name, path)
+                    self._take(staged, name, f"{path}: {name}")
                     if not named:
                         staged.unlink()
 
@@ -158,11 +153,10 @@ class _Importer:
         parts = name.lower().split("/")
         return {place for row in range(len(parts)) for place in self._by_path.get("/".join(parts[row:]), ())}
 
-    def _take(self, path: Path, name: str, walked: Path) -> None:
+    def _take(self, path: Path, name: str, shown: str) -> None:
         """Copy a file of known checksum to its places in the store, and note one that is known by its path alone."""
-        found = _Found(path, sha256_of(path), str(path) if path == walked else f"{walked}: {name}", walked)
+        found = _Found(path, sha256_of(path), shown)
         if known := self._by_sha256.get(found.sha256):  # whatever the file's name
-            self.recognised.add(walked)
             for card, file in known:
                 if self._store.state(card, file) == "missing":
                     self._copy(card, file, found)
@@ -203,7 +197,6 @@ class _Importer:
             return False
         for file, found in files.items():
             self._refused.pop(found.name, None)
-            self.recognised.add(found.walked)
             self._copy(card, file, found)
             held[file.path] = found.path
         return True

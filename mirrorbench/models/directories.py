@@ -13,17 +13,13 @@ from mirrorbench.core.errors import ModelUnavailableError, UsageError
 
 _READ = ("*.safetensors", "*.bin")
 _UNREAD = re.compile(r"\.(gguf|ggml|onnx|ort|tflite|h5|msgpack|mlmodel|mlpackage)$|[-_.](gguf|ggml|onnx)$")
-_SERVICES = re.compile(
-    r"(^|[/:])(text-embedding-(\d|ada|large|small|gecko)|text-multilingual-embedding-|gemini-embedding|voyage-(\d|code|law)"
-    r"|embed-(english|multilingual|v\d)|titan-embed|amazon.titan-embed|(mistral|codestral)-embed)"
-)
 
 
 def check_format(name: str) -> None:
-    """Raise for the name of a file, model or service whose weights are in none of the formats that are read."""
+    """Raise for the name of a file or model whose weights are in none of the formats that are read."""
     if os.path.isdir(os.path.expanduser(name)):
         return
-    if _UNREAD.search(name.lower()) or _SERVICES.search(name.lower()):
+    if _UNREAD.search(name.lower()):
         raise _not_read(name)
 
 
@@ -37,9 +33,8 @@ def check_readable(path: Path) -> None:
 
 def _not_read(what: str) -> UsageError:
     return UsageError(
-        f"{what}: weights in GGUF, ONNX and the like, and models that only a service computes, are not read",
-        "Name the model that it was made from, with its weights in safetensors; for a service write a plugin: "
-        "mirrorbench plugin new NAME",
+        f"{what}: weights in GGUF, ONNX and the like are not read",
+        "Name the model that it was made from, with its weights in safetensors.",
     )
 
 

@@ -283,26 +283,15 @@ class Table:
         return starts if together and len(starts) + 1 < len(names) else []
 
 
-_ROW = ("spec", "backbone", "method", "protocol")
-_KNOWN = ("part", "parameters", "dimensions")
-
-
 def to_object(table: Table) -> dict[str, Any]:
     """A leaderboard as a JSON object; a row's scores are keyed by column name."""
-    rows = []
-    for row in table.rows:
-        scores = [score and {k: v for k, v in asdict(score).items() if k != "text"} for score in row.scores]
-        texts = {"encoder": row.label, **{name: getattr(row, name) for name in _ROW}}
-        by_column = dict(zip([column.name for column in table.columns], scores, strict=True))
-        known = {name: value for name in _KNOWN if (value := getattr(row, name)) not in (None, "")}
-        known["tuned"] = row.tuned
-        rows.append({**texts, **known, "scores": by_column})
-    columns = [asdict(column) for column in table.columns]
-    verdicts = [asdict(verdict) for verdict in table.verdicts]
-    return {
-        "schema": TABLE_SCHEMA, "title": table.title, "columns": columns, "rows": rows, "verdicts": verdicts,
-        "notes": list(table.notes), "warnings": list(table.warnings),
-    }  # fmt: skip
+    data = asdict(table)
+    for key in ("kind", "corner", "sweeps", "shown"):
+        del data[key]
+    names = [column.name for column in table.columns]
+    for row in data["rows"]:
+        row |= {"encoder": row.pop("label"), "scores": dict(zip(names, row["scores"], strict=True))}
+    return {"schema": TABLE_SCHEMA, **data}
 
 
 def read_table(path: Path) -> Table:
@@ -313,19 +302,11 @@ def read_table(path: Path) -> Table:
             raise DataFormatError(f"{path} is a single result", "Name the folder that it lies in.")
         if data["schema"] != TABLE_SCHEMA:
             raise DataFormatError(f"{path} has schema {data['schema']!r}; this version reads schema {TABLE_SCHEMA}")
-        columns = msgspec.convert(data["columns"], tuple[Column, ...])
-        rows = []
+        names = [column["name"] for column in data["columns"]]
         for row in data["rows"]:
-            scores = msgspec.convert([row["scores"][c.name] for c in columns], tuple[Score | None, ...])
-            spec, backbone, method, protocol = (str(row[name]) for name in _ROW)
-            one = Row(str(row["encoder"]), spec, scores, backbone, method, protocol, str(row.get("part", "")))
-            parameters, dimensions = (msgspec.convert(row.get(name), int | None) for name in _KNOWN[1:])  # once unknown
-            tuned = bool(row.get("tuned", method not in ("", "base", "static")))
-            rows.append(replace(one, parameters=parameters, dimensions=dimensions, tuned=tuned))
-        verdicts = msgspec.convert(data.get("verdicts", ()), tuple[Verdict, ...])  # earlier versions wrote none
-        notes, warnings = (tuple(map(str, data.get(name, ()))) for name in ("notes", "warnings"))
-        title = str(data["title"])
-        return Table(title, columns, tuple(rows), notes, verdicts=verdicts, warnings=warnings)
+            row |= {"label": row["encoder"], "scores": [row["scores"][name] for name in names]}
+            row.setdefault("tuned", row["method"] not in ("", "base", "static"))  # earlier versions did not write it
+        return msgspec.convert(data, Table)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataFormatError(
             f"{path} is no table: {type(error).__name__}: {error}", "Make one: mirrorbench leaderboard --format json"

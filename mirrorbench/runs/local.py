@@ -12,17 +12,16 @@ import os
 import signal
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.devices import gpu_count
 from mirrorbench.core.errors import DeviceError, StorageError, UsageError
-from mirrorbench.core.files import POLL_SECONDS, Leases
+from mirrorbench.core.files import POLL_SECONDS
 from mirrorbench.core.hooks import hookimpl
 from mirrorbench.runs.cells import CellGroup
 from mirrorbench.runs.executors import RETRIES, Job, NoteReporter, interrupts_blocked, runner_of
@@ -193,7 +192,6 @@ class Pool:
             if worker.process.is_alive():
                 worker.process.kill()
                 worker.process.join()
-            self._clear_away(worker)
 
     def _start(self, device: str, place: str) -> _Worker:
         spawning = get_context("spawn")  # a forked process cannot use CUDA
@@ -262,7 +260,6 @@ class Pool:
     def _bury(self, worker: _Worker) -> Iterator[CellOutcome]:
         """Return the group of a worker that died."""
         worker.process.join()
-        self._clear_away(worker)
         worker.ended, worker.group, worker.full = True, (), []
         if isinstance(worker.lost, _UnusableError):
             self.waiting.extend([worker.cells] if worker.cells else [])
@@ -312,19 +309,3 @@ class Pool:
             if record.is_final(self.places):
                 self.lost.remove(cells)
                 yield from record.outcomes
-
-    def _clear_away(self, worker: _Worker) -> None:
-        """Release the leases of a dead worker, and remove its unfinished files."""
-        if not worker.group:
-            return
-        results, cache, model = self.job.workspace.results, self.job.workspace.cache, worker.group[0].model
-        left: list[tuple[Leases, str, Callable[[], None]]]
-        left = [(results.leases, model.key, partial(results.sweep, *worker.group))]
-        paths = ((cell, results.lease_of(results.path(cell))) for cell in worker.group)
-        left += [(results.leases, lease, partial(results.sweep, cell)) for cell, lease in paths]
-        left += [(cache.leases, m.key, partial(cache.sweep_model, m.key)) for m in model.with_members()]
-        for leases, key, sweep in left:
-            with suppress(StorageError):
-                if leases.holder(key) and (held := leases.take(key)):
-                    with held:
-                        sweep()

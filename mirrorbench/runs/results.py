@@ -25,12 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError, StorageError, UsageError
-from mirrorbench.core.files import TEMPORARY, Leases, again_if_swept, writing
+from mirrorbench.core.files import TEMPORARY, Leases, writing
 from mirrorbench.core.identity import COMPUTATION, checksum
 from mirrorbench.core.shown import without_texts
-from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.runs.cells import Cell
-from mirrorbench.runs.layout import Layout
 from mirrorbench.tasks import Scores
 
 _logger = logging.getLogger(__name__)
@@ -259,7 +258,7 @@ class ResultStore:
         stored = replace(result, beside={suffix: _sha256(content) for suffix, content in files.items()})
         path = self.path(cell)
         with self._alone(path):
-            again_if_swept(lambda: self._write(path, stored, files))
+            self._write(path, stored, files)
         return stored
 
     def _write(self, path: Path, result: Result, files: dict[str, bytes]) -> None:
@@ -307,20 +306,42 @@ class _Header(msgspec.Struct):
     schema: Any = None
 
 
+class _Corpus(msgspec.Struct):
+    name: str
+    n: int
+
+
+class _Precision(msgspec.Struct):
+    encoding: str
+
+
+class _Cell(msgspec.Struct):
+    """The keys of a result's ``cell`` that every reader uses."""
+
+    spec: str
+    task: str
+    protocol: str
+    seed: int
+    precision: _Precision
+    recipe: dict[str, Any] | None = None
+    corpus: _Corpus | None = None
+    computation: int | None = None
+
+
 def read_result(path: Path) -> Result:
     """Read one result file; one of an unknown schema, or not of the layout, is a ``DataFormatError``."""
     try:
-        if not path.is_file():  # to read a pipe would wait for ever
-            raise OSError("no file")
         data = path.read_bytes()
         if (schema := msgspec.json.decode(data, type=_Header).schema) != RESULT_SCHEMA:
             raise DataFormatError(
                 f"{path} has schema {schema!r}; this version reads schema {RESULT_SCHEMA}",
                 "Move the file away, or use the version of mirrorbench that wrote it.",
             )
-        msgspec.json.decode(data, type=Layout)
         result = msgspec.json.decode(data, type=Result)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OSError, UsageError) as error:
+        parse_spec(msgspec.convert(result.cell, _Cell).spec)
+        if result.metrics.get(result.main_metric, msgspec.UNSET) != result.main_score:
+            raise ValueError(f"the main score is not the value of its metric, {result.main_metric}")
+    except (ValueError, RecursionError, OSError, UsageError) as error:  # msgspec's errors are ValueErrors
         raise DataFormatError(f"{path} is not a result file: {error}", "Move it away and run again.") from error
     return result
 

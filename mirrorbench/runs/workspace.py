@@ -30,63 +30,39 @@ _ENVIRONMENT = (
 """Variables that decide which plugins and models a worker finds."""
 
 
-@dataclass
 class Workspace:
-    """What planning and running need; ``create`` builds it from plain arguments."""
+    """Plugins, folders, device and executor of a run, from user input; device and precisions are checked at first use.
 
-    plugins: Plugins
-    data: DataStore
-    results: ResultStore
-    cache: Cache
-    device: str = "auto"
-    """As requested, like the precisions; ``torch_device`` and ``numeric_precision`` are what they resolve to."""
-    precision: str = "auto"
-    """Of tuning."""
-    eval_precision: str = "auto"
-    offline: bool = False
-    deterministic: bool = False
-    """Whether torch may use deterministic algorithms only."""
-    executor: str = "local"
-    options: dict[str, Value] = field(default_factory=dict)
-    """Options of the executor."""
-    reporter: Reporter = field(default_factory=Reporter)
-    threads: int = 0
-    """With which tuning computes on the CPU; 0: torch's own number."""
-    share: float = 1.0
-    """Of the GPU's memory, for this process."""
-    systems: dict[tuple[EncoderSpec, Path | None, str], Encoder] = field(default_factory=dict)
-    """Encoder systems that were planned and not loaded yet: planning needs their fingerprints."""
+    ``None`` means the default of the environment; ``executor`` is ``NAME[:KEY=VALUE,...]``, and ``workers`` and
+    ``address`` are options of it.
+    """
 
-    @classmethod
-    def create(
-        cls, data_dir: str | Path | None = None, output: str | Path = "results", cache: str | Path | None = None,
+    def __init__(
+        self, data_dir: str | Path | None = None, output: str | Path = "results", cache: str | Path | None = None,
         device: str = "auto", precision: str = "auto", eval_precision: str = "auto", offline: bool = False,
         deterministic: bool = False, executor: str = "local", workers: int | None = None, address: str = "",
         plugins: Plugins | None = None, reporter: Reporter | None = None,
-    ) -> Workspace:  # fmt: skip
-        """A workspace from user input; device and precisions are checked at first use.
-
-        ``None`` means the default of the environment; ``executor`` is ``NAME[:KEY=VALUE,...]``, and ``workers`` and
-        ``address`` are options of it.
-        """
+    ) -> None:  # fmt: skip
         from mirrorbench.core.devices import let_threads_sleep
         from mirrorbench.runs.builtin import plugins as of_the_process
 
         let_threads_sleep()
-        registered = plugins or of_the_process()
-        name, _, tail = executor.partition(":")
-        if name in IN_PACKAGES and name not in registered.executors:
-            hint = "pip install {0}, or from a clone: pip install ./plugins/{0}".format(IN_PACKAGES[name])
-            raise UsageError(f"the executor {name} is in a package that is not installed", hint)
-        registered.executors.entry(name)
-        options = dict(parse_params(tail, executor))
-        options |= {} if workers is None else {"workers": workers}
-        options |= {"address": address} if address else {}
-        return cls(
-            registered, DataStore(Path(data_dir) if data_dir else None, offline), ResultStore(Path(output)),
-            Cache(Path(cache) if cache else None), device, precision, eval_precision, offline, deterministic, name,
-            options, reporter or Reporter(),
-        )  # fmt: skip
+        self.plugins, (self.executor, _, tail) = plugins or of_the_process(), executor.partition(":")
+        if self.executor in IN_PACKAGES and self.executor not in self.plugins.executors:
+            hint = "pip install {0}, or from a clone: pip install ./plugins/{0}".format(IN_PACKAGES[self.executor])
+            raise UsageError(f"the executor {self.executor} is in a package that is not installed", hint)
+        self.plugins.executors.entry(self.executor)
+        self.options: dict[str, Value] = dict(parse_params(tail, executor))
+        self.options |= {} if workers is None else {"workers": workers}
+        self.options |= {"address": address} if address else {}
+        self.data = DataStore(Path(data_dir) if data_dir else None, offline)
+        self.results, self.cache = ResultStore(Path(output)), Cache(Path(cache) if cache else None)
+        self.device, self.precision, self.eval_precision = device, precision, eval_precision
+        self.offline, self.deterministic, self.reporter = offline, deterministic, reporter or Reporter()
+        self.threads = 0  # with which tuning computes on the CPU; 0: torch's own number
+        self.share = 1.0  # of the GPU's memory, for this process
+        # Encoder systems that were planned and not loaded yet: planning needs their fingerprints.
+        self.systems: dict[tuple[EncoderSpec, Path | None, str], Encoder] = {}
 
     @cached_property
     def torch_device(self) -> torch.device:
@@ -157,7 +133,7 @@ class WorkerContext:
                 registered.add_file(file)
         # For tokenisers, which start their threads at first use; for torch OMP_NUM_THREADS was read already.
         os.environ.setdefault("RAYON_NUM_THREADS", str(torch.get_num_threads()))
-        made = Workspace.create(
+        made = Workspace(
             self.data, self.results, self.cache, self.device, offline=self.offline, deterministic=self.deterministic,
             plugins=registered,
         )  # fmt: skip

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -15,17 +13,6 @@ from mirrorbench.core.inputs import rounded
 
 STEP = 0.01
 """Step of the released threshold search."""
-_RANGES = {
-    **dict.fromkeys(("spearman", "pearson"), (-1.0, 1.0)),
-    **dict.fromkeys(("accuracy", "auc", "f1", "mrr", "harmonic"), (0.0, 1.0)),
-}
-"""The lowest and the highest value of a metric with this word in its name."""
-
-
-def range_of(metric: str) -> tuple[float, float]:
-    """The lowest and the highest value that a metric can have, by its name; infinite where that says nothing."""
-    words = re.split(r"[_@]", metric)
-    return next((limits for word, limits in _RANGES.items() if word in words), (-inf, inf))
 
 
 def cosine(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:

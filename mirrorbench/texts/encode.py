@@ -54,7 +54,7 @@ class EncodedFile:
 
 def encode_texts(
     source: str, spec: EncoderSpec, output: Path | IO[str], workspace: Workspace, *, column: str = "",
-    words_in_context: bool = False, spans: Sequence[str] = (), level: str = "", restart: bool = False,
+    words_in_context: bool = False, spans: Sequence[str] = (), level: str = "",
 ) -> EncodedFile:  # fmt: skip
     """See ``Session.encode``; to a text stream, each vector is written as a line of JSON."""
     in_context = words_in_context or bool(spans)
@@ -70,7 +70,7 @@ def encode_texts(
         return encoder
 
     if isinstance(output, Path):
-        return encode_file(inputs, opened, output, restart, workspace.reporter.advance)
+        return encode_file(inputs, opened, output, workspace.reporter.advance)
 
     def write(chunk: list[TextInput], vectors: Array) -> None:
         output.writelines("[" + ",".join(map(str, vector)) + "]\n" for vector in vectors)  # shortest exact float32
@@ -92,9 +92,8 @@ def check_vector_file(output: Path) -> None:
 
 
 def encode_file(
-    inputs: Iterable[TextInput], opened: Callable[[], Encoder], output: Path, restart: bool,
-    advance: Callable[[int], None],
-) -> EncodedFile:  # fmt: skip
+    inputs: Iterable[TextInput], opened: Callable[[], Encoder], output: Path, advance: Callable[[int], None]
+) -> EncodedFile:
     """Encode a stream of inputs into a ``.npy`` or ``.parquet`` file, resuming an interrupted run.
 
     The encoder is opened once it is known that the file can be written.
@@ -105,8 +104,6 @@ def encode_file(
         identity = {"encoder": encoder.fingerprint, "computation": COMPUTATION}
         identity |= {name: str(getattr(encoder, name, "")) for name in ("pooling", "precision")}
         chunks = workplace / "chunks"
-        if restart:
-            shutil.rmtree(chunks, ignore_errors=True)
         for left in workplace.glob(f"{TEMPORARY}*"):  # by a killed run
             left.unlink()
         with writing(complete, output) as file, _WRITERS[output.suffix](file) as write:

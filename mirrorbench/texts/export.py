@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.errors import MirrorbenchError, StorageError, UsageError
+from mirrorbench.core.errors import StorageError, UsageError
 from mirrorbench.core.files import PUT_ASIDE, beside, sync_folder, sync_tree, unwritable
 from mirrorbench.core.shown import is_text_name
 from mirrorbench.models.adapters import is_adapted
@@ -46,10 +46,6 @@ _FILES = (
 _FOLDERS = "[0-9]*_*"
 _NAMED = 3
 """Of a user's files in a message."""
-
-
-class UploadError(MirrorbenchError):
-    """The encoder was written but could not be uploaded."""
 
 
 # The flags of sentence-transformers' Pooling, of all versions.
@@ -266,38 +262,3 @@ def _modules(
     if post:
         linear = {"activation_function": IDENTITY}
         yield "Dense", {"in_features": size, "out_features": len(post.bias), "bias": True, **linear}, post.dense()
-
-
-def check_repository(repo: str, offline: bool) -> None:
-    """Raise where an upload to the Hugging Face hub cannot be tried: offline, or an invalid repository name."""
-    from huggingface_hub.constants import is_offline_mode
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
-
-    if offline or is_offline_mode():
-        how = "--offline" if offline else "HF_HUB_OFFLINE"
-        raise UsageError(f"--push-to-hub {repo}: {how} forbids every connection", "Leave one of them out.")
-    try:
-        validate_repo_id(repo)
-    except HFValidationError as error:
-        raise UsageError(f"--push-to-hub {repo}: {str(error).splitlines()[0]}", "Write USER/NAME.") from error
-
-
-def upload(folder: Path, repo: str, private: bool = False) -> str:
-    """Upload a directory as one commit, creating the repository if needed; return its URL."""
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
-
-    api = HfApi(library_name="mirrorbench")
-    try:
-        url = api.create_repo(repo, private=private, exist_ok=True)
-        api.upload_folder(
-            repo_id=repo, folder_path=folder, commit_message="Encoder tuned with mirrorbench", ignore_patterns=[".*"]
-        )
-    except (OSError, HfHubHTTPError, LocalTokenNotFoundError, ValueError) as error:
-        first = (str(error).strip().splitlines() or ["no message"])[0]
-        raise UploadError(
-            f"{folder} could not be uploaded to {repo}: {type(error).__name__}: {first[:300]}",
-            f"The encoder is in {folder}. Log in (hf auth login), then upload it: hf upload {repo} {folder}",
-        ) from error
-    return str(url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,8 +85,8 @@ def plan_tuning(
     read = read_tuning_texts(texts, columns, held_out, seed, raw=spec.method not in ("", PAIRS))
     workspace.reporter.note(f"{texts if isinstance(texts, str | Path) else read.name}: {read.summary}")
     spec = resolve_method(spec, level, read.are_pairs, plugins)
-    own = plugins.extended("register_corpora", GeneratedCorpus(read.name, "a user's texts", read.corpus))
-    workspace = replace(workspace, plugins=own)
+    workspace, corpus = copy(workspace), GeneratedCorpus(read.name, "a user's texts", read.corpus)
+    workspace.plugins = plugins.extended("register_corpora", corpus)
     planner = Planner(workspace)
     request = Request((spec,), (), seeds=(seed,), corpus=read.name)
     model, pooling = planner.models(request, spec, level)[0]

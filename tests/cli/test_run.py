@@ -135,9 +135,8 @@ def test_without_a_network_one_summary_names_all_that_lacks(
     hosts = next(line for line in said.err.splitlines() if line.startswith("No answer from"))
     assert hosts.count("huggingface.co") == hosts.count("raw.githubusercontent.com") == 1
     fetch = ("data", "fetch", "sts", "--data-dir", "data")
-    said = mirrorbench(*fetch).assert_fails(1, "7 of 7 data sets", "--verbose")
+    said = mirrorbench(*fetch).assert_fails(1, "7 of 7 data sets", "mirrorbench data fetch NAME")
     assert len(said.err.splitlines()) <= 15
-    assert mirrorbench(*fetch, "--verbose").assert_fails(1).err.count("Tried:") >= 7
 
 
 def test_a_ladder_with_seeds(toys: Callable, folder: Path, random_model: Callable[[str], Path]) -> None:

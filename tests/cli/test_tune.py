@@ -7,11 +7,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from huggingface_hub import HfApi
 from toys import PLUGIN
 
 from mirrorbench.cli.display import Display
@@ -51,8 +49,7 @@ def test_a_text_file_becomes_a_row_of_the_table(
 @pytest.mark.parametrize(("arguments", "message"), [
     ("tiny+base -o enc", "tunes nothing"), ("sbert -o enc", "an encoder of its own"),
     ("tiny:corpus=words-en -o enc", "corpus="), ("tiny --level novel -o enc", "unknown level"),
-    ("tiny -o .", "is the working directory"), ("tiny -o enc --push-to-hub a/b/c", "USER/NAME"),
-    ("tiny -o enc --offline --push-to-hub me/x", "forbids every connection"),
+    ("tiny -o .", "is the working directory"),
     ("no-such-model-anywhere --offline -o enc", "is not available"),
 ])  # fmt: skip
 def test_what_is_refused(
@@ -77,24 +74,6 @@ def test_interrupted_leaves_nothing(
         130, "nothing was written"
     )
     assert [p.name for p in corpus.iterdir()] == ["mine.txt"]
-
-
-def test_the_upload(
-    mirrorbench: Callable, corpus: Path, monkeypatch: pytest.MonkeyPatch, random_model: Callable[[str], Path]
-) -> None:
-    """What the hub's own client is asked to do; the hub itself is not reached from a test."""
-    create, upload = Mock(return_value="https://hub/me/enc"), Mock()
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(HfApi, "create_repo", create)
-    monkeypatch.setattr(HfApi, "upload_folder", upload)
-    options = ("-e", str(random_model("bert")), "--device", "cpu", "--held-out", "0", "--push-to-hub", "me/enc")
-    mirrorbench("tune", "mine.txt", "-o", "enc", "--private", *options).assert_works("https://hub/me/enc")
-    create.assert_called_once_with("me/enc", private=True, exist_ok=True)
-    asked = upload.call_args.kwargs
-    assert (asked["repo_id"], Path(asked["folder_path"])) == ("me/enc", Path("enc"))
-    upload.side_effect = OSError("403 Forbidden")
-    again = mirrorbench("tune", "mine.txt", "-o", "enc", "--force", *options)
-    again.assert_fails(1, "403 Forbidden", "The encoder is in enc")
 
 
 def test_a_dry_run_says_what_would_be_tuned_and_what_keeps_it_from_running(

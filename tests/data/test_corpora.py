@@ -252,7 +252,7 @@ def test_a_plugin_registers_one_and_its_content_is_its_identity(tmp_path: Path, 
         registered = load_plugins(discover=False)
         registered.corpora.add("made", GeneratedCorpus("made", "a toy", partial(list, texts)), "made")
         request = Request((parse_spec("tiny+mirror:corpus=made"),), ())
-        planner = Planner(Workspace.create(tmp_path, device="cpu", offline=True, plugins=registered))
+        planner = Planner(Workspace(tmp_path, device="cpu", offline=True, plugins=registered))
         ((model, _),) = planner.models(request, request.encoders[0], "sentence")
         keys.add(model.key)
     assert len(keys) == 2

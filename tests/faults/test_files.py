@@ -79,7 +79,7 @@ def spoilt(**changes: Any) -> str:
     spoilt(cell={}), spoilt(cell=RESULT["cell"] | {"seed": "0"}), spoilt(cell=RESULT["cell"] | {"precision": {}}),
     spoilt(cell_id=5), spoilt(main_score="high"), spoilt(main_score=float("nan")), spoilt(metrics=None),
     spoilt(notes="none"), spoilt(created="absent"), spoilt(main_score=17.3), spoilt(main_score=-1.01),
-    spoilt(metrics={"dev_accuracy": 1.2}), spoilt(metrics={"accuracy@5": -0.1}), spoilt(beside=["npz"]),
+    spoilt(main_score=None), spoilt(main_metric="pearson"), spoilt(beside=["npz"]),
     spoilt(cell=RESULT["cell"] | {"computation": "five"}), spoilt(cell=RESULT["cell"] | {"spec": "+:="}),
 ])  # fmt: skip
 def test_a_foreign_or_broken_result_is_an_error_that_names_it(tmp_path: Path, content: str) -> None:
@@ -91,14 +91,3 @@ def test_a_foreign_or_broken_result_is_an_error_that_names_it(tmp_path: Path, co
         read_result(path)
     assert str(path) in caught.value.message
     assert caught.value.hint
-
-
-def test_numbers_that_a_metric_can_have_are_read(tmp_path: Path) -> None:
-    """The range of a plugin's metric, of a threshold and of an analysis is unknown."""
-    metrics = {"spearman": -1.0, "auc": 1.0, "threshold": 3.5, "log_isotropy": -34.2, "percent": 82.03, "mrr": None}
-    (tmp_path / "seed-0.json").write_text(spoilt(metrics=metrics, main_metric="percent", main_score=82.03))
-    assert read_result(tmp_path / "seed-0.json").metrics == metrics
-    (tmp_path / "seed-0.json").unlink()
-    (tmp_path / "seed-0.json").mkdir()
-    with pytest.raises(DataFormatError, match="is not a result file"):
-        read_result(tmp_path / "seed-0.json")

@@ -78,7 +78,7 @@ def test_a_wrong_encoder_fails_its_cells_only_and_nothing_of_it_is_stored(plugin
     encoders["exits"].encode = Mock(side_effect=SystemExit(3))
     plugins.add(ToyPlugin({**encoders, "good": ToyEncoder()}, [PairSimilarity("cats", CATS)]), "toys")
     data, results, cache = (tmp_path / name for name in ("data", "results", "cache"))
-    workspace = Workspace.create(data, results, cache, "cpu", plugins=plugins)
+    workspace = Workspace(data, results, cache, "cpu", plugins=plugins)
     request = Request(tuple(map(parse_spec, [*encoders, "good"])), ("cats",))
     outcome = execute_plan(workspace, make_plan(workspace, request))
     assert {failure.spec.backbone for failure in outcome.failures} == set(encoders)

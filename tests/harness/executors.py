@@ -45,7 +45,7 @@ class Bench:
     def run(self, name: str, *encoders: str, executor: str = "local", **options: Any) -> Outcome:
         """Compute the tasks ``cats`` and ``dogs`` for some encoders and two seeds, into the folder ``name``."""
         self.log = Log()
-        workspace = Workspace.create(
+        workspace = Workspace(
             self.folder / "data", self.folder / name, self.folder / f"{name}-cache", "cpu", offline=True,
             plugins=self.plugins, reporter=self.log,
         )  # fmt: skip
@@ -55,7 +55,7 @@ class Bench:
 
     def planned(self, encoder: str, executor: str, device: str) -> tuple[str, dict[str, str]]:
         """The device and the precisions for which a cell of an encoder is planned under an executor with options."""
-        workspace = Workspace.create(
+        workspace = Workspace(
             self.folder / "data", self.folder / "planned", device=device, offline=True, executor=executor,
             plugins=self.plugins,
         )  # fmt: skip

@@ -147,7 +147,7 @@ def made(random_model: Models, tmp_path: Path) -> Made:
 
 @pytest.fixture
 def planner(tmp_path: Path, plugins: Plugins) -> Planner:
-    return Planner(Workspace.create(cache=tmp_path / "cache", offline=True, plugins=plugins))
+    return Planner(Workspace(cache=tmp_path / "cache", offline=True, plugins=plugins))
 
 
 def planned(spec: EncoderSpec, planner: Planner) -> Any:

@@ -101,7 +101,7 @@ def test_a_plugin_reads_at_its_own_tokens(random_model: Models, tmp_path: Path) 
     (tmp_path / "plugin.py").write_text(AT_THE_MASK)
     plugins = load_plugins(discover=False)
     plugins.add_file(tmp_path / "plugin.py")
-    workspace = Workspace.create(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu", plugins=plugins)
+    workspace = Workspace(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu", plugins=plugins)
     texts = [TextInput("ab [MASK] cd"), TextInput("e [MASK]"), TextInput("fgh [MASK] i")]
     path = random_model("bert")
     found = load_encoder(workspace, parse_spec(f"{path}:pooling=at-mask"))[0].encode(texts)

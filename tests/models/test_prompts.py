@@ -173,7 +173,7 @@ def test_it_is_part_of_the_identity_where_there_is_one(random_model: Models, tmp
     assert Pooling().identity == ["mean", "-1:", 64]
     assert Recipe(1.0, 1, 64, "mean", prompt=TEMPLATES[0]).to_json()["prompt"] == TEMPLATES[0]
     assert Pooling(prompt=TEMPLATES[0]).identity == ["mean", "-1:", 64, TEMPLATES[0]]
-    workspace = Workspace.create(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu")
+    workspace = Workspace(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu")
     path = random_model("bert")
     for prompt in TEMPLATES:
         (found,) = load_encoder(workspace, parse_spec(f"{path}:pooling=mean,prompt={prompt}"))[0].encode(SHORT[:1])

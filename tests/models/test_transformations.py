@@ -144,7 +144,7 @@ def test_an_encoder_gives_what_sentence_transformers_truncates(tmp_path: Path) -
     texts = ["a man plays the guitar", "snow", "stocks fell on monday"]
     SentenceTransformer(str(embedded_directory()), device="cpu").save(str(tmp_path / "own"))
     short = SentenceTransformer(str(tmp_path / "own"), device="cpu", truncate_dim=24).encode(texts)
-    workspace = Workspace.create(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu")
+    workspace = Workspace(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu")
     for spec in ("tiny+base:pooling=mean,dims=24", f"sbert:path={tmp_path}/own,dims=24"):
         encoder = load_encoder(workspace, parse_spec(spec))[0]
         np.testing.assert_allclose(encoder.encode(texts), short, atol=1e-5)

@@ -75,23 +75,6 @@ def test_a_model_comes_back_with_the_checksums_that_sha256sum_reads(tmp_path: Pa
     assert {"model.safetensors", "config.json", "mirrorbench.json"} <= set(lines)
 
 
-def test_a_model_that_is_swept_away_under_its_writer_is_written_again(
-    tmp_path: Path, transformer: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache, synced = Cache(tmp_path), set[Path]()
-
-    def sweep(folder: Path) -> None:
-        if not synced:
-            cache.sweep_model("key")
-        synced.add(folder)
-
-    monkeypatch.setattr("mirrorbench.core.checksums.sync_tree", sweep)
-    path = cache.save_model("key", transformer, {"n": 1})
-    assert len(synced) == 2
-    assert load_transformer(path, torch.device("cpu")).n_parameters == transformer.n_parameters
-    assert [found.name for found in (tmp_path / "models").iterdir()] == ["key"]
-
-
 def test_no_room_for_a_model(tmp_path: Path, transformer: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
     reason = "No space left on device"
     for error in (OSError(errno.ENOSPC, reason), SafetensorError(f"I/O error: {reason}")):

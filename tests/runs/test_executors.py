@@ -45,7 +45,7 @@ def test_workers_on_one_gpu_share_its_memory(bench: Bench, monkeypatch: pytest.M
     spawning = MagicMock()
     spawning.Pipe.return_value = MagicMock(), MagicMock()
     monkeypatch.setattr(local, "get_context", lambda how: spawning)
-    workspace = Workspace.create(bench.folder / "data", device="cpu", plugins=bench.plugins)
+    workspace = Workspace(bench.folder / "data", device="cpu", plugins=bench.plugins)
     devices = ("cuda:0", "cuda:1", "cuda:0")
     pool = local.Pool(Job((), {}, workspace.context(), {}, workspace.reporter, workspace), devices)
     for device in devices:
@@ -69,15 +69,15 @@ def test_deterministic_reaches_torch_in_this_process(bench: Bench, monkeypatch: 
     asked = []
     monkeypatch.setattr("mirrorbench.core.devices.use_deterministic_algorithms", lambda: asked.append(1))
     for deterministic in (False, True):
-        Workspace.create(device="cpu", deterministic=deterministic, plugins=bench.plugins).torch_device  # noqa: B018
+        Workspace(device="cpu", deterministic=deterministic, plugins=bench.plugins).torch_device  # noqa: B018
         assert len(asked) == deterministic
 
 
 def test_the_text_of_the_command_line(bench: Bench) -> None:
-    made = Workspace.create(executor="local:workers=3,cpus=1", workers=2, address="auto", plugins=bench.plugins)
+    made = Workspace(executor="local:workers=3,cpus=1", workers=2, address="auto", plugins=bench.plugins)
     assert (made.executor, made.options) == ("local", {"workers": 2, "cpus": 1, "address": "auto"})
     with pytest.raises(UsageError, match="is not KEY=VALUE"):
-        Workspace.create(executor="local:workers", plugins=bench.plugins)
+        Workspace(executor="local:workers", plugins=bench.plugins)
 
 
 @pytest.mark.parametrize(("device", "gpus", "workers", "expected"), [
@@ -104,7 +104,7 @@ def elsewhere(bench: Bench) -> Callable[..., Workspace]:
             register("elsewhere", lambda job: iter(()), device=device)
 
     bench.plugins.add(Plugin(), "elsewhere")
-    return lambda options="", **settings: Workspace.create(
+    return lambda options="", **settings: Workspace(
         bench.folder / "data", bench.folder / "there", bench.folder / "cache", offline=True, plugins=bench.plugins,
         executor=f"elsewhere:{options}".rstrip(":"), **settings,
     )  # fmt: skip

@@ -33,7 +33,7 @@ def read(registered: Plugins, tmp_path: Path) -> Read:
 
 @pytest.fixture
 def plan(registered: Plugins, tmp_path: Path) -> PlanOf:
-    workspace = Workspace.create(tmp_path / "data", device="cpu", offline=True, plugins=registered)
+    workspace = Workspace(tmp_path / "data", device="cpu", offline=True, plugins=registered)
     return lambda grid: plan_grid(grid, workspace)
 
 
@@ -218,7 +218,7 @@ def test_each_shipped_grid_loads_and_plans(
     """With the papers' encoders nothing is here, so each cell is impossible; with tiny those with data plan."""
     assert sorted(CELLS) == sorted(path.stem for path in grids_folder().glob("*.yaml"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    workspace = Workspace.create(tmp_path / "data", device="cpu", offline=True, plugins=plugins)
+    workspace = Workspace(tmp_path / "data", device="cpu", offline=True, plugins=plugins)
     path = find_grid(name)
     papers = read_grid(path, plugins)
     assert papers.title.startswith(("Mirror-BERT, ", "MirrorWiC, "))

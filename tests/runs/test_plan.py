@@ -35,7 +35,7 @@ def make(registered: Plugins, tmp_path: Path) -> Make:
 
     def plan(*encoders: str, tasks: tuple[str, ...] = ("cats",), **options: Any) -> Plan:
         request = Request(tuple(map(parse_spec, encoders)), tasks, **({"corpus": str(corpus)} | options))
-        return make_plan(Workspace.create(tmp_path / "data", device="cpu", offline=True, plugins=registered), request)
+        return make_plan(Workspace(tmp_path / "data", device="cpu", offline=True, plugins=registered), request)
 
     return plan
 

@@ -174,30 +174,6 @@ def test_plain_specs_keep_their_names() -> None:
     assert slug(parse_spec("bert+base:pooling=cls")).startswith("bert+base_pooling=cls-")
 
 
-@pytest.mark.parametrize("times", [1, 2])
-def test_what_is_swept_away_under_a_writer_is_written_again(
-    store: ResultStore, monkeypatch: pytest.MonkeyPatch, times: int
-) -> None:
-    """Another process took this one for dead while it was suspended, and removed what it had half-written."""
-    swept, rename = set[str](), os.replace
-
-    def sweep(source: str, target: Path) -> None:
-        if len(swept) < times:
-            swept.add(source)
-            store.sweep(cell())
-        rename(source, target)
-
-    monkeypatch.setattr("mirrorbench.core.files.os.replace", sweep)
-    if times > 1:
-        with pytest.raises(StorageError, match=f"Cannot write to {store.root}: No such file"):
-            store.write(cell(), result(cell()), SCORES)
-    else:
-        store.write(cell(), result(cell()), SCORES)
-        assert store.find(cell()) == result(cell())
-        assert names(store) == ["seed-0.json", "seed-0.npz"]
-    assert len(swept) == times
-
-
 def test_a_tilde_is_the_home_folder_also_where_no_shell_has_seen_it() -> None:
     assert ResultStore(Path("~/results")).root == Path.home() / "results"
     assert DataStore(Path("~/data")).root == Path.home() / "data"
@@ -287,12 +263,6 @@ def test_arrays_of_another_shape_are_an_error(store: ResultStore, arrays: dict[s
         np.save(file, np.zeros(3))
     with pytest.raises(DataFormatError, match="cannot be read"):
         read_predictions(path, bare)
-
-
-def test_a_pipe_in_place_of_a_result(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "seed-0.json")
-    with pytest.raises(DataFormatError, match="is not a result file"):  # and no waiting for a writer
-        read_result(tmp_path / "seed-0.json")
 
 
 def test_a_run_that_finds_a_result_valid_has_it_state_its_computation(store: ResultStore) -> None:

@@ -58,7 +58,7 @@ def bert(random_model: Callable[[str], Path], toy: object) -> str:
 
 @pytest.fixture
 def workspace(plugins: Plugins, tmp_path: Path) -> Workspace:
-    return Workspace.create(cache=tmp_path, device="cpu", plugins=plugins)
+    return Workspace(cache=tmp_path, device="cpu", plugins=plugins)
 
 
 POOLINGS = [Pooling(mode, layers, 40) for mode in ("mean", "cls", "mean-padded") for layers in ("-1", "0:")]
@@ -101,7 +101,8 @@ def test_a_tuning_that_does_harm_says_so(workspace: Workspace, lr: float, harm: 
     assert model.recipe is not None
     model = replace(model, recipe=replace(model.recipe, lr=lr, batch_size=20, epochs=2))
     texts = read_corpus("quick-sentences", workspace.data, workspace.plugins.corpora.by_name(), size=40).texts
-    _, description = tune_model(model, texts, replace(workspace, reporter=reporter))
+    workspace.reporter = reporter
+    _, description = tune_model(model, texts, workspace)
     first, losses = description["tuning"]["first_loss"], description["tuning"]["losses"]
     found = [note for note in reporter.lines if "lower lr" in note]
     assert (losses[-1] > first + 1, len(found)) == (harm, harm)

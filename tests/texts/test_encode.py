@@ -43,9 +43,9 @@ def stream(n: int = N, cut_at: int = -1) -> Iterator[TextInput]:
         yield TextInput(f"text {number} " + "abc"[number % 3] * (number % 5))
 
 
-def encode_file(inputs: Iterable[TextInput], encoder: ToyEncoder, output: Path, restart: bool = False) -> EncodedFile:
+def encode_file(inputs: Iterable[TextInput], encoder: ToyEncoder, output: Path) -> EncodedFile:
     check_vector_file(output)
-    return encode.encode_file(inputs, lambda: encoder, output, restart, lambda n: None)
+    return encode.encode_file(inputs, lambda: encoder, output, lambda n: None)
 
 
 def interrupted(output: Path, cut_at: int, encoder: ToyEncoder | None = None) -> None:
@@ -97,9 +97,6 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path: Path, suffix: st
     assert len(encoder.asked) == N - done.before
     assert output.read_bytes() == whole.read_bytes()
     assert sorted(p.name for p in tmp_path.iterdir()) == [f"v.{suffix}", f"whole.{suffix}"]
-    output.unlink()
-    interrupted(output, cut_at)
-    assert encode_file(stream(), ToyEncoder(), output, restart=True).before == 0
 
 
 def test_what_is_damaged_or_half_written_is_encoded_again(tmp_path: Path) -> None:
@@ -161,7 +158,7 @@ def test_lines_are_exact(tmp_path: Path, plugins: Plugins) -> None:
     vectors = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
     (tmp_path / "a.txt").write_text("a\nb\nc\nd\ne\n")
     plugins.add(ToyPlugin({"toy": ToyEncoder(broken=vectors)}), "exact")
-    workspace, output = Workspace.create(tmp_path, plugins=plugins), io.StringIO()
+    workspace, output = Workspace(tmp_path, plugins=plugins), io.StringIO()
     done = encode.encode_texts(str(tmp_path / "a.txt"), EncoderSpec("toy"), output, workspace)
     assert done == EncodedFile(5, 0, 7)
     lines = [json.loads(line) for line in output.getvalue().splitlines()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -16,20 +16,33 @@ from mirrorbench.data.formats import Columns, TableRow, json_rows
 from mirrorbench.data.items import ContextPair, Pair, RatedContexts
 from mirrorbench.data.textfiles import Ids, is_text, unmark
 
-_FORMATS = ("tsv", "csv", "jsonl")
 _SPLITS = {"train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "test": "test"}
+_Mark = Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class _Options(msgspec.Struct, frozen=True):
-    """The options of ``parse_table``, once they are known to be right."""
+class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The options of ``parse_table``, and those of a card that others read."""
 
-    format: str
+    format: Literal["tsv", "csv", "jsonl"]
     columns: dict[str, str | int]
     scale: tuple[float, float] | None = None
-    labels: dict[str, int | None] = {}
-    marks: tuple[str, str] | None = None
+    labels: dict[str, Literal[0, 1] | None] = {}
+    marks: tuple[_Mark, _Mark] | None = None
     header: bool = False
     rows: int | None = None
+    split: Any = None
+    corpus: Any = None
+    max_length: Any = None
+    protocol: Any = None
+    of_target: Any = None
+
+    def __post_init__(self) -> None:
+        if not {"left", "right", "gold"} <= self.columns.keys():
+            raise ValueError("'columns' must say where left, right, gold are")
+        if (self.scale is None) == (not self.labels):
+            raise ValueError("either 'scale' (least and greatest gold value) or 'labels' must be given")
+        if not self.marks and None in self.labels.values():
+            raise ValueError("a label that is null belongs to words in context, with 'marks'")
 
 
 def parse_table(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair | ContextPair | RatedContexts]:
@@ -68,40 +81,13 @@ def parse_table(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[P
 
 
 def _checked(options: Mapping[str, Any]) -> _Options:
-    columns, scale, form = options.get("columns"), options.get("scale"), options.get("format")
-    labels, marks = options.get("labels", {}), options.get("marks")
-    # The others are read by the task, or tell of a protocol under which tables are the same.
-    others = {"split", "corpus", "max_length", "protocol", "of_target"}
-    unknown = set(options) - set(_Options.__struct_fields__) - others
-    problem = ""
-    if unknown:
-        problem = f"unknown options {', '.join(sorted(unknown))}"
-    elif form not in _FORMATS:
-        problem = f"format {form!r} is none of {', '.join(_FORMATS)}"
-    elif not isinstance(columns, Mapping) or not {"left", "right", "gold"} <= columns.keys():
-        problem = "'columns' must say where left, right, gold are"
-    elif not all(isinstance(column, str | int) for column in columns.values()):
-        problem = "each of 'columns' is found by a number or a name"
-    elif ("scale" in options) == ("labels" in options):
-        problem = "either 'scale' (least and greatest gold value) or 'labels' must be given"
-    elif scale is not None and not (
-        isinstance(scale, list) and len(scale) == 2 and all(isinstance(end, int | float) for end in scale)
-    ):
-        problem = "'scale' must be a list of the least and the greatest gold value"
-    elif not isinstance(labels, Mapping) or not all(
-        label in ((0, 1, None) if marks else (0, 1)) for label in labels.values()
-    ):
-        problem = f"'labels' must say for each label whether it means 1{', 0 or null' if marks else ' or 0'}"
-    elif marks is not None and not (
-        isinstance(marks, list) and len(marks) == 2 and all(isinstance(mark, str) and mark for mark in marks)
-    ):
-        problem = "'marks' must be a list of what stands before and after a target word"
-    if problem:
-        raise DataFormatError(f"Parser 'table': {problem}.")
+    labels = options.get("labels")
+    written = {"labels": {_written(k): v for k, v in labels.items()}} if isinstance(labels, Mapping) else {}
     try:
-        return msgspec.convert({**options, "labels": {_written(k): v for k, v in labels.items()}}, _Options)
+        return msgspec.convert({**options, **written}, _Options)
     except msgspec.ValidationError as error:
-        raise DataFormatError(f"Parser 'table': {error}.") from None
+        problem, _, place = str(error).partition(" - at `$.")
+        raise DataFormatError(f"Parser 'table': {place.rstrip('`')}{': ' * bool(place)}{problem}.") from None
 
 
 def _written(value: Any) -> str:

@@ -118,10 +118,10 @@ def test_a_file_that_is_absent(tmp_path: Path, name: str, absent: str, message: 
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("table-tsv", {"format": "xls"}, "none of tsv, csv, jsonl"),
+        ("table-tsv", {"format": "xls"}, "format: Invalid enum value 'xls'"),
         ("table-tsv", {"columns": {"left": 0}}, "'columns' must say"),
-        ("table-tsv", {"scale": 5}, "'scale' must be"),
-        ("table-tsv", {"seperator": ";"}, "unknown options seperator"),
+        ("table-tsv", {"scale": 5}, "scale: Expected"),
+        ("table-tsv", {"seperator": ";"}, "unknown field .seperator."),
         ("am2ico", {"language": None}, "'language' must be given"),
         ("wic-tsv", {"subtask": 4}, "subtask 4"),
         ("multisimlex", {"languages": "ENG"}, "one or two columns"),
