@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tokenize
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +16,8 @@ ROOMS = ("core", "data", "models", "training", "tasks", "runs", "reports", "anal
 """In the order in which they build on each other (``CONTRIBUTING.md``); ``session`` and ``api`` are modules."""
 KNOWS_CORE_ONLY = ("data", "models")
 LONGEST_FILE = 400
+MOST = {"files": 142, "lines": 27_280, "lines of code": 17_990}
+"""Of the package: what stands when the first issue on the house was done. A capability that comes names what leaves."""
 SAME_NAME = {"run", "tune", "leaderboard"}
 """Functions of Python and of the command line, one beside the other."""
 
@@ -88,6 +91,31 @@ def test_every_module_stands_in_a_room() -> None:
 def test_no_file_is_too_long_to_read() -> None:
     sizes = {str(path.relative_to(PACKAGE)): len(path.read_text("utf-8").splitlines()) for path in TREES}
     assert {name: size for name, size in sizes.items() if size > LONGEST_FILE} == {}
+
+
+def lines_of_code(path: Path, tree: ast.Module) -> int:
+    """Lines that are no blanks, comments or docstrings."""
+    ends = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT, tokenize.ENDMARKER)
+    with tokenize.open(path) as file:
+        tokens = [token for token in tokenize.generate_tokens(file.readline) if token.type not in ends]
+    values = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+    docs = [value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)]
+    found = {line for token in tokens for line in range(token.start[0], token.end[0] + 1)}
+    return len(found - {line for doc in docs for line in range(doc.lineno, (doc.end_lineno or 0) + 1)})
+
+
+def test_the_house_does_not_grow() -> None:
+    found = {
+        "files": len(TREES),
+        "lines": sum(len(path.read_text("utf-8").splitlines()) for path in TREES),
+        "lines of code": sum(lines_of_code(path, tree) for path, tree in TREES.items()),
+    }
+    page = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    for name, row in (("files", "files"), ("lines", "lines of the package"), ("lines of code", "of code (no")):
+        assert found[name] <= MOST[name], f"{found[name]:,} {name}, at most {MOST[name]:,}: what leaves?"
+        stated = re.search(rf"^\| {re.escape(row)}.*\| ([\d,]+) \| [\d,]+ \|$", page, re.M)
+        assert stated is not None
+        assert int(stated[1].replace(",", "")) == found[name], f"CONTRIBUTING.md: {found[name]:,} {name}"
 
 
 def test_no_public_name_means_two_things() -> None:
