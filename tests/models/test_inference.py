@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,8 +14,10 @@ from random_models import Models, encoder
 from suites import few
 
 import mirrorbench
+from mirrorbench.core.devices import cpu_threads
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models import encoder as inference
+from mirrorbench.models.batching import min_tokens
 from mirrorbench.models.encoder import Cost, LanguageRouter
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
@@ -29,62 +29,31 @@ INPUTS = [TextInput(" ".join(WORDS[:n]), ((0, 3),)) for n in range(1, 12)] + [Te
 POOLINGS = [Pooling("target", "-2:", 40), Pooling("mean", max_length=40), Pooling("cls", "1", 40)]
 
 
-PRODUCTS = """
-from types import SimpleNamespace
-
-import torch
-from mirrorbench.models.batching import min_tokens
-
-torch.manual_seed(0)
-for inner, outer in ((1024, 256), (1536, 384), (3072, 768), (4096, 1024)):
-    weights, rows = torch.randn(inner, outer), torch.randn(1024, inner)
-    least = min_tokens(SimpleNamespace(intermediate_size=inner))
-    for n in (least, least + 1, 700, 1024):
-        found = []
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
-            found.append(rows[:n] @ weights)
-        if not torch.equal(*found):
-            print(inner, outer, n)
-"""
-
-
-@pytest.mark.parametrize("padded", [False, True])
-def test_together_as_each_alone(padded: bool, random_model: Models) -> None:
-    poolings = [*POOLINGS, Pooling("mean-padded", max_length=40)] if padded else POOLINGS
+def test_together_as_each_alone(random_model: Models) -> None:
+    """Of the texts the last alone is cut, and read at its start as well as around its target."""
     one, other = (encoder(random_model("deberta")) for _ in range(2))
-    for pooling, vectors in zip(poolings, one.encode_pooled(INPUTS, poolings), strict=True):
+    for pooling, vectors in zip(POOLINGS, one.encode_pooled(INPUTS, POOLINGS), strict=True):
         np.testing.assert_allclose(vectors, other.encode_pooled(INPUTS, [pooling])[0], atol=1e-5)
-    # Of the texts the last alone is cut, and read at its start as well as around its target.
     assert one.cost.texts == len(INPUTS) + 1
 
 
-@pytest.mark.parametrize("memory", [True, False])
-def test_chunks_in_flight(random_model: Models, monkeypatch: pytest.MonkeyPatch, memory: bool) -> None:
-    """Each is fetched when the next is started; without ``memory`` the device runs out of it in between."""
+def test_chunks_in_flight(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is fetched when the next is started."""
     one, texts = encoder(random_model("bert"), POOLINGS[1]), [item.text for item in INPUTS for _ in range(2)]
-    whole, forward, seen = one.encode(texts), one._forward, []
+    whole, seen = one.encode(texts), []
 
     def started(tensor: torch.Tensor) -> Callable[[], np.ndarray]:
         number = sum("start" in line for line in seen)
         seen.append(f"start {number}")
         return lambda: seen.append(f"fetch {number}") or tensor.numpy()  # type: ignore[func-returns-value]
 
-    def short(rows: list[int], **rest: Any) -> list[torch.Tensor]:
-        if not memory and "start 1" in seen and "out" not in seen and len(rows) > 1:
-            seen.append("out")
-            raise torch.OutOfMemoryError
-        return forward(rows, **rest)
-
     monkeypatch.setattr(inference, "fetched", started)
     monkeypatch.setattr(inference, "TEXTS_PER_CHUNK", 6)
-    monkeypatch.setattr(one, "_forward", short)
     done: list[int] = []
     found = one.encode_pooled([TextInput(text) for text in texts], [one.pooling], done.append)
     np.testing.assert_allclose(found[0], whole, atol=1e-5)
     assert sum(done) == len(texts)
-    expected = ["start 0", "start 1", "fetch 0", "out", "start 2", "fetch 1", "start 3", "fetch 2", "fetch 3"]
-    assert seen == [line for line in expected if line != "out" or not memory]
+    assert seen == ["start 0", "start 1", "fetch 0", "start 2", "fetch 1", "start 3", "fetch 2", "fetch 3"]
 
 
 @pytest.mark.parametrize(
@@ -107,9 +76,16 @@ def test_a_vector_does_not_depend_on_the_other_texts(architecture: str, padded: 
 @pytest.mark.slow
 @pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="a torch without MKL")
 def test_products_of_the_smallest_batch_have_the_same_bits_with_one_thread_and_two() -> None:
-    """In a process of its own, since others have set the number of threads."""
-    done = subprocess.run([sys.executable, "-c", PRODUCTS], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
+    torch.manual_seed(0)
+    for inner, outer in ((1024, 256), (1536, 384), (3072, 768), (4096, 1024)):
+        weights, rows = torch.randn(inner, outer), torch.randn(1024, inner)
+        least = min_tokens(SimpleNamespace(intermediate_size=inner))
+        for n in (least, least + 1, 700, 1024):
+            found = []
+            for threads in (1, 2):
+                with cpu_threads(threads):
+                    found.append(rows[:n] @ weights)
+            assert torch.equal(*found), (inner, outer, n)
 
 
 def test_the_cost_is_counted(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,11 @@ import torch
 from models.plain import hidden_states
 from random_models import Models
 
+import mirrorbench
 from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.pooling import POOLINGS, Pooling, Tokens, pool
 from mirrorbench.runs.builtin import load_plugins
-from mirrorbench.runs.run import load_encoder
-from mirrorbench.runs.workspace import Workspace
 
 LAYERS, BATCH, TOKENS, DIMENSIONS = 4, 3, 5, 2
 
@@ -101,10 +99,10 @@ def test_a_plugin_reads_at_its_own_tokens(random_model: Models, tmp_path: Path) 
     (tmp_path / "plugin.py").write_text(AT_THE_MASK)
     plugins = load_plugins(discover=False)
     plugins.add_file(tmp_path / "plugin.py")
-    workspace = Workspace(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu", plugins=plugins)
+    session = mirrorbench.Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu", plugins=plugins)
     texts = [TextInput("ab [MASK] cd"), TextInput("e [MASK]"), TextInput("fgh [MASK] i")]
     path = random_model("bert")
-    found = load_encoder(workspace, parse_spec(f"{path}:pooling=at-mask"))[0].encode(texts)
+    found = session.load(f"{path}:pooling=at-mask").encode(texts)
     for item, vector in zip(texts, found, strict=True):
         states, offsets = hidden_states(path, item.text)
         place = [start for start, _ in offsets].index(item.text.index("[MASK]"), 1)
@@ -112,6 +110,6 @@ def test_a_plugin_reads_at_its_own_tokens(random_model: Models, tmp_path: Path) 
     corpus = tmp_path / "texts.txt"
     corpus.write_text("".join(f"{a}{b} [MASK]\n" for a in "abcd" for b in "efg"))
     spec = f"{path}+mirror:pooling=at-mask,corpus={corpus},span_mask=0,batch_size=4"
-    tuned = load_encoder(workspace, parse_spec(spec))[0].encode(texts)
+    tuned = session.load(spec).encode(texts)
     assert tuned.shape == found.shape
     assert np.abs(tuned - found).max() > 1e-4

@@ -132,7 +132,6 @@ def test_errors(random_model: Models, tmp_path: Path, monkeypatch: pytest.Monkey
     for create, wrong, message in (
         (create_sapbert, parse_spec("sapbert:lr=1"), "key of sapbert 'lr'"),
         (create_sapbert, parse_spec("sapbert:max_length=long"), "max_length=long"),
-        (create_sbert, parse_spec("sbert:layers=0"), "key of sbert 'layers'"),
         (create_sbert, parse_spec("sbert:max_length=64"), "max_length belongs to a pooling"),
         (create_sbert, spec("sbert", tmp_path), "no directory of a sentence-transformers model"),
     ):
@@ -143,11 +142,7 @@ def test_errors(random_model: Models, tmp_path: Path, monkeypatch: pytest.Monkey
         create_sbert(spec("sbert", dense, pooling="mean"), CONTEXT)
     with pytest.raises(ModelUnavailableError, match=r"sentence-transformers cannot open .*: TypeError"):
         create_sbert(spec("sbert", dense), CONTEXT).encode(["a"])  # its modules have no settings
-    (dense / "modules.json").write_text("[")
-    broken = create_sbert(spec("sbert", dense), CONTEXT)
-    with pytest.raises(ModelUnavailableError, match="sentence-transformers cannot open"):
-        broken.encode(["a"])
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(ModelUnavailableError, match="not installed") as caught:
-        broken.encode(["a"])
+        create_sbert(spec("sbert", dense), CONTEXT).encode(["a"])
     assert "mirrorbench[sbert]" in caught.value.hint

@@ -12,13 +12,12 @@ from sentence_transformers.util import quantize_embeddings
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
+import mirrorbench
 from mirrorbench.core.errors import EncodingError, ModelUnavailableError, UnknownNameError, UsageError
 from mirrorbench.core.inputs import Array, TextInput
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.backbones import embedded_directory
 from mirrorbench.models.transformations import Affine, Taken, Transformation, fit, split_post, transform
-from mirrorbench.runs.run import load_encoder
-from mirrorbench.runs.workspace import Workspace
 
 RNG = np.random.default_rng(7)
 # 400 vectors of 12 dimensions that share a large mean and vary much more along some axes than along others.
@@ -144,14 +143,12 @@ def test_an_encoder_gives_what_sentence_transformers_truncates(tmp_path: Path) -
     texts = ["a man plays the guitar", "snow", "stocks fell on monday"]
     SentenceTransformer(str(embedded_directory()), device="cpu").save(str(tmp_path / "own"))
     short = SentenceTransformer(str(tmp_path / "own"), device="cpu", truncate_dim=24).encode(texts)
-    workspace = Workspace(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu")
     for spec in ("tiny+base:pooling=mean,dims=24", f"sbert:path={tmp_path}/own,dims=24"):
-        encoder = load_encoder(workspace, parse_spec(spec))[0]
-        np.testing.assert_allclose(encoder.encode(texts), short, atol=1e-5)
-    signs = load_encoder(workspace, parse_spec("tiny+base:pooling=mean,dims=24,type=binary"))[0].encode(texts)
+        np.testing.assert_allclose(mirrorbench.load(spec, device="cpu").encode(texts), short, atol=1e-5)
+    signs = mirrorbench.load("tiny+base:pooling=mean,dims=24,type=binary", device="cpu").encode(texts)
     np.testing.assert_array_equal(signs, np.where(short > 0, 1, -1))
     with pytest.raises(UsageError, match="dims=300, but the vectors have 256 dimensions"):
-        load_encoder(workspace, parse_spec("tiny+base:dims=300"))
+        mirrorbench.load("tiny+base:dims=300", device="cpu")
 
 
 def test_keys_of_a_spec() -> None:

@@ -1,22 +1,24 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from augmented import AUGMENTATIONS, opened, tuning_of
+from augmented import AUGMENTATIONS, opened, recipe, tuning_of
+from augmented import TEXTS as HUNDRED
 from hypothesis import given
 from hypothesis import strategies as st
 from random_models import Models
+from suites import few
 
 from mirrorbench.core.errors import TuningError, UsageError
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.loop import TuningReport, _Loop, batches, tune_backbone
-from mirrorbench.training.methods import PairMaker, identical_pairs, mirror_preset
+from mirrorbench.training.methods import PairMaker, Pairs, identical_pairs, mirror_preset
 from mirrorbench.training.microbatch import PairTokenizer
 from mirrorbench.training.objective import TokenizedPairs
 from mirrorbench.training.recipes import Recipe
@@ -166,8 +168,51 @@ def test_one_side_is_masked_and_drawn_anew_in_each_epoch(
     assert sorted(text for text in seen if text not in masked) == (sorted(TEXTS * recipe.epochs) if sides == 1 else [])
 
 
-def test_the_step_is_adamw_with_the_recipes_values(fresh: Callable[..., Transformer]) -> None:
-    optimizer = tuning_of(fresh(), replace(FAST, lr=3e-4, weight_decay=0.02)).optimizer
-    assert type(optimizer) is torch.optim.AdamW
-    (group,) = optimizer.param_groups
-    assert (group["lr"], group["weight_decay"], group["fused"]) == (3e-4, 0.02, True)
+@pytest.mark.parametrize(
+    ("architecture", "params"),
+    few([
+        ("bert", {"drophead": 0.2, "span_mask": 5, "token_mask": 0.1, "loss": "multi-similarity"}),
+        ("bert", {"controlled_dropout": 0.2, "word_mask": 0.2, "word_shuffle": 3, "sides": 2}),
+        ("bert", {"dropout": 0.1}),
+        ("deberta", {"drophead": 0.2, "controlled_dropout": 0.1, "span_mask": 3, "token_mask": 0.1}),
+    ], 0, 1),
+)  # fmt: skip
+def test_each_augmentation_changes_the_tuning_and_repeats(
+    architecture: str, params: dict[str, object], random_model: Models
+) -> None:
+    found = []
+    for changed in (recipe(**params), recipe(**params), recipe()):
+        transformer = opened(random_model(architecture), changed)
+        tune_backbone(transformer, HUNDRED[:50], changed, 0, AUGMENTATIONS)
+        found.append(weights(transformer))
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
+
+
+def test_a_method_brings_its_own_pairs(random_model: Models) -> None:
+    """Half of the strings, with their neighbours, in groups of five: what is asked for is what is tuned on."""
+    seen: list[int] = []
+
+    def neighbours(texts: Sequence[str], maker: PairMaker) -> Pairs:
+        return maker.pairs(texts[::2], texts[1::2], [f"group {i // 5}" for i in range(len(texts) // 2)])
+
+    changed = recipe(epochs=2, controlled_dropout=0.2, drophead=0.2)
+    transformer = opened(random_model("bert"), changed)
+    report = tune_backbone(transformer, HUNDRED, changed, 0, AUGMENTATIONS, advance=seen.append, pairs=neighbours)
+    assert (report.steps, report.strings) == (4, 100)  # twice fifty pairs
+    assert seen == [50, 50, 50, 50]  # of twice a hundred strings
+    with pytest.raises(TuningError, match="gives 1 pairs"):
+        tune_backbone(transformer, HUNDRED, changed, 0, AUGMENTATIONS, pairs=lambda _, maker: maker.pairs(["a"], ["b"]))
+    # What was attached is undone, after a failure too.
+    assert not any(m._forward_pre_hooks for m in transformer.model.modules())
+    assert not torch.overrides._get_current_function_mode_stack()
+
+
+def test_a_tokenizer_without_mask_token(random_model: Models) -> None:
+    for name, rate in (("span_mask", 5), ("token_mask", 0.5), ("word_mask", 0.5)):
+        changed = recipe(**{name: rate})
+        transformer = opened(random_model("bert"), changed)
+        transformer.tokenizer.mask_token = None
+        with pytest.raises(TuningError, match=f"no mask token, so {name} cannot be applied") as caught:
+            tune_backbone(transformer, HUNDRED, changed, 0, AUGMENTATIONS)
+        assert f"{name}=0" in caught.value.hint

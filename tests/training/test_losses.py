@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from pytorch_metric_learning.losses import MultiSimilarityLoss, NTXentLoss
 from pytorch_metric_learning.miners import TripletMarginMiner
@@ -54,8 +54,7 @@ def ranking(left: torch.Tensor, right: torch.Tensor, temperature: float) -> torc
 @pytest.mark.parametrize("n", [2, 17])
 @pytest.mark.parametrize("temperature", [0.04, 1.0])
 @pytest.mark.parametrize(
-    ("loss", "reference"),
-    [(infonce, equation_1), (ntxent, metric_learnings), (in_batch, ranking)],
+    ("loss", "reference"), [(infonce, equation_1), (ntxent, metric_learnings), (in_batch, ranking)]
 )
 def test_values_and_gradients_are_those_of(loss: Any, reference: Any, temperature: float, n: int) -> None:
     inputs = views(n)
@@ -100,6 +99,7 @@ def test_what_holds_for_each(name: str) -> None:
     protocol=st.sampled_from(["paper", "released"]),
 )
 @settings(max_examples=25)
+@example(labels=[0, 1], d=8, seed=0, noise=0.0, protocol="paper")  # so easy that nothing is mined
 def test_as_pytorch_metric_learning(labels: list[int], d: int, seed: int, noise: float, protocol: str) -> None:
     """The miner and the loss of SapBERT's released code (``metric_learning.py``), at the values of both protocols."""
     alpha, beta, base = {"paper": (2, 50, 0.5), "released": (1, 60, 0.5)}[protocol]
@@ -116,12 +116,3 @@ def test_as_pytorch_metric_learning(labels: list[int], d: int, seed: int, noise:
         (gradient,) = torch.autograd.grad(loss, left, retain_graph=True)
         (reference,) = torch.autograd.grad(expected, left)
         torch.testing.assert_close(gradient, reference, rtol=1e-3, atol=1e-4)
-
-
-def test_easy_batches_cost_nothing_and_give_no_nan() -> None:
-    left = torch.eye(4, requires_grad=True)
-    loss = multi_similarity(left, left.detach().clone(), 1.0)
-    loss.backward()
-    assert loss.item() == 0
-    assert left.grad is not None
-    assert left.grad.isfinite().all()

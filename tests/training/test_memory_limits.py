@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,24 +29,19 @@ RECIPE = Recipe(
 FULL = RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when")
 
 
-@pytest.fixture
-def full(monkeypatch: pytest.MonkeyPatch) -> Callable[[Transformer, int], list[int]]:
-    """Makes a real model raise what a GPU raises, for every batch of more positions than fit; the rest it computes."""
+def limit_memory(transformer: Transformer, limit: int) -> list[int]:
+    """Make a real model raise what a GPU raises, for every batch of more positions than fit; the rest it computes."""
+    seen: list[int] = []
+    forward = transformer.model.forward
 
-    def full(transformer: Transformer, limit: int) -> list[int]:
-        seen: list[int] = []
-        forward = transformer.model.forward
+    def limited(*args: Any, input_ids: torch.Tensor, **kwargs: Any) -> Any:
+        seen.append(input_ids.numel())
+        if seen[-1] > limit:
+            raise FULL
+        return forward(*args, input_ids=input_ids, **kwargs)
 
-        def limited(*args: Any, input_ids: torch.Tensor, **kwargs: Any) -> Any:
-            seen.append(input_ids.numel())
-            if seen[-1] > limit:
-                raise FULL
-            return forward(*args, input_ids=input_ids, **kwargs)
-
-        monkeypatch.setattr(transformer.model, "forward", limited)
-        return seen
-
-    return full
+    transformer.model.forward = limited
+    return seen
 
 
 @pytest.fixture
@@ -56,13 +50,11 @@ def bert(random_model: Models) -> Path:
 
 
 @pytest.mark.parametrize("mode", ["mean", "mean-padded"])
-def test_encoding_goes_on_with_half_the_budget(
-    bert: Path, full: Callable[..., list[int]], mode: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_encoding_goes_on_with_half_the_budget(bert: Path, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mirrorbench.models.batching.MIN_TOKENS", 32)  # no batch is filled up beyond the limit
     limited = encoder(bert, Pooling(mode, "-1:", 40))
     expected, budget = limited.encode(TEXTS), limited.transformer.budget
-    seen = full(limited.transformer, LIMIT)
+    seen = limit_memory(limited.transformer, LIMIT)
     np.testing.assert_allclose(limited.encode(TEXTS), expected, atol=1e-5)
     assert any(size > LIMIT for size in seen)
     assert limited.transformer.budget < budget
@@ -71,15 +63,15 @@ def test_encoding_goes_on_with_half_the_budget(
     assert all(size <= LIMIT for size in seen)  # it has learnt
 
 
-def test_one_text_that_does_not_fit_is_an_error_with_a_way_out(bert: Path, full: Callable[..., list[int]]) -> None:
+def test_one_text_that_does_not_fit_is_an_error_with_a_way_out(bert: Path) -> None:
     limited = encoder(bert, Pooling("mean", "-1:", 40))
     assert limited.transformer.kind.packs  # it was tried before
-    full(limited.transformer, 5)
+    limit_memory(limited.transformer, 5)
     with pytest.raises(DeviceMemoryError, match="no memory left on cpu for one text of") as caught:
         limited.encode(TEXTS)
     assert "max_length" in caught.value.hint
     transformer = opened(bert, RECIPE)
-    full(transformer, 5)
+    limit_memory(transformer, 5)
     with pytest.raises(DeviceMemoryError, match="no memory left on cpu for one pair"):
         tune_backbone(transformer, TEXTS, RECIPE, 3, AUGMENTATIONS)
 
