@@ -85,11 +85,9 @@ def test_any_text_is_a_spec_that_survives_or_a_usage_error(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    ("bert:a=" + "9" * 5000, "has 5000 digits"), ("bert:a=1e999", "is too large"), ("./a\0b", "not valid text"),
-    ("./a%00b", "not valid text"), ("bert:a=%00", "not valid text"), ("./\udcff", "not valid text"),
+    ("bert:a=" + "9" * 5000, "has 5000 digits"), ("bert:a=1e999", "is too large"), ("bert:a=%00", "not valid text"),
     ("./%FF", "not UTF-8"), ("a" * 1_000_000, "1,000,000 characters"),
 ])  # fmt: skip
 def test_what_no_file_could_hold_is_refused(text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message) as caught:
+    with pytest.raises(UsageError, match=message):
         parse_spec(text)
-    assert len(caught.value.message) < 7000

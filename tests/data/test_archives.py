@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 import samples
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from damage import flip
 
-from mirrorbench.core.errors import DataFormatError, DataIntegrityError, DataUnavailableError, MirrorbenchError
+from mirrorbench.core.errors import DataFormatError, DataIntegrityError, DataUnavailableError
 from mirrorbench.data.archives import extract_member, open_archive
 
 
@@ -50,52 +49,25 @@ def test_a_member_is_found_by_its_name_or_the_end_of_it(archive: Path, tmp_path:
         extract_member(tmp_path / "none.zip", "a.txt", tmp_path / "out")
 
 
-def test_a_member_larger_than_it_claims_is_stopped(tmp_path: Path) -> None:
-    path = make_zip(tmp_path / "bomb.zip", {"a.txt": b"0" * 5_000_000})
-    raw = path.read_bytes()
-    for field in (b"PK\x03\x04", b"PK\x01\x02"):  # understate the size in both headers
-        at = raw.index(field) + (22 if field == b"PK\x03\x04" else 24)
-        raw = raw[:at] + (100).to_bytes(4, "little") + raw[at + 4 :]
-    path.write_bytes(raw)
-    with pytest.raises(MirrorbenchError):
-        extract_member(path, "a.txt", tmp_path / "out" / "a.txt", limit=100)
-    assert list((tmp_path / "out").iterdir()) == []
-
-
-@pytest.mark.parametrize("name", ["../evil.txt", "/etc/evil.txt", "a/../../evil.txt"])
-@pytest.mark.parametrize("kind", ["zip", "tgz"])
-def test_a_path_that_leads_out_of_the_archive_is_refused(tmp_path: Path, name: str, kind: str) -> None:
-    members = {name: b"evil"}
-    path = make_zip(tmp_path / "a.zip", members) if kind == "zip" else make_tar(tmp_path / "a.tgz", members)
-    for asked in (name, "evil.txt"):
-        with pytest.raises(DataFormatError, match=r"points outside|no regular file"):
-            extract_member(path, asked, tmp_path / "out" / "evil.txt")
+def test_a_path_that_leads_out_of_the_archive_is_refused(tmp_path: Path) -> None:
+    path = make_tar(tmp_path / "a.tgz", {"../evil.txt": b"evil"})
+    with pytest.raises(DataFormatError, match="points outside"):
+        extract_member(path, "evil.txt", tmp_path / "out" / "evil.txt")
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE])
-def test_links_devices_and_folders_cannot_be_asked_for(tmp_path: Path, kind: bytes) -> None:
-    path = tmp_path / "a.tar"
-    with tarfile.open(path, "w") as archive:
+def test_a_link_is_no_member(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
         info = tarfile.TarInfo("a.txt")
-        info.type, info.linkname = kind, "/etc/passwd"
+        info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
         archive.addfile(info)
-    with pytest.raises(DataFormatError, match="no regular file"):
-        extract_member(path, "a.txt", tmp_path / "out")
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as packed:
         link = zipfile.ZipInfo("a.txt")
         link.external_attr = 0o120777 << 16
         packed.writestr(link, "/etc/passwd")
-    with pytest.raises(DataFormatError, match="no regular file"):
-        extract_member(tmp_path / "a.zip", "a.txt", tmp_path / "out")
-
-
-def test_an_archive_that_declares_absurd_content_is_refused(tmp_path: Path) -> None:
-    info = tarfile.TarInfo("a.txt")
-    info.size = 1 << 40
-    (tmp_path / "a.tar").write_bytes(info.tobuf() + b"\0" * 10240)
-    with pytest.raises((DataIntegrityError, DataFormatError)), open_archive(tmp_path / "a.tar"):
-        pass
+    for name in ("a.tar", "a.zip"):
+        with pytest.raises(DataFormatError, match="no regular file"):
+            extract_member(tmp_path / name, "a.txt", tmp_path / "out")
 
 
 def package(*members: tuple[str, bytes], size: str = "") -> bytes:
@@ -122,9 +94,6 @@ def test_the_files_of_a_package(tmp_path: Path) -> None:
 def test_a_damaged_package_is_an_error(tmp_path: Path) -> None:
     for content, message in (
         (package(("debian-binary", b"2.0\n")), "damaged"),
-        (package(("data.tar.xz", b"no tar")), "damaged"),
-        (b"!<arch>\n" + b"x" * 60, "damaged"),
-        (b"!<arch>\n", "damaged"),
         (package(("control", b""), size="-60"), "damaged"),
         (package(("debian-binary", b"2.0\n"), ("data.tar.zst", b"x")), r"zstd.*dpkg-deb -x"),
     ):
@@ -133,28 +102,18 @@ def test_a_damaged_package_is_an_error(tmp_path: Path) -> None:
             pass
 
 
-@settings(max_examples=settings().max_examples // 2)
-@given(
-    at=st.integers(0, 10_000),
-    piece=st.binary(max_size=8),
-    cut=st.integers(0, 199),
-    kind=st.sampled_from(["zip", "w", "w:gz", "w:xz"]),
-)
-def test_a_damaged_archive_gives_all_its_members_or_an_error(
-    tmp_path_factory: pytest.TempPathFactory, at: int, piece: bytes, cut: int, kind: str
-) -> None:
-    folder = tmp_path_factory.mktemp("damaged")
-    members = {f"{n}.bin": bytes([n]) * 500 for n in range(4)}
-    path = make_zip(folder / "a", members) if kind == "zip" else make_tar(folder / "a", members, kind)
-    data = path.read_bytes()
-    at %= len(data)
-    path.write_bytes((data[:at] + piece + data[at + len(piece) :])[: len(data) - cut])
-    try:
-        with open_archive(path) as archive:
-            found = {name: b"".join(archive.read(name, 1000)) for name in archive.sizes}
-    except MirrorbenchError:
-        return
-    if kind != "zip":  # whose directory may itself be shortened; the checksum of a file's content tells then
-        assert len(found) == len(members)
-    if not piece:  # cut off at most
-        assert found == members
+@pytest.mark.parametrize("kind", ["zip", "w", "w:gz", "w:xz"])
+def test_an_archive_that_is_cut_off_is_an_error(tmp_path: Path, kind: str) -> None:
+    path, members = tmp_path / "a", {f"{n}.bin": bytes([n]) * 5000 for n in range(4)}
+    whole = (make_zip(path, members) if kind == "zip" else make_tar(path, members, kind)).read_bytes()
+    path.write_bytes(whole[: len(whole) * 2 // 3])
+    with pytest.raises(DataFormatError, match="is damaged"), open_archive(path):
+        pass
+
+
+def test_a_damaged_member_is_an_error_and_nothing_of_it_stays(tmp_path: Path) -> None:
+    path = make_zip(tmp_path / "a.zip", {"a.txt": b"content" * 100})
+    flip(path, 40)
+    with pytest.raises(DataFormatError, match=r"a\.txt is damaged"):
+        extract_member(path, "a.txt", tmp_path / "out" / "a.txt")
+    assert list((tmp_path / "out").iterdir()) == []

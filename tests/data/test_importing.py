@@ -212,21 +212,3 @@ def test_the_original_data_are_recognised(originals: Callable[..., DataStore], s
     open_checksums = {name for name, card in builtin_cards().items() if any(file.unverified for file in card.files)}
     assert lacking <= {"wikimatrix-es", "wsd", *open_checksums}  # WordNet lies where its Debian package puts it
     assert not lacking & set(builtin_suites()["sts"])
-
-
-@pytest.mark.parametrize("kind", ["zip", "tgz"])
-def test_members_with_names_that_no_file_can_have_are_read_like_others(
-    tmp_path: Path, store: DataStore, cards: Cards, kind: str
-) -> None:
-    (tmp_path / "in").mkdir()
-    names = [".", "..", "a/.", "x" * 300, f"a/{'x' * 300}.gz", *([""] if kind == "tgz" else [])]
-    for number, name in enumerate(names):
-        path = tmp_path / "in" / f"{number}.{kind}"
-        path.write_bytes(archive({name: CONTENT}))
-        if kind == "zip":
-            stand_in = "~" * len(name)  # zipfile would write another name
-            with zipfile.ZipFile(path, "w") as written:
-                written.writestr(stand_in, CONTENT)
-            path.write_bytes(path.read_bytes().replace(stand_in.encode(), name.encode()))
-    report = import_folder(tmp_path / "in", store, cards)
-    assert (report.problems, report.n_imported) == ((), 2)

@@ -72,9 +72,6 @@ def test_a_table_without_a_head(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "columns", "error", "message"),
     [
-        ("a.txt", b"ok\n\xff\n", (), DataFormatError, "line 2: byte 0xff"),
-        ("a.txt", b"ok\nno\0t\n", (), DataFormatError, "line 2: a NUL"),
-        ("a.txt.gz", gzip.compress(b"a\n" * 5000, mtime=0)[:-9], (), DataFormatError, "damaged"),
         ("a.txt", b"a", ("text",), UsageError, "plain text"),
         ("a.jsonl", b'{"text": "a"}\n{', (), DataFormatError, "line 2: not JSON"),
         ("a.jsonl", b'{"x": "a", "y": "b"}', (), UsageError, "several columns"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError
 from mirrorbench.data.textfiles import parse_number, read_lines
 
 LINE = st.text(st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"]), max_size=20)
@@ -29,6 +29,11 @@ def test_separators_inside_a_text_do_not_end_its_line(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("one\u2028still one\x0c\x85\rtoo\ntwo\r\n".encode())
     assert read_lines(path) == ["one\u2028still one\x0c\x85\rtoo", "two"]
+
+
+def test_a_folder_is_no_file_of_lines(tmp_path: Path) -> None:
+    with pytest.raises(DataUnavailableError, match=f"Cannot read {tmp_path}"):
+        read_lines(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", " 1", "1_0", "nan", "inf", "-inf", "٣", "1,5", "1e", "0x1", "1 2"])

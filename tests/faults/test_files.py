@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from mirrorbench.core.errors import DataFormatError, MirrorbenchError
+from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data import textfiles
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.store import DataStore
@@ -39,18 +37,6 @@ def test_a_corpus_that_is_no_text(tmp_path: Path, name: str, content: bytes, mes
     assert str(tmp_path / name) in caught.value.message
 
 
-def test_a_corpus_that_is_no_file(tmp_path: Path) -> None:
-    for name in (tmp_path, tmp_path / "none", "x" * 5000):
-        with pytest.raises(MirrorbenchError):
-            read_corpus(str(name), DataStore(tmp_path / "data"), {})
-
-
-def test_a_line_of_a_million_characters_is_a_string_like_others(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one\n" + "x" * 1_000_000 + "\nnull\nNA\nnan\n")
-    texts = read_corpus(tmp_path / "a.txt", DataStore(tmp_path), {}).texts
-    assert [len(text) for text in texts] == [3, 1_000_000, 4, 2, 3]
-
-
 def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(textfiles, "MAX_UNPACKED", 1 << 20)
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"0" * (2 << 20)))
@@ -58,29 +44,14 @@ def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path: Path, mon
         read_corpus(tmp_path / "a.txt.gz", DataStore(tmp_path), {})
 
 
-@settings(max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(content=st.binary(max_size=100) | st.text(max_size=50).map(lambda text: text.encode("utf-8", "surrogatepass")))
-def test_any_bytes_are_a_corpus_or_an_error(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes(content)
-    try:
-        corpus = read_corpus(path, DataStore(tmp_path), {}, deduplicate=False)
-    except MirrorbenchError:
-        return
-    assert len(corpus.texts) == sum(bool(line.strip()) for line in content.decode("utf-8-sig").split("\n"))
-
-
 def spoilt(**changes: Any) -> str:
     return json.dumps({key: value for key, value in (RESULT | changes).items() if value != "absent"})
 
 
 @pytest.mark.parametrize("content", [
-    "", "{", "[]", "null", "\0", "[" * 100_000, '{"schema": 1}', '{"schema": 2}', spoilt()[:-40], spoilt(cell=[]),
-    spoilt(cell={}), spoilt(cell=RESULT["cell"] | {"seed": "0"}), spoilt(cell=RESULT["cell"] | {"precision": {}}),
-    spoilt(cell_id=5), spoilt(main_score="high"), spoilt(main_score=float("nan")), spoilt(metrics=None),
-    spoilt(notes="none"), spoilt(created="absent"), spoilt(main_score=17.3), spoilt(main_score=-1.01),
-    spoilt(main_score=None), spoilt(main_metric="pearson"), spoilt(beside=["npz"]),
-    spoilt(cell=RESULT["cell"] | {"computation": "five"}), spoilt(cell=RESULT["cell"] | {"spec": "+:="}),
+    "", "[]", "[" * 100_000, '{"schema": 2}', spoilt()[:-40], spoilt(cell=RESULT["cell"] | {"precision": {}}),
+    spoilt(cell=RESULT["cell"] | {"spec": "+:="}), spoilt(cell_id=5), spoilt(main_score=float("nan")),
+    spoilt(main_score=17.3), spoilt(main_score=None), spoilt(main_metric="pearson"), spoilt(created="absent"),
 ])  # fmt: skip
 def test_a_foreign_or_broken_result_is_an_error_that_names_it(tmp_path: Path, content: str) -> None:
     path = tmp_path / "seed-0.json"

@@ -1,7 +1,4 @@
-"""What breaks a format: a small change of a valid sample, and what the error says of it.
-
-Wrong numbers of columns, empty texts and unknown labels: ``faults/test_data.py``.
-"""
+"""What breaks a format: a small change of a valid sample, and what the error says of it."""
 
 from __future__ import annotations
 
@@ -17,6 +14,7 @@ from mirrorbench.data.formats import parser_of
 
 JSON_LINE = '{"l": "null", "r": "c", "g": "2"}'
 CHANGES = [
+    ("lines", "one\n\nin two||words\n", "", r"a\.txt is empty"),
     ("sts", "4.5\n\n0\n", "4.5\n0\n", r"STS\.gs\.X\.txt has 2 lines instead of 3"),
     ("sts", "4.5", "high", r"STS\.gs\.X\.txt, line 1: 'high' is not a number"),
     ("sts", "4.5", "5.5", "outside the scale from 0 to 5"),
@@ -27,13 +25,16 @@ CHANGES = [
     ("sick", "3.3", "0.5", "outside the scale from 1 to 5"),
     ("qnli", "\tlabel", "", "the header is not index, question, sentence, label"),
     ("qnli", "\tHe.", "\t ", "line 2: column 'sentence' is missing, empty"),
+    ("table-tsv", "\t2", "\t2\tx", "line 2: 4 columns instead of 3"),
+    ("table-csv", "nan,2,j", "nan,2,i", "line 3: the id 'i' stands already in line 2"),
     ("table-csv", '"b, ""c"""', '"b', "line 2: unexpected end of data"),
     ("table-csv", '"b, ""c"""', '"b"x', "line 2: ',' expected"),
     ("table-csv", "null,nan,2,j", "", "line 3: an empty line"),
     ("table-jsonl", JSON_LINE, "[1]", "not a JSON object"),
     ("table-jsonl", JSON_LINE, "{", "not JSON"),
     ("table-jsonl", JSON_LINE, '{"0": "a"}', "is missing"),
-    ("table-jsonl", JSON_LINE, "[" * 100_000, "not JSON"),
+    ("table-jsonl", JSON_LINE, '{"l": "a", "l": "b"}', "a key stands twice"),
+    ("table-jsonl", "null", "\\ud800", "column 'l' is missing, or no text"),
     *(("table-jsonl", "1.5", g, "line 1") for g in ("NaN", "Infinity", "true", "null", "[]", '"nan"', "6")),
     ("usim", "\t1.5\tbright.a 12", "\t1.6\tbright.a 12", "lines 1 and 2: they are no pair"),
     ("usim", "bright.a 12", "dim.a 12", "lines 1 and 2: they are no pair"),
@@ -68,9 +69,17 @@ CHANGES = [
     ("biosyn", "D001260||Ataxia\n", "D1|name\n", r"test_dictionary\.txt, line 1: not ids"),
     ("biosyn", "D001260||Ataxia\n", "D1||a\0\n", r"x/test_dictionary\.txt, line 1: a NUL byte"),
     ("biosyn", CONCEPTS["x/test_dictionary.txt"].decode(), "", r"or no test_dictionary\.txt"),
+    ("cometa", "22253000||Pain\n386806002", "1", r"no id of a mention occurs in the dictionary.*\n.*one terminology"),
     ("cometa", "General SNOMED ID", "id", "the header is missing General SNOMED ID"),
     ("cometa", "22253000", " ", "line 3: column 'General SNOMED ID' is missing, empty"),
     ("rescnn", '"train": [["acid", "D1"]], "dev": [], ', "", "no lists train, dev and test"),
+    ("rescnn", "nan", "", r"data\.json, test, item 2: an empty mention"),
+    ("rescnn", '["x|y", "D1"], ["nan", "D2"]', "", "no mention to look up"),
+    ("wsd", "two.d0.s0.t0 soon", "two.d0.s0.t0 soon%4:02:00::\nthree.d0.s0.t0 soon", r"keys of 'three\.d0\.s0\.t0'"),
+    ("wsd", '<wf lemma="the" pos="DET">The</wf>', "<wf><instance/></wf>", "not right below a sentence"),
+    ("wsd", "dog n 1 0 1 0 00000000", "dog n x 0 1 0 00000000", r"index\.noun: the line of 'dog' is no entry"),
+    ("wsd", "dog n 1 0 1 0 00000000", "dog n 1 0 1 0 99999999", r"data\.noun: no entry at offset 99999999"),
+    ("wsd", "03 n 01 dog", "03 n zz dog", r"data\.noun: no entry of 'dog' at offset 0"),
 ]
 
 
@@ -90,6 +99,9 @@ def test_a_change_that_breaks_a_format(tmp_path: Path, name: str, old: str, new:
         ("sts", "readme.txt", "does not follow STS.input.X.txt"),
         ("xlwic", "dev.txt", r"the name does not follow \[XX_\]valid\.txt"),
         ("wic", "train.gold.txt", "files of train .* are missing data"),
+        ("wic", "other/dev.data.txt", "a second file of dev, data"),
+        ("biosyn", "y/test_dictionary.txt", r"a second file test_dictionary\.txt"),
+        ("multisimlex-concepticon", "W.tsv", "one file is needed"),
         ("xling-eval", "yacle.train.freq.3k.ru-fr.tsv", "files of ru-fr .* are missing test"),
         ("askapatient", "a.txt", "the name does not follow"),
     ],
