@@ -23,7 +23,6 @@ from mirrorbench.data.textfiles import Ids, parse_index, parse_number, read_line
 _STS_SCALE = (0, 5)
 _SIMLEX_SCALE = (0, 6)
 _MAX_DIFFERENCE = 1.2  # a fifth of the scale
-_MAX_TOKENS = 200  # limit on the words of one row; the data have far fewer
 
 
 def parse_sts(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
@@ -240,8 +239,6 @@ def _cut(text: str, n: int, forms: set[str]) -> list[str] | None:
     if forms == {""}:
         return ["null"] if n == 1 and not text else None
     tokens = text.split()
-    if len(tokens) > _MAX_TOKENS:
-        return None
     lengths = {len(form.split()) for form in forms}
     # cuts[end]: at most two ways to split the first `end` tokens into the number of words taken so far.
     cuts: dict[int, list[tuple[str, ...]]] = {0: [()]}
