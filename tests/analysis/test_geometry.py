@@ -39,14 +39,6 @@ def test_the_measures_are_those_of_explicit_loops() -> None:
     assert found["row_isotropy"] > found["isotropy"]
 
 
-def test_signs_of_eigenvectors_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    vectors = space(shift=0.8)
-    expected = geometry.measure_isotropy(vectors)
-    values, columns = np.linalg.eigh(vectors.T.astype(np.float64) @ vectors)
-    monkeypatch.setattr(np.linalg, "eigh", lambda matrix: (values, columns * [1, -1, -1, 1, -1, 1]))
-    assert geometry.measure_isotropy(vectors) == pytest.approx(expected)
-
-
 def test_directions_are_columns() -> None:
     vectors = space().astype(np.float64)
     gram, found = vectors.T @ vectors, geometry.directions(vectors)

@@ -103,9 +103,8 @@ def test_the_commands(cache: Cache, mirrorbench: Callable) -> None:
     model = one(cache, "models")
     assert model.size == sum(file.stat().st_size for file in model.path.rglob("*") if file.is_file())
     assert time.time() - model.used < 3600
-    for text in ('{"spec": ["a"], "seed": {}}', "[" * 100_000, "[]", '{"identity": []}', "\0"):
-        (one(cache, "models").path / "mirrorbench.json").write_text(text)
-        mirrorbench("cache", "list").assert_works(f"{KEY[:12]}")
+    (model.path / "mirrorbench.json").write_text("[]")  # a damaged one
+    mirrorbench("cache", "list").assert_works(f"{KEY[:12]}")
     mirrorbench("cache", "prune", "--all", "--dry-run").assert_works("2 entries would go")
     assert len(entries(cache)) == 2
     mirrorbench("cache", "prune", "--all").assert_works("2 entries removed")

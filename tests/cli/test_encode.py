@@ -109,8 +109,3 @@ def test_what_is_refused(encode: Callable, folder: Path) -> None:
     ):  # fmt: skip
         encode("a.txt", *arguments.split(), "-e", "letters").assert_fails(2, message)
     assert [p.name for p in folder.iterdir()] == ["a.txt"]
-
-
-def test_an_encoder_that_raises_is_one_message(encode: Callable, folder: Path) -> None:
-    (folder / "a.txt").write_text("text\n")
-    encode("a.txt", "-e", "broken").assert_fails(1, "the encoder failed: RuntimeError: it broke [down]", out="")

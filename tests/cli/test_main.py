@@ -87,11 +87,6 @@ def test_version_help_and_completion(mirrorbench: Callable, monkeypatch: pytest.
     assert mirrorbench().assert_works().out.split() == ["encode"]
 
 
-@pytest.mark.parametrize("arguments", ["run --sead 3", "run --seeds 0", "nothing", "list everything"])
-def test_bad_usage_is_exit_code_2(mirrorbench: Callable, arguments: str) -> None:
-    assert mirrorbench(*arguments.split()).assert_fails(2).err
-
-
 @pytest.mark.parametrize(("kind", "name"), [
     ("methods", "mirror"), ("tasks", "stsb"), ("augmentations", "span_mask"), ("corpora", "sts-sentences"),
     ("suites", "sts"), ("backbones", "roberta"), ("renderers", "latex"), ("executors", "local"),
@@ -134,6 +129,19 @@ def test_an_installed_plugin_brings_a_command_and_a_broken_one_a_warning(
     assert (strict.returncode, out) == (2, "")
     assert "Traceback" not in err
     assert "plugin wreck (toy-wreck 3.0) failed" in err
+
+
+@pytest.mark.parametrize("command", [
+    "run none.yaml", "run --plugin none.py", "run -e tiny+mirror -t quick-sts --corpus none.txt",
+    "tune none.txt -e tiny -o enc", "tune none.jsonl -c a,b -e tiny -o enc", "encode none.txt -e tiny",
+    "encode none.txt -e tiny -w", "leaderboard none", "leaderboard none.json", "compare tiny tiny -r none",
+    "data import none", "data overlap none.txt quick-sts", "analyze isotropy -e tiny+base --texts none.txt",
+    "analyze projection -e tiny+base --texts none.txt", "analyze curves none", "analyze frequency none",
+    f"tune {'none' * 80} -e tiny -o enc",
+])  # fmt: skip
+def test_what_is_named_on_the_command_line_and_not_there(mirrorbench: Callable, folder: Path, command: str) -> None:
+    mirrorbench(*command.split()).assert_fails(2, "none", out="")
+    assert list(folder.iterdir()) == []
 
 
 def test_debugging_shows_the_traceback(mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,10 +26,6 @@ def test_shares_of_tasks(overlap: Callable) -> None:
     assert row["normalisation"]
 
 
-@pytest.mark.parametrize(("arguments", "code", "message"), [
-    ("nowhere.txt cats", 2, "unknown corpus or file 'nowhere.txt'"), ("corpus.txt", 2, "Missing argument"),
-    ("corpus.txt stsb sickr cats --offline", 1, "Not compared: stsb, sickr"),
-])  # fmt: skip
-def test_what_cannot_be_compared(overlap: Callable, arguments: str, code: int, message: str) -> None:
-    said = overlap(*arguments.split()).assert_fails(code, message)
-    assert ("cats" in said.out) == (code == 1)
+def test_what_cannot_be_compared_is_named_and_the_rest_is(overlap: Callable) -> None:
+    said = overlap("corpus.txt", "stsb", "sickr", "cats", "--offline").assert_fails(1, "Not compared: stsb, sickr")
+    assert "cats" in said.out

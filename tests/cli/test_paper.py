@@ -181,10 +181,8 @@ def test_analyses_stand_beside_what_is_published(
 
 
 def test_what_cannot_be_measured_is_told(mirrorbench: Callable, own_tables: Path, small_table: str) -> None:
-    (own_tables / "table2.yaml").write_text(
-        "{title: Copied, where: nowhere, kind: scores, scale: fraction, metric: spearman,\n"
-        "columns: [{head: STS, task: quick-sts}], rows: [{label: other, encoder: null, note: unknown, values: [.7]}]}\n"
-    )
+    copied = (own_tables / "table1.yaml").read_text().replace("encoder:", "encoder: null, note:")
+    (own_tables / "table2.yaml").write_text(copied)
     failed = mirrorbench("paper", small_table, "--encoder", "./nowhere", "--run")
     assert ".700" in failed.assert_fails(1, "Failed: ./nowhere+mirror").out  # the table is printed all the same
     mirrorbench("paper", "own/table2", "--run").assert_fails(2, "no cell that a run could measure", "says why", out="")

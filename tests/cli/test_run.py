@@ -18,12 +18,8 @@ def test_a_plugin_end_to_end_and_a_second_run_computes_nothing(toys: Callable, f
     assert table[0] == ["encoder", "cats", "dogs", "avg."]
     assert table[2][0] == "letters"
     file = (folder / "results" / "leaderboard.md").read_text()
-    whole = toys("--encoder", "letters", *CATS_AND_DOGS, "--notes", "all", "-o", "other").out
-    assert [line for line in file.splitlines() if "results of" not in line] == [
-        line
-        for line in f"{whole}\n<!-- Made by mirrorbench run, which replaces it. -->\n".splitlines()
-        if "results of" not in line
-    ]
+    assert file.endswith("\n<!-- Made by mirrorbench run, which replaces it. -->\n")
+    assert "Protocol: paper" in file  # all notes, although the screen has the short ones
     assert r"\toprule" in (folder / "results" / "leaderboard.tex").read_text()
     assert "2 results in results" in said.err
     stored = results(folder / "results")
@@ -67,13 +63,11 @@ blocks:
     (["-t", "xxxxx"], "unknown task or suite 'xxxxx'", "listed by: mirrorbench list tasks;"),
     (["-t", ""], "--tasks names no task", "mirrorbench list tasks"),
     (["-e", "letters", "--corpus", "hf:a/b@main/train#text"], "asks for 'main'", "commits/main"),
-    (["-e", "letters", "--corpus", "nowhere.txt"], "corpus or file 'nowhere.txt'", ""),
     (["-e", "letters:pooling"], "cannot read the encoder spec 'letters:pooling'", "Grammar"),
     (["-e", "robreta"], "unknown encoder 'robreta'", "Did you mean roberta?"),
     (["-e", "tiny", "--executor", "ray"], "ray is in a package", "pip install mirrorbench-ray"),
     (["grid.yaml", "--executor", "lcoal"], "unknown executor 'lcoal'", "local"),
     (["grid.yaml", "--encoder", "tiny+mirror"], "--encoder tiny+mirror: beside a grid file", "--encoder tiny"),
-    (["bad.yaml"], "bad.yaml, line 2: unknown key 'encodrs'", "encoders"),
     (["--device", "cuda:99", "-t", "cats"], "cuda:99", ""), (["-o", ""], "--output is empty", "Name a folder"),
     (["--column", "body"], "--column", "Add --corpus FILE"), (["--notes", "few"], "'few'", "none, short, all"),
 ])  # fmt: skip
@@ -84,7 +78,6 @@ def test_bad_requests_are_exit_code_2(
     monkeypatch.setattr("mirrorbench.data.store.DataStore.resolve", lambda *_: pytest.fail("data are fetched"))
     monkeypatch.setattr("mirrorbench.runs.workspace.IN_PACKAGES", {"ray": "mirrorbench-ray"})
     (folder / "grid.yaml").write_text(GRID)
-    (folder / "bad.yaml").write_text("tasks: cats\nencodrs: letters\n")
     tasks = [] if "-t" in arguments or arguments[0].endswith("yaml") else ["-t", "stsb"]
     toys(*arguments, *tasks).assert_fails(2, message, hint, out="")
     assert not (folder / "results").exists()
@@ -139,18 +132,6 @@ def test_without_a_network_one_summary_names_all_that_lacks(
     assert len(said.err.splitlines()) <= 15
 
 
-def test_a_ladder_with_seeds(toys: Callable, folder: Path, random_model: Callable[[str], Path]) -> None:
-    (folder / "mine.txt").write_text("".join(f"line {n}\n" for n in range(12)))
-    run = ("-e", str(random_model("bert")), *CATS_AND_DOGS, "--corpus", "mine.txt", "--seeds", "2")
-    said = toys(*run, "--notes", "all").assert_works("deviation over 2 seeds", "Tuned on: mine.txt (12 strings)")
-    labels = [line.split("|")[1].strip() for line in said.out.splitlines() if line.startswith("|")][2:]
-    assert labels == ["bert-CLS", "bert-mp", "bert + Mirror"]
-    assert "cache" not in said.out
-    assert "mine.txt makes 12 pairs, fewer than one batch of 200; each step sees all of them" in said.err
-    again = toys(*run, "-o", "other", "--notes", "all").assert_works(", 4 by a tuned model from cache: mirrorbench")
-    assert "8 results in other, 4 by a tuned model from cache (" in again.err
-
-
 def test_a_grid_file(toys: Callable, folder: Path) -> None:
     (folder / "grid.yaml").write_text(GRID)
     toys("grid.yaml", "--dry-run").assert_works(
@@ -178,6 +159,7 @@ def test_a_dry_run_downloads_nothing(toys: Callable, folder: Path, monkeypatch: 
 def test_a_disk_that_is_full_is_one_message(toys: Callable, folder: Path, full_disk: Callable[[str], None]) -> None:
     (folder / "file").write_text("in the way")
     toys("--encoder", "letters", "--tasks", "cats", "-o", "file").assert_fails(1, "annot write")
+    assert not (folder / "calls").exists()  # nothing was computed that could not have been stored
     full_disk("results")
     said = toys("--encoder", "letters", *CATS_AND_DOGS).assert_fails(1)
     assert said.err.count("No space left on device") == 1

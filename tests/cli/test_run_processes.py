@@ -1,4 +1,4 @@
-"""``run`` as processes of its own: interrupted, with workers, and what torch is told in each."""
+"""``run`` as processes of its own: interrupted, with workers."""
 
 from __future__ import annotations
 
@@ -57,36 +57,3 @@ def test_an_interrupted_run_goes_on_where_it_was(
     for path in expected:
         for key in ("cell", "cell_id", "metrics", "main_score", "n_items", "data"):
             assert found[path][key] == expected[path][key]
-
-
-SAYING = """
-import os
-from pathlib import Path
-import numpy as np
-import torch
-from mirrorbench import hookimpl
-
-class Saying:
-    fingerprint = "saying"
-    def encode(self, inputs):
-        said = torch.are_deterministic_algorithms_enabled(), os.environ.get('CUBLAS_WORKSPACE_CONFIG')
-        Path("said").write_text(str(said))
-        return np.eye(len(inputs), 9, dtype=np.float32)
-
-@hookimpl
-def register_encoders(register):
-    register("saying", lambda spec, context: Saying(), "says how torch computes")
-"""
-
-
-@pytest.mark.full
-def test_deterministic_reaches_torch_in_a_worker(
-    process: Callable[..., subprocess.Popen[str]], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)  # of a test that had a GPU
-    (folder / "saying.py").write_text(SAYING)
-    command = ("run", "--plugin", str(PLUGIN), "--plugin", "saying.py", "-e", "saying", "-e", "letters", "-t", "cats")
-    running = process(*command, "--workers", "2", "--deterministic")
-    _, err = running.communicate(timeout=120)
-    assert running.returncode == 0, err
-    assert (folder / "said").read_text() == "(True, ':4096:8')"

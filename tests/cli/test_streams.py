@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full, or given names that cannot be printed."""
+"""Standard streams that are closed or full."""
 
 from __future__ import annotations
 
@@ -39,15 +39,3 @@ def test_no_file_gets_what_is_printed_to_a_closed_stream(folder: Path, redirect:
 
 def test_a_reader_that_ends_first_is_no_message(folder: Path) -> None:
     assert shell(folder, "list", "tasks", redirect="| true").stderr == ""
-
-
-def test_a_name_that_is_not_utf8_is_printed_escaped(folder: Path) -> None:
-    odd = Path(os.fsdecode(bytes(folder) + b"/\xff"))
-    try:
-        (odd / "am2ico-de").mkdir(parents=True)
-    except OSError:
-        pytest.skip("the file system takes UTF-8 names only")
-    (odd / "am2ico-de" / "dev.tsv").write_text("not the data")
-    imported = shell(folder, "data", "import", ".", "--data-dir", "data", redirect="")
-    assert imported.returncode == 0, imported.stderr
-    assert r"\udcff/am2ico-de/dev.tsv: not taken" in imported.stdout

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +10,7 @@ from stored import stored
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.reports.leaderboard import build_table, provenance, row_label
-from mirrorbench.reports.renderers import as_json
-from mirrorbench.reports.table import Column, Row, Score, Table, read_table
+from mirrorbench.reports.table import Column, Row, Score, Table
 from mirrorbench.runs.outcomes import Failure
 from mirrorbench.runs.results import Result
 
@@ -147,6 +144,11 @@ def test_rows_are_called_as_in_the_papers(registered: Plugins) -> None:
         "roberta+mirror:drophead=0.05,dropout=0": "RoBERTa + Mirror (drophead=0.05, dropout=0)",
         "./my-model+mirror": "my-model + Mirror",
         "sbert:path=/home/me/MiniLM": "SBERT (MiniLM)",
+        "bert+base:pooling=cls,post=zscore,corpus=words-en": "BERT-CLS (corpus=words-en), z-scored",
+        "bert+mirror:post=center": "BERT + Mirror, centred",
+        "minilm+base:pooling=mean,post=abtt": "all-MiniLM-L6-v2, all but the top",
+        "toy:post=stored": "toy, as fitted",
+        "tiny+base:pooling=mean,layers=:,post=whiten,whiten=256": "tiny-mp (layers=:), whitened (256)",
         "toy": "toy",
         "gone+forgotten:a=1": "gone (a=1)",
     }.items():
@@ -181,6 +183,9 @@ def test_a_line_says_who_made_the_results_when_and_from_which_checkout() -> None
     for git, shown in ((commit, " (012345678)"), (f"{commit}-dirty", " (012345678-dirty)"), (None, "")):
         line = f"1 result of 2026-01-02: mirrorbench 0.1.0{shown}, torch 2.9; cpu."
         assert line in provenance_notes([replace(first, environment={**made, "git": git})])
+    kept = replace(first, cost={"tuning": {"from_cache": True}})
+    for results, said in (([first, kept], "2 results of 2026-01-02, 1 by a"), ([kept], "1 result of 2026-01-02,")):
+        assert provenance_notes(results)[-1].startswith(f"{said} tuned model from cache: mirrorbench 0.1.0")
 
 
 def test_a_row_that_mixes_corpora_is_told_apart() -> None:
@@ -212,14 +217,7 @@ def test_notes_say_metrics_corpora_and_overlap(registered: Plugins) -> None:
     } <= {*notes}
 
 
-def test_rows_have_the_size_of_their_encoder_where_it_is_known(registered: Plugins, tmp_path: Path) -> None:
+def test_rows_have_the_size_of_their_encoder_where_it_is_known(registered: Plugins) -> None:
     known = stored("toy", "cats", 0.5, encoder={"parameters": 1200, "dimensions": 8})
     table = build_table([known, stored("bert", "cats", 0.5)], registered)
     assert [(row.parameters, row.dimensions) for row in table.rows] == [(1200, 8), (None, None)]
-    path = tmp_path / "table.json"
-    path.write_text(as_json(table), encoding="utf-8")
-    assert read_table(path) == table
-    old = json.loads(as_json(table))  # of a version that did not know them
-    del old["rows"][0]["parameters"], old["rows"][0]["dimensions"]
-    path.write_text(json.dumps(old), encoding="utf-8")
-    assert read_table(path).rows[0].parameters is None

@@ -64,13 +64,18 @@ def test_options_that_are_wrong(bench: Bench) -> None:
     assert not (bench.folder / "none").exists()
 
 
-def test_deterministic_reaches_torch_in_this_process(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deterministic_reaches_torch_here_and_in_a_worker(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever computes: ``load`` and ``tune`` leave models in the cache that a run takes."""
-    asked = []
-    monkeypatch.setattr("mirrorbench.core.devices.use_deterministic_algorithms", lambda: asked.append(1))
+    for name in ("CUBLAS_WORKSPACE_CONFIG", "RAYON_NUM_THREADS"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
     for deterministic in (False, True):
-        Workspace(device="cpu", deterministic=deterministic, plugins=bench.plugins).torch_device  # noqa: B018
-        assert len(asked) == deterministic
+        workspace = Workspace(device="cpu", deterministic=deterministic, plugins=bench.plugins)
+        for made in (workspace, workspace.context().workspace()):
+            assert made.torch_device.type == "cpu"
+            assert torch.are_deterministic_algorithms_enabled() == deterministic
+            torch.use_deterministic_algorithms(False)
+            assert os.environ.get("CUBLAS_WORKSPACE_CONFIG") == (":4096:8" if deterministic else None)
 
 
 def test_the_text_of_the_command_line(bench: Bench) -> None:

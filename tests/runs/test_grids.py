@@ -61,9 +61,7 @@ encoders:
 
 @pytest.mark.parametrize(("written", "expected"), [
     ("{from: 0, to: 0.6, step: 0.1}", ["0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6"]),
-    ("{from: 1, to: 4}", ["1", "2", "3", "4"]),
     ("{from: 1e-5, to: 3e-5, step: 1e-5}", ["1e-05", "2e-05", "3e-05"]),
-    ("{from: 5, to: 20, step: 5}", ["5", "10", "15", "20"]),
     ("{from: 1, to: 2, step: 0.4}", ["1.0", "1.4", "1.8"]),
     ("{from: 3, to: 3}", ["3"]),
     ("7", ["7"]),
@@ -118,27 +116,20 @@ def test_the_command_line_wins(read: Read) -> None:
     ("tasks: cats\nencoders: toy\nsede: 3\n", 3, "unknown key 'sede'; did you mean", ""),
     ("tasks: cats\nblocks:\n  - encoders: toy\n    sweeep: {lr: 1}\n", 4, "unknown key 'sweeep'; did you", ""),
     ("tasks: cats\nencoders: tiny+mirror\nsweep:\n  dropot: [1]\n", 4, "spec key 'dropot'", "dropout"),
-
     ("tasks: cats\nencoders: tiny\nsweep: {dropout: 1}\n", 3, "dropout belongs to a tuning", r"tiny\+mirror"),
-
     ("tasks:\n  - cats\n  - cts\nencoders: toy\n", 3, "unknown task or suite 'cts'", "cats"),
     ("tasks: cats\nencoders: [5]\n", 2, r"encoders\[1\]: must be of type str or mapping, not int", ""),
-
     ("tasks: cats\nencoders: [{dropout: 1}]\n", 2, "no key 'encoder'", ""),
     ("tasks: cats\nencoders: [{encoder: tiny+mirror, lr: 1}]\nsweep: {lr: 1}\n", 2, "'lr' stands at this", ""),
     ("tasks: cats\nencoders: 'tiny+mirror:lr=1'\nsweep: {lr: 1}\n", 3, "stands in .* already", ""),
     ("encoders: toy\n", 1, "names no tasks", "tasks:"),
-
     ("tasks: cats\nencoders: toy\nseeds: 0\n", 3, "seeds must be", ""),
-
     ("tasks: cats\nencoders: toy\nprotocol: papr\n", 3, "'papr' is none of .*; did you mean 'paper'", ""),
     ("tasks: cats\nencoders: toy\nprecision: [fp32, bf16]\n", 3, "one precision", ""),
-
     ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: []}\n", 3, "an empty list", ""),
-    ("tasks: cats\nencoders: tiny+mirror\nsweep: {corpus: [a, '']}\n", 3, "a value is missing", ""),
     ("tasks: []\nencoders: toy\n", 1, "tasks: an empty list", ""),
+    ("tasks: cats\nencoders: tiny+mirror\nsweep: {corpus: [a, '']}\n", 3, "a value is missing", ""),
     ("tasks: cats\nencoders: toy\nseeds: 1000000000\n", 3, "1,000,000,000 seeds; at most 1,000", ""),
-    ("tasks: cats\nencoders: tiny+mirror\nsweep: {self: 1}\n", 3, "unknown encoder spec key 'self'", ""),
     ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: {from: 1, too: 2}}\n", 3, "unknown key 'too'", ""),
     ("tasks: cats\nencoders: tiny+mirror\nsweep: {lr: {from: 2, to: 1}}\n", 3, "goes up", ""),
     ("tasks: cats\nencoders: tiny+mirror\nsweep: {epochs: {from: 1, to: 1e9}}\n", 3, "at most 1,000", ""),
@@ -146,7 +137,6 @@ def test_the_command_line_wins(read: Read) -> None:
         "tasks: cats\nencoders: tiny+mirror\nsweep: {epochs: {from: 1, to: 900}, batch_size: {from: 1, to: 900}}\n",
         2, "a sweep over 810,000 values of epochs, batch_size; at most 10,000", "",
     ),
-
     ("blocks: []\n", 1, "there are no blocks", ""),
 ])  # fmt: skip
 def test_errors_name_file_line_and_the_nearest_name(read: Read, text: str, line: int, message: str, hint: str) -> None:
@@ -162,11 +152,7 @@ def test_errors_that_only_planning_finds_name_their_block(read: Read, plan: Plan
     corpora = f"[{{corpus: {tmp_path}/a.txt}}, {{corpus: {tmp_path}/b.txt}}]"
     for text, message, hint in (
         ("blocks:\n  - encoders: toy\n  - encoders: tiny+mirror:corpus=nowhere.txt\n", "line 4: .*nowhere.txt", ""),
-        (
-            "encoders: [toy, tiny+mirror]\nbaselines: true\n",
-            "line 1: baselines .* bare backbone, and none is among",
-            "",
-        ),
+        ("encoders: [toy, tiny+mirror]\nbaselines: true\n", "line 1: baselines .* bare backbone, and none is", ""),
         (f"encoders: tiny+mirror\nblocks: {corpora}\n", r"ask for tiny\+mirror on cats, seed 0", "corpus: NAME"),
     ):
         with pytest.raises(UsageError, match=f"grid.yaml.*{message}") as caught:

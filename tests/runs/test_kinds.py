@@ -56,21 +56,13 @@ def test_it_is_tried_once_and_the_cache_lists_it(tmp_path: Path) -> None:
     assert remembered(tmp_path / "file", {"weights": "a"}, look) == SEEN  # where nothing can be remembered
 
 
-@pytest.mark.parametrize("damage", ["flip", "cut", "types", "folder"])
-def test_a_damaged_entry_is_tried_again(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_entry_is_tried_again(tmp_path: Path) -> None:
     remembered(tmp_path, {"weights": "a"}, lambda: SEEN)
     (file,) = files(tmp_path)
-    text = file.read_text()
-    if damage == "folder":
-        file.unlink()
-        file.mkdir()
-    else:
-        file.write_text(
-            {"flip": text.replace("true", "false", 1), "cut": text[:-9], "types": json.dumps([text])}[damage]
-        )
-    other = ModelKind(pads=True)
-    assert remembered(tmp_path, {"weights": "a"}, lambda: other) == other
-    if damage != "folder":
+    text, other = file.read_text(), ModelKind(pads=True)
+    for damaged in (text.replace("true", "false", 1), text[:-9]):
+        file.write_text(damaged)
+        assert remembered(tmp_path, {"weights": "a"}, lambda: other) == other
         assert remembered(tmp_path, {"weights": "a"}, lambda: SEEN) == other  # and healed
 
 
@@ -146,16 +138,11 @@ def test_a_tuned_model_that_half_precision_ruins_is_kept(tmp_path: Path, random_
     assert stored.stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize(("model_type", "problem", "way"), [
-    ("reformer", "of some lengths only", r"Write \S+\+base$"),
-])  # fmt: skip
-def test_what_cannot_be_tuned_or_written_is_refused_before_it_is_tuned(
-    session: mirrorbench.Session, tmp_path: Path, model_type: str, problem: str, way: str
-) -> None:
-    build_further(model_type, tmp_path / model_type)
-    with pytest.raises(MirrorbenchError, match=problem) as caught:
-        session.tune(LINES, f"{tmp_path / model_type}+mirror", tmp_path / "out", held_out=0)
-    assert re.search(way, caught.value.hint)
+def test_what_cannot_be_tuned_is_refused_before_it_is_tuned(session: mirrorbench.Session, tmp_path: Path) -> None:
+    build_further("reformer", tmp_path / "reformer")
+    with pytest.raises(MirrorbenchError, match="of some lengths only") as caught:
+        session.tune(LINES, f"{tmp_path / 'reformer'}+mirror", tmp_path / "out", held_out=0)
+    assert re.search(r"Write \S+\+base$", caught.value.hint)
     assert not (tmp_path / "out").exists()
     assert not (tmp_path / "cache" / "models").exists()
 

@@ -189,13 +189,9 @@ def test_what_cannot_be_had_stops_nothing_else(make: Make, registered: Plugins) 
 
 @pytest.mark.parametrize(("encoder", "message"), [
     ("+mirror:temprature=1", "unknown encoder spec key 'temprature'"),
-
     ("+mirror:corpus_size=7", "has 3 distinct strings"),
     ("+mirror:corpus_sample=-1", "corpus_sample=-1 is not a whole number from 0 on"),
     ("+mirror:corpus_sample=1", "sample of 10000 strings cannot be drawn from the 3"),
-    ("+mirror:corpus=nowhere.txt", "unknown corpus or file 'nowhere.txt'"),
-
-    ("+base:pooling=man", "unknown pooling 'man'"),
     ("+base:lr=1", "unknown key of [+]base 'lr'"),
 ])  # fmt: skip
 def test_usage_errors_stop_the_plan(make: Make, bert: str, encoder: str, message: str) -> None:

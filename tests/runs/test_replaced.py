@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from damage import flip
@@ -49,17 +48,6 @@ def test_an_encoder_that_is_tuned_again_to_the_same_place_is_another_one(
     # and what it stored is true for those who come later
     shutil.rmtree(tmp_path / "results")
     assert scores(session, spec.format(encoder)) == found[1]
-
-
-@pytest.mark.full
-def test_word_vectors_that_are_replaced_are_others(session: Session, newcomer: Session, tmp_path: Path) -> None:
-    rng, found = np.random.default_rng(0), []
-    for _ in range(2):
-        words = ("a", "man", "is", "playing", "the", "dog")
-        (tmp_path / "a.vec").write_text("".join(f"{word} {rng.random():.4f} {rng.random():.4f}\n" for word in words))
-        found.append(scores(session, f"static:path={tmp_path / 'a.vec'}"))
-    copy = shutil.copy(tmp_path / "a.vec", tmp_path / "copy.vec")
-    assert found[0] != found[1] == scores(newcomer, f"static:path={copy}")
 
 
 @pytest.mark.parametrize("spec", few(["{0}+base:pooling=mean", "{0}+mirror", "sbert:path={0}", "{0}+static"]))

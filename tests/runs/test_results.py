@@ -117,16 +117,10 @@ def test_a_result_of_another_identity_moves_aside_and_comes_back_to_its_place(st
     assert (store.find(new), list(read_results(store.root))) == (second, [store.find(old)])
 
 
-@pytest.mark.parametrize("content", [b"[]", b'{"schema": 99}', b"\xff"])
-def test_an_unreadable_file_is_no_result_and_is_kept(
-    store: ResultStore, content: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unreadable_file_is_no_result_and_is_kept(store: ResultStore, caplog: pytest.LogCaptureFixture) -> None:
     store.write(cell(), result(cell()), SCORES)
     path = store.path(cell())
-    path.write_bytes(content)
-    with pytest.raises(DataFormatError, match=str(path)) as caught:
-        read_result(path)
-    assert caught.value.hint
+    path.write_bytes(b'{"schema": 99}')
     assert store.find(cell()) is None
     assert f"{path}" in caplog.text
     assert store.write(cell(), result(cell(), 0.7), SCORES) == store.find(cell())
@@ -166,12 +160,6 @@ def test_slugs_are_safe_and_different(one: EncoderSpec, other: EncoderSpec, firs
     assert not set(name) & set('/\\:*?"<>| \n')
     same = (one, first) == (other, second)
     assert (name.lower() == slug(other, second).lower()) == same
-
-
-def test_plain_specs_keep_their_names() -> None:
-    assert slug(parse_spec("roberta+mirror"), "released") == f"{slug(parse_spec('roberta+mirror'))}~released"
-    assert slug(parse_spec("roberta+mirror")) == "roberta+mirror"
-    assert slug(parse_spec("bert+base:pooling=cls")).startswith("bert+base_pooling=cls-")
 
 
 def test_a_tilde_is_the_home_folder_also_where_no_shell_has_seen_it() -> None:
@@ -225,44 +213,19 @@ def test_a_result_without_its_own_predictions_is_missing(
     assert names(store) == ["seed-0.json", "seed-0.npz"]
 
 
-def test_what_was_damaged_aside_does_not_come_back(store: ResultStore) -> None:
-    old, new = cell(), cell(data=(("pairs", "2"),))
-    store.write(old, result(old, 0.1), SCORES)
-    store.write(new, result(new, 0.2), SCORES)
-    store.where(old).with_suffix(".npz").write_bytes(b"cut")
-    assert store.find(old) is None
-    again = store.write(old, result(old, 0.1), SCORES)
-    assert store.where(old) == store.path(old)
-    assert store.find(old) == store.restore(old, again) == again
-    aside = f"seed-0.{new.id[:12]}"
-    assert {*names(store)} == {"seed-0.json", "seed-0.npz", f"{aside}.json", f"{aside}.npz"}
-    written = store.write(new, result(new, 0.2), replace(SCORES, submission="1\tT\n"))
-    assert store.find(new) == written
-    store.path(new).with_suffix(".submission.txt").unlink()  # a lost one is missing too
-    assert store.find(new) is None
-
-
 GOOD = {"ids": ["a", "b"], "scores": [0.1, 0.9], "gold": [1.0, 2.0]}
 
 
-@pytest.mark.parametrize("arrays", [
-    {"ids": ["a", "b"], "gold": [1.0, 2.0]}, GOOD | {"scores": [[0.1, 0.9]]}, GOOD | {"scores": [0.1]},
-    GOOD | {"gold": 1.0}, GOOD | {"scores": ["x", "y"]}, GOOD | {"splits": ["dev"]}, GOOD | {"overlap": [[0], [1]]},
-])  # fmt: skip
-def test_arrays_of_another_shape_are_an_error(store: ResultStore, arrays: dict[str, object]) -> None:
+@pytest.mark.parametrize("wrong", [{"scores": [0.1]}, {"scores": ["x", "y"]}, {"splits": ["dev"]}])
+def test_arrays_of_another_shape_are_an_error(store: ResultStore, wrong: dict[str, object]) -> None:
     """In a file whose result has no checksum of it."""
     store.write(cell(), result(cell()), SCORES)
     path, bare = store.path(cell()), replace(result(cell()), beside={})
-    np.savez(path.with_suffix(".npz"), **{name: np.array(values) for name, values in arrays.items()})
-    with pytest.raises(DataFormatError, match="cannot be read") as caught:
-        read_predictions(path, bare)
-    assert caught.value.hint
-    np.savez(path.with_suffix(".npz"), **GOOD, similarities=np.zeros((2, 2)), roc=np.zeros(5))
-    assert read_predictions(path, bare)["similarities"].shape == (2, 2)
-    with path.with_suffix(".npz").open("wb") as file:
-        np.save(file, np.zeros(3))
+    np.savez(path.with_suffix(".npz"), **(GOOD | wrong))
     with pytest.raises(DataFormatError, match="cannot be read"):
         read_predictions(path, bare)
+    np.savez(path.with_suffix(".npz"), **GOOD, similarities=np.zeros((2, 2)), roc=np.zeros(5))
+    assert read_predictions(path, bare)["similarities"].shape == (2, 2)
 
 
 def test_a_run_that_finds_a_result_valid_has_it_state_its_computation(store: ResultStore) -> None:

@@ -83,7 +83,6 @@ def test_an_encoder_of_texts_is_tuned_as_it_is_read(registered: Plugins, method:
 
 @pytest.mark.parametrize(("spec", "message", "hint"), [
     ("roberta:dropout=0.2", "dropout belongs to a tuning", r"roberta\+mirror:dropout=0.2"),
-    ("roberta:corpus=x", "corpus belongs to a tuning", r"roberta\+mirror"),
     ("roberta:poling=cls", "unknown encoder spec key 'poling'", "pooling"),
     ("roberta+miror", "unknown method 'miror'", "mirror"),
     ("toy+mirror", "toy is an encoder of its own and takes no method", ""),

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -247,14 +246,3 @@ def test_a_group_at_work_elsewhere_is_left_for_later(bench: Bench, toy: ToyEncod
     assert log.lines[:2] == ["other cats computed", "other dogs computed"]
     assert re.fullmatch(r"toy: process \d+ on .+ is at work on it; waiting for its results", log.lines[2])
     assert log.lines[3:] == ["toy cats cached", "toy dogs computed"]
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
-def test_an_output_that_may_not_be_written_is_one_message(bench: Bench, toy: ToyEncoder) -> None:
-    bench.results.root.mkdir()
-    bench.results.root.chmod(0o500)
-    outcome = bench.run("toy")
-    assert {failure.reason for failure in outcome.failures} == {
-        f"Cannot write to {bench.results.root}: Permission denied."
-    }
-    assert toy.asked == []  # nothing was computed that could not have been stored

@@ -206,21 +206,6 @@ def test_a_result_names_the_corpus_that_was_asked_for_last(bench: Bench, bert: s
         assert result.cell["corpus"] == first.cell["corpus"] | {"name": str(bench.corpus)}
 
 
-def test_lost_predictions_are_computed_again_from_what_is_kept(bench: Bench, bert: str) -> None:
-    """By the tuned model and the vectors of the cache; with the same numbers."""
-    first = bench.run(f"{bert}+mirror", tasks=["cats"], seeds=2)
-    files = {path: path.read_bytes() for path in bench.results.root.rglob("seed-*.npz")}
-    for path, spoil in zip(sorted(files), (Path.unlink, lambda path: path.write_bytes(b"PK cut")), strict=True):
-        spoil(path)
-    log = Log()
-    again = bench.run(f"{bert}+mirror", tasks=["cats"], seeds=2, log=log)
-    assert {path: path.read_bytes() for path in bench.results.root.rglob("seed-*.npz")} == files
-    assert again.computed == 2
-    assert [r.main_score for r in again.results] == [r.main_score for r in first.results]
-    assert not [line for line in log.lines if line.startswith(("tune", "encode"))]
-    assert bench.run(f"{bert}+mirror", tasks=["cats"], seeds=2).computed == 0
-
-
 def test_a_model_is_stored_under_its_lease_and_before_what_is_made_of_it(
     bench: Bench, bert: str, disk: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

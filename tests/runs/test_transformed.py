@@ -24,7 +24,6 @@ from mirrorbench.data.corpora import DEFAULT_CORPORA
 from mirrorbench.data.items import Pair
 from mirrorbench.models import transformations
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.reports.leaderboard import row_label
 from mirrorbench.runs import loading
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.loading import EncoderLoader
@@ -181,17 +180,6 @@ def test_each_language_is_fitted_on_its_own_corpus(
         vectors = encoder.encode([TextInput(line, (), language) for line in lines])
         assert lines[0].startswith(language)
         assert np.abs(vectors.mean(0)).max() < 1e-5
-
-
-def test_labels(registered: Any) -> None:
-    for spec, label in {
-        "tiny+base:pooling=mean,layers=:,post=whiten,whiten=256": "tiny-mp (layers=:), whitened (256)",
-        "minilm+base:pooling=mean,post=abtt": "all-MiniLM-L6-v2, all but the top",
-        "bert+mirror:post=center": "BERT + Mirror, centred",
-        "bert+base:pooling=cls,post=zscore,corpus=words-en": "BERT-CLS (corpus=words-en), z-scored",
-        "toy:post=stored": "toy, as fitted",
-    }.items():
-        assert row_label(parse_spec(spec), registered) == label
 
 
 def test_a_tuned_directory_is_transformed_as_its_files_say(bench: Bench, bert: str) -> None:

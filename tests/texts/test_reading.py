@@ -8,7 +8,7 @@ import pytest
 
 from mirrorbench.core.errors import DataFormatError, TuningError, UsageError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.texts.reading import parse_marked, read_inputs, read_texts, read_tuning_texts
+from mirrorbench.texts.reading import parse_marked, read_inputs, read_tuning_texts
 
 
 def test_marks() -> None:
@@ -39,11 +39,6 @@ def test_span_columns(tmp_path: Path) -> None:
         file.write_text(json.dumps({**good, **wrong}) + "\n")
         with pytest.raises(DataFormatError, match="line 1"):
             list(read_inputs(str(file), "s", spans=("from", "to")))
-
-
-def test_texts_keep_their_places(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one\n\n two\n")
-    assert list(read_texts(str(tmp_path / "a.txt"))) == ["one", "", " two"]
 
 
 def test_duplicates_go_and_held_out_lines_are_not_tuned_on(tmp_path: Path) -> None:

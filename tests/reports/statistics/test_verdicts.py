@@ -86,8 +86,8 @@ def ladder(tmp_path: Path) -> list[Stored]:
     return found
 
 
-def judge(stored: list[Stored], plugins: Plugins) -> Table:
-    return judged(build_table([entry.result for entry in stored], plugins), stored, plugins)
+def judge(stored: list[Stored], plugins: Plugins, **what: bool) -> Table:
+    return judged(build_table([entry.result for entry in stored], plugins), stored, plugins, **what)
 
 
 def test_it_is_said_in_every_format(tmp_path: Path, ladder: list[Stored], plugins: Plugins) -> None:
@@ -231,17 +231,13 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> list[Stored]:
     return found
 
 
-def marked(entries: list[Stored], plugins: Plugins, **what: bool) -> Table:
-    return judged(build_table([entry.result for entry in entries], plugins), entries, plugins, **what)
-
-
 def tied(table: Table) -> list[list[bool]]:
     return [[bool(score and score.tied) for score in row.scores] for row in table.rows]
 
 
 def test_what_is_not_separable_from_the_best_is_tied(three: list[Stored], plugins: Plugins) -> None:
     """By the comparison of ``compare``, corrected within the column."""
-    table = marked(three, plugins, ties=True)
+    table = judge(three, plugins, ties=True)
     assert [row.spec for row in table.rows] == ["best", "near", "far"]
     assert tied(table) == [[False] * 3, [True] * 3, [False] * 3]  # two tasks and their average
     assert all(score is not None and score.interval is None for row in table.rows for score in row.scores)
@@ -253,7 +249,7 @@ def test_what_is_not_separable_from_the_best_is_tied(three: list[Stored], plugin
 
 
 def test_intervals_are_those_of_a_rows_score(three: list[Stored], plugins: Plugins) -> None:
-    table = marked(three, plugins, intervals=True)
+    table = judge(three, plugins, intervals=True)
     seeds = {entry.result.seed: items for entry in three[:2] if (items := items_of(entry, plugins))}
     expected = Comparisons({("best", "one"): seeds}, plugins).estimate("best", ["one"])
     score = table.rows[0].scores[0]
@@ -266,9 +262,9 @@ def test_intervals_are_those_of_a_rows_score(three: list[Stored], plugins: Plugi
     assert table.notes[-1] == "[low, high]: 95% interval over items, and over seeds where there are several."
 
 
-def test_unknown_items_leave_a_cell_unmarked(tmp_path: Path, three: list[Stored], plugins: Plugins) -> None:
+def test_unknown_items_leave_a_cell_unjudge(tmp_path: Path, three: list[Stored], plugins: Plugins) -> None:
     lost = with_predictions(tmp_path, stored("lost", "one", 0.99), ids=np.array(["x"]))
-    table = marked([*three, lost], plugins, intervals=True, ties=True)
+    table = judge([*three, lost], plugins, intervals=True, ties=True)
     (row,) = (row for row in table.rows if row.spec == "lost")
     assert row.scores[0] is not None
     assert (row.scores[0].interval, row.scores[0].tied) == (None, False)
@@ -278,4 +274,4 @@ def test_unknown_items_leave_a_cell_unmarked(tmp_path: Path, three: list[Stored]
 
 def test_a_single_row_and_no_row(three: list[Stored], plugins: Plugins) -> None:
     for what in ({}, {"intervals": True}, {"ties": True}):
-        assert tied(marked(three[:2], plugins, **what)) == [[False]]
+        assert tied(judge(three[:2], plugins, **what)) == [[False]]
