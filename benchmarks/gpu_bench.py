@@ -87,7 +87,7 @@ class Bench:
         recipe = self.recipe if dropout is None else replace(self.recipe, augment=(("dropout", dropout),))
 
         def configure(config: object) -> None:
-            for augmentation, rate in in_use(recipe, AUGMENTATIONS, "model"):
+            for augmentation, rate in in_use(recipe.augment, AUGMENTATIONS, "model"):
                 augmentation.configure(config, rate)
 
         return load_transformer(self.path, device or self.device, configure)

@@ -19,7 +19,7 @@ from trivial_cells import TASKS
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.builtin import plugins
 from mirrorbench.runs.plan import Plan, Request
-from mirrorbench.runs.run import execute_plan
+from mirrorbench.runs.run import execute_plan, make_plan
 from mirrorbench.runs.workspace import Workspace
 
 EXECUTORS = "local,local:workers=2,ray:workers=2,slurm:cluster=debug,slurm:cluster=local;workers=2;groups=100"
@@ -34,7 +34,7 @@ def workspace(text: str, folder: Path) -> Workspace:
 def plan_of(cells: int, folder: Path) -> Plan:
     """A plan of groups of ``TASKS`` cells each."""
     specs = tuple(parse_spec(f"trivial:n={number}") for number in range(cells // TASKS))
-    return workspace("local", folder).plan(Request(specs, tuple(f"trivial-{number}" for number in range(TASKS))))
+    return make_plan(workspace("local", folder), Request(specs, tuple(f"trivial-{number}" for number in range(TASKS))))
 
 
 def seconds(plan: Plan, text: str, folder: Path) -> float:

@@ -42,9 +42,9 @@ def _row(
     table: Table, what: str, there: str, own: Callable[[], object], other: Callable[[], object], rounds: int
 ) -> None:
     """A row whose note compares the peak memory of the two beside their input, in runs of their own."""
-    times = alternate([own, other], rounds, warm_up=False)
+    own_times, other_times = alternate([own, other], rounds, warm_up=False)
     memory = f"{_peak(own):.0f} instead of {_peak(other):.0f} MiB"
-    table.add(what, "in chunks", there, *times, memory)
+    table.add(what, "in chunks", there, own_times, other_times, memory)
 
 
 def _peak(work: Callable[[], object]) -> float:

@@ -16,7 +16,8 @@ import typer
 from typer.core import TyperGroup
 
 from mirrorbench.core.devices import lost_device
-from mirrorbench.core.errors import MirrorbenchError, PluginError, StorageError, UsageError
+from mirrorbench.core.errors import MirrorbenchError, PluginError, UsageError
+from mirrorbench.core.files import unwritable
 from mirrorbench.core.shown import NO_TEXTS, printable
 
 COMMANDS: dict[str, Any] = {
@@ -150,11 +151,11 @@ def main() -> None:
         report(told)
         sys.exit(2 if isinstance(told, UsageError | PluginError) else 1)
     except OSError as error:
-        if debug or error.filename:
+        if debug or error.filename or not error.errno:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # takes what could not be printed, when Python ends
         if not isinstance(error, BrokenPipeError):  # the program that reads our output (head, less) has ended
-            report(StorageError(f"Cannot write to standard output: {error.strerror}."))
+            report(unwritable("Not all could be written", error, "write elsewhere"))
         sys.exit(1)
 
 

@@ -46,7 +46,6 @@ NAMES: dict[str, Callable[[], Iterable[str]]] = {
     "protocols": lambda: PROTOCOLS,
     "levels": lambda: LEVELS,
     "notes": lambda: ("none", "short", "all"),
-    "paper formats": lambda: ("markdown", "latex", "html", "csv", "json"),
     "suites": _suites,
     "backbones": _backbones,
     "grids": _grids,

@@ -33,8 +33,8 @@ _Backbone = Annotated[str, typer.Option(
     autocompletion=complete("backbones"))]
 _Seeds = Annotated[int, typer.Option(min=1, help="With --run: runs of each tuned encoder.")]
 _Format = Annotated[str, typer.Option(
-    "--format", "-f", help="markdown, latex, html, csv or json; its options follow: latex:resize=true.",
-    show_default="by the output's name; drawn; or Markdown into a pipe", autocompletion=complete("paper formats"))]
+    "--format", "-f", help="markdown, latex, html, csv, json, or a plugin's; its options follow: latex:resize=true.",
+    show_default="by the output's name; drawn; or Markdown into a pipe", autocompletion=complete("formats"))]
 # fmt: on
 
 

@@ -57,8 +57,9 @@ def unwritable(problem: str, error: Exception, another: str = "name another fold
         another: how the user names another place to write to.
     """
     quoted = re.search(r"\(os error (\d+)\)", str(error))
-    number = int(quoted[1]) if quoted else getattr(error, "errno", None) or 0
-    reason = os.strerror(number) if quoted else getattr(error, "strerror", None) or error
+    full = errno.ENOSPC if " requested and " in str(error) else 0  # NumPy's error has no number
+    number = int(quoted[1]) if quoted else getattr(error, "errno", None) or full
+    reason = os.strerror(number) if quoted or full else getattr(error, "strerror", None) or error
     hint = _REMEDIES.get(number, "{}").format(another)
     return StorageError(f"{problem}: {reason}.", f"{hint[0].upper()}{hint[1:]}.")
 

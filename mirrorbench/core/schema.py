@@ -65,16 +65,23 @@ def read(path: Path, schema: type[_T], plain: Callable[[str], Value | None] = pl
     return convert(read_yaml(path, plain), schema, path)
 
 
-def convert(content: Located, schema: type[_T], path: Path) -> _T:
-    """As ``read``, of what ``read_yaml`` returned."""
+def convert(content: Located, schema: type[_T], source: Path | str) -> _T:
+    """Convert what ``read_yaml`` or ``located`` returned, with the errors of ``read``."""
     try:
         return msgspec.convert(content.bare(), schema)
     except msgspec.ValidationError as error:
-        raise problem_at(path, content, str(error), schema) from None
+        raise problem_at(source, content, str(error), schema) from None
 
 
-def problem_at(path: Path, content: Located, message: str, schema: Any = None) -> DataFormatError:
-    """The error for a message of a ``ValidationError`` (other text: of the whole file), with file and line in front."""
+def located(value: Any) -> Located:
+    """A plain value, list or dictionary that stands in no file: at line 0, which errors do not name."""
+    if isinstance(value, dict):
+        return Located({str(key): located(item) for key, item in value.items()}, 0)
+    return Located(tuple(map(located, value)) if isinstance(value, list | tuple) else value, 0)
+
+
+def problem_at(source: Path | str, content: Located, message: str, schema: Any = None) -> DataFormatError:
+    """The error for a message of a ``ValidationError`` (other text: of all content), with source and line in front."""
     match = _PLACE.fullmatch(message)
     text, place = (match[1], match[2]) if match else (message, "")
     found, kinds, name = _follow(content, schema, place)
@@ -86,9 +93,10 @@ def problem_at(path: Path, content: Located, message: str, schema: Any = None) -
                 found = found.value.get(words[1], found) if isinstance(found.value, dict) else found
             elif said.endswith("possible values"):
                 values = [v for kind in kinds for v in getattr(kind, "values", (getattr(kind, "tag", ""),))]
-                text += _nearest(words[1], [str(value) for value in values])
+                text += _nearest(words[1], [str(value) for value in values if value != ""])
             break
-    return DataFormatError(f"{path}, line {found.line}: {f'{name}: ' if name else ''}{text}")
+    line = f", line {found.line}" if found.line else ""
+    return DataFormatError(f"{source}{line}: {f'{name}: ' if name else ''}{text}")
 
 
 def _follow(content: Located, schema: Any, place: str) -> tuple[Located, list[Any], str]:

@@ -180,8 +180,11 @@ class _Importer:
         for file in list(rest):
             if any(self._adopt(card, held, {file: one}) for one in rest[file]):
                 del rest[file]
-        if rest:  # some are only read with others: labels with their items
-            self._adopt(card, held, {file: candidates[0] for file, candidates in rest.items()})
+        for place in dict.fromkeys(one.path.parent for found in rest.values() for one in found):
+            # Some are only read with others, labels with their items: with those of the same folder, if it has them.
+            files = {f: next((one for one in found if one.path.parent == place), found[0]) for f, found in rest.items()}
+            if self._adopt(card, held, files):
+                break
 
     def _adopt(self, card: Card, held: dict[str, Path], files: dict[DataFile, _Found]) -> bool:
         """Copy files that the card's parser reads together with those that are ``held``, which they join."""

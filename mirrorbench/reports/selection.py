@@ -231,10 +231,7 @@ def select(
     if not kept:
         held = ", ".join(sorted({r.task for r in read}))
         raise UsageError(f"no results in {where} for the tasks or protocol asked for", f"There are results on: {held}")
-    earlier = [result for result in kept if result.computation != COMPUTATION]
-    asked = [word for spec in dict.fromkeys(result.spec for result in earlier) for word in ("-e", spec)]
-    tasks = ",".join(dict.fromkeys(result.task for result in earlier))
-    kept, notes = newest(kept, shlex.join(["mirrorbench", "run", *asked, "-t", tasks]))
+    kept, notes = newest(kept, _run_again([r for r in kept if r.computation != COMPUTATION], folders))
     rows = _chosen_encoders(_encoders_in_order(kept, choice.tasks, plugins), choice, plugins)
     shown, specs = {"": "", **choice.metrics}, {str(spec) for spec in rows}
     kept = [_with_metric(r, shown.get(r.task, shown[""])) for r in kept if str(parse_spec(r.spec)) in specs]
@@ -249,6 +246,21 @@ def select(
     paths = {entry.result.cell_id: entry.path for entry in reversed(stored)}
     notes += [f"Mixed, not comparable: {reason}. The newest of each seed counts." for reason in mixed]
     return [Stored(result, paths[result.cell_id]) for result in without_repeats(kept)], rows, notes
+
+
+def _run_again(results: Sequence[Result], folders: Sequence[Path]) -> str:
+    """The command that computes results anew: encoders, tasks and seeds, and what else they all have in common."""
+    words = ["mirrorbench", "run", *(w for spec in dict.fromkeys(r.spec for r in results) for w in ("-e", spec))]
+    words += ["-t", ",".join(dict.fromkeys(result.task for result in results))]
+    alike = {
+        "--seeds": {str(1 + max((r.seed for r in results), default=0))} - {"1"},
+        "--protocol": {r.protocol for r in results} - {"paper"},
+        "--eval-precision": {r.evaluated_in for r in results} - {"fp32"},
+        "--corpus": {str(corpus["name"]) for r in results if (corpus := r.cell.get("corpus"))},
+        "-o": {str(folder) for folder in folders} - {"results"},
+    }
+    words += [word for option, values in alike.items() if len(values) == 1 for word in (option, *values)]
+    return shlex.join(words)
 
 
 def _encoders_in_order(results: Sequence[Result], tasks: Sequence[str], plugins: Plugins) -> list[EncoderSpec]:

@@ -166,6 +166,7 @@ class Pool:
             for number, device in enumerate(self.devices, 1):
                 workers.append(self._start(device, device if device.startswith("cuda") else f"worker {number}"))
                 self.places.add(workers[-1].place)
+            self.job.reporter.stage("computing", f"in {len(workers)} processes")
             while True:
                 for worker in workers:
                     if not worker.group and worker.place in self.places:

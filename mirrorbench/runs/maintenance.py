@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tempfile
 import time
@@ -19,6 +20,8 @@ from mirrorbench.training.checkpoints import CHECKPOINTS
 
 LEFTOVER_AGE = 86_400.0
 """Seconds after which a temporary file counts as abandoned."""
+_OURS = re.compile(rf"[0-9a-f]{{32,}}|{re.escape(TEMPORARY)}.*")
+"""The name of an entry, and of what is not complete; all else is somebody's, and is left alone."""
 _KINDS = ("models", CHECKPOINTS, "embeddings", "vectors", "corpora", "transformations", "checksums", KINDS_FOLDER)
 """Folders of the cache, each with its entries."""
 _DESCRIPTION = "mirrorbench.json"
@@ -47,7 +50,7 @@ def entries(cache: Cache) -> list[CacheEntry]:
     """All entries of the cache, the largest first."""
     found = []
     for kind in _KINDS:
-        for path in sorted((cache.root / kind).glob("*")):
+        for path in sorted(path for path in (cache.root / kind).glob("*") if _OURS.fullmatch(path.stem)):
             with suppress(FileNotFoundError):  # removed by another process
                 found.append(_entry(kind, path))
     return sorted(found, key=lambda entry: (-entry.size, entry.key))

@@ -73,7 +73,7 @@ class Outcome:
     """How many cells were computed now."""
 
 
-Stage = Literal["planning", "loading", "checking", "tuning", "encoding", "scoring"]
+Stage = Literal["planning", "computing", "loading", "checking", "tuning", "encoding", "scoring"]
 TUNING_COST = 6.0
 """Texts that could be encoded while one string is tuned on: two sides, forward, and backward twice as long."""
 

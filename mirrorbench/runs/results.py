@@ -227,13 +227,9 @@ class ResultStore:
                     self._write_json(path, stated)
         return stated
 
-    def lease_of(self, path: Path) -> str:
-        """The name of the lease under which a result is written to a path."""
-        return checksum(path.relative_to(self.root).as_posix())[:32]
-
     def _alone(self, path: Path) -> AbstractContextManager[object]:
         """The lease of a path, for which writers of other identities wait."""
-        return self.leases.wait(self.lease_of(path))
+        return self.leases.wait(checksum(path.relative_to(self.root).as_posix())[:32])
 
     def sweep(self, *cells: Cell) -> None:
         """Remove unfinished files of a killed process; the caller must hold the lease of the cells' group."""

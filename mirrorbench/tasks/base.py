@@ -15,7 +15,7 @@ import numpy as np
 
 from mirrorbench.core.errors import DataFormatError, PluginError, UsageError
 from mirrorbench.core.identity import checksum
-from mirrorbench.data.cards import whole_number
+from mirrorbench.data.cards import BesideSource, whole_number
 from mirrorbench.data.formats import parse
 
 if TYPE_CHECKING:
@@ -304,8 +304,13 @@ class TaskKind(Task, Generic[Items]):
             data.resolve(self.card)
 
     def identity(self, data: DataStore) -> dict[str, str]:
-        """The checksums of the card's files, or without a card that of the items."""
-        return data.checksums(self.card) if self.card else {self.items_name: checksum(self.written(self.load(data)))}
+        """The checksums of the card's files, of a user's own card that too, or without a card that of the items."""
+        if self.card is None:
+            return {self.items_name: checksum(self.written(self.load(data)))}
+        if not any(isinstance(source, BesideSource) for file in self.card.files for source in file.sources):
+            return data.checksums(self.card)
+        read = f"{self.card.kind} {self.card.parser} {sorted(self.card.options.items())}"  # a user may still change it
+        return data.checksums(self.card) | {"card": checksum(read)}
 
     def load(self, data: DataStore) -> Items:
         """The checked items.

@@ -104,11 +104,13 @@ def test_the_commands(cache: Cache, mirrorbench: Callable) -> None:
     assert model.size == sum(file.stat().st_size for file in model.path.rglob("*") if file.is_file())
     assert time.time() - model.used < 3600
     (model.path / "mirrorbench.json").write_text("[]")  # a damaged one
+    (mine := model.path.parent / "notes.txt").touch()  # no entry: somebody's
     mirrorbench("cache", "list").assert_works(f"{KEY[:12]}")
     mirrorbench("cache", "prune", "--all", "--dry-run").assert_works("2 entries would go")
     assert len(entries(cache)) == 2
     mirrorbench("cache", "prune", "--all").assert_works("2 entries removed")
     assert entries(cache) == []
+    assert mine.exists()
     mirrorbench("cache", "list").assert_works("0 entries")
 
 

@@ -57,7 +57,7 @@ def test_published_and_measured_side_by_side(mirrorbench: Callable, folder: Path
 
 @pytest.mark.parametrize(("arguments", "message", "hint"), [
     ("mirror-bert/tabel3", "unknown table 'mirror-bert/tabel3'", "mirror-bert/table3"),
-    ("mirror-bert/table7 --run -e tiny -f docx", "no format 'docx'", "markdown"),  # at once
+    ("mirror-bert/table7 --run -e tiny -f docx", "unknown renderer 'docx'", "markdown"),  # at once
     ("mirror-bert/table3 -f csv:standalone=true", "unknown option of the format csv", ""),
     ("mirror-bert/table3 -f latex:percent=true", "numbers as printed", "percent"),
     ("mirrorwic/table6 --run", "no cell that a run could measure", "mirrorbench paper mirrorwic/table6"),

@@ -202,6 +202,9 @@ def test_reasons_of_the_system_itself(tmp_path: Path) -> None:
     with pytest.raises(SafetensorError) as raised:
         save_file({"a": np.ones(3)}, tmp_path / "file" / "weights")
     assert re.fullmatch(f"x: {in_the_way}", str(unwritable("x", raised.value)))
+    with pytest.raises(OSError, match="requested and") as short:
+        np.zeros(10_000).tofile("/dev/full")
+    assert str(unwritable("x", short.value)).startswith("x: No space left on device.\nFree some space")
 
 
 def test_links_are_followed_and_what_is_no_file_is_written_to_as_it_is(tmp_path: Path) -> None:

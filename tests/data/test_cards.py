@@ -222,6 +222,9 @@ def test_own_files_are_read_where_they_lie(own_card: Path, tmp_path: Path) -> No
     assert [pair.right for pair in task.load(store)] == ["the cat", "a dog"]
     assert not list((tmp_path / "store").rglob("*.tsv"))  # nothing is copied
     before = task.identity(store)
+    own_card.write_text(OWN.replace("gold: 2", "gold: 1"))  # a mistake that is mended is no result of before
+    assert as_task(load_card(own_card)).identity(DataStore(tmp_path / "store")) != before
+    own_card.write_text(OWN)
     (tmp_path / "pets.tsv").write_text("a cat\tthe cat\t4\n")
     assert as_task(load_card(own_card)).identity(DataStore(tmp_path / "store")) != before
 

@@ -168,6 +168,15 @@ def test_labels_are_checked_with_their_items(folder: Path, store: DataStore) -> 
     assert right.cards["toy"].imported == ("test.gold.txt",)
 
 
+def test_files_that_are_read_together_are_taken_from_one_folder(tmp_path: Path, store: DataStore) -> None:
+    items, gold = b"board\tN\t0-0\tboard\tboard\n" * 2, DataFile("d/test.gold.txt", "", None, "test", (), True)
+    data = DataFile("d/test.data.txt", "", None, "test", (), True)
+    card = make_card(data, gold, parser="wic", kind="word-in-context")
+    right = {"b/d/test.data.txt": items.decode(), "b/d/test.gold.txt": "T\nF\n"}
+    report = import_folder(in_folder(tmp_path / "1", {"a/d/test.gold.txt": "T\n", **right}), store, {"toy": card})
+    assert report.cards["toy"].imported == ("d/test.data.txt", "d/test.gold.txt")
+
+
 def test_a_list_of_words_has_as_many_as_its_corpus_takes(tmp_path: Path, store: DataStore) -> None:
     cards = {"words-fi": builtin_cards()["words-fi"]}
     page = import_folder(in_folder(tmp_path / "1", {"fi_50k.txt": "<html>\nNot found\n</html>\n"}), store, cards)

@@ -108,7 +108,8 @@ def test_a_leaderboard_judges_the_newest_and_names_the_others(tmp_path: Path) ->
         f"Left out: 4 results of computation {EARLIER}, not of today's {COMPUTATION}, by mirrorbench "
     )
     again = "-e bert+base -e bert+mirror:lr=0.0001 -e roberta+mirror -t stsb"
-    assert note.endswith(f"Compute them anew: mirrorbench run {again}")
+    common = f"--seeds 2 --protocol released --corpus mine.txt -o '{folder}'"
+    assert note.endswith(f"Compute them anew: mirrorbench run {again} {common}")
 
 
 def test_encoders_are_compared_within_one_computation(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.schema import convert, located
 from mirrorbench.core.shown import shown
 from mirrorbench.data.formats import Columns, TableRow, json_rows
 from mirrorbench.data.items import ContextPair, Pair, RatedContexts
@@ -83,11 +84,7 @@ def parse_table(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[P
 def _checked(options: Mapping[str, Any]) -> _Options:
     labels = options.get("labels")
     written = {"labels": {_written(k): v for k, v in labels.items()}} if isinstance(labels, Mapping) else {}
-    try:
-        return msgspec.convert({**options, **written}, _Options)
-    except msgspec.ValidationError as error:
-        problem, _, place = str(error).partition(" - at `$.")
-        raise DataFormatError(f"Parser 'table': {place.rstrip('`')}{': ' * bool(place)}{problem}.") from None
+    return convert(located({**options, **written}), _Options, "Parser 'table'")
 
 
 def _written(value: Any) -> str:

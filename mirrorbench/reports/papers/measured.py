@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.reports.comparable import newest, without_repeats
 from mirrorbench.reports.leaderboard import mean_over_seeds, provenance, row_label
 from mirrorbench.reports.papers import AskedAnalysis, Target
 from mirrorbench.reports.papers.tables import SCALES, FactTable, PaperTable, Printed
-from mirrorbench.reports.renderers import html, latex, markdown, number
+from mirrorbench.reports.renderers import number
 from mirrorbench.reports.table import Column, Row, Score, Table
+from mirrorbench.runs.builtin import plugins
 from mirrorbench.runs.plan import Request
 from mirrorbench.runs.results import Result
 
@@ -256,8 +256,6 @@ def _rows(content: MeasuredTable) -> list[Row]:
 
 def _run_as(content: MeasuredTable, row: int) -> str:
     """The encoder that was run on another backbone, with the keys that it has in all columns; empty for the paper's."""
-    from mirrorbench.runs.builtin import plugins
-
     if content.backbone is None:
         return ""
     measured = [i for i, cell in enumerate(content.cells[row]) if cell.measured]
@@ -379,22 +377,19 @@ def _cells(content: MeasuredTable) -> list[dict[str, Any]]:
     return cells
 
 
-PAPER_FORMATS: dict[str, Callable[..., str]] = {
-    "markdown": lambda content, notes: markdown(as_table(content).with_notes(notes)),
-    "latex": lambda content, notes, **options: latex(as_table(content).with_notes(notes), **options),
-    "html": lambda content, notes: html(as_table(content).with_notes(notes)),
-    "csv": lambda content, notes: _comma_separated(content),
-    "json": lambda content, notes: _json(content),
-}
+_OWN: dict[str, Callable[[Content], str]] = {"csv": _comma_separated, "json": _json}
+"""Formats that hold every value of a paper's cells; all others are those of tables."""
 
 
 def check_paper_format(format_: str) -> None:
     """Raise ``UsageError`` for an unknown format."""
-    if format_ not in PAPER_FORMATS:
-        raise UsageError(f"the papers' tables have no format {format_!r}", f"Formats: {', '.join(PAPER_FORMATS)}")
+    if format_ not in _OWN:
+        plugins().renderers.entry(format_)
 
 
 def render_paper(content: Content, format_: str, notes: str = "all", **options: Any) -> str:
-    """The table as text in one of ``PAPER_FORMATS``; ``options`` are those of ``latex``."""
-    check_paper_format(format_)
-    return PAPER_FORMATS[format_](content, notes, **options)
+    """The table as text in one of the registered formats; ``options`` are those of its renderer."""
+    if own := _OWN.get(format_):
+        return own(content)
+    text: str = plugins().renderers[format_](as_table(content).with_notes(notes), **options)
+    return text

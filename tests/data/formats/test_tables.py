@@ -85,13 +85,13 @@ def test_labels_of_json_that_are_no_texts(labels: dict[Any, int], tmp_path: Path
         ("<b>a</b>\t<b> </b>\t1\n", {}, "no word between <b> and </b> in '<b> </b>'"),
         ("<b>a</b>\t<b>a</b>\t2\n", {}, "lies outside the scale"),
         ("<b>a</b>\t<b>a</b>\t2\n", {"scale": [0, 1], "labels": {"2": 1}}, "either 'scale' .* or 'labels'"),
-        ("<b>a</b>\t<b>a</b>\t2\n", {"labels": {"2": 2}}, "labels.*enum value 2"),
+        ("<b>a</b>\t<b>a</b>\t2\n", {"labels": {"2": 2}}, "labels: 2 is none of"),
         ("a\ta\t2\n", {"labels": {"2": None}, "marks": None}, "a label that is null"),
         ("<b>a</b>\t<b>a</b>\tx\n", {"labels": {"y": 1}}, "line 1: the label 'x' is none of y"),
         ("<b>a</b>\t<b>a</b>\ty\n", {"labels": {"y": 1}}, r"the split 't' .* is none of train, dev"),
-        ("<b>a</b>\t<b>a</b>\t1\n", {"marks": "<b>"}, "marks: Expected `array"),
-        ("<b>a</b>\t<b>a</b>\t1\n", {"marks": ["<b>", ""]}, "marks.1.: Expected `str` of length"),
-        ("<b>a</b>\t<b>a</b>\t1\n", {"rows": "2"}, "Parser 'table': rows: Expected"),
+        ("<b>a</b>\t<b>a</b>\t1\n", {"marks": "<b>"}, "marks: must be of type list"),
+        ("<b>a</b>\t<b>a</b>\t1\n", {"marks": ["<b>", ""]}, "marks.2.: Expected `str` of length"),
+        ("<b>a</b>\t<b>a</b>\t1\n", {"rows": "2"}, "Parser 'table': rows: must be of type int"),
     ],
 )
 def test_what_is_no_table_of_words_in_context(

@@ -152,7 +152,7 @@ def test_marks_groups_and_blocks() -> None:
     lines = latex(PLAIN).splitlines()
     assert lines[:3] == [
         r"% Needs \usepackage{booktabs}",
-        "% Wider than the page: --format latex:resize=true",
+        "% If it is wider than the page: --format latex:resize=true",
         r"\begin{table}[t]",
     ]
     assert r"\begin{tabular}{lcccccccc}" in lines
