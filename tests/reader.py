@@ -28,7 +28,7 @@ import pytest
 import small_data
 from pages import ROOT, parsed
 
-from mirrorbench.cli import COMMANDS, add_plugin_commands, main
+from mirrorbench.cli import COMMANDS, commands_of_plugins, main
 from mirrorbench.data import cardfile
 from mirrorbench.models import backbones
 from mirrorbench.runs import builtin as plugin_manager
@@ -168,7 +168,6 @@ class Shell:
             click.UsageError: it would refuse the command.
         """
         with patch.dict(COMMANDS):  # without what plugins add
-            add_plugin_commands()
             parsed(command)
 
 
@@ -180,8 +179,9 @@ def install(project: Path, site: Path) -> list[Path]:
     (info / "METADATA").write_text(
         f"Metadata-Version: 2.1\nName: {described['name']}\nVersion: {described['version']}\n"
     )  # fmt: skip
-    points = described["entry-points"]["mirrorbench"]
-    (info / "entry_points.txt").write_text("[mirrorbench]\n" + "".join(f"{k} = {v}\n" for k, v in points.items()))
+    groups = described["entry-points"].items()
+    lines = [line for group, points in groups for line in (f"[{group}]", *(f"{k} = {v}" for k, v in points.items()))]
+    (info / "entry_points.txt").write_text("\n".join(lines))
     importlib.invalidate_caches()
     return [project, site]
 
@@ -193,6 +193,7 @@ def _no_network(host: object, *args: object, **kwargs: object) -> NoReturn:
 def _forget() -> None:
     """What a process knows that has just started."""
     plugin_manager.plugins.cache_clear()
+    commands_of_plugins.cache_clear()
     cardfile.builtin_cards.cache_clear()
     cardfile.builtin_suites.cache_clear()
     backbones._from_hub.cache_clear()

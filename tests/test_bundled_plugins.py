@@ -23,7 +23,7 @@ EXPECTED = {
         "mirrorbench",
         ["register_augmentations", "register_losses", "register_methods", "register_papers", "register_poolings"],
     ),
-    "mirrorbench-mteb": ("mteb", ["register_commands", "register_tasks"]),
+    "mirrorbench-mteb": ("mteb", ["register_tasks"]),
     "mirrorbench-ray": ("ray", ["register_executors"]),
     "mirrorbench-slurm": ("submitit", ["register_executors"]),
 }

@@ -1,19 +1,26 @@
-"""The ``mirrorbench`` command. One file a sub-command; what is heavy is imported inside the commands."""
+"""The ``mirrorbench`` command. One file a sub-command; what is heavy is imported inside the commands.
+
+A plugin adds a command by an entry point of the group ``mirrorbench.commands``: its name, and where a function or an
+application of Typer is, which is imported when it is called. ``--help`` shows the first line of its module's docstring.
+"""
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from mirrorbench.core.devices import lost_device
 from mirrorbench.core.errors import MirrorbenchError, PluginError, UsageError
@@ -35,6 +42,8 @@ COMMANDS: dict[str, Any] = {
     "cache": "cache.cache_app",
 }
 """Where each command is, and once it was asked for the command itself; plugins add theirs."""
+GROUP = "mirrorbench.commands"
+"""The group of entry points that name the commands of plugins."""
 
 
 MOST_IN_ONE_PANEL = 6
@@ -55,14 +64,60 @@ class _Commands(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings | {"commands": COMMANDS})
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of the built-in commands, then of those of plugins."""
+        return [*COMMANDS, *sorted(commands_of_plugins().keys() - COMMANDS.keys())]
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a name."""
+        """The command of a name; that of a plugin is not imported before it is called."""
         found = COMMANDS.get(cmd_name)
+        if found is None and (point := commands_of_plugins().get(cmd_name)):
+            return _OfPlugin(point)
         if isinstance(found, str):
             module, _, attribute = found.partition(".")
             found = _command(cmd_name, getattr(import_module(f"mirrorbench.cli.{module}"), attribute))
             COMMANDS[cmd_name] = found
         return found
+
+
+@cache
+def commands_of_plugins() -> dict[str, EntryPoint]:
+    """The entry points of commands by name, without those in the packages of plugins that are left out."""
+    blocked = {name.strip() for name in os.environ.get("MIRRORBENCH_DISABLE_PLUGINS", "").split(",")}
+    left_out = {_package(point) for point in entry_points(group="mirrorbench") if point.name in blocked}
+    return {point.name: point for point in entry_points(group=GROUP) if _package(point) not in left_out}
+
+
+def _package(point: EntryPoint) -> str:
+    return point.module.partition(".")[0]
+
+
+class _OfPlugin(TyperCommand):
+    """The command of a plugin, which is imported when it is called."""
+
+    def __init__(self, point: EntryPoint) -> None:
+        super().__init__(point.name, help=_first_line(point.module), rich_markup_mode="markdown")
+        self.point = point
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Import the command, and make its context."""
+        name, dist = self.point.name, self.point.dist
+        try:
+            COMMANDS[name] = _command(name, self.point.load())
+        except (Exception, SystemExit) as error:  # third-party code
+            origin = f"{dist.name} {dist.version}" if dist else "unknown distribution"
+            problem = f"the command {name!r} of {origin} failed: {type(error).__name__}: {error}"
+            raise PluginError(problem, f"Update {dist.name}, or uninstall it." if dist else "") from error
+        return COMMANDS[name].make_context(info_name, args, parent, **extra)
+
+
+def _first_line(module: str) -> str:
+    """The first line of a module's docstring, after the name of its command; empty where no file of it is found."""
+    path = module.replace(".", "/")
+    files = (Path(folder, file) for folder in sys.path for file in (f"{path}.py", f"{path}/__init__.py"))
+    source = next((file.read_text(encoding="utf-8") for file in files if file.is_file()), "")
+    line = (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0].rpartition("``: ")[2]
+    return f"{line[:1].upper()}{line[1:]}"
 
 
 app = typer.Typer(
@@ -101,29 +156,13 @@ def _root(
     pass
 
 
-def add_plugin_commands() -> None:
-    """Add the commands of plugins; one that is not a command, or whose name is taken, is skipped with a warning."""
-    from mirrorbench.core.plugins import PluginWarning
-    from mirrorbench.runs.builtin import plugins
-
-    for entry in plugins().commands:
-        try:
-            if entry.name in COMMANDS:
-                raise ValueError("mirrorbench has a command of this name")
-            described = {"help": entry.description} if entry.description else {}
-            COMMANDS[entry.name] = _command(entry.name, entry.value, **described)
-        except Exception as error:
-            problem = f"command {entry.name!r} of plugin {entry.origin} skipped: {error}"
-            warnings.warn(problem, PluginWarning, stacklevel=2)
-
-
-def _command(name: str, value: Any, **described: Any) -> Any:
+def _command(name: str, value: Any) -> Any:
     """What Typer makes of a function or an application; it looks at the arguments' types now."""
     alone = typer.Typer(rich_markup_mode="markdown")
     if isinstance(value, typer.Typer):
-        alone.add_typer(value, name=name, **described)
+        alone.add_typer(value, name=name)
     else:
-        alone.command(name, **described)(value)
+        alone.command(name)(value)
     command = typer.main.get_group(alone).commands[name]
     for one in (command, *getattr(command, "commands", {}).values()):
         options = [param for param in one.params if param.param_type_name == "option"]
@@ -138,8 +177,6 @@ def main() -> None:
     _open_streams()
     try:
         with _plain_warnings():
-            if entry_points(group="mirrorbench"):  # without any plugin nothing is loaded for this
-                add_plugin_commands()
             try:
                 app()
             finally:

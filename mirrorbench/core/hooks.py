@@ -109,10 +109,3 @@ class HookSpecs:
         from ``--device`` and the executor's options: the run is planned for it, and a worker without it refuses.
         ``tests/harness/executors.py`` of a checkout has fixtures for the tests of an executor.
         """
-
-    @hookspec
-    def register_commands(self, register: Register) -> None:
-        """``register(name, typer_app_or_function, description="")``: a sub-command of ``mirrorbench``.
-
-        Of installed plugins only: a file of ``--plugin`` is read when the command is known already.
-        """

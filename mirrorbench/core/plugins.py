@@ -263,4 +263,3 @@ class Plugins:
     papers = _registered("register_papers", "Folders of papers' tables.")
     renderers = _registered("register_renderers", "All table formats.")
     executors = _registered("register_executors", "Where cells can be computed.")
-    commands = _registered("register_commands", "Sub-commands added by plugins.")

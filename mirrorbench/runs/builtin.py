@@ -101,7 +101,6 @@ KINDS = {
     "register_renderers": Kind("renderer", add_function),
     "register_papers": Kind("paper", _add_paper),
     "register_executors": Kind("executor", _add_executor),
-    "register_commands": Kind("command", add_function),
 }
 
 

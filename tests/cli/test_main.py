@@ -38,15 +38,11 @@ for line in {LIGHT!r}:
 """
 
 
-GREETER = """
-import mirrorbench
+GREETER = '''"""``mirrorbench greet``: a word to everybody."""
+print("imported")
+def greet(): print("hello")
 def odd(x: int | str): print(x)
-@mirrorbench.hookimpl
-def register_commands(register):
-    register("greet", lambda: print("hello"), "Say hello.")
-    register("odd", odd, "Of a type that Typer does not know.")
-    register("run", lambda: None)
-"""
+'''
 COMPLETION = f"""
 import sys, mirrorbench
 assert not {{'numpy', 'typer', *{HEAVY!r}}} & set(sys.modules)
@@ -109,26 +105,32 @@ def test_encoders_and_plugins_are_listed_with_what_they_are(mirrorbench: Callabl
 
 
 @pytest.mark.slow
-def test_an_installed_plugin_brings_a_command_and_a_broken_one_a_warning(
+def test_a_command_of_a_plugin_is_imported_when_it_is_called(
     tmp_path: Path, process: Callable[..., subprocess.Popen[str]]
 ) -> None:
-    for name, source in (("greeter", GREETER), ("wreck", "1 / 0")):
-        (tmp_path / f"toy_{name}.py").write_text(source)
-        info = tmp_path / f"toy_{name}-3.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: toy-{name}\nVersion: 3.0\n")
-        (info / "entry_points.txt").write_text(f"[mirrorbench]\n{name} = toy_{name}\n")
-    out, err = process("greet", PYTHONPATH=str(tmp_path)).communicate(timeout=60)
-    assert out == "hello\n"
-    assert "plugin wreck (toy-wreck 3.0) skipped: ZeroDivisionError" in err
-    assert "command 'run' of plugin greeter skipped: mirrorbench has a command of this name" in err
-    assert "command 'odd' of plugin greeter skipped: " in err
-    assert all(line.startswith("Warning: ") for line in err.splitlines())
-    strict = process("greet", PYTHONPATH=str(tmp_path), MIRRORBENCH_STRICT_PLUGINS="1")
-    out, err = strict.communicate(timeout=60)
-    assert (strict.returncode, out) == (2, "")
-    assert "Traceback" not in err
-    assert "plugin wreck (toy-wreck 3.0) failed" in err
+    (tmp_path / "toy_greeter.py").write_text(GREETER)
+    info = tmp_path / "toy_greeter-3.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-greeter\nVersion: 3.0\n")
+    points = "".join(f"{name} = toy_greeter:{name}\n" for name in ("greet", "odd", "absent", "run"))
+    (info / "entry_points.txt").write_text(f"[mirrorbench]\ngreeter = toy_greeter\n[mirrorbench.commands]\n{points}")
+
+    def said(*arguments: str, **environment: str) -> tuple[int, str, str]:
+        running = process(*arguments, PYTHONPATH=str(tmp_path), **environment)
+        out, err = running.communicate(timeout=60)
+        return running.returncode, out, err
+
+    assert said("greet") == (0, "imported\nhello\n", "")
+    for name, reason in (("odd", "AssertionError: Typer"), ("absent", "AttributeError")):
+        code, _, err = said(name)
+        assert (code, "Traceback" in err) == (2, False)
+        assert f"the command '{name}' of toy-greeter 3.0 failed: {reason}" in " ".join(err.split())
+    code, out, err = said("--help")
+    assert (code, err, out.count("A word to everybody."), "imported" in out) == (0, "", 3, False)
+    assert "Train, evaluate and print" in out  # a built-in name is not replaced
+    assert "word to everybody" not in said("--help", MIRRORBENCH_DISABLE_PLUGINS="greeter")[1]
+    code, _, err = said("greet", MIRRORBENCH_DISABLE_PLUGINS="greeter")
+    assert (code, "No such command 'greet'" in err) == (2, True)
 
 
 @pytest.mark.parametrize("command", [

@@ -53,7 +53,7 @@ def test_a_plugin_that_cannot_be_loaded(plugins: Plugins, tmp_path: Path, source
     *(("register_encoders(register)", f"register({name!r}, max)", f"registers the encoder {name!r}")
       for name in (5, "", "a b")),
     *((f"register_{kind}(register)", "register('a', 5)", "is a int, not a function")
-      for kind in ("encoders", "renderers", "executors", "commands")),
+      for kind in ("encoders", "renderers", "executors")),
     ("register_methods(register)", "register('a', max)", "the method 'a'"),
     ("register_metrics(register)", "register('a', None)", "is a NoneType"),
     ("register_augmentations(register)", "register('a', max, on='image')", "on='image'"),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint
+from pathlib import Path
 from types import ModuleType
 
+from mirrorbench.cli import GROUP, commands_of_plugins, main
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.runs.builtin import plugins
 
@@ -19,13 +22,17 @@ def loaded_with(plugin: ModuleType) -> Plugins:
     loaded = plugins()
     if plugin not in loaded:
         loaded.add(plugin, plugin.__name__.removeprefix("mirrorbench_"))
+        commands_of_plugins().update(commands_of(plugin))
     return loaded
 
 
-if __name__ == "__main__":  # workers that are spawned import this module again
-    from mirrorbench.cli import add_plugin_commands, main
+def commands_of(plugin: ModuleType) -> dict[str, EntryPoint]:
+    """The commands that a plugin's ``pyproject.toml`` names."""
+    project = Path(plugin.__file__ or "").parents[plugin.__file__.endswith("__init__.py")] / "pyproject.toml"
+    points = tomllib.loads(project.read_text("utf-8"))["project"]["entry-points"] if project.is_file() else {}
+    return {name: EntryPoint(name, value, GROUP) for name, value in points.get(GROUP, {}).items()}
 
+
+if __name__ == "__main__":  # workers that are spawned import this module again
     loaded_with(import_module(sys.argv.pop(1)))
-    if not entry_points(group="mirrorbench"):  # where there are some, main does it
-        add_plugin_commands()
     main()

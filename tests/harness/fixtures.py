@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from unittest.mock import patch
@@ -15,7 +14,7 @@ import pytest
 
 from harness.command import loaded_with
 from harness.terminal import start
-from mirrorbench.cli import COMMANDS, add_plugin_commands, main
+from mirrorbench.cli import COMMANDS, main
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.runs import builtin as plugin_manager
 
@@ -66,8 +65,6 @@ def said(plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
         code: object = 0
         with patch.dict(COMMANDS):  # without what plugins add
             try:
-                if not entry_points(group="mirrorbench"):  # where there are some, main does it
-                    add_plugin_commands()
                 main()
             except SystemExit as stop:
                 code = stop.code

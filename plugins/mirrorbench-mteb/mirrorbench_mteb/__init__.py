@@ -22,11 +22,3 @@ def register_tasks(register: Register) -> None:
 
     for entry in catalogue().values():
         register(from_entry(entry))
-
-
-@hookimpl
-def register_commands(register: Register) -> None:
-    """``mirrorbench mteb``."""
-    from mirrorbench_mteb.commands import app
-
-    register("mteb", app, "Encoders evaluated by MTEB itself, and results in MTEB's format.")

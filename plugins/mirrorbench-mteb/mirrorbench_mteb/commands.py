@@ -1,4 +1,4 @@
-"""The commands ``mirrorbench mteb``: evaluation by MTEB itself, and export of results to MTEB's format."""
+"""``mirrorbench mteb``: encoders evaluated by MTEB itself, and results in MTEB's format."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import typer
 from mirrorbench.cli.display import DataDir, Device, Offline, PluginFiles
 from mirrorbench.core.specs import split_names
 
-app = typer.Typer(name="mteb", no_args_is_help=True)
+app = typer.Typer(
+    name="mteb", no_args_is_help=True, help="Encoders evaluated by MTEB itself, and results in MTEB's format."
+)
 
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="DIR", help="Folder in which results/MODEL/REVISION/ is made.")
