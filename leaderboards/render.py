@@ -17,8 +17,9 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mirrorbench.reports.renderers import html, markdown
+from mirrorbench.reports.renderers import markdown
 from mirrorbench.reports.table import Table, read_table
+from mirrorbench.runs.builtin import plugins
 
 HERE = Path(__file__).resolve().parent
 RENDERED = HERE / "rendered"
@@ -81,7 +82,8 @@ def render(name: str) -> None:
 def texts(table: Table) -> dict[str, str]:
     """The files of a leaderboard by their ending; in Markdown without intervals and with short notes."""
     rows = [replace(row, scores=tuple(s and replace(s, interval=None) for s in row.scores)) for row in table.rows]
-    return {".md": markdown(replace(table, rows=tuple(rows), shown="short")), ".html": html(table)}
+    page = plugins().renderers["html"].render(table)
+    return {".md": markdown(replace(table, rows=tuple(rows), shown="short")), ".html": page}
 
 
 def main() -> None:

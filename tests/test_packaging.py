@@ -29,7 +29,7 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
 
 
 def test_the_index_takes_every_file(published: Path) -> None:
-    assert len(list(published.iterdir())) == 2 * (1 + len(list((ROOT / "plugins").iterdir())))
+    assert len(list(published.iterdir())) == 2 * (1 + len(list((ROOT / "plugins").glob("*/pyproject.toml"))))
     pytest.importorskip("twine")
     PUBLISH["check"](published)
 

@@ -83,11 +83,11 @@ class HookSpecs:
 
     @hookspec
     def register_renderers(self, register: Register) -> None:
-        """``register(name, function, description="")``: ``function(table) -> str``.
+        """``register(name, function, description="", endings=())``: ``function(table) -> str``.
 
         ``table`` is a ``mirrorbench.reports.table.Table``: values, of which the function makes text. Keyword-only
         arguments with a bool, a number or a text as default are options of the format (``percent=False``:
-        ``--format NAME:percent=true``).
+        ``--format NAME:percent=true``). ``endings`` (``.md``) choose the format where ``--output`` has one of them.
         """
 
     @hookspec

@@ -138,7 +138,10 @@ def _in_one_line(error: BaseException) -> str:
 
 
 class Plugins:
-    """The loaded plugins and what they registered; with ``discover`` entry points are loaded beside ``builtin``."""
+    """The loaded plugins and what they registered: ``builtin`` modules, and those that entry points name.
+
+    Without ``discover`` these are the ones in mirrorbench's own distribution.
+    """
 
     def __init__(self, kinds: Mapping[str, Kind], builtin: Sequence[str], discover: bool = True) -> None:
         self._kinds = kinds
@@ -150,16 +153,15 @@ class Plugins:
         for name in builtin:
             self._manager.register(import_module(name), name=name)
         self._manager.check_pending()
-        if discover:
-            blocked = {n.strip() for n in os.environ.get("MIRRORBENCH_DISABLE_PLUGINS", "").split(",")}
-            for point in sorted(entry_points(group=PROJECT), key=lambda p: p.name):
-                if point.name in blocked:
-                    continue
-                dist = f"{point.dist.name} {point.dist.version}" if point.dist else "unknown distribution"
-                try:
-                    self.add(point.load(), point.name, dist)
-                except (Exception, SystemExit) as error:  # a plugin may raise anything, and must not stop the others
-                    self._report(f"{point.name} ({dist})", error)
+        blocked = {n.strip() for n in os.environ.get("MIRRORBENCH_DISABLE_PLUGINS", "").split(",")}
+        for point in sorted(entry_points(group=PROJECT), key=lambda p: p.name):
+            if point.name in blocked or not (discover or (point.dist and point.dist.name == PROJECT)):
+                continue
+            dist = f"{point.dist.name} {point.dist.version}" if point.dist else "unknown distribution"
+            try:
+                self.add(point.load(), point.name, dist)
+            except (Exception, SystemExit) as error:  # a plugin may raise anything, and must not stop the others
+                self._report(f"{point.name} ({dist})", error)
 
     def __contains__(self, plugin: object) -> bool:
         return bool(self._manager.is_registered(plugin))

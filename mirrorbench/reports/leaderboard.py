@@ -20,9 +20,8 @@ from mirrorbench.models.backbones import BACKBONES
 from mirrorbench.models.backbones import label as backbone_label
 from mirrorbench.models.transformations import post_keys, split_post
 from mirrorbench.reports.comparable import maker, mixtures, name_of
-from mirrorbench.reports.renderers import notebook
 from mirrorbench.reports.renderers.notes import metric_words
-from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table
+from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table, TaskSource
 from mirrorbench.runs.outcomes import Failure
 from mirrorbench.runs.results import Result
 
@@ -180,8 +179,9 @@ def _column(name: str, plugins: Plugins, results: Sequence[Result]) -> Column:
     task = plugins.tasks[name]
     pairs = "pairs" if task.level == "wic" else f"{task.level} pairs"
     items = pairs if getattr(task, "items_name", "") == "pairs" else "items"
-    metric = metric or task.main_metric
-    return Column(name, task.title, suite, task.level, tuple(task.languages), metric, (), items, n_items, seen)
+    metric, card = metric or task.main_metric, getattr(task, "card", None)
+    source = TaskSource(card.title, card.citation, card.homepage, card.licence, card.licence_url) if card else None
+    return Column(name, task.title, suite, task.level, tuple(task.languages), metric, (), items, n_items, seen, source)
 
 
 def _with_averages(tasks: Sequence[Column]) -> list[Column]:
@@ -249,7 +249,7 @@ class Leaderboard:
         Raises:
             UnknownNameError: no such format or level of notes.
         """
-        text: str = self.plugins.renderers[format](self.table.with_notes(notes), **options)
+        text: str = self.plugins.renderers[format].render(self.table.with_notes(notes), **options)
         return text
 
     def to_frame(self) -> pd.DataFrame:
@@ -274,8 +274,8 @@ class Leaderboard:
     def __repr__(self) -> str:
         return self.render("markdown", "short")
 
-    def _repr_html_(self) -> str:
-        return notebook(self.table.with_notes("short"))
+    def _repr_html_(self) -> str | None:
+        return self.render("notebook", "short") if "notebook" in self.plugins.renderers else None
 
 
 def provenance(results: Sequence[Result], metrics: Collection[str] = ()) -> list[str]:

@@ -52,6 +52,25 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskSource:
+    """What a card says of where a task's data come from.
+
+    Attributes:
+        title: one line on the data set.
+        citation: BibTeX.
+        homepage: an address; empty where there is none.
+        licence: its name, or those of several.
+        licence_url: the address of its text; empty where there is none.
+    """
+
+    title: str
+    citation: str
+    homepage: str = ""
+    licence: str = ""
+    licence_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
     """A column: a task, or an average over tasks.
 
@@ -66,6 +85,7 @@ class Column:
         items: word for the test items, such as ``word pairs``.
         n_items: their number; 0 where unknown.
         seen: the largest share of them, over the rows, that holds a text that was tuned on.
+        source: of the task's data; ``None`` for an average, and where no card says it.
     """
 
     name: str
@@ -78,6 +98,7 @@ class Column:
     items: str = "items"
     n_items: int = 0
     seen: float = 0.0
+    source: TaskSource | None = None
 
 
 @dataclass(frozen=True, slots=True)

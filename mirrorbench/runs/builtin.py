@@ -5,7 +5,7 @@ Plugins of higher rooms (renderers) are named here as modules to load, and not i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +26,6 @@ BUILTIN_PLUGINS = (
     "mirrorbench.training.objective",
     "mirrorbench.models.pooling",
     "mirrorbench.models.systems",
-    "mirrorbench.models.wordvectors",
     "mirrorbench.training.augmentations",
     "mirrorbench.tasks.kinds",
     "mirrorbench.data.generated",
@@ -44,6 +43,23 @@ class Executor(NamedTuple):
     """Of a ``runs.executors.Job``."""
     device: Callable[[str, Mapping[str, Value]], str] | None
     """The device of workers elsewhere, from ``--device`` and the options; ``None`` for workers of this machine."""
+
+
+class Renderer(NamedTuple):
+    """What ``register_renderers`` registers."""
+
+    render: Callable[..., str]
+    """Of a ``reports.table.Table``."""
+    endings: tuple[str, ...]
+    """Of the names of files in this format."""
+
+
+def _add_renderer(
+    registry: Registry[Any], origin: str, name: str, render: Any, description: str = "", endings: Sequence[str] = ()
+) -> None:
+    if not callable(render):
+        raise PluginError(f"the renderer {name!r} of {origin} is a {type(render).__name__}, not a function")
+    registry.add(name, Renderer(render, tuple(endings)), origin, description)
 
 
 def _add_method(registry: Registry[Any], origin: str, name: str, method: Any, description: str = "") -> None:
@@ -98,14 +114,14 @@ KINDS = {
     "register_tasks": Kind("task", _add_task, TaskRegistry),
     "register_corpora": Kind("corpus", _add_corpus),
     "register_metrics": Kind("metric", add_function),
-    "register_renderers": Kind("renderer", add_function),
+    "register_renderers": Kind("renderer", _add_renderer),
     "register_papers": Kind("paper", _add_paper),
     "register_executors": Kind("executor", _add_executor),
 }
 
 
 def load_plugins(discover: bool = True) -> Plugins:
-    """The built-in plugins, and with ``discover`` those that are installed."""
+    """The built-in plugins, those that come with them, and with ``discover`` all that are installed."""
     return Plugins(KINDS, BUILTIN_PLUGINS, discover)
 
 

@@ -159,7 +159,8 @@ def check_lines(spec: EncoderSpec, corpus: str, lines: Sequence[str]) -> None:
 def place_of_row(spec: EncoderSpec, level: str, plugins: Plugins) -> tuple[int, ...]:
     """The place of a row among those of its backbone on tasks of a level, as a key to sort by.
 
-    By method; without a transformation first; poolings as in the ladder; those with fewer keys first.
+    By method, those that tune nothing first; without a transformation first; poolings as in the ladder; those with
+    fewer keys first.
     """
 
     def place(name: Value | None, names: Sequence[Value | None]) -> int:
@@ -167,9 +168,10 @@ def place_of_row(spec: EncoderSpec, level: str, plugins: Plugins) -> tuple[int, 
 
     poolings = [params.get("pooling") for _, params in LADDERS.get(level, ())]
     pooling = "cls" if (own := spec.get("pooling")) == "last" else str(own).removesuffix("-padded")
+    methods = [entry.name for entry in sorted(plugins.methods, key=lambda entry: entry.value.tunes)]
     posts = (None, "whiten", "abtt", "zscore")
     return (
-        place(spec.method, plugins.methods.names()), place(spec.get("post"), posts), place(pooling, poolings),
+        place(spec.method, methods), place(spec.get("post"), posts), place(pooling, poolings),
         len(spec.params),
     )  # fmt: skip
 

@@ -333,13 +333,7 @@ OF_TWO: tuple[PairFunction, ...] = (text_pairs, name_pairs)
 @hookimpl
 def register_methods(register: Register) -> None:
     """The methods of this module."""
-    from mirrorbench.models.distillation import create_distilled
-
     register("base", Method("base", base_preset, tunes=False, label="{backbone}"), "the backbone as it comes")
-    static = Method(
-        "static", base_preset, tunes=False, label="{backbone}-static", create=create_distilled, baseline=True
-    )
-    register("static", static, "static vectors of the backbone's own tokens, as model2vec distils them")
     register(
         "mirror",
         Method("mirror", mirror_preset, label="{backbone} + Mirror", levels={"wic": "sentence"}),

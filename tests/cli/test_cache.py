@@ -14,13 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mirrorbench.core import checksums
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.models.distillation import create_distilled
-from mirrorbench.models.systems import EncoderContext
-from mirrorbench.models.wordvectors import create_static
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.maintenance import entries, prunable, remove
 
@@ -60,21 +55,6 @@ def one(cache: Cache, kind: str):
 
 def kinds(chosen: Iterable[Any]) -> list[str]:
     return sorted(entry.kind for entry in chosen)
-
-
-def test_word_vectors_are_entries_like_others(
-    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, random_model: Callable, mirrorbench: Callable
-) -> None:
-    """With the checksum of their file, and the vectors of a model's tokens."""
-    monkeypatch.setattr(checksums, "SETTLED", 0)
-    (tmp_path / "a.vec").write_text("ice 1 2\ncream 3 4\n")
-    params, context = (("path", str(tmp_path / "a.vec")),), EncoderContext()
-    create_static(EncoderSpec("static", params=params), context).encode([TextInput("ice")])
-    create_distilled(EncoderSpec("tiny", method="static"), random_model("bert"), context).encode(["ice"])
-    found = {entry.what for entry in entries(cache) if entry.kind == "vectors"}
-    assert found == {"the first 200,000 words of a.vec", "tokens of tiny+static"}
-    mirrorbench("cache", "list").assert_works("tokens of tiny+static", "5 entries")
-    assert {entry.kind for entry in prunable(cache, everything=True)} >= {"vectors", "checksums"}
 
 
 def test_what_may_go(cache: Cache) -> None:

@@ -10,8 +10,9 @@ from scipy.stats import spearmanr
 from stored import correlated
 
 from mirrorbench.cli.formats import chosen_format
-from mirrorbench.reports.renderers import markdown
+from mirrorbench.core.plugins import Registry
 from mirrorbench.reports.table import Table
+from mirrorbench.runs.builtin import Renderer
 
 RNG = np.random.default_rng(0)
 GOLD = RNG.normal(size=60)
@@ -39,7 +40,7 @@ def test_results_are_rendered_in_every_format(toys: Callable, stored: Path, fold
     assert render("results") == render("--format", "markdown")
     assert render(*asked, "-o", "deep/a.json") == ""
     assert "[low, high]" in (folder / "deep" / "a.json").read_text()
-    starts = {"html": "<!DOCTYPE html>", "csv": "encoder,", "tex": "% Needs", "md": "**Pets", "json": "{"}
+    starts = {"csv": "encoder,", "tex": "% Needs", "md": "**Pets", "json": "{"}
     for ending, start in starts.items():
         format_ = {"tex": "latex", "md": "markdown"}.get(ending, ending)
         direct = render(*asked, "-f", format_)
@@ -96,8 +97,10 @@ def test_a_format_has_the_options_that_its_renderer_declares() -> None:
     def shout(table: Table, *, loud: bool = False, times: int = 2, word: str = "") -> str:
         return f"{loud}{times}{word}"
 
-    known = {"markdown": markdown, "shout": shout}
-    assert chosen_format("", Path("a.md"), known) == ("markdown", {})
+    known: Registry[Renderer] = Registry("renderer")
+    known.add("shout", Renderer(shout, (".loud",)), "here")
+    assert chosen_format("", Path("a.loud"), known) == ("shout", {})
+    assert chosen_format("", Path("a.md"), known) == ("markdown", {})  # as for every unknown ending
     found = chosen_format("shout:loud=true,times=3,word=7", Path("a.md"), known)
     assert found == ("shout", {"loud": True, "times": 3, "word": "7"})
 

@@ -391,5 +391,5 @@ def render_paper(content: Content, format_: str, notes: str = "all", **options: 
     """The table as text in one of the registered formats; ``options`` are those of its renderer."""
     if own := _OWN.get(format_):
         return own(content)
-    text: str = plugins().renderers[format_](as_table(content).with_notes(notes), **options)
+    text: str = plugins().renderers[format_].render(as_table(content).with_notes(notes), **options)
     return text

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.reports.renderers.notes import number
-from mirrorbench.reports.renderers.page import html, notebook
 from mirrorbench.reports.renderers.terminal import draw
 from mirrorbench.reports.renderers.tex import escape_latex, latex
 from mirrorbench.reports.renderers.text import as_json, comma_separated, markdown
 
-__all__ = ["as_json", "comma_separated", "draw", "escape_latex", "html", "latex", "markdown", "notebook", "number"]
+__all__ = ["as_json", "comma_separated", "draw", "escape_latex", "latex", "markdown", "number"]
 
 
 @hookimpl
 def register_renderers(register: Register) -> None:
     """The built-in formats."""
-    register("markdown", markdown, "a GitHub table")
-    register("latex", latex, "a booktabs table (split, resize, percent, deviations, standalone, label)")
-    register("html", html, "a page of its own: sort, filter, copy")
-    register("csv", comma_separated, "comma-separated values, full precision")
-    register("json", as_json, "values with standard deviations, seeds and cell ids")
+    register("markdown", markdown, "a GitHub table", endings=(".md",))
+    latex_is = "a booktabs table (split, resize, percent, deviations, standalone, label)"
+    register("latex", latex, latex_is, endings=(".tex",))
+    register("csv", comma_separated, "comma-separated values, full precision", endings=(".csv",))
+    register("json", as_json, "values with standard deviations, seeds and cell ids", endings=(".json",))

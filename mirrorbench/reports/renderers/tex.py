@@ -1,4 +1,4 @@
-"""LaTeX tables with booktabs rules, for a paper or as a whole document, and the templates' environment."""
+"""LaTeX tables with booktabs rules, for a paper or as a whole document."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mirrorbench.reports.renderers.notes import TIED, note_lines, number, with_d
 from mirrorbench.reports.table import Score, Table
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Template
 
 _ESCAPES = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -80,8 +80,8 @@ def latex(
     title, show, resize = table.title or DEFAULT_TITLE, _percent if percent else number, resize or standalone
     notes = " ".join(ended(note) for _, note in note_lines(table, show))
     words = " ".join([title, notes, *(row.label for row in table.rows), *(column.title for column in table.columns)])
-    return render_template(
-        "table.tex", tabulars=[_tabular(table, columns, show) for columns in _blocks(table, split)],
+    return _template().render(
+        tabulars=[_tabular(table, columns, show) for columns in _blocks(table, split)],
         notes=breakable(notes), whole=len(notes) < _BELOW, caption=breakable(title),
         label=label or f"tab:{re.sub(r'[^a-z0-9]+', '-', title.lower()).strip('-')}", standalone=standalone,
         resize=resize, t1=any(c == '"' or (not c.isascii() and c not in _ESCAPES) for c in words),
@@ -168,20 +168,11 @@ def breakable(text: str) -> str:
     return " ".join(map(of, text.split()))
 
 
-def render_template(name: str, **values: Any) -> str:
-    """A rendered template; values in HTML are escaped."""
-    return _environment(name.endswith(".html")).get_template(name).render(values)
-
-
 @lru_cache
-def _environment(html: bool) -> Environment:
+def _template() -> Template:
     from jinja2 import Environment, PackageLoader
 
-    loader = PackageLoader("mirrorbench.reports.renderers", "template")
-    marks: dict[str, Any] = {} if html else {
-        "block_start_string": "((*", "block_end_string": "*))",
-        "variable_start_string": "(((", "variable_end_string": ")))",
-    }  # fmt: skip
     return Environment(
-        loader=loader, autoescape=html, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, **marks
-    )
+        "((*", "*))", "(((", ")))", loader=PackageLoader("mirrorbench.reports.renderers", "template"), trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True,
+    ).get_template("table.tex")  # fmt: skip

@@ -15,7 +15,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.reports.comparable import Stored
 from mirrorbench.reports.leaderboard import build_table
-from mirrorbench.reports.renderers import html, latex, markdown
+from mirrorbench.reports.renderers import latex, markdown
 from mirrorbench.reports.renderers.notes import note_lines
 from mirrorbench.reports.renderers.text import as_json
 from mirrorbench.reports.selection import judged
@@ -99,7 +99,7 @@ def test_it_is_said_in_every_format(tmp_path: Path, ladder: list[Stored], plugin
     assert "] on one (p < .001); no separable difference on two; +" in line
     assert line.endswith("] on avg. (p = .040).")
     assert "over items, and over seeds where there are several" in table.notes[-1]
-    for text in (markdown(table), latex(table).replace(r"\_", "_"), html(table)):
+    for text in (markdown(table), latex(table).replace(r"\_", "_")):
         assert "no separable difference on two" in text
     path = tmp_path / "table.json"
     path.write_text(as_json(table))

@@ -6,9 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from mirrorbench.data.cardfile import builtin_cards
-from mirrorbench.data.cards import Card
-from mirrorbench.reports.table import Column, Table
+from mirrorbench.plugin import Column, Table, TaskSource, builtin_cards
 
 _CITED_BY = {"mirror": "words-en", "mirrorwic": "quick-sentences"}
 """Of each method, a corpus whose card cites its paper."""
@@ -18,30 +16,28 @@ _ADDRESS = re.compile(r"""url\s*=\s*[{"](https?://[^}"]+)""")
 
 def head_in_words(column: Column) -> str:
     """The head of a column; a language's code is preceded by the name of the task: ``Multi-SimLex (English)``."""
-    card = builtin_cards().get(column.name)
-    if card is None or column.title.lower() not in column.languages:
+    if column.source is None or column.title.lower() not in column.languages:
         return column.title
-    name, comma, language = card.title.partition(":")[0].partition(", ")
+    name, comma, language = column.source.title.partition(":")[0].partition(", ")
     return f"{name} ({language})" if comma else name
 
 
-def task_cards(table: Table) -> list[tuple[Column, Card, str]]:
-    """The columns whose task comes with the package, its card, and the address of its paper."""
-    cards = builtin_cards()
-    found = [(column, cards[column.name]) for column in table.columns if column.name in cards]
-    return [(column, card, (_ADDRESS.findall(card.citation) or [""])[0]) for column, card in found]
+def with_source(table: Table) -> list[tuple[Column, TaskSource, str]]:
+    """The columns whose data have a card, what it says of their source, and the address of their paper."""
+    found = [(column, column.source) for column in table.columns if column.source]
+    return [(column, source, (_ADDRESS.findall(source.citation) or [""])[0]) for column, source in found]
 
 
 def bibtex(table: Table) -> str:
     """The BibTeX entries of the papers of a table's methods and tasks, each once."""
     methods = [_CITED_BY[row.method] for row in table.rows if row.method in _CITED_BY]
-    cited = [builtin_cards()[name] for name in dict.fromkeys(methods)] + [card for _, card, _ in task_cards(table)]
+    cited = [builtin_cards()[name].citation for name in dict.fromkeys(methods)]
     entries: dict[str, str] = {}
-    for card in cited:
-        starts = [*_ENTRY.finditer(card.citation)]
-        ends = [*(start.start() for start in starts[1:]), len(card.citation)]
+    for citation in (*cited, *(source.citation for _, source, _ in with_source(table))):
+        starts = [*_ENTRY.finditer(citation)]
+        ends = [*(start.start() for start in starts[1:]), len(citation)]
         for start, end in zip(starts, ends, strict=True):
-            entries.setdefault(start[1], card.citation[start.start() : end].strip())
+            entries.setdefault(start[1], citation[start.start() : end].strip())
     return "\n\n".join(entries.values())
 
 

@@ -24,15 +24,23 @@ from typing import Any
 
 import numpy as np
 
-from mirrorbench.core.checksums import kept_checksum, kept_folder
-from mirrorbench.core.errors import DataFormatError, ModelUnavailableError, UsageError, not_installed
-from mirrorbench.core.files import cache_root
-from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.core.identity import digest
-from mirrorbench.core.inputs import Array, TextInput, as_inputs
-from mirrorbench.core.shown import shown
-from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.models.systems import EncoderContext, checked_params
+from mirrorbench.plugin import (
+    Array,
+    DataFormatError,
+    EncoderContext,
+    EncoderSpec,
+    ModelUnavailableError,
+    TextInput,
+    UsageError,
+    as_inputs,
+    cache_root,
+    checked_params,
+    digest,
+    kept_checksum,
+    kept_folder,
+    not_installed,
+    shown,
+)
 
 PARSER = 1
 """Version of the parser, part of cache keys; raised when a file would give other vectors."""
@@ -201,13 +209,6 @@ def create_static(spec: EncoderSpec, context: EncoderContext) -> StaticEncoder:
         raise UsageError(f"limit={params['limit']} is not a number of words")
     checked_sif(params.get("sif", 0))
     return StaticEncoder(**{**params, "path": Path(params["path"]).expanduser()})
-
-
-@hookimpl
-def register_encoders(register: Register) -> None:
-    """Register word vectors, under the name of the paper's baseline and a general name."""
-    register("fasttext", create_static, "fastText vectors (.vec or .bin): mean over a text's words")
-    register("static", create_static, "any word vectors as text (word2vec, GloVe): mean over a text's words")
 
 
 def file_checksum(path: Path) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from mirrorbench_static import distillation
+from mirrorbench_static.distillation import create_distilled
 from models import plain
 from random_models import Models
 from sklearn.decomposition import PCA
@@ -20,8 +22,7 @@ from transformers import AutoTokenizer
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.models import backbones, distillation
-from mirrorbench.models.distillation import create_distilled
+from mirrorbench.models import backbones
 from mirrorbench.models.systems import EncoderContext, LazyEncoder
 from mirrorbench.session import Session
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness.browser import EN, FR, HEADS, browser, choose, column, copied, heads, keys, shown, unpadded
-from toy_tables import BOARD, HOSTILE, NASTY, NO_ROWS, SIMLEX, score
+from browser import BOARD, EN, FR, HEADS, browser, choose, column, copied, heads, keys, shown, unpadded
+from toy_tables import HOSTILE, NASTY, NO_ROWS, SIMLEX, score
 
 from mirrorbench.reports.renderers import comma_separated, latex, markdown, number
 from mirrorbench.reports.table import Column, Row, Table, Verdict, read_table

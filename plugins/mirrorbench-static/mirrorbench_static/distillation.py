@@ -17,19 +17,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mirrorbench.core.checksums import kept_folder
-from mirrorbench.core.errors import UsageError
-from mirrorbench.core.files import cache_root
-from mirrorbench.core.identity import COMPUTATION, digest
-from mirrorbench.models import backbones
-from mirrorbench.models.pooling import Pooling
-from mirrorbench.models.systems import EncoderContext, LazyEncoder, checked_params
-from mirrorbench.models.wordvectors import checked_sif, plain_text, sif_weights
+from mirrorbench.plugin import (
+    COMPUTATION,
+    EncoderContext,
+    LazyEncoder,
+    Pooling,
+    UsageError,
+    cache_root,
+    checked_params,
+    digest,
+    fingerprint,
+    kept_folder,
+    unchanged_backbone,
+)
+from mirrorbench_static.wordvectors import checked_sif, plain_text, sif_weights
 
 if TYPE_CHECKING:
-    from mirrorbench.core.inputs import Array, TextInput
-    from mirrorbench.core.specs import EncoderSpec
-    from mirrorbench.models.transformer import Transformer
+    from mirrorbench.plugin import Array, EncoderSpec, TextInput, Transformer
 
 DIMENSIONS = 256
 SIF = 1e-4
@@ -57,16 +61,15 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
     if (dims := params.get("dims", -1)) < 0 and "dims" in params:
         raise UsageError(f"dims={dims} is not a number of dimensions", "Write dims=256, or dims=0 for no PCA.")
     sif, pooling = checked_sif(params.get("sif", SIF)), Pooling(layers=params.get("layers", "-1:"))
-    weights = backbones.fingerprint(path)
+    weights = fingerprint(path)
     identity = {"method": "static", "weights": weights, "layers": pooling.layers, "dims": dims, "sif": sif}
 
     def load() -> Callable[[list[TextInput]], Array]:
         import torch
 
-        from mirrorbench.models.encoder import TransformerEncoder
-        from mirrorbench.models.transformer import load_transformer
+        from mirrorbench.plugin import TransformerEncoder, load_transformer
 
-        with backbones.unchanged_backbone(path, weights):
+        with unchanged_backbone(path, weights):
             transformer = load_transformer(path, torch.device(context.device))
         key = digest({**identity, "precision": context.precision, "computation": COMPUTATION})
         kept = vocabulary(transformer.tokenizer)
@@ -116,7 +119,7 @@ def distilled(vectors: Array, dims: int, sif: float) -> Array:
 
 def _alone(transformer: Transformer, tokens: list[int]) -> Any:
     """Each token as a text of its own, between the special tokens of a text."""
-    from mirrorbench.models.batching import Ragged
+    from mirrorbench.plugin import Ragged
 
     whole, bare = (transformer.tokenizer("a", add_special_tokens=special)["input_ids"] for special in (True, False))
     start = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)

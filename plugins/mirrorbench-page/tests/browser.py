@@ -6,15 +6,25 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from toy_tables import BOARD
+from mirrorbench_page import html
+from toy_tables import BOARD as PLAIN
 
-from mirrorbench.reports.renderers import html
-from mirrorbench.reports.table import Table
+from mirrorbench.data.cardfile import builtin_cards
+from mirrorbench.reports.table import Column, Table, TaskSource
 
+
+def _sourced(column: Column) -> Column:
+    card = builtin_cards().get(column.name)
+    return replace(column, source=card and TaskSource(card.title, card.citation, card.homepage, card.licence))
+
+
+BOARD = replace(PLAIN, columns=tuple(map(_sourced, PLAIN.columns)))
+"""With what the tasks' cards say of their sources."""
 EN, FR = "Multi-SimLex (English)", "Multi-SimLex (French)"
 
 

@@ -9,14 +9,30 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mirrorbench.reports.renderers.notes import MISSING, TIED, metric_words, note_lines, with_deviation
-from mirrorbench.reports.renderers.sources import bibtex, commands, head_in_words, item_commands, task_cards
-from mirrorbench.reports.renderers.tex import DEFAULT_TITLE, breakable, ended, escape_latex, latex, render_template
-from mirrorbench.reports.renderers.text import escape_markdown
-from mirrorbench.reports.table import DIGITS, Table, to_object
+from mirrorbench.plugin import (
+    DEFAULT_TITLE,
+    DIGITS,
+    MISSING,
+    TIED,
+    Table,
+    breakable,
+    ended,
+    escape_latex,
+    escape_markdown,
+    latex,
+    metric_words,
+    note_lines,
+    to_object,
+    with_deviation,
+)
+from mirrorbench_page.sources import bibtex, commands, head_in_words, item_commands, with_source
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 SCRIPTS = ("values.js", "drawing.js", "controls.js")
 """Parts of one script, in this order."""
@@ -27,7 +43,7 @@ def html(table: Table) -> str:
 
     A table of texts, as those of the papers with measured values, is shown without these.
     """
-    folder = files("mirrorbench.reports.renderers") / "template"
+    folder = files("mirrorbench_page") / "template"
     style, *scripts = ((folder / name).read_text(encoding="utf-8") for name in ("page.css", *SCRIPTS))
     script = "\n".join(scripts)
     # "<" could end the script element; U+2028 and U+2029, line ends in JavaScript, are escaped as not ASCII.
@@ -37,16 +53,24 @@ def html(table: Table) -> str:
         data = json.dumps(_data(table), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for char in "<>&":
         data = data.replace(char, f"\\u{ord(char):04x}")
-    return render_template(
-        "page.html", title=_line(table.title) or DEFAULT_TITLE, style=style, style_hash=_checksum(style),
-        script=script, script_hash=_checksum(script), data=data, cards=task_cards(table), bibtex=bibtex(table),
+    return _templates().get_template("page.html").render(
+        title=_line(table.title) or DEFAULT_TITLE, style=style, style_hash=_checksum(style),
+        script=script, script_hash=_checksum(script), data=data, sources=with_source(table), bibtex=bibtex(table),
         commands=commands(table) if table.kind == "leaderboard" else "", **_board(table),
     )  # fmt: skip
 
 
 def notebook(table: Table) -> str:
     """The table and its notes."""
-    return render_template("notebook.html", **_board(table))
+    return _templates().get_template("notebook.html").render(_board(table))
+
+
+@cache
+def _templates() -> Environment:
+    from jinja2 import Environment, PackageLoader
+
+    loader = PackageLoader("mirrorbench_page", "template")
+    return Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
 
 
 def _board(table: Table) -> dict[str, Any]:
@@ -77,8 +101,8 @@ def _data(table: Table) -> dict[str, Any]:
     for column, of in zip(data["columns"], table.columns, strict=True):
         column["words"] = head_in_words(of)
         column["metric_words"] = ", ".join(map(metric_words, filter(None, of.metric.split(", "))))
-    for column, card, _ in task_cards(table):
-        next(one for one in data["columns"] if one["name"] == column.name)["about"] = card.title
+    for column, source, _ in with_source(table):
+        next(one for one in data["columns"] if one["name"] == column.name)["about"] = source.title
     for row in data["rows"]:
         row["written"] = {"markdown": escape_markdown(row["encoder"]), "latex": escape_latex(row["encoder"])}
         row["items"] = errors.get((row["spec"], row["protocol"]), {})

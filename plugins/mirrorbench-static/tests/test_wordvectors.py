@@ -11,6 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from damage import flip
+from mirrorbench_static import wordvectors
+from mirrorbench_static.distillation import create_distilled
+from mirrorbench_static.wordvectors import StaticEncoder, create_static, file_checksum, load_vectors, read_text
 
 from mirrorbench.core import checksums
 from mirrorbench.core.errors import DataFormatError, ModelUnavailableError, UnknownNameError, UsageError
@@ -18,9 +21,10 @@ from mirrorbench.core.files import cache_root
 from mirrorbench.core.inputs import TextInput, VocabularyEncoder
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.models import wordvectors
+from mirrorbench.models.backbones import embedded_directory
 from mirrorbench.models.systems import EncoderContext, create_encoder
-from mirrorbench.models.wordvectors import StaticEncoder, create_static, file_checksum, load_vectors, read_text
+from mirrorbench.runs.cache import Cache
+from mirrorbench.runs.maintenance import entries, prunable
 
 VECTORS = {"ice": (1, 0, 0), "cream": (0, 1, 0), "hot": (0, 0, 1), "dog": (0, 0, 3), "New York": (5, 5, 5),
            "don't": (7, 0, 0), "well-known": (0, 8, 0), "!": (9, 9, 9)}  # fmt: skip
@@ -230,3 +234,17 @@ def test_a_fasttext_binary_knows_words_beyond_its_vocabulary(tmp_path: Path, mon
     with pytest.raises(ModelUnavailableError, match="gensim") as caught:
         opened(written(tmp_path, b"x", "b.bin")).encode(["a"])
     assert "mirrorbench[static]" in caught.value.hint
+
+
+def test_they_are_entries_of_the_cache_like_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the checksum of their file, and the vectors of a model's tokens."""
+    monkeypatch.setattr(checksums, "SETTLED", 0)
+    params, context = (("path", str(written(tmp_path, SMALL))),), EncoderContext()
+    create_static(EncoderSpec("static", params=params), context).encode([TextInput("the")])
+    tiny = EncoderSpec("tiny", method="static")
+    create_distilled(tiny, embedded_directory(), context).encode([TextInput("ice")])
+    found = {entry.kind: entry.what for entry in prunable(Cache(), everything=True) if entry.kind != "checksums"}
+    assert {entry.what for entry in entries(Cache()) if entry.kind == "vectors"} == {
+        "the first 200,000 words of a.vec", "tokens of tiny+static"
+    }  # fmt: skip
+    assert found.keys() == {"vectors"}

@@ -1,0 +1,65 @@
+"""The door for plugins: those that come with mirrorbench use no other, and it works without them."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from test_rooms import imported
+
+import mirrorbench.plugin
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+SHIPPED: dict[str, str] = PROJECT["project"]["entry-points"]["mirrorbench"]
+"""The modules of the plugins that come with mirrorbench, by name."""
+CELL = f"""
+import pkgutil, sys
+from importlib import import_module
+import mirrorbench
+for module in pkgutil.walk_packages(mirrorbench.__path__, "mirrorbench."):
+    if not module.name.endswith("__main__"):
+        import_module(module.name)
+sys.argv = "mirrorbench run -e tiny+base:pooling=mean -t quick-sts --offline --device cpu".split()
+from mirrorbench.cli import main
+try:
+    main()
+except SystemExit as stop:
+    assert not stop.code
+print(*({{*{list(SHIPPED.values())!r}}} & sys.modules.keys()))
+"""
+
+
+def test_every_name_can_be_imported() -> None:
+    for name in dir(mirrorbench.plugin):
+        assert getattr(mirrorbench.plugin, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        mirrorbench.plugin.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.parametrize("module", SHIPPED.values())
+def test_a_plugin_that_comes_with_it_imports_nothing_else(module: str) -> None:
+    (folder,) = (ROOT / "plugins").glob(f"*/{module}")
+    found = {name for path in folder.rglob("*.py") for name, _ in imported(ast.parse(path.read_text("utf-8")))}
+    assert {name for name in found if name.startswith("mirrorbench.")} <= {"mirrorbench.plugin"}
+    assert f"plugins/{folder.parent.name}/{module}" in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    readme = (folder.parent / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("blocked", [*SHIPPED, ",".join(SHIPPED)])
+def test_the_core_works_without_them(blocked: str, tmp_path: Path) -> None:
+    environment = os.environ | {"MIRRORBENCH_DISABLE_PLUGINS": blocked, "MIRRORBENCH_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", CELL], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "tiny-mp" in done.stdout
+    loaded = done.stdout.splitlines()[-1].split()
+    assert not {SHIPPED[name] for name in blocked.split(",")} & {*loaded}
