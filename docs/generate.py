@@ -6,11 +6,14 @@ python docs/generate.py --write    # renew the pages
 
 from __future__ import annotations
 
+import ast
 import html
 import inspect
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 
 import measured_pages
@@ -42,7 +45,37 @@ def hooks() -> str:
             arguments = [p for p in inspect.signature(function).parameters if p != "self"]
             text = inspect.cleandoc(function.__doc__ or "").replace("``", "`")
             lines += ["", f"## `{name}({', '.join(arguments)})`", "", text]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", *interface()]) + "\n"
+
+
+def interface() -> Iterator[str]:
+    """Every name of the public interface, by module, with the first line of its docstring."""
+    import mirrorbench.plugin
+
+    yield "## What a plugin may import"
+    yield ""
+    yield "`from mirrorbench.plugin import NAME`. Each name is loaded from its module when it is first used; names that"
+    yield "are not listed may change without notice."
+    yield ""
+    yield "| from | name | |"
+    yield "|---|---|---|"
+    for name, module in mirrorbench.plugin.MODULES.items():
+        value = getattr(mirrorbench.plugin, name)
+        line = (inspect.getdoc(value) or "").partition("\n")[0] if callable(value) else constants(module).get(name, "")
+        about = line.replace("``", "`").replace("|", "\\|")
+        yield f"| `{module.removeprefix('mirrorbench.')}` | `{name}` | {about} |"
+
+
+def constants(module: str) -> dict[str, str]:
+    """The first lines of the texts that follow the assignments of a module, by name."""
+    body = ast.parse(Path(import_module(module).__file__ or "").read_text(encoding="utf-8")).body
+    return {
+        ast.unparse(target): text.value.value.partition("\n")[0]
+        for node, text in pairwise(body)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+        for target in getattr(node, "targets", [getattr(node, "target", None)])
+        if target is not None
+    }
 
 
 def backbone_list() -> str:

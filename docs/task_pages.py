@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mirrorbench.data.cardfile import load_cards
 from mirrorbench.data.cards import Card
-from mirrorbench.tasks.kinds import TASK_KINDS
+from mirrorbench.runs.builtin import plugins
 
 CARDS = Path(__file__).resolve().parents[1] / "tasks"
 HEADS = {
@@ -58,7 +58,7 @@ def index() -> str:
 def page(folder: str) -> str:
     """All cards of one folder; a family of cards shares a section."""
     lines = [f"# {HEADS[folder]}", "", "Made from the cards; edit those, not this page."]
-    kinds = dict.fromkeys(card.kind for cards in _files(folder) for card in cards if card.kind in TASK_KINDS)
+    kinds = dict.fromkeys(card.kind for cards in _files(folder) for card in cards if card.kind in plugins().task_kinds)
     for kind in kinds:
         lines += ["", f"## What a task of the kind `{kind}` does", "", _explanation(kind), *_settable(kind)]
     for cards in _files(folder):
@@ -68,7 +68,7 @@ def page(folder: str) -> str:
 
 def _settable(kind: str) -> Iterator[str]:
     """What a user may set after a task's name."""
-    options = TASK_KINDS[kind].settable
+    options = plugins().task_kinds[kind].settable
     if options:
         named = ", ".join(f"`{name}` (default `{json.dumps(value)}`)" for name, value in options.items())
         yield ""
@@ -82,7 +82,7 @@ def _files(folder: str) -> Iterator[tuple[Card, ...]]:
 
 def _explanation(kind: str) -> str:
     """The class's own words, without the arguments of its constructor."""
-    text = TASK_KINDS[kind].__doc__ or ""
+    text = plugins().task_kinds[kind].__doc__ or ""
     return _dedent(text.split("Args:")[0]).replace("``", "`")
 
 

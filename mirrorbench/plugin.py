@@ -1,7 +1,7 @@
 """The names that a plugin may import; each is loaded from its module when it is first used.
 
-Plugins that come with mirrorbench import nothing else of it (``tests/test_plugin_interface.py``). A name is added when
-a plugin needs it.
+Plugins that come with mirrorbench import nothing else of it (``tests/test_plugin_interface.py``), and ``docs/hooks.md``
+lists the names. One is added when a plugin needs it.
 """
 
 # ruff: noqa: F401
@@ -13,38 +13,78 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mirrorbench.core.checksums import kept_checksum, kept_folder
-    from mirrorbench.core.errors import DataFormatError, ModelUnavailableError, UsageError, not_installed
-    from mirrorbench.core.files import cache_root
+    from mirrorbench.cli.display import print_json, print_rows, say
+    from mirrorbench.core.checksums import content, kept_checksum, kept_folder, unchanged
+    from mirrorbench.core.devices import autocast, kind, out_of_memory, own_weights
+    from mirrorbench.core.errors import (
+        DataFormatError,
+        DataUnavailableError,
+        MirrorbenchError,
+        ModelUnavailableError,
+        PluginError,
+        StorageError,
+        UsageError,
+        not_installed,
+        unknown_name,
+    )
+    from mirrorbench.core.files import Leases, cache_root, writing
     from mirrorbench.core.hooks import Register, hookimpl
-    from mirrorbench.core.identity import COMPUTATION, digest
-    from mirrorbench.core.inputs import Array, TextInput, as_inputs
+    from mirrorbench.core.identity import COMPUTATION, checksum, digest
+    from mirrorbench.core.inputs import Array, Encoder, TextInput, as_inputs
+    from mirrorbench.core.schema import convert, read_yaml
     from mirrorbench.core.shown import shown
-    from mirrorbench.core.specs import EncoderSpec
-    from mirrorbench.data.cardfile import builtin_cards
-    from mirrorbench.models.backbones import fingerprint, unchanged_backbone
-    from mirrorbench.models.batching import Ragged
+    from mirrorbench.core.specs import EncoderSpec, parse_spec
+    from mirrorbench.data.cardfile import builtin_cards, load_cards
+    from mirrorbench.data.cards import Card, only_file, text_option, whole_number
+    from mirrorbench.data.corpora import GeneratedCorpus
+    from mirrorbench.data.formats import Columns, TableRow, json_rows
+    from mirrorbench.data.items import (
+        ContextChange,
+        ContextPair,
+        Disambiguation,
+        Lexicon,
+        Linking,
+        Pair,
+        RatedContexts,
+    )
+    from mirrorbench.data.store import DataStore
+    from mirrorbench.data.textfiles import Ids, parse_json, parse_number, read_lines
+    from mirrorbench.models.backbones import BACKBONES, fingerprint, locate, unchanged_backbone, with_its_base
+    from mirrorbench.models.batching import PASS_COST, TOKEN_BUDGET, Ragged, similar_length_batches, within_memory
+    from mirrorbench.models.directories import modules
     from mirrorbench.models.encoder import TransformerEncoder
-    from mirrorbench.models.pooling import Pooling
+    from mirrorbench.models.families import not_telling_apart, unreadable
+    from mirrorbench.models.opening import read_sentence_transformer
+    from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, TEXT, Pooling, template
     from mirrorbench.models.systems import EncoderContext, LazyEncoder, checked_params
     from mirrorbench.models.transformer import Transformer, load_transformer
     from mirrorbench.reports.renderers import escape_latex, latex
     from mirrorbench.reports.renderers.notes import MISSING, TIED, metric_words, note_lines, with_deviation
     from mirrorbench.reports.renderers.tex import DEFAULT_TITLE, breakable, ended
     from mirrorbench.reports.renderers.text import escape_markdown
-    from mirrorbench.reports.table import DIGITS, Column, Table, TaskSource, to_object
+    from mirrorbench.reports.table import DIGITS, Column, Row, Score, Table, TaskSource, to_object
+    from mirrorbench.runs.cells import Cell
+    from mirrorbench.runs.executors import Job, compute
+    from mirrorbench.runs.outcomes import CellOutcome
+    from mirrorbench.runs.plan import Plan, Request
+    from mirrorbench.runs.results import Result, read_result, result_files
+    from mirrorbench.runs.run import execute_plan, load_encoder, make_plan
+    from mirrorbench.runs.workspace import Workspace
+    from mirrorbench.session import Session
+    from mirrorbench.tasks.base import Scores, Task, TaskKind, Vectors
+    from mirrorbench.tasks.metrics import cosine
     from mirrorbench.training.methods import Method, base_preset
 
 _IMPORTS = [node for node in ast.walk(ast.parse(Path(__file__).read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
-_MODULES = {a.name: n.module for n in _IMPORTS for a in n.names if n.module and n.module.startswith("mirrorbench.")}
+MODULES = {a.name: n.module for n in _IMPORTS for a in n.names if n.module and n.module.startswith("mirrorbench.")}
 """The module of each name, as the imports above say."""
 
 
 def __getattr__(name: str) -> Any:
-    if module := _MODULES.get(name):
+    if module := MODULES.get(name):
         return getattr(import_module(module), name)
     raise AttributeError(f"module 'mirrorbench.plugin' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(_MODULES)
+    return sorted(MODULES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Specs, as_names, as_spec, as_specs, as_texts, parse_spec
@@ -77,10 +77,10 @@ class Session:
             specs, runs = specs or (EncoderSpec("tiny"),), tuple(range(1 if seeds is None else seeds))
             request = Request(specs, columns, runs, corpus, protocol or "paper", baselines=baselines, limit=limit)
             return replace(make_plan(space, request, fetch=fetch), tasks=columns)
-        from mirrorbench.runs.grids import plan_of_grid
-
         given = {"corpus": corpus, "protocol": protocol, "baselines": baselines, "seeds": tuple(range(seeds or 0))}
-        return plan_of_grid(grid, space, specs, limit, fetch, tasks=names, **given)
+        grids = space.plugins.grids
+        known = next((name for name in (grid, Path(grid).suffix) if name in grids), ".yaml")
+        return cast("Plan", grids[known](grid, space, specs, limit, fetch, tasks=names, **given))
 
     def _specs(self, encoders: Specs) -> tuple[EncoderSpec, ...]:
         """Specs of encoders; one that is no spec of a known name may be the label of a row of the session's results."""

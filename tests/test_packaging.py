@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import tomllib
 import zipfile
 from email import message_from_bytes
 from email.message import Message
@@ -91,7 +92,8 @@ def test_cards_types_and_nothing_else_are_in_it(wheel: zipfile.ZipFile) -> None:
         if name.startswith("mirrorbench/cards/")
     }
     assert cards == {path.relative_to(ROOT / "tasks").as_posix() for path in (ROOT / "tasks").rglob("*.yaml")}
-    assert {name.split("/")[0] for name in names} == {"mirrorbench", "mirrorbench-0.1.0.dist-info"}
+    shipped = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]["mirrorbench"]
+    assert {name.split("/")[0] for name in names} == {"mirrorbench", "mirrorbench-0.1.0.dist-info", *shipped.values()}
 
 
 def test_the_papers_tables_and_the_templates_are_in_it(wheel: zipfile.ZipFile) -> None:

@@ -19,7 +19,6 @@ from mirrorbench.data.cardfile import load_card
 from mirrorbench.data.store import DataStore
 from mirrorbench.tasks import Vectors
 from mirrorbench.tasks.base import score_task
-from mirrorbench.tasks.kinds import TASK_KINDS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "plugins.md"
@@ -103,11 +102,12 @@ def test_the_cards_are_cards(tmp_path: Path) -> None:
     assert file.sources[0].describe() in shown["stsb-hub.yaml"]
 
 
-def test_the_page_knows_what_each_kind_works_on() -> None:
+def test_the_page_knows_what_each_kind_works_on(plugins: Plugins) -> None:
+    kinds = plugins.task_kinds.by_name()
     rows = re.findall(r"^\| `([a-z-]+)` \| `(\w+)` \| `(\w+)` \| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.M)
     assert {kind: (name, item) for kind, name, item, _ in rows} == {
-        kind: (cls.__name__, cls.item_class.__name__) for kind, cls in TASK_KINDS.items()
+        kind: (cls.__name__, cls.item_class.__name__) for kind, cls in kinds.items()
     }
     for kind, _, _, holds in rows:
         names = set(re.findall(r"`([a-z]+)`", holds))
-        assert names <= {field.name for field in dataclasses.fields(TASK_KINDS[kind].item_class)}, kind
+        assert names <= {field.name for field in dataclasses.fields(kinds[kind].item_class)}, kind

@@ -82,12 +82,13 @@ def _command(kind: str, summary: str, *examples: str, **own: Any) -> None:
 
 def _analyze(kind: str, options: dict[str, Any], where: dict[str, Any], output: Path, format_: str) -> None:
     """Compute, print the table, write the files, and say what failed."""
+    from mirrorbench.cli.progress import progress_display
     from mirrorbench.session import Session
 
     formats = _figure_formats(format_)
     if "tasks" in options:
         options["tasks"] = split_names(options["tasks"])
-    with display.progress_display() as reporter:
+    with progress_display() as reporter:
         found = Session(reporter=reporter, **where).analyze(kind, **options)
     if found.summary:
         display.say(found.summary)

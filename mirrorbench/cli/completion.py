@@ -30,9 +30,7 @@ def _backbones() -> Iterable[str]:
 
 
 def _grids() -> Iterable[str]:
-    from mirrorbench.runs.grids import grids_folder
-
-    return (file.stem for file in grids_folder().glob("*.yaml"))
+    return (name for name in _plugins().grids.names() if not name.startswith("."))
 
 
 def _tables() -> Iterable[str]:

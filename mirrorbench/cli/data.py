@@ -41,7 +41,9 @@ _Tasks = Annotated[list[str], typer.Argument(
 
 
 @data_app.command("list")
-def list_data(data_dir: DataDir = None, offline: Offline = False, as_json: Json = False) -> None:
+def list_data(
+    data_dir: DataDir = None, offline: Offline = False, as_json: Json = False, plugin: PluginFiles = None
+) -> None:
     """List all data sets and corpora: kind, licence, and how many of their files are here."""
     from mirrorbench.data.cards import CORPUS_KIND
 
@@ -66,7 +68,7 @@ def list_data(data_dir: DataDir = None, offline: Offline = False, as_json: Json 
 @data_app.command()
 def fetch(
     names: _Names = None, everything: _Everything = False, force: _Force = False, data_dir: DataDir = None,
-    offline: Offline = False,
+    offline: Offline = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Fetch data sets, corpora or suites from the sources that their cards name."""
     from mirrorbench.cli.display import summary
@@ -98,18 +100,20 @@ def fetch(
 
 
 @data_app.command("import")
-def import_data(folder: _Folder, data_dir: DataDir = None, offline: Offline = False) -> None:
+def import_data(
+    folder: _Folder, data_dir: DataDir = None, offline: Offline = False, plugin: PluginFiles = None
+) -> None:
     """Take original files over from a folder, wherever they lie under it.
 
     Files are recognised by checksum, in archives (zip, tar, Debian packages) too. One whose checksum is not published
     must have the path that its card gives, or lie in a folder named after the card (`am2ico-de/dev.tsv`). The first
     that has the format and the published number of items is taken.
     """
-    from mirrorbench.data.cardfile import builtin_cards
     from mirrorbench.data.importing import import_folder
+    from mirrorbench.runs.builtin import cards, plugins
 
     store = _store(data_dir, offline)
-    report = import_folder(folder, store, builtin_cards())
+    report = import_folder(folder, store, cards(plugins()))
     new = [card for card in report.cards.values() if card.imported or card.altered]
     rows: dict[tuple[tuple[str, ...], str, str], list[str]] = {}  # cards of the same files share a row
     for card in new:
@@ -129,7 +133,9 @@ def import_data(folder: _Folder, data_dir: DataDir = None, offline: Offline = Fa
 
 
 @data_app.command("verify")
-def verify_data(names: _Names = None, data_dir: DataDir = None, offline: Offline = False) -> None:
+def verify_data(
+    names: _Names = None, data_dir: DataDir = None, offline: Offline = False, plugin: PluginFiles = None
+) -> None:
     """Hash the files that are here again and compare them with their cards."""
     store = _store(data_dir, offline)
     states = {card.name: store.verify(card) for card in _cards(names or ())}
@@ -145,7 +151,7 @@ def verify_data(names: _Names = None, data_dir: DataDir = None, offline: Offline
 
 
 @data_app.command()
-def path(name: _Name, data_dir: DataDir = None, offline: Offline = False) -> None:
+def path(name: _Name, data_dir: DataDir = None, offline: Offline = False, plugin: PluginFiles = None) -> None:
     """Print the paths of the files of a data set, fetching them if need be."""
     (card,) = _cards([name], suites=False)
     for file in _store(data_dir, offline).fetch(card).values():
@@ -185,16 +191,18 @@ def show_overlap(
 
 def _store(data_dir: Path | None, offline: bool) -> DataStore:
     from mirrorbench.data.store import DataStore
+    from mirrorbench.runs.builtin import plugins
 
-    return DataStore(data_dir, offline)
+    return DataStore(data_dir, offline, plugins().parsers)
 
 
 def _cards(names: Iterable[str], suites: bool = True) -> Sequence[Card]:
-    """The cards of data sets, of the members of suites, and of data sets of the hub; all built-in ones for no name."""
-    from mirrorbench.data.cardfile import builtin_cards, builtin_suites
+    """The cards of data sets, of the members of suites, and of data sets of the hub; without names all."""
+    from mirrorbench.data.cardfile import builtin_suites
     from mirrorbench.data.cards import hub_card, is_hub_id
+    from mirrorbench.runs.builtin import cards, plugins
 
-    known, members = dict(builtin_cards()), builtin_suites() if suites else {}
+    known, members = cards(plugins()), builtin_suites() if suites else {}
     flat = dict.fromkeys(task for name in names for task in members.get(name, (name,)))
     for name in flat:
         if name not in known:

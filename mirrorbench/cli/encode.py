@@ -42,13 +42,14 @@ def encode(
 
     `echo "the [bank] of the river" | mirrorbench encode - -e bert --words-in-context`
     """
+    from mirrorbench.cli.progress import progress_display
     from mirrorbench.session import Session
 
     spans = split_names([span_columns])
     if len(spans) not in (0, 2):
         raise UsageError(f"--span-columns {span_columns}: two columns are needed", "Write START,END.")
     again = "; the same command goes on from there" if output else ""
-    with display.on_interrupt(f"Interrupted{again}."), display.progress_display(quiet) as reporter:
+    with display.on_interrupt(f"Interrupted{again}."), progress_display(quiet) as reporter:
         session = Session(
             data_dir=data_dir, device=device, eval_precision=eval_precision, offline=offline, reporter=reporter
         )

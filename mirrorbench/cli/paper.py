@@ -51,6 +51,7 @@ def paper(
 
     `mirrorbench paper mirror-bert/table7 --run --encoder tiny`
     """  # fmt: skip
+    from mirrorbench.cli.progress import progress_display
     from mirrorbench.reports.papers.measured import as_table, check_paper_format, render_paper
     from mirrorbench.runs.builtin import plugins
     from mirrorbench.session import Session
@@ -69,7 +70,7 @@ def paper(
     if format_:
         check_paper_format(format_)  # before anything is measured
     if run:
-        with display.on_interrupt_go_on(results), display.progress_display(quiet) as reporter:
+        with display.on_interrupt_go_on(results), progress_display(quiet) as reporter:
             session = Session(results, reporter=reporter, **settings)
             outcome = session.run_paper(table, encoder=encoder, seeds=seeds, protocol=protocol)
         reporter.finish(outcome, results)

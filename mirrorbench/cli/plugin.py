@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
 
 plugin_app = typer.Typer(
-    name="plugin", help="Packages of your own with encoders, tasks and augmentations.", no_args_is_help=True
+    name="plugin", help="Packages of your own with encoders, tasks, commands and more.", no_args_is_help=True
 )
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-_FILES = ("pyproject.toml", "README.md", "$module/__init__.py", "$module/pets.yaml", "$module/pets.tsv",
-          "tests/test_plugin.py")  # fmt: skip
+_FILES = ("pyproject.toml", "README.md", "$module/__init__.py", "$module/commands.py", "$module/pets.yaml",
+          "$module/pets.tsv", "tests/test_plugin.py")  # fmt: skip
 """What the package holds; the template of each is the file of its name in ``cli/templates``."""
 
 Listed = StrEnum(
     "Listed",
-    "encoders backbones methods poolings losses tasks suites augmentations corpora metrics renderers executors tables "
-    "plugins",
+    "encoders backbones methods poolings losses tasks task_kinds parsers suites augmentations corpora metrics "
+    "renderers executors grids tables plugins",
 )
 """What can be listed."""
 
@@ -46,12 +46,12 @@ _Output = Annotated[Path, typer.Option(
 
 @plugin_app.command()
 def new(name: _Name, output: _Output = Path()) -> None:
-    """Write a package with an encoder, a task from a card, a task from code and an augmentation, and its test.
+    """Write a package with an encoder, a task from a card, one from code, an augmentation and a command, and its test.
 
     `mirrorbench plugin new my-lab && pip install -e mirrorbench-my-lab && pytest mirrorbench-my-lab`
     """
     folder = _write(name.removeprefix("mirrorbench-"), output)
-    say(f"{folder}: a plugin with an encoder, two tasks and an augmentation.")
+    say(f"{folder}: a plugin with an encoder, two tasks, an augmentation and a command.")
     say(f"Install it:   pip install -e {folder}")
     say(f"Test it:      pytest {folder}")
     say(f"Run it:       mirrorbench run --encoder {name}-letters --tasks {name}-pets,{name}-code")

@@ -92,6 +92,7 @@ def run(
 
     `mirrorbench run mirror-bert-table12 --encoder tiny --dry-run`
     """  # fmt: skip
+    from mirrorbench.cli.progress import progress_display
     from mirrorbench.runs.results import limited
     from mirrorbench.session import Session
 
@@ -104,7 +105,7 @@ def run(
         corpus = f"{corpus}#{','.join(split_names(column))}"
     if not (grid or encoder or names):
         seeds = seeds or EMBEDDED_SEEDS
-    with display.on_interrupt_go_on(output), display.progress_display(quiet) as reporter:
+    with display.on_interrupt_go_on(output), progress_display(quiet) as reporter:
         session = Session(
             output, data_dir=data_dir, device=device, precision=precision, eval_precision=eval_precision,
             offline=offline or dry_run, deterministic=deterministic, executor=executor, workers=workers,

@@ -47,13 +47,14 @@ def tune(
 
     `mirrorbench tune pairs.jsonl.gz -c question,answer -e roberta:epochs=2 -o qa-encoder`
     """
+    from mirrorbench.cli.progress import progress_display
     from mirrorbench.session import Session
     from mirrorbench.texts.tune import plan_tuning
 
     interrupted = (
         f"Interrupted; nothing was written to {output}. The same command goes on from the last checkpoint, if any."
     )
-    with display.on_interrupt(interrupted), display.progress_display(quiet) as reporter:
+    with display.on_interrupt(interrupted), progress_display(quiet) as reporter:
         session = Session(device=device, precision=precision, offline=offline or dry_run, reporter=reporter)
         asked: dict[str, Any] = {
             "level": level, "columns": split_names(column or []), "seed": seed, "held_out": held_out, "merge": merge

@@ -70,6 +70,23 @@ class HookSpecs:
         """
 
     @hookspec
+    def register_parsers(self, register: Register) -> None:
+        """``register(name, parse, description="")``: a reader of files, which a card names as its ``parser``.
+
+        ``parse(files, options) -> list`` gets paths by the names in the card and the card's ``options``, and returns
+        the items that the card's kind works on. It raises ``DataFormatError`` with file and line for what it does not
+        understand; ``mirrorbench.plugin.Columns`` reads tables that way.
+        """
+
+    @hookspec
+    def register_task_kinds(self, register: Register) -> None:
+        """``register(name, kind, description="")``: what is done with the items of a card that states this ``kind``.
+
+        ``kind`` is a subclass of ``mirrorbench.tasks.TaskKind``: it checks the items, names what must be encoded, and
+        scores the vectors.
+        """
+
+    @hookspec
     def register_tasks(self, register: Register) -> None:
         """``register(task)``: a ``mirrorbench.tasks.Task``, a ``Card``, or the path of a card (YAML)."""
 
@@ -108,4 +125,15 @@ class HookSpecs:
         Where workers are on other machines, ``device(asked, options)`` says what they compute on (``cpu``, ``cuda``),
         from ``--device`` and the executor's options: the run is planned for it, and a worker without it refuses.
         ``tests/harness/executors.py`` of a checkout has fixtures for the tests of an executor.
+        """
+
+    @hookspec
+    def register_grids(self, register: Register) -> None:
+        """``register(name, plan, description="")``: runs of many blocks, for ``mirrorbench run NAME``.
+
+        ``name`` is that of a grid, or the ending of files that hold one (``.toml``). ``plan(name, workspace, backbones,
+        limit, fetch, **given)`` returns a ``Plan``, most often that of ``mirrorbench.plugin.make_plan`` for some
+        ``Request``s. ``backbones`` (of ``--encoder``) stand in place of the grid's own, ``given`` (``tasks``,
+        ``seeds``, ``corpus``, ``protocol``, ``precision``, ``eval_precision``, ``baselines``) for its own values unless
+        empty; ``limit`` is that of a ``Request``; without ``fetch`` nothing is downloaded.
         """

@@ -118,7 +118,8 @@ class Kind:
     """In the singular, for messages (``task``, ``encoder``)."""
     add: Callable[..., None]
     """``(registry, origin, ...)``: makes an entry of one call of ``register``."""
-    registry: Callable[[str], Registry[Any]] = Registry
+    registry: Callable[[str, Plugins], Registry[Any]] = lambda noun, plugins: Registry(noun)
+    """Made of the noun."""
 
 
 def add_function(registry: Registry[Any], origin: str, name: str, value: Any, description: str = "") -> None:
@@ -221,7 +222,7 @@ class Plugins:
         """What all plugins registered through ``hook``; filled at first use."""
         if hook not in self._registries:
             kind = self._kinds[hook]
-            registry = kind.registry(kind.noun)
+            registry = kind.registry(kind.noun, self)
             for impl in getattr(self._manager.hook, hook).get_hookimpls():
                 self._collect(impl, registry, partial(kind.add, registry, impl.plugin_name))
             self._registries[hook] = registry
@@ -246,12 +247,15 @@ class Plugins:
             self._report(impl.plugin_name if named else f"{impl.plugin_name} ({dist})", error, named)
 
     def listing(self) -> list[dict[str, Any]]:
-        """Each plugin's name, distribution and hooks, in the order of loading."""
+        """Each plugin's name, distribution, hooks and commands, in the order of loading."""
         rows: list[dict[str, Any]] = []
+        commands = entry_points(group=f"{PROJECT}.commands")
         for name, plugin in self._manager.list_name_plugin():
             if plugin is not None:
                 hooks = sorted(caller.name for caller in self._manager.get_hookcallers(plugin) or ())
-                rows.append({"name": name, "distribution": self._distributions[name], "hooks": hooks})
+                package = getattr(plugin, "__name__", "").partition(".")[0]
+                own = sorted(p.name for p in commands if p.module.partition(".")[0] == package)
+                rows.append({"name": name, "distribution": self._distributions[name], "hooks": hooks, "commands": own})
         return rows
 
     encoders = _registered("register_encoders", "Systems that are encoders of their own.")
@@ -259,9 +263,12 @@ class Plugins:
     poolings = _registered("register_poolings", "How a text can be read.")
     losses = _registered("register_losses", "What a tuning can minimise.")
     augmentations = _registered("register_augmentations", "Ways to make the two views of a string.")
+    parsers = _registered("register_parsers", "Readers of the files that cards name.")
+    task_kinds = _registered("register_task_kinds", "What can be done with the items of a card.")
     tasks = _registered("register_tasks", "All tasks.")
     corpora = _registered("register_corpora", "All tuning corpora that have a name.")
     metrics = _registered("register_metrics", "All metrics.")
     papers = _registered("register_papers", "Folders of papers' tables.")
     renderers = _registered("register_renderers", "All table formats.")
     executors = _registered("register_executors", "Where cells can be computed.")
+    grids = _registered("register_grids", "Runs of many blocks, by name, and by the ending of files that hold them.")

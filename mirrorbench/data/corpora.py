@@ -22,7 +22,7 @@ from mirrorbench.core.errors import DataFormatError, TuningError, UsageError, un
 from mirrorbench.core.shown import printable
 from mirrorbench.core.specs import split_names
 from mirrorbench.data.cards import CORPUS_KIND, Card, hub_card, is_hub_id
-from mirrorbench.data.formats.lines import parse_lines, texts_of
+from mirrorbench.data.formats.lines import texts_of
 from mirrorbench.data.rows import read_strings
 
 if TYPE_CHECKING:
@@ -199,13 +199,13 @@ def _source_and_lines(
 ) -> tuple[str, list[str]]:
     """The source of a single corpus, and its non-blank strings."""
     found = _find(name_or_path, cards)
-    if isinstance(found, GeneratedCorpus):
-        return "generated", [text.strip() if strip else text for text in found.generate() if text.strip()]
     if isinstance(found, _File):
         return str(found.path), list(read_strings(str(found.path), found.columns, strip))
-    files = store.resolve(found).files
-    source = ", ".join(f"{found.name}/{path}" for path in files)
-    return source, parse_lines(files, found.options, strip)
+    if isinstance(found, GeneratedCorpus):
+        source, texts = "generated", found.generate()
+    else:
+        source, texts = ", ".join(f"{found.name}/{path}" for path in store.resolve(found).files), store.items(found)
+    return source, [text.strip() if strip else text for text in texts if text.strip()]
 
 
 def corpus_checksum(texts: Sequence[str]) -> str:

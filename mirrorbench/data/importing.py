@@ -18,7 +18,7 @@ from mirrorbench.core.errors import DataFormatError, DataIntegrityError, Mirrorb
 from mirrorbench.core.files import writing
 from mirrorbench.data.archives import MEMBER_LIMIT, open_archive
 from mirrorbench.data.cards import ArchiveSource, Card, DataFile
-from mirrorbench.data.store import DataStore, count_items
+from mirrorbench.data.store import DataStore
 from mirrorbench.data.textfiles import pieces, sha256_of
 
 ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.xz", ".tar.bz2", ".deb")
@@ -190,7 +190,8 @@ class _Importer:
         """Copy files that the card's parser reads together with those that are ``held``, which they join."""
         joined = held | {file.path: found.path for file, found in files.items()}
         try:
-            n, published = count_items(card, joined), [file.rows for file in card.files if file.path in joined]
+            n = self._store.count_items(card, joined)
+            published = [file.rows for file in card.files if file.path in joined]
             if all(published) and n != sum(published):
                 raise DataFormatError(f"{n} items, not the published {sum(published)}")
         except MirrorbenchError as error:

@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -24,6 +24,7 @@ from mirrorbench.core.errors import (
     StorageError,
 )
 from mirrorbench.core.files import writing
+from mirrorbench.core.plugins import Registry
 from mirrorbench.data.cards import (
     BesideSource,
     Card,
@@ -33,7 +34,7 @@ from mirrorbench.data.cards import (
     ResolvedData,
     whole_number,
 )
-from mirrorbench.data.formats import parser_of
+from mirrorbench.data.formats import Parser, builtin_parsers, parse
 from mirrorbench.data.textfiles import sha256_of
 
 FileState = Literal["present", "missing", "altered"]
@@ -67,11 +68,15 @@ class DataStore:
     Args:
         root: the folder, created at the first write; ``None`` for ``data_root()``.
         offline: never use the network; a missing file is an error.
+        parsers: what cards may name as their parser, by default the built-in ones.
     """
 
-    def __init__(self, root: Path | None = None, offline: bool = False) -> None:
+    def __init__(
+        self, root: Path | None = None, offline: bool = False, parsers: Registry[Parser] | None = None
+    ) -> None:
         self.root = data_root() if root is None else Path(root).expanduser()
         self.offline = offline
+        self.parsers = parsers or builtin_parsers()
         self._records: dict[str, dict[str, FileRecord]] = {}
         self._not_found: set[Path] = set()  # optional files that no source had: tried once per run
         self._resolved: dict[str, tuple[Card, ResolvedData]] = {}
@@ -103,6 +108,28 @@ class DataStore:
         data = ResolvedData(paths, parser, options, self.checksums(card), verified)
         self._resolved[card.name] = card, data
         return data
+
+    def items(self, card: Card) -> list[Any]:
+        """The items in the files of the split that the card scores, in file order.
+
+        Raises:
+            DataUnavailableError, DataIntegrityError: as ``resolve``.
+            UnknownNameError: there is no such parser.
+            DataFormatError: a file does not follow its format, or is empty.
+        """
+        data = self.resolve(card)
+        return parse(self.parsers[data.parser], data.files, data.options)
+
+    def count_items(self, card: Card, files: Mapping[str, Path]) -> int:
+        """How many items, or texts of a corpus, files hold; a ``DataFormatError`` if the card's parser fails on them.
+
+        A corpus must have as many texts as its card takes.
+        """
+        n = len(parse(self.parsers[card.parser], files, card.options))
+        wanted = whole_number(card.options, "take", 1)
+        if n < wanted:
+            raise DataFormatError(f"{', '.join(map(str, files.values()))}: {n} items, not {wanted}.")
+        return n
 
     def checksums(self, card: Card) -> dict[str, str]:
         """The identity of the data that the card scores, without reading them: see ``ResolvedData.checksums``.
@@ -242,7 +269,7 @@ class DataStore:
     def _check(self, card: Card, fetched: dict[Path, str]) -> None:
         """Delete files without a published checksum that the parser does not read; ``fetched``: their sources."""
         try:
-            count_items(card, self.present(card))
+            self.count_items(card, self.present(card))
         except MirrorbenchError as error:
             problem = error.message
             for file in card.files:
@@ -309,14 +336,3 @@ class DataStore:
                 sink.write(json.dumps(msgspec.to_builtins(dict(sorted(records.items()))), indent=1).encode())
         except StorageError as error:
             _logger.debug("checksums are not remembered: %s", error)
-
-
-def count_items(card: Card, files: Mapping[str, Path]) -> int:
-    """How many items, or texts of a corpus, files hold; a ``DataFormatError`` if the card's parser does not read them.
-
-    A corpus must have as many texts as its card takes.
-    """
-    n, wanted = len(parser_of(card.parser)(files, card.options)), whole_number(card.options, "take", 1)
-    if n < wanted:
-        raise DataFormatError(f"{', '.join(map(str, files.values()))}: {n} items, not {wanted}.")
-    return n

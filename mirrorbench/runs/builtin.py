@@ -17,6 +17,7 @@ from mirrorbench.data.cardfile import load_cards
 from mirrorbench.data.cards import Card
 from mirrorbench.data.corpora import GeneratedCorpus
 from mirrorbench.runs.outcomes import CellOutcome
+from mirrorbench.tasks.base import TaskKind
 from mirrorbench.tasks.kinds import TaskRegistry, as_task
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.methods import Method
@@ -25,11 +26,12 @@ BUILTIN_PLUGINS = (
     "mirrorbench.training.methods",
     "mirrorbench.training.objective",
     "mirrorbench.models.pooling",
-    "mirrorbench.models.systems",
     "mirrorbench.training.augmentations",
+    "mirrorbench.data.formats",
     "mirrorbench.tasks.kinds",
     "mirrorbench.data.generated",
     "mirrorbench.runs.local",
+    "mirrorbench.runs.grids",
     "mirrorbench.tasks.metrics",
     "mirrorbench.reports.renderers",
     "mirrorbench.reports.papers",
@@ -87,9 +89,15 @@ def _add_executor(
     registry.add(name, Executor(execute, device), origin, description)
 
 
-def _add_task(registry: Registry[Any], origin: str, task: Any) -> None:
+def _add_kind(registry: Registry[Any], origin: str, name: str, kind: Any, description: str = "") -> None:
+    if not (isinstance(kind, type) and issubclass(kind, TaskKind)):
+        raise PluginError(f"the task kind {name!r} of {origin} is no subclass of mirrorbench.tasks.TaskKind")
+    registry.add(name, kind, origin, description)
+
+
+def _add_task(registry: TaskRegistry, origin: str, task: Any) -> None:
     for one in load_cards(Path(task)) if isinstance(task, str | Path) else (task,):
-        one = as_task(one)
+        one = as_task(one, registry.kinds)
         registry.add(one.name, one, origin, one.title)
 
 
@@ -111,13 +119,22 @@ KINDS = {
     "register_poolings": Kind("pooling", add_function),
     "register_losses": Kind("loss", add_function),
     "register_augmentations": Kind("augmentation", _add_augmentation),
+    "register_parsers": Kind("parser", add_function),
+    "register_task_kinds": Kind("task kind", _add_kind),
     "register_tasks": Kind("task", _add_task, TaskRegistry),
     "register_corpora": Kind("corpus", _add_corpus),
     "register_metrics": Kind("metric", add_function),
     "register_renderers": Kind("renderer", _add_renderer),
     "register_papers": Kind("paper", _add_paper),
     "register_executors": Kind("executor", _add_executor),
+    "register_grids": Kind("grid", add_function),
 }
+
+
+def cards(plugins: Plugins) -> dict[str, Card]:
+    """The cards of all registered tasks and corpora, by name."""
+    known = (getattr(entry.value, "card", None) for entry in plugins.tasks)
+    return {c.name: c for c in (*known, *plugins.corpora.by_name().values()) if isinstance(c, Card)}
 
 
 def load_plugins(discover: bool = True) -> Plugins:

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
+from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.schema import convert, problem_at, read_yaml
 from mirrorbench.core.specs import EncoderSpec, Value, parse_spec, parse_value
@@ -87,6 +88,13 @@ class _File(_Block, forbid_unknown_fields=True):
     title: str = ""
     source: str = ""
     blocks: list[_Block] | UnsetType = UNSET
+
+
+@hookimpl
+def register_grids(register: Register) -> None:
+    """YAML files (those of an unknown ending too), and the papers' own sweeps."""
+    for name in (".yaml", ".yml", *(file.stem for file in sorted(grids_folder().glob("*.yaml")))):
+        register(name, plan_of_grid)
 
 
 def grids_folder() -> Path:

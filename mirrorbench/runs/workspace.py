@@ -55,7 +55,7 @@ class Workspace:
         self.options: dict[str, Value] = dict(parse_params(tail, executor))
         self.options |= {} if workers is None else {"workers": workers}
         self.options |= {"address": address} if address else {}
-        self.data = DataStore(Path(data_dir) if data_dir else None, offline)
+        self.data = DataStore(Path(data_dir) if data_dir else None, offline, self.plugins.parsers)
         self.results, self.cache = ResultStore(Path(output)), Cache(Path(cache) if cache else None)
         self.device, self.precision, self.eval_precision = device, precision, eval_precision
         self.offline, self.deterministic, self.reporter = offline, deterministic, reporter or Reporter()

@@ -16,7 +16,6 @@ import numpy as np
 from mirrorbench.core.errors import DataFormatError, PluginError, UsageError
 from mirrorbench.core.identity import checksum
 from mirrorbench.data.cards import BesideSource, whole_number
-from mirrorbench.data.formats import parse
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -287,12 +286,11 @@ class TaskKind(Task, Generic[Items]):
     @classmethod
     def parsed(cls, card: Card, data: DataStore) -> Any:
         """The items in a card's files."""
-        resolved = data.resolve(card)
-        items = parse(resolved)
+        items = data.items(card)
         if not isinstance(items[0], cls.item_class):
             raise DataFormatError(
                 f"Card {card.name!r}: the kind {card.kind!r} works on {cls.item_class.__name__}, and the parser "
-                f"{resolved.parser!r} with these options returns {type(items[0]).__name__}.",
+                f"{data.resolve(card).parser!r} with these options returns {type(items[0]).__name__}.",
                 "The parser 'table' reads words in context where the option 'marks' says how the targets are marked, "
                 'e.g. marks: ["<b>", "</b>"], and \'labels\' makes them pairs with a label instead of a rating.',
             )

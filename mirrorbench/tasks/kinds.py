@@ -1,4 +1,4 @@
-"""From cards to tasks: the class of each kind of card, the built-in tasks, and variants of tasks with other options."""
+"""From cards to tasks: the built-in kinds and tasks, and variants of tasks with other options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from mirrorbench.core.errors import PluginError, UsageError, unknown_name
 from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.core.plugins import Entry, Registry
+from mirrorbench.core.plugins import Entry, Plugins, Registry
 from mirrorbench.core.specs import LEVELS, parse_params
 from mirrorbench.data.cardfile import builtin_cards, load_card
 from mirrorbench.data.cards import CORPUS_KIND, Card
@@ -19,7 +19,7 @@ from mirrorbench.tasks.lexicon_induction import LexiconInduction
 from mirrorbench.tasks.nearest import EntityLinking, SenseDisambiguation
 from mirrorbench.tasks.pairs import PairClassification, PairSimilarity, SimilarityChange, UsageSimilarity, WordInContext
 
-TASK_KINDS: dict[str, type[TaskKind[Any]]] = {
+_KINDS: dict[str, type[TaskKind[Any]]] = {
     "pair-similarity": PairSimilarity,
     "entity-linking": EntityLinking,
     "lexicon-induction": LexiconInduction,
@@ -29,10 +29,17 @@ TASK_KINDS: dict[str, type[TaskKind[Any]]] = {
     "usage-similarity": UsageSimilarity,
     "similarity-change": SimilarityChange,
 }
-"""The class that implements each kind of card."""
+"""The class of each built-in kind."""
 
 REQUIRED = {"name": str, "level": str, "main_metric": str, "title": str, "languages": tuple, "version": int}
 """The required attributes of a task and their types."""
+
+
+@hookimpl
+def register_task_kinds(register: Register) -> None:
+    """The kinds of the built-in cards."""
+    for name, kind in _KINDS.items():
+        register(name, kind)
 
 
 @hookimpl
@@ -51,18 +58,18 @@ def register_corpora(register: Register) -> None:
             register(card)
 
 
-def as_task(value: Any) -> Task:
-    """The task itself, or one built from a card or the path of a card; anything else is a ``PluginError``."""
+def as_task(value: Any, kinds: Registry[type[TaskKind[Any]]]) -> Task:
+    """The task itself, or one made of a card or the path of a card; anything else is a ``PluginError``."""
     if isinstance(value, Task):
         return _complete(value)
     if isinstance(value, str | Path):
         value = load_card(Path(value))
     if not isinstance(value, Card):
         raise PluginError(f"register_tasks got a {type(value).__name__}", "Register a Task, a Card, or a card's path.")
-    if value.kind not in TASK_KINDS:
-        kinds = ", ".join(TASK_KINDS)
-        raise PluginError(f"card {value.name!r} is of the unknown kind {value.kind!r}", f"Kinds: {kinds}")
-    return TASK_KINDS[value.kind].from_card(value)
+    if value.kind not in kinds:
+        problem = f"card {value.name!r} is of the unknown kind {value.kind!r}"
+        raise PluginError(problem, f"Kinds: {', '.join(kinds.names())}")
+    return kinds[value.kind].from_card(value)
 
 
 def _complete(task: Task) -> Task:
@@ -89,8 +96,9 @@ class TaskRegistry(Registry[Task]):
     A variant keeps that name, so that its results and table columns are its own.
     """
 
-    def __init__(self, kind: str = "task") -> None:
+    def __init__(self, kind: str, plugins: Plugins) -> None:
         super().__init__(kind)
+        self.kinds: Registry[type[TaskKind[Any]]] = plugins.task_kinds
         self._variants: dict[str, Entry[Task]] = {}
 
     def entry(self, name: str) -> Entry[Task]:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from toys import PLUGIN
 
-from mirrorbench.cli.display import Display
+from mirrorbench.cli.progress import Display
 from mirrorbench.core.shown import NO_TEXTS
 
 LINES = [f"line {n} of a corpus about {word}" for n in range(10) for word in ("cats", "dogs", "letters", "snow")]

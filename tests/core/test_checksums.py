@@ -20,6 +20,7 @@ PACKAGE = Path(mirrorbench.__file__).parent
 REMEMBERED = {
     "data.cardfile.builtin_cards": "files of this package",
     "data.cardfile.builtin_suites": "files of this package",
+    "data.formats.__init__.builtin_parsers": "code of this package",
     "data.corpora._normalised_texts": "by the texts themselves",
     "models.backbones._from_hub": "where a download is; what is in there is hashed when it is opened",
     "reports.papers.tables._tables_of": "files of this package, or of a plugin that was imported",

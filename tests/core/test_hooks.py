@@ -50,7 +50,8 @@ def test_a_broken_entry_point_stops_no_other(
     with pytest.warns(PluginWarning, match=f"plugin bad .bad-dist 1.2. skipped: .*{message}"):
         plugins = load_plugins()
     assert plugins.metrics.entry("good-metric").origin == "good"
-    assert named(plugins, "good") == {"name": "good", "distribution": "good-dist 1.2", "hooks": ["register_metrics"]}
+    row = {"name": "good", "distribution": "good-dist 1.2", "hooks": ["register_metrics"], "commands": []}
+    assert named(plugins, "good") == row
     assert "bad" not in [row["name"] for row in plugins.listing()]
     monkeypatch.delitem(sys.modules, "toyplugin_bad", raising=False)
     with monkeypatch.context() as set_:

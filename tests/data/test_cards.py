@@ -22,12 +22,13 @@ from mirrorbench.data.cardfile import (
     read_suites,
 )
 from mirrorbench.data.cards import ArchiveSource, GithubSource, HuggingFaceSource, PackageSource, UrlSource
-from mirrorbench.data.formats import PARSERS
+from mirrorbench.data.formats import builtin_parsers
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.tasks.kinds import as_task
 
 SHA = "0" * 64
+KINDS = load_plugins(discover=False).task_kinds
 ROOT = Path(__file__).resolve().parents[2]
 COMMIT = "a" * 40
 CARD: dict[str, Any] = {
@@ -158,7 +159,7 @@ def test_every_built_in_card_is_complete() -> None:
     for name, card in cards.items():
         assert card.citation.startswith("@")
         assert card.homepage.startswith("http")
-        assert card.parser in PARSERS
+        assert card.parser in builtin_parsers()
         assert card.licence_url.startswith("http") or "None stated" in card.licence or "Mixed" in card.licence
         assert all(file.sources for file in card.files) or name in ("wikimatrix-es", "umls-names", "umls-names-100k")
     assert cards is builtin_cards()
@@ -216,17 +217,17 @@ def own_card(tmp_path: Path) -> Path:
 
 
 def test_own_files_are_read_where_they_lie(own_card: Path, tmp_path: Path) -> None:
-    task = as_task(load_card(own_card))
+    task = as_task(load_card(own_card), KINDS)
     store = DataStore(tmp_path / "store", offline=True)
     task.fetch(store)
     assert [pair.right for pair in task.load(store)] == ["the cat", "a dog"]
     assert not list((tmp_path / "store").rglob("*.tsv"))  # nothing is copied
     before = task.identity(store)
     own_card.write_text(OWN.replace("gold: 2", "gold: 1"))  # a mistake that is mended is no result of before
-    assert as_task(load_card(own_card)).identity(DataStore(tmp_path / "store")) != before
+    assert as_task(load_card(own_card), KINDS).identity(DataStore(tmp_path / "store")) != before
     own_card.write_text(OWN)
     (tmp_path / "pets.tsv").write_text("a cat\tthe cat\t4\n")
-    assert as_task(load_card(own_card)).identity(DataStore(tmp_path / "store")) != before
+    assert as_task(load_card(own_card), KINDS).identity(DataStore(tmp_path / "store")) != before
 
 
 def test_what_an_own_card_does_not_say(own_card: Path) -> None:

@@ -16,7 +16,6 @@ from toy_cards import make_card, make_file
 from mirrorbench.core.errors import DataFormatError, DataIntegrityError, DataUnavailableError, StorageError
 from mirrorbench.data import sources
 from mirrorbench.data.cards import ArchiveSource, Card, Converted, DataFile, UrlSource
-from mirrorbench.data.formats import parse
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore, data_root
 from mirrorbench.data.textfiles import sha256_of
@@ -258,11 +257,11 @@ class TestConverted:
         assert data.checksums == store.checksums(card)
         assert not data.verified
         assert "converted copy" in caplog.text
-        assert simple(parse(data)) == [("test/1", "a", "b", 2.5, ""), ("test/2", "c", "d", 5.0, "")]
+        assert simple(store.items(card)) == [("test/1", "a", "b", 2.5, ""), ("test/2", "c", "d", 5.0, "")]
         assert card.converted is not None
         other = msgspec.structs.replace(card, converted=msgspec.structs.replace(card.converted, rows=3))
         with pytest.raises(DataFormatError, match="2 rows instead of 3"):
-            parse(store.resolve(other))
+            store.items(other)
         (path,) = data.files.values()
         path.write_bytes(gzip.compress(b"{}"))
         with pytest.raises(DataIntegrityError):
@@ -279,7 +278,7 @@ class TestConverted:
         data = store.resolve(card)
         assert data.verified
         assert list(data.checksums) == ["STS.input.X.txt", "STS.gs.X.txt"]
-        assert [pair.id for pair in parse(data)] == ["X/1"]
+        assert [pair.id for pair in store.items(card)] == ["X/1"]
         server.pages.clear()
         with pytest.raises(DataUnavailableError, match="The converted copy is not available either"):
             DataStore(tmp_path / "other").resolve(card)

@@ -111,10 +111,12 @@ class Norm(Task):
     ({"languages": "en"}, "has languages = 'en', which is no tuple"),
     ({"version": "2"}, "has version = '2', which is no int"), ({"level": "letter"}, "'norm' has the level 'letter'"),
 ])  # fmt: skip
-def test_a_task_that_lacks_an_attribute_is_told_which(attributes: dict[str, Any], message: str) -> None:
+def test_a_task_that_lacks_an_attribute_is_told_which(
+    plugins: Plugins, attributes: dict[str, Any], message: str
+) -> None:
     with pytest.raises(PluginError, match=message):
-        as_task(type("Norm", (Norm,), attributes)())
-    assert as_task(Norm()).title == "norm"
+        as_task(type("Norm", (Norm,), attributes)(), plugins.task_kinds)
+    assert as_task(Norm(), plugins.task_kinds).title == "norm"
     bare = type("Bare", (Task,), {name: lambda *_: None for name in ("identity", "load", "inputs", "score")})
     with pytest.raises(PluginError, match=r"the task '' \(Bare\) has no name"):
-        as_task(bare())
+        as_task(bare(), plugins.task_kinds)

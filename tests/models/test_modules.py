@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from bench import Bench
+from mirrorbench_sbert.library import directory_checksum
 from random_models import Models
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
@@ -24,7 +25,6 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import backbones
 from mirrorbench.models.modules import NoPoolingError
-from mirrorbench.models.systems import EncoderContext, create_sbert, directory_checksum
 from mirrorbench.runs.plan import Planner, Request
 from mirrorbench.runs.workspace import Workspace
 
@@ -166,7 +166,7 @@ def test_a_directory_is_read_as_sentence_transformers_reads_it(kind: str, made: 
     assert encoder.name == str(read.with_params(**keys or {}))
     assert len({tuple(vector) for vector in encoder.encode(TEXTS)}) == len(TEXTS)
     if not keys:
-        assert create_sbert(read, EncoderContext()).fingerprint == directory_checksum(folder)
+        assert encoder.fingerprint == directory_checksum(folder)
 
 
 @pytest.mark.parametrize("kind", KINDS)

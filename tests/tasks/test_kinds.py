@@ -12,11 +12,12 @@ from mirrorbench.core.errors import DataFormatError, UnknownNameError, UsageErro
 from mirrorbench.core.specs import split_names
 from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.builtin import plugins
+from mirrorbench.runs.builtin import load_plugins, plugins
 from mirrorbench.runs.rows import expand_tasks
 from mirrorbench.tasks import LexiconInduction
-from mirrorbench.tasks.kinds import TASK_KINDS, as_task
+from mirrorbench.tasks.kinds import as_task
 
+KINDS = load_plugins(discover=False).task_kinds
 NAME = "bli-it-fr:vocabulary_size=500,self_learning=2"
 
 
@@ -30,12 +31,12 @@ NAME = "bli-it-fr:vocabulary_size=500,self_learning=2"
 def test_a_task_of_each_format_can_be_read_under_released(name: str, tmp_path: Path) -> None:
     made = make([name])
     write(made, tmp_path)
-    task = TASK_KINDS[builtin_cards()[name].kind].from_card(as_here(builtin_cards()[name], made))
+    task = KINDS[builtin_cards()[name].kind].from_card(as_here(builtin_cards()[name], made))
     for of_target in (True, False):
         assert task.reading("released", of_target).load(DataStore(tmp_path, offline=True))
 
 
-@pytest.mark.parametrize("kind", TASK_KINDS)
+@pytest.mark.parametrize("kind", KINDS.names())
 def test_a_kind_whose_parser_returns_other_items(kind: str, tmp_path: Path) -> None:
     (tmp_path / "pets.tsv").write_text("a cat\ta dog\t1\na cat\ta bus\t0\n", encoding="utf-8")
     options = "{format: tsv, columns: {left: 0, right: 1, gold: 2}, scale: [0, 5]}"
@@ -43,7 +44,7 @@ def test_a_kind_whose_parser_returns_other_items(kind: str, tmp_path: Path) -> N
         f"name: pets\nkind: {kind}\nlevel: wic\nlanguages: [en, fr]\nmetric: m\nparser: table\noptions: {options}\n"
         "files: [pets.tsv]\n"
     )
-    task, store = as_task(tmp_path / "pets.yaml"), DataStore(tmp_path / "store")
+    task, store = as_task(tmp_path / "pets.yaml", KINDS), DataStore(tmp_path / "store")
     if kind in ("pair-similarity", "pair-classification"):
         assert len(task.load(store)) == 2
         return

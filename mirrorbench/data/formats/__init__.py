@@ -12,21 +12,21 @@ import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
-from mirrorbench.core.errors import DataFormatError, UnknownNameError
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.hooks import Register, hookimpl
+from mirrorbench.core.plugins import Registry
 from mirrorbench.core.shown import shown
 from mirrorbench.data.textfiles import Ids, parse_json, parse_number, read_lines
-
-if TYPE_CHECKING:
-    from mirrorbench.data.cards import ResolvedData
 
 Parser = Callable[[Mapping[str, Path], Mapping[str, Any]], list[Any]]
 _T = TypeVar("_T")
 
-PARSERS = {
+_MODULES = {
     **dict.fromkeys(("sts", "stsb", "sick", "qnli", "qqp", "qqp-duplicates"), "pairs"),
     **dict.fromkeys(("multisimlex", "multisimlex-concepticon", "xling-eval"), "pairs"),
     **dict.fromkeys(("wic", "wic-tsv", "xlwic", "am2ico", "usim", "cosimlex"), "contexts"),
@@ -38,27 +38,36 @@ PARSERS = {
 """The module of each parser, by the name that cards use."""
 
 
-def parser_of(name: str) -> Parser:
-    """The parser of this name; an ``UnknownNameError`` if there is none."""
-    if name not in PARSERS:
-        raise UnknownNameError(
-            f"A card names the parser {name!r}, which does not exist.", f"Parsers: {', '.join(PARSERS)}"
-        )
-    module = import_module(f"mirrorbench.data.formats.{PARSERS[name]}")
-    parser: Parser = getattr(module, f"parse_{name.replace('-', '_')}")
-    return parser
+@hookimpl
+def register_parsers(register: Register) -> None:
+    """The parsers of this folder, each imported when it is first used."""
+    for name in _MODULES:
+        register(name, partial(_parse, name))
 
 
-def parse(data: ResolvedData) -> list[Any]:
-    """The items of resolved data, in file order; an unknown parser, an invalid or empty file is an error."""
-    parser = parser_of(data.parser)
-    for path in data.files.values():
+def _parse(name: str, files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Any]:
+    module = import_module(f"mirrorbench.data.formats.{_MODULES[name]}")
+    items: list[Any] = getattr(module, f"parse_{name.replace('-', '_')}")(files, options)
+    return items
+
+
+@cache
+def builtin_parsers() -> Registry[Parser]:
+    """The parsers of this folder by name."""
+    registry: Registry[Parser] = Registry("parser")
+    register_parsers(lambda name, parser: registry.add(name, parser, "built in"))
+    return registry
+
+
+def parse(parser: Parser, files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Any]:
+    """The items of files, in file order; an invalid or empty file, and files without items, are a DataFormatError."""
+    for path in files.values():
         # Empty, or only the byte order mark that some editors write.
         if path.is_file() and path.stat().st_size <= len(BOM_UTF8) and path.read_bytes() in (b"", BOM_UTF8):
             raise DataFormatError(f"{path} is empty.")
-    items = parser(data.files, data.options)
+    items = parser(files, options)
     if not items:
-        raise DataFormatError(f"{', '.join(map(str, data.files.values()))}: no items in it.")
+        raise DataFormatError(f"{', '.join(map(str, files.values()))}: no items in it.")
     return items
 
 

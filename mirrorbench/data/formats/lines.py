@@ -64,18 +64,18 @@ def have_parts(lines: Sequence[str]) -> bool:
     return any(len(texts) > 1 for texts in texts_of(lines))
 
 
-def parse_lines(files: Mapping[str, Path], options: Mapping[str, Any], strip: bool = True) -> list[str]:
-    """The strings of files, under a card's options ``separator``, ``column``, ``skip`` and ``take`` (lines of each).
+def parse_lines(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[str]:
+    """The strings of files without blank ones; the options are ``separator``, ``column``, ``skip``, ``take`` (of each).
 
     ``column`` is an index from 0 into a line split at the separator, or a name: with a separator a heading of the first
     line, otherwise a key of JSON lines. A list of such gives several strings a line.
     """
     if unknown := set(options) - {"separator", "column", "skip", "take"}:
         raise DataFormatError(f"Parser 'lines': unknown options {', '.join(sorted(unknown))}.")
-    return [text for path in files.values() for text in _strings(path, options, strip)]
+    return [text for path in files.values() for text in _strings(path, options)]
 
 
-def _strings(path: Path, options: Mapping[str, Any], strip: bool) -> list[str]:
+def _strings(path: Path, options: Mapping[str, Any]) -> list[str]:
     skip, lines = whole_number(options, "skip", 0), read_lines(path)
     texts = lines[skip:]
     if "column" in options:
@@ -83,7 +83,7 @@ def _strings(path: Path, options: Mapping[str, Any], strip: bool) -> list[str]:
         texts = [
             found for line, text in enumerate(texts, start=skip + 1) for found in cut(text, f"{path}, line {line}")
         ]
-    kept = [text.strip() if strip else text for text in texts if text.strip()]
+    kept = [text for text in texts if text.strip()]
     return kept[: whole_number(options, "take", len(kept))]
 
 

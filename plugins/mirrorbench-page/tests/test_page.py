@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import runpy
 from html import unescape
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from stored import stored, write
 from toy_tables import BOARD, EMPTY, HOSTILE, NASTY, NO_ROWS
 
 from mirrorbench.reports.papers.measured import render_paper
+from mirrorbench.reports.table import read_table
 from mirrorbench.session import Session
 
 
@@ -71,3 +73,16 @@ def test_stored_results_and_the_papers_tables_are_pages_too(tmp_path: Path) -> N
     page = render_paper(session.paper("mirror-bert/table3"), "html")
     assert ".710" in page  # measured, below the published .646
     assert "<script></script>" in page  # numbers printed as texts are not sorted
+
+
+def test_rendered_leaderboards_are_up_to_date() -> None:
+    folder = Path(__file__).parents[3] / "leaderboards"
+    texts = runpy.run_path(str(folder / "render.py"))["texts"]
+    paths = sorted((folder / "rendered").glob("*.json"))
+    assert "embedded" in [path.stem for path in paths]
+    for path in paths:
+        table = read_table(path)
+        for suffix, text in texts(table).items():
+            kept = path.with_suffix(suffix).read_text(encoding="utf-8")
+            assert kept == text, f"renew {path.stem}: python leaderboards/render.py --no-run"
+        assert any(score for row in table.rows for score in row.scores)

@@ -10,7 +10,7 @@ from parsing import on_disk, read_sample
 from samples import CONCEPTS, SAMPLES
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.formats import parser_of
+from mirrorbench.data.formats import builtin_parsers
 
 JSON_LINE = '{"l": "null", "r": "c", "g": "2"}'
 CHANGES = [
@@ -124,7 +124,7 @@ def test_a_file_that_is_absent(tmp_path: Path, name: str, absent: str, message: 
     sample = SAMPLES[name]
     paths = on_disk(tmp_path, {file: content for file, content in sample.files.items() if file != absent})
     with pytest.raises(DataFormatError, match=message):
-        parser_of(sample.parser)(paths, sample.options)
+        builtin_parsers()[sample.parser](paths, sample.options)
 
 
 @pytest.mark.parametrize(

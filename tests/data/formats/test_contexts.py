@@ -15,7 +15,6 @@ from samples import SAMPLES
 
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.cardfile import builtin_cards, builtin_suites
-from mirrorbench.data.formats import parse
 from mirrorbench.data.store import DataStore
 from mirrorbench.data.textfiles import unmark
 
@@ -115,7 +114,7 @@ def store(originals: Callable[..., DataStore]) -> DataStore:
 
 def test_classification_sets_have_the_published_sizes(store: DataStore) -> None:
     for name, published in {"am2ico-ur": (108, 400), "wic": (638, 1400), "xlwic-et": (98, 390)}.items():
-        pairs = parse(store.resolve(builtin_cards()[name]))
+        pairs = store.items(builtin_cards()[name])
         sizes = Counter(pair.split for pair in pairs)
         assert (sizes["dev"], sizes["test"]) == published
         assert all(words(side)[0].strip() for pair in pairs for side in (pair.left, pair.right))
@@ -137,7 +136,7 @@ def test_disambiguation_has_the_published_sizes_and_baseline(originals: Callable
     wordnet = Path("/usr/share/wordnet")  # Debian's package wordnet-base
     if not wordnet.is_dir():
         pytest.skip(f"no WordNet at {wordnet}")
-    (data,) = parse(originals("wsd", str(wordnet)).resolve(builtin_cards()["wsd"]))
+    (data,) = originals("wsd", str(wordnet)).items(builtin_cards()["wsd"])
     sizes = {"senseval2": 2282, "senseval3": 1850, "semeval2007": 455, "semeval2013": 1644, "semeval2015": 1022}
     assert Counter(word.corpus for word in data.occurrences) == sizes
     assert sum(len(word.gold) for word in data.occurrences) == 7611

@@ -9,7 +9,6 @@ from parsing import read_sample, run
 from samples import SAMPLES
 
 from mirrorbench.data.cardfile import builtin_cards
-from mirrorbench.data.formats import parse
 from mirrorbench.data.items import Linking
 from mirrorbench.data.store import DataStore
 
@@ -76,12 +75,12 @@ def real_store(originals: Callable[..., DataStore]) -> DataStore:
 
 @pytest.mark.slow
 def test_the_original_files_have_the_published_sizes(real_store: DataStore) -> None:
-    (linking,) = parse(real_store.resolve(builtin_cards()["ncbi-disease"]))
+    (linking,) = real_store.items(builtin_cards()["ncbi-disease"])
     assert (len(linking.mentions), len(linking.names)) == (960, 73_024)
     assert sum(len(mention.parts) > 1 for mention in linking.mentions) == 8
     known = frozenset[str]().union(*linking.ids)
     assert all(mention.gold & known for mention in linking.mentions)
-    folds = parse(real_store.resolve(builtin_cards()["askapatient"]))
+    folds = real_store.items(builtin_cards()["askapatient"])
     assert [len(fold.mentions) for fold in folds] == [867] * 2 + [866] * 8
     # Fold 6 has one term in two spellings that differ in case alone.
     assert [len(fold.names) for fold in folds] == [1036, 1036, 1036, 1040, 1036, 1037, 1036, 1037, 1037, 1036]
@@ -91,5 +90,5 @@ def test_the_original_files_have_the_published_sizes(real_store: DataStore) -> N
 def test_the_substitute_is_the_one_that_was_derived_independently(real_store: DataStore, shared_data: Path) -> None:
     path = shared_data / "bel" / "bc5cdr-chemical" / "SUBSTITUTE_dictionary.txt"
     wanted = {tuple(line.rsplit("||", 1)) for line in path.read_text(encoding="utf-8").splitlines()}
-    (linking,) = parse(real_store.resolve(builtin_cards()["bc5cdr-chemical-sub"]))
+    (linking,) = real_store.items(builtin_cards()["bc5cdr-chemical-sub"])
     assert {("|".join(ids), name) for ids, name in zip(linking.ids, linking.names, strict=True)} == wanted

@@ -14,7 +14,7 @@ from parsing import SICK_HEADER, on_disk, read_sample, run, simple
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UnknownNameError
 from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.corpora import read_corpus
-from mirrorbench.data.formats import parse, parser_of
+from mirrorbench.data.formats import builtin_parsers
 from mirrorbench.data.items import Lexicon, Pair
 from mirrorbench.data.store import DataStore
 
@@ -105,8 +105,8 @@ def test_a_sample_of_qqp_is_random_and_the_same_in_every_edition(tmp_path: Path)
 
 
 def test_duplicates_alone_become_negatives_too(originals: Callable[..., DataStore]) -> None:
-    data = originals("qqp").resolve(builtin_cards()["qqp-sub"])
-    pairs = parse(data)
+    card, store = builtin_cards()["qqp-sub"], originals("qqp")
+    data, pairs = store.resolve(card), store.items(card)
     with next(iter(data.files.values())).open(encoding="utf-8") as stream:
         known = {row["id"]: (row["question1"], row["question2"]) for row in csv.DictReader(stream)}
     assert [sum(pair.gold == label for pair in pairs) for label in (1, 0)] == [500, 500]
@@ -142,10 +142,10 @@ def test_the_original_files_have_the_published_sizes(
 ) -> None:
     card, store = builtin_cards()[name], originals("sts")
     data = store.resolve(card)
-    assert len({pair.id for pair in parse(data)}) == len(parse(data)) == sizes["test"]
+    assert len({pair.id for pair in store.items(card)}) == len(store.items(card)) == sizes["test"]
     assert data.verified
     assert data.checksums == store.checksums(card) == {file.path: file.sha256 for file in card.files_of(card.split)}
-    found = {split: len(parser_of(card.parser)(store.fetch(card, split), {})) for split in sizes}
+    found = {split: len(builtin_parsers()[card.parser](store.fetch(card, split), {})) for split in sizes}
     assert found == sizes
 
 
@@ -241,7 +241,7 @@ def test_the_official_format_and_concepticon_give_the_same_pairs(word_store: Dat
     assert words["953"]["EST 2"] == ""
     words["953"]["EST 2"] = "null"
     for code, column in (("et", "EST"), ("ar", "ARA")):
-        pairs = parse(word_store.resolve(builtin_cards()[f"multisimlex-{code}"]))
+        pairs = word_store.items(builtin_cards()[f"multisimlex-{code}"])
         assert [pair.id for pair in pairs] == [str(number) for number in range(1, 1889)]
         for pair in pairs:
             assert (pair.left, pair.right) == tuple(" ".join(words[pair.id][f"{column} {n}"].split()) for n in (1, 2))
@@ -251,7 +251,7 @@ def test_the_official_format_and_concepticon_give_the_same_pairs(word_store: Dat
 @pytest.mark.slow
 def test_cross_lingual_pairs_equal_an_independent_derivation(word_store: DataStore, shared_data: Path) -> None:
     rows = rows_of(shared_data / "wordsim" / "multisimlex" / "derived" / "clws" / "ENG-FRA.csv")
-    got = judged(parse(word_store.resolve(builtin_cards()["clws-en-fr"])))
+    got = judged(word_store.items(builtin_cards()["clws-en-fr"]))
     assert [row[:3] for row in got] == [(f"{row['ID']}/{row['direction']}", row["ENG"], row["FRA"]) for row in rows]
     assert [row[3] for row in got] == pytest.approx([float(row["score"]) for row in rows])
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from mirrorbench_sbert import create_sapbert, create_sbert
+from mirrorbench_sbert.library import directory_checksum
 from models.plain import hidden_states
 from random_models import Models
 from sentence_transformers import SentenceTransformer
@@ -17,7 +19,7 @@ from mirrorbench.core import devices
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import batching
-from mirrorbench.models.systems import EncoderContext, create_sapbert, create_sbert, directory_checksum
+from mirrorbench.models.systems import EncoderContext
 
 CONTEXT = EncoderContext()
 NAMES = ["covid-19", "coronavirus infection", "tumor of uterus and of everything else that is near to it"]

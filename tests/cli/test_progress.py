@@ -6,14 +6,14 @@ import time
 
 import pytest
 
-from mirrorbench.cli.display import PLAIN_INTERVAL, Display, progress_display
+from mirrorbench.cli.progress import PLAIN_INTERVAL, Display, progress_display
 from mirrorbench.runs.outcomes import TUNING_COST
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [0.0]
-    monkeypatch.setattr("mirrorbench.cli.display.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("mirrorbench.cli.progress.time.monotonic", lambda: now[0])
     return now
 
 
@@ -27,7 +27,7 @@ def test_a_line_every_ten_seconds_without_a_terminal(
 ) -> None:
     """Also where nothing happens."""
     assert PLAIN_INTERVAL == 10
-    monkeypatch.setattr("mirrorbench.cli.display.PLAIN_INTERVAL", 0.05)
+    monkeypatch.setattr("mirrorbench.cli.progress.PLAIN_INTERVAL", 0.05)
     with progress_display() as shown:
         shown.stage("loading", "a")
         deadline = time.monotonic() + 60

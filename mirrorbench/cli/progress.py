@@ -1,0 +1,218 @@
+"""The progress of a run on standard error, and what is said of it at the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from mirrorbench.cli.display import stderr, summary
+from mirrorbench.core.errors import StorageError
+from mirrorbench.core.files import writing
+from mirrorbench.runs.cells import Cell
+from mirrorbench.runs.outcomes import Failure, Reporter, Stage
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from mirrorbench.reports.leaderboard import Leaderboard
+    from mirrorbench.runs.outcomes import Outcome
+
+PLAIN_INTERVAL = 10.0
+"""Seconds between two progress lines where there is no terminal."""
+LOG = "failures.log"
+"""In the folder of results: why each cell failed, in full."""
+
+
+def in_words(seconds: float) -> str:
+    """A duration for people: ``40 s``, ``12 min``, ``3.5 h``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+class Display(Reporter):
+    """Reports a run on standard error: one bar, or lines that ``tell`` prints where ``progress`` is ``None``."""
+
+    def __init__(self, progress: Progress | None = None, quiet: bool = False) -> None:
+        self.total = self.done = self.cached = self.failed = 0
+        self.progress, self.quiet = progress, quiet
+        self._began = self._started = time.monotonic()
+        self._stage, self._unit, self._cost, self._size, self._count = "", "", 1.0, 0, 0
+        self._whole = self._left = self._spent = 0.0  # texts through a model
+        self._bar = progress.add_task("", total=1, left="") if progress else None
+
+    @property
+    def elapsed(self) -> str:
+        """The time since it was made, in words."""
+        return in_words(time.monotonic() - self._began)
+
+    def begin(self, cells: int) -> None:
+        """A plan is about to be computed."""
+        if not self.total:
+            self._started = time.monotonic()
+        self.total, self._whole = self.total + cells, 0.0  # the work was that of an earlier plan
+
+    def remaining(self, texts: float) -> None:
+        """So much is left, whatever was counted so far."""
+        self._whole, self._left, self._spent = max(self._whole, texts), texts, 0.0
+
+    def stage(self, name: Stage, of: str, total: int = 0, unit: str = "", cost: float = 1.0) -> None:
+        """A stage begins."""
+        self._stage, self._size, self._unit, self._cost, self._count = f"{name} {of}", total, unit, cost, 0
+        if not self.total:  # no plan: the stage is the whole
+            self._started = time.monotonic()
+        self._update()
+
+    def advance(self, n: int) -> None:
+        """Units of the stage are done."""
+        self._count += n
+        self._spent += n * self._cost
+        self._update()
+
+    def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
+        """A cell is stored."""
+        self.done += 1
+        self.cached += cached
+        self._update()
+
+    def _update(self) -> None:
+        if self.progress and self._bar is not None:
+            done, stage, left = self._state()
+            self.progress.update(self._bar, completed=done, description=stage, left=left)
+
+    def tell(self) -> None:
+        """Print in a line what the bar shows."""
+        done, stage, left = self._state()
+        if line := ", ".join(filter(None, (f"{done:.0%}" if done else "", stage, left))):
+            self._line(line)
+
+    def _state(self) -> tuple[float, str, str]:
+        """How much of the whole is done, the stage and, from a tenth on, the time that is left."""
+        done, since = self._done(), time.monotonic() - self._started
+        left = f"{in_words(since * (1 - done) / done)} left" if 0.1 <= done < 1 else ""
+        stage = self._stage + (f": {self._count:,} of {self._size:,} {self._unit}" if self._size else "")
+        stage += f": {self._count:,} {self._unit}" if self._count and not self._size else ""
+        stage += f", {self.failed} failed" if self.failed else ""
+        return done, stage, left
+
+    def _done(self) -> float:
+        """The part that is done: of the work, else of the cells, else of the stage."""
+        if self._whole:
+            return 1 - max(0.0, self._left - self._spent) / self._whole
+        if self.total:
+            return self.done / self.total
+        return self._count / self._size if self._size else 0.0
+
+    def failure(self, failure: Failure) -> None:
+        """A cell failed: counted now; why is said at the end, once for all alike."""
+        self.failed += 1
+        self._update()
+
+    def note(self, message: str) -> None:
+        """Something worth saying."""
+        self._line(message)
+
+    def _line(self, text: str) -> None:
+        if self.quiet:
+            return
+        # Text, not markup: a path or an error may hold square brackets.
+        (self.progress.console if self.progress else stderr).print(Text(text), soft_wrap=True)
+
+    def finish(self, outcome: Outcome | Leaderboard, root: Path, tables: Sequence[str] = ()) -> None:
+        """Say at the end what was done, what failed and why, and where it lies; ``tables``: names of files there."""
+        if outcome.failures:
+            self._explain(outcome, root)
+        if not outcome.results:
+            stderr.print("No results.")
+            return
+        if self.quiet:
+            return
+        from mirrorbench.reports.leaderboard import kept_models
+
+        some = "" if self.cached == len(outcome.results) else f" {self.cached} of them"
+        again = f",{some} from earlier runs" if self.cached else ""
+        again += kept_models(outcome.results)
+        written = f"; the table of all that is there: {', '.join(tables)}" if tables else ""
+        count = f"{len(outcome.results)} result{'s' if len(outcome.results) > 1 else ''}"
+        stderr.print(Text(f"{count} in {root}{again} ({self.elapsed}){written}"), soft_wrap=True)
+
+    def _explain(self, outcome: Outcome | Leaderboard, root: Path) -> None:
+        """Why cells failed: those without data or a model together, the others by reason."""
+        stderr.print()
+        reasons: dict[tuple[str, str], list[str]] = {}
+        for failure in outcome.failures:
+            if not failure.lacks:
+                reasons.setdefault((failure.reason, failure.hint), []).append(f"{failure.spec} on {failure.task}")
+        for (reason, hint), cells in reasons.items():
+            names = list(dict.fromkeys(cells))
+            shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            stderr.print(Text.assemble(("Failed: ", "bold red"), shown), soft_wrap=True)
+            # One or two failures are told in full; of more, only the first line of each.
+            text = f"{reason}\n{hint}" if len(reasons) <= 2 else f"{reason.splitlines()[0]}\n{hint}"
+            stderr.print(Text("  " + text.strip().replace("\n", "\n  ")), soft_wrap=True)
+        if short := [failure for failure in outcome.failures if failure.lacks]:
+            count = f"{len(short)} of {len(outcome.results) + len(outcome.failures)} cells"
+            stderr.print(Text.assemble((count, "bold red"), " cannot run, since these are not available:"))
+            for line in summary(lack for failure in short for lack in failure.lacks):
+                stderr.print(Text(line), soft_wrap=True)
+        if short or len(reasons) > 2:
+            with suppress(StorageError):  # a full disk may be among the reasons
+                log = write_log(outcome.failures, root)
+                stderr.print(Text(f"Every reason in full: {log}"), soft_wrap=True)
+
+
+@contextmanager
+def _telling(display: Display) -> Iterator[Display]:
+    """A thread tells every ten seconds how far it is, also within a long step."""
+    ended = Event()
+
+    def tell() -> None:
+        while not ended.wait(PLAIN_INTERVAL):
+            display.tell()
+
+    teller = Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield display
+    finally:
+        ended.set()
+        teller.join()
+
+
+@contextmanager
+def progress_display(quiet: bool = False) -> Iterator[Display]:
+    """A display for a run: a bar where standard error is a terminal, else a line every ten seconds."""
+    if quiet:
+        yield Display(quiet=True)
+        return
+    if not stderr.is_terminal:
+        with _telling(Display()) as display:
+            yield display
+        return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+    from rich.table import Column
+
+    with Progress(
+        TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
+        BarColumn(bar_width=20), TaskProgressColumn(), TextColumn("{task.fields[left]}"), console=stderr,
+        transient=True, expand=True,
+    ) as progress:  # fmt: skip
+        yield Display(progress)
+
+
+def write_log(failures: Sequence[Failure], folder: Path) -> Path:
+    """Write every failure into the folder of results, those of one reason together; returns the file's path."""
+    cells: dict[str, list[str]] = {}
+    for failure in failures:
+        seed = "" if failure.seed is None else f" seed {failure.seed}"
+        reason = f"{failure.reason}\n{failure.hint}".strip().replace("\n", "\n  ")
+        cells.setdefault(reason, []).append(f"{failure.spec} {failure.task}{seed}\n")
+    with writing(folder / LOG) as sink:
+        sink.writelines(f"{''.join(names)}  {reason}\n\n".encode() for reason, names in cells.items())
+    return folder / LOG

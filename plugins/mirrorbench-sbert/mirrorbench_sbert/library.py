@@ -1,0 +1,132 @@
+"""Models that sentence-transformers itself reads, and the checks and identity that its reading needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mirrorbench.plugin import (
+    PASS_COST,
+    TEXT,
+    TOKEN_BUDGET,
+    EncoderContext,
+    LazyEncoder,
+    ModelUnavailableError,
+    as_inputs,
+    autocast,
+    content,
+    digest,
+    kind,
+    not_installed,
+    not_telling_apart,
+    out_of_memory,
+    own_weights,
+    read_sentence_transformer,
+    similar_length_batches,
+    unchanged,
+    unreadable,
+    within_memory,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+    from mirrorbench.plugin import Array, TextInput
+
+MOST_TOKENS = 512
+"""Tokens of the longest text, where a model of sentence-transformers names none."""
+
+
+def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None = None) -> LazyEncoder:
+    """An encoder from the directory of a sentence-transformers model; contexts are encoded as whole texts.
+
+    ``prompt``: a template in place of the model's default prompt; the model says whether a prompt before the text is
+    pooled too.
+    """
+    # What stands before texts is handed on, what stands around them is not known there.
+    before = prompt.removesuffix(TEXT) if prompt and prompt.endswith(TEXT) and prompt.count(TEXT) == 1 else ""
+    around, files = "" if before else prompt, directory_checksum(path)
+
+    def load() -> Callable[[list[TextInput]], Array]:
+        import torch
+
+        device = torch.device(context.device)
+        with unchanged(lambda: _model_files(path), files, str(path)):
+            model = _load_sentence_transformer(path, context)
+            own_weights(model)
+        sort = kind(device)
+        limit = model.get_max_seq_length() or MOST_TOKENS
+
+        def encode(inputs: list[TextInput]) -> Array:
+            texts = [around.replace(TEXT, item.text) if around else item.text for item in inputs]
+            # Characters stand for tokens, of which most texts have fewer: to count tokens is to tokenise twice.
+            lengths = np.array([min(len(text), limit) for text in texts], dtype=np.int64)
+            budget, cost = TOKEN_BUDGET[sort], PASS_COST[sort]
+            own = {} if prompt is None else {"prompt": before}
+            similar = () if sort == "cpu" else similar_length_batches(lengths, budget, pass_cost=cost)
+            batches = list(similar) or [[*range(len(texts))]]
+
+            def compute(rows: list[int]) -> torch.Tensor:
+                some, size = [texts[row] for row in rows], 32 if sort == "cpu" else len(rows)
+                with autocast(device, context.precision):
+                    vectors = model.encode(
+                        some, batch_size=size, convert_to_tensor=True, show_progress_bar=False, **own
+                    )
+                return vectors.float()  # type: ignore[no-any-return]
+
+            rows, found = zip(*within_memory(batches, compute, device, lengths), strict=True)
+            return torch.cat(found).cpu().numpy()[np.argsort(np.concatenate(rows))]
+
+        _check_varies(path, model, encode)
+        return encode
+
+    identity = {"files": files} | ({} if prompt is None else {"prompt": prompt})
+    return LazyEncoder(digest(identity) if len(identity) > 1 else files, load)
+
+
+def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:
+    if find_spec("sentence_transformers") is None:
+        raise not_installed(ModelUnavailableError, "sbert needs", "sentence-transformers", "sbert")
+    try:
+        return read_sentence_transformer(path, context.device, context.precision)
+    except (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError, AttributeError) as error:
+        if out_of_memory(error):
+            raise unreadable(path, error) from error
+        first = (str(error).strip().splitlines() or ["no message"])[0]
+        raise ModelUnavailableError(
+            f"sentence-transformers cannot open {path}: {type(error).__name__}: {first[:300]}",
+            "Weights in floating-point numbers are read, not int8, GGUF or ONNX; code beside a model is never run.",
+        ) from error
+
+
+def _check_varies(path: Path, model: Any, encode: Callable[[list[TextInput]], Array]) -> None:
+    """Raise where a model makes no vectors of texts, or equal ones of two texts of its own words."""
+    known: Iterable[str] = getattr(getattr(model, "tokenizer", None), "get_vocab", list)()  # images have none
+    words = sorted(word for word in known if word.isalnum())
+    texts = [" ".join(words[first :: max(1, len(words) // 16)]) for first in range(2)]
+    try:
+        one, other = encode(as_inputs(texts))
+    except KeyError as error:
+        raise ModelUnavailableError(
+            f"{path} makes no vectors of texts: none of its modules gives {error}",
+            f"Add a Pooling to modules.json, or read its transformer alone: {path}:pooling=mean",
+        ) from error
+    if len(words) > 1 and np.array_equal(one, other):
+        raise not_telling_apart(f"the sentence-transformers model in {path}", "its weights, tokenizer and prompt")
+
+
+_IGNORED = {"README.md", "onnx", "openvino", ".git", ".gitattributes", ".cache"}
+
+
+def directory_checksum(path: Path) -> str:
+    """SHA-256 of all files below a model directory, except documentation and other weight formats."""
+    return content(_model_files(path))
+
+
+def _model_files(path: Path) -> list[tuple[str, Path]]:
+    named = ((file.relative_to(path), file) for file in sorted(path.rglob("*")) if file.is_file())
+    return [(name.as_posix(), file) for name, file in named if _IGNORED.isdisjoint(name.parts)]
