@@ -63,3 +63,11 @@ def test_the_core_works_without_them(blocked: str, tmp_path: Path) -> None:
     assert "tiny-mp" in done.stdout
     loaded = done.stdout.splitlines()[-1].split()
     assert not {SHIPPED[name] for name in blocked.split(",")} & {*loaded}
+
+
+@pytest.mark.full
+def test_the_tests_of_the_core_pass_without_them() -> None:
+    environment = os.environ | {"MIRRORBENCH_DISABLE_PLUGINS": ",".join(SHIPPED)}
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-m", "not full", "tests"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-4000:]

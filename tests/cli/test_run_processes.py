@@ -47,7 +47,6 @@ def test_an_interrupted_run_goes_on_where_it_was(
     again = toys(*encoders).assert_works()
     assert "4 results in results, 2 of them from earlier runs" in again.err
     assert {path: path.stat().st_mtime_ns for path in times} == times
-    assert list((folder / "results" / ".leases").iterdir()) == []  # those of dead workers were taken over at once
     assert sorted((folder / "calls").read_text().splitlines()) == ["blocking 4", "blocking 4", "letters 4"]
     assert not list((folder / "results").rglob(".part-*"))
     monkeypatch.setenv("MIRRORBENCH_CACHE", str(folder / "fresh"))
