@@ -21,6 +21,8 @@ import paper_list
 import task_pages
 
 HERE = Path(__file__).resolve().parent
+IN_FULL = ("Card", "Task", "TaskKind", "Scores", "Table", "Column", "Row", "Score", "TaskSource", "Request", "Columns")
+"""Names of the public interface whose documentation is printed whole."""
 
 
 def commands() -> str:
@@ -63,7 +65,11 @@ def interface() -> Iterator[str]:
         value = getattr(mirrorbench.plugin, name)
         line = (inspect.getdoc(value) or "").partition("\n")[0] if callable(value) else constants(module).get(name, "")
         about = line.replace("``", "`").replace("|", "\\|")
-        yield f"| `{module.removeprefix('mirrorbench.')}` | `{name}` | {about} |"
+        takes = f"({', '.join(inspect.signature(value).parameters)})" if inspect.isfunction(value) else ""
+        yield f"| `{module.removeprefix('mirrorbench.')}` | `{name}{takes}` | {about} |"
+    for name in IN_FULL:
+        text = inspect.cleandoc(getattr(mirrorbench.plugin, name).__doc__ or "").replace("``", "`")
+        yield f"\n### {name}\n\n```text\n{text}\n```"
 
 
 def constants(module: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ Plugins that come with mirrorbench import nothing else of it (``tests/test_plugi
 lists the names. One is added when a plugin needs it.
 """
 
-# ruff: noqa: F401
+# ruff: noqa: F401, I001
 from __future__ import annotations
 
 import ast
@@ -13,19 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    # fmt: off
     from mirrorbench.cli.display import print_json, print_rows, say
     from mirrorbench.core.checksums import content, kept_checksum, kept_folder, unchanged
     from mirrorbench.core.devices import autocast, kind, out_of_memory, own_weights
     from mirrorbench.core.errors import (
-        DataFormatError,
-        DataUnavailableError,
-        MirrorbenchError,
-        ModelUnavailableError,
-        PluginError,
-        StorageError,
-        UsageError,
-        not_installed,
-        unknown_name,
+        DataFormatError, DataUnavailableError, MirrorbenchError, ModelUnavailableError, PluginError,
+        StorageError, UsageError, not_installed, unknown_name,
     )
     from mirrorbench.core.files import Leases, cache_root, writing
     from mirrorbench.core.hooks import Register, hookimpl
@@ -39,13 +33,7 @@ if TYPE_CHECKING:
     from mirrorbench.data.corpora import GeneratedCorpus
     from mirrorbench.data.formats import Columns, TableRow, json_rows
     from mirrorbench.data.items import (
-        ContextChange,
-        ContextPair,
-        Disambiguation,
-        Lexicon,
-        Linking,
-        Pair,
-        RatedContexts,
+        ContextChange, ContextPair, Disambiguation, Lexicon, Linking, Pair, RatedContexts,
     )
     from mirrorbench.data.store import DataStore
     from mirrorbench.data.textfiles import Ids, parse_json, parse_number, read_lines
@@ -68,12 +56,14 @@ if TYPE_CHECKING:
     from mirrorbench.runs.outcomes import CellOutcome
     from mirrorbench.runs.plan import Plan, Request
     from mirrorbench.runs.results import Result, read_result, result_files
+    from mirrorbench.runs.rows import expand_tasks
     from mirrorbench.runs.run import execute_plan, load_encoder, make_plan
     from mirrorbench.runs.workspace import Workspace
     from mirrorbench.session import Session
     from mirrorbench.tasks.base import Scores, Task, TaskKind, Vectors
     from mirrorbench.tasks.metrics import cosine
     from mirrorbench.training.methods import Method, base_preset
+    # fmt: on
 
 _IMPORTS = [node for node in ast.walk(ast.parse(Path(__file__).read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
 MODULES = {a.name: n.module for n in _IMPORTS for a in n.names if n.module and n.module.startswith("mirrorbench.")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Specs, as_names, as_spec, as_specs, as_texts, parse_spec
@@ -67,20 +67,24 @@ class Session:
         protocol: str = "", grid: str = "", baselines: bool = False, limit: int = 0, fetch: bool = True,
     ) -> Plan:  # fmt: skip
         """What ``run`` with the same arguments would compute; with ``fetch=False`` nothing is downloaded for it."""
-        from mirrorbench.runs.plan import Request
+        from mirrorbench.core.plugins import call
+        from mirrorbench.runs.plan import Plan, Request
         from mirrorbench.runs.rows import expand_tasks
         from mirrorbench.runs.run import make_plan
 
         space, specs, names = self.workspace, self._specs(encoders), as_names(tasks)
         if not grid:
-            columns = expand_tasks(names or ["quick"], space.plugins)
             specs, runs = specs or (EncoderSpec("tiny"),), tuple(range(1 if seeds is None else seeds))
+            columns = expand_tasks(names or ["quick"], space.plugins)
             request = Request(specs, columns, runs, corpus, protocol or "paper", baselines=baselines, limit=limit)
-            return replace(make_plan(space, request, fetch=fetch), tasks=columns)
+            return make_plan(space, request, fetch=fetch)
         given = {"corpus": corpus, "protocol": protocol, "baselines": baselines, "seeds": tuple(range(seeds or 0))}
         grids = space.plugins.grids
-        known = next((name for name in (grid, Path(grid).suffix) if name in grids), ".yaml")
-        return cast("Plan", grids[known](grid, space, specs, limit, fetch, tasks=names, **given))
+        key = next((name for name in (grid, Path(grid).suffix) if name in grids), ".yaml")
+        if key == ".yaml" and not Path(grid).expanduser().is_file():
+            raise unknown_name("grid or file", grid, [name for name in grids.names() if not name.startswith(".")])
+        entry = grids.entry(key)
+        return call(entry, Plan, entry.value, grid, space, specs, limit, fetch, tasks=names, **given)
 
     def _specs(self, encoders: Specs) -> tuple[EncoderSpec, ...]:
         """Specs of encoders; one that is no spec of a known name may be the label of a row of the session's results."""

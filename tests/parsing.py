@@ -32,7 +32,7 @@ def read_sample(name: str, folder: Path, changes: Mapping[str, bytes], **options
     """What is read in a sample with some files changed or added."""
     sample = SAMPLES[name]
     paths = on_disk(folder, sample.written({**sample.files, **changes}))
-    return parse(builtin_parsers()[sample.parser], paths, {**sample.options, **options})
+    return parse(builtin_parsers().entry(sample.parser), paths, {**sample.options, **options})
 
 
 def simple(pairs: Iterable[Pair]) -> list[tuple[str, str, str, float, str]]:

@@ -6,8 +6,8 @@ application of Typer is, which is imported when it is called. ``--help`` shows t
 
 from __future__ import annotations
 
-import ast
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -82,10 +82,11 @@ class _Commands(TyperGroup):
 
 @cache
 def commands_of_plugins() -> dict[str, EntryPoint]:
-    """The entry points of commands by name, without those in the packages of plugins that are left out."""
+    """The entry points of commands by name, without those that are left out, by their name or their plugin's."""
     blocked = {name.strip() for name in os.environ.get("MIRRORBENCH_DISABLE_PLUGINS", "").split(",")}
     left_out = {_package(point) for point in entry_points(group="mirrorbench") if point.name in blocked}
-    return {point.name: point for point in entry_points(group=GROUP) if _package(point) not in left_out}
+    points = [point for point in entry_points(group=GROUP) if point.name not in blocked]
+    return {point.name: point for point in points if _package(point) not in left_out}
 
 
 def _package(point: EntryPoint) -> str:
@@ -101,13 +102,12 @@ class _OfPlugin(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Import the command, and make its context."""
-        name, dist = self.point.name, self.point.dist
+        name = self.point.name
         try:
             COMMANDS[name] = _command(name, self.point.load())
         except (Exception, SystemExit) as error:  # third-party code
-            origin = f"{dist.name} {dist.version}" if dist else "unknown distribution"
-            problem = f"the command {name!r} of {origin} failed: {type(error).__name__}: {error}"
-            raise PluginError(problem, f"Update {dist.name}, or uninstall it." if dist else "") from error
+            problem = f"the command {name!r} of {self.point.module} failed: {type(error).__name__}: {error}"
+            raise PluginError(problem, "Update its package, or uninstall it.") from error
         return COMMANDS[name].make_context(info_name, args, parent, **extra)
 
 
@@ -115,9 +115,9 @@ def _first_line(module: str) -> str:
     """The first line of a module's docstring, after the name of its command; empty where no file of it is found."""
     path = module.replace(".", "/")
     files = (Path(folder, file) for folder in sys.path for file in (f"{path}.py", f"{path}/__init__.py"))
-    source = next((file.read_text(encoding="utf-8") for file in files if file.is_file()), "")
-    line = (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0].rpartition("``: ")[2]
-    return f"{line[:1].upper()}{line[1:]}"
+    source = next((file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()), "")
+    found = re.match(r'(?:\s|#.*\n)*r?"""(?:``[^`]*``: )?(.)(.*?)(?:"""|\n)', source)
+    return f"{found[1].upper()}{found[2]}" if found else ""
 
 
 app = typer.Typer(

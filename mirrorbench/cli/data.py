@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -82,7 +83,8 @@ def fetch(
         try:
             files = store.fetch(card, force=force)
             done += 1
-            say(f"{card.name}: complete, {len(files)} of its files in {store.root / card.folder}")
+            folder = os.path.commonpath([path.parent for path in files.values()])
+            say(f"{card.name}: complete, {len(files)} of its files in {folder}")
         except MirrorbenchError as error:
             failures[card.name] = error
     if len(failures) == 1:

@@ -15,16 +15,19 @@ if TYPE_CHECKING:
 
 
 def chosen_format(text: str, output: Path | None, renderers: Registry[Renderer]) -> tuple[str, dict[str, Value]]:
-    """The format asked for, by name or by the output's ending (Markdown for an unknown one), and its options.
+    """The format asked for, by name or by the output's ending (Markdown for none), and its options.
 
     Options are a renderer's keyword-only arguments whose default is true, false, a number or a text.
 
     Raises:
-        UsageError: the format does not take an option, or not that value.
+        UsageError: no format has the ending, or the format does not take an option, or not that value.
     """
     name, _, tail = text.partition(":")
     endings = {ending: entry.name for entry in renderers for ending in entry.value.endings}
-    name = name or (endings.get(output.suffix.lower(), "markdown") if output else "")
+    if output and not name:
+        if (ending := output.suffix.lower() or ".md") not in endings:
+            raise unknown_name("ending of an output", ending, list(endings))
+        name = endings[ending]
     options: dict[str, Value] = {}
     if not tail:
         return name, options

@@ -133,7 +133,7 @@ class HookSpecs:
 
         ``name`` is that of a grid, or the ending of files that hold one (``.toml``). ``plan(name, workspace, backbones,
         limit, fetch, **given)`` returns a ``Plan``, most often that of ``mirrorbench.plugin.make_plan`` for some
-        ``Request``s. ``backbones`` (of ``--encoder``) stand in place of the grid's own, ``given`` (``tasks``,
-        ``seeds``, ``corpus``, ``protocol``, ``precision``, ``eval_precision``, ``baselines``) for its own values unless
-        empty; ``limit`` is that of a ``Request``; without ``fetch`` nothing is downloaded.
+        ``Request``s. ``backbones`` (specs, of ``--encoder``) stand in place of the grid's own, ``given`` (``tasks``,
+        ``seeds``, ``corpus``, ``protocol``, ``baselines``) for its own values unless empty; suites among the tasks are
+        expanded by ``expand_tasks``. ``limit`` is that of a ``Request``; without ``fetch`` nothing is downloaded.
         """

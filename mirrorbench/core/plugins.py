@@ -19,7 +19,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -133,6 +133,24 @@ def _registered(hook: str, doc: str) -> Any:
     return property(lambda self: self.registry(hook), doc=doc)
 
 
+def call(entry: Entry[Any], returns: type[_T], function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+    """What a function of a plugin returns; an error that is not ours, or another type, is a ``PluginError``."""
+    try:
+        value = function(*args, **kwargs)
+        if not isinstance(value, returns):
+            raise TypeError(f"it returned a {type(value).__name__}, not a {returns.__name__}")
+    except MirrorbenchError:
+        raise
+    except Exception as error:
+        problem = f"{entry.name!r} of {entry.origin} failed: {_in_one_line(error)}"
+        raise PluginError(problem, "Where it failed: MIRRORBENCH_DEBUG=1") from error
+    return value
+
+
+def _distribution(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else "unknown distribution"
+
+
 def _in_one_line(error: BaseException) -> str:
     text = error.message if isinstance(error, MirrorbenchError) else f"{type(error).__name__}: {error}"
     return " ".join(text.split())
@@ -158,7 +176,7 @@ class Plugins:
         for point in sorted(entry_points(group=PROJECT), key=lambda p: p.name):
             if point.name in blocked or not (discover or (point.dist and point.dist.name == PROJECT)):
                 continue
-            dist = f"{point.dist.name} {point.dist.version}" if point.dist else "unknown distribution"
+            dist = _distribution(point)
             try:
                 self.add(point.load(), point.name, dist)
             except (Exception, SystemExit) as error:  # a plugin may raise anything, and must not stop the others
@@ -177,11 +195,11 @@ class Plugins:
     def add(self, plugin: Any, name: str, distribution: str = _FILE) -> None:
         """Register a plugin object; without hooks, or with one of a wrong name or argument, a ``PluginError``."""
         hooks = ", ".join(self._kinds)
+        if name in self._distributions:
+            raise PluginError(f"plugin {name!r} is loaded already, from {self._distributions[name]}")
         try:
             self._manager.register(plugin, name=name)
             self._manager.check_pending()
-        except ValueError as error:
-            raise PluginError(f"plugin {name!r} cannot be registered: {error}") from error
         except pluggy.PluginValidationError as error:
             self._manager.unregister(name=name)
             problem = " ".join(str(error).split("hookimpl definition: ")[-1].split())
@@ -249,14 +267,21 @@ class Plugins:
     def listing(self) -> list[dict[str, Any]]:
         """Each plugin's name, distribution, hooks and commands, in the order of loading."""
         rows: list[dict[str, Any]] = []
-        commands = entry_points(group=f"{PROJECT}.commands")
+        commands = list(entry_points(group=f"{PROJECT}.commands"))
         for name, plugin in self._manager.list_name_plugin():
             if plugin is not None:
                 hooks = sorted(caller.name for caller in self._manager.get_hookcallers(plugin) or ())
                 package = getattr(plugin, "__name__", "").partition(".")[0]
-                own = sorted(p.name for p in commands if p.module.partition(".")[0] == package)
-                rows.append({"name": name, "distribution": self._distributions[name], "hooks": hooks, "commands": own})
-        return rows
+                own = [point for point in commands if point.module.partition(".")[0] == package]
+                commands = [point for point in commands if point not in own]
+                names = sorted(point.name for point in own)
+                rows.append(
+                    {"name": name, "distribution": self._distributions[name], "hooks": hooks, "commands": names}
+                )
+        return rows + [
+            {"name": point.name, "distribution": _distribution(point), "hooks": [], "commands": [point.name]}
+            for point in commands
+        ]
 
     encoders = _registered("register_encoders", "Systems that are encoders of their own.")
     methods = _registered("register_methods", "What can be done to a backbone.")

@@ -118,14 +118,14 @@ class DataStore:
             DataFormatError: a file does not follow its format, or is empty.
         """
         data = self.resolve(card)
-        return parse(self.parsers[data.parser], data.files, data.options)
+        return parse(self.parsers.entry(data.parser), data.files, data.options)
 
     def count_items(self, card: Card, files: Mapping[str, Path]) -> int:
         """How many items, or texts of a corpus, files hold; a ``DataFormatError`` if the card's parser fails on them.
 
         A corpus must have as many texts as its card takes.
         """
-        n = len(parse(self.parsers[card.parser], files, card.options))
+        n = len(parse(self.parsers.entry(card.parser), files, card.options))
         wanted = whole_number(card.options, "take", 1)
         if n < wanted:
             raise DataFormatError(f"{', '.join(map(str, files.values()))}: {n} items, not {wanted}.")

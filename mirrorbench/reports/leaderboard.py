@@ -14,6 +14,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import UsageError, not_installed, unknown_name
+from mirrorbench.core.plugins import call
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.models.backbones import BACKBONES
@@ -249,8 +250,8 @@ class Leaderboard:
         Raises:
             UnknownNameError: no such format or level of notes.
         """
-        text: str = self.plugins.renderers[format].render(self.table.with_notes(notes), **options)
-        return text
+        entry = self.plugins.renderers.entry(format)
+        return call(entry, str, entry.value.render, self.table.with_notes(notes), **options)
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each result: encoder, task, seed, protocol, main metric and score, then every metric by name.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
+from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.schema import convert, problem_at, read_yaml
@@ -106,13 +106,8 @@ def grids_folder() -> Path:
 
 def find_grid(name: str) -> Path:
     """The grid file at a path, or of the name of a built-in one (``mirror-bert-table12``)."""
-    path = Path(name).expanduser()
-    if path.exists() and not path.is_dir():
-        return path
-    known = {file.stem: file for file in sorted(grids_folder().glob("*.yaml"))}
-    if name not in known:
-        raise unknown_name("grid or file", name, list(known))
-    return known[name]
+    path, own = Path(name).expanduser(), grids_folder() / f"{name}.yaml"
+    return own if own.is_file() and not path.is_file() else path
 
 
 def read_grid(path: Path, plugins: Plugins, backbones: Sequence[EncoderSpec] = (), **given: Any) -> GridFile:
@@ -149,9 +144,8 @@ def plan_of_grid(
     of_run = {"precision": workspace.precision, "eval_precision": workspace.eval_precision}
     given |= {key: value for key, value in of_run.items() if value != "auto"}
     read = read_grid(find_grid(name), workspace.plugins, backbones, **given)
-    columns = tuple(dict.fromkeys(task for _, request in read.requests for task in request.tasks))
     read = replace(read, requests=tuple((line, replace(request, limit=limit)) for line, request in read.requests))
-    return replace(plan_grid(read, workspace, fetch), tasks=columns, title=read.title)
+    return replace(plan_grid(read, workspace, fetch), title=read.title)
 
 
 _Keys = dict[str, tuple[Any, str]]

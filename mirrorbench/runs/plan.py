@@ -76,7 +76,7 @@ class Plan:
     """The strings of each corpus that a model is tuned on, or a transformation fitted on."""
     rows: tuple[EncoderSpec, ...]
     """The encoders in the order of the table, ladders expanded."""
-    tasks: tuple[str, ...] = ()
+    tasks: tuple[str, ...]
     """The columns of the table."""
     title: str = ""
     """Of the table."""
@@ -111,6 +111,7 @@ def merged(plans: Sequence[Plan]) -> Plan:
         tuple(dict.fromkeys(failure for plan in plans for failure in plan.failures)),
         {ref: corpus for plan in plans for ref, corpus in plan.corpora.items()},
         tuple(dict.fromkeys(row for plan in plans for row in plan.rows)),
+        tuple(dict.fromkeys(task for plan in plans for task in plan.tasks)),
     )
 
 
@@ -156,7 +157,7 @@ class Planner:
                     if isinstance(error, UsageError) and not (request.baselines and spec not in request.encoders):
                         raise  # but what nobody wrote may not suit a small model or corpus
                     failures.append(self._failure(error, request, spec, task))
-        return Plan(tuple(cells), tuple(failures), dict(self.corpora), tuple(rows))
+        return Plan(tuple(cells), tuple(failures), dict(self.corpora), tuple(rows), request.tasks)
 
     def _of_corpus(self, ladder: tuple[EncoderSpec, ...], spec: EncoderSpec, corpus: str) -> tuple[EncoderSpec, ...]:
         """A ladder that tunes on pairs where a corpus holds them; what keeps it from being read the rows report."""

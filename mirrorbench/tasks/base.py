@@ -64,7 +64,8 @@ class Scores:
             the scores.
 
     Raises:
-        PluginError: a metric is no finite number, or ids, scores and references differ in number.
+        PluginError: a metric or score is no finite number, ids are equal, or ids, scores and references differ in
+            number.
     """
 
     metrics: dict[str, float | None]
@@ -85,6 +86,8 @@ class Scores:
             raise PluginError(f"a task returned {counts}", "Each item has one of each.")
         for name in ("scores", "gold"):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
+        if len(set(self.ids)) != len(self.ids) or not np.isfinite(self.scores).all():
+            raise PluginError("a task returned equal ids, or scores that are no finite numbers", "Each item has one.")
         # NumPy's numbers cannot be written as JSON.
         plain = {name: None if value is None else float(value) for name, value in self.metrics.items()}
         object.__setattr__(self, "metrics", plain)

@@ -10,6 +10,7 @@ from scipy.stats import spearmanr
 from stored import correlated
 
 from mirrorbench.cli.formats import chosen_format
+from mirrorbench.core.errors import UnknownNameError
 from mirrorbench.core.plugins import Registry
 from mirrorbench.reports.table import Table
 from mirrorbench.runs.builtin import Renderer
@@ -100,7 +101,8 @@ def test_a_format_has_the_options_that_its_renderer_declares() -> None:
     known: Registry[Renderer] = Registry("renderer")
     known.add("shout", Renderer(shout, (".loud",)), "here")
     assert chosen_format("", Path("a.loud"), known) == ("shout", {})
-    assert chosen_format("", Path("a.md"), known) == ("markdown", {})  # as for every unknown ending
+    with pytest.raises(UnknownNameError, match=r"ending of an output '\.html'"):  # of a plugin that is left out
+        chosen_format("", Path("a.html"), known)
     found = chosen_format("shout:loud=true,times=3,word=7", Path("a.md"), known)
     assert found == ("shout", {"loud": True, "times": 3, "word": "7"})
 

@@ -124,7 +124,7 @@ def test_a_command_of_a_plugin_is_imported_when_it_is_called(
     for name, reason in (("odd", "AssertionError: Typer"), ("absent", "AttributeError")):
         code, _, err = said(name)
         assert (code, "Traceback" in err) == (2, False)
-        assert f"the command '{name}' of toy-greeter 3.0 failed: {reason}" in " ".join(err.split())
+        assert f"the command '{name}' of toy_greeter failed: {reason}" in " ".join(err.split())
     code, out, err = said("--help")
     assert (code, err, out.count("A word to everybody."), "imported" in out) == (0, "", 3, False)
     assert "Train, evaluate and print" in out  # a built-in name is not replaced

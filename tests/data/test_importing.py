@@ -5,12 +5,15 @@ import subprocess
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from samples import SAMPLES, archive
 from toy_cards import make_card, make_file
 
 from mirrorbench.core.errors import UsageError
+from mirrorbench.core.plugins import Registry
 from mirrorbench.data import importing
 from mirrorbench.data.cardfile import builtin_cards, builtin_suites
 from mirrorbench.data.cards import Card, DataFile
@@ -136,6 +139,16 @@ def test_a_file_without_a_published_checksum_is_in_its_folder_or_in_one_of_the_c
     assert outcome.unverified == outcome.imported
     assert report.problems == ()
     assert import_folder(folder, store, german).n_imported == 0
+
+
+def test_a_parser_of_a_plugin_recognises_the_files_of_its_cards(tmp_path: Path, german: Cards) -> None:
+    parsers: Registry[Any] = Registry("parser")
+    parsers.add("capitals", lambda files, options: [t for p in files.values() if (t := p.read_text()).isupper()], "me")
+    card = msgspec.structs.replace(german["am2ico-de"], parser="capitals", files=(DataFile("a", unverified=True),))
+    store = DataStore(tmp_path / "store", offline=True, parsers=parsers)
+    files = {"lower/am2ico-de/a": "text", "upper/am2ico-de/a": "TEXT"}
+    import_folder(in_folder(tmp_path / "mine", files), store, {"am2ico-de": card})
+    assert store.items(card) == ["TEXT"]
 
 
 def test_a_file_of_another_number_of_items_is_refused(tmp_path: Path, store: DataStore, german: Cards) -> None:

@@ -89,11 +89,12 @@ def test_a_wrong_encoder_fails_its_cells_only_and_nothing_of_it_is_stored(plugin
 
 @pytest.mark.parametrize(("metrics", "ids", "message"), [
     ({"m": float("nan")}, ["1"], "the metric 'm' is nan"), ({"m": "high"}, ["1"], "the metric 'm' is 'high'"),
-    ({"m": [1.0]}, ["1"], "the metric 'm'"), ({"m": 0.5}, ["1", "2"], "2 ids, 1 scores and 1 references"),
+    ({"m": [1.0]}, ["1"], "the metric 'm'"), ({"m": 0.5}, ["1"], "1 ids, 2 scores and 2 references"),
+    ({}, ["1", "1"], "equal ids"), ({}, ["1", "2"], "scores that are no finite numbers"),
 ])  # fmt: skip
 def test_a_task_that_scores_nonsense(metrics: Any, ids: Iterable[str], message: str) -> None:
     with pytest.raises(PluginError, match=message):
-        Scores(metrics, list(ids), np.zeros(1), np.zeros(1))
+        Scores(metrics, list(ids), np.array([0, np.nan]), np.zeros(2))
     plain = Scores({"m": np.float32(0.5)}, [], np.zeros(0), np.zeros(0)).metrics["m"]  # type: ignore[dict-item]
     assert type(plain) is float
 

@@ -9,13 +9,17 @@ from unittest.mock import Mock
 import pytest
 from suites import few
 
-from mirrorbench.core.errors import ModelUnavailableError, UsageError
+from mirrorbench.core.errors import ModelUnavailableError, PluginError, UsageError
+from mirrorbench.core.hooks import hookimpl
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.reports.papers.tables import PaperTable, paper_tables
 from mirrorbench.runs.grids import GridFile, find_grid, grids_folder, plan_grid, read_grid
-from mirrorbench.runs.plan import Plan
+from mirrorbench.runs.plan import Plan, Request
+from mirrorbench.runs.rows import expand_tasks
+from mirrorbench.runs.run import make_plan
 from mirrorbench.runs.workspace import Workspace
+from mirrorbench.session import Session
 
 Read = Callable[..., GridFile]
 PlanOf = Callable[[GridFile], Plan]
@@ -236,7 +240,31 @@ def test_a_figure_of_sizes_and_its_grid_agree(figure: str, plugins: Plugins) -> 
     assert set(sizes) >= {10_000, 20_000}
 
 
-def test_a_grid_that_is_not_there() -> None:
-    with pytest.raises(UsageError, match="unknown grid or file") as caught:
-        find_grid("mirror-bert-table122")
-    assert "mirror-bert-table12" in caught.value.hint
+class Grids:
+    """A plugin with two grids: one of an encoder on a suite, and one that returns nothing."""
+
+    @hookimpl
+    def register_grids(self, register: Any) -> None:
+        register("readings", self.readings)
+        register("broken", lambda *args, **given: None)
+
+    def readings(
+        self, name: str, workspace: Workspace, backbones: Any, limit: int, fetch: bool, tasks: Any, **given: Any
+    ) -> Plan:
+        columns = expand_tasks(tasks or ["quick-sts"], workspace.plugins)
+        one, *_ = backbones or (parse_spec("tiny"),)
+        encoders = tuple(one.with_method("base").with_params(pooling=pooling) for pooling in ("cls", "mean"))
+        return make_plan(workspace, Request(encoders, columns, limit=limit), fetch=fetch)
+
+
+def test_a_grid_of_a_plugin_by_its_name(plugins: Plugins, tmp_path: Path) -> None:
+    plugins.add(Grids(), "grids of a test")
+    session = Session(tmp_path / "results", cache=tmp_path / "cache", plugins=plugins, offline=True)
+    plan = session.plan(grid="readings")
+    assert [str(cell.spec) for cell in plan.cells] == ["tiny+base:pooling=cls", "tiny+base:pooling=mean"]
+    assert session.plan(tasks="quick", grid="readings", limit=4).tasks == ("quick-sts", "quick-simlex", "quick-wic")
+    with pytest.raises(PluginError, match="'broken' of grids of a test failed: TypeError: it returned a NoneType"):
+        session.plan(grid="broken")
+    with pytest.raises(UsageError, match="unknown grid or file 'reading'") as caught:
+        session.plan(grid="reading")
+    assert "readings" in caught.value.hint

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeVar
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.core.plugins import Registry
+from mirrorbench.core.plugins import Entry, Registry, call
 from mirrorbench.core.shown import shown
 from mirrorbench.data.textfiles import Ids, parse_json, parse_number, read_lines
 
@@ -59,13 +59,13 @@ def builtin_parsers() -> Registry[Parser]:
     return registry
 
 
-def parse(parser: Parser, files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Any]:
+def parse(parser: Entry[Parser], files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Any]:
     """The items of files, in file order; an invalid or empty file, and files without items, are a DataFormatError."""
     for path in files.values():
         # Empty, or only the byte order mark that some editors write.
         if path.is_file() and path.stat().st_size <= len(BOM_UTF8) and path.read_bytes() in (b"", BOM_UTF8):
             raise DataFormatError(f"{path} is empty.")
-    items = parser(files, options)
+    items: list[Any] = call(parser, list, parser.value, files, options)
     if not items:
         raise DataFormatError(f"{', '.join(map(str, files.values()))}: no items in it.")
     return items

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mirrorbench.core.plugins import call
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.reports.comparable import newest, without_repeats
 from mirrorbench.reports.leaderboard import mean_over_seeds, provenance, row_label
@@ -391,5 +392,5 @@ def render_paper(content: Content, format_: str, notes: str = "all", **options: 
     """The table as text in one of the registered formats; ``options`` are those of its renderer."""
     if own := _OWN.get(format_):
         return own(content)
-    text: str = plugins().renderers[format_].render(as_table(content).with_notes(notes), **options)
-    return text
+    entry = plugins().renderers.entry(format_)
+    return call(entry, str, entry.value.render, as_table(content).with_notes(notes), **options)
