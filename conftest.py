@@ -59,7 +59,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what needs a GPU where none is seen."""
+    """Skip what needs a GPU where none is seen, or a plugin that is left out."""
+    left_out = os.environ.get("MIRRORBENCH_DISABLE_PLUGINS", "").split(",")
+    if needed := {name for mark in item.iter_markers("shipped") for name in mark.args} & {*left_out}:
+        pytest.skip(f"MIRRORBENCH_DISABLE_PLUGINS leaves out {', '.join(sorted(needed))}")
     if item.get_closest_marker("gpu"):
         import torch
 

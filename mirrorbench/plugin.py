@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from mirrorbench.core.hooks import Register, hookimpl
     from mirrorbench.core.identity import COMPUTATION, checksum, digest
     from mirrorbench.core.inputs import Array, Encoder, TextInput, as_inputs
-    from mirrorbench.core.schema import convert, read_yaml
+    from mirrorbench.core.plugins import Plugins
+    from mirrorbench.core.schema import convert, problem_at, read_yaml
     from mirrorbench.core.shown import shown
-    from mirrorbench.core.specs import EncoderSpec, parse_spec
+    from mirrorbench.core.specs import EncoderSpec, Value, parse_spec, parse_value
     from mirrorbench.data.cardfile import builtin_cards, load_cards
     from mirrorbench.data.cards import Card, only_file, text_option, whole_number
     from mirrorbench.data.corpora import GeneratedCorpus
@@ -54,9 +55,9 @@ if TYPE_CHECKING:
     from mirrorbench.runs.cells import Cell
     from mirrorbench.runs.executors import Job, compute
     from mirrorbench.runs.outcomes import CellOutcome
-    from mirrorbench.runs.plan import Plan, Request
+    from mirrorbench.runs.plan import Plan, Planner, Request, merged
     from mirrorbench.runs.results import Result, read_result, result_files
-    from mirrorbench.runs.rows import expand_tasks
+    from mirrorbench.runs.rows import check_spec, expand_tasks
     from mirrorbench.runs.run import execute_plan, load_encoder, make_plan
     from mirrorbench.runs.workspace import Workspace
     from mirrorbench.session import Session

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 
+from mirrorbench_grids import find_grid
 from pages import PAGES, ROOT, own_commands, parsed
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec, split_names
-from mirrorbench.runs.grids import find_grid
 from mirrorbench.runs.rows import expand_tasks
 
 # Names that a page's own plugin brings, or that stand for a file of the reader's.

@@ -18,7 +18,7 @@ ROOMS = ("core", "data", "models", "training", "tasks", "runs", "reports", "anal
 """
 KNOWS_CORE_ONLY = ("data", "models")
 LONGEST_FILE = 400
-MOST = {"files": 140, "lines": 26_712, "lines of code": 17_600}
+MOST = {"files": 139, "lines": 26_500, "lines of code": 17_450}
 """Of the package: what stands when the first issue on the house was done. A capability that comes names what leaves."""
 SAME_NAME = {"run", "tune", "leaderboard"}
 """Functions of Python and of the command line, one beside the other."""

@@ -31,7 +31,6 @@ BUILTIN_PLUGINS = (
     "mirrorbench.tasks.kinds",
     "mirrorbench.data.generated",
     "mirrorbench.runs.local",
-    "mirrorbench.runs.grids",
     "mirrorbench.tasks.metrics",
     "mirrorbench.reports.renderers",
     "mirrorbench.reports.papers",

@@ -15,8 +15,8 @@ from mirrorbench import __version__
 from mirrorbench.cli import app
 from mirrorbench.core.errors import UnknownNameError
 from mirrorbench.data.cardfile import builtin_cards, builtin_suites
-from mirrorbench.runs.grids import grids_folder
 
+GRIDS = Path(__file__).parents[2] / "leaderboards" / "grids"
 HEAVY = ("torch", "transformers", "scipy", "sklearn", "pandas")
 LIGHT = (
     "--help", "run --help", "leaderboard --help", "list tasks", "list methods --json", "list augmentations",
@@ -65,6 +65,7 @@ def test_light_commands_import_nothing_heavy(folder: Path) -> None:
     assert printed_by(MODULES, folder) == list(LIGHT)
 
 
+@pytest.mark.shipped("grids")
 def test_the_package_and_completion_import_nothing_heavy(folder: Path) -> None:
     assert printed_by(COMPLETION, folder) == []
 
@@ -96,6 +97,7 @@ def test_lists(mirrorbench: Callable, kind: str, name: str) -> None:
     assert [line.split("\t")[0] for line in plain[1:]] == list(rows)
 
 
+@pytest.mark.shipped("sbert")
 def test_encoders_and_plugins_are_listed_with_what_they_are(mirrorbench: Callable, toys: Callable) -> None:
     kinds = {row["name"]: row["kind"] for row in json.loads(mirrorbench("list", "encoders", "--json").out)}
     assert kinds.items() >= {"sbert": "system", "roberta": "backbone", "+mirror": "method"}.items()
@@ -152,11 +154,12 @@ def test_debugging_shows_the_traceback(mirrorbench: Callable, monkeypatch: pytes
         mirrorbench("run", "--tasks", "nothing")
 
 
+@pytest.mark.shipped("grids")
 @pytest.mark.parametrize(("typed", "offered"), [
     ("run --tasks sts,xlwic-f", {"sts,xlwic-fa", "sts,xlwic-fr"}), ("run -t wordle", set()),
     ("data fetch am2ico-k", {"am2ico-ka", "am2ico-kk", "am2ico-ko"}), ("run --encoder rob", {"roberta"}),
     ("run -e roberta+mirrorw", {"roberta+mirrorwic"}), ("run --corpus sts-sent", {"sts-sentences"}),
-    ("run mirrorwic-", {file.stem for file in grids_folder().glob("mirrorwic-*.yaml")}),
+    ("run mirrorwic-", {file.stem for file in GRIDS.glob("mirrorwic-*.yaml")}),
     ("run --device cu", {"cuda", "cuda:0"}), ("paper mirrorwic/table3", {"mirrorwic/table3"}),
     ("leaderboard --format ma", {"markdown"}), ("list tasks --suite xl", {"xlwic"}), ("list encod", {"encoders"}),
 ])  # fmt: skip

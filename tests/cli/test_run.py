@@ -59,6 +59,7 @@ blocks:
 """
 
 
+@pytest.mark.shipped("grids")
 @pytest.mark.parametrize(("arguments", "message", "hint"), [
     (["-t", "xxxxx"], "unknown task or suite 'xxxxx'", "listed by: mirrorbench list tasks;"),
     (["-t", ""], "--tasks names no task", "mirrorbench list tasks"),
@@ -132,6 +133,7 @@ def test_without_a_network_one_summary_names_all_that_lacks(
     assert len(said.err.splitlines()) <= 15
 
 
+@pytest.mark.shipped("grids")
 def test_a_grid_file(toys: Callable, folder: Path) -> None:
     (folder / "grid.yaml").write_text(GRID)
     toys("grid.yaml", "--dry-run").assert_works(

@@ -46,6 +46,7 @@ def test_a_text_file_becomes_a_row_of_the_table(
     assert np.load(corpus / "v.npy").shape == (41, 32)
 
 
+@pytest.mark.shipped("sbert")
 @pytest.mark.parametrize(("arguments", "message"), [
     ("tiny+base -o enc", "tunes nothing"), ("sbert -o enc", "an encoder of its own"),
     ("tiny:corpus=words-en -o enc", "corpus="), ("tiny --level novel -o enc", "unknown level"),

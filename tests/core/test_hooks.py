@@ -108,7 +108,10 @@ def test_the_built_in_plugins_come_through_the_same_door(plugins: Plugins) -> No
     assert plugins.methods.entry("mirror").origin == "mirrorbench.training.methods"
 
 
-def test_names_keep_their_order_and_an_unknown_one_suggests_the_nearest_or_what_lists_all(plugins: Plugins) -> None:
+def test_an_unknown_name_suggests_the_nearest_or_what_lists_all(
+    monkeypatch: pytest.MonkeyPatch, plugins: Plugins
+) -> None:
+    monkeypatch.delenv("MIRRORBENCH_DISABLE_PLUGINS", raising=False)
     with pytest.raises(UnknownNameError, match="unknown method 'miror'") as caught:
         plugins.methods["miror"]
     assert "mirror" in caught.value.hint

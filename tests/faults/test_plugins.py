@@ -42,6 +42,7 @@ def test_a_plugin_that_cannot_be_loaded(plugins: Plugins, tmp_path: Path, source
     assert "good" in plugins.metrics
 
 
+@pytest.mark.shipped("sbert")
 @pytest.mark.parametrize(("hook", "body", "message"), [
     ("register_encoders(register)", "register('a', max); raise KeyError('half')", "KeyError: 'half'"),
     ("register_encoders(register)", "register('a', max); import sys; sys.exit()", "SystemExit"),

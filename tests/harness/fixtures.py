@@ -29,7 +29,7 @@ def own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No test reads or writes the data and cache of whoever runs it."""
     monkeypatch.setenv("MIRRORBENCH_DATA", str(tmp_path / "default-data"))
     monkeypatch.setenv("MIRRORBENCH_CACHE", str(tmp_path / "default-cache"))
-    for name in ("MIRRORBENCH_DISABLE_PLUGINS", "MIRRORBENCH_STRICT_PLUGINS", "MIRRORBENCH_DEBUG"):
+    for name in ("MIRRORBENCH_STRICT_PLUGINS", "MIRRORBENCH_DEBUG"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -124,6 +124,7 @@ def test_an_adapters_identity_is_its_files_and_those_of_its_backbone(random_mode
         base_folder(other)
 
 
+@pytest.mark.shipped("sbert")
 def test_an_adapter_whose_backbone_was_replaced_is_refused(random_model: Models, tmp_path: Path) -> None:
     base, adapter = tmp_path / "base", tmp_path / "adapter"
     shutil.copytree(random_model("bert"), base)

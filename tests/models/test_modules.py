@@ -155,6 +155,7 @@ def planned(spec: EncoderSpec, planner: Planner) -> Any:
     return planner.models(Request((spec,), (), corpus="quick-words"), spec, "sentence")[0]
 
 
+@pytest.mark.shipped("sbert")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_directory_is_read_as_sentence_transformers_reads_it(kind: str, made: Made) -> None:
     """The identity of what sentence-transformers reads is that of the files."""
@@ -232,6 +233,7 @@ def test_a_tuned_directory_that_sentence_transformers_changed(
     assert before.shape != vectors.shape or np.abs(before - vectors).max() > 1e-3
 
 
+@pytest.mark.shipped("sbert")
 @pytest.mark.parametrize("read", ["", "sbert:path="])
 @pytest.mark.parametrize("kind", ["int8", "quantization_config"])
 def test_quantised_weights_are_refused(made: Made, kind: str, read: str) -> None:
@@ -253,6 +255,7 @@ def test_quantised_weights_are_refused(made: Made, kind: str, read: str) -> None
     assert refused.value.hint
 
 
+@pytest.mark.shipped("sbert")
 def test_an_activation_that_is_not_computed_is_refused(made: Made) -> None:
     """sentence-transformers computes Tanh in its place."""
     folder = made("Dense")
@@ -263,6 +266,7 @@ def test_an_activation_that_is_not_computed_is_refused(made: Made) -> None:
     assert "torch.nn" in refused.value.hint
 
 
+@pytest.mark.shipped("sbert")
 def test_a_row_of_a_run_names_what_is_read(made: Made, planner: Planner) -> None:
     folder = made("Dense")
     for spec, row in (
@@ -274,6 +278,7 @@ def test_a_row_of_a_run_names_what_is_read(made: Made, planner: Planner) -> None
             assert [str(found) for found in planner.ladder(parse_spec(spec), level)] == [row]
 
 
+@pytest.mark.shipped("sbert")
 def test_a_model_of_the_hub(made: Made, planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = made("Normalize")
     monkeypatch.setattr(backbones, "_from_hub", lambda name, revision, offline: folder)
@@ -298,6 +303,7 @@ def test_damaged_files_are_errors_of_ours(made: Made, file: str, content: str, m
         mirrorbench.load(str(folder)).encode(TEXTS)
 
 
+@pytest.mark.shipped("sbert")
 @pytest.mark.parametrize("read", ["sbert", "stored"])
 def test_weights_that_are_no_number_are_an_error_and_store_nothing(made: Made, bench: Bench, read: str) -> None:
     """``stored``: the ``Dense`` of a directory of ``mirrorbench tune``, which mirrorbench multiplies itself."""

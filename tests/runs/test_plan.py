@@ -19,8 +19,7 @@ from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.corpora import DEFAULT_CORPORA, default_corpus
 from mirrorbench.models import backbones
 from mirrorbench.runs.cells import Cell
-from mirrorbench.runs.grids import merged
-from mirrorbench.runs.plan import Plan, Request
+from mirrorbench.runs.plan import Plan, Request, merged
 from mirrorbench.runs.run import make_plan
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.tasks import PairSimilarity
@@ -62,6 +61,7 @@ def test_a_mean_row_is_read_as_mirror_reads(make: Make) -> None:
     assert own.pooling.mode == "mean"  # as the user wrote it
 
 
+@pytest.mark.shipped("static")
 def test_a_baseline_that_suits_no_small_corpus_is_a_failure(make: Make) -> None:
     """Nobody wrote its settings: the other rows go on. What was written is refused."""
     plan = make("tiny", baselines=True)

@@ -43,6 +43,7 @@ def transformed(row: str, whitened: str = WHITENED) -> list[str]:
     return [str(parse_spec(f"{row},{post}")) for post in (whitened, "post=abtt,abtt=3", "post=zscore")]
 
 
+@pytest.mark.shipped("static")
 def test_baselines_stand_beside_a_ladder(registered: Plugins) -> None:
     """Transformed is what the last tuned row reads; each tuned row is whitened too; methods declare themselves."""
     method = Method("theirs", mirror_preset, baseline=True)

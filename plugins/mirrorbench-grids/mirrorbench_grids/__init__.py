@@ -18,16 +18,28 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mirrorbench.core.errors import DataFormatError, UsageError
-from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.schema import convert, problem_at, read_yaml
-from mirrorbench.core.specs import EncoderSpec, Value, parse_spec, parse_value
-from mirrorbench.runs.plan import Plan, Planner, Request, merged
-from mirrorbench.runs.rows import check_spec, expand_tasks
+from mirrorbench.plugin import (
+    DataFormatError,
+    EncoderSpec,
+    Plan,
+    Planner,
+    Register,
+    Request,
+    UsageError,
+    Value,
+    check_spec,
+    convert,
+    expand_tasks,
+    hookimpl,
+    merged,
+    parse_spec,
+    parse_value,
+    problem_at,
+    read_yaml,
+)
 
 if TYPE_CHECKING:
-    from mirrorbench.runs.workspace import Workspace
+    from mirrorbench.plugin import Plugins, Workspace
 
 MAX_RANGE = 1000
 MAX_SWEEP = 10_000
@@ -98,10 +110,10 @@ def register_grids(register: Register) -> None:
 
 
 def grids_folder() -> Path:
-    """The folder of the papers' own sweeps: inside the package, or beside it in a checkout."""
-    package = Path(__file__).resolve().parents[1]
-    installed = package / "gridfiles"
-    return installed if installed.is_dir() else package.parent / "leaderboards" / "grids"
+    """The folder of the papers' own sweeps: inside the package, or in ``leaderboards`` of a checkout."""
+    package = Path(__file__).resolve().parent
+    installed = package / "sweeps"
+    return installed if installed.is_dir() else package.parents[2] / "leaderboards" / "grids"
 
 
 def find_grid(name: str) -> Path:
