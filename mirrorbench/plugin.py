@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mirrorbench.core.files import Leases, cache_root, writing
     from mirrorbench.core.hooks import Register, hookimpl
     from mirrorbench.core.identity import COMPUTATION, checksum, digest
-    from mirrorbench.core.inputs import Array, Encoder, TextInput, as_inputs
+    from mirrorbench.core.inputs import Array, Encoder, TextInput, as_inputs, unit
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.core.schema import convert, problem_at, read_yaml
     from mirrorbench.core.shown import shown
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from mirrorbench.data.items import (
         ContextChange, ContextPair, Disambiguation, Lexicon, Linking, Pair, RatedContexts,
     )
+    from mirrorbench.data.rows import format_of, line_error, pyarrow, read_rows
     from mirrorbench.data.store import DataStore
-    from mirrorbench.data.textfiles import Ids, parse_json, parse_number, read_lines
+    from mirrorbench.data.textfiles import Ids, parse_json, parse_number, read_lines, stream_lines
     from mirrorbench.models.backbones import BACKBONES, fingerprint, locate, unchanged_backbone, with_its_base
     from mirrorbench.models.batching import PASS_COST, TOKEN_BUDGET, Ragged, similar_length_batches, within_memory
     from mirrorbench.models.directories import modules
@@ -62,7 +63,8 @@ if TYPE_CHECKING:
     from mirrorbench.runs.workspace import Workspace
     from mirrorbench.session import Session
     from mirrorbench.tasks.base import Scores, Task, TaskKind, Vectors
-    from mirrorbench.tasks.metrics import cosine
+    from mirrorbench.tasks.metrics import auc, cosine, spearman
+    from mirrorbench.tasks.pairs import PairClassification, PairSimilarity
     from mirrorbench.training.methods import Method, base_preset
     # fmt: on
 

@@ -20,7 +20,7 @@ PAGES = [
 
 _COMMAND = re.compile(r"^\$ (.*)$", re.M)
 # A block of code is a file where the text before it ends in the file's name: `pets.yaml`:
-_FILE = re.compile(r"`([\w.-]+)`:\n\n```\w+\n(.*?)^```$", re.M | re.S)
+_FILE = re.compile(r"`([\w./-]+)`:\n\n```\w+\n(.*?)^```$", re.M | re.S)
 # After a prompt, perhaps with a comment that holds another one; or in backticks, as help texts have their examples.
 _OURS = re.compile(r"^\$ (?P<prompt>.*)$|`(?P<said>(?:echo [^`]* \| )?mirrorbench [^`]+)`", re.M)
 _COMMENT = re.compile(r"\s+# +(?:or: (?P<other>mirrorbench .*))?")

@@ -43,8 +43,8 @@ ABSENT = (
     Absent(r"-t mteb-|--tasks mteb-", "data sets of the hub", dry=True),
     Absent(r"mirrorbench mteb run", "data sets of the hub; the plugin's own tests have them in memory"),
 )
-PLUGINS_PAGE = "docs/plugins.md"
-"""Its prompts are run by ``test_plugins_page``; what stands in its sentences is run here."""
+OF_FILES = ("docs/plugins.md", "docs/own_data.md")
+"""Pages with files of their own: their prompts are run by tests of those, what stands in their sentences here."""
 
 REFERENCE = "docs/commands.md"
 """The help texts. Each command's examples begin at an empty desk."""
@@ -83,7 +83,7 @@ def scenes() -> Iterator[tuple[str, list[str]]]:
                 yield f"{name}: {heading.strip('`')}", own_commands(text)
         else:
             text = page.read_text(encoding="utf-8")
-            yield name, own_commands(re.sub(r"^\$ .*$", "", text, flags=re.M) if name == PLUGINS_PAGE else text)
+            yield name, own_commands(re.sub(r"^\$ .*$", "", text, flags=re.M) if name in OF_FILES else text)
 
 
 SCENES = {name: commands for name, commands in scenes() if commands}

@@ -29,7 +29,7 @@ _FILES = ("pyproject.toml", "README.md", "$module/__init__.py", "$module/command
 Listed = StrEnum(
     "Listed",
     "encoders backbones methods poolings losses tasks task_kinds parsers suites augmentations corpora metrics "
-    "renderers executors grids tables plugins",
+    "renderers executors grids readers tables plugins",
 )
 """What can be listed."""
 

@@ -91,6 +91,14 @@ class HookSpecs:
         """``register(task)``: a ``mirrorbench.tasks.Task``, a ``Card``, or the path of a card (YAML)."""
 
     @hookspec
+    def register_readers(self, register: Register) -> None:
+        """``register(name, read, description="")``: tasks from a user's own data, named by their path (``-t ./data``).
+
+        ``read(name, path, options)`` returns a ``mirrorbench.tasks.Task`` called ``name``, or ``None`` where the file
+        or folder is not of its format. ``options`` are those behind the path (``./data:kind=triplets``).
+        """
+
+    @hookspec
     def register_corpora(self, register: Register) -> None:
         """``register(corpus)``: a tuning corpus, as a ``Card``, the path of a card (YAML), or a ``GeneratedCorpus``."""
 

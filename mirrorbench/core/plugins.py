@@ -291,6 +291,7 @@ class Plugins:
     parsers = _registered("register_parsers", "Readers of the files that cards name.")
     task_kinds = _registered("register_task_kinds", "What can be done with the items of a card.")
     tasks = _registered("register_tasks", "All tasks.")
+    readers = _registered("register_readers", "Readers of a user's own data.")
     corpora = _registered("register_corpora", "All tuning corpora that have a name.")
     metrics = _registered("register_metrics", "All metrics.")
     papers = _registered("register_papers", "Folders of papers' tables.")

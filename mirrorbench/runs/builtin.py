@@ -121,6 +121,7 @@ KINDS = {
     "register_parsers": Kind("parser", add_function),
     "register_task_kinds": Kind("task kind", _add_kind),
     "register_tasks": Kind("task", _add_task, TaskRegistry),
+    "register_readers": Kind("reader", add_function),
     "register_corpora": Kind("corpus", _add_corpus),
     "register_metrics": Kind("metric", add_function),
     "register_renderers": Kind("renderer", _add_renderer),

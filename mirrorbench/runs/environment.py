@@ -26,6 +26,7 @@ _NEEDED = ("torch", "transformers", "tokenizers", "huggingface_hub", "numpy", "s
 EXTRAS = {
     "sbert": ("sentence-transformers", "encoder sbert"),
     "static": ("gensim", "fastText binaries"),
+    "evaluate": ("pytrec-eval-terrier", "retrieval among own data"),
     "words": ("wordfreq", "corpora of frequent words"),
     "parquet": ("pyarrow", "Parquet files"),
     "frames": ("pandas", "DataFrames"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from mirrorbench.core.errors import PluginError, UsageError, unknown_name
 from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.core.plugins import Entry, Plugins, Registry
+from mirrorbench.core.plugins import Entry, Plugins, Registry, call
 from mirrorbench.core.specs import LEVELS, parse_params
 from mirrorbench.data.cardfile import builtin_cards, load_card
 from mirrorbench.data.cards import CORPUS_KIND, Card
@@ -93,26 +93,44 @@ def _complete(task: Task) -> Task:
 class TaskRegistry(Registry[Task]):
     """Tasks by name, and variants with other options than their card's by ``NAME:KEY=VALUE,...``.
 
-    A variant keeps that name, so that its results and table columns are its own.
+    A variant keeps that name, so that its results and table columns are its own. A name with a slash is the path of a
+    user's own data, which a registered reader makes a task of.
     """
 
     def __init__(self, kind: str, plugins: Plugins) -> None:
         super().__init__(kind)
         self.kinds: Registry[type[TaskKind[Any]]] = plugins.task_kinds
+        self.readers: Registry[Any] = plugins.readers
         self._variants: dict[str, Entry[Task]] = {}
 
     def entry(self, name: str) -> Entry[Task]:
         """The task called ``name``, or its variant; ``UnknownNameError`` or ``UsageError`` if there is none."""
         base, colon, options = name.partition(":")
-        if not colon:
+        if not colon and not _is_path(base):
             return super().entry(name)
         if name not in self._variants:
-            entry = super().entry(base)
-            self._variants[name] = replace(entry, name=name, value=_variant(entry.value, name, options))
+            entry = self._own(name, base, options) if _is_path(base) else super().entry(base)
+            task = entry.value if _is_path(base) else _variant(entry.value, name, options)
+            self._variants[name] = replace(entry, name=name, value=task)
         return self._variants[name]
 
+    def _own(self, name: str, path: str, options: str) -> Entry[Task]:
+        """The task of own data; ``UsageError`` where nothing reads them."""
+        place, given = Path(path).expanduser(), dict(parse_params(options, name)) if options else {}
+        if not place.exists():
+            raise UsageError(f"there is no file or folder {path}", "Name your data by their path, such as ./data")
+        for reader in self.readers:
+            if task := call(reader, object, reader.value, name, place, given):
+                return Entry(name, _complete(cast("Task", task)), reader.origin, reader.description)
+        raise UsageError(f"nothing that is installed reads {path}", "Formats of own data: mirrorbench list readers")
+
     def __contains__(self, name: object) -> bool:
-        return super().__contains__(name.partition(":")[0] if isinstance(name, str) else name)
+        base = name.partition(":")[0] if isinstance(name, str) else ""
+        return _is_path(base) or super().__contains__(base or name)
+
+
+def _is_path(name: str) -> bool:
+    return "/" in name or name.startswith((".", "~"))
 
 
 def _variant(task: Task, name: str, options: str) -> Task:

@@ -1,0 +1,117 @@
+"""A retrieval collection in BEIR's layout, what is wrong in it, and the search for its queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirrorbench.plugin import Array, DataFormatError, line_error, read_rows, unit
+from mirrorbench_evaluate.layouts import Found
+
+DEPTH = 1000
+"""Documents that are ranked for each query, as MTEB ranks them."""
+BLOCK = 8192
+"""Documents whose similarities are computed together."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Texts of documents and queries by their ids, and the judged documents of each query with their grades."""
+
+    documents: Mapping[str, str]
+    queries: Mapping[str, str]
+    judged: Mapping[str, Mapping[str, int]]
+    notes: tuple[str, ...]
+    """What was left out, and what is odd and stays."""
+
+
+def read_collection(found: Found) -> Collection:
+    """The collection, title and text of a document joined by a space.
+
+    Raises:
+        DataFormatError: an id occurs twice, a query has no text, a grade is no whole number, or a relevant document is
+            not in the corpus, without which no score would be true.
+    """
+    documents, queries = _texts(found, "corpus"), _texts(found, "queries")
+    if empty := [name for name, text in queries.items() if not text.strip()]:
+        raise DataFormatError(f"{found.files['queries']}: {len(empty)} queries have no text, the first is {empty[0]}.")
+    source, judged = str(found.files["qrels"]), dict[str, dict[str, int]]()
+    unknown_queries, unknown_documents = set[str](), list[tuple[int, str]]()
+    for line, (query, document, grade) in read_rows(source, ["query-id", "corpus-id", "score"]):
+        if not grade.strip().removeprefix("-").isdecimal():
+            raise line_error(source, line, f"the score {grade!r} is no whole number")
+        if query not in queries:
+            unknown_queries.add(query)
+            continue
+        if document not in documents and int(grade) > 0:
+            unknown_documents.append((line, document))
+        if document in judged.setdefault(query, {}):
+            raise line_error(source, line, f"a second judgement of {document} for the query {query}")
+        judged[query][document] = int(grade)
+    if unknown_documents:
+        line, first = unknown_documents[0]
+        problem = f"{len(unknown_documents)} relevant documents are not in the corpus, the first is {first!r}"
+        raise line_error(source, line, problem, "No encoder can find them: add them, or remove their judgements.")
+    relevant = {query: grades for query, grades in judged.items() if max(grades.values()) > 0}
+    if not relevant:
+        raise DataFormatError(f"{source}: no query has a relevant document.")
+    blank = sum(not text.strip() for text in documents.values())
+    counts = {
+        "documents without text": blank, "judged queries that are not among the queries": len(unknown_queries),
+        "queries without a relevant document, left out": len(queries) - len(relevant),
+    }  # fmt: skip
+    notes = tuple(f"{n:,} {what}" for what, n in counts.items() if n)
+    return Collection(documents, {query: queries[query] for query in relevant}, relevant, notes)
+
+
+def _texts(found: Found, part: str) -> dict[str, str]:
+    """Texts by id, in file order."""
+    source, texts, columns = str(found.files[part]), dict[str, str](), ["_id", "text"]
+    titled = part == "corpus" and "title" in found.columns(part)
+    for line, values in read_rows(source, [*columns, "title"] if titled else columns):
+        name, text, *title = ("" if value is None else value for value in values)
+        if not isinstance(name, str) or not name or not isinstance(text, str):
+            raise line_error(source, line, "_id and text must be texts")
+        if name in texts:
+            raise line_error(source, line, f"a second {name!r}")
+        texts[name] = " ".join(filter(None, [*map(str, title), text]))
+    return texts
+
+
+def search(queries: Array, documents: Array, depth: int = DEPTH) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Rows and cosines of the nearest documents of each query, best first, both of shape (queries, depth).
+
+    Cosines are computed for ``BLOCK`` documents at a time, and only the best are kept, so that memory is bounded.
+    """
+    depth, units = min(depth, len(documents)), unit(queries).astype(np.float32)
+    rows: NDArray[Any] = np.zeros((len(queries), 0), dtype=np.int64)
+    cosines: NDArray[Any] = np.zeros((len(queries), 0), dtype=np.float32)
+    for start in range(0, len(documents), BLOCK):
+        block = units @ unit(documents[start : start + BLOCK]).astype(np.float32).T
+        cosines = np.concatenate([cosines, block], axis=1)
+        rows = np.concatenate([rows, np.broadcast_to(np.arange(start, start + block.shape[1]), block.shape)], axis=1)
+        if rows.shape[1] > depth:
+            kept = np.argpartition(-cosines, depth - 1, axis=1)[:, :depth]
+            rows, cosines = (np.take_along_axis(values, kept, axis=1) for values in (rows, cosines))
+    order = np.lexsort((rows, -cosines), axis=1)
+    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(cosines, order, axis=1)
+
+
+def measure(collection: Collection, ranked: Mapping[str, Mapping[str, float]]) -> dict[str, NDArray[np.float64]]:
+    """Each measure of each query, in the order of ``collection.judged``, by pytrec_eval; names as MTEB has them.
+
+    ``ranked``: the similarities of the documents that were found for each query.
+    """
+    import pytrec_eval
+
+    names = {"ndcg_cut_10": "ndcg_at_10", "map": "map", "recall_10": "recall_at_10", "recall_100": "recall_at_100"}
+    judged = {query: dict(grades) for query, grades in collection.judged.items()}
+    whole = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "map", "recall.10,100"}).evaluate(ranked)
+    top = {query: dict(sorted(found.items(), key=lambda item: -item[1])[:10]) for query, found in ranked.items()}
+    first = pytrec_eval.RelevanceEvaluator(judged, {"recip_rank"}).evaluate(top)
+    found = {name: np.array([whole[query][key] for query in judged]) for key, name in names.items()}
+    return {**found, "mrr_at_10": np.array([first[query]["recip_rank"] for query in judged])}

@@ -1,0 +1,364 @@
+"""The tasks that own data are: what is encoded, and how the vectors are scored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.util import find_spec
+from math import isfinite
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mirrorbench.plugin import (
+    DataFormatError,
+    Pair,
+    PairSimilarity,
+    Scores,
+    TaskKind,
+    TextInput,
+    UsageError,
+    Vectors,
+    auc,
+    cosine,
+    line_error,
+    not_installed,
+    unknown_name,
+)
+from mirrorbench_evaluate.collections import Collection, measure, read_collection, search
+from mirrorbench_evaluate.layouts import KINDS, MENTIONS, NAMES, TABLES, TEST, TRAIN, Found, find
+
+WHOLE = 1 << 20
+"""Tokens kept of each text: as many as the backbone takes."""
+FOLDS = 5
+"""Folds of a classification without a split of its own."""
+LABELS = {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0, "true": 1.0, "false": 0.0}
+"""The labels of pairs."""
+
+
+def task_of(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any] | None:
+    """The task of a path, under options ``kind`` and the file's own names of columns."""
+    columns = {column for needed in (*TABLES.values(), NAMES, MENTIONS) for column in needed} | {"split"}
+    for key in options:
+        if key != "kind" and key not in columns:
+            raise unknown_name("option of own data", key, ["kind", *sorted(columns)])
+    kind = str(options.get("kind", ""))
+    if kind and kind not in KINDS:
+        raise unknown_name("kind of own data", kind, list(KINDS))
+    renamed = {key: str(value) for key, value in options.items() if key != "kind"}
+    found = find(path, kind, renamed)
+    if found is None:
+        return None
+    if found.kind == "retrieval" and find_spec("pytrec_eval") is None:
+        raise not_installed(UsageError, f"retrieval ({path}) needs", "pytrec-eval-terrier", "evaluate")
+    task: TaskKind[Any] = _KINDS[found.kind](name, lambda data: _READERS[found.kind](found), title=path.resolve().name)
+    task.max_length = WHOLE
+    return task
+
+
+class Retrieval(TaskKind[Collection]):
+    """Documents for queries by cosine.
+
+    Metrics: ``ndcg_at_10``, ``map`` (of the first 1,000 documents), ``mrr_at_10``, ``recall_at_10`` and
+    ``recall_at_100``, means over the queries that have a relevant document, computed by pytrec_eval.
+    """
+
+    level = "sentence"
+    main_metric = "ndcg_at_10"
+
+    def check(self, items: Collection) -> None:
+        """Nothing beyond what reading checks."""
+
+    def written(self, items: Collection) -> str:
+        """Texts and judgements as text."""
+        judged = {query: sorted(grades.items()) for query, grades in items.judged.items()}
+        return repr((dict(items.documents), dict(items.queries), judged))
+
+    def first(self, items: Collection, limit: int) -> Collection:
+        """The first queries, against all documents."""
+        judged = dict(list(items.judged.items())[:limit])
+        queries = {query: items.queries[query] for query in judged}
+        return Collection(items.documents, queries, judged, items.notes)
+
+    def inputs(self, items: Collection) -> list[TextInput]:
+        """All documents and all queries."""
+        return [TextInput(text) for text in (*items.documents.values(), *items.queries.values())]
+
+    def texts(self, items: Collection) -> Mapping[str, tuple[str, ...]]:
+        """The text of each query; documents are not test items."""
+        return {query: (text,) for query, text in items.queries.items()}
+
+    def shared(self, items: Collection) -> Mapping[str, tuple[str, ...]]:
+        """The text of each query, and its relevant documents."""
+        relevant = {
+            query: [f"document {name}" for name, grade in grades.items() if grade > 0]
+            for query, grades in items.judged.items()
+        }
+        return {query: (text, *relevant[query]) for query, text in items.queries.items()}
+
+    def score(self, items: Collection, vectors: Vectors, protocol: str) -> Scores:
+        """Search the documents of each query, and measure their ranking."""
+        queries, documents = (
+            vectors([TextInput(text) for text in of.values()]) for of in (items.queries, items.documents)
+        )
+        rows, cosines = search(queries, documents)
+        names = list(items.documents)
+        ranked = {
+            query: {names[row]: float(value) for row, value in zip(own, values, strict=True)}
+            for query, own, values in zip(items.judged, rows.tolist(), cosines.tolist(), strict=True)
+        }
+        measured = measure(items, ranked)
+        return Scores(
+            {name: float(values.mean()) for name, values in measured.items()},
+            list(items.judged), measured[self.main_metric], np.zeros(len(items.judged)), notes=items.notes,
+            extra={name: values for name, values in measured.items() if name != self.main_metric},
+        )  # fmt: skip
+
+
+class Similarity(PairSimilarity):
+    """Pairs with a rating: ``cosine_spearman``, and what ``PairSimilarity`` computes."""
+
+    main_metric = "cosine_spearman"
+
+
+class Pairs(PairSimilarity):
+    """Pairs with a label of 1 or 0: average precision (``cosine_ap``) and the area under the ROC curve (``auc``)."""
+
+    main_metric = "cosine_ap"
+
+    def check(self, items: Sequence[Pair]) -> None:
+        """Both labels occur."""
+        super().check(items)
+        if len({pair.gold for pair in items}) < 2:
+            raise DataFormatError(f"{self.name}: all labels are equal, so that nothing can be told apart")
+
+    def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
+        """Cosines against the labels."""
+        cosines, gold = self.cosines(items, vectors), np.array([pair.gold for pair in items])
+        return Scores({"auc": auc(cosines, gold)}, [pair.id for pair in items], cosines, gold)
+
+
+class Triplet(NamedTuple):
+    """An anchor, a text that is near to it, and one that is less near."""
+
+    id: str
+    anchor: str
+    positive: str
+    negative: str
+
+
+class Triplets(TaskKind[Sequence[Triplet]]):
+    """Triplets of texts: ``accuracy``, how often the positive is nearer than the negative; ties are wrong."""
+
+    level = "sentence"
+    main_metric = "accuracy"
+
+    def check(self, items: Sequence[Triplet]) -> None:
+        """Ids are unique."""
+        self.check_ids([item.id for item in items])
+
+    def inputs(self, items: Sequence[Triplet]) -> list[TextInput]:
+        """The three texts of each."""
+        return [TextInput(text) for item in items for text in item[1:]]
+
+    def texts(self, items: Sequence[Triplet]) -> Mapping[str, tuple[str, ...]]:
+        """The three texts of each."""
+        return {item.id: item[1:] for item in items}
+
+    def score(self, items: Sequence[Triplet], vectors: Vectors, protocol: str) -> Scores:
+        """Compare the two cosines of each anchor."""
+        texts = self.inputs(items)
+        anchors, positives, negatives = (vectors(texts[start::3]) for start in range(3))
+        margins = cosine(anchors, positives) - cosine(anchors, negatives)
+        hits = (margins > 0).astype(np.float64)
+        return Scores(
+            {"accuracy": float(hits.mean())}, [item.id for item in items], hits, np.ones(len(hits)),
+            extra={"margin": margins},
+        )  # fmt: skip
+
+
+class Labelled(NamedTuple):
+    """A text with its label, and whether it is trained on alone."""
+
+    id: str
+    text: str
+    label: str
+    train: bool
+
+
+class Classification(TaskKind[Sequence[Labelled]]):
+    """Texts with labels: logistic regression on the vectors.
+
+    It is trained on the split ``train``, and scored on ``test``; without them each of five stratified folds is scored
+    by the others. Metrics: ``accuracy``, and ``macro_f1``, the mean over the labels of their F1.
+    """
+
+    level = "sentence"
+    main_metric = "accuracy"
+
+    def check(self, items: Sequence[Labelled]) -> None:
+        """Two labels at least, each as often as there are folds."""
+        self.check_ids([item.id for item in items])
+        counts = Counter(item.label for item in items if item.train or not any(one.train for one in items))
+        if len(counts) < 2:
+            raise DataFormatError(f"{self.name}: all labels that are trained on are equal")
+        rare, n = min(counts.items(), key=lambda item: item[1])
+        if n < FOLDS and not any(item.train for item in items):
+            hint = "Add examples of it, leave it out, or give a split of its own: train and test."
+            raise DataFormatError(f"{self.name}: the label {rare!r} has {n} texts, and there are {FOLDS} folds", hint)
+
+    def inputs(self, items: Sequence[Labelled]) -> list[TextInput]:
+        """All texts."""
+        return [TextInput(item.text) for item in items]
+
+    def texts(self, items: Sequence[Labelled]) -> Mapping[str, tuple[str, ...]]:
+        """The text of each that is scored."""
+        return {item.id: (item.text,) for item in items if not item.train}
+
+    def score(self, items: Sequence[Labelled], vectors: Vectors, protocol: str) -> Scores:
+        """Train, predict, and count the hits."""
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.metrics import f1_score
+        from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+        array, labels = vectors(self.inputs(items)), np.array([item.label for item in items])
+        model, train = LogisticRegression(max_iter=1000), np.array([item.train for item in items])
+        if train.any():
+            predicted, gold = model.fit(array[train], labels[train]).predict(array[~train]), labels[~train]
+            how = f"trained on {train.sum():,} texts"
+        else:
+            folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+            predicted, gold, how = cross_val_predict(model, array, labels, cv=folds), labels, f"{FOLDS} folds"
+        hits = (predicted == gold).astype(np.float64)
+        return Scores(
+            {"accuracy": float(hits.mean()), "macro_f1": float(f1_score(gold, predicted, average="macro"))},
+            [item.id for item in items if not item.train], hits, np.ones(len(hits)),
+            notes=(f"logistic regression, {how}",), extra={"predicted": predicted, "label": gold},
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Linked:
+    """A dictionary of names with their ids, and mentions with the id that is right."""
+
+    names: tuple[tuple[str, str], ...]
+    mentions: tuple[tuple[str, str, str], ...]
+    """Item id, text, id in the dictionary."""
+
+
+class Linking(TaskKind[Linked]):
+    """Mentions against a dictionary of names by cosine: ``accuracy@1`` and ``accuracy@5``.
+
+    A name is right if its id is the mention's. Mentions whose id is not in the dictionary count as errors.
+    """
+
+    level = "phrase"
+    main_metric = "accuracy@1"
+
+    def check(self, items: Linked) -> None:
+        """There are names and mentions."""
+        self.check_ids([identity for identity, *_ in items.mentions])
+        if not items.names:
+            raise DataFormatError(f"{self.name}: the dictionary has no names")
+
+    def first(self, items: Linked, limit: int) -> Linked:
+        """The first mentions, against all names."""
+        return replace(items, mentions=items.mentions[:limit])
+
+    def inputs(self, items: Linked) -> list[TextInput]:
+        """All names and mentions."""
+        return [TextInput(text) for text, _ in items.names] + [TextInput(text) for _, text, _ in items.mentions]
+
+    def texts(self, items: Linked) -> Mapping[str, tuple[str, ...]]:
+        """The text of each mention."""
+        return {identity: (text,) for identity, text, _ in items.mentions}
+
+    def score(self, items: Linked, vectors: Vectors, protocol: str) -> Scores:
+        """Search the names of each mention, and compute the rank of the first right one."""
+        texts = self.inputs(items)
+        rows, _ = search(vectors(texts[len(items.names) :]), vectors(texts[: len(items.names)]), 5)
+        ids, gold = np.array([name for _, name in items.names]), np.array([right for *_, right in items.mentions])
+        right = ids[rows] == gold[:, None]
+        ranks = np.where(right.any(axis=1), right.argmax(axis=1) + 1.0, np.inf)
+        lost = int((~np.isin(gold, ids)).sum())
+        return Scores(
+            {f"accuracy@{k}": float((ranks <= k).mean()) for k in (1, 5)},
+            [identity for identity, *_ in items.mentions], (ranks <= 1).astype(np.float64), np.ones(len(ranks)),
+            notes=(f"{lost:,} mentions have an id that is not in the dictionary; they count as errors",) * bool(lost),
+            extra={"rank": ranks},
+        )  # fmt: skip
+
+
+def _texts(found: Found, part: str, columns: Sequence[str], split: str = TEST) -> list[tuple[int, list[str]]]:
+    """Line numbers and texts of the rows of a split; none may be empty."""
+    source, rows = str(found.files[part]), []
+    by_column = part == TEST and TRAIN not in found.files and "split" in found.columns(part)
+    for line, values in found.rows(part, [*columns, "split"] if by_column else columns):
+        if by_column and values[-1] != split:
+            continue
+        texts = ["" if value is None else str(value) for value in values[: len(columns)]]
+        if empty := [column for column, text in zip(columns, texts, strict=True) if not text.strip()]:
+            raise line_error(source, line, f"the column {empty[0]!r} is empty")
+        rows.append((line, texts))
+    if not rows and split == TEST:
+        raise DataFormatError(f"{source} has no rows{' of the split test' if by_column else ''}.")
+    return rows
+
+
+def _pairs(found: Found, column: str) -> list[Pair]:
+    source, pairs = str(found.files[TEST]), []
+    for line, (left, right, value) in _texts(found, TEST, ("sentence1", "sentence2", column)):
+        gold = LABELS.get(value.strip().lower()) if column == "label" else _number(value)
+        if gold is None:
+            wanted = "1 or 0" if column == "label" else "a number"
+            raise line_error(source, line, f"the {column} {value!r} is not {wanted}")
+        pairs.append(Pair(str(line), left, right, gold))
+    return pairs
+
+
+def _number(text: str) -> float | None:
+    try:
+        return value if isfinite(value := float(text)) else None
+    except ValueError:
+        return None
+
+
+def _triplets(found: Found) -> list[Triplet]:
+    return [Triplet(str(line), *texts) for line, texts in _texts(found, TEST, TABLES["triplets"])]
+
+
+def _labelled(found: Found) -> list[Labelled]:
+    apart = TRAIN in found.files
+    train = _texts(found, TRAIN if apart else TEST, TABLES["classification"], TRAIN) if _is_split(found) else []
+    test = _texts(found, TEST, TABLES["classification"])
+    prefix = "train " if apart else ""
+    return [
+        *(Labelled(f"{prefix}{line}", text, label, True) for line, (text, label) in train),
+        *(Labelled(str(line), text, label, False) for line, (text, label) in test),
+    ]
+
+
+def _is_split(found: Found) -> bool:
+    return TRAIN in found.files or "split" in found.columns(TEST)
+
+
+def _linked(found: Found) -> Linked:
+    names = _texts(found, "names", NAMES)
+    mentions = _texts(found, "mentions", MENTIONS)
+    return Linked(
+        tuple((name, identity) for _, (name, identity) in names),
+        tuple((str(line), mention, identity) for line, (mention, identity) in mentions),
+    )
+
+
+_KINDS: dict[str, Any] = {
+    "retrieval": Retrieval, "similarity": Similarity, "pairs": Pairs, "triplets": Triplets,
+    "classification": Classification, "linking": Linking,
+}  # fmt: skip
+_READERS: dict[str, Any] = {
+    "retrieval": read_collection, "similarity": partial(_pairs, column="score"), "triplets": _triplets,
+    "pairs": partial(_pairs, column="label"), "classification": _labelled, "linking": _linked,
+}  # fmt: skip
