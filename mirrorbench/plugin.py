@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     # fmt: off
-    from mirrorbench.cli.display import print_json, print_rows, say
+    from mirrorbench.cli.display import (
+        DataDir, Device, Json, Notes, Offline, PluginFiles, Quiet, print_json, print_rows, print_table, say,
+    )
+    from mirrorbench.cli.progress import progress_display
     from mirrorbench.core.checksums import content, kept_checksum, kept_folder, unchanged
     from mirrorbench.core.devices import autocast, kind, out_of_memory, own_weights
     from mirrorbench.core.errors import (
@@ -44,14 +47,17 @@ if TYPE_CHECKING:
     from mirrorbench.models.directories import modules
     from mirrorbench.models.encoder import TransformerEncoder
     from mirrorbench.models.families import not_telling_apart, unreadable
+    from mirrorbench.models.modules import keys_of_files
     from mirrorbench.models.opening import read_sentence_transformer
     from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, TEXT, Pooling, template
     from mirrorbench.models.systems import EncoderContext, LazyEncoder, checked_params
     from mirrorbench.models.transformer import Transformer, load_transformer
-    from mirrorbench.reports.renderers import escape_latex, latex
-    from mirrorbench.reports.renderers.notes import MISSING, TIED, metric_words, note_lines, with_deviation
+    from mirrorbench.reports.renderers import escape_latex, latex, number
+    from mirrorbench.reports.renderers.notes import MISSING, TIED, metric_words, note_lines, p_words, with_deviation
     from mirrorbench.reports.renderers.tex import DEFAULT_TITLE, breakable, ended
     from mirrorbench.reports.renderers.text import escape_markdown
+    from mirrorbench.reports.statistics.comparisons import Comparison
+    from mirrorbench.reports.statistics.estimates import holm
     from mirrorbench.reports.table import DIGITS, Column, Row, Score, Table, TaskSource, to_object
     from mirrorbench.runs.cells import Cell
     from mirrorbench.runs.executors import Job, compute

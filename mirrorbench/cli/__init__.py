@@ -100,15 +100,23 @@ class _OfPlugin(TyperCommand):
         super().__init__(point.name, help=_first_line(point.module), rich_markup_mode="markdown")
         self.point = point
 
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Import the command, and make its context."""
+    def loaded(self) -> Any:
+        """The command itself, which is imported now."""
         name = self.point.name
         try:
             COMMANDS[name] = _command(name, self.point.load())
         except (Exception, SystemExit) as error:  # third-party code
             problem = f"the command {name!r} of {self.point.module} failed: {type(error).__name__}: {error}"
             raise PluginError(problem, "Update its package, or uninstall it.") from error
-        return COMMANDS[name].make_context(info_name, args, parent, **extra)
+        return COMMANDS[name]
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Make the context of the command itself."""
+        return self.loaded().make_context(info_name, args, parent, **extra)
+
+    def get_params(self, ctx: Any) -> Any:
+        """The options of the command itself, for the page of commands."""
+        return self.loaded().get_params(ctx)
 
 
 def _first_line(module: str) -> str:

@@ -102,10 +102,11 @@ def _nearest(file: Path, has: Sequence[str], kinds: Sequence[str], renamed: Mapp
     """The error for a table of no layout, with the layout that misses the fewest columns."""
     missing = {kind: [c for c in TABLES[kind] if renamed.get(c, c) not in has] for kind in kinds}
     near = min(kinds, key=lambda kind: len(missing[kind]))
+    which = "are those of no kind of data" if len(kinds) > 1 else f"are not those of {near}"
     return UsageError(
-        f"{file} has the columns {', '.join(has) or 'none'}, which are of no kind of data",
-        f"Nearest is {near}, where {', '.join(missing[near])} is missing; a column of another name: "
-        f"{file}:{missing[near][0]}=ITS_NAME",
+        f"{file} has the columns {', '.join(has) or 'none'}, which {which}",
+        f"For {near} it needs {', '.join(missing[near])}; a column of another name: {missing[near][0]}=ITS_NAME, "
+        "behind the path and a colon, or in --columns.",
     )
 
 

@@ -83,7 +83,7 @@ def test_labelled_pairs_under_names_of_their_own(plugins: Plugins, write: Write)
     path = write("a.csv", {"question": TEXTS, "sentence2": OTHERS, "label": labels})
     with pytest.raises(UsageError, match="columns question, sentence2, label") as caught:
         plugins.tasks[path]
-    assert "pairs, where sentence1 is missing" in caught.value.hint
+    assert "For pairs it needs sentence1;" in caught.value.hint
     _, scores = scored(plugins, f"{path}:sentence1=question")
     assert scores.metrics["cosine_ap"] == pytest.approx(
         average_precision_score(labels, np.diag(cosines(TEXTS, OTHERS)))
@@ -232,7 +232,7 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     for command in commands(page):
         said = shell(command)
         assert said.code == 0, (command, said.err)
-        assert "tiny" in said.out
+        assert "tiny" in said.out or said.out == "[]\n", command
 
 
 @pytest.mark.slow
