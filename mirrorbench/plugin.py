@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from mirrorbench.runs.workspace import Workspace
     from mirrorbench.session import Session
     from mirrorbench.tasks.base import Scores, Task, TaskKind, Vectors
-    from mirrorbench.tasks.metrics import auc, cosine, spearman
+    from mirrorbench.tasks.metrics import auc, cosine, exact_threshold, spearman
     from mirrorbench.tasks.pairs import PairClassification, PairSimilarity
     from mirrorbench.training.methods import Method, base_preset
     # fmt: on

@@ -21,12 +21,15 @@ def register_readers(register: Register) -> None:
 
 @hookimpl
 def register_metrics(register: Register) -> None:
-    """The main scores, under the names that MTEB gives them."""
+    """The measures that a column of own data may show."""
     from mirrorbench.plugin import spearman
+    from mirrorbench_evaluate.measures import RETRIEVAL, average_precision, macro_f1, mean
 
     register("cosine_spearman", spearman, "Spearman's correlation of the cosine")
     register("cosine_ap", average_precision, "average precision of the cosine")
-    register("ndcg_at_10", mean, "normalised discounted cumulative gain at 10, mean over queries")
+    register("macro_f1", macro_f1, "mean over labels of F1")
+    for name in RETRIEVAL:
+        register(name, mean, f"{name.replace('_', ' ')}, mean over queries")
 
 
 def read_own(name: str, path: Path, options: Mapping[str, Any]) -> Task | None:
@@ -38,15 +41,3 @@ def read_own(name: str, path: Path, options: Mapping[str, Any]) -> Task | None:
     from mirrorbench_evaluate.tasks import task_of
 
     return task_of(name, path, options)
-
-
-def mean(scores: Any, gold: Any) -> float:
-    """The mean of the values of items."""
-    return float(scores.mean())
-
-
-def average_precision(scores: Any, gold: Any) -> float | None:
-    """Average precision of scores against labels of 1 and 0; ``None`` where only one label occurs."""
-    from sklearn.metrics import average_precision_score
-
-    return float(average_precision_score(gold, scores)) if 0 < sum(gold) < len(gold) else None

@@ -1,21 +1,39 @@
-"""A retrieval collection in BEIR's layout, what is wrong in it, and the search for its queries."""
+"""A retrieval collection in BEIR's layout, what is wrong in it, and the search for its queries by vectors and words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.plugin import Array, DataFormatError, line_error, read_rows, unit
+from mirrorbench.plugin import (
+    Array,
+    DataFormatError,
+    UsageError,
+    line_error,
+    not_installed,
+    read_rows,
+    unit,
+    unknown_name,
+)
 from mirrorbench_evaluate.layouts import Found
 
 DEPTH = 1000
 """Documents that are ranked for each query, as MTEB ranks them."""
 BLOCK = 8192
 """Documents whose similarities are computed together."""
+LANGUAGES = ("da", "de", "en", "es", "fr", "it", "nl", "no", "pt", "ru", "sv", "tr")
+"""Languages of which bm25s has stop words and PyStemmer a stemmer."""
+RANK_CONSTANT = 60
+"""Added to each rank before reciprocal ranks are summed (Cormack, Clarke and Büttcher, SIGIR 2009)."""
+Ranking = dict[str, float]
+"""Scores of the documents that were found for a query, best first."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +45,37 @@ class Collection:
     judged: Mapping[str, Mapping[str, int]]
     notes: tuple[str, ...]
     """What was left out, and what is odd and stays."""
+    language: str
+    """Of BM25's stop words and stemmer."""
+
+    @cached_property
+    def by_words(self) -> list[Ranking]:
+        """Documents that share a word with each query: BM25 as bm25s has it by default, Snowball's stemmer."""
+        import bm25s
+        from Stemmer import Stemmer
+
+        def words(texts: Mapping[str, str]) -> Any:
+            return bm25s.tokenize(
+                list(texts.values()), stopwords=self.language, stemmer=Stemmer(self.language), return_ids=False,
+                show_progress=False,
+            )  # fmt: skip
+
+        index, depth = bm25s.BM25(), min(DEPTH, len(self.documents))
+        index.index(words(self.documents), show_progress=False)
+        rows, scores = index.retrieve(words(self.queries), k=depth, show_progress=False)
+        return ranked(list(self.documents), rows, scores, least=0)
 
 
-def read_collection(found: Found) -> Collection:
+def check_retrieval(path: Path, language: str) -> None:
+    """Raise ``UsageError`` where a library is missing, or has no stemmer and stop words of a language."""
+    for module, package in (("pytrec_eval", "pytrec-eval-terrier"), ("bm25s", "bm25s"), ("Stemmer", "PyStemmer")):
+        if find_spec(module) is None:
+            raise not_installed(UsageError, f"retrieval ({path}) needs", package, "evaluate")
+    if language not in LANGUAGES:
+        raise unknown_name("language of BM25", language, list(LANGUAGES))
+
+
+def read_collection(found: Found, language: str) -> Collection:
     """The collection, title and text of a document joined by a space.
 
     Raises:
@@ -65,7 +111,7 @@ def read_collection(found: Found) -> Collection:
         "queries without a relevant document, left out": len(queries) - len(relevant),
     }  # fmt: skip
     notes = tuple(f"{n:,} {what}" for what, n in counts.items() if n)
-    return Collection(documents, {query: queries[query] for query in relevant}, relevant, notes)
+    return Collection(documents, {query: queries[query] for query in relevant}, relevant, notes, language)
 
 
 def _texts(found: Found, part: str) -> dict[str, str]:
@@ -101,17 +147,35 @@ def search(queries: Array, documents: Array, depth: int = DEPTH) -> tuple[NDArra
     return np.take_along_axis(rows, order, axis=1), np.take_along_axis(cosines, order, axis=1)
 
 
-def measure(collection: Collection, ranked: Mapping[str, Mapping[str, float]]) -> dict[str, NDArray[np.float64]]:
-    """Each measure of each query, in the order of ``collection.judged``, by pytrec_eval; names as MTEB has them.
+def ranked(names: Sequence[str], rows: NDArray[Any], scores: NDArray[Any], least: float = -np.inf) -> list[Ranking]:
+    """The documents of each query by name, best first, without those whose score is not above ``least``."""
+    return [
+        {names[row]: value for row, value in zip(own, values, strict=True) if value > least}
+        for own, values in zip(rows.tolist(), scores.astype(np.float64).tolist(), strict=True)
+    ]
 
-    ``ranked``: the similarities of the documents that were found for each query.
-    """
+
+def fused(*rankings: Sequence[Ranking]) -> list[Ranking]:
+    """The sums of reciprocal ranks of each document in several rankings of each query, best first."""
+    found: list[Ranking] = []
+    for own in zip(*rankings, strict=True):
+        sums: Ranking = {}
+        for ranking in own:
+            for rank, name in enumerate(ranking, start=1):
+                sums[name] = sums.get(name, 0) + 1 / (RANK_CONSTANT + rank)
+        found.append(dict(sorted(sums.items(), key=lambda item: -item[1])[:DEPTH]))
+    return found
+
+
+def measure(collection: Collection, rankings: Sequence[Ranking]) -> dict[str, NDArray[np.float64]]:
+    """Each measure of each query, in the order of ``collection.judged``, by pytrec_eval; names as MTEB has them."""
     import pytrec_eval
 
     names = {"ndcg_cut_10": "ndcg_at_10", "map": "map", "recall_10": "recall_at_10", "recall_100": "recall_at_100"}
     judged = {query: dict(grades) for query, grades in collection.judged.items()}
-    whole = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "map", "recall.10,100"}).evaluate(ranked)
-    top = {query: dict(sorted(found.items(), key=lambda item: -item[1])[:10]) for query, found in ranked.items()}
+    run = dict(zip(judged, rankings, strict=True))
+    whole = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "map", "recall.10,100"}).evaluate(run)
+    top = {query: dict(list(ranking.items())[:10]) for query, ranking in run.items()}
     first = pytrec_eval.RelevanceEvaluator(judged, {"recip_rank"}).evaluate(top)
     found = {name: np.array([whole[query][key] for query in judged]) for key, name in names.items()}
     return {**found, "mrr_at_10": np.array([first[query]["recip_rank"] for query in judged])}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.util import find_spec
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,41 +18,52 @@ from mirrorbench.plugin import (
     Scores,
     TaskKind,
     TextInput,
-    UsageError,
     Vectors,
     auc,
     cosine,
+    exact_threshold,
     line_error,
-    not_installed,
     unknown_name,
 )
-from mirrorbench_evaluate.collections import Collection, measure, read_collection, search
+from mirrorbench_evaluate.collections import (
+    Collection,
+    check_retrieval,
+    fused,
+    measure,
+    ranked,
+    read_collection,
+    search,
+)
 from mirrorbench_evaluate.layouts import KINDS, MENTIONS, NAMES, TABLES, TEST, TRAIN, Found, find
+from mirrorbench_evaluate.measures import FOLDS, RETRIEVAL, average_precision, folds, macro_f1
 
 WHOLE = 1 << 20
 """Tokens kept of each text: as many as the backbone takes."""
-FOLDS = 5
-"""Folds of a classification without a split of its own."""
 LABELS = {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0, "true": 1.0, "false": 0.0}
 """The labels of pairs."""
 
 
 def task_of(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any] | None:
-    """The task of a path, under options ``kind`` and the file's own names of columns."""
+    """The task of a path, under options ``kind``, ``metric``, ``language`` and the file's own names of columns."""
     columns = {column for needed in (*TABLES.values(), NAMES, MENTIONS) for column in needed} | {"split"}
+    own = ("kind", "metric", "language")
     for key in options:
-        if key != "kind" and key not in columns:
-            raise unknown_name("option of own data", key, ["kind", *sorted(columns)])
-    kind = str(options.get("kind", ""))
+        if key not in {*own, *columns}:
+            raise unknown_name("option of own data", key, [*own, *sorted(columns)])
+    kind, metric, language = (str(options.get(key, "")) for key in own)
     if kind and kind not in KINDS:
         raise unknown_name("kind of own data", kind, list(KINDS))
-    renamed = {key: str(value) for key, value in options.items() if key != "kind"}
-    found = find(path, kind, renamed)
+    found = find(path, kind, {key: str(value) for key, value in options.items() if key not in own})
     if found is None:
         return None
-    if found.kind == "retrieval" and find_spec("pytrec_eval") is None:
-        raise not_installed(UsageError, f"retrieval ({path}) needs", "pytrec-eval-terrier", "evaluate")
-    task: TaskKind[Any] = _KINDS[found.kind](name, lambda data: _READERS[found.kind](found), title=path.resolve().name)
+    of_kind = _KINDS[found.kind]
+    if metric and metric not in of_kind.measures:
+        raise unknown_name(f"measure of {found.kind}", metric, list(of_kind.measures))
+    read = partial(_READERS[found.kind], found)
+    if found.kind == "retrieval":
+        check_retrieval(path, language or "en")
+        read = partial(read, language=language or "en")
+    task: TaskKind[Any] = of_kind(name, lambda data: read(), title=path.resolve().name, main_metric=metric)
     task.max_length = WHOLE
     return task
 
@@ -63,11 +72,18 @@ class Retrieval(TaskKind[Collection]):
     """Documents for queries by cosine.
 
     Metrics: ``ndcg_at_10``, ``map`` (of the first 1,000 documents), ``mrr_at_10``, ``recall_at_10`` and
-    ``recall_at_100``, means over the queries that have a relevant document, computed by pytrec_eval.
+    ``recall_at_100``, means over the queries that have a relevant document, computed by pytrec_eval; with the prefix
+    ``bm25_`` of BM25 without the encoder, with ``fused_`` of both by reciprocal ranks.
     """
 
     level = "sentence"
     main_metric = "ndcg_at_10"
+    measures = RETRIEVAL
+
+    @property
+    def baselines(self) -> Mapping[str, str]:  # type: ignore[override]
+        """BM25."""
+        return {"BM25": f"bm25_{self.main_metric}"}
 
     def check(self, items: Collection) -> None:
         """Nothing beyond what reading checks."""
@@ -81,7 +97,7 @@ class Retrieval(TaskKind[Collection]):
         """The first queries, against all documents."""
         judged = dict(list(items.judged.items())[:limit])
         queries = {query: items.queries[query] for query in judged}
-        return Collection(items.documents, queries, judged, items.notes)
+        return replace(items, queries=queries, judged=judged)
 
     def inputs(self, items: Collection) -> list[TextInput]:
         """All documents and all queries."""
@@ -104,13 +120,13 @@ class Retrieval(TaskKind[Collection]):
         queries, documents = (
             vectors([TextInput(text) for text in of.values()]) for of in (items.queries, items.documents)
         )
-        rows, cosines = search(queries, documents)
-        names = list(items.documents)
-        ranked = {
-            query: {names[row]: float(value) for row, value in zip(own, values, strict=True)}
-            for query, own, values in zip(items.judged, rows.tolist(), cosines.tolist(), strict=True)
+        by_vectors = ranked(list(items.documents), *search(queries, documents))
+        rankings = {"": by_vectors, "bm25_": items.by_words, "fused_": fused(by_vectors, items.by_words)}
+        measured = {
+            f"{system}{name}": values
+            for system, ranking in rankings.items()
+            for name, values in measure(items, ranking).items()
         }
-        measured = measure(items, ranked)
         return Scores(
             {name: float(values.mean()) for name, values in measured.items()},
             list(items.judged), measured[self.main_metric], np.zeros(len(items.judged)), notes=items.notes,
@@ -122,12 +138,19 @@ class Similarity(PairSimilarity):
     """Pairs with a rating: ``cosine_spearman``, and what ``PairSimilarity`` computes."""
 
     main_metric = "cosine_spearman"
+    measures = (main_metric,)
 
 
 class Pairs(PairSimilarity):
-    """Pairs with a label of 1 or 0: average precision (``cosine_ap``) and the area under the ROC curve (``auc``)."""
+    """Pairs with a label of 1 or 0.
+
+    Metrics: average precision (``cosine_ap``) and the area under the ROC curve (``auc``); where it is the main one,
+    ``accuracy`` under a threshold of the cosine, chosen for each of five folds on the others. Pairs that share a text
+    are in one fold.
+    """
 
     main_metric = "cosine_ap"
+    measures = (main_metric, "auc", "accuracy")
 
     def check(self, items: Sequence[Pair]) -> None:
         """Both labels occur."""
@@ -138,7 +161,15 @@ class Pairs(PairSimilarity):
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Cosines against the labels."""
         cosines, gold = self.cosines(items, vectors), np.array([pair.gold for pair in items])
-        return Scores({"auc": auc(cosines, gold)}, [pair.id for pair in items], cosines, gold)
+        metrics = {name: f(cosines, gold) for name, f in (("cosine_ap", average_precision), ("auc", auc))}
+        ids = [pair.id for pair in items]
+        if self.main_metric != "accuracy":
+            return Scores(metrics, ids, cosines, gold)
+        hits = np.zeros(len(gold))
+        for rows, held in folds(gold.astype(int), [(pair.left, pair.right) for pair in items]):
+            hits[held] = (cosines[held] > exact_threshold(cosines[rows], gold[rows])) == gold[held]
+        extra = {"cosine": cosines, "label": gold}
+        return Scores({**metrics, "accuracy": float(hits.mean())}, ids, hits, np.ones(len(hits)), extra=extra)
 
 
 class Triplet(NamedTuple):
@@ -155,6 +186,7 @@ class Triplets(TaskKind[Sequence[Triplet]]):
 
     level = "sentence"
     main_metric = "accuracy"
+    measures = (main_metric,)
 
     def check(self, items: Sequence[Triplet]) -> None:
         """Ids are unique."""
@@ -193,22 +225,19 @@ class Classification(TaskKind[Sequence[Labelled]]):
     """Texts with labels: logistic regression on the vectors.
 
     It is trained on the split ``train``, and scored on ``test``; without them each of five stratified folds is scored
-    by the others. Metrics: ``accuracy``, and ``macro_f1``, the mean over the labels of their F1.
+    by the others, equal texts in one fold. Metrics: ``accuracy``, and ``macro_f1``, the mean over the labels of their
+    F1.
     """
 
     level = "sentence"
     main_metric = "accuracy"
+    measures = (main_metric, "macro_f1")
 
     def check(self, items: Sequence[Labelled]) -> None:
-        """Two labels at least, each as often as there are folds."""
+        """Two labels at least."""
         self.check_ids([item.id for item in items])
-        counts = Counter(item.label for item in items if item.train or not any(one.train for one in items))
-        if len(counts) < 2:
+        if len({item.label for item in items if item.train or not any(one.train for one in items)}) < 2:
             raise DataFormatError(f"{self.name}: all labels that are trained on are equal")
-        rare, n = min(counts.items(), key=lambda item: item[1])
-        if n < FOLDS and not any(item.train for item in items):
-            hint = "Add examples of it, leave it out, or give a split of its own: train and test."
-            raise DataFormatError(f"{self.name}: the label {rare!r} has {n} texts, and there are {FOLDS} folds", hint)
 
     def inputs(self, items: Sequence[Labelled]) -> list[TextInput]:
         """All texts."""
@@ -221,21 +250,22 @@ class Classification(TaskKind[Sequence[Labelled]]):
     def score(self, items: Sequence[Labelled], vectors: Vectors, protocol: str) -> Scores:
         """Train, predict, and count the hits."""
         from sklearn.linear_model import LogisticRegression
-        from sklearn.metrics import f1_score
-        from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
-        array, labels = vectors(self.inputs(items)), np.array([item.label for item in items])
-        model, train = LogisticRegression(max_iter=1000), np.array([item.train for item in items])
-        if train.any():
-            predicted, gold = model.fit(array[train], labels[train]).predict(array[~train]), labels[~train]
-            how = f"trained on {train.sum():,} texts"
-        else:
-            folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
-            predicted, gold, how = cross_val_predict(model, array, labels, cv=folds), labels, f"{FOLDS} folds"
+        array, train = vectors(self.inputs(items)), np.array([item.train for item in items])
+        labels = np.array([item.label for item in items])
+        how = f"trained on {train.sum():,} texts" if train.any() else f"{FOLDS} folds"
+        parts = [(train, ~train)] if train.any() else folds(labels, [(item.text,) for item in items])
+        predicted = np.empty_like(labels)
+        for rows, held in parts:
+            predicted[held] = LogisticRegression(max_iter=1000).fit(array[rows], labels[rows]).predict(array[held])
+        predicted, gold, names = predicted[~train], labels[~train], np.unique(labels)
         hits = (predicted == gold).astype(np.float64)
+        values, answers = hits, np.ones(len(hits))
+        if self.main_metric == "macro_f1":  # is computed from the labels, which are stored by their numbers
+            values, answers = (np.searchsorted(names, own).astype(np.float64) for own in (predicted, gold))
         return Scores(
-            {"accuracy": float(hits.mean()), "macro_f1": float(f1_score(gold, predicted, average="macro"))},
-            [item.id for item in items if not item.train], hits, np.ones(len(hits)),
+            {"accuracy": float(hits.mean()), "macro_f1": macro_f1(predicted, gold)},
+            [item.id for item in items if not item.train], values, answers,
             notes=(f"logistic regression, {how}",), extra={"predicted": predicted, "label": gold},
         )  # fmt: skip
 
@@ -257,6 +287,7 @@ class Linking(TaskKind[Linked]):
 
     level = "phrase"
     main_metric = "accuracy@1"
+    measures = (main_metric, "accuracy@5")
 
     def check(self, items: Linked) -> None:
         """There are names and mentions."""

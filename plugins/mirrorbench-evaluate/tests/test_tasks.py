@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from mirrorbench_evaluate.collections import search
+from mirrorbench_evaluate.collections import Collection, fused, search
 from pages import commands, files
 from reader import Shell
 from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, f1_score, ndcg_score
 from sklearn.metrics.pairwise import cosine_similarity
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedGroupKFold
 from toys import vectors_of
 
 import mirrorbench
@@ -90,6 +90,27 @@ def test_labelled_pairs_under_names_of_their_own(plugins: Plugins, write: Write)
     )
 
 
+def test_a_threshold_for_pairs_comes_from_pairs_that_share_no_text_with_those_it_is_used_on(
+    plugins: Plugins, write: Write
+) -> None:
+    labels = [n % 3 == 0 for n in range(80)]
+    path = write("a.csv", {"sentence1": [*TEXTS, *TEXTS], "sentence2": [*OTHERS, *TEXTS[::-1]], "label": labels})
+    _, scores = scored(plugins, f"{path}:metric=accuracy")
+    groups = [min(n % 40, 39 - n % 40) for n in range(80)]
+    values, gold, hits = np.diag(cosines([*TEXTS, *TEXTS], [*OTHERS, *TEXTS[::-1]])), np.array(labels), np.zeros(80)
+    for rows, held in StratifiedGroupKFold(5, shuffle=True, random_state=0).split(values, gold, groups):
+        right = {cut: np.mean((values[rows] > cut) == gold[rows]) for cut in [-2, *values[rows]]}
+        best = max(cut for cut in right if right[cut] == max(right.values()))
+        hits[held] = (values[held] > best) == gold[held]
+    assert scores.metrics["accuracy"] == pytest.approx(hits.mean(), abs=1 / 40)  # the cut is midway between two cosines
+    with pytest.raises(DataFormatError, match="the label 0 has 1 items that share no text"):
+        scored(
+            plugins,
+            write("b.csv", {"sentence1": ["a"] * 4, "sentence2": list("bcde"), "label": [0, 1] * 2})
+            + ":metric=accuracy",
+        )
+
+
 def test_triplets_of_a_split(plugins: Plugins, write: Write) -> None:
     rows = {"anchor": TEXTS, "positive": OTHERS, "negative": OTHERS[::-1], "split": ["train", "test"] * 20}
     _, scores = scored(plugins, write("a.csv", rows))
@@ -103,11 +124,14 @@ def test_classification_by_folds_and_by_a_split(plugins: Plugins, write: Write) 
     path, array = write("a.csv", {"text": TEXTS, "label": labels}), np.stack([vector(text) for text in TEXTS])
     _, scores = scored(plugins, path)
     predicted = np.empty(40, dtype="<U3")
-    for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(array, labels):
+    for train, test in StratifiedGroupKFold(5, shuffle=True, random_state=0).split(array, labels, range(40)):
         model = LogisticRegression(max_iter=1000).fit(array[train], np.array(labels)[train])
         predicted[test] = model.predict(array[test])
     expected = {"accuracy": np.mean(predicted == labels), "macro_f1": f1_score(labels, predicted, average="macro")}
     assert scores.metrics == pytest.approx(expected)
+    by_label = scored(plugins, f"{path}:metric=macro_f1")[1]
+    assert by_label.metrics == scores.metrics
+    assert f1_score(by_label.gold, by_label.scores, average="macro") == pytest.approx(expected["macro_f1"])
     write("split/train.csv", {"text": TEXTS[:30], "label": labels[:30]})
     test = write("split/test.csv", {"text": TEXTS[30:], "label": labels[30:]})
     _, scores = scored(plugins, str(Path(test).parent))
@@ -160,8 +184,37 @@ def test_retrieval(plugins: Plugins, tmp_path: Path) -> None:
         "mrr_at_10": np.mean([1 / of[0] if of[0] <= 10 else 0 for of in ranks]),
         "recall_at_10": np.mean([np.mean([r <= 10 for r in of]) for of in ranks]), "recall_at_100": 1.0,
     }  # fmt: skip
-    assert scores.metrics == pytest.approx(expected)
+    assert {name: scores.metrics[name] for name in expected} == pytest.approx(expected)
     assert task.shared(task.load(DataStore(Path("nowhere"))))["q0"] == ("text 0", "document d1", "document d7")
+
+
+def test_words_and_their_fusion_with_vectors() -> None:
+    """BM25 by Lucene's formula, without what has none of the words, and sums of reciprocal ranks."""
+    documents = {
+        "a": "cats sleep and cats eat",
+        "b": "the cat and a dog",
+        "c": "a bird sings",
+        "d": "dogs bark at cats",
+    }
+    stems = {
+        "a": ["cat", "sleep", "cat", "eat"],
+        "b": ["cat", "dog"],
+        "c": ["bird", "sing"],
+        "d": ["dog", "bark", "cat"],
+    }
+    queries = {"q": "a cat that sleeps", "r": "of the"}
+    expected = {}
+    for name, words in stems.items():
+        for word in ("cat", "sleep"):
+            n, tf = sum(word in other for other in stems.values()), words.count(word)
+            weight = np.log(1 + (4 - n + 0.5) / (n + 0.5)) * tf / (tf + 1.5 * (0.25 + 0.75 * len(words) / (11 / 4)))
+            expected[name] = expected.get(name, 0) + weight
+    by_words = Collection(documents, queries, {"q": {"a": 1}, "r": {"a": 1}}, (), "en").by_words
+    assert by_words == [pytest.approx({name: value for name, value in expected.items() if value}), {}]
+    assert list(by_words[0]) == ["a", "b", "d"]
+    both = fused(by_words, [{"c": 0.9, "b": 0.8}, {"c": 0.9}])
+    assert both == [pytest.approx({"b": 1 / 62 + 1 / 62, "c": 1 / 61, "a": 1 / 61, "d": 1 / 63}), {"c": 1 / 61}]
+    assert [next(iter(of)) for of in both] == ["b", "c"]
 
 
 def test_the_search_in_blocks_finds_what_a_full_sort_finds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +248,8 @@ def test_a_collection_that_gives_no_true_scores(
     ("sentence1,sentence2,label\na,b,2\n", "line 2: the label '2' is not 1 or 0"),
     ("sentence1,sentence2,label\na,b,1\n", "all labels are equal"),
     ("anchor,positive,negative\na,,c\n", "line 2: the column 'positive' is empty"),
-    ("anchor,positive,negative\n", "has no rows"), ("text,label\na,x\nb,y\n", r"the label '.' has 1 texts"),
+    ("anchor,positive,negative\n", "has no rows"),
+    ("text,label\na,x\nb,y\n", r"the label . has 1 items that share no text"),
     ("text,label\na,x\n", "all labels that are trained on are equal"), ("a,b\n1\n", "the columns a, b"),
 ])  # fmt: skip
 def test_a_table_that_gives_no_true_scores(plugins: Plugins, tmp_path: Path, content: str, message: str) -> None:
@@ -238,7 +292,8 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
 @pytest.mark.slow
 @pytest.mark.real
 def test_minilm_on_adi_gives_the_published_figure(shared_data: Path, tmp_path: Path) -> None:
-    """An independent computation: 256 tokens, mean, cosine, title and text joined by a space: .4975."""
+    """An independent computation: 256 tokens, mean, cosine, title and text joined by a space; BM25."""
     found = mirrorbench.evaluate("minilm+base:pooling=mean,max_length=256", str(shared_data / "retrieval" / "adi"))
-    (score,) = [result.main_score for result in found.results]
-    assert score == pytest.approx(0.4975, abs=0.001)
+    (result,) = found.results
+    assert result.main_score == pytest.approx(0.4975, abs=0.001)
+    assert result.metrics["bm25_ndcg_at_10"] == pytest.approx(0.4938, abs=0.001)
