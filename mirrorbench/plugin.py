@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mirrorbench.core.inputs import Array, Encoder, TextInput, as_inputs, unit
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.core.schema import convert, problem_at, read_yaml
-    from mirrorbench.core.shown import shown
+    from mirrorbench.core.shown import shown, without_texts
     from mirrorbench.core.specs import EncoderSpec, Value, parse_spec, parse_value
     from mirrorbench.data.cardfile import builtin_cards, load_cards
     from mirrorbench.data.cards import Card, only_file, text_option, whole_number
@@ -56,14 +56,16 @@ if TYPE_CHECKING:
     from mirrorbench.reports.renderers.notes import MISSING, TIED, metric_words, note_lines, p_words, with_deviation
     from mirrorbench.reports.renderers.tex import DEFAULT_TITLE, breakable, ended
     from mirrorbench.reports.renderers.text import escape_markdown
-    from mirrorbench.reports.statistics.comparisons import Comparison
+    from mirrorbench.reports.comparable import Stored
+    from mirrorbench.reports.statistics.comparisons import Comparison, Comparisons
     from mirrorbench.reports.statistics.estimates import holm
+    from mirrorbench.reports.statistics.items import ItemScores, influence, item_scores
     from mirrorbench.reports.table import DIGITS, Column, Row, Score, Table, TaskSource, to_object
     from mirrorbench.runs.cells import Cell
     from mirrorbench.runs.executors import Job, compute
     from mirrorbench.runs.outcomes import CellOutcome
     from mirrorbench.runs.plan import Plan, Planner, Request, merged
-    from mirrorbench.runs.results import Result, read_result, result_files
+    from mirrorbench.runs.results import Result, read_predictions, read_result, result_files
     from mirrorbench.runs.rows import check_spec, expand_tasks
     from mirrorbench.runs.run import execute_plan, load_encoder, make_plan
     from mirrorbench.runs.workspace import Workspace

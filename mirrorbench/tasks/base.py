@@ -191,6 +191,10 @@ class Task(ABC):
         """
         return {}
 
+    def documents(self, items: Any) -> Sequence[str]:
+        """Texts of the data that an encoder may be tuned on before it is scored; by default none."""
+        return ()
+
     def shared(self, items: Any) -> Mapping[str, tuple[str, ...]]:
         """By the id of each test item what it may share with others, which are then no independent observations.
 

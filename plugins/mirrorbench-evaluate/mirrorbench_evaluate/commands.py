@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -18,21 +17,27 @@ from mirrorbench.plugin import (
     Offline,
     PluginFiles,
     Quiet,
+    Stored,
     UsageError,
-    holm,
+    Value,
     parse_spec,
     print_json,
     say,
+    without_texts,
 )
+from mirrorbench_evaluate.answers import BM25, FUSED, POWER, Evaluation
+from mirrorbench_evaluate.measures import SPREAD, together
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from mirrorbench.plugin import Comparison, Session
+    from mirrorbench.plugin import Plan, Session
+    from mirrorbench_evaluate.answers import Answer, Change
 
-POWER = 2.8
-"""Standard errors of a difference that is found in four of five samples: 1.96 for the level, .84 for the power."""
-SIGNIFICANT = 0.05
+TRANSFORMATIONS: dict[str, dict[str, Value]] = {
+    "whitened": {"post": "whiten"}, "all but the top 3": {"post": "abtt", "abtt": 3}, "z-scored": {"post": "zscore"},
+}  # fmt: skip
+"""What ``--baselines`` adds to each encoder; fitted on the texts of the data."""
 
 # fmt: off
 _Data = Annotated[list[str], typer.Argument(metavar="DATA...", help="Files or folders of your own (docs/own_data.md).")]
@@ -42,63 +47,98 @@ _Encoders = Annotated[list[str], typer.Option(
 _Kind = Annotated[str, typer.Option(metavar="KIND", help="What the data are.", show_default="by their columns")]
 _Columns = Annotated[list[str] | None, typer.Option(
     metavar="COLUMN=NAME", help="The data's own name of a column; for each again.")]
+_Baselines = Annotated[bool, typer.Option(
+    "--baselines", help="Also each encoder's vectors whitened, without their three main axes, and standardised.")]
+_Items = Annotated[int, typer.Option("--items", metavar="N", min=0, help="Show the items that gained and lost most.")]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what so many items can show, and compute nothing.")]
 _Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where results go.")]
 # fmt: on
 
 
-class Answer(NamedTuple):
-    """A comparison of an encoder with the first on one task, and its p-value, corrected for all of them (Holm)."""
-
-    encoder: str
-    task: str
-    comparison: Comparison
-    p: float | None
-
-    @property
-    def verdict(self) -> str:
-        """``better``, ``worse`` or ``not separable``."""
-        if self.p is None or self.p >= SIGNIFICANT:
-            return "not separable"
-        return "better" if self.comparison.difference > 0 else "worse"
-
-    @property
-    def items_needed(self) -> int | None:
-        """How many items show this difference in four of five samples; ``None`` where it is 0 or undefined."""
-        difference, error = self.comparison.difference, self.comparison.estimate.error
-        return ceil(self.comparison.n * (POWER * error / difference) ** 2) if difference and error > 0 else None
-
-
 def evaluate(
-    data: _Data, encoder: _Encoders, kind: _Kind = "", columns: _Columns = None, output: _Output = Path("results"),
-    device: Device = "auto", data_dir: DataDir = None, offline: Offline = False, as_json: Json = False,
-    notes: Notes = "", quiet: Quiet = False, plugin: PluginFiles = None,
+    data: _Data, encoder: _Encoders, kind: _Kind = "", columns: _Columns = None, baselines: _Baselines = False,
+    items: _Items = 0, dry_run: _DryRun = False, output: _Output = Path("results"), device: Device = "auto",
+    data_dir: DataDir = None, offline: Offline = False, as_json: Json = False, notes: Notes = "", quiet: Quiet = False,
+    plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Say whether encoders are better than the first one on data of your own: differences, intervals, p-values.
 
     `mirrorbench evaluate ./faq.csv -e minilm -e ./my-encoder`
+
+    `mirrorbench evaluate ./cranfield -e minilm -e ./tuned --items 5`
     """
     from mirrorbench.plugin import Session, print_table, progress_display
 
+    names = [named(path, kind, columns or ()) for path in data]
     with progress_display(quiet) as reporter:
-        session = Session(output, data_dir=data_dir, device=device, offline=offline, reporter=reporter)
+        session = Session(output, data_dir=data_dir, device=device, offline=offline or dry_run, reporter=reporter)
         reporter.stage("planning", "the evaluation")
-        names = [named(path, kind, columns or ()) for path in data]
-        plan = session.plan([untuned(text, session) for text in encoder], names)
+        read = {name: Data.read(name, session) for name in dict.fromkeys(names)}
+        for own in read.values():
+            say(own.about, err=not dry_run)
+        specs = [untuned(text, session) for text in encoder]
+        plan = plan_of(specs, list(read.values()), session, baselines, fetch=not dry_run)
+        if dry_run:
+            for own in read.values():
+                say(own.can_show())
+            return
         board = session.execute(plan)
-    labels = {row.spec: row.label for row in board.table.rows} | {c.name: c.title for c in board.table.columns}
-    answers = list(compared(session, [str(spec) for spec in plan.rows], names)) if not board.failures else []
+    store = session.workspace.results
+    paths = {cell.id: store.where(cell) for cell in plan.cells}
+    stored = [Stored(result, paths[result.cell_id]) for result in board.results]
+    evaluation = Evaluation(stored, list(map(str, plan.rows)), plan.tasks, session.workspace.plugins)
+    typed = {str(spec): text for spec, text in zip(specs, encoder, strict=True)}
+    typed |= {str(t): f"{typed[str(spec)]}, {name}" for spec in specs for name, t in transformed(spec).items()}
+    labels = {row.spec: typed.get(row.spec, row.label) for row in board.table.rows if row.spec} | {BM25: BM25}
+    answers = evaluation.answers()
     if as_json:
         print_json([as_object(answer) for answer in answers])
     else:
-        print_table(board.table, "none" if quiet else notes)
+        print_table(evaluation.table(board.table, labels), "none" if quiet else notes)
         say()
         if len(plan.rows) == 1:
             say("Name a second encoder (-e) to hear whether it is better.", err=True)
         for answer in answers:
-            say(in_words(answer._replace(encoder=labels[answer.encoder], task=labels[answer.task])))
+            say(in_words(answer, labels, read[answer.task]))
+        for spec in evaluation.encoders[1:] if items else ():
+            for own in read.values():
+                print_changes(evaluation.changes(spec, own.name, items), f"{labels[spec]} on {own.title}", own)
     for failure in board.failures:
         say(f"Failed: {failure.spec} on {failure.task}: {failure.reason}\n{failure.hint}".rstrip(), err=True)
     raise typer.Exit(1 if board.failures else 0)
+
+
+class Data(NamedTuple):
+    """Own data that have been read: their name as a task, their task and their items."""
+
+    name: str
+    task: Any
+    items: Any
+
+    @classmethod
+    def read(cls, name: str, session: Session) -> Data:
+        """Read the data of a name."""
+        task = session.workspace.plugins.tasks[name]
+        return cls(name, task, task.load(session.workspace.data))
+
+    @property
+    def title(self) -> str:
+        """The name of file or folder."""
+        return str(self.task.title)
+
+    @property
+    def about(self) -> str:
+        """One line: the kind, and the numbers of items."""
+        return f"{self.title}: {self.task.kind}, {self.task.about(self.items)}"
+
+    def can_show(self) -> str:
+        """The difference of two encoders that so many items show in four of five samples, where they differ usually."""
+        from mirrorbench.plugin import number
+
+        texts, metric = self.task.texts(self.items), self.task.main_metric
+        n = len(texts) if self.task.kind == "retrieval" else len(set(together(list(texts.values())).tolist()))
+        least = number(POWER * SPREAD[metric] / n**0.5)
+        return f"{self.title} can show differences in {metric} of about {least} and more; smaller ones need more items."
 
 
 def named(path: str, kind: str, columns: Sequence[str]) -> str:
@@ -126,18 +166,31 @@ def untuned(text: str, session: Session) -> EncoderSpec:
     return spec.with_method("base").with_params(**keys | dict(spec.params))
 
 
-def compared(session: Session, encoders: Sequence[str], tasks: Sequence[str]) -> Iterator[Answer]:
-    """Compare each encoder with the first on each task."""
-    found = [
-        (encoder, task, session.compare(encoder, encoders[0], [task]).tasks[0])
-        for encoder in encoders[1:]
-        for task in tasks
-    ]
-    for (encoder, task, comparison), p in zip(found, holm([one.p for *_, one in found]), strict=True):
-        yield Answer(encoder, task, comparison, p)
+def plan_of(
+    specs: Sequence[EncoderSpec], data: Sequence[Data], session: Session, baselines: bool, fetch: bool
+) -> Plan:  # fmt: skip
+    """The plan of encoders on data; what is tuned or fitted for it is so on the texts of the data themselves."""
+    from mirrorbench.plugin import GeneratedCorpus, merged
+
+    space, plans = session.workspace, []
+    if baselines:
+        specs = [row for spec in specs for row in (spec, *transformed(spec).values())]
+    for own in data:
+        name = f"texts of {own.title}"
+        corpus = GeneratedCorpus(name, name, lambda own=own: own.task.documents(own.items))  # type: ignore[misc]
+        space.plugins = space.plugins.extended("register_corpora", corpus)
+        plans.append(session.plan(specs, [own.name], corpus=name, fetch=fetch))
+    return merged(plans)
 
 
-def in_words(answer: Answer) -> str:
+def transformed(spec: EncoderSpec) -> dict[str, EncoderSpec]:
+    """An encoder with its vectors transformed, by the name of the transformation; none where it has one already."""
+    if spec.get("post") is not None or spec.get("dims") is not None:
+        return {}
+    return {name: spec.with_params(**post) for name, post in TRANSFORMATIONS.items()}
+
+
+def in_words(answer: Answer, labels: Mapping[str, str], data: Data) -> str:
     """One line: the difference, its interval, p and the verdict."""
     from mirrorbench.plugin import number, p_words
 
@@ -147,14 +200,34 @@ def in_words(answer: Answer) -> str:
         words += f" [{number(ends[0])}, {number(ends[1])}], p {p_words(answer.p)}"
     needed = answer.items_needed if answer.verdict == "not separable" else None
     more = f"; a difference of this size needs about {needed:,}" if needed and needed > n else ""
-    return f"{answer.encoder} on {answer.task}: {answer.verdict}, {words} ({n:,} items{more})"
+    label = labels.get(answer.row) or f"{labels[answer.row.removesuffix(FUSED)]}{FUSED}"
+    return f"{label} on {data.title}: {answer.verdict}, {words} ({n:,} {data.task.items_name}{more})"
+
+
+def print_changes(changes: tuple[list[Change], list[Change]], title: str, data: Data) -> None:
+    """Print the items that gained and lost most: their texts, scores and what was found for them."""
+    from mirrorbench.plugin import number
+
+    texts = data.task.texts(data.items)
+    for verb, own in zip(("gained", "lost"), changes, strict=True):
+        say(f"\n{title}: {verb} most" if own else f"\n{title}: no item {verb}")
+        for change in own:
+            say(f"  {number(change.before)} → {number(change.now)}  {_short(' | '.join(texts[change.item]))}")
+            for word, found in (("before", change.found_before), ("now", change.found_now)):
+                for line in data.task.found(data.items, change.item, found):
+                    say(f"    {word:6} {_short(line)}")
+
+
+def _short(text: str, most: int = 100) -> str:
+    line = text if not without_texts() else f"(a text of {len(text):,} characters)"
+    return line.rstrip().replace("\n", " ") if len(line) <= most else f"{line[: most - 1]}…".replace("\n", " ")
 
 
 def as_object(answer: Answer) -> dict[str, object]:
     """All values of an answer."""
     estimate, ends = answer.comparison.estimate, answer.comparison.estimate.interval()
     return {
-        "encoder": answer.encoder, "data": answer.task, "n_items": answer.comparison.n,
+        "encoder": answer.row, "data": answer.task, "n_items": answer.comparison.n,
         "first": answer.comparison.second.mean, "score": answer.comparison.first.mean,
         "difference": estimate.value, "interval": ends and list(ends), "p": answer.comparison.p, "p_holm": answer.p,
         "verdict": answer.verdict, "items_needed": answer.items_needed,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import isfinite
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,8 @@ from mirrorbench_evaluate.measures import FOLDS, RETRIEVAL, average_precision, f
 
 WHOLE = 1 << 20
 """Tokens kept of each text: as many as the backbone takes."""
+SHOWN = 3
+"""Of what was found for an item, how many are kept to be shown (``--items``)."""
 LABELS = {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0, "true": 1.0, "false": 0.0}
 """The labels of pairs."""
 
@@ -68,7 +70,33 @@ def task_of(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any] 
     return task
 
 
-class Retrieval(TaskKind[Collection]):
+class OwnData:
+    """What all kinds of own data have, beside being a task.
+
+    Attributes:
+        kind: as ``--kind`` names it.
+        measures: what ``metric=`` may name, the main one first.
+        items_name: what the scored items are.
+    """
+
+    kind: ClassVar[str]
+    measures: ClassVar[tuple[str, ...]]
+    items_name: ClassVar[str]
+
+    def about(self, items: Any) -> str:
+        """The number of items, and what they are scored against."""
+        return f"{len(self.texts(items)):,} {self.items_name}"  # type: ignore[attr-defined]
+
+    def documents(self, items: Any) -> Sequence[str]:
+        """All texts."""
+        return [item.text for item in self.inputs(items)]  # type: ignore[attr-defined]
+
+    def found(self, items: Any, item: str, found: Sequence[Any]) -> list[str]:
+        """Lines on what was found for an item, its best first; what is right is marked with a star."""
+        return []
+
+
+class Retrieval(OwnData, TaskKind[Collection]):
     """Documents for queries by cosine.
 
     Metrics: ``ndcg_at_10``, ``map`` (of the first 1,000 documents), ``mrr_at_10``, ``recall_at_10`` and
@@ -76,9 +104,23 @@ class Retrieval(TaskKind[Collection]):
     ``bm25_`` of BM25 without the encoder, with ``fused_`` of both by reciprocal ranks.
     """
 
+    kind, items_name = "retrieval", "queries"
     level = "sentence"
     main_metric = "ndcg_at_10"
     measures = RETRIEVAL
+
+    def about(self, items: Collection) -> str:
+        """The numbers of queries and documents."""
+        return f"{super().about(items)}, {len(items.documents):,} documents"
+
+    def documents(self, items: Collection) -> Sequence[str]:
+        """The documents."""
+        return list(items.documents.values())
+
+    def found(self, items: Collection, item: str, found: Sequence[Any]) -> list[str]:
+        """The first documents."""
+        right = items.judged[item]
+        return [f"{'*' if right.get(name, 0) > 0 else ' '} {name}: {items.documents[name]}" for name in found]
 
     @property
     def baselines(self) -> Mapping[str, str]:  # type: ignore[override]
@@ -130,18 +172,20 @@ class Retrieval(TaskKind[Collection]):
         return Scores(
             {name: float(values.mean()) for name, values in measured.items()},
             list(items.judged), measured[self.main_metric], np.zeros(len(items.judged)), notes=items.notes,
-            extra={name: values for name, values in measured.items() if name != self.main_metric},
+            extra={name: values for name, values in measured.items() if name != self.main_metric}
+            | {"found": np.array([list(ranking)[:SHOWN] for ranking in by_vectors])},
         )  # fmt: skip
 
 
-class Similarity(PairSimilarity):
+class Similarity(OwnData, PairSimilarity):
     """Pairs with a rating: ``cosine_spearman``, and what ``PairSimilarity`` computes."""
 
+    kind = "similarity"
     main_metric = "cosine_spearman"
     measures = (main_metric,)
 
 
-class Pairs(PairSimilarity):
+class Pairs(OwnData, PairSimilarity):
     """Pairs with a label of 1 or 0.
 
     Metrics: average precision (``cosine_ap``) and the area under the ROC curve (``auc``); where it is the main one,
@@ -149,6 +193,7 @@ class Pairs(PairSimilarity):
     are in one fold.
     """
 
+    kind = "pairs"
     main_metric = "cosine_ap"
     measures = (main_metric, "auc", "accuracy")
 
@@ -181,9 +226,10 @@ class Triplet(NamedTuple):
     negative: str
 
 
-class Triplets(TaskKind[Sequence[Triplet]]):
+class Triplets(OwnData, TaskKind[Sequence[Triplet]]):
     """Triplets of texts: ``accuracy``, how often the positive is nearer than the negative; ties are wrong."""
 
+    kind, items_name = "triplets", "triplets"
     level = "sentence"
     main_metric = "accuracy"
     measures = (main_metric,)
@@ -221,7 +267,7 @@ class Labelled(NamedTuple):
     train: bool
 
 
-class Classification(TaskKind[Sequence[Labelled]]):
+class Classification(OwnData, TaskKind[Sequence[Labelled]]):
     """Texts with labels: logistic regression on the vectors.
 
     It is trained on the split ``train``, and scored on ``test``; without them each of five stratified folds is scored
@@ -229,9 +275,19 @@ class Classification(TaskKind[Sequence[Labelled]]):
     F1.
     """
 
+    kind, items_name = "classification", "texts"
     level = "sentence"
     main_metric = "accuracy"
     measures = (main_metric, "macro_f1")
+
+    def documents(self, items: Sequence[Labelled]) -> Sequence[str]:
+        """The texts that are trained on; without a split all."""
+        return [item.text for item in items if item.train] or [item.text for item in items]
+
+    def found(self, items: Sequence[Labelled], item: str, found: Sequence[Any]) -> list[str]:
+        """The label, and the right one."""
+        right = next(own.label for own in items if own.id == item)
+        return [f"* {label}" if label == right else f"  {label} (right: {right})" for label in found]
 
     def check(self, items: Sequence[Labelled]) -> None:
         """Two labels at least."""
@@ -266,7 +322,7 @@ class Classification(TaskKind[Sequence[Labelled]]):
         return Scores(
             {"accuracy": float(hits.mean()), "macro_f1": macro_f1(predicted, gold)},
             [item.id for item in items if not item.train], values, answers,
-            notes=(f"logistic regression, {how}",), extra={"predicted": predicted, "label": gold},
+            notes=(f"logistic regression, {how}",), extra={"found": predicted[:, None], "label": gold},
         )  # fmt: skip
 
 
@@ -279,12 +335,13 @@ class Linked:
     """Item id, text, id in the dictionary."""
 
 
-class Linking(TaskKind[Linked]):
+class Linking(OwnData, TaskKind[Linked]):
     """Mentions against a dictionary of names by cosine: ``accuracy@1`` and ``accuracy@5``.
 
     A name is right if its id is the mention's. Mentions whose id is not in the dictionary count as errors.
     """
 
+    kind, items_name = "linking", "mentions"
     level = "phrase"
     main_metric = "accuracy@1"
     measures = (main_metric, "accuracy@5")
@@ -294,6 +351,20 @@ class Linking(TaskKind[Linked]):
         self.check_ids([identity for identity, *_ in items.mentions])
         if not items.names:
             raise DataFormatError(f"{self.name}: the dictionary has no names")
+
+    def about(self, items: Linked) -> str:
+        """The numbers of mentions and names."""
+        return f"{super().about(items)}, {len(items.names):,} names"
+
+    def documents(self, items: Linked) -> Sequence[str]:
+        """The names of the dictionary."""
+        return [name for name, _ in items.names]
+
+    def found(self, items: Linked, item: str, found: Sequence[Any]) -> list[str]:
+        """The first names."""
+        right = next(answer for name, _, answer in items.mentions if name == item)
+        names = (items.names[row] for row in found)
+        return [f"{'*' if identity == right else ' '} {identity}: {name}" for name, identity in names]
 
     def first(self, items: Linked, limit: int) -> Linked:
         """The first mentions, against all names."""
@@ -319,7 +390,7 @@ class Linking(TaskKind[Linked]):
             {f"accuracy@{k}": float((ranks <= k).mean()) for k in (1, 5)},
             [identity for identity, *_ in items.mentions], (ranks <= 1).astype(np.float64), np.ones(len(ranks)),
             notes=(f"{lost:,} mentions have an id that is not in the dictionary; they count as errors",) * bool(lost),
-            extra={"rank": ranks},
+            extra={"rank": ranks, "found": rows[:, :SHOWN]},
         )  # fmt: skip
 
 
@@ -385,10 +456,7 @@ def _linked(found: Found) -> Linked:
     )
 
 
-_KINDS: dict[str, Any] = {
-    "retrieval": Retrieval, "similarity": Similarity, "pairs": Pairs, "triplets": Triplets,
-    "classification": Classification, "linking": Linking,
-}  # fmt: skip
+_KINDS: dict[str, Any] = {of.kind: of for of in (Retrieval, Similarity, Pairs, Triplets, Classification, Linking)}
 _READERS: dict[str, Any] = {
     "retrieval": read_collection, "similarity": partial(_pairs, column="score"), "triplets": _triplets,
     "pairs": partial(_pairs, column="label"), "classification": _labelled, "linking": _linked,

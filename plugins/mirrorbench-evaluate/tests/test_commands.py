@@ -7,35 +7,46 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mirrorbench_evaluate.commands import Answer, named, untuned
+from mirrorbench_evaluate.answers import Answer
+from mirrorbench_evaluate.commands import named, untuned
 from reader import Shell
 from scipy.stats import t
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.reports.statistics.comparisons import Comparison, SeedMean
 from mirrorbench.reports.statistics.estimates import PointEstimate
+from mirrorbench.runs.results import read_results
 from mirrorbench.session import Session
 
+LETTERS = """
+import numpy as np
+from mirrorbench import hookimpl
 
-def test_the_answer_is_that_of_the_items(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+class Letters:
+    def __init__(self, used): self.used, self.fingerprint = used, used
+    def encode(self, inputs):
+        return np.array([[1 + i.text.count(c) for c in self.used] for i in inputs], 'f4')
+
+@hookimpl
+def register_encoders(register):
+    for used in ('ab', 'ba', 'abcdef'):
+        register(used, lambda spec, context: Letters(spec.backbone))
+"""
+"""A plugin with encoders that count letters."""
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    (tmp_path / "letters.py").write_text(LETTERS)
+    return Shell(tmp_path, monkeypatch, capsys.readouterr)
+
+
+def test_the_answer_is_that_of_the_items(tmp_path: Path, shell: Shell) -> None:
     """Three encoders on texts of letters: the difference of the accuracies, and Holm's correction of two p-values."""
-    (tmp_path / "letters.py").write_text(
-        "import numpy as np\nfrom mirrorbench import hookimpl\n"
-        "class Letters:\n"
-        "    def __init__(self, used): self.used, self.fingerprint = used, used\n"
-        "    def encode(self, inputs):\n"
-        "        return np.array([[1 + i.text.count(c) for c in self.used] for i in inputs], 'f4')\n"
-        "@hookimpl\ndef register_encoders(register):\n"
-        "    for used in ('ab', 'ba', 'abcdef'):\n"
-        "        register(used, lambda spec, context: Letters(spec.backbone))\n"
-    )
     rng = np.random.default_rng(0)
     words = ["".join(rng.choice(list("abcdef"), 9)) for _ in range(240)]
     rows = [f"{a},{a[:-1]}a,{b}\n" for a, b in zip(words[::2], words[1::2], strict=True)]
     (tmp_path / "a.csv").write_text("anchor,positive,negative\n" + "".join(rows))
-    shell = Shell(tmp_path, monkeypatch, capsys.readouterr)
     command = "mirrorbench evaluate a.csv --plugin letters.py -e ab -e abcdef -e ba"
     said, answers = shell(command), json.loads(shell(f"{command} --json").out)
     assert said.code == 0, said.err
@@ -47,6 +58,43 @@ def test_the_answer_is_that_of_the_items(
     assert first["interval"][0] > 0
     assert first["p_holm"] == pytest.approx(2 * first["p"])
     assert (second["verdict"], second["p_holm"]) == ("not separable", 1.0)
+
+
+def test_words_beside_encoders_and_what_changed(tmp_path: Path, shell: Shell) -> None:
+    """Rows of BM25 and of the fusion, answers on them, and the queries that gained and lost most."""
+    words, rng = [a + b for a in "abcdef" for b in "abcdef"], np.random.default_rng(1)
+    documents = {f"d{n}": " ".join(rng.choice(words, 6)) for n in range(60)}
+    queries = {f"q{n}": " ".join(documents[f"d{n}"].split()[:3]) for n in range(30)}
+    (tmp_path / "own" / "qrels").mkdir(parents=True)
+    for part, texts in (("corpus", documents), ("queries", queries)):
+        lines = (json.dumps({"_id": name, "text": text}) + "\n" for name, text in texts.items())
+        (tmp_path / "own" / f"{part}.jsonl").write_text("".join(lines))
+    judged = "".join(f"q{n}\td{n}\t1\n" for n in range(30))
+    (tmp_path / "own" / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
+    command = "mirrorbench evaluate ./own --plugin letters.py -e ab -e abcdef"
+    planned = shell(f"{command} --dry-run")
+    assert (planned.code, (tmp_path / "results").exists()) == (0, False)
+    assert planned.out.startswith("own: retrieval, 30 queries, 60 documents\nown can show differences in ndcg_at_10 of")
+    said = shell(f"{command} --items 2")
+    assert said.code == 0, said.err
+    metrics = {result.spec: result.metrics for result in read_results(tmp_path / "results")}
+    for encoder in ("ab", "abcdef"):
+        assert f"| {encoder} and BM25 | {metrics[encoder]['fused_ndcg_at_10']:.3f} |".replace("0.", ".") in " ".join(
+            said.out.replace("*", "").split()
+        )
+    answers = {answer["encoder"]: answer for answer in json.loads(shell(f"{command} --json").out)}
+    assert answers.keys() == {"abcdef", "BM25", "ab and BM25"}
+    assert answers["BM25"]["difference"] == pytest.approx(
+        metrics["ab"]["bm25_ndcg_at_10"] - metrics["ab"]["ndcg_at_10"]
+    )
+    p = sorted(answers[name]["p"] for name in ("BM25", "ab and BM25"))
+    assert sorted(answers[name]["p_holm"] for name in ("BM25", "ab and BM25")) == pytest.approx([
+        min(1, 2 * p[0]), max(p[1], min(1, 2 * p[0]))
+    ])  # fmt: skip
+    assert answers["abcdef"]["p_holm"] == answers["abcdef"]["p"]
+    gained = said.out.partition("gained most\n")[2].splitlines()
+    assert gained[0].partition("  q")[0].lstrip().startswith(".000 → 1.000")
+    assert [line[:13] for line in gained[1:7]] == ["    before   "] * 3 + ["    now    * ", *["    now      "] * 2]
 
 
 def test_so_many_items_show_the_difference_in_four_of_five_samples() -> None:

@@ -1,0 +1,148 @@
+"""The answer: encoders, BM25 and both together against the first encoder, by the items of their stored results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import ceil
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from mirrorbench.plugin import (
+    Comparisons,
+    ItemScores,
+    Row,
+    Score,
+    holm,
+    influence,
+    item_scores,
+    read_predictions,
+)
+from mirrorbench_evaluate.measures import RETRIEVAL
+
+if TYPE_CHECKING:
+    from mirrorbench.plugin import Comparison, Plugins, Stored, Table
+
+POWER = 2.8
+"""Standard errors of a difference that is found in four of five samples: 1.96 for the level, .84 for the power."""
+SIGNIFICANT = 0.05
+BM25 = "BM25"
+FUSED = " and BM25"
+
+
+class Answer(NamedTuple):
+    """A comparison with the first encoder on one task, and its p-value, corrected for all of its kind (Holm).
+
+    ``row`` is an encoder's spec, the same with ``FUSED`` behind it for its fusion with BM25, or ``BM25``.
+    """
+
+    row: str
+    task: str
+    comparison: Comparison
+    p: float | None
+
+    @property
+    def verdict(self) -> str:
+        """``better``, ``worse`` or ``not separable``."""
+        if self.p is None or self.p >= SIGNIFICANT:
+            return "not separable"
+        return "better" if self.comparison.difference > 0 else "worse"
+
+    @property
+    def items_needed(self) -> int | None:
+        """How many items show this difference in four of five samples; ``None`` where it is 0 or undefined."""
+        difference, error = self.comparison.difference, self.comparison.estimate.error
+        return ceil(self.comparison.n * (POWER * error / difference) ** 2) if difference and error > 0 else None
+
+
+class Change(NamedTuple):
+    """An item, its scores by the first encoder and by another, and what both found for it."""
+
+    item: str
+    before: float
+    now: float
+    found_before: Sequence[Any]
+    found_now: Sequence[Any]
+
+
+class Evaluation:
+    """Results of encoders on own data, by their items.
+
+    Args:
+        stored: the results with their paths, each encoder with one seed.
+        encoders: specs; the others are compared with the first.
+        tasks: names of the data.
+        plugins: with the metrics.
+    """
+
+    def __init__(
+        self, stored: Iterable[Stored], encoders: Sequence[str], tasks: Sequence[str], plugins: Plugins
+    ) -> None:
+        self.encoders, self.tasks, self.plugins = encoders, tasks, plugins
+        self.items: dict[tuple[str, str], ItemScores] = {}
+        self._found: dict[tuple[str, str], Mapping[str, Any]] = {}
+        for result, path in stored:
+            arrays = read_predictions(path, result)
+            if (items := item_scores(result, arrays, plugins)) is None:
+                continue
+            if result.main_metric in RETRIEVAL:
+                items = replace(items, kind="mean")
+            self.items[result.spec, result.task] = items
+            self._found[result.spec, result.task] = dict(
+                zip(items.ids, arrays.get("found", [()] * len(items.ids)), strict=True)
+            )
+            for prefix, row in (("fused_", f"{result.spec}{FUSED}"), ("bm25_", BM25)):
+                if (values := arrays.get(prefix + result.main_metric)) is not None:
+                    self.items[row, result.task] = replace(items, values=values.astype(np.float64), overlap=None)
+
+    def answers(self) -> list[Answer]:
+        """Answers on the other encoders, then on BM25, alone and with the first; corrected among each of the two."""
+        first, *others = self.encoders
+        return [*self._answers(first, others), *self._answers(first, [BM25, first + FUSED])]
+
+    def _answers(self, first: str, rows: Sequence[str]) -> list[Answer]:
+        seeds = Comparisons({place: {0: items} for place, items in self.items.items()}, self.plugins)
+        both = [(row, task) for row in rows for task in self.tasks if {(row, task), (first, task)} <= {*self.items}]
+        found = [(row, task, seeds.compare(row, first, [task])) for row, task in both]
+        corrected = holm([comparison.p for *_, comparison in found])
+        return [Answer(*own, p) for own, p in zip(found, corrected, strict=True)]
+
+    def table(self, table: Table, labels: Mapping[str, str]) -> Table:
+        """A table with these labels of encoders, and the fusion of each with BM25 below it."""
+        rows = []
+        for row in table.rows:
+            row = replace(row, label=labels.get(row.spec, row.label))
+            rows.append(row)
+            scores = tuple(self._score(f"{row.spec}{FUSED}", column.name) for column in table.columns)
+            if any(scores):
+                rows.append(Row(f"{row.label}{FUSED}", "", scores))
+        return replace(table, rows=tuple(rows), verdicts=())  # the answers are there instead
+
+    def _score(self, row: str, task: str) -> Score | None:
+        items = self.items.get((row, task))
+        return Score(float(items.values.mean()), None, 1) if items else None
+
+    def changes(self, encoder: str, task: str, n: int) -> tuple[list[Change], list[Change]]:
+        """The items that gained most over the first encoder, and those that lost most, at most ``n`` of each.
+
+        An item gains by its influence on the score: where this is a mean, by its own score.
+        """
+        rows = [(encoder, task), (self.encoders[0], task)]
+        now, before = (self.items[row] for row in rows)
+        moved = (
+            own.values if own.kind == "mean" else influence(own.kind, own.values, own.gold, self.plugins)
+            for own in (now, before)
+        )  # fmt: skip
+        gains = np.subtract(*moved)
+        order = np.argsort(-gains, kind="stable")
+
+        def change(row: int) -> Change:
+            item = now.ids[row]
+            found = (self._found[place].get(item, ()) for place in reversed(rows))
+            return Change(item, float(before.values[row]), float(now.values[row]), *found)
+
+        return (
+            [change(row) for row in order[:n] if gains[row] > 0],
+            [change(row) for row in order[::-1][:n] if gains[row] < 0],
+        )
