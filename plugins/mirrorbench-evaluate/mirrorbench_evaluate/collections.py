@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,9 +17,12 @@ from mirrorbench.plugin import (
     Array,
     DataFormatError,
     UsageError,
+    format_of,
     line_error,
     not_installed,
+    parse_json,
     read_rows,
+    stream_lines,
     unit,
     unknown_name,
 )
@@ -32,6 +36,8 @@ LANGUAGES = ("da", "de", "en", "es", "fr", "it", "nl", "no", "pt", "ru", "sv", "
 """Languages of which bm25s has stop words and PyStemmer a stemmer."""
 RANK_CONSTANT = 60
 """Added to each rank before reciprocal ranks are summed (Cormack, Clarke and Büttcher, SIGIR 2009)."""
+_GRADE = re.compile(r"\s*-?[0-9]{1,9}\s*")
+_TITLE = re.compile(r'"title"\s*:')
 Ranking = dict[str, float]
 """Scores of the documents that were found for a query, best first."""
 
@@ -61,7 +67,9 @@ class Collection:
             )  # fmt: skip
 
         index, depth = bm25s.BM25(), min(DEPTH, len(self.documents))
-        index.index(words(self.documents), show_progress=False)
+        if not any(tokens := words(self.documents)):
+            return [{} for _ in self.queries]
+        index.index(tokens, show_progress=False)
         rows, scores = index.retrieve(words(self.queries), k=depth, show_progress=False)
         return ranked(list(self.documents), rows, scores, least=0)
 
@@ -88,8 +96,8 @@ def read_collection(found: Found, language: str) -> Collection:
     source, judged = str(found.files["qrels"]), dict[str, dict[str, int]]()
     unknown_queries, unknown_documents = set[str](), list[tuple[int, str]]()
     for line, (query, document, grade) in read_rows(source, ["query-id", "corpus-id", "score"]):
-        if not grade.strip().removeprefix("-").isdecimal():
-            raise line_error(source, line, f"the score {grade!r} is no whole number")
+        if not _GRADE.fullmatch(grade):
+            raise line_error(source, line, f"the score {grade!r} is no whole number of at most nine digits")
         if query not in queries:
             unknown_queries.add(query)
             continue
@@ -110,22 +118,36 @@ def read_collection(found: Found, language: str) -> Collection:
         "documents without text": blank, "judged queries that are not among the queries": len(unknown_queries),
         "queries without a relevant document, left out": len(queries) - len(relevant),
     }  # fmt: skip
-    notes = tuple(f"{n:,} {what}" for what, n in counts.items() if n)
-    return Collection(documents, {query: queries[query] for query in relevant}, relevant, notes, language)
+    notes = [f"{n:,} {what}" for what, n in counts.items() if n]
+    if found.files["qrels"].name != "test.tsv":
+        notes.append(f"judgements of {found.files['qrels'].name}")
+    return Collection(documents, {query: queries[query] for query in relevant}, relevant, tuple(notes), language)
 
 
 def _texts(found: Found, part: str) -> dict[str, str]:
     """Texts by id, in file order."""
     source, texts, columns = str(found.files[part]), dict[str, str](), ["_id", "text"]
-    titled = part == "corpus" and "title" in found.columns(part)
-    for line, values in read_rows(source, [*columns, "title"] if titled else columns):
+    if part == "corpus" and _titled(found):
+        columns.append("title")
+    for line, values in found.rows(part, columns):
         name, text, *title = ("" if value is None else value for value in values)
-        if not isinstance(name, str) or not name or not isinstance(text, str):
-            raise line_error(source, line, "_id and text must be texts")
+        if not name or not all(isinstance(value, str) for value in (name, text, *title)):
+            raise line_error(source, line, f"{' and '.join(columns)} must be texts")
         if name in texts:
             raise line_error(source, line, f"a second {name!r}")
-        texts[name] = " ".join(filter(None, [*map(str, title), text]))
+        texts[name] = " ".join(filter(None, [*title, text]))
+    if not texts:
+        raise DataFormatError(f"{source} has no rows.")
     return texts
+
+
+def _titled(found: Found) -> bool:
+    """Whether a document has a title, be it not the first."""
+    file = found.files["corpus"]
+    if format_of(file.name) != "jsonl":
+        return "title" in found.columns("corpus")
+    lines = enumerate(stream_lines(file), start=1)
+    return any(_TITLE.search(line) and "title" in parse_json(line, f"{file}, line {n}") for n, line in lines)
 
 
 def search(queries: Array, documents: Array, depth: int = DEPTH) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -19,6 +19,7 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mirrorbench.plugin import DataFormatError, UsageError, format_of, parse_json, pyarrow, read_rows, stream_lines
 
@@ -33,6 +34,8 @@ NAMES, MENTIONS = ("name", "id"), ("mention", "id")
 """The columns of the two tables of ``linking``."""
 KINDS = ("retrieval", *TABLES, "linking")
 TRAIN, TEST = "train", "test"
+SPLITS = (TRAIN, TEST, "dev", "val", "valid", "validation")
+"""What a column ``split`` may say; rows of the last four are not read."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Found:
         """The columns of one of the files."""
         return columns_of(self.files[part])
 
-    def rows(self, part: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[object, ...]]]:
+    def rows(self, part: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
         """Line numbers and the values of columns of one of the files."""
         yield from read_rows(str(self.files[part]), [self.renamed.get(column, column) for column in columns])
 
@@ -66,32 +69,49 @@ def find(path: Path, kind: str, renamed: Mapping[str, str]) -> Found | None:
     """
     tables = sorted(file for file in path.iterdir() if format_of(file.name) != "text") if path.is_dir() else [path]
     tables = [file for file in tables if format_of(file.name) != "text"]
-    named = {stem(file): file for file in tables}
-    if kind in ("", "retrieval") and {"corpus", "queries"} <= named.keys():
-        qrels = {stem(file): file for file in sorted((path / "qrels").glob("*.tsv"))}
-        if not qrels:
-            raise UsageError(f"{path} has a corpus and queries, and no judgements", "Put them into qrels/test.tsv")
-        judged = TEST if TEST in qrels else next(iter(qrels))
-        return Found("retrieval", {**named, "qrels": qrels[judged]}, renamed)
+    named: dict[str, Path] = {}
+    for file in tables:
+        if (other := named.setdefault(stem(file), file)) != file:
+            raise UsageError(f"{other} and {file.name} are both the table {stem(file)!r}", "Leave one in the folder.")
+    beir = {"corpus", "queries"}
+    if kind == "retrieval" or (not kind and (beir <= named.keys() or (path / "qrels").is_dir())):
+        qrels = sorted((path / "qrels").glob("*.tsv"), key=lambda file: (file.name != "test.tsv", file.name))
+        if missing := [*sorted(beir - named.keys()), *([] if qrels else ["judgements"])]:
+            hint = "Retrieval needs corpus.jsonl, queries.jsonl and qrels/test.tsv."
+            raise UsageError(f"{path} has no {' and no '.join(missing)}", hint)
+        return Found("retrieval", {**named, "qrels": qrels[0]}, renamed)
     if not tables:
         return None
     columns = {part: columns_of(file) for part, file in named.items()}
-    if kind in ("", "linking") and len(tables) > 1:
-        parts = {
-            needed: next((p for p, has in columns.items() if _have(has, needed, renamed)), "")
-            for needed in (NAMES, MENTIONS)
-        }
-        if all(parts.values()):
-            return Found("linking", {"names": named[parts[NAMES]], "mentions": named[parts[MENTIONS]]}, renamed)
+    if kind in ("", "linking") and len(tables) > 1 and (dictionary := _dictionary(path, columns, renamed)):
+        return Found("linking", {part: named[table] for part, table in dictionary.items()}, renamed)
+    if kind == "linking":
+        hint = "Linking needs a table with the columns name, id and one with mention, id."
+        raise UsageError(f"{path} is not a folder of a dictionary and mentions", hint)
     parts_of_split = {part: named[part] for part in (TRAIN, TEST) if part in named}
     files = parts_of_split if TEST in parts_of_split else {TEST: tables[0]}
-    if len(tables) > 1 and TEST not in parts_of_split:
-        raise UsageError(f"{path} has {len(tables)} tables: {', '.join(f.name for f in tables)}", "Name one of them.")
+    if TEST not in parts_of_split and (len(tables) > 1 or (path.is_dir() and TRAIN in parts_of_split)):
+        hint = "Name one of them. A split has a table test; linking has two, of the columns name, id and mention, id."
+        raise UsageError(f"{path} has no table test, but {', '.join(f.name for f in tables)}", hint)
     has = columns_of(files[TEST])
-    for one, needed in TABLES.items():
-        if kind in ("", one) and _have(has, needed, renamed):
-            return Found(one, files, renamed)
+    fits = [one for one, needed in TABLES.items() if kind in ("", one) and _have(has, needed, renamed)]
+    if len(fits) > 1:
+        hint = f"Say what is meant: kind={fits[0]}, behind the path and a colon, or --kind {fits[0]}."
+        raise UsageError(f"{files[TEST]} has the columns of {' and of '.join(fits)}", hint)
+    if fits:
+        return Found(fits[0], files, renamed)
     raise _nearest(files[TEST], has, [kind] if kind in TABLES else list(TABLES), renamed)
+
+
+def _dictionary(path: Path, columns: Mapping[str, Sequence[str]], renamed: Mapping[str, str]) -> dict[str, str]:
+    """The tables of names and of mentions, if there are both."""
+    fit = {
+        part: [table for table, has in columns.items() if _have(has, needed, renamed)]
+        for part, needed in (("names", NAMES), ("mentions", MENTIONS))
+    }
+    if all(fit.values()) and (several := [tables for tables in fit.values() if len(tables) > 1]):
+        raise UsageError(f"{path} has several tables of one kind: {', '.join(several[0])}", "Leave one in the folder.")
+    return {part: tables[0] for part, tables in fit.items()} if all(fit.values()) else {}
 
 
 def _have(has: Sequence[str], needed: Sequence[str], renamed: Mapping[str, str]) -> bool:
@@ -104,7 +124,7 @@ def _nearest(file: Path, has: Sequence[str], kinds: Sequence[str], renamed: Mapp
     near = min(kinds, key=lambda kind: len(missing[kind]))
     which = "are those of no kind of data" if len(kinds) > 1 else f"are not those of {near}"
     return UsageError(
-        f"{file} has the columns {', '.join(has) or 'none'}, which {which}",
+        f"{file} has the columns {', '.join(has)}, which {which}",
         f"For {near} it needs {', '.join(missing[near])}; a column of another name: {missing[near][0]}=ITS_NAME, "
         "behind the path and a colon, or in --columns.",
     )
@@ -119,11 +139,19 @@ def columns_of(file: Path) -> list[str]:
     """The names of a table's columns: its header, the keys of its first line, or its schema."""
     kind = format_of(file.name)
     if kind == "parquet":
-        return list(pyarrow()[0].read_schema(file).names)
-    first = next((line for line in stream_lines(file) if line.strip()), "")
+        parquet, arrow = pyarrow()
+        try:
+            return list(parquet.read_schema(file).names)
+        except (arrow.ArrowException, OSError) as error:
+            raise DataFormatError(f"{file} cannot be read as Parquet: {str(error).splitlines()[0]}") from None
+    if not (first := next(filter(str.strip, stream_lines(file)), "")):
+        raise DataFormatError(f"{file} is empty.")
     if kind == "jsonl":
-        row = parse_json(first, f"{file}, line 1") if first else {}
+        row = parse_json(first, f"{file}, its first line")
         if not isinstance(row, dict):
-            raise DataFormatError(f"{file}, line 1: not a JSON object.")
+            raise DataFormatError(f"{file}, line 1: not a JSON object.", 'Each line is one, like {"text": "..."}.')
         return list(row)
-    return next(csv.reader([first], delimiter="\t" if kind == "tsv" else ","), [])
+    try:
+        return next(csv.reader([first], delimiter="\t" if kind == "tsv" else ","))
+    except csv.Error as error:
+        raise DataFormatError(f"{file}, its header: {error}") from None

@@ -41,7 +41,9 @@ def macro_f1(predicted: Any, gold: Any) -> float:
     return float(f1_score(gold, predicted, average="macro", zero_division=0))
 
 
-def folds(labels: NDArray[Any], texts: Sequence[tuple[str, ...]]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+def folds(
+    data: str, labels: NDArray[Any], texts: Sequence[tuple[str, ...]]
+) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
     """Rows to fit on and rows to score, ``FOLDS`` times: stratified by label, items that share a text in one fold.
 
     Raises:
@@ -53,7 +55,7 @@ def folds(labels: NDArray[Any], texts: Sequence[tuple[str, ...]]) -> Iterator[tu
     for label in np.unique(labels):
         n = len(np.unique(groups[labels == label]))
         if n < FOLDS:
-            problem = f"the label {label} has {n} items that share no text, and there are {FOLDS} folds"
+            problem = f"{data}: the label {label} has {n} items that share no text, and there are {FOLDS} folds"
             raise DataFormatError(problem, "Add examples of it, leave it out, or give a split of its own.")
     yield from StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0).split(texts, labels, groups)
 

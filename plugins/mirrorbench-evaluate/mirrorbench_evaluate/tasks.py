@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import isfinite
+from numbers import Number
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -34,7 +35,7 @@ from mirrorbench_evaluate.collections import (
     read_collection,
     search,
 )
-from mirrorbench_evaluate.layouts import KINDS, MENTIONS, NAMES, TABLES, TEST, TRAIN, Found, find
+from mirrorbench_evaluate.layouts import KINDS, MENTIONS, NAMES, SPLITS, TABLES, TEST, TRAIN, Found, find
 from mirrorbench_evaluate.measures import FOLDS, RETRIEVAL, average_precision, folds, macro_f1
 
 WHOLE = 1 << 20
@@ -197,12 +198,6 @@ class Pairs(OwnData, PairSimilarity):
     main_metric = "cosine_ap"
     measures = (main_metric, "auc", "accuracy")
 
-    def check(self, items: Sequence[Pair]) -> None:
-        """Both labels occur."""
-        super().check(items)
-        if len({pair.gold for pair in items}) < 2:
-            raise DataFormatError(f"{self.name}: all labels are equal, so that nothing can be told apart")
-
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Cosines against the labels."""
         cosines, gold = self.cosines(items, vectors), np.array([pair.gold for pair in items])
@@ -211,7 +206,7 @@ class Pairs(OwnData, PairSimilarity):
         if self.main_metric != "accuracy":
             return Scores(metrics, ids, cosines, gold)
         hits = np.zeros(len(gold))
-        for rows, held in folds(gold.astype(int), [(pair.left, pair.right) for pair in items]):
+        for rows, held in folds(self.name, gold.astype(int), [(pair.left, pair.right) for pair in items]):
             hits[held] = (cosines[held] > exact_threshold(cosines[rows], gold[rows])) == gold[held]
         extra = {"cosine": cosines, "label": gold}
         return Scores({**metrics, "accuracy": float(hits.mean())}, ids, hits, np.ones(len(hits)), extra=extra)
@@ -290,10 +285,8 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
         return [f"* {label}" if label == right else f"  {label} (right: {right})" for label in found]
 
     def check(self, items: Sequence[Labelled]) -> None:
-        """Two labels at least."""
+        """Ids are unique."""
         self.check_ids([item.id for item in items])
-        if len({item.label for item in items if item.train or not any(one.train for one in items)}) < 2:
-            raise DataFormatError(f"{self.name}: all labels that are trained on are equal")
 
     def inputs(self, items: Sequence[Labelled]) -> list[TextInput]:
         """All texts."""
@@ -310,19 +303,25 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
         array, train = vectors(self.inputs(items)), np.array([item.train for item in items])
         labels = np.array([item.label for item in items])
         how = f"trained on {train.sum():,} texts" if train.any() else f"{FOLDS} folds"
-        parts = [(train, ~train)] if train.any() else folds(labels, [(item.text,) for item in items])
+        parts = [(train, ~train)] if train.any() else folds(self.name, labels, [(item.text,) for item in items])
         predicted = np.empty_like(labels)
         for rows, held in parts:
             predicted[held] = LogisticRegression(max_iter=1000).fit(array[rows], labels[rows]).predict(array[held])
         predicted, gold, names = predicted[~train], labels[~train], np.unique(labels)
         hits = (predicted == gold).astype(np.float64)
+        seen = {item.text for item in items if item.train}
+        counts = {
+            "texts have a label that is not trained on; they count as errors": (~np.isin(gold, labels[train])).sum(),
+            "texts that are scored are trained on too": sum(not item.train and item.text in seen for item in items),
+        }
+        notes = tuple(f"{n:,} {what}" for what, n in counts.items() if n and train.any())
         values, answers = hits, np.ones(len(hits))
         if self.main_metric == "macro_f1":  # is computed from the labels, which are stored by their numbers
             values, answers = (np.searchsorted(names, own).astype(np.float64) for own in (predicted, gold))
         return Scores(
             {"accuracy": float(hits.mean()), "macro_f1": macro_f1(predicted, gold)},
             [item.id for item in items if not item.train], values, answers,
-            notes=(f"logistic regression, {how}",), extra={"found": predicted[:, None], "label": gold},
+            notes=(f"logistic regression, {how}", *notes), extra={"found": predicted[:, None], "label": gold},
         )  # fmt: skip
 
 
@@ -395,35 +394,49 @@ class Linking(OwnData, TaskKind[Linked]):
 
 
 def _texts(found: Found, part: str, columns: Sequence[str], split: str = TEST) -> list[tuple[int, list[str]]]:
-    """Line numbers and texts of the rows of a split; none may be empty."""
+    """Line numbers and values of the rows of a split; none may be empty."""
     source, rows = str(found.files[part]), []
-    by_column = part == TEST and TRAIN not in found.files and "split" in found.columns(part)
+    by_column = part == TEST and TRAIN not in found.files and _is_split(found)
     for line, values in found.rows(part, [*columns, "split"] if by_column else columns):
         if by_column and values[-1] != split:
+            if values[-1] not in SPLITS:
+                raise line_error(source, line, f"the split {values[-1]!r} is none of {', '.join(SPLITS)}")
             continue
-        texts = ["" if value is None else str(value) for value in values[: len(columns)]]
-        if empty := [column for column, text in zip(columns, texts, strict=True) if not text.strip()]:
-            raise line_error(source, line, f"the column {empty[0]!r} is empty")
+        texts = [_text(value, column, source, line) for value, column in zip(values, columns, strict=False)]
+        if texts == [found.renamed.get(column, column) for column in columns]:
+            raise line_error(source, line, "the names of the columns a second time", "Remove the line.")
         rows.append((line, texts))
-    if not rows and split == TEST:
-        raise DataFormatError(f"{source} has no rows{' of the split test' if by_column else ''}.")
+    if not rows:
+        raise DataFormatError(f"{source} has no rows{f' of the split {split}' if by_column else ''}.")
     return rows
+
+
+def _text(value: Any, column: str, source: str, line: int) -> str:
+    """A value as text; numbers are labels, scores and ids."""
+    if value is None or value != value or not str(value).strip():  # of a number that is missing Parquet has NaN
+        raise line_error(source, line, f"the column {column!r} is empty")
+    answer = column in ("label", "score", "id")
+    if not isinstance(value, str) and not (answer and isinstance(value, Number)):
+        raise line_error(source, line, f"the {column} is not a text, but a value of type {type(value).__name__}")
+    return str(value).strip() if answer else str(value)
 
 
 def _pairs(found: Found, column: str) -> list[Pair]:
     source, pairs = str(found.files[TEST]), []
     for line, (left, right, value) in _texts(found, TEST, ("sentence1", "sentence2", column)):
-        gold = LABELS.get(value.strip().lower()) if column == "label" else _number(value)
+        gold = LABELS.get(value.lower()) if column == "label" else _number(value)
         if gold is None:
             wanted = "1 or 0" if column == "label" else "a number"
             raise line_error(source, line, f"the {column} {value!r} is not {wanted}")
         pairs.append(Pair(str(line), left, right, gold))
+    if len({pair.gold for pair in pairs}) < 2:
+        raise DataFormatError(f"{source}: all {column}s are equal, so that nothing can be told apart.")
     return pairs
 
 
 def _number(text: str) -> float | None:
     try:
-        return value if isfinite(value := float(text)) else None
+        return value if isfinite(value := float(text)) and text.isascii() and "_" not in text else None
     except ValueError:
         return None
 
@@ -437,6 +450,8 @@ def _labelled(found: Found) -> list[Labelled]:
     train = _texts(found, TRAIN if apart else TEST, TABLES["classification"], TRAIN) if _is_split(found) else []
     test = _texts(found, TEST, TABLES["classification"])
     prefix = "train " if apart else ""
+    if len({label for _, (_, label) in train or test}) < 2:
+        raise DataFormatError(f"{found.files[TRAIN if apart else TEST]}: all labels that are trained on are equal.")
     return [
         *(Labelled(f"{prefix}{line}", text, label, True) for line, (text, label) in train),
         *(Labelled(str(line), text, label, False) for line, (text, label) in test),
@@ -444,14 +459,14 @@ def _labelled(found: Found) -> list[Labelled]:
 
 
 def _is_split(found: Found) -> bool:
-    return TRAIN in found.files or "split" in found.columns(TEST)
+    return TRAIN in found.files or "split" in found.renamed or "split" in found.columns(TEST)
 
 
 def _linked(found: Found) -> Linked:
     names = _texts(found, "names", NAMES)
     mentions = _texts(found, "mentions", MENTIONS)
     return Linked(
-        tuple((name, identity) for _, (name, identity) in names),
+        tuple(dict.fromkeys((name, identity) for _, (name, identity) in names)),
         tuple((str(line), mention, identity) for line, (mention, identity) in mentions),
     )
 
