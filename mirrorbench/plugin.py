@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mirrorbench.core.specs import EncoderSpec, Value, parse_spec, parse_value
     from mirrorbench.data.cardfile import builtin_cards, load_cards
     from mirrorbench.data.cards import Card, only_file, text_option, whole_number
-    from mirrorbench.data.corpora import GeneratedCorpus
+    from mirrorbench.data.corpora import Contamination, GeneratedCorpus
     from mirrorbench.data.formats import Columns, TableRow, json_rows
     from mirrorbench.data.items import (
         ContextChange, ContextPair, Disambiguation, Lexicon, Linking, Pair, RatedContexts,
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from mirrorbench.models.directories import modules
     from mirrorbench.models.encoder import TransformerEncoder
     from mirrorbench.models.families import not_telling_apart, unreadable
-    from mirrorbench.models.modules import keys_of_files
+    from mirrorbench.models.modules import as_system, keys_of_files
     from mirrorbench.models.opening import read_sentence_transformer
-    from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, TEXT, Pooling, template
+    from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, TEXT, Pooling, own_prompts, template
     from mirrorbench.models.systems import EncoderContext, LazyEncoder, checked_params
     from mirrorbench.models.transformer import Transformer, load_transformer
     from mirrorbench.reports.renderers import escape_latex, latex, number

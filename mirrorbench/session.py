@@ -284,7 +284,7 @@ class Session:
         """Tune a language model on texts of your own and write an encoder directory.
 
         Args:
-            texts: a file, a list of texts, or a list of pairs of texts.
+            texts: a file, a folder of own data (its documents), a list of texts, or a list of pairs of texts.
             encoder: a spec; without a method it is tuned by Mirror-BERT, on pairs with the two texts as the two views.
             output: the directory; it opens in ``load``, ``SentenceTransformer`` and ``AutoModel.from_pretrained``.
             level: picks the recipe.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mirrorbench.cli import display
+from mirrorbench.cli import commands_of_plugins, display
 from mirrorbench.cli.completion import complete
 from mirrorbench.cli.display import Device, EncoderSpecText, Offline, PluginFiles, Precision
+from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import EncoderSpec, as_spec, split_names
 
 if TYPE_CHECKING:
@@ -19,8 +22,8 @@ if TYPE_CHECKING:
 
 # fmt: off
 _TextFile = Annotated[str, typer.Argument(
-    metavar="TEXTFILE",
-    help="One text a line, or text1||text2; or .jsonl, .tsv, .csv, .parquet; .gz too; - is standard input.")]
+    metavar="TEXTS",
+    help="One text (or text1||text2) a line; .jsonl, .tsv, .csv, .parquet; .gz too; - is standard input; own data.")]
 _Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the encoder goes.")]
 _Columns = Annotated[list[str] | None, typer.Option(
     "--column", "-c", metavar="NAME,...", help="Column of the texts; two columns are pairs.")]
@@ -32,6 +35,8 @@ _HeldOut = Annotated[int | None, typer.Option(
 _Force = Annotated[bool, typer.Option("--force", help="Replace an encoder that is in --output already.")]
 _Merge = Annotated[bool, typer.Option("--merge", help="With lora=RANK: write a whole model, not the adapter alone.")]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be tuned.")]
+_Compared = Annotated[list[str] | None, typer.Option(
+    "--evaluate", metavar="DATA", help="Own data on which it is then compared with the model that it was.")]
 # fmt: on
 
 
@@ -39,7 +44,7 @@ def tune(
     texts: _TextFile, output: _Output, encoder: EncoderSpecText = "roberta", column: _Columns = None,
     level: _Level = "sentence", seed: _Seed = 0, held_out: _HeldOut = None, device: Device = "auto",
     precision: Precision = "auto", force: _Force = False, merge: _Merge = False, dry_run: _DryRun = False,
-    offline: Offline = False, quiet: display.Quiet = False, plugin: PluginFiles = None,
+    evaluate: _Compared = None, offline: Offline = False, quiet: display.Quiet = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Tune a language model on your own texts: an encoder that sentence-transformers and transformers open too.
 
@@ -51,10 +56,11 @@ def tune(
     from mirrorbench.session import Session
     from mirrorbench.texts.tune import plan_tuning
 
-    interrupted = (
-        f"Interrupted; nothing was written to {output}. The same command goes on from the last checkpoint, if any."
-    )
-    with display.on_interrupt(interrupted), progress_display(quiet) as reporter:
+    answer = commands_of_plugins().get("evaluate")
+    if evaluate and not answer:
+        raise UsageError("--evaluate needs the plugin mirrorbench-evaluate, which is left out")
+    stays = f"Interrupted; nothing was written to {output}. The same command goes on from the last checkpoint, if any."
+    with display.on_interrupt(stays), progress_display(quiet) as reporter:
         session = Session(device=device, precision=precision, offline=offline or dry_run, reporter=reporter)
         asked: dict[str, Any] = {
             "level": level, "columns": split_names(column or []), "seed": seed, "held_out": held_out, "merge": merge
@@ -64,6 +70,10 @@ def tune(
             return
         tuned = session.tune(texts, encoder, output, force=force, **asked)
     _print_report(tuned, reporter.elapsed)
+    if answer and evaluate:
+        base, made = replace(tuned.spec, method="", params=()), EncoderSpec(os.path.join(".", tuned.folder))
+        told = {"tuned_on": texts, "device": device, "offline": offline, "quiet": quiet}
+        answer.load()(evaluate, [str(base), str(made)], **told)
 
 
 def _print_plan(planned: TuningPlan) -> None:
@@ -83,8 +93,7 @@ def _print_report(tuned: TunedEncoder, elapsed: str) -> None:
             display.say(f"  {_short(text)}\n    before: {_short(before)}\n    after:  {_short(after)}")
         display.say("")
     display.say(f"{tuned.spec}, tuned in {tuned.seconds:.0f} s ({elapsed} in all): {tuned.folder}")
-    path = str(tuned.folder)
-    spec = EncoderSpec(path if path.startswith(("/", ".", "~")) else f"./{path}")
+    spec = EncoderSpec(os.path.join(".", tuned.folder))
     display.say(f"Evaluate it: mirrorbench run --encoder {shlex.quote(str(spec))} --tasks sts")
 
 

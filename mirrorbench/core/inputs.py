@@ -30,11 +30,13 @@ class TextInput:
         spans: character spans ``(start, end)`` of the target word, several for a discontinuous one; empty where the
             text as a whole is meant.
         language: ISO code where a task mixes languages that may have encoders of their own; empty otherwise.
+        role: ``query`` or ``document`` where models may read these under prompts of their own.
     """
 
     text: str
     spans: tuple[tuple[int, int], ...] = ()
     language: str = ""
+    role: str = ""
 
     @property
     def target(self) -> str:
@@ -42,9 +44,9 @@ class TextInput:
         return " ".join(self.text[start:end] for start, end in self.spans) or self.text
 
     def key(self) -> bytes:
-        """Sixteen bytes that identify this input (BLAKE2b of text, spans and language)."""
-        data = self.text.encode("utf-8", "surrogatepass") + f"\0{self.spans}{self.language}".encode()
-        return hashlib.blake2b(data, digest_size=16).digest()
+        """Sixteen bytes that identify this input (BLAKE2b of all that it has)."""
+        data = f"{self.text}\0{self.spans}{self.language}" + f"\0{self.role}" * bool(self.role)
+        return hashlib.blake2b(data.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def as_inputs(texts: Sequence[TextInput | str]) -> list[TextInput]:

@@ -46,6 +46,12 @@ def keys_of_files(spec: EncoderSpec, folder: Path) -> dict[str, Value]:
     return _keys(spec, folder, listed)
 
 
+def own_window(folder: Path) -> int | None:
+    """Tokens that a model's files for sentence-transformers keep of a text; ``None`` where they do not say."""
+    window = _settings(folder / "sentence_bert_config.json").get("max_seq_length")
+    return window if isinstance(window, int) else None
+
+
 def own_readout(spec: EncoderSpec) -> dict[str, Value]:
     """The readout that ``mirrorbench tune`` wrote into a backbone's directory; none where another library changed that.
 

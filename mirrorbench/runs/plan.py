@@ -390,7 +390,8 @@ def _max_length(keys: Mapping[str, Value], path: Path, of_task: int) -> int:
     """Tokens kept of each text: the spec's number, or the task's within what the model can take, or the default."""
     value = keys.get("max_length")
     if value is None:
-        return min(of_task, backbones.max_positions(backbones.configuration(path).get) or of_task) or DEFAULT_MAX_LENGTH
+        longest = modules.own_window(path), backbones.max_positions(backbones.configuration(path).get)
+        return min(of_task, *filter(None, longest), of_task) or DEFAULT_MAX_LENGTH
     if type(value) is not int:
         raise UsageError(f"max_length={value} is not a whole number")
     return value

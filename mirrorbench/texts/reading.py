@@ -121,13 +121,13 @@ class TuningTexts:
 
 def read_tuning_texts(
     source: str | Path | Sequence[str] | Sequence[tuple[str, str]], columns: Sequence[str] = (),
-    held_out: int | None = None, seed: int = 0, raw: bool = False,
+    held_out: int | None = None, seed: int = 0, raw: bool = False, name: str = "texts",
 ) -> TuningTexts:  # fmt: skip
-    """Read texts or pairs to tune on from a file, ``-`` or a list, and hold ``held_out`` of them out.
+    """Read texts or pairs to tune on from a file, ``-`` or a list called ``name``, and hold ``held_out`` of them out.
 
     ``pairs_of`` says which lines are pairs. By default 500 lines are held out, or a tenth where that is less.
     """
-    name, lines = "texts", cast("Iterable[str | tuple[str, ...]]", source)
+    lines = cast("Iterable[str | tuple[str, ...]]", source)
     if isinstance(source, str | Path):
         name = "standard input" if source == STDIN else printable(f"./{Path(source).name}")
         lines = read_strings(str(source), columns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
+from os.path import abspath, expanduser, isdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import msgspec
 
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.identity import __version__, checksum
-from mirrorbench.core.shown import without_texts
+from mirrorbench.core.shown import printable, without_texts
 from mirrorbench.core.specs import LEVELS, EncoderSpec
 from mirrorbench.data.corpora import Corpus, GeneratedCorpus
 from mirrorbench.data.rows import read_rows
@@ -27,12 +28,7 @@ from mirrorbench.runs.loading import EncoderLoader
 from mirrorbench.runs.plan import Planner, Request
 from mirrorbench.runs.rows import IN_CONTEXT, PAIRS, SINGLE
 from mirrorbench.texts.card import TunedEncoder, write_card
-from mirrorbench.texts.export import (
-    check_exportable,
-    check_output,
-    replacing,
-    write_encoder,
-)
+from mirrorbench.texts.export import check_exportable, check_output, replacing, write_encoder
 from mirrorbench.texts.reading import TuningTexts, read_tuning_texts
 from mirrorbench.texts.reopening import Sample
 from mirrorbench.training.held_out import positive_pairs
@@ -78,18 +74,23 @@ def plan_tuning(
     output, plugins = output.expanduser(), workspace.plugins
     check_output(output, force)
     resolve_method(spec, level, None, plugins)  # finds errors in the spec before a large file is read
-    if isinstance(texts, str | Path):
+    name, window = "texts", 0
+    if isinstance(texts, str | Path) and isdir(expanduser(texts)):
+        task = plugins.tasks[abspath(expanduser(texts))]
+        name, window = printable(f"./{Path(texts).name}"), task.max_length
+        texts = list(task.documents(task.load(workspace.data)))
+    elif isinstance(texts, str | Path):
         read_rows(str(texts), columns)  # finds that it is not there before a model is fetched
     check_tokenizer(locate(spec, "en", workspace.offline))
     # A named method other than ``pairs`` gets the lines as they are.
-    read = read_tuning_texts(texts, columns, held_out, seed, raw=spec.method not in ("", PAIRS))
+    read = read_tuning_texts(texts, columns, held_out, seed, raw=spec.method not in ("", PAIRS), name=name)
     workspace.reporter.note(f"{texts if isinstance(texts, str | Path) else read.name}: {read.summary}")
     spec = resolve_method(spec, level, read.are_pairs, plugins)
     workspace, corpus = copy(workspace), GeneratedCorpus(read.name, "a user's texts", read.corpus)
     workspace.plugins = plugins.extended("register_corpora", corpus)
     planner = Planner(workspace)
     request = Request((spec,), (), seeds=(seed,), corpus=read.name)
-    model, pooling = planner.models(request, spec, level)[0]
+    model, pooling = planner.models(request, spec, level, max_length=window)[0]
     assert pooling is not None  # a backbone with a tuning method has all three
     assert model.recipe is not None
     assert model.corpus is not None

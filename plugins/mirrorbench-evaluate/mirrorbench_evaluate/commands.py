@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os.path import isdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -9,6 +10,7 @@ import typer
 
 from mirrorbench.plugin import (
     BACKBONES,
+    Contamination,
     DataDir,
     Device,
     EncoderSpec,
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from mirrorbench.plugin import Plan, Session
     from mirrorbench_evaluate.answers import Answer, Change
 
+PROMPTS = ("query", "document", "passage", "corpus")
+"""Names of prompts for queries and documents, as sentence-transformers looks them up."""
 TRANSFORMATIONS: dict[str, dict[str, Value]] = {
     "whitened": {"post": "whiten"}, "all but the top 3": {"post": "abtt", "abtt": 3}, "z-scored": {"post": "zscore"},
 }  # fmt: skip
@@ -50,6 +54,8 @@ _Columns = Annotated[list[str] | None, typer.Option(
 _Baselines = Annotated[bool, typer.Option(
     "--baselines", help="Also each encoder's vectors whitened, without their three main axes, and standardised.")]
 _Items = Annotated[int, typer.Option("--items", metavar="N", min=0, help="Show the items that gained and lost most.")]
+_TunedOn = Annotated[str, typer.Option(
+    metavar="TEXTS", help="Say how many items hold a text of this file or folder, on which an encoder was tuned.")]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what so many items can show, and compute nothing.")]
 _Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where results go.")]
 # fmt: on
@@ -57,9 +63,9 @@ _Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Wh
 
 def evaluate(
     data: _Data, encoder: _Encoders, kind: _Kind = "", columns: _Columns = None, baselines: _Baselines = False,
-    items: _Items = 0, dry_run: _DryRun = False, output: _Output = Path("results"), device: Device = "auto",
-    data_dir: DataDir = None, offline: Offline = False, as_json: Json = False, notes: Notes = "", quiet: Quiet = False,
-    plugin: PluginFiles = None,
+    items: _Items = 0, tuned_on: _TunedOn = "", dry_run: _DryRun = False,
+    output: _Output = Path("results"), device: Device = "auto", data_dir: DataDir = None, offline: Offline = False,
+    as_json: Json = False, notes: Notes = "", quiet: Quiet = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Say whether encoders are better than the first one on data of your own: differences, intervals, p-values.
 
@@ -76,6 +82,8 @@ def evaluate(
         read = {name: Data.read(name, session) for name in dict.fromkeys(names)}
         for own in read.values():
             say(own.about, err=not dry_run)
+        if tuned_on:
+            print_overlap(tuned_on, list(read.values()), session)
         specs = [untuned(text, session) for text in encoder]
         plan = plan_of(specs, list(read.values()), session, baselines, fetch=not dry_run)
         if dry_run:
@@ -152,17 +160,22 @@ def named(path: str, kind: str, columns: Sequence[str]) -> str:
 
 
 def untuned(text: str, session: Session) -> EncoderSpec:
-    """The spec of an encoder; of a bare backbone that has a ladder its untuned row, read as the model's files say."""
-    from mirrorbench.plugin import Planner, keys_of_files, locate
+    """The spec of an encoder; of a bare backbone its untuned row, read as the model's files say.
+
+    A model with prompts of its own for queries or documents is read by sentence-transformers (``sbert``).
+    """
+    from mirrorbench.plugin import Planner, as_system, keys_of_files, locate, own_prompts
 
     spec, workspace = parse_spec(text), session.workspace
     if spec.method or spec.backbone in workspace.plugins.encoders:
         return spec
-    if len(Planner(workspace).ladder(spec, "sentence")) == 1:
-        return spec
-    keys = {}
-    if spec.backbone in BACKBONES:  # a short name; a directory or id with modules is read as they say anyway
-        keys = keys_of_files(spec, locate(spec, "en", workspace.offline))
+    folder = locate(spec, "en", workspace.offline)
+    if not spec.params and any(prompt for name, prompt in own_prompts(folder).items() if name in PROMPTS):
+        return as_system(spec)
+    if len(ladder := Planner(workspace).ladder(spec, "sentence")) == 1:
+        return ladder[0]
+    # a short name; a directory or id with modules is read as they say anyway
+    keys = keys_of_files(spec, folder) if spec.backbone in BACKBONES else {}
     return spec.with_method("base").with_params(**keys | dict(spec.params))
 
 
@@ -170,17 +183,33 @@ def plan_of(
     specs: Sequence[EncoderSpec], data: Sequence[Data], session: Session, baselines: bool, fetch: bool
 ) -> Plan:  # fmt: skip
     """The plan of encoders on data; what is tuned or fitted for it is so on the texts of the data themselves."""
-    from mirrorbench.plugin import GeneratedCorpus, merged
+    from mirrorbench.plugin import merged
 
-    space, plans = session.workspace, []
+    plans = []
     if baselines:
         specs = [row for spec in specs for row in (spec, *transformed(spec).values())]
     for own in data:
-        name = f"texts of {own.title}"
-        corpus = GeneratedCorpus(name, name, lambda own=own: own.task.documents(own.items))  # type: ignore[misc]
-        space.plugins = space.plugins.extended("register_corpora", corpus)
-        plans.append(session.plan(specs, [own.name], corpus=name, fetch=fetch))
+        plans.append(session.plan(specs, [own.name], corpus=corpus_of(own, session), fetch=fetch))
     return merged(plans)
+
+
+def corpus_of(data: Data, session: Session) -> str:
+    """The name of the texts of own data as a corpus, which the session knows from now on."""
+    from mirrorbench.plugin import GeneratedCorpus
+
+    name, space = f"texts of {data.name}", session.workspace
+    if name not in space.plugins.corpora.by_name():
+        corpus = GeneratedCorpus(name, name, lambda: data.task.documents(data.items))
+        space.plugins = space.plugins.extended("register_corpora", corpus)
+    return name
+
+
+def print_overlap(texts: str, data: Sequence[Data], session: Session) -> None:
+    """Say how many items of own data hold a text of a file or folder."""
+    corpus = corpus_of(Data.read(named(texts, "", ()), session), session) if isdir(texts) else texts
+    for own, seen in zip(data, session.overlap(corpus, [own.name for own in data]).values(), strict=True):
+        share = f"{seen.to_json()['any_text']:.1%}" if isinstance(seen, Contamination) else "unknown"
+        say(f"{own.title}: {share} of the {own.task.items_name} hold a text of {texts}")
 
 
 def transformed(spec: EncoderSpec) -> dict[str, EncoderSpec]:

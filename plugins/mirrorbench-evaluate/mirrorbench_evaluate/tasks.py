@@ -143,8 +143,8 @@ class Retrieval(OwnData, TaskKind[Collection]):
         return replace(items, queries=queries, judged=judged)
 
     def inputs(self, items: Collection) -> list[TextInput]:
-        """All documents and all queries."""
-        return [TextInput(text) for text in (*items.documents.values(), *items.queries.values())]
+        """All documents and all queries, as these."""
+        return [*_as("document", items.documents), *_as("query", items.queries)]
 
     def texts(self, items: Collection) -> Mapping[str, tuple[str, ...]]:
         """The text of each query; documents are not test items."""
@@ -160,9 +160,7 @@ class Retrieval(OwnData, TaskKind[Collection]):
 
     def score(self, items: Collection, vectors: Vectors, protocol: str) -> Scores:
         """Search the documents of each query, and measure their ranking."""
-        queries, documents = (
-            vectors([TextInput(text) for text in of.values()]) for of in (items.queries, items.documents)
-        )
+        queries, documents = vectors(_as("query", items.queries)), vectors(_as("document", items.documents))
         by_vectors = ranked(list(items.documents), *search(queries, documents))
         rankings = {"": by_vectors, "bm25_": items.by_words, "fused_": fused(by_vectors, items.by_words)}
         measured = {
@@ -176,6 +174,10 @@ class Retrieval(OwnData, TaskKind[Collection]):
             extra={name: values for name, values in measured.items() if name != self.main_metric}
             | {"found": np.array([list(ranking)[:SHOWN] for ranking in by_vectors])},
         )  # fmt: skip
+
+
+def _as(role: str, texts: Mapping[str, str]) -> list[TextInput]:
+    return [TextInput(text, role=role) for text in texts.values()]
 
 
 class Similarity(OwnData, PairSimilarity):

@@ -116,4 +116,8 @@ def test_names_of_data_and_rows_of_encoders(tmp_path: Path) -> None:
     session = Session(tmp_path, offline=True)
     assert str(untuned("tiny", session)) == "tiny+base"
     assert str(untuned("tiny+base:pooling=cls", session)) == "tiny+base:pooling=cls"
+    (tmp_path / "asks").mkdir()
+    (tmp_path / "asks" / "config.json").write_text("{}")
+    (tmp_path / "asks" / "config_sentence_transformers.json").write_text('{"prompts": {"query": "q: "}}')
+    assert str(untuned(f"{tmp_path}/asks", session)) == f"sbert:path={tmp_path}/asks"
     assert str(untuned("minilm", session)) == "minilm+base:max_length=256,normalize=true,pooling=mean"

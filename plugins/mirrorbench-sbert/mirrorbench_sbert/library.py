@@ -60,8 +60,19 @@ def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None
             own_weights(model)
         sort = kind(device)
         limit = model.get_max_seq_length() or MOST_TOKENS
+        by_role = {"query": model.encode_query, "document": model.encode_document}
 
         def encode(inputs: list[TextInput]) -> Array:
+            roles = np.array([item.role if prompt is None else "" for item in inputs])
+            found: Any = None
+            for role in np.unique(roles):
+                rows = (roles == role).nonzero()[0]
+                vectors = encode_alike([inputs[row] for row in rows], by_role.get(role, model.encode))
+                found = np.empty((len(inputs), vectors.shape[1]), vectors.dtype) if found is None else found
+                found[rows] = vectors
+            return found  # type: ignore[no-any-return]
+
+        def encode_alike(inputs: list[TextInput], encode_texts: Callable[..., Any]) -> Array:
             texts = [around.replace(TEXT, item.text) if around else item.text for item in inputs]
             # Characters stand for tokens, of which most texts have fewer: to count tokens is to tokenise twice.
             lengths = np.array([min(len(text), limit) for text in texts], dtype=np.int64)
@@ -73,7 +84,7 @@ def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None
             def compute(rows: list[int]) -> torch.Tensor:
                 some, size = [texts[row] for row in rows], 32 if sort == "cpu" else len(rows)
                 with autocast(device, context.precision):
-                    vectors = model.encode(
+                    vectors = encode_texts(
                         some, batch_size=size, convert_to_tensor=True, show_progress_bar=False, **own
                     )
                 return vectors.float()  # type: ignore[no-any-return]

@@ -17,6 +17,7 @@ from sentence_transformers import SentenceTransformer
 
 from mirrorbench.core import devices
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
+from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import batching
 from mirrorbench.models.systems import EncoderContext
@@ -55,6 +56,20 @@ def as_sentence_transformers(path: Path, folder: Path, *kinds: str) -> Path:
     (folder / "1_Pooling").mkdir(exist_ok=True)
     (folder / "1_Pooling" / "config.json").write_text('{"embedding_dimension": 32, "pooling_mode": "mean"}')
     return folder
+
+
+def test_queries_and_documents_are_read_under_the_models_prompts(random_model: Models, tmp_path: Path) -> None:
+    path = as_sentence_transformers(random_model("bert"), tmp_path / "model", "Transformer", "Pooling")
+    prompts = {"prompts": {"query": "query: ", "passage": "passage: "}, "default_prompt_name": None}
+    (path / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    encoder, model = create_sbert(spec("sbert", path), CONTEXT), SentenceTransformer(str(path), device="cpu")
+    inputs = [TextInput(text, role=role) for text in NAMES for role in ("query", "", "document")]
+    expected = [
+        of(name) for name in NAMES for of in (model.encode_query, model.encode, model.encode_document)
+    ]  # fmt: skip
+    np.testing.assert_allclose(encoder.encode(inputs), expected, atol=1e-5)
+    bare = create_sbert(spec("sbert", path, prompt="x: "), CONTEXT).encode(inputs)
+    np.testing.assert_allclose(bare[0], bare[2], atol=1e-6)
 
 
 def test_sbert_may_be_read_by_another_pooling(random_model: Models, tmp_path: Path) -> None:
