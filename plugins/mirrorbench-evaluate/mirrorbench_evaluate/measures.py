@@ -28,17 +28,37 @@ def mean(scores: Any, gold: Any) -> float:
 
 
 def average_precision(scores: Any, gold: Any) -> float | None:
-    """Average precision of scores against labels of 1 and 0; ``None`` where only one label occurs."""
-    from sklearn.metrics import average_precision_score
+    """Average precision of scores against labels of 1 and 0; ``None`` where only one label occurs.
 
-    return float(average_precision_score(gold, scores)) if 0 < sum(gold) < len(gold) else None
+    As scikit-learn's, many times as fast: comparing two encoders on n items computes it 2 n times.
+    """
+    values, right = np.asarray(scores, np.float64), np.asarray(gold) == 1
+    n, n_right = len(values), int(np.count_nonzero(right))
+    if not 0 < n_right < n:
+        return None
+    positive = np.sort(values[right])
+    # A stable sort merges two sorted runs in linear time, and puts a positive below a negative of its value.
+    order = np.argsort(np.concatenate([positive, np.sort(values[~right])]), kind="stable")
+    place, first = np.flatnonzero(order < n_right), np.arange(n_right)
+    first[1:] *= positive[1:] != positive[:-1]
+    first = np.maximum.accumulate(first)  # of the positives of one value
+    return float(np.mean((n_right - first) / (n - place[first])))
 
 
-def macro_f1(predicted: Any, gold: Any) -> float:
-    """The mean over labels of their F1, of two arrays of labels or of numbers that stand for them."""
-    from sklearn.metrics import f1_score
+def macro_f1(predicted: Any, gold: Any) -> float | None:
+    """The mean over labels of their F1, of two arrays of labels or of numbers from 0 that stand for them.
 
-    return float(f1_score(gold, predicted, average="macro", zero_division=0))
+    As scikit-learn's, many times as fast; ``None`` without items.
+    """
+    if not len(gold):
+        return None
+    both = np.concatenate([predicted, gold])
+    # Numbers are counted as they are: finding those that occur takes most of the time.
+    codes = both.astype(np.intp) if both.dtype.kind == "f" else np.unique(both, return_inverse=True)[1]
+    answered, right = codes[: len(predicted)], codes[len(predicted) :]
+    size = codes.max() + 1
+    hits, in_all = np.bincount(right[answered == right], minlength=size), np.bincount(codes, minlength=size)
+    return float(np.mean(2 * hits[in_all > 0] / in_all[in_all > 0]))
 
 
 def folds(

@@ -1,0 +1,35 @@
+"""The measures of own data are those of scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mirrorbench_evaluate.measures import average_precision, macro_f1
+from sklearn.metrics import average_precision_score, f1_score
+
+
+@pytest.mark.parametrize("decimals", [0, 1, 12])
+@pytest.mark.parametrize("n", [2, 3, 10, 200])
+def test_average_precision_with_and_without_ties(n: int, decimals: int) -> None:
+    rng = np.random.default_rng(n)
+    for _ in range(30):
+        scores, gold = rng.normal(size=n).round(decimals), (rng.random(n) < rng.random()).astype(np.float64)
+        gold[:2] = 0, 1
+        assert average_precision(scores, gold) == pytest.approx(average_precision_score(gold, scores), abs=1e-12)
+
+
+def test_measures_of_nothing_to_tell_apart_are_undefined() -> None:
+    assert macro_f1([], []) is None
+    assert average_precision([0.1, 0.2], [1, 1]) is None
+    assert average_precision([0.1, 0.2], [0, 0]) is None
+
+
+@pytest.mark.parametrize("labels", [2, 5, 30])
+def test_macro_f1_of_labels_and_of_their_numbers(labels: int) -> None:
+    """Some labels are never answered, others never right, and some numbers stand for none that occurs."""
+    rng = np.random.default_rng(labels)
+    for n in (1, 10, 100):
+        predicted, gold = rng.integers(0, labels, size=(2, n)) * 2
+        expected = f1_score(gold, predicted, average="macro", zero_division=0)
+        assert macro_f1(predicted.astype(np.float64), gold.astype(np.float64)) == pytest.approx(expected, abs=1e-12)
+        assert macro_f1(predicted.astype(str), gold.astype(str)) == pytest.approx(expected, abs=1e-12)
