@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from mirrorbench.models.encoder import TransformerEncoder
     from mirrorbench.models.families import not_telling_apart, unreadable
     from mirrorbench.models.modules import as_system, keys_of_files
-    from mirrorbench.models.opening import read_sentence_transformer
+    from mirrorbench.models.opening import read_sentence_transformer, read_tokenizer
     from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, TEXT, Pooling, own_prompts, template
     from mirrorbench.models.systems import EncoderContext, LazyEncoder, checked_params
     from mirrorbench.models.transformer import Transformer, load_transformer

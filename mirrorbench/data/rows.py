@@ -9,7 +9,6 @@ and one ``\r`` before the end are dropped.
 from __future__ import annotations
 
 import csv
-import json
 import os
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 from mirrorbench.core.errors import DataFormatError, UsageError, not_installed
 from mirrorbench.core.shown import shown
-from mirrorbench.data.textfiles import STDIN, parse_index, stream_lines
+from mirrorbench.data.textfiles import STDIN, parse_index, parse_json, stream_lines
 
 PLAIN_TEXT = "text"
 """The format of lines."""
@@ -102,10 +101,7 @@ def _json_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple
     for number, line in _lines(source):
         if not line.strip():
             continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise line_error(source, number, f"not JSON ({error})") from None
+        row = parse_json(line, f"{source}, line {number}")
         if not isinstance(row, dict):
             raise line_error(source, number, "not a JSON object", 'Each line is an object, like {"text": "..."}.')
         texts = [] if columns else [name for name, value in row.items() if isinstance(value, str)]

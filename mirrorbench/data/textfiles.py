@@ -129,7 +129,10 @@ def parse_json(text: str, where: str) -> Any:
         return found
 
     try:
-        return json.loads(text, object_pairs_hook=distinct)
+        value = json.loads(text, object_pairs_hook=distinct)
+        if "\\ud" in text.lower() and not is_text(json.dumps(value, ensure_ascii=False)):
+            raise ValueError("half of a surrogate pair")
+        return value
     except (ValueError, RecursionError) as error:
         raise DataFormatError(f"{where}: not JSON ({error}).") from None
 

@@ -31,7 +31,7 @@ from mirrorbench_evaluate.answers import BM25, FUSED, POWER, Evaluation
 from mirrorbench_evaluate.measures import SPREAD, together
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mirrorbench.plugin import Plan, Session
     from mirrorbench_evaluate.answers import Answer, Change
@@ -111,6 +111,8 @@ def evaluate(
         for spec in evaluation.encoders[1:] if items else ():
             for own in read.values():
                 print_changes(evaluation.changes(spec, own.name, items), f"{labels[spec]} on {own.title}", own)
+        for line in cut_texts(plan, list(read.values()), labels):
+            say(line, err=True)
     for failure in board.failures:
         say(f"Failed: {failure.spec} on {failure.task}: {failure.reason}\n{failure.hint}".rstrip(), err=True)
     raise typer.Exit(1 if board.failures else 0)
@@ -210,6 +212,25 @@ def print_overlap(texts: str, data: Sequence[Data], session: Session) -> None:
     for own, seen in zip(data, session.overlap(corpus, [own.name for own in data]).values(), strict=True):
         share = f"{seen.to_json()['any_text']:.1%}" if isinstance(seen, Contamination) else "unknown"
         say(f"{own.title}: {share} of the {own.task.items_name} hold a text of {texts}")
+
+
+def cut_texts(plan: Plan, data: Sequence[Data], labels: Mapping[str, str]) -> Iterator[str]:
+    """A line for each backbone that does not read all texts of some data to their end."""
+    from mirrorbench.plugin import read_tokenizer
+
+    tokenizers: dict[Path, Any] = {}
+    for own in data:
+        inputs = {item.text for item in own.task.inputs(own.items)}
+        for cell in plan.cells:
+            if cell.task != own.name or cell.pooling is None or cell.model.path is None or cell.model.posts:
+                continue
+            most, path = cell.pooling.max_length, cell.model.path
+            texts = [text for text in inputs if len(text) > most]  # a token has a character at least
+            tokenizer = tokenizers.setdefault(path, read_tokenizer(path))
+            n = sum(len(ids) > most for ids in tokenizer(texts, verbose=False)["input_ids"]) if texts else 0
+            if n:
+                of = f"{n:,} of {len(inputs):,} in {own.title}"
+                yield f"{labels[str(cell.spec)]} reads {most:,} tokens of a text; {of} are longer"
 
 
 def transformed(spec: EncoderSpec) -> dict[str, EncoderSpec]:

@@ -1,8 +1,7 @@
 """Broken data of each kind and format: refused with file and line, or scored as a careful reader would score them.
 
 Each mutation says which of the two is right, and gives the rows that a careful reader finds in the file; their score is
-computed anew, with scipy and scikit-learn. A line of JSON after the first in which a key stands twice, and JSON with
-half of a surrogate pair in a text, are not drawn: ``mirrorbench.data.rows`` reads them.
+computed anew, with scipy and scikit-learn.
 """
 
 from __future__ import annotations
@@ -589,7 +588,11 @@ def column_twice(case: Case) -> None:
 
 @mutation("refused", "a key stands twice", parts=TABLES, formats=("jsonl",))
 def key_twice(case: Case) -> None:
-    case.bytes = case.bytes.replace(b"}", b', "%s": "a"}' % next(iter(case.rows[0])).encode(), 1)
+    lines = case.bytes.splitlines(keepends=True)
+    line = case.rng.randrange(len(lines))
+    case.at(line)
+    lines[line] = lines[line].replace(b"}", b', "%s": "a"}' % next(iter(case.rows[0])).encode(), 1)
+    case.bytes = b"".join(lines)
 
 
 @mutation("same")
@@ -712,6 +715,15 @@ def parquet_of_csv(case: Case) -> None:
 def json_cut(case: Case) -> None:
     case.at(len(case.rows) - 1)
     case.bytes = case.bytes[: -case.rng.randrange(2, 20)]
+
+
+@mutation("refused", "half of a surrogate pair", formats=("jsonl",))
+def json_half_a_character(case: Case) -> None:
+    line = case.rng.randrange(len(case.rows))
+    case.at(line)
+    lines = case.bytes.splitlines(keepends=True)
+    lines[line] = lines[line].replace(b'": "', b'": "\\ud800', 1)
+    case.bytes = b"".join(lines)
 
 
 @mutation("refused", "not a JSON object|not JSON", formats=("jsonl",))

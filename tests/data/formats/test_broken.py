@@ -34,7 +34,7 @@ CHANGES = [
     ("table-jsonl", JSON_LINE, "{", "not JSON"),
     ("table-jsonl", JSON_LINE, '{"0": "a"}', "is missing"),
     ("table-jsonl", JSON_LINE, '{"l": "a", "l": "b"}', "a key stands twice"),
-    ("table-jsonl", "null", "\\ud800", "column 'l' is missing, or no text"),
+    ("table-jsonl", "null", "\\ud800", "half of a surrogate pair"),
     *(("table-jsonl", "1.5", g, "line 1") for g in ("NaN", "Infinity", "true", "null", "[]", '"nan"', "6")),
     ("usim", "\t1.5\tbright.a 12", "\t1.6\tbright.a 12", "lines 1 and 2: they are no pair"),
     ("usim", "bright.a 12", "dim.a 12", "lines 1 and 2: they are no pair"),
