@@ -25,7 +25,7 @@ FloatArray = NDArray[np.float64]
 
 def influence(metric: str, values: FloatArray, gold: FloatArray, plugins: Plugins) -> FloatArray:
     """Influences on a metric by its name or on the ``mean`` of the values; NaN where undefined without an item."""
-    known = _INFLUENCES.get(metric)
+    known = _INFLUENCES.get(metric.removeprefix("cosine_"))  # as MTEB names the same
     return known(values, gold) if known else influence_of_leaving_out(plugins.metrics[metric], values, gold)
 
 
