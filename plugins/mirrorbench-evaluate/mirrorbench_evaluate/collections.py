@@ -21,12 +21,11 @@ from mirrorbench.plugin import (
     line_error,
     not_installed,
     parse_json,
-    read_rows,
     stream_lines,
     unit,
     unknown_name,
 )
-from mirrorbench_evaluate.layouts import Found
+from mirrorbench_evaluate.layouts import DOCUMENTS, JUDGEMENTS, Found
 
 DEPTH = 1000
 """Documents that are ranked for each query, as MTEB ranks them."""
@@ -95,7 +94,7 @@ def read_collection(found: Found, language: str) -> Collection:
         raise DataFormatError(f"{found.files['queries']}: {len(empty)} queries have no text, the first is {empty[0]}.")
     source, judged = str(found.files["qrels"]), dict[str, dict[str, int]]()
     unknown_queries, unknown_documents = set[str](), list[tuple[int, str]]()
-    for line, (query, document, grade) in read_rows(source, ["query-id", "corpus-id", "score"]):
+    for line, (query, document, grade) in found.rows("qrels", JUDGEMENTS):
         if not _GRADE.fullmatch(grade):
             raise line_error(source, line, f"the score {grade!r} is no whole number of at most nine digits")
         if query not in queries:
@@ -126,7 +125,7 @@ def read_collection(found: Found, language: str) -> Collection:
 
 def _texts(found: Found, part: str) -> dict[str, str]:
     """Texts by id, in file order."""
-    source, texts, columns = str(found.files[part]), dict[str, str](), ["_id", "text"]
+    source, texts, columns = str(found.files[part]), dict[str, str](), [*DOCUMENTS]
     if part == "corpus" and _titled(found):
         columns.append("title")
     for line, values in found.rows(part, columns):

@@ -28,6 +28,7 @@ from mirrorbench.plugin import (
     without_texts,
 )
 from mirrorbench_evaluate.answers import BM25, FUSED, POWER, Evaluation
+from mirrorbench_evaluate.layouts import as_option
 from mirrorbench_evaluate.measures import SPREAD, together
 
 if TYPE_CHECKING:
@@ -156,7 +157,8 @@ def named(path: str, kind: str, columns: Sequence[str]) -> str:
     for column in columns:
         if column.count("=") != 1:
             raise UsageError(f"--columns {column} is not COLUMN=NAME", "Such as --columns sentence1=question")
-    options = [*([f"kind={kind}"] if kind else []), *columns]
+    renamed = ("=".join((as_option(own), name)) for own, name in (column.split("=") for column in columns))
+    options = [*([f"kind={kind}"] if kind else []), *renamed]
     slashed = path if "/" in path or path.startswith((".", "~")) else f"./{path}"
     return slashed + (f":{','.join(options)}" if options else "")
 

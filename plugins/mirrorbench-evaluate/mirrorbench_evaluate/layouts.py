@@ -32,6 +32,8 @@ TABLES: dict[str, tuple[str, ...]] = {
 """The columns of each kind that is one table."""
 NAMES, MENTIONS = ("name", "id"), ("mention", "id")
 """The columns of the two tables of ``linking``."""
+DOCUMENTS, JUDGEMENTS = ("_id", "text"), ("query-id", "corpus-id", "score")
+"""The columns of the files of ``retrieval``; documents may have a ``title``."""
 KINDS = ("retrieval", *TABLES, "linking")
 TRAIN, TEST = "train", "test"
 SPLITS = (TRAIN, TEST, "dev", "val", "valid", "validation")
@@ -53,7 +55,11 @@ class Found:
 
     def rows(self, part: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
         """Line numbers and the values of columns of one of the files."""
-        yield from read_rows(str(self.files[part]), [self.renamed.get(column, column) for column in columns])
+        yield from read_rows(str(self.files[part]), [self.own(column) for column in columns])
+
+    def own(self, column: str) -> str:
+        """The file's own name of a column."""
+        return self.renamed.get(as_option(column), column)
 
 
 def find(path: Path, kind: str, renamed: Mapping[str, str]) -> Found | None:
@@ -128,6 +134,11 @@ def _nearest(file: Path, has: Sequence[str], kinds: Sequence[str], renamed: Mapp
         f"For {near} it needs {', '.join(missing[near])}; a column of another name: {missing[near][0]}=ITS_NAME, "
         "behind the path and a colon, or in --columns.",
     )
+
+
+def as_option(column: str) -> str:
+    """The option that renames a column: ``id`` for ``_id``, ``query`` for ``query-id``, else its name."""
+    return column.removeprefix("_").removesuffix("-id")
 
 
 def stem(file: Path) -> str:

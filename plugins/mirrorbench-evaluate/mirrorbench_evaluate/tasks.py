@@ -35,7 +35,20 @@ from mirrorbench_evaluate.collections import (
     read_collection,
     search,
 )
-from mirrorbench_evaluate.layouts import KINDS, MENTIONS, NAMES, SPLITS, TABLES, TEST, TRAIN, Found, find
+from mirrorbench_evaluate.layouts import (
+    DOCUMENTS,
+    JUDGEMENTS,
+    KINDS,
+    MENTIONS,
+    NAMES,
+    SPLITS,
+    TABLES,
+    TEST,
+    TRAIN,
+    Found,
+    as_option,
+    find,
+)
 from mirrorbench_evaluate.measures import FOLDS, RETRIEVAL, average_precision, folds, macro_f1
 
 WHOLE = 1 << 20
@@ -48,7 +61,8 @@ LABELS = {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0, "true": 1.0, "false": 0.0}
 
 def task_of(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any] | None:
     """The task of a path, under options ``kind``, ``metric``, ``language`` and the file's own names of columns."""
-    columns = {column for needed in (*TABLES.values(), NAMES, MENTIONS) for column in needed} | {"split"}
+    tables = (*TABLES.values(), NAMES, MENTIONS, DOCUMENTS, JUDGEMENTS, ("split",))
+    columns = {as_option(column) for needed in tables for column in needed}
     own = ("kind", "metric", "language")
     for key in options:
         if key not in {*own, *columns}:

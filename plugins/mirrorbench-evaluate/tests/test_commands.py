@@ -111,6 +111,7 @@ def test_so_many_items_show_the_difference_in_four_of_five_samples() -> None:
 def test_names_of_data_and_rows_of_encoders(tmp_path: Path) -> None:
     assert named("a.csv", "pairs", ["label=l"]) == "./a.csv:kind=pairs,label=l"
     assert named("../a", "", ()) == "../a"
+    assert named("./b", "", ["_id=i", "corpus-id=d"]) == "./b:id=i,corpus=d"
     with pytest.raises(UsageError, match="--columns label is not COLUMN=NAME"):
         named("a", "", ["label"])
     session = Session(tmp_path, offline=True)

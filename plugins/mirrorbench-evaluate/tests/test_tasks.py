@@ -188,6 +188,20 @@ def test_retrieval(plugins: Plugins, tmp_path: Path) -> None:
     assert task.shared(task.load(DataStore(Path("nowhere"))))["q0"] == ("text 0", "document d1", "document d7")
 
 
+def test_a_collection_under_names_of_its_own(plugins: Plugins, tmp_path: Path) -> None:
+    path = Path(beir(tmp_path / "mine", "q0\td1\t1\n"))
+    expected = scored(plugins, str(path))[1].metrics
+    with gzip.open(path / "corpus.jsonl.gz", "rt") as source:
+        corpus = source.read()
+    (path / "corpus.jsonl.gz").unlink()
+    queries = (path / "queries.jsonl").read_text()
+    for part, text in (("corpus", corpus), ("queries", queries)):
+        (path / f"{part}.jsonl").write_text(text.replace('"_id"', '"key"').replace('"text"', '"body"'))
+    judged = (path / "qrels" / "test.tsv").read_text().replace("query-id", "q").replace("corpus-id", "d")
+    (path / "qrels" / "test.tsv").write_text(judged)
+    assert scored(plugins, f"{path}:id=key,text=body,query=q,corpus=d")[1].metrics == expected
+
+
 def test_words_and_their_fusion_with_vectors() -> None:
     """BM25 by Lucene's formula, without what has none of the words, and sums of reciprocal ranks."""
     documents = {
