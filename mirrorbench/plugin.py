@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from mirrorbench.reports.renderers.tex import DEFAULT_TITLE, breakable, ended
     from mirrorbench.reports.renderers.text import escape_markdown
     from mirrorbench.reports.comparable import Stored
+    from mirrorbench.reports.leaderboard import Leaderboard
     from mirrorbench.reports.statistics.comparisons import Comparison, Comparisons
     from mirrorbench.reports.statistics.estimates import holm
     from mirrorbench.reports.statistics.items import ItemScores, influence, item_scores

@@ -38,6 +38,6 @@ def read_own(name: str, path: Path, options: Mapping[str, Any]) -> Task | None:
     Raises:
         UsageError: an unknown option or kind, or columns that are near a layout and are not of it.
     """
-    from mirrorbench_evaluate.tasks import task_of
+    from mirrorbench_evaluate.reading import task_of
 
     return task_of(name, path, options)

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from math import isfinite
-from numbers import Number
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -23,66 +19,18 @@ from mirrorbench.plugin import (
     auc,
     cosine,
     exact_threshold,
-    line_error,
-    unknown_name,
 )
 from mirrorbench_evaluate.collections import (
     Collection,
-    check_retrieval,
     fused,
     measure,
     ranked,
-    read_collection,
     search,
-)
-from mirrorbench_evaluate.layouts import (
-    DOCUMENTS,
-    JUDGEMENTS,
-    KINDS,
-    MENTIONS,
-    NAMES,
-    SPLITS,
-    TABLES,
-    TEST,
-    TRAIN,
-    Found,
-    as_option,
-    find,
 )
 from mirrorbench_evaluate.measures import FOLDS, RETRIEVAL, average_precision, folds, macro_f1
 
-WHOLE = 1 << 20
-"""Tokens kept of each text: as many as the backbone takes."""
 SHOWN = 3
 """Of what was found for an item, how many are kept to be shown (``--items``)."""
-LABELS = {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0, "true": 1.0, "false": 0.0}
-"""The labels of pairs."""
-
-
-def task_of(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any] | None:
-    """The task of a path, under options ``kind``, ``metric``, ``language`` and the file's own names of columns."""
-    tables = (*TABLES.values(), NAMES, MENTIONS, DOCUMENTS, JUDGEMENTS, ("split",))
-    columns = {as_option(column) for needed in tables for column in needed}
-    own = ("kind", "metric", "language")
-    for key in options:
-        if key not in {*own, *columns}:
-            raise unknown_name("option of own data", key, [*own, *sorted(columns)])
-    kind, metric, language = (str(options.get(key, "")) for key in own)
-    if kind and kind not in KINDS:
-        raise unknown_name("kind of own data", kind, list(KINDS))
-    found = find(path, kind, {key: str(value) for key, value in options.items() if key not in own})
-    if found is None:
-        return None
-    of_kind = _KINDS[found.kind]
-    if metric and metric not in of_kind.measures:
-        raise unknown_name(f"measure of {found.kind}", metric, list(of_kind.measures))
-    read = partial(_READERS[found.kind], found)
-    if found.kind == "retrieval":
-        check_retrieval(path, language or "en")
-        read = partial(read, language=language or "en")
-    task: TaskKind[Any] = of_kind(name, lambda data: read(), title=path.resolve().name, main_metric=metric)
-    task.max_length = WHOLE
-    return task
 
 
 class OwnData:
@@ -407,88 +355,3 @@ class Linking(OwnData, TaskKind[Linked]):
             notes=(f"{lost:,} mentions have an id that is not in the dictionary; they count as errors",) * bool(lost),
             extra={"rank": ranks, "found": rows[:, :SHOWN]},
         )  # fmt: skip
-
-
-def _texts(found: Found, part: str, columns: Sequence[str], split: str = TEST) -> list[tuple[int, list[str]]]:
-    """Line numbers and values of the rows of a split; none may be empty."""
-    source, rows = str(found.files[part]), []
-    by_column = part == TEST and TRAIN not in found.files and _is_split(found)
-    for line, values in found.rows(part, [*columns, "split"] if by_column else columns):
-        if by_column and values[-1] != split:
-            if values[-1] not in SPLITS:
-                raise line_error(source, line, f"the split {values[-1]!r} is none of {', '.join(SPLITS)}")
-            continue
-        texts = [_text(value, column, source, line) for value, column in zip(values, columns, strict=False)]
-        if texts == [found.renamed.get(column, column) for column in columns]:
-            raise line_error(source, line, "the names of the columns a second time", "Remove the line.")
-        rows.append((line, texts))
-    if not rows:
-        raise DataFormatError(f"{source} has no rows{f' of the split {split}' if by_column else ''}.")
-    return rows
-
-
-def _text(value: Any, column: str, source: str, line: int) -> str:
-    """A value as text; numbers are labels, scores and ids."""
-    if value is None or value != value or not str(value).strip():  # of a number that is missing Parquet has NaN
-        raise line_error(source, line, f"the column {column!r} is empty")
-    answer = column in ("label", "score", "id")
-    if not isinstance(value, str) and not (answer and isinstance(value, Number)):
-        raise line_error(source, line, f"the {column} is not a text, but a value of type {type(value).__name__}")
-    return str(value).strip() if answer else str(value)
-
-
-def _pairs(found: Found, column: str) -> list[Pair]:
-    source, pairs = str(found.files[TEST]), []
-    for line, (left, right, value) in _texts(found, TEST, ("sentence1", "sentence2", column)):
-        gold = LABELS.get(value.lower()) if column == "label" else _number(value)
-        if gold is None:
-            wanted = "1 or 0" if column == "label" else "a number"
-            raise line_error(source, line, f"the {column} {value!r} is not {wanted}")
-        pairs.append(Pair(str(line), left, right, gold))
-    if len({pair.gold for pair in pairs}) < 2:
-        raise DataFormatError(f"{source}: all {column}s are equal, so that nothing can be told apart.")
-    return pairs
-
-
-def _number(text: str) -> float | None:
-    try:
-        return value if isfinite(value := float(text)) and text.isascii() and "_" not in text else None
-    except ValueError:
-        return None
-
-
-def _triplets(found: Found) -> list[Triplet]:
-    return [Triplet(str(line), *texts) for line, texts in _texts(found, TEST, TABLES["triplets"])]
-
-
-def _labelled(found: Found) -> list[Labelled]:
-    apart = TRAIN in found.files
-    train = _texts(found, TRAIN if apart else TEST, TABLES["classification"], TRAIN) if _is_split(found) else []
-    test = _texts(found, TEST, TABLES["classification"])
-    prefix = "train " if apart else ""
-    if len({label for _, (_, label) in train or test}) < 2:
-        raise DataFormatError(f"{found.files[TRAIN if apart else TEST]}: all labels that are trained on are equal.")
-    return [
-        *(Labelled(f"{prefix}{line}", text, label, True) for line, (text, label) in train),
-        *(Labelled(str(line), text, label, False) for line, (text, label) in test),
-    ]
-
-
-def _is_split(found: Found) -> bool:
-    return TRAIN in found.files or "split" in found.renamed or "split" in found.columns(TEST)
-
-
-def _linked(found: Found) -> Linked:
-    names = _texts(found, "names", NAMES)
-    mentions = _texts(found, "mentions", MENTIONS)
-    return Linked(
-        tuple(dict.fromkeys((name, identity) for _, (name, identity) in names)),
-        tuple((str(line), mention, identity) for line, (mention, identity) in mentions),
-    )
-
-
-_KINDS: dict[str, Any] = {of.kind: of for of in (Retrieval, Similarity, Pairs, Triplets, Classification, Linking)}
-_READERS: dict[str, Any] = {
-    "retrieval": read_collection, "similarity": partial(_pairs, column="score"), "triplets": _triplets,
-    "pairs": partial(_pairs, column="label"), "classification": _labelled, "linking": _linked,
-}  # fmt: skip

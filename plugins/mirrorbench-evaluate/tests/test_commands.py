@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mirrorbench_evaluate.answers import Answer
-from mirrorbench_evaluate.commands import named, untuned
+from mirrorbench_evaluate.planning import named, untuned
 from reader import Shell
 from scipy.stats import t
 

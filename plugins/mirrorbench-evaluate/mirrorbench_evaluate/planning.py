@@ -1,0 +1,146 @@
+"""What an evaluation reads and computes: data, encoders as they are read, transformations, texts that are cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from os.path import isdir
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mirrorbench.plugin import BACKBONES, Contamination, EncoderSpec, UsageError, Value, parse_spec
+from mirrorbench_evaluate.answers import POWER
+from mirrorbench_evaluate.layouts import as_option
+from mirrorbench_evaluate.measures import SPREAD, together
+
+if TYPE_CHECKING:
+    from mirrorbench.plugin import Plan, Session
+
+PROMPTS = ("query", "document", "passage", "corpus")
+"""Names of prompts for queries and documents, as sentence-transformers looks them up."""
+TRANSFORMATIONS: dict[str, dict[str, Value]] = {
+    "whitened": {"post": "whiten"}, "all but the top 3": {"post": "abtt", "abtt": 3}, "z-scored": {"post": "zscore"},
+}  # fmt: skip
+"""What ``--baselines`` adds to each encoder; fitted on the texts of the data."""
+
+
+class Data(NamedTuple):
+    """Own data that have been read: their name as a task, their task and their items."""
+
+    name: str
+    task: Any
+    items: Any
+
+    @classmethod
+    def read(cls, name: str, session: Session) -> Data:
+        """Read the data of a name."""
+        task = session.workspace.plugins.tasks[name]
+        return cls(name, task, task.load(session.workspace.data))
+
+    @property
+    def title(self) -> str:
+        """The name of file or folder."""
+        return str(self.task.title)
+
+    @property
+    def about(self) -> str:
+        """One line: the kind, and the numbers of items."""
+        return f"{self.title}: {self.task.kind}, {self.task.about(self.items)}"
+
+    def can_show(self) -> str:
+        """The difference of two encoders that so many items show in four of five samples, where they differ usually."""
+        from mirrorbench.plugin import number
+
+        texts, metric = self.task.texts(self.items), self.task.main_metric
+        n = len(texts) if self.task.kind == "retrieval" else len(set(together(list(texts.values())).tolist()))
+        least = number(POWER * SPREAD[metric] / n**0.5)
+        return f"{self.title} can show differences in {metric} of about {least} and more; smaller ones need more items."
+
+
+def named(path: str, kind: str, columns: Sequence[str]) -> str:
+    """The name of a path as a task: with a slash, and with its options behind it."""
+    for column in columns:
+        if column.count("=") != 1:
+            raise UsageError(f"--columns {column} is not COLUMN=NAME", "Such as --columns sentence1=question")
+    renamed = ("=".join((as_option(own), name)) for own, name in (column.split("=") for column in columns))
+    options = [*([f"kind={kind}"] if kind else []), *renamed]
+    slashed = path if "/" in path or path.startswith((".", "~")) else f"./{path}"
+    return slashed + (f":{','.join(options)}" if options else "")
+
+
+def untuned(text: str, session: Session) -> EncoderSpec:
+    """The spec of an encoder; of a bare backbone its untuned row, read as the model's files say.
+
+    A model with prompts of its own for queries or documents is read by sentence-transformers (``sbert``).
+    """
+    from mirrorbench.plugin import Planner, as_system, keys_of_files, locate, own_prompts
+
+    spec, workspace = parse_spec(text), session.workspace
+    if spec.method or spec.backbone in workspace.plugins.encoders:
+        return spec
+    folder = locate(spec, "en", workspace.offline)
+    if not spec.params and any(prompt for name, prompt in own_prompts(folder).items() if name in PROMPTS):
+        return as_system(spec)
+    if len(ladder := Planner(workspace).ladder(spec, "sentence")) == 1:
+        return ladder[0]
+    # a short name; a directory or id with modules is read as they say anyway
+    keys = keys_of_files(spec, folder) if spec.backbone in BACKBONES else {}
+    return spec.with_method("base").with_params(**keys | dict(spec.params))
+
+
+def transformed(spec: EncoderSpec) -> dict[str, EncoderSpec]:
+    """An encoder with its vectors transformed, by the name of the transformation; none where it has one already."""
+    if spec.get("post") is not None or spec.get("dims") is not None:
+        return {}
+    return {name: spec.with_params(**post) for name, post in TRANSFORMATIONS.items()}
+
+
+def plan_of(
+    specs: Sequence[EncoderSpec], data: Mapping[str, Data], session: Session, baselines: bool, fetch: bool
+) -> Plan:  # fmt: skip
+    """The plan of encoders on data; what is tuned or fitted for it is so on the texts of the data themselves."""
+    from mirrorbench.plugin import merged
+
+    plans = []
+    if baselines:
+        specs = [row for spec in specs for row in (spec, *transformed(spec).values())]
+    for own in data.values():
+        plans.append(session.plan(specs, [own.name], corpus=corpus_of(own, session), fetch=fetch))
+    return merged(plans)
+
+
+def corpus_of(data: Data, session: Session) -> str:
+    """The name of the texts of own data as a corpus, which the session knows from now on."""
+    from mirrorbench.plugin import GeneratedCorpus
+
+    name, space = f"texts of {data.name}", session.workspace
+    if name not in space.plugins.corpora.by_name():
+        corpus = GeneratedCorpus(name, name, lambda: data.task.documents(data.items))
+        space.plugins = space.plugins.extended("register_corpora", corpus)
+    return name
+
+
+def overlap_with(texts: str, data: Mapping[str, Data], session: Session) -> Iterator[str]:
+    """Lines on how many items of own data hold a text of a file or folder."""
+    corpus = corpus_of(Data.read(named(texts, "", ()), session), session) if isdir(texts) else texts
+    for own, seen in zip(data.values(), session.overlap(corpus, list(data)).values(), strict=True):
+        share = f"{seen.to_json()['any_text']:.1%}" if isinstance(seen, Contamination) else "unknown"
+        yield f"{own.title}: {share} of the {own.task.items_name} hold a text of {texts}"
+
+
+def cut_texts(plan: Plan, data: Mapping[str, Data], labels: Mapping[str, str]) -> Iterator[str]:
+    """A line for each backbone that does not read all texts of some data to their end."""
+    from mirrorbench.plugin import read_tokenizer
+
+    tokenizers: dict[Path, Any] = {}
+    for own in data.values():
+        inputs = {item.text for item in own.task.inputs(own.items)}
+        for cell in plan.cells:
+            if cell.task != own.name or cell.pooling is None or cell.model.path is None or cell.model.posts:
+                continue
+            most, path = cell.pooling.max_length, cell.model.path
+            texts = [text for text in inputs if len(text) > most]  # a token has a character at least
+            tokenizer = tokenizers.setdefault(path, read_tokenizer(path))
+            n = sum(len(ids) > most for ids in tokenizer(texts, verbose=False)["input_ids"]) if texts else 0
+            if n:
+                of = f"{n:,} of {len(inputs):,} in {own.title}"
+                yield f"{labels[str(cell.spec)]} reads {most:,} tokens of a text; {of} are longer"
