@@ -65,7 +65,7 @@ def evaluate(
     """Scores of one encoder: a spec, what ``load`` gave, a SentenceTransformer, or anything with ``encode(texts)``.
 
     Args:
-        encoder: the encoder; a bare backbone is the papers' ladder, and has a row for each of its rungs.
+        encoder: the encoder; a bare backbone is the papers' ladder, on own data alone its untuned row.
         tasks: tasks and suites: a list, or one string with commas.
         name: what an object is called in the table; by default its class.
         output: where results go; by default nowhere.

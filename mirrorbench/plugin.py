@@ -47,9 +47,8 @@ if TYPE_CHECKING:
     from mirrorbench.models.directories import modules
     from mirrorbench.models.encoder import TransformerEncoder
     from mirrorbench.models.families import not_telling_apart, unreadable
-    from mirrorbench.models.modules import as_system, keys_of_files
     from mirrorbench.models.opening import read_sentence_transformer, read_tokenizer
-    from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, TEXT, Pooling, own_prompts, template
+    from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, TEXT, Pooling, template
     from mirrorbench.models.systems import EncoderContext, LazyEncoder, checked_params
     from mirrorbench.models.transformer import Transformer, load_transformer
     from mirrorbench.reports.renderers import escape_latex, latex, number
@@ -66,7 +65,7 @@ if TYPE_CHECKING:
     from mirrorbench.runs.executors import Job, compute
     from mirrorbench.runs.outcomes import CellOutcome
     from mirrorbench.runs.plan import Plan, Planner, Request, merged
-    from mirrorbench.runs.results import Result, read_predictions, read_result, result_files
+    from mirrorbench.runs.results import Result, hidden_id, read_predictions, read_result, result_files
     from mirrorbench.runs.rows import check_spec, expand_tasks
     from mirrorbench.runs.run import execute_plan, load_encoder, make_plan
     from mirrorbench.runs.workspace import Workspace

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mirrorbench.cli.completion import complete
-from mirrorbench.cli.display import Json, Notes, PluginFiles, print_json, print_rows, say, tasks_option
+from mirrorbench.cli.display import Json, Notes, OfProtocol, PluginFiles, print_json, print_rows, say, tasks_option
 
 if TYPE_CHECKING:
     from mirrorbench.reports.statistics.comparisons import Comparison, SeedMean
@@ -24,14 +24,13 @@ _Results = Annotated[list[Path] | None, typer.Option(
     "--results", "-r", help="Folder of results; given twice, A is looked up in the first and B in the second.",
     show_default="results")]
 _Tasks = Annotated[list[str] | None, tasks_option("Tasks and suites.", "all that both have")]
-_Protocol = Annotated[str, typer.Option(help="Only results of this protocol.", show_default="any")]
 _AllowMixed = Annotated[bool, typer.Option(
     "--allow-mixed", help="Compare also what was computed from other data or protocols.")]
 # fmt: on
 
 
 def compare(
-    first: _First, second: _Second, results: _Results = None, tasks: _Tasks = None, protocol: _Protocol = "",
+    first: _First, second: _Second, results: _Results = None, tasks: _Tasks = None, protocol: OfProtocol = "",
     allow_mixed: _AllowMixed = False, notes: Notes = "", as_json: Json = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Compare two encoders item by item, from stored results: difference, interval, p-value.

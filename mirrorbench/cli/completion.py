@@ -51,12 +51,8 @@ NAMES: dict[str, Callable[[], Iterable[str]]] = {
     "tasks": lambda: [*_suites(), *_plugins().tasks.names()],
     "data": lambda: [*_suites(), *_plugins().tasks.names(), *_plugins().corpora.names()],
     "encoders": lambda: [*_backbones(), *_plugins().encoders.names()],
-    "methods": lambda: _plugins().methods.names(),
-    "corpora": lambda: _plugins().corpora.names(),
-    "formats": lambda: _plugins().renderers.names(),
-    "executors": lambda: _plugins().executors.names(),
 }
-"""The names of each kind."""
+"""The names of each kind; of others what plugins registered."""
 
 
 def complete(kind: str) -> Any:
@@ -67,7 +63,8 @@ def complete(kind: str) -> Any:
 
     def offered(incomplete: str) -> list[str]:
         before, mark, last = incomplete.rpartition({"tasks": ",", "encoders": "+", "corpora": "+"}.get(kind, "\n"))
-        known = NAMES["methods" if kind == "encoders" and mark else kind]()
+        asked = "methods" if kind == "encoders" and mark else kind
+        known = NAMES[asked]() if asked in NAMES else getattr(_plugins(), asked).names()
         return [f"{before}{mark}{name}" for name in known if name.startswith(last)]
 
     return offered

@@ -56,6 +56,11 @@ EncoderSpecText = Annotated[str, typer.Option(
 Device = Annotated[str, typer.Option(help=DEVICE_HELP, autocompletion=complete("devices"))]
 Precision = Annotated[str, typer.Option(help=PRECISION_HELP, autocompletion=complete("precisions"))]
 EvalPrecision = Annotated[str, typer.Option(help=EVAL_PRECISION_HELP, autocompletion=complete("precisions"))]
+Format = Annotated[str, typer.Option(
+    "--format", "-f", help="markdown, latex, html, csv, json, or a plugin's; its options follow: latex:resize=true.",
+    show_default="by the output's name; drawn; or Markdown into a pipe", autocompletion=complete("renderers"))]
+OfProtocol = Annotated[str, typer.Option(
+    help="Only results under this protocol.", show_default="any", autocompletion=complete("protocols"))]
 Protocol = Annotated[str, typer.Option(help=PROTOCOL_HELP, autocompletion=complete("protocols"))]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")]
 Notes = Annotated[str, typer.Option(

@@ -9,7 +9,7 @@ import typer
 
 from mirrorbench.cli import display
 from mirrorbench.cli.completion import complete
-from mirrorbench.cli.display import Notes, Output, PluginFiles, encoders_option, tasks_option
+from mirrorbench.cli.display import Format, Notes, OfProtocol, Output, PluginFiles, encoders_option, tasks_option
 from mirrorbench.cli.formats import chosen_format
 
 # fmt: off
@@ -22,17 +22,12 @@ _TableName = Annotated[str, typer.Option(
     metavar="NAME", help="Rows and columns of a table of the papers (mirrorbench paper lists them).",
     autocompletion=complete("tables"))]
 _Metric = Annotated[str, typer.Option(help="Show this metric.", show_default="each task's main one")]
-_Protocol = Annotated[str, typer.Option(
-    help="Only results under this protocol.", show_default="any", autocompletion=complete("protocols"))]
 _Intervals = Annotated[bool, typer.Option("--intervals", help="Add confidence intervals over test items.")]
 _Ties = Annotated[bool, typer.Option("--ties", help="Mark (†) what is not separable from a column's best.")]
 _WithoutOverlap = Annotated[bool, typer.Option(
     "--without-overlap", help="Score without the test items whose texts were tuned on.")]
 _AllowMixed = Annotated[bool, typer.Option(
     "--allow-mixed", help="Also results of other data, models or protocols in one table.")]
-_Format = Annotated[str, typer.Option(
-    "--format", "-f", help="markdown, latex, html, csv, json, or a plugin's; its options follow: latex:resize=true.",
-    show_default="by the output's name; drawn; or Markdown into a pipe", autocompletion=complete("formats"))]
 _Sort = Annotated[str, typer.Option(
     metavar="COLUMN", help="Rows by their score there, best first: a task, or avg.",
     show_default="by backbone, as a run has them")]
@@ -42,8 +37,8 @@ _Title = Annotated[str, typer.Option(help="The table's title or caption.")]
 
 def leaderboard(
     results: _Results = None, tasks: _Tasks = None, encoder: _Encoders = None, table: _TableName = "",
-    metric: _Metric = "", protocol: _Protocol = "", intervals: _Intervals = False, ties: _Ties = False,
-    without_overlap: _WithoutOverlap = False, allow_mixed: _AllowMixed = False, format_: _Format = "",
+    metric: _Metric = "", protocol: OfProtocol = "", intervals: _Intervals = False, ties: _Ties = False,
+    without_overlap: _WithoutOverlap = False, allow_mixed: _AllowMixed = False, format_: Format = "",
     notes: Notes = "", output: Output = None, sort: _Sort = "", title: _Title = "", plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Render stored results as a table.

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from mirrorbench.reports.papers.measured import MeasuredTable
     from mirrorbench.reports.papers.tables import FactTable
 
-DEFAULT_SEEDS = 1
-"""As in ``mirrorbench run``; the papers average three (paper 1, footnote 6)."""
-
 # fmt: off
 _TableName = Annotated[str, typer.Argument(
     help="A table (mirror-bert/table3) or a paper (mirrorwic).", show_default="list all",
@@ -32,17 +29,14 @@ _Backbone = Annotated[str, typer.Option(
     "--encoder", "-e", metavar="BACKBONE", help="This backbone in every row.", show_default="the paper's",
     autocompletion=complete("backbones"))]
 _Seeds = Annotated[int, typer.Option(min=1, help="With --run: runs of each tuned encoder.")]
-_Format = Annotated[str, typer.Option(
-    "--format", "-f", help="markdown, latex, html, csv, json, or a plugin's; its options follow: latex:resize=true.",
-    show_default="by the output's name; drawn; or Markdown into a pipe", autocompletion=complete("formats"))]
 # fmt: on
 
 
 def paper(
     table: _TableName = "", results: _Results = Path("results"), run: _Run = False, encoder: _Backbone = "",
-    seeds: _Seeds = DEFAULT_SEEDS, protocol: display.Protocol = "paper", precision: Precision = "auto",
+    seeds: _Seeds = 1, protocol: display.Protocol = "paper", precision: Precision = "auto",
     eval_precision: EvalPrecision = "auto", device: Device = "auto", data_dir: DataDir = None, offline: Offline = False,
-    format_: _Format = "", notes: Notes = "", quiet: display.Quiet = False, output: Output = None,
+    format_: display.Format = "", notes: Notes = "", quiet: display.Quiet = False, output: Output = None,
     plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """The papers' tables and figures: published, measured, difference. Without arguments: which there are.
@@ -62,8 +56,7 @@ def paper(
     }  # fmt: skip
     if not table or table in plugins().papers:
         if run or format_ or output:
-            problem = "--run, --format and --output need a table"
-            raise UsageError(problem, "mirrorbench paper lists them.")
+            raise UsageError("--run, --format and --output need a table", "mirrorbench paper lists them.")
         _list(Session(results, **settings).papers(table, encoder=encoder, protocol=protocol))
         return
     format_, options = chosen_format(format_, output, plugins().renderers)

@@ -59,6 +59,10 @@ def tune(
     answer = commands_of_plugins().get("evaluate")
     if evaluate and not answer:
         raise UsageError("--evaluate needs the plugin mirrorbench-evaluate, which is left out")
+    told: dict[str, Any] = {"device": device, "offline": offline, "quiet": quiet}
+    base = str(replace(as_spec(encoder), method="", params=()))
+    if answer and evaluate:  # what is wrong with the data is said before the tuning
+        answer.load()(evaluate, [base], dry_run=True, **told)
     stays = f"Interrupted; nothing was written to {output}. The same command goes on from the last checkpoint, if any."
     with display.on_interrupt(stays), progress_display(quiet) as reporter:
         session = Session(device=device, precision=precision, offline=offline or dry_run, reporter=reporter)
@@ -70,10 +74,11 @@ def tune(
             return
         tuned = session.tune(texts, encoder, output, force=force, **asked)
     _print_report(tuned, reporter.elapsed)
+    made = str(EncoderSpec(os.path.join(".", tuned.folder)))
     if answer and evaluate:
-        base, made = replace(tuned.spec, method="", params=()), EncoderSpec(os.path.join(".", tuned.folder))
-        told = {"tuned_on": texts, "device": device, "offline": offline, "quiet": quiet}
-        answer.load()(evaluate, [str(base), str(made)], **told)
+        answer.load()(evaluate, [base, made], tuned_on=texts, **told)
+    else:
+        display.say(f"Evaluate it: mirrorbench run --encoder {shlex.quote(made)} --tasks sts")
 
 
 def _print_plan(planned: TuningPlan) -> None:
@@ -93,8 +98,6 @@ def _print_report(tuned: TunedEncoder, elapsed: str) -> None:
             display.say(f"  {_short(text)}\n    before: {_short(before)}\n    after:  {_short(after)}")
         display.say("")
     display.say(f"{tuned.spec}, tuned in {tuned.seconds:.0f} s ({elapsed} in all): {tuned.folder}")
-    spec = EncoderSpec(os.path.join(".", tuned.folder))
-    display.say(f"Evaluate it: mirrorbench run --encoder {shlex.quote(str(spec))} --tasks sts")
 
 
 def _short(text: str, most: int = 100) -> str:

@@ -95,11 +95,8 @@ def _of_tar(path: Path, archive: tarfile.TarFile) -> Archive:
 
 
 def _tar_stream(stream: IO[bytes]) -> IO[bytes]:
-    """The tar archive inside a Debian package, or the stream itself if it is no Debian package.
-
-    A package is an ``ar`` archive: after the magic, each member has a header of 60 bytes with its name first and its
-    size at 48, and starts at an even offset (manual pages deb, ar).
-    """
+    """The tar archive inside a Debian package, or the stream itself if it is no Debian package."""
+    # An ``ar`` archive: members with headers of 60 bytes, their size at 48, at even offsets (manual pages deb, ar).
     if stream.read(len(_AR)) != _AR:
         stream.seek(0)
         return stream

@@ -127,14 +127,15 @@ def _table_rows(source: str, columns: Sequence[str], kind: str) -> Iterator[tupl
                 places = [row.index(column) for column in _resolve_columns(columns, row, row, source)]
                 width = len(row)
                 continue
-            if len(row) <= max(places):
-                raise line_error(source, reader.line_num, f"there is no column {max(places)} (from 0)")
             if len(row) != (width := width or len(row)):
                 hint = 'A text that holds a comma stands in quotes: "one, two"' if kind == "csv" else ""
                 raise line_error(source, reader.line_num, f"{len(row)} columns, where the first line has {width}", hint)
+            if len(row) <= max(places):
+                raise line_error(source, reader.line_num, f"there is no column {max(places)} (from 0)")
             yield reader.line_num, tuple(row[place] for place in places)
     except csv.Error as error:
-        raise line_error(source, reader.line_num, str(error)) from None
+        hint = 'A text in quotes ends with one; a quotation mark inside it is written twice: ""'
+        raise line_error(source, reader.line_num, str(error), hint) from None
 
 
 def _check_head(names: Sequence[str], source: str, kind: str) -> None:

@@ -14,7 +14,7 @@ from mirrorbench.models.backbones import BACKBONES, configuration, description_o
 from mirrorbench.models.directories import Module, json_object, modules
 from mirrorbench.models.families import unreadable
 from mirrorbench.models.opening import read_tokenizer
-from mirrorbench.models.pooling import MASK, SETTINGS, TEXT, own_prompts
+from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, MASK, SETTINGS, TEXT, own_prompts
 
 _POOLINGS = {"cls": "cls", "mean": "mean", "lasttoken": "last", "weightedmean": "weighted-mean"}
 _READ = ("Transformer", "Pooling", "Normalize")
@@ -46,10 +46,16 @@ def keys_of_files(spec: EncoderSpec, folder: Path) -> dict[str, Value]:
     return _keys(spec, folder, listed)
 
 
-def own_window(folder: Path) -> int | None:
-    """Tokens that a model's files for sentence-transformers keep of a text; ``None`` where they do not say."""
-    window = _settings(folder / "sentence_bert_config.json").get("max_seq_length")
-    return window if isinstance(window, int) else None
+def max_length(keys: Mapping[str, Value], folder: Path, of_task: int) -> int:
+    """Tokens kept of each text: the spec's number, or the task's within what the model's files say, or the default."""
+    value = keys.get("max_length")
+    if value is None:
+        window = _settings(folder / "sentence_bert_config.json").get("max_seq_length")
+        longest = window if isinstance(window, int) else None, max_positions(configuration(folder).get)
+        return min(of_task, *filter(None, longest), of_task) or DEFAULT_MAX_LENGTH
+    if type(value) is not int:
+        raise UsageError(f"max_length={value} is not a whole number")
+    return value
 
 
 def own_readout(spec: EncoderSpec) -> dict[str, Value]:

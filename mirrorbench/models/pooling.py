@@ -39,6 +39,8 @@ READ: dict[str, dict[str, Value]] = {"eol": {"pooling": "last"}}
 
 SETTINGS = "config_sentence_transformers.json"
 """File with the prompts of a model of sentence-transformers."""
+ROLES = ("query", "document", "passage", "corpus")
+"""Names of prompts for queries and documents, as sentence-transformers looks them up."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
 

@@ -228,12 +228,10 @@ class Leaderboard:
         names = [column.name for column in self.table.columns]
         if task not in names:
             raise unknown_name("task of these results", task, names)
-        if len(self.table.rows) != 1:
-            labels = ", ".join(row.label for row in self.table.rows)
-            raise UsageError(
-                f"there are {len(self.table.rows)} encoders, so {task!r} is no single score", f"Rows: {labels}"
-            )
-        score = self.table.rows[0].scores[names.index(task)]
+        if len(rows := [row for row in self.table.rows if row.spec]) != 1:
+            labels = ", ".join(row.label for row in rows)
+            raise UsageError(f"there are {len(rows)} encoders, so {task!r} is no single score", f"Rows: {labels}")
+        score = rows[0].scores[names.index(task)]
         if score is None:
             reasons = [f.reason for f in self.failures if f.task == task] or ["it is missing or undefined"]
             raise UsageError(f"there is no score on {task}: {reasons[0]}")

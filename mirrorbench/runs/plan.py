@@ -5,7 +5,7 @@ Planning reads configurations, checksums and corpora, but loads no backbone and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_
 from mirrorbench.data.formats.lines import have_parts, pairs_of
 from mirrorbench.models import backbones, families, modules
 from mirrorbench.models import pooling as poolings
-from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling
+from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import STORED, Transformation, split_post
 from mirrorbench.runs.cells import Cell, CorpusRef, ModelRef, PostRef
 from mirrorbench.runs.kinds import planned_kind
@@ -133,10 +133,10 @@ class Planner:
         if request.corpus:  # also if nothing is tuned, to report mistakes
             check_corpus(request.corpus, self.plugins.corpora.by_name())
         rows: dict[EncoderSpec, set[str]] = {}  # with the levels of their tasks
-        has_baselines = False
+        has_baselines, untuned = False, not request.baselines and {task.untuned for task in tasks} == {True}
         for spec in request.encoders:
             for level in dict.fromkeys(task.level for task in tasks):
-                ladder = self._of_corpus(self.ladder(spec, level, request.protocol), spec, request.corpus)
+                ladder = (self.untuned(spec),) if untuned else self._of_corpus(spec, level, request)
                 if request.baselines and len(ladder) > 1 and spec.get("post") is None:
                     ladder = with_baselines(spec, ladder, level, self.plugins, self._dimensions(spec))
                     has_baselines = True
@@ -159,8 +159,9 @@ class Planner:
                     failures.append(self._failure(error, request, spec, task))
         return Plan(tuple(cells), tuple(failures), dict(self.corpora), tuple(rows), request.tasks)
 
-    def _of_corpus(self, ladder: tuple[EncoderSpec, ...], spec: EncoderSpec, corpus: str) -> tuple[EncoderSpec, ...]:
+    def _of_corpus(self, spec: EncoderSpec, level: str, request: Request) -> tuple[EncoderSpec, ...]:
         """A ladder that tunes on pairs where a corpus holds them; what keeps it from being read the rows report."""
+        ladder, corpus = self.ladder(spec, level, request.protocol), request.corpus
         try:
             pairs = len(ladder) > 1 and corpus and pairs_of(self.corpora[self._corpus(spec, corpus)].texts, corpus)
         except Exception as error:
@@ -194,12 +195,25 @@ class Planner:
             return rows
         return expand_ladder(spec, level, self.plugins, protocol, causal, of_files)
 
-    def _of_files(self, spec: EncoderSpec) -> dict[str, Value]:
-        """Keys of the readout that the files of sentence-transformers in a backbone's folder say.
+    def untuned(self, spec: EncoderSpec) -> EncoderSpec:
+        """The row of a spec on own data: a bare backbone is its untuned row, read as the model's files say.
 
-        None for short names, whose readouts are known here, and for what ``mirrorbench tune`` wrote. Where no keys say
-        it, a spec that names a pooling is read by that, as a plain transformer.
+        A model with prompts of its own for queries or documents is read by sentence-transformers (``sbert``).
         """
+        row, *others = self.ladder(spec, "sentence")
+        if spec.method or row.backbone in self.plugins.encoders:
+            return row
+        try:
+            folder = self._located(spec, "en")
+        except MirrorbenchError:  # reported where the row is planned
+            return row
+        if not spec.params and any(poolings.own_prompts(folder).get(name) for name in poolings.ROLES):
+            return modules.as_system(spec)
+        keys = modules.keys_of_files(spec, folder) if others else {}  # of a short name
+        return spec.with_method("base").with_params(**keys | dict(spec.params)) if others else row
+
+    def _of_files(self, spec: EncoderSpec) -> dict[str, Value]:
+        """Keys of the readout that the files of sentence-transformers say; none for short names and our own files."""
         if spec.backbone in backbones.BACKBONES or modules.own_readout(spec):
             return {}
         local = Path(spec.backbone).expanduser()
@@ -207,7 +221,7 @@ class Planner:
         try:
             return modules.keys_of_files(spec, folder)
         except modules.NoPoolingError:
-            if spec.get("pooling") is None:
+            if spec.get("pooling") is None:  # else it is read by that, as a plain transformer
                 raise
             return {}
 
@@ -350,7 +364,7 @@ class Planner:
         recipe = replace(recipe, prompt=recipe.prompt and poolings.template(recipe.prompt, path))
         if recipe.pooling.startswith("target"):
             of_files = {}
-        pooling = recipe.readout(_max_length({**of_files, **dict(spec.params)}, path, max_length))
+        pooling = recipe.readout(modules.max_length({**of_files, **dict(spec.params)}, path, max_length))
         base = ModelRef(
             spec, backbones.fingerprint(path), path, spec.method, attention=recipe.attention, kind=family.kind
         )
@@ -384,14 +398,3 @@ class Planner:
         ref = CorpusRef(corpus.name, size, corpus.sha256, len(corpus.texts), have_parts(corpus.texts))
         self.corpora[ref] = corpus
         return ref
-
-
-def _max_length(keys: Mapping[str, Value], path: Path, of_task: int) -> int:
-    """Tokens kept of each text: the spec's number, or the task's within what the model can take, or the default."""
-    value = keys.get("max_length")
-    if value is None:
-        longest = modules.own_window(path), backbones.max_positions(backbones.configuration(path).get)
-        return min(of_task, *filter(None, longest), of_task) or DEFAULT_MAX_LENGTH
-    if type(value) is not int:
-        raise UsageError(f"max_length={value} is not a whole number")
-    return value

@@ -245,8 +245,8 @@ class ResultStore:
         """
         arrays = {"ids": np.array(scores.ids), "scores": scores.scores, "gold": scores.gold, **scores.extra}
         if without_texts():  # an id may be a word, a prediction a name
-            arrays["ids"] = np.array([checksum(str(item))[:16] for item in scores.ids])
-            arrays.pop("predicted", None)
+            arrays["ids"] = np.array([hidden_id(str(item)) for item in scores.ids])
+            arrays = {name: values for name, values in arrays.items() if name not in ("predicted", "found")}
         np.savez_compressed(packed := io.BytesIO(), allow_pickle=False, **arrays)
         files = {PREDICTIONS: packed.getvalue()}
         if scores.submission:
@@ -270,6 +270,11 @@ class ResultStore:
     def _write_json(self, path: Path, result: Result) -> None:
         with writing(path, self.root) as sink:
             sink.write(json.dumps(result.to_json(), indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+
+
+def hidden_id(item: str) -> str:
+    """The stored name of an item where texts of users are left out."""
+    return checksum(item)[:16]
 
 
 def _aside(path: Path, cell_id: str) -> Path:

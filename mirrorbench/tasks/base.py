@@ -108,6 +108,7 @@ class Task(ABC):
         identifies: what the ids of the items identify, where other tasks have the same: items of one id are then one
             item of an average, or a part of one (what follows a slash). By default ids are those of the task's files.
         baselines: rows of tables that need no encoder: the row's label to the metric that holds its score.
+        untuned: whether a bare backbone is its untuned row alone, read as its files say (own data), and no ladder.
     """
 
     name: str
@@ -120,6 +121,7 @@ class Task(ABC):
     version: int = 1
     identifies: str = ""
     baselines: Mapping[str, str] = {}
+    untuned: bool = False
 
     def reading(self, protocol: str, of_target: bool = False) -> Task:
         """The task as a protocol reads its data; by default itself. Name, version and files must be the same.

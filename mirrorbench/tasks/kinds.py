@@ -122,7 +122,7 @@ class TaskRegistry(Registry[Task]):
         for reader in self.readers:
             if task := call(reader, object, reader.value, name, place, given):
                 return Entry(name, _complete(cast("Task", task)), reader.origin, reader.description)
-        raise UsageError(f"nothing that is installed reads {path}", "Formats of own data: mirrorbench list readers")
+        raise UsageError(f"nothing that is installed reads {path}", "mirrorbench-evaluate reads tables and folders")
 
     def __contains__(self, name: object) -> bool:
         base = name.partition(":")[0] if isinstance(name, str) else ""

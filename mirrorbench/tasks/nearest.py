@@ -104,10 +104,7 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
 
 
 def _link(linking: Linking, vectors: Vectors, similarity: str) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
-    """The rank of the first right name of each mention (infinite beyond ``DEPTH``), and the nearest names.
-
-    A composite mention has the worst rank of its parts.
-    """
+    """The rank of the first right name of each mention (infinite beyond ``DEPTH``), and the nearest names."""
     parts = list(dict.fromkeys(part for mention in linking.mentions for part in mention.parts))
     queries = vectors([TextInput(part) for part in parts])
     keys = vectors([TextInput(name) for name in linking.names])

@@ -171,10 +171,7 @@ def tune_backbone(
 
 
 class _Loop:
-    """Optimiser, loss and counters of one tuning; between two checks of the loss nothing waits for the device.
-
-    ``epoch`` is the one that is being tuned on, ``done`` and ``pairs`` are its steps and pairs so far.
-    """
+    """Optimiser, loss and counters of one tuning; between two checks of the loss nothing waits for the device."""
 
     def __init__(self, reader: MicroBatchReader, seed: int, started: float = 0.0) -> None:
         self.reader, self.objective, self.seed = reader, reader.objective, seed

@@ -121,6 +121,15 @@ def test_a_task_may_want_longer_texts(make: Make, registered: Plugins, random_mo
         assert tuple(cell.pooling.max_length for cell in cells if cell.pooling) == expected
 
 
+def test_own_data_alone_have_the_untuned_row_of_a_backbone(make: Make, registered: Plugins) -> None:
+    task = PairSimilarity("own", DOGS)
+    task.untuned = True
+    registered.add(ToyPlugin(tasks=[task]), "more")
+    rows = ("tiny", "tiny+base:pooling=cls", "nobody/nothing")
+    assert list(map(str, make(*rows, tasks=("own",)).rows)) == ["tiny+base", rows[1], "nobody/nothing+base:pooling=cls"]
+    assert {"own"} < {cell.task for cell in make("tiny", tasks=("own", "cats")).cells if cell.spec.method == "mirror"}
+
+
 def test_the_default_corpus_follows_level_language_and_protocol() -> None:
     cards = builtin_cards()
     for (level, language), name in DEFAULT_CORPORA.items():

@@ -14,6 +14,7 @@ from mirrorbench.plugin import (
     ItemScores,
     Row,
     Score,
+    hidden_id,
     holm,
     influence,
     item_scores,
@@ -72,18 +73,21 @@ class Evaluation:
     Args:
         stored: the results with their paths, each encoder with one seed.
         encoders: specs; the others are compared with the first.
-        tasks: names of the data.
+        ids: of the items that are scored, by the name of the data.
         plugins: with the metrics.
     """
 
     def __init__(
-        self, stored: Iterable[Stored], encoders: Sequence[str], tasks: Sequence[str], plugins: Plugins
+        self, stored: Iterable[Stored], encoders: Sequence[str], ids: Mapping[str, Sequence[str]], plugins: Plugins
     ) -> None:
-        self.encoders, self.tasks, self.plugins = encoders, tasks, plugins
+        self.encoders, self.tasks, self.plugins = encoders, list(ids), plugins
+        hidden = {task: {hidden_id(item): item for item in items} for task, items in ids.items()}
         self.items: dict[tuple[str, str], ItemScores] = {}
         self._found: dict[tuple[str, str], Mapping[str, Any]] = {}
         for result, path in stored:
-            arrays = read_predictions(path, result)
+            arrays = {**read_predictions(path, result)}
+            # results may have been stored with and without MIRRORBENCH_NO_TEXTS
+            arrays["ids"] = np.array([hidden[result.task].get(item, item) for item in arrays["ids"].tolist()])
             if (items := item_scores(result, arrays, plugins)) is None:
                 continue
             if result.main_metric in RETRIEVAL:
@@ -103,25 +107,33 @@ class Evaluation:
 
     def _answers(self, first: str, rows: Sequence[str]) -> list[Answer]:
         seeds = Comparisons({place: {0: items} for place, items in self.items.items()}, self.plugins)
-        both = [(row, task) for row in rows for task in self.tasks if {(row, task), (first, task)} <= {*self.items}]
-        found = [(row, task, seeds.compare(row, first, [task])) for row, task in both]
+        found = [(row, task, seeds.compare(row, first, [task])) for row, task in self.compared(rows)]
         corrected = holm([comparison.p for *_, comparison in found])
         return [Answer(*own, p) for own, p in zip(found, corrected, strict=True)]
 
+    def compared(self, rows: Sequence[str]) -> list[tuple[str, str]]:
+        """The rows and data where both the row and the first encoder have scores."""
+        first = self.encoders[0]
+        return [(row, task) for row in rows for task in self.tasks if {(row, task), (first, task)} <= {*self.items}]
+
     def table(self, table: Table, labels: Mapping[str, str]) -> Table:
-        """A table with these labels of encoders, and the fusion of each with BM25 below it."""
+        """A table with these labels of encoders, the fusion of each with BM25 below it, and averages of both."""
         rows = []
         for row in table.rows:
             row = replace(row, label=labels.get(row.spec, row.label))
-            rows.append(row)
-            scores = tuple(self._score(f"{row.spec}{FUSED}", column.name) for column in table.columns)
-            if any(scores):
-                rows.append(Row(f"{row.label}{FUSED}", "", scores))
+            rows.append(row if row.spec else replace(row, spec=BM25, scores=self._scores(BM25, table)))
+            if any(scores := self._scores(f"{row.spec}{FUSED}", table)):
+                rows.append(Row(f"{row.label}{FUSED}", f"{row.spec}{FUSED}", scores))
         return replace(table, rows=tuple(rows), verdicts=())  # the answers are there instead
 
-    def _score(self, row: str, task: str) -> Score | None:
-        items = self.items.get((row, task))
-        return Score(float(items.values.mean()), None, 1) if items else None
+    def _scores(self, row: str, table: Table) -> tuple[Score | None, ...]:
+        """Of a row of means, in the order of the columns; averages where no score is missing."""
+        found = {task: items.values.mean() for (own, task), items in self.items.items() if own == row}
+        parts = [column.average_of or (column.name,) for column in table.columns]
+        return tuple(
+            Score(float(np.mean([found[name] for name in names])), None, 1) if {*names} <= found.keys() else None
+            for names in parts
+        )
 
     def changes(self, encoder: str, task: str, n: int) -> tuple[list[Change], list[Change]]:
         """The items that gained most over the first encoder, and those that lost most, at most ``n`` of each.

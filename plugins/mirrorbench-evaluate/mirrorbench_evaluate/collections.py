@@ -35,7 +35,7 @@ LANGUAGES = ("da", "de", "en", "es", "fr", "it", "nl", "no", "pt", "ru", "sv", "
 """Languages of which bm25s has stop words and PyStemmer a stemmer."""
 RANK_CONSTANT = 60
 """Added to each rank before reciprocal ranks are summed (Cormack, Clarke and Büttcher, SIGIR 2009)."""
-_GRADE = re.compile(r"\s*-?[0-9]{1,9}\s*")
+_GRADE = re.compile(r"\s*(-?[0-9]{1,9})(\.0+)?\s*")
 _TITLE = re.compile(r'"title"\s*:')
 Ranking = dict[str, float]
 """Scores of the documents that were found for a query, best first."""
@@ -90,21 +90,19 @@ def read_collection(found: Found, language: str) -> Collection:
             not in the corpus, without which no score would be true.
     """
     documents, queries = _texts(found, "corpus"), _texts(found, "queries")
-    if empty := [name for name, text in queries.items() if not text.strip()]:
-        raise DataFormatError(f"{found.files['queries']}: {len(empty)} queries have no text, the first is {empty[0]}.")
     source, judged = str(found.files["qrels"]), dict[str, dict[str, int]]()
     unknown_queries, unknown_documents = set[str](), list[tuple[int, str]]()
     for line, (query, document, grade) in found.rows("qrels", JUDGEMENTS):
-        if not _GRADE.fullmatch(grade):
+        if not (whole := _GRADE.fullmatch(grade)):
             raise line_error(source, line, f"the score {grade!r} is no whole number of at most nine digits")
         if query not in queries:
             unknown_queries.add(query)
             continue
-        if document not in documents and int(grade) > 0:
+        if document not in documents and int(whole[1]) > 0:
             unknown_documents.append((line, document))
         if document in judged.setdefault(query, {}):
             raise line_error(source, line, f"a second judgement of {document} for the query {query}")
-        judged[query][document] = int(grade)
+        judged[query][document] = int(whole[1])
     if unknown_documents:
         line, first = unknown_documents[0]
         problem = f"{len(unknown_documents)} relevant documents are not in the corpus, the first is {first!r}"
@@ -112,9 +110,11 @@ def read_collection(found: Found, language: str) -> Collection:
     relevant = {query: grades for query, grades in judged.items() if max(grades.values()) > 0}
     if not relevant:
         raise DataFormatError(f"{source}: no query has a relevant document.")
-    blank = sum(not text.strip() for text in documents.values())
+    blank = {name for name, text in documents.items() if not text.strip()}
+    lost = {name for grades in relevant.values() for name, grade in grades.items() if grade > 0 and name in blank}
     counts = {
-        "documents without text": blank, "judged queries that are not among the queries": len(unknown_queries),
+        "documents without text": len(blank), "relevant documents without text, which no encoder can find": len(lost),
+        "judged queries that are not among the queries": len(unknown_queries),
         "queries without a relevant document, left out": len(queries) - len(relevant),
     }  # fmt: skip
     notes = [f"{n:,} {what}" for what, n in counts.items() if n]
@@ -130,11 +130,15 @@ def _texts(found: Found, part: str) -> dict[str, str]:
         columns.append("title")
     for line, values in found.rows(part, columns):
         name, text, *title = ("" if value is None else value for value in values)
-        if not name or not all(isinstance(value, str) for value in (name, text, *title)):
-            raise line_error(source, line, f"{' and '.join(columns)} must be texts")
+        name = str(name) if type(name) is int else name  # judgements hold ids as text anyway
+        for column, value in zip(columns, (name, text, *title), strict=True):
+            if not isinstance(value, str) or (column == columns[0] and not value):
+                raise line_error(source, line, f"the {column} is no text")
         if name in texts:
             raise line_error(source, line, f"a second {name!r}")
         texts[name] = " ".join(filter(None, [*title, text]))
+        if part == "queries" and not text.strip():
+            raise line_error(source, line, f"the query {name!r} has no text")
     if not texts:
         raise DataFormatError(f"{source} has no rows.")
     return texts

@@ -21,7 +21,16 @@ from mirrorbench.plugin import (
     without_texts,
 )
 from mirrorbench_evaluate.answers import BM25, FUSED, Evaluation
-from mirrorbench_evaluate.planning import Data, cut_texts, named, overlap_with, plan_of, transformed, untuned
+from mirrorbench_evaluate.planning import (
+    Data,
+    cut_texts,
+    named,
+    overlap_with,
+    plan_of,
+    rows_of,
+    transformed,
+    without_repeats,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,79 +70,84 @@ def evaluate(
     """
     from mirrorbench.plugin import Session, print_table, progress_display
 
-    names = [named(path, kind, columns or ()) for path in data]
+    names = without_repeats([named(path, kind, columns or ()) for path in data])
     with progress_display(quiet) as reporter:
         session = Session(output, data_dir=data_dir, device=device, offline=offline or dry_run, reporter=reporter)
         reporter.stage("planning", "the evaluation")
-        read = {name: Data.read(name, session) for name in dict.fromkeys(names)}
-        for own in read.values():
+        read = {name: Data.read(name, session) for name in names}
+        for own in () if quiet else read.values():
             say(own.about, err=not dry_run)
-        for line in overlap_with(tuned_on, read, session) if tuned_on else ():
-            say(line)
-        specs = [untuned(text, session) for text in encoder]
-        plan = plan_of(specs, read, session, baselines, fetch=not dry_run)
+        overlap = list(overlap_with(tuned_on, read, session)) if tuned_on else []
+        rows = rows_of(encoder, session)
+        plan = plan_of(rows.values(), read, session, baselines, fetch=not dry_run)
         if dry_run:
             for own in read.values():
                 say(own.can_show())
             return
         board = session.execute(plan)
-    labels = {str(spec): text for spec, text in zip(specs, encoder, strict=True)} | {BM25: BM25}
-    labels |= {str(t): f"{labels[str(spec)]}, {name}" for spec in specs for name, t in transformed(spec).items()}
-    evaluation = evaluated(board, plan, session)
+    labels = {str(spec): text for text, spec in rows.items()} | {BM25: BM25}
+    labels |= {str(t): f"{text}, {name}" for text, spec in rows.items() for name, t in transformed(spec).items()}
+    labels |= {f"{spec}{FUSED}": f"{text}{FUSED}" for spec, text in labels.items() if spec != BM25}
+    evaluation = evaluated(board, plan, read, session)
     if as_json:
-        print_json([as_object(answer) for answer in evaluation.answers()])
-    else:
-        print_table(evaluation.table(board.table, labels), "none" if quiet else notes)
-        print_answers(evaluation, labels, read, items)
-        for line in cut_texts(plan, read, labels):
-            say(line, err=True)
+        print_json(as_object(evaluation, board, labels, read, items))
+        raise typer.Exit(1 if board.failures else 0)
+    print_table(evaluation.table(board.table, labels), "none" if quiet else notes)
+    print_answers(evaluation, labels, read, items)
+    for line in (*overlap, *(() if quiet else cut_texts(plan, read, labels))):
+        say(line, err=True)
     for failure in board.failures:
-        say(f"Failed: {failure.spec} on {failure.task}: {failure.reason}\n{failure.hint}".rstrip(), err=True)
+        words = f"Failed: {labels[str(failure.spec)]} on {read[failure.task].title}: {failure.reason}"
+        say(f"{words}\n{failure.hint}".rstrip(), err=True)
     raise typer.Exit(1 if board.failures else 0)
 
 
-def evaluated(board: Leaderboard, plan: Plan, session: Session) -> Evaluation:
+def evaluated(board: Leaderboard, plan: Plan, data: Mapping[str, Data], session: Session) -> Evaluation:
     """The results of a plan by their items."""
     store, cells = session.workspace.results, {cell.id: cell for cell in plan.cells}
     stored = [Stored(result, store.where(cells[result.cell_id])) for result in board.results]
-    return Evaluation(stored, list(map(str, plan.rows)), plan.tasks, session.workspace.plugins)
+    ids = {own.name: list(own.task.texts(own.items)) for own in data.values()}
+    return Evaluation(stored, list(map(str, plan.rows)), ids, session.workspace.plugins)
 
 
 def print_answers(evaluation: Evaluation, labels: Mapping[str, str], data: Mapping[str, Data], n_items: int) -> None:
     """Print a line for each answer, and the items that changed most."""
     say()
-    if len(evaluation.encoders) == 1:
+    first, *others = evaluation.encoders
+    if not others:
         say("Name a second encoder (-e) to hear whether it is better.", err=True)
     for answer in evaluation.answers():
         say(in_words(answer, labels, data[answer.task]))
-    for spec in evaluation.encoders[1:] if n_items else ():
-        for own in data.values():
-            print_changes(evaluation.changes(spec, own.name, n_items), f"{labels[spec]} on {own.title}", own)
+    for own in data.values():
+        if (first, own.name) not in evaluation.items:
+            say(f"{own.title}: no answer, since {labels[first]} has no score", err=True)
+    for spec, task in evaluation.compared(others) if n_items else ():
+        print_changes(evaluation.changes(spec, task, n_items), f"{labels[spec]} on {data[task].title}", data[task])
 
 
 def in_words(answer: Answer, labels: Mapping[str, str], data: Data) -> str:
     """One line: the difference, its interval, p and the verdict."""
     from mirrorbench.plugin import number, p_words
 
-    ends, n, words = answer.comparison.estimate.interval(), answer.comparison.n, number(answer.comparison.difference)
+    ends, words = answer.comparison.estimate.interval(), number(answer.comparison.difference)
     words = f"+{words}" if answer.comparison.difference > 0 else words
     if ends and answer.p is not None:
         words += f" [{number(ends[0])}, {number(ends[1])}], p {p_words(answer.p)}"
     needed = answer.items_needed if answer.verdict == "not separable" else None
-    more = f"; a difference of this size needs about {needed:,}" if needed and needed > n else ""
-    label = labels.get(answer.row) or f"{labels[answer.row.removesuffix(FUSED)]}{FUSED}"
-    return f"{label} on {data.title}: {answer.verdict}, {words} ({n:,} {data.task.items_name}{more})"
+    counted = data.task.counted(answer.comparison.n)
+    if needed and needed > answer.comparison.n:
+        counted += f"; a difference of this size needs about {needed:,}"
+    return f"{labels[answer.row]} on {data.title}: {answer.verdict}, {words} ({counted})"
 
 
 def print_changes(changes: tuple[list[Change], list[Change]], title: str, data: Data) -> None:
     """Print the items that gained and lost most: their texts, scores and what was found for them."""
     from mirrorbench.plugin import number
 
-    texts = data.task.texts(data.items)
     for verb, own in zip(("gained", "lost"), changes, strict=True):
         say(f"\n{title}: {verb} most" if own else f"\n{title}: no item {verb}")
         for change in own:
-            say(f"  {number(change.before)} → {number(change.now)}  {_short(' | '.join(texts[change.item]))}")
+            say(f"  {number(change.before)} → {number(change.now)}  {_short(data.task.shown(data.items, change.item))}")
             for word, found in (("before", change.found_before), ("now", change.found_now)):
                 for line in data.task.found(data.items, change.item, found):
                     say(f"    {word:6} {_short(line)}")
@@ -144,11 +158,35 @@ def _short(text: str, most: int = 100) -> str:
     return line.rstrip().replace("\n", " ") if len(line) <= most else f"{line[: most - 1]}…".replace("\n", " ")
 
 
-def as_object(answer: Answer) -> dict[str, object]:
-    """All values of an answer."""
+def as_object(
+    evaluation: Evaluation, board: Leaderboard, labels: Mapping[str, str], data: Mapping[str, Data], n_items: int
+) -> dict[str, object]:
+    """All scores, answers, failures and, if asked for, the items that changed most."""
+    found: dict[str, object] = {
+        "scores": [
+            {"encoder": labels[one.spec], "spec": one.spec, "data": one.task, "scores": one.metrics, "notes": one.notes}
+            for one in board.results
+        ],
+        "answers": [_answer(answer, labels) for answer in evaluation.answers()],
+        "failures": [
+            {"encoder": labels[str(one.spec)], "data": one.task, "reason": one.reason, "hint": one.hint}
+            for one in board.failures
+        ],
+    }  # fmt: skip
+    if n_items:
+        found["items"] = [
+            {"encoder": labels[spec], "data": task, verb: change.item, "before": change.before, "now": change.now}
+            for spec, task in evaluation.compared(evaluation.encoders[1:])
+            for verb, own in zip(("gained", "lost"), evaluation.changes(spec, task, n_items), strict=True)
+            for change in own
+        ]
+    return found
+
+
+def _answer(answer: Answer, labels: Mapping[str, str]) -> dict[str, object]:
     estimate, ends = answer.comparison.estimate, answer.comparison.estimate.interval()
     return {
-        "encoder": answer.row, "data": answer.task, "n_items": answer.comparison.n,
+        "encoder": labels[answer.row], "data": answer.task, "n_items": answer.comparison.n,
         "first": answer.comparison.second.mean, "score": answer.comparison.first.mean,
         "difference": estimate.value, "interval": ends and list(ends), "p": answer.comparison.p, "p_holm": answer.p,
         "verdict": answer.verdict, "items_needed": answer.items_needed,

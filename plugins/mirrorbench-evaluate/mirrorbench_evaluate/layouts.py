@@ -126,14 +126,19 @@ def _have(has: Sequence[str], needed: Sequence[str], renamed: Mapping[str, str])
 
 def _nearest(file: Path, has: Sequence[str], kinds: Sequence[str], renamed: Mapping[str, str]) -> UsageError:
     """The error for a table of no layout, with the layout that misses the fewest columns."""
+    which = "are those of no kind of data" if len(kinds) > 1 else f"are not those of {kinds[0]}"
+    problem = f"{file} has the columns {', '.join(has)}, which {which}"
+    if len(has) == 1 and (mark := next((mark for mark in ";\t" if mark in has[0]), "")):
+        return UsageError(problem, f"Columns are separated by commas here, not by {mark!r}; by tabs in .tsv.")
+    own = {name.strip().lower(): name for name in has}
     missing = {kind: [c for c in TABLES[kind] if renamed.get(c, c) not in has] for kind in kinds}
-    near = min(kinds, key=lambda kind: len(missing[kind]))
-    which = "are those of no kind of data" if len(kinds) > 1 else f"are not those of {near}"
-    return UsageError(
-        f"{file} has the columns {', '.join(has)}, which {which}",
-        f"For {near} it needs {', '.join(missing[near])}; a column of another name: {missing[near][0]}=ITS_NAME, "
-        "behind the path and a colon, or in --columns.",
-    )
+    unlike = {kind: [c for c in missing[kind] if c not in own] for kind in kinds}
+    near = min(kinds, key=lambda kind: (len(unlike[kind]), len(missing[kind])))
+    hint = f"For {near} it needs {', '.join(missing[near])}"
+    if len(unlike[near]) == len(TABLES[near]):
+        hint = "Known are " + "; ".join(f"{', '.join(TABLES[kind])} ({kind})" for kind in kinds)
+    renames = ",".join(f"{c}={own.get(c, 'ITS_NAME')}" for c in missing[near])
+    return UsageError(problem, f"{hint}. Columns of other names: {file}:{renames}, or --columns for each.")
 
 
 def as_option(column: str) -> str:

@@ -75,8 +75,8 @@ def folds(
     for label in np.unique(labels):
         n = len(np.unique(groups[labels == label]))
         if n < FOLDS:
-            problem = f"{data}: the label {label} has {n} items that share no text, and there are {FOLDS} folds"
-            raise DataFormatError(problem, "Add examples of it, leave it out, or give a split of its own.")
+            problem = f"{data}: without a split each label needs {FOLDS} different texts, and {label} has {n}"
+            raise DataFormatError(problem, "Add examples of it, leave it out, or give a split.")
     yield from StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0).split(texts, labels, groups)
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os.path import isdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mirrorbench.plugin import BACKBONES, Contamination, EncoderSpec, UsageError, Value, parse_spec
+from mirrorbench.plugin import Contamination, UsageError, parse_spec
 from mirrorbench_evaluate.answers import POWER
 from mirrorbench_evaluate.layouts import as_option
 from mirrorbench_evaluate.measures import SPREAD, together
 
 if TYPE_CHECKING:
-    from mirrorbench.plugin import Plan, Session
+    from mirrorbench.plugin import EncoderSpec, Plan, Session, Value
 
-PROMPTS = ("query", "document", "passage", "corpus")
-"""Names of prompts for queries and documents, as sentence-transformers looks them up."""
 TRANSFORMATIONS: dict[str, dict[str, Value]] = {
     "whitened": {"post": "whiten"}, "all but the top 3": {"post": "abtt", "abtt": 3}, "z-scored": {"post": "zscore"},
 }  # fmt: skip
@@ -52,39 +50,45 @@ class Data(NamedTuple):
 
         texts, metric = self.task.texts(self.items), self.task.main_metric
         n = len(texts) if self.task.kind == "retrieval" else len(set(together(list(texts.values())).tolist()))
-        least = number(POWER * SPREAD[metric] / n**0.5)
-        return f"{self.title} can show differences in {metric} of about {least} and more; smaller ones need more items."
+        if (least := POWER * SPREAD[metric] / n**0.5) >= 1:
+            return f"{self.title} has too few items to show any difference in {metric}."
+        more = f"of about {number(least)} and more; smaller ones need more items."
+        return f"{self.title} can show differences in {metric} {more}"
 
 
 def named(path: str, kind: str, columns: Sequence[str]) -> str:
-    """The name of a path as a task: with a slash, and with its options behind it."""
+    """The name of a path as a task: with a slash, and with its options behind it, its own first."""
     for column in columns:
         if column.count("=") != 1:
             raise UsageError(f"--columns {column} is not COLUMN=NAME", "Such as --columns sentence1=question")
     renamed = ("=".join((as_option(own), name)) for own, name in (column.split("=") for column in columns))
-    options = [*([f"kind={kind}"] if kind else []), *renamed]
+    path, _, own = path.partition(":")
+    options = [*([own] if own else []), *([f"kind={kind}"] if kind else []), *renamed]
     slashed = path if "/" in path or path.startswith((".", "~")) else f"./{path}"
     return slashed + (f":{','.join(options)}" if options else "")
 
 
-def untuned(text: str, session: Session) -> EncoderSpec:
-    """The spec of an encoder; of a bare backbone its untuned row, read as the model's files say.
+def without_repeats(names: Sequence[str]) -> list[str]:
+    """Names of data without those of the same file or folder, read in the same way."""
+    first: dict[tuple[Path, str], str] = {}
+    for name in names:
+        path, _, options = name.partition(":")
+        first.setdefault((Path(path).expanduser().resolve(), options), name)
+    return list(first.values())
 
-    A model with prompts of its own for queries or documents is read by sentence-transformers (``sbert``).
-    """
-    from mirrorbench.plugin import Planner, as_system, keys_of_files, locate, own_prompts
 
-    spec, workspace = parse_spec(text), session.workspace
-    if spec.method or spec.backbone in workspace.plugins.encoders:
-        return spec
-    folder = locate(spec, "en", workspace.offline)
-    if not spec.params and any(prompt for name, prompt in own_prompts(folder).items() if name in PROMPTS):
-        return as_system(spec)
-    if len(ladder := Planner(workspace).ladder(spec, "sentence")) == 1:
-        return ladder[0]
-    # a short name; a directory or id with modules is read as they say anyway
-    keys = keys_of_files(spec, folder) if spec.backbone in BACKBONES else {}
-    return spec.with_method("base").with_params(**keys | dict(spec.params))
+def rows_of(encoders: Sequence[str], session: Session) -> dict[str, EncoderSpec]:
+    """The row of each encoder as it was written; ``UsageError`` where two are one."""
+    from mirrorbench.plugin import Planner
+
+    planner = Planner(session.workspace)
+    rows: dict[str, EncoderSpec] = {}
+    for text in encoders:
+        row = planner.untuned(parse_spec(text))
+        if first := next((other for other, spec in rows.items() if spec == row), ""):
+            raise UsageError(f"-e {first} and -e {text} are the same encoder, {row}", "Name each once.")
+        rows[text] = row
+    return rows
 
 
 def transformed(spec: EncoderSpec) -> dict[str, EncoderSpec]:
@@ -95,14 +99,12 @@ def transformed(spec: EncoderSpec) -> dict[str, EncoderSpec]:
 
 
 def plan_of(
-    specs: Sequence[EncoderSpec], data: Mapping[str, Data], session: Session, baselines: bool, fetch: bool
+    specs: Iterable[EncoderSpec], data: Mapping[str, Data], session: Session, baselines: bool, fetch: bool
 ) -> Plan:  # fmt: skip
     """The plan of encoders on data; what is tuned or fitted for it is so on the texts of the data themselves."""
     from mirrorbench.plugin import merged
 
-    plans = []
-    if baselines:
-        specs = [row for spec in specs for row in (spec, *transformed(spec).values())]
+    plans, specs = [], [row for spec in specs for row in (spec, *(transformed(spec).values() if baselines else ()))]
     for own in data.values():
         plans.append(session.plan(specs, [own.name], corpus=corpus_of(own, session), fetch=fetch))
     return merged(plans)

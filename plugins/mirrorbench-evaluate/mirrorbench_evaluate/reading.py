@@ -9,7 +9,7 @@ from numbers import Number
 from pathlib import Path
 from typing import Any
 
-from mirrorbench.plugin import DataFormatError, Pair, TaskKind, line_error, unknown_name
+from mirrorbench.plugin import DataFormatError, Pair, TaskKind, UsageError, line_error, unknown_name
 from mirrorbench_evaluate.collections import check_retrieval, read_collection
 from mirrorbench_evaluate.layouts import (
     DOCUMENTS,
@@ -57,6 +57,8 @@ def task_of(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any] 
     found = find(path, kind, {key: str(value) for key, value in options.items() if key not in own})
     if found is None:
         return None
+    if language and found.kind != "retrieval":
+        raise UsageError(f"{name}: language= is that of BM25, and these are {found.kind}", "Leave it out.")
     of_kind = _KINDS[found.kind]
     if metric and metric not in of_kind.measures:
         raise unknown_name(f"measure of {found.kind}", metric, list(of_kind.measures))
@@ -102,7 +104,7 @@ def _pairs(found: Found, column: str) -> list[Pair]:
     for line, (left, right, value) in _texts(found, TEST, ("sentence1", "sentence2", column)):
         gold = LABELS.get(value.lower()) if column == "label" else _number(value)
         if gold is None:
-            wanted = "1 or 0" if column == "label" else "a number"
+            wanted = "1 or 0" if column == "label" else "a number such as 4.5"
             raise line_error(source, line, f"the {column} {value!r} is not {wanted}")
         pairs.append(Pair(str(line), left, right, gold))
     if len({pair.gold for pair in pairs}) < 2:

@@ -46,9 +46,19 @@ class OwnData:
     measures: ClassVar[tuple[str, ...]]
     items_name: ClassVar[str]
 
+    untuned: ClassVar[bool] = True
+
+    def counted(self, n: int) -> str:
+        """So many items: ``1 query``, ``225 queries``."""
+        return f"{n:,} {self.items_name if n != 1 else self.items_name.replace('ies', 'ys').removesuffix('s')}"
+
     def about(self, items: Any) -> str:
         """The number of items, and what they are scored against."""
-        return f"{len(self.texts(items)):,} {self.items_name}"  # type: ignore[attr-defined]
+        return self.counted(len(self.texts(items)))  # type: ignore[attr-defined]
+
+    def shown(self, items: Any, item: str) -> str:
+        """The texts of an item."""
+        return " | ".join(self.texts(items)[item])  # type: ignore[attr-defined]
 
     def documents(self, items: Any) -> Sequence[str]:
         """All texts."""
@@ -73,8 +83,8 @@ class Retrieval(OwnData, TaskKind[Collection]):
     measures = RETRIEVAL
 
     def about(self, items: Collection) -> str:
-        """The numbers of queries and documents."""
-        return f"{super().about(items)}, {len(items.documents):,} documents"
+        """The numbers of queries and documents, and what is odd in them."""
+        return "; ".join((f"{super().about(items)}, {len(items.documents):,} documents", *items.notes))
 
     def documents(self, items: Collection) -> Sequence[str]:
         """The documents."""
@@ -142,7 +152,15 @@ def _as(role: str, texts: Mapping[str, str]) -> list[TextInput]:
     return [TextInput(text, role=role) for text in texts.values()]
 
 
-class Similarity(OwnData, PairSimilarity):
+class Rated(OwnData, PairSimilarity):
+    """Pairs with a number each."""
+
+    def shown(self, items: Sequence[Pair], item: str) -> str:
+        """Both texts, and the number."""
+        return f"{super().shown(items, item)} ({next(pair.gold for pair in items if pair.id == item):g})"
+
+
+class Similarity(Rated):
     """Pairs with a rating: ``cosine_spearman``, and what ``PairSimilarity`` computes."""
 
     kind = "similarity"
@@ -150,7 +168,7 @@ class Similarity(OwnData, PairSimilarity):
     measures = (main_metric,)
 
 
-class Pairs(OwnData, PairSimilarity):
+class Pairs(Rated):
     """Pairs with a label of 1 or 0.
 
     Metrics: average precision (``cosine_ap``) and the area under the ROC curve (``auc``); where it is the main one,

@@ -317,12 +317,12 @@ def text_null(case: Case) -> None:
     case.put(case.rng.choice(case.texts()), None)
 
 
-@mutation("refused", "not a text|must be texts", parts=(*TABLES, "corpus", "queries"), formats=JSON)
+@mutation("refused", "not a text|is no text", parts=(*TABLES, "corpus", "queries"), formats=JSON)
 def text_number_or_list(case: Case) -> None:
     case.put(case.rng.choice(case.texts()), case.rng.choice([7, 1.5, True, ["a"], {"a": 1}]))
 
 
-@mutation("refused", "not a text|must be texts", parts=(*TABLES, "corpus", "queries"), formats=("parquet",))
+@mutation("refused", "not a text|is no text", parts=(*TABLES, "corpus", "queries"), formats=("parquet",))
 def column_of_numbers_or_bytes(case: Case) -> None:
     column, value = case.rng.choice(case.texts()), case.rng.choice([7, 1.5, [1], b"a"])
     for row in case.rows:
@@ -381,7 +381,7 @@ def label_written_otherwise(case: Case) -> None:
     case.put("label", case.rng.choice(words), row, case.rows[row]["label"])
 
 
-@mutation("refused", "share no text", ("folds",))
+@mutation("refused", "different texts", ("folds",))
 def label_of_one_text(case: Case) -> None:
     case.put("label", "another")
     case.line = 0
@@ -437,17 +437,17 @@ def id_twice(case: Case) -> None:
     case.put("_id", case.rows[0]["_id"], case.at(case.rng.randrange(1, len(case.rows))))
 
 
-@mutation("refused", "must be texts", ("retrieval",), ("corpus", "queries"))
+@mutation("refused", "the _id is no text", ("retrieval",), ("corpus", "queries"))
 def id_empty(case: Case) -> None:
     case.put("_id", "" if case.format in LINES[:2] else case.rng.choice(["", None]))
 
 
-@mutation("refused", "must be texts", ("retrieval",), ("corpus", "queries"), JSON)
-def id_a_number(case: Case) -> None:
-    case.put("_id", 5)
+@mutation("refused", "the _id is no text", ("retrieval",), ("corpus", "queries"), JSON)
+def id_a_fraction(case: Case) -> None:
+    case.put("_id", 5.5)
 
 
-@mutation("refused", "1 queries have no text, the first is q1", ("retrieval",), ("queries",))
+@mutation("refused", "line .*: the query 'q1' has no text", ("retrieval",), ("queries",))
 def query_without_text(case: Case) -> None:
     case.put("text", case.rng.choice(["", "  "]), 1)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mirrorbench_evaluate.answers import Answer
-from mirrorbench_evaluate.planning import named, untuned
+from mirrorbench_evaluate.planning import named, rows_of, without_repeats
 from reader import Shell
 from scipy.stats import t
 
@@ -48,7 +48,7 @@ def test_the_answer_is_that_of_the_items(tmp_path: Path, shell: Shell) -> None:
     rows = [f"{a},{a[:-1]}a,{b}\n" for a, b in zip(words[::2], words[1::2], strict=True)]
     (tmp_path / "a.csv").write_text("anchor,positive,negative\n" + "".join(rows))
     command = "mirrorbench evaluate a.csv --plugin letters.py -e ab -e abcdef -e ba"
-    said, answers = shell(command), json.loads(shell(f"{command} --json").out)
+    said, answers = shell(command), json.loads(shell(f"{command} --json").out)["answers"]
     assert said.code == 0, said.err
     better, same = said.out.splitlines()[-2:]
     assert better.startswith("abcdef on a.csv: better, +")
@@ -82,7 +82,7 @@ def test_words_beside_encoders_and_what_changed(tmp_path: Path, shell: Shell) ->
         assert f"| {encoder} and BM25 | {metrics[encoder]['fused_ndcg_at_10']:.3f} |".replace("0.", ".") in " ".join(
             said.out.replace("*", "").split()
         )
-    answers = {answer["encoder"]: answer for answer in json.loads(shell(f"{command} --json").out)}
+    answers = {answer["encoder"]: answer for answer in json.loads(shell(f"{command} --json").out)["answers"]}
     assert answers.keys() == {"abcdef", "BM25", "ab and BM25"}
     assert answers["BM25"]["difference"] == pytest.approx(
         metrics["ab"]["bm25_ndcg_at_10"] - metrics["ab"]["ndcg_at_10"]
@@ -111,14 +111,55 @@ def test_so_many_items_show_the_difference_in_four_of_five_samples() -> None:
 def test_names_of_data_and_rows_of_encoders(tmp_path: Path) -> None:
     assert named("a.csv", "pairs", ["label=l"]) == "./a.csv:kind=pairs,label=l"
     assert named("../a", "", ()) == "../a"
+    assert named("./a:metric=auc", "", ["label=l"]) == "./a:metric=auc,label=l"
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert without_repeats([f"{tmp_path}", f"{tmp_path}/link", f"{tmp_path}:kind=pairs"]) == [
+        f"{tmp_path}", f"{tmp_path}:kind=pairs"
+    ]  # fmt: skip
     assert named("./b", "", ["_id=i", "corpus-id=d"]) == "./b:id=i,corpus=d"
     with pytest.raises(UsageError, match="--columns label is not COLUMN=NAME"):
         named("a", "", ["label"])
     session = Session(tmp_path, offline=True)
-    assert str(untuned("tiny", session)) == "tiny+base"
-    assert str(untuned("tiny+base:pooling=cls", session)) == "tiny+base:pooling=cls"
+    rows = ["tiny", "tiny+base:pooling=cls"]
     (tmp_path / "asks").mkdir()
     (tmp_path / "asks" / "config.json").write_text("{}")
     (tmp_path / "asks" / "config_sentence_transformers.json").write_text('{"prompts": {"query": "q: "}}')
-    assert str(untuned(f"{tmp_path}/asks", session)) == f"sbert:path={tmp_path}/asks"
-    assert str(untuned("minilm", session)) == "minilm+base:max_length=256,normalize=true,pooling=mean"
+    found = rows_of([*rows, f"{tmp_path}/asks", "minilm"], session)
+    assert list(map(str, found.values())) == [
+        "tiny+base", rows[1], f"sbert:path={tmp_path}/asks",
+        "minilm+base:max_length=256,normalize=true,pooling=mean",
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="-e tiny and -e tiny\\+base are the same encoder, tiny\\+base"):
+        rows_of(["tiny", "tiny+base"], session)
+
+
+def test_what_is_stored_without_texts_is_compared_with_what_is_stored_with_them(
+    tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ids of items are hidden in the one and not in the other; the items are the same."""
+    (tmp_path / "a.csv").write_text("anchor,positive,negative\n" + "".join(f"c{n},cc,ab\n" for n in range(9)))
+    command = "mirrorbench evaluate a.csv --plugin letters.py -q -e ab"
+    expected = shell(f"{command} -e abcdef --items 1 -o shown").out
+    shell(f"{command} -o mixed")
+    monkeypatch.setenv("MIRRORBENCH_NO_TEXTS", "1")
+    said = shell(f"{command} -e abcdef --items 1 -o mixed").out
+    shown, hidden = "c0 | cc | ab", "(a text of 12 characters)"
+    assert f"gained most\n  .000 → 1.000  {shown}\n" in expected
+    assert said == expected.replace(shown, hidden)
+
+
+def test_an_encoder_without_scores(tmp_path: Path, shell: Shell) -> None:
+    """The others are compared; without the first one nothing is, which is said."""
+    (tmp_path / "a.csv").write_text("anchor,positive,negative\n" + "".join(f"a{n},aa,b{n}\n" for n in range(9)))
+    said = shell("mirrorbench evaluate a.csv --plugin letters.py -e ab -e ./none -e abcdef --items 1")
+    assert said.code == 1
+    assert "abcdef on a.csv: " in said.out
+    assert "./none on" not in said.out
+    assert "Failed: ./none on a.csv: backbone ./none: there is no such directory" in said.err
+    said = shell("mirrorbench evaluate a.csv --plugin letters.py -e ./none -e ab --json")
+    found = json.loads(said.out)
+    assert (said.code, found["answers"]) == (1, [])
+    assert [(failure["encoder"], failure["data"]) for failure in found["failures"]] == [("./none", "./a.csv")]
+    assert [(score["encoder"], score["scores"].keys()) for score in found["scores"]] == [("ab", {"accuracy"})]
+    said = shell("mirrorbench evaluate a.csv --plugin letters.py -e ./none -e ab")
+    assert "a.csv: no answer, since ./none has no score" in said.err

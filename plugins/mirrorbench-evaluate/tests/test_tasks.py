@@ -83,7 +83,7 @@ def test_labelled_pairs_under_names_of_their_own(plugins: Plugins, write: Write)
     path = write("a.csv", {"question": TEXTS, "sentence2": OTHERS, "label": labels})
     with pytest.raises(UsageError, match="columns question, sentence2, label") as caught:
         plugins.tasks[path]
-    assert "For pairs it needs sentence1;" in caught.value.hint
+    assert f"For pairs it needs sentence1. Columns of other names: {path}:sentence1=ITS_NAME," in caught.value.hint
     _, scores = scored(plugins, f"{path}:sentence1=question")
     assert scores.metrics["cosine_ap"] == pytest.approx(
         average_precision_score(labels, np.diag(cosines(TEXTS, OTHERS)))
@@ -103,7 +103,7 @@ def test_a_threshold_for_pairs_comes_from_pairs_that_share_no_text_with_those_it
         best = max(cut for cut in right if right[cut] == max(right.values()))
         hits[held] = (values[held] > best) == gold[held]
     assert scores.metrics["accuracy"] == pytest.approx(hits.mean(), abs=1 / 40)  # the cut is midway between two cosines
-    with pytest.raises(DataFormatError, match="the label 0 has 1 items that share no text"):
+    with pytest.raises(DataFormatError, match="each label needs 5 different texts, and 0 has 1"):
         scored(
             plugins,
             write("b.csv", {"sentence1": ["a"] * 4, "sentence2": list("bcde"), "label": [0, 1] * 2})
@@ -246,8 +246,8 @@ def test_the_search_in_blocks_finds_what_a_full_sort_finds(monkeypatch: pytest.M
     ("q0\td1\t1\nq0\td1\t1\n", {}, "line 3: a second judgement of d1"), ("q0\td1\t.5\n", {}, "'.5' is no whole number"),
     ("q0\td1\t0\n", {}, "no query has a relevant document"), 
     (JUDGED, {"queries": '{"_id": "q0", "text": "a"}\n'}, "a second 'q0'"),
-    (JUDGED, {"queries": '{"_id": "q9", "text": " "}\n'}, "1 queries have no text, the first is q9"),
-    (JUDGED, {"queries": '{"_id": 9, "text": "a"}\n'}, "line 5: _id and text must be texts"),
+    (JUDGED, {"queries": '{"_id": "q9", "text": " "}\n'}, "line 5: the query 'q9' has no text"),
+    (JUDGED, {"queries": '{"_id": 9.5, "text": "a"}\n'}, "line 5: the _id is no text"),
 ])  # fmt: skip
 def test_a_collection_that_gives_no_true_scores(
     plugins: Plugins, tmp_path: Path, judged: str, more: Mapping[str, str], message: str
@@ -263,7 +263,7 @@ def test_a_collection_that_gives_no_true_scores(
     ("sentence1,sentence2,label\na,b,1\n", "all labels are equal"),
     ("anchor,positive,negative\na,,c\n", "line 2: the column 'positive' is empty"),
     ("anchor,positive,negative\n", "has no rows"),
-    ("text,label\na,x\nb,y\n", r"the label . has 1 items that share no text"),
+    ("text,label\na,x\nb,y\n", r"each label needs 5 different texts, and . has 1"),
     ("text,label\na,x\n", "all labels that are trained on are equal"), ("a,b\n1\n", "the columns a, b"),
 ])  # fmt: skip
 def test_a_table_that_gives_no_true_scores(plugins: Plugins, tmp_path: Path, content: str, message: str) -> None:
@@ -300,14 +300,14 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     for command in commands(page):
         said = shell(command)
         assert said.code == 0, (command, said.err)
-        assert "tiny" in said.out or said.out == "[]\n" or "--dry-run" in command, command
+        assert "tiny" in said.out or "--dry-run" in command, command
 
 
 @pytest.mark.slow
 @pytest.mark.real
 def test_minilm_on_adi_gives_the_published_figure(shared_data: Path, tmp_path: Path) -> None:
     """An independent computation: 256 tokens, mean, cosine, title and text joined by a space; BM25."""
-    found = mirrorbench.evaluate("minilm+base:pooling=mean,max_length=256", str(shared_data / "retrieval" / "adi"))
+    found = mirrorbench.evaluate("minilm", path := str(shared_data / "retrieval" / "adi"))
     (result,) = found.results
-    assert result.main_score == pytest.approx(0.4975, abs=0.001)
+    assert found[path] == result.main_score == pytest.approx(0.4975, abs=0.001)
     assert result.metrics["bm25_ndcg_at_10"] == pytest.approx(0.4938, abs=0.001)
