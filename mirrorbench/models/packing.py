@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mirrorbench.core.devices import capability
+from mirrorbench.core.devices import capability, moved
 from mirrorbench.models.backbones import first_position
 from mirrorbench.models.batching import Ragged
 
@@ -113,7 +113,7 @@ class RowMask:
         if width not in self._known:
             places, zero = torch.arange(width), torch.zeros((), dtype=torch.int64)
             seen = self.rule(zero, zero, places[:, None], places).broadcast_to(width, width)
-            self._known[width] = None if seen.all() else seen.to(self.row.starts.device)
+            self._known[width] = None if seen.all() else moved(seen, self.row.starts.device)
         return self._known[width]
 
     def of(self, block: Block) -> Tensor | None:

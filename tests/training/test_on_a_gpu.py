@@ -100,7 +100,10 @@ def test_no_step_of_a_tuning_waits(
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize(("architecture", "changes"), [*product(["bert", *OTHERS], VARIANTS[-2:])])
+# transformers' DeBERTa v2 waits in each layer, where it makes a tensor of a number on the GPU
+@pytest.mark.parametrize(
+    ("architecture", "changes"), [*product(["bert", "roberta", "deberta", "modernbert"], VARIANTS[-2:])]
+)
 def test_on_a_real_one_no_step_waits_either(
     architecture: str, changes: dict[str, Any], precision: str, random_model: Models
 ) -> None:
