@@ -14,65 +14,71 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     # fmt: off
+    from mirrorbench.cli.completion import complete
     from mirrorbench.cli.display import (
-        DataDir, Device, Json, Notes, Offline, PluginFiles, Quiet, print_json, print_rows, print_table, say,
+        DataDir, Device, Json, Notes, Offline, PluginFiles, Protocol, Quiet, encoders_option, print_json, print_rows,
+        print_table, say, tasks_option,
     )
     from mirrorbench.cli.progress import progress_display
     from mirrorbench.core.checksums import content, kept_checksum, kept_folder, unchanged
-    from mirrorbench.core.devices import autocast, kind, out_of_memory, own_weights
+    from mirrorbench.core.devices import autocast, fetched, kind, out_of_memory, own_weights
     from mirrorbench.core.errors import (
         DataFormatError, DataUnavailableError, MirrorbenchError, ModelUnavailableError, PluginError,
         StorageError, UsageError, not_installed, unknown_name,
     )
     from mirrorbench.core.files import Leases, cache_root, writing
     from mirrorbench.core.hooks import Register, hookimpl
-    from mirrorbench.core.identity import COMPUTATION, checksum, digest
-    from mirrorbench.core.inputs import Array, Encoder, TextInput, as_inputs, unit
+    from mirrorbench.core.identity import COMPUTATION, __version__, checksum, digest
+    from mirrorbench.core.inputs import Array, Encoder, TextInput, as_inputs, encode_checked, unit
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.core.schema import convert, problem_at, read_yaml
     from mirrorbench.core.shown import shown, without_texts
-    from mirrorbench.core.specs import EncoderSpec, Value, parse_spec, parse_value
+    from mirrorbench.core.specs import EncoderSpec, Specs, Value, as_specs, parse_spec, parse_value, split_names
     from mirrorbench.data.cardfile import builtin_cards, load_cards
     from mirrorbench.data.cards import Card, only_file, text_option, whole_number
-    from mirrorbench.data.corpora import Contamination, GeneratedCorpus
+    from mirrorbench.data.corpora import Contamination, GeneratedCorpus, read_corpus
     from mirrorbench.data.formats import Columns, TableRow, json_rows
     from mirrorbench.data.items import (
         ContextChange, ContextPair, Disambiguation, Lexicon, Linking, Pair, RatedContexts,
     )
     from mirrorbench.data.rows import format_of, line_error, pyarrow, read_rows
     from mirrorbench.data.store import DataStore
-    from mirrorbench.data.textfiles import Ids, parse_json, parse_number, read_lines, stream_lines
+    from mirrorbench.data.textfiles import Ids, parse_json, parse_number, read_lines, stream_lines, unmark
     from mirrorbench.models.backbones import BACKBONES, fingerprint, locate, unchanged_backbone, with_its_base
     from mirrorbench.models.batching import PASS_COST, TOKEN_BUDGET, Ragged, similar_length_batches, within_memory
     from mirrorbench.models.directories import modules
-    from mirrorbench.models.encoder import TransformerEncoder
+    from mirrorbench.models.encoder import TEXTS_PER_CHUNK, TransformerEncoder, one_behind
     from mirrorbench.models.families import not_telling_apart, unreadable
     from mirrorbench.models.opening import read_sentence_transformer, read_tokenizer
-    from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, TEXT, Pooling, template
+    from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, TEXT, Pooling, PoolingEncoder, template
     from mirrorbench.models.systems import EncoderContext, LazyEncoder, checked_params
     from mirrorbench.models.transformer import Transformer, load_transformer
+    from mirrorbench.reports.papers import AskedAnalysis
     from mirrorbench.reports.renderers import escape_latex, latex, number
     from mirrorbench.reports.renderers.notes import MISSING, TIED, metric_words, note_lines, p_words, with_deviation
     from mirrorbench.reports.renderers.tex import DEFAULT_TITLE, breakable, ended
     from mirrorbench.reports.renderers.text import escape_markdown
-    from mirrorbench.reports.comparable import Stored
-    from mirrorbench.reports.leaderboard import Leaderboard
+    from mirrorbench.reports.comparable import Stored, newest, without_repeats
+    from mirrorbench.reports.leaderboard import Leaderboard, row_label
     from mirrorbench.reports.statistics.comparisons import Comparison, Comparisons
     from mirrorbench.reports.statistics.estimates import holm
     from mirrorbench.reports.statistics.items import ItemScores, influence, item_scores
     from mirrorbench.reports.table import DIGITS, Column, Row, Score, Table, TaskSource, to_object
     from mirrorbench.runs.cells import Cell
+    from mirrorbench.runs.environment import describe_environment
     from mirrorbench.runs.executors import Job, compute
-    from mirrorbench.runs.outcomes import CellOutcome
+    from mirrorbench.runs.loading import EncoderLoader
+    from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome
     from mirrorbench.runs.plan import Plan, Planner, Request, merged
-    from mirrorbench.runs.results import Result, hidden_id, read_predictions, read_result, result_files
+    from mirrorbench.runs.results import Result, hidden_id, read_predictions, read_result, read_results, result_files
     from mirrorbench.runs.rows import check_spec, expand_tasks
     from mirrorbench.runs.run import execute_plan, load_encoder, make_plan
     from mirrorbench.runs.workspace import Workspace
     from mirrorbench.session import Session
-    from mirrorbench.tasks.base import Scores, Task, TaskKind, Vectors
-    from mirrorbench.tasks.metrics import auc, cosine, exact_threshold, spearman
+    from mirrorbench.tasks.base import Scores, Task, TaskKind, Vectors, score_task
+    from mirrorbench.tasks.metrics import auc, cosine, exact_threshold, roc_points, spearman
     from mirrorbench.tasks.pairs import PairClassification, PairSimilarity
+    from mirrorbench.training.held_out import directions, log_isotropy, log_sums
     from mirrorbench.training.methods import Method, base_preset
     # fmt: on
 

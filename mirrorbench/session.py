@@ -13,7 +13,6 @@ from mirrorbench.models.systems import TextEncoder
 from mirrorbench.runs.workspace import Workspace
 
 if TYPE_CHECKING:
-    from mirrorbench.analysis.study import Analysis
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.data.corpora import Contamination
     from mirrorbench.reports.leaderboard import Leaderboard
@@ -250,7 +249,7 @@ class Session:
         Raises:
             UsageError: also where the table has no cell that a run could measure.
         """
-        from mirrorbench.analysis.stored import measure_table
+        from mirrorbench.reports.papers.measuring import measure_table
 
         _check_protocol(protocol)
         return measure_table(self.workspace, table, parse_spec(encoder) if encoder else None, seeds, protocol)
@@ -338,20 +337,20 @@ class Session:
             spans=spans, level=level,
         )  # fmt: skip
 
-    def analyze(self, kind: str, **options: Any) -> Analysis:
+    def analyze(self, kind: str, **options: Any) -> Any:
         """One analysis: its numbers, and a way to draw them.
 
         Args:
             kind: ``isotropy``, ``layers``, ``similarity``, ``projection``, ``roc``, ``errors``, ``curves`` or
-                ``frequency`` (``mirrorbench.analysis.ANALYSES``).
+                ``frequency`` (``mirrorbench list analyses``).
             options: of that kind, as ``mirrorbench analyze KIND --help`` lists them.
 
         Raises:
             UsageError: another kind, an option that it does not have, or nothing to analyse.
         """
-        from mirrorbench.analysis.kinds import analyze
-
-        return analyze(self.workspace, kind, **options)
+        if not (analyses := self.workspace.plugins.analyses):
+            raise UsageError("analyses are in the plugin mirrorbench-analysis, which is left out")
+        return analyses[kind](self.workspace, **options)
 
     def overlap(
         self, corpus: str | Path, tasks: str | Sequence[str]

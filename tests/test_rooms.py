@@ -12,7 +12,7 @@ from pathlib import Path
 import mirrorbench
 
 PACKAGE = Path(mirrorbench.__file__).parent
-ROOMS = ("core", "data", "models", "training", "tasks", "runs", "reports", "analysis", "texts", "session", "api", "cli",
+ROOMS = ("core", "data", "models", "training", "tasks", "runs", "reports", "texts", "session", "api", "cli",
          "plugin")  # fmt: skip
 """In the order in which they build on each other (``CONTRIBUTING.md``); ``session``, ``api``, ``plugin`` are modules.
 """

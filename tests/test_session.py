@@ -41,7 +41,7 @@ def test_a_session_has_the_papers_tables() -> None:
         session.paper("mirror-bert/table3", protocol="papr")
 
 
-@pytest.mark.shipped("grids")
+@pytest.mark.shipped("analysis", "grids")
 def test_a_session_runs_grids_analyses_and_files(tmp_path: Path, random_model: Callable[[str], Path]) -> None:
     model = random_model("bert")
     (tmp_path / "grid.yaml").write_text(f"title: a grid\nencoders: {model}+base:pooling=mean\ntasks: quick-sts\n")

@@ -36,7 +36,6 @@ COMMANDS: dict[str, Any] = {
     "paper": "paper.paper",
     "list": "plugin.list_registered",
     "doctor": "doctor.doctor",
-    "analyze": "analyze.analyze_app",
     "data": "data.data_app",
     "plugin": "plugin.plugin_app",
     "cache": "cache.cache_app",
@@ -73,6 +72,10 @@ class _Commands(TyperGroup):
         found = COMMANDS.get(cmd_name)
         if found is None and (point := commands_of_plugins().get(cmd_name)):
             return _OfPlugin(point)
+        for point in entry_points(group=GROUP, name=cmd_name) if found is None else ():
+            plugin = _package(point).replace("_", "-")
+            problem = f"the command {cmd_name} is in the plugin {plugin}, which is left out"
+            raise UsageError(problem, "Take it out of MIRRORBENCH_DISABLE_PLUGINS.")
         if isinstance(found, str):
             module, _, attribute = found.partition(".")
             found = _command(cmd_name, getattr(import_module(f"mirrorbench.cli.{module}"), attribute))

@@ -136,6 +136,15 @@ class HookSpecs:
         """
 
     @hookspec
+    def register_analyses(self, register: Register) -> None:
+        """``register(name, analysis, description="")``: what tuning changes in a space of vectors.
+
+        ``analysis(workspace, **options)`` returns what ``Session.analyze(name, **options)`` does. For the tables of the
+        papers ``analysis.measure(workspace, asked, specs, seeds, protocol)`` analyses encoders one by one, stores a
+        result of each, and returns their ``Outcome``; ``asked`` is a ``mirrorbench.reports.papers.AskedAnalysis``.
+        """
+
+    @hookspec
     def register_grids(self, register: Register) -> None:
         """``register(name, plan, description="")``: runs of many blocks, for ``mirrorbench run NAME``.
 

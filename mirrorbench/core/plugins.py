@@ -267,7 +267,9 @@ class Plugins:
     def listing(self) -> list[dict[str, Any]]:
         """Each plugin's name, distribution, hooks and commands, in the order of loading."""
         rows: list[dict[str, Any]] = []
-        commands = list(entry_points(group=f"{PROJECT}.commands"))
+        left_out = [point for point in entry_points(group=PROJECT) if not self._manager.has_plugin(point.name)]
+        blocked = {point.module.partition(".")[0] for point in left_out}
+        commands = [p for p in entry_points(group=f"{PROJECT}.commands") if p.module.partition(".")[0] not in blocked]
         for name, plugin in self._manager.list_name_plugin():
             if plugin is not None:
                 hooks = sorted(caller.name for caller in self._manager.get_hookcallers(plugin) or ())
@@ -297,4 +299,5 @@ class Plugins:
     papers = _registered("register_papers", "Folders of papers' tables.")
     renderers = _registered("register_renderers", "All table formats.")
     executors = _registered("register_executors", "Where cells can be computed.")
+    analyses = _registered("register_analyses", "Analyses of spaces of vectors.")
     grids = _registered("register_grids", "Runs of many blocks, by name, and by the ending of files that hold them.")

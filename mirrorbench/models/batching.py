@@ -90,6 +90,13 @@ class Ragged:
         where = np.arange(starts[-1]) + (self.starts[chosen] - starts[:-1]).repeat(lengths)
         return Ragged(self.values[where], starts)
 
+    def weights(self, width: int) -> NDArray[np.float32]:
+        """Weights that average over the positions that rows hold: 1 / k at each of k, shape (n, width)."""
+        lengths = self.lengths
+        matrix = np.zeros((len(self), width), dtype=np.float32)
+        matrix[np.arange(len(self)).repeat(lengths), self.values] = (1 / lengths).repeat(lengths)
+        return matrix
+
     def padded(self, width: int, fill: int) -> NDArray[np.int64]:
         """A matrix of the rows, shorter ones padded at the end with ``fill``; shape (n, width)."""
         matrix = np.full((len(self), width), fill, dtype=np.int64)

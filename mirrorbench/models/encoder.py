@@ -20,7 +20,7 @@ from mirrorbench.core.inputs import Array, TextInput, as_inputs, check_vectors
 from mirrorbench.models import backbones, batching
 from mirrorbench.models.batching import Ragged
 from mirrorbench.models.pooling import LostTargets, Pooling
-from mirrorbench.models.targets import WordTargets
+from mirrorbench.models.targets import Targets
 from mirrorbench.models.transformer import Transformer
 
 TEXTS_PER_CHUNK = 2048
@@ -147,15 +147,15 @@ class TransformerEncoder:
             for chunk_rows, ids, targets, windowed in chunks:
                 order: list[int] = []
                 pooled: list[list[torch.Tensor]] = []
-                for rows, batch in self._batches(ids, targets, poolings, pad_to):
+                for rows, batch in self.batches(ids, targets, poolings, pad_to):
                     order += rows
                     pooled.append(batch)
                     advance(len(rows))
                 arrays = [fetched(torch.cat(batches)) for batches in zip(*pooled, strict=True)]
                 yield chunk_rows[order], arrays, windowed
 
-    def _batches(
-        self, ids: Ragged, targets: Ragged | WordTargets | None, poolings: Sequence[Pooling], pad_to: int
+    def batches(
+        self, ids: Ragged, targets: Targets | None, poolings: Sequence[Pooling], pad_to: int
     ) -> Iterator[tuple[list[int], list[torch.Tensor]]]:
         """Batches and their vectors; the token budget is halved whenever the device runs out of memory.
 
@@ -176,7 +176,7 @@ class TransformerEncoder:
         return batching.within_memory(batches, forward, device, np.maximum(pad_to, lengths), too_large)
 
     def _forward(
-        self, rows: list[int], ids: Ragged, targets: Ragged | WordTargets | None, poolings: Sequence[Pooling],
+        self, rows: list[int], ids: Ragged, targets: Targets | None, poolings: Sequence[Pooling],
         pad_to: int, packed: bool,
     ) -> list[torch.Tensor]:  # fmt: skip
         """One batch; on a CPU its last text is repeated up to ``min_tokens``."""
@@ -194,39 +194,10 @@ class TransformerEncoder:
         return [vectors[:n] for vectors in pooled]
 
     @torch.inference_mode()
-    def encode_words(
-        self, texts: Sequence[Sequence[TextInput]], poolings: Sequence[Pooling],
-        advance: Callable[[int], None] = lambda n: None,
-    ) -> Iterator[tuple[int, Array]]:  # fmt: skip
-        """Vectors of several words of each text from one pass over the text, in no particular order of the texts.
-
-        Args:
-            texts: for each text its words, at least one.
-            poolings: of mode ``target`` and one maximum length; longer texts are left out.
-            advance: called with the number of texts done since the last call.
-
-        Yields:
-            The index of a text, and float32 of shape (poolings, words, dimensions).
-        """
-        for start in range(0, len(texts), TEXTS_PER_CHUNK):
-            chunk = texts[start : start + TEXTS_PER_CHUNK]
-            found = self.transformer.read([word for words in chunk for word in words], poolings[0])
-            assert found.targets is not None
-            firsts = np.cumsum([0, *map(len, chunk)])
-            whole = np.setdiff1d(np.arange(len(chunk)), np.searchsorted(firsts, found.windowed, side="right") - 1)
-            targets = WordTargets(tuple(found.targets.take(np.arange(firsts[n], firsts[n + 1])) for n in whole))
-            batches = self._batches(found.ids.take(firsts[whole]), targets, poolings, 0)
-            for rows, vectors in one_behind((rows, fetched(torch.stack(pooled))) for rows, pooled in batches):
-                arrays = vectors()
-                for place, text in enumerate(whole[rows].tolist()):
-                    yield start + text, arrays[:, place, : len(chunk[text])]
-            advance(len(chunk))
-
-    @torch.inference_mode()
     def encode_ids(self, ids: Ragged, advance: Callable[[int], None] = lambda n: None) -> Array:
         """Vectors of rows of token ids, special tokens included, float32 of shape (n, dimensions)."""
         vectors = np.empty((len(ids), self.transformer.dimensions), dtype=np.float32)
-        batches = self._batches(ids, None, [self.pooling], 0)
+        batches = self.batches(ids, None, [self.pooling], 0)
         for rows, array in one_behind((rows, fetched(pooled)) for rows, (pooled,) in batches):
             vectors[rows] = array()
             advance(len(rows))

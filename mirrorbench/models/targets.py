@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -157,27 +158,11 @@ def without(
     return [ids[place] for place in kept], np.searchsorted(kept, np.setdiff1d(target, marks))
 
 
-def target_weights(targets: Ragged, width: int) -> NDArray[np.float32]:
-    """Weights that average over each target's tokens: 1 / k at its k positions, shape (len(targets), width)."""
-    lengths = targets.lengths
-    matrix = np.zeros((len(targets), width), dtype=np.float32)
-    matrix[np.arange(len(targets)).repeat(lengths), targets.values] = (1 / lengths).repeat(lengths)
-    return matrix
+class Targets(Protocol):
+    """Positions of the tokens of words in texts: ``Ragged`` of one word a text, or what a plugin has of several."""
 
-
-@dataclass(frozen=True, slots=True)
-class WordTargets:
-    """Positions of the tokens of several words in each text: one ``Ragged`` a text."""
-
-    words: tuple[Ragged, ...]
-
-    def take(self, rows: ArrayLike) -> WordTargets:
+    def take(self, rows: ArrayLike) -> Targets:
         """Some of the texts, in the order given."""
-        return WordTargets(tuple(self.words[row] for row in np.asarray(rows)))
 
     def weights(self, width: int) -> NDArray[np.float32]:
-        """As ``target_weights``, shape (texts, words, width); 0 where a text has fewer words than another."""
-        matrix = np.zeros((len(self.words), max(map(len, self.words)), width), dtype=np.float32)
-        for row, words in enumerate(self.words):
-            matrix[row, : len(words)] = target_weights(words, width)
-        return matrix
+        """Weights over the tokens that average each word's, shape (texts, width) or (texts, words, width)."""

@@ -36,13 +36,12 @@ from mirrorbench.models.packing import PackedRow, let_pack, reading
 from mirrorbench.models.pooling import MASK, POOLINGS, TEXT, Pooling, PoolingFunction, Tokens, pool
 from mirrorbench.models.targets import (
     LocatedTargets,
-    WordTargets,
+    Targets,
     covering,
     cut_to,
     fitted,
     marked,
     prompted,
-    target_weights,
     unprompted,
     within,
     without,
@@ -244,7 +243,7 @@ class Transformer:
             raise UsageError(problem, f"Add max_length={self.positions} (or less) to the encoder spec.")
 
     def forward(
-        self, ids: Ragged, poolings: Sequence[Pooling], pad_to: int = 0, targets: Ragged | WordTargets | None = None,
+        self, ids: Ragged, poolings: Sequence[Pooling], pad_to: int = 0, targets: Targets | None = None,
         packed: bool = False,
     ) -> list[torch.Tensor]:  # fmt: skip
         """Vectors of a batch, (batch, dimensions) for each pooling, with gradients; does not wait for the device.
@@ -258,8 +257,7 @@ class Transformer:
         for rows, layers, tokens in self.parts(ids, pad_to, all_layers, packed):
             if targets is not None:
                 own, width = targets.take(rows), tokens.mask.shape[1]
-                weights = own.weights(width) if isinstance(own, WordTargets) else target_weights(own, width)
-                tokens.target = self._moved(weights)
+                tokens.target = self._moved(own.weights(width))
             order.append(rows)
             found.append([pool(layers, tokens, pooling, self.poolings) for pooling in poolings])
         back = np.argsort(np.concatenate(order))

@@ -151,6 +151,7 @@ def test_a_table_of_the_papers_shows_one_computation_and_of_two_copies_the_later
         assert made.notes[0].endswith("mirrorbench paper mirror-bert/table3 --run")
 
 
+@pytest.mark.shipped("analysis")
 def test_a_curve_is_of_one_computation(tmp_path: Path) -> None:
     for lr, value in ((1e-5, 0.1), (2e-5, 0.3)):
         for seed, computation in enumerate((EARLIER, COMPUTATION)):

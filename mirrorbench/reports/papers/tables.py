@@ -6,7 +6,7 @@ Every scalar is read as text, so that ``.790`` keeps its last digit.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -295,8 +295,18 @@ def paper_tables(plugins: Plugins | None = None) -> Mapping[str, PaperTable | Fa
     """All tables and figures of the registered papers by name; ``plugins``: those of the process by default."""
     from mirrorbench.runs.builtin import plugins as of_the_process
 
-    papers = (plugins or of_the_process()).papers
-    return {name: table for entry in papers for name, table in _tables_of(entry.name, entry.value).items()}
+    known = plugins or of_the_process()
+    tables = {name: table for entry in known.papers for name, table in _tables_of(entry.name, entry.value).items()}
+    return {name: _measurable(table, known.analyses) for name, table in tables.items()}
+
+
+def _measurable(table: PaperTable | FactTable, analyses: Container[str]) -> PaperTable | FactTable:
+    """A table that says which columns cannot be measured, since they need an analysis that no plugin brings."""
+    if isinstance(table, FactTable) or all(not c.analysis or c.analysis.kind in analyses for c in table.columns):
+        return table
+    lost = "it needs the plugin mirrorbench-analysis, which is left out"
+    columns = (msgspec.structs.replace(c, unavailable=lost) if c.analysis else c for c in table.columns)
+    return msgspec.structs.replace(table, columns=tuple(columns))
 
 
 @lru_cache(maxsize=64)

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
+from mirrorbench_analysis import ANALYSES
 
-from mirrorbench.analysis import ANALYSES
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
@@ -111,7 +111,7 @@ def test_tables_come_in_printed_order() -> None:
     assert names[-2:] == ["mirror-bert/figure8", "mirror-bert/text"]
 
 
-@pytest.mark.shipped("sbert", "static")
+@pytest.mark.shipped("analysis", "sbert", "static")
 def test_encoders_tasks_and_metrics_exist(plugins: Plugins) -> None:
     asked = [c.analysis for table in TABLES.values() for c in table.columns if c.analysis and not c.unavailable]
     assert {one.kind for one in asked} == {"isotropy", "layers", "projection", "similarity"}

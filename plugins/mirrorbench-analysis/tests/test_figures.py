@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mirrorbench_analysis import figures, geometry, scores
+from mirrorbench_analysis.layers import LayerSums, words_in
+from mirrorbench_analysis.study import Analysis
 from suites import few
 
-from mirrorbench.analysis import figures, geometry, scores
-from mirrorbench.analysis.layers import LayerSums, words_in
-from mirrorbench.analysis.study import Analysis
 from mirrorbench.core.errors import UnknownNameError
 from mirrorbench.core.specs import parse_spec
 

@@ -1,4 +1,4 @@
-"""``mirrorbench analyze``: what a user types, sees and finds on disk. ``tests/analysis`` checks the measures."""
+"""``mirrorbench analyze``: what a user types, sees and finds on disk. The other tests here check the measures."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mirrorbench_analysis import figures
+from mirrorbench_analysis.commands import cell_text
+from mirrorbench_analysis.geometry import measure_isotropy
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import cosine_similarity
@@ -17,9 +20,6 @@ from stored import stored, write
 from toys import PLUGIN
 
 import mirrorbench as package
-from mirrorbench.analysis import figures
-from mirrorbench.analysis.geometry import measure_isotropy
-from mirrorbench.cli.analyze import cell_text
 from mirrorbench.core.errors import UnknownNameError
 from mirrorbench.core.inputs import TextInput
 
@@ -37,6 +37,15 @@ def table(said: Any) -> list[dict[str, str]]:
 
 def rows(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
+@pytest.mark.parametrize("command", [
+    "isotropy -e tiny+base --texts none.txt", "projection -e tiny+base --texts none.txt", "curves none",
+    "frequency none",
+])  # fmt: skip
+def test_what_is_named_and_not_there(analyze: Callable, folder: Path, command: str) -> None:
+    analyze(*command.split()).assert_fails(2, "none", out="")
+    assert list(folder.iterdir()) == []
 
 
 def test_isotropy_of_two_encoders(analyze: Callable, folder: Path, random_model: Callable) -> None:

@@ -6,10 +6,9 @@ from itertools import product
 import numpy as np
 import pytest
 from analysed_results import result
+from mirrorbench_analysis import scores
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
-
-from mirrorbench.analysis import scores
 
 RNG = np.random.default_rng(5)
 GOLD = RNG.integers(0, 2, 80).astype(np.float64)

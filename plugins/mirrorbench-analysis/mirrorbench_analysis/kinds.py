@@ -10,24 +10,31 @@ from typing import Any
 
 import numpy as np
 
-from mirrorbench.analysis import ANALYSES, OF_STUDIES, figures, geometry, scores
-from mirrorbench.analysis.layers import LayerSums, Rows, Sentence, draw_samples, of_top_layers, words_in
-from mirrorbench.analysis.scores import Series
-from mirrorbench.analysis.study import Analysis, NothingAnalysedError, StoredByLabel, Study, described, title_of
-from mirrorbench.core.errors import UsageError, unknown_name
-from mirrorbench.core.inputs import Encoder, TextInput
-from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.shown import without_texts
-from mirrorbench.models.encoder import TransformerEncoder
-from mirrorbench.models.pooling import PoolingEncoder
-from mirrorbench.reports.comparable import newest, without_repeats
-from mirrorbench.reports.leaderboard import row_label
-from mirrorbench.runs.cells import Cell
-from mirrorbench.runs.results import Result, read_results
-from mirrorbench.runs.rows import expand_tasks
-from mirrorbench.runs.workspace import Workspace
-from mirrorbench.tasks import Vectors
-from mirrorbench.tasks.base import score_task
+from mirrorbench.plugin import (
+    Cell,
+    Encoder,
+    Plugins,
+    PoolingEncoder,
+    Result,
+    TextInput,
+    TransformerEncoder,
+    UsageError,
+    Vectors,
+    Workspace,
+    expand_tasks,
+    newest,
+    read_results,
+    row_label,
+    score_task,
+    unknown_name,
+    without_repeats,
+    without_texts,
+)
+from mirrorbench_analysis import ANALYSES, OF_STUDIES, figures, geometry, scores
+from mirrorbench_analysis.layers import LayerSums, Rows, Sentence, draw_samples, of_top_layers, words_in
+from mirrorbench_analysis.scores import Series
+from mirrorbench_analysis.study import Analysis, NothingAnalysedError, StoredByLabel, Study, described, title_of
+from mirrorbench_analysis.words import encode_words
 
 
 def isotropy(study: Study, texts: str, limit: int) -> Analysis:
@@ -94,7 +101,7 @@ def _layers(
     sums = LayerSums(sentences, study.seed)
     reporter.stage("encoding", str(cell.spec), len(sentences), "sentences")
     at_words = [replace(one, mode="target") for one in poolings]
-    for sentence, vectors in encoder.encode_words([one.words for one in sentences], at_words, reporter.advance):
+    for sentence, vectors in encode_words(encoder, [one.words for one in sentences], at_words, reporter.advance):
         sums.add(sentence, vectors)
     if not sums.n_words:
         problem = f"{cell.spec} reads {cell.pooling.max_length} tokens, and all sentences are longer"

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import torch
 from loops import cos, mean_of_pairs, naive_log
+from mirrorbench_analysis import layers
+from mirrorbench_analysis.layers import LayerSums, draw_samples, of_top_layers, words_in
+from mirrorbench_analysis.words import encode_words
 
-from mirrorbench.analysis import layers
-from mirrorbench.analysis.layers import LayerSums, draw_samples, of_top_layers, words_in
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
@@ -110,7 +111,7 @@ def test_words_of_one_pass_are_those_of_a_pass_for_each_word(random_model: Calla
     model = load_transformer(random_model("bert"), torch.device("cpu"))
     poolings = [Pooling("target", str(layer), 16) for layer in range(3)]
     sentences = words_in(["the cat sat here", "a dog ran", "so one two three four five " * 5, "cats ran"])
-    found = dict(TransformerEncoder(model, poolings[0]).encode_words([one.words for one in sentences], poolings))
+    found = dict(encode_words(TransformerEncoder(model, poolings[0]), [one.words for one in sentences], poolings))
     assert sorted(found) == [0, 1, 3]  # one is longer than 16 tokens
     for number, vectors in found.items():
         alone = TransformerEncoder(model, poolings[0]).encode_pooled(sentences[number].words, poolings)

@@ -8,11 +8,20 @@ from typing import Annotated, Any
 
 import typer
 
-from mirrorbench.analysis import ANALYSES
-from mirrorbench.cli import display
-from mirrorbench.cli.completion import complete
-from mirrorbench.cli.display import DataDir, Device, Offline, PluginFiles, Protocol, encoders_option, tasks_option
-from mirrorbench.core.specs import split_names
+from mirrorbench.plugin import (
+    DataDir,
+    Device,
+    Offline,
+    PluginFiles,
+    Protocol,
+    complete,
+    encoders_option,
+    print_rows,
+    say,
+    split_names,
+    tasks_option,
+)
+from mirrorbench_analysis import ANALYSES
 
 analyze_app = typer.Typer(
     help="Numbers and figures: what tuning does to a space of vectors, and where it helps.", no_args_is_help=True
@@ -82,8 +91,7 @@ def _command(kind: str, summary: str, *examples: str, **own: Any) -> None:
 
 def _analyze(kind: str, options: dict[str, Any], where: dict[str, Any], output: Path, format_: str) -> None:
     """Compute, print the table, write the files, and say what failed."""
-    from mirrorbench.cli.progress import progress_display
-    from mirrorbench.session import Session
+    from mirrorbench.plugin import Session, progress_display
 
     formats = _figure_formats(format_)
     if "tasks" in options:
@@ -91,14 +99,14 @@ def _analyze(kind: str, options: dict[str, Any], where: dict[str, Any], output: 
     with progress_display() as reporter:
         found = Session(reporter=reporter, **where).analyze(kind, **options)
     if found.summary:
-        display.say(found.summary)
+        say(found.summary)
     if table := found.rows if found.table is None else found.table:
         cells = [[cell_text(value) for value in row.values()] for row in table]
-        display.print_rows([name.replace("_", " ") for name in table[0]], cells)
+        print_rows([name.replace("_", " ") for name in table[0]], cells)
     if files := found.write(output, formats):
-        display.say(f"written: {', '.join(map(str, files))}", err=True)
+        say(f"written: {', '.join(map(str, files))}", err=True)
     for failure in found.failures:
-        display.say(f"Failed: {failure.spec} on {failure.task}: {failure.reason}\n{failure.hint}".rstrip(), err=True)
+        say(f"Failed: {failure.spec} on {failure.task}: {failure.reason}\n{failure.hint}".rstrip(), err=True)
     if found.failures:
         raise typer.Exit(1)
 
@@ -114,10 +122,10 @@ def cell_text(value: Any) -> str:
 
 def _figure_formats(text: str) -> tuple[str, ...]:
     """Formats from ``pdf,svg``; none for ``none``. Without matplotlib the default is none, with a word about it."""
-    from mirrorbench.analysis.figures import check_formats, have_matplotlib
+    from mirrorbench_analysis.figures import check_formats, have_matplotlib
 
     if not text and not have_matplotlib():
-        display.say("No figure: matplotlib is not installed (pip install 'mirrorbench[figures]').", err=True)
+        say("No figure: matplotlib is not installed (pip install 'mirrorbench[figures]').", err=True)
         return ()
     return () if text == "none" else check_formats(split_names([text or "pdf"]))
 

@@ -15,9 +15,13 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.analysis.scores import Series, bounds
-from mirrorbench.core.errors import UsageError, not_installed, unknown_name
-from mirrorbench.core.files import writing
+from mirrorbench.plugin import (
+    UsageError,
+    not_installed,
+    unknown_name,
+    writing,
+)
+from mirrorbench_analysis.scores import Series, bounds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from loops import mean_of_pairs, naive_log
+from mirrorbench_analysis import geometry
 from sklearn.decomposition import PCA
 from sklearn.metrics import silhouette_score
 
-from mirrorbench.analysis import geometry
 from mirrorbench.core.errors import DataFormatError, UnknownNameError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.items import Disambiguation, Occurrence, SenseContexts

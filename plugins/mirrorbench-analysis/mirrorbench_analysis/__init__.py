@@ -5,7 +5,16 @@ Measures are pure functions of arrays, ``figures`` draws them, and only ``kinds`
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench.plugin import Register, hookimpl
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mirrorbench.plugin import AskedAnalysis, EncoderSpec, Outcome, Workspace
+    from mirrorbench_analysis.study import Analysis
 
 OF_STUDIES: dict[str, Any] = {"encoders": ("tiny",), "task": "", "corpus": "", "seed": 0, "protocol": "paper"}
 """Options that most kinds have, with their defaults."""
@@ -23,3 +32,31 @@ ANALYSES: dict[str, dict[str, Any]] = {
     "roc": {**OF_STUDIES, "task": "quick-wic"},
 }
 """The options of each kind of analysis, with their defaults."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of analysis by its name."""
+
+    name: str
+
+    def __call__(self, workspace: Workspace, **options: Any) -> Analysis:
+        """Analyse with some of the options in ``ANALYSES``."""
+        from mirrorbench_analysis.kinds import analyze
+
+        return analyze(workspace, self.name, **options)
+
+    def measure(
+        self, workspace: Workspace, asked: AskedAnalysis, specs: Sequence[EncoderSpec], seeds: int, protocol: str
+    ) -> Outcome:
+        """Analyse encoders one by one, and store a result of each."""
+        from mirrorbench_analysis.stored import measure
+
+        return measure(workspace, asked, specs, seeds, protocol)
+
+
+@hookimpl
+def register_analyses(register: Register) -> None:
+    """All kinds."""
+    for name in ANALYSES:
+        register(name, Kind(name))

@@ -18,11 +18,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
-from mirrorbench.core.inputs import TextInput, unit
-from mirrorbench.data.items import Disambiguation
-from mirrorbench.data.textfiles import read_lines, unmark
-from mirrorbench.training.held_out import directions, log_isotropy, log_sums
+from mirrorbench.plugin import (
+    DataFormatError,
+    Disambiguation,
+    TextInput,
+    UsageError,
+    directions,
+    log_isotropy,
+    log_sums,
+    read_lines,
+    unit,
+    unknown_name,
+    unmark,
+)
 
 
 def measure_isotropy(vectors: NDArray[Any]) -> dict[str, Any]:
@@ -58,7 +66,7 @@ def mean_cosine(vectors: NDArray[Any]) -> float:
 
 
 METHODS = ("tsne", "pca", "umap")
-EXAMPLES = files("mirrorbench") / "analysis" / "senses.tsv"
+EXAMPLES = files("mirrorbench_analysis") / "senses.tsv"
 """Our own sentences with three senses each of *spring* and *summer*, the words of MirrorWiC's Figure 3."""
 EXAMPLE_WORDS = ("spring", "summer")
 _NEIGHBOURS = 15

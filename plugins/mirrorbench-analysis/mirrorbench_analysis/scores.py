@@ -19,9 +19,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.runs.results import Result
-from mirrorbench.tasks.metrics import auc, exact_threshold, roc_points
+from mirrorbench.plugin import (
+    EncoderSpec,
+    Result,
+    auc,
+    exact_threshold,
+    parse_spec,
+    roc_points,
+)
 
 FEWEST, MOST = 12, 40
 """Limits for the number of bins of a histogram, which follows the Rice rule, 2 n^(1/3)."""

@@ -17,23 +17,34 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from mirrorbench.analysis import figures, scores
-from mirrorbench.analysis.figures import TableRows
-from mirrorbench.core.errors import UsageError
-from mirrorbench.core.files import writing
-from mirrorbench.core.inputs import Array, Encoder, TextInput, encode_checked
-from mirrorbench.core.specs import EncoderSpec, Specs, as_specs
-from mirrorbench.data.corpora import read_corpus
-from mirrorbench.models.pooling import Pooling, PoolingEncoder
-from mirrorbench.reports.leaderboard import row_label
-from mirrorbench.runs.cells import Cell
-from mirrorbench.runs.loading import EncoderLoader
-from mirrorbench.runs.outcomes import Failure
-from mirrorbench.runs.plan import Plan, Request
-from mirrorbench.runs.results import Result, read_predictions
-from mirrorbench.runs.rows import expand_tasks
-from mirrorbench.runs.run import execute_plan, make_plan
-from mirrorbench.runs.workspace import Workspace
+from mirrorbench.plugin import (
+    Array,
+    Cell,
+    Encoder,
+    EncoderLoader,
+    EncoderSpec,
+    Failure,
+    Plan,
+    Pooling,
+    PoolingEncoder,
+    Request,
+    Result,
+    Specs,
+    TextInput,
+    UsageError,
+    Workspace,
+    as_specs,
+    encode_checked,
+    execute_plan,
+    expand_tasks,
+    make_plan,
+    read_corpus,
+    read_predictions,
+    row_label,
+    writing,
+)
+from mirrorbench_analysis import figures, scores
+from mirrorbench_analysis.figures import TableRows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -221,7 +232,7 @@ class Analysis:
         Raises:
             StorageError: the folder cannot be written.
         """
-        from mirrorbench.core.identity import __version__
+        from mirrorbench.plugin import __version__
 
         if self.draw is None:
             return []

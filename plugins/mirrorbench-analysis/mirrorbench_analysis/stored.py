@@ -10,40 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from mirrorbench.analysis import ANALYSES, OF_STUDIES, kinds
-from mirrorbench.analysis.study import Study, described
-from mirrorbench.core.errors import UsageError
-from mirrorbench.core.inputs import TextInput
-from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.reports.papers import AskedAnalysis
-from mirrorbench.reports.papers.measured import paper_analyses, paper_requests
-from mirrorbench.reports.papers.tables import FactTable, find_table
-from mirrorbench.runs.cells import Cell
-from mirrorbench.runs.environment import describe_environment
-from mirrorbench.runs.outcomes import Failure, Outcome
-from mirrorbench.runs.results import Result
-from mirrorbench.runs.run import execute_plan, make_plan
-from mirrorbench.runs.workspace import Workspace
-from mirrorbench.tasks import Scores
-
-
-def measure_table(
-    workspace: Workspace, name: str, backbone: EncoderSpec | None, seeds: int, protocol: str
-) -> Outcome:  # fmt: skip
-    """Measure the cells of a table of the papers that are not stored yet, scores of tasks and analyses."""
-    table = find_table(name, workspace.plugins)
-    if isinstance(table, FactTable):
-        raise UsageError(f"{name} has no cell that a run could measure", f"mirrorbench paper {name} shows it.")
-    wanted, asked = paper_requests(table, seeds, protocol, backbone), paper_analyses(table, backbone)
-    if not wanted and not asked:
-        raise UsageError(f"{name} has no cell that a run could measure", f"mirrorbench paper {name} says why.")
-    outcomes = [execute_plan(workspace, make_plan(workspace, *wanted))] if wanted else []
-    outcomes += [measure(workspace, one, specs, seeds, protocol) for one, specs in asked]
-    return Outcome(
-        tuple(result for one in outcomes for result in one.results),
-        tuple(failure for one in outcomes for failure in one.failures),
-        sum(one.computed for one in outcomes),
-    )
+from mirrorbench.plugin import (
+    AskedAnalysis,
+    Cell,
+    EncoderSpec,
+    Failure,
+    Outcome,
+    Result,
+    Scores,
+    TextInput,
+    Workspace,
+    describe_environment,
+)
+from mirrorbench_analysis import ANALYSES, OF_STUDIES, kinds
+from mirrorbench_analysis.study import Study, described
 
 
 def measure(

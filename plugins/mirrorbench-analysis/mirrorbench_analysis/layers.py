@@ -15,9 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.analysis.geometry import mean_cosine
-from mirrorbench.core.inputs import TextInput, unit
-from mirrorbench.training.held_out import log_isotropy
+from mirrorbench.plugin import (
+    TextInput,
+    log_isotropy,
+    unit,
+)
+from mirrorbench_analysis.geometry import mean_cosine
 
 WORD_SAMPLES, SAMPLE_SIZE = 5, 200
 """Random samples of words, and words in each (MirrorWiC, section 5.3)."""

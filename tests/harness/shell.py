@@ -1,0 +1,87 @@
+"""The command line called in the process of the tests, so that torch is imported only once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+from toys import PLUGIN
+
+from harness.terminal import start
+from mirrorbench.cli import main
+from mirrorbench.runs import builtin as plugin_manager
+
+
+@dataclass(frozen=True)
+class Said:
+    """A command's exit code and output."""
+
+    code: int
+    out: str
+    err: str
+
+    def assert_works(self, *messages: str) -> Said:
+        """Exit code 0, and messages on standard output."""
+        assert self.code == 0, self.err
+        for message in messages:
+            assert message in self.out
+        return self
+
+    def assert_fails(self, code: int, *messages: str, out: str | None = None) -> Said:
+        """The exit code, messages on standard error, and, if given, all that stands on standard output."""
+        assert self.code == code, self.err
+        for message in messages:
+            assert message in self.err
+        assert out in (None, self.out)
+        return self
+
+
+Command = Callable[..., Said]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory."""
+    path = tmp_path / "work"
+    path.mkdir()
+    monkeypatch.chdir(path)
+    monkeypatch.setenv("LETTERS_FOLDER", str(path))
+    return path
+
+
+@pytest.fixture
+def mirrorbench(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
+    """Runs the command with its arguments, in ``folder``; an exception other than an exit is a traceback."""
+
+    def run(*arguments: str) -> Said:
+        plugin_manager.plugins.cache_clear()
+        monkeypatch.setattr(sys, "argv", ["mirrorbench", *arguments])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err
+        return Said(code, said.out, said.err)
+
+    yield run
+    plugin_manager.plugins.cache_clear()
+
+
+@pytest.fixture
+def toys(mirrorbench: Command) -> Command:
+    """As ``mirrorbench run`` with the toy plugin, if no other command is named."""
+    return lambda *arguments, command="run": mirrorbench(command, "--plugin", str(PLUGIN), *arguments)
+
+
+@pytest.fixture
+def process(folder: Path) -> Callable[..., subprocess.Popen[str]]:
+    """Starts the command in a process group of its own, as a terminal does."""
+
+    return partial(start, "mirrorbench", cwd=folder)
