@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mirrorbench_papers.tables import FactTable, PaperTable, paper_tables
+
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.reports.papers.tables import FactTable, PaperTable, paper_tables
 
 PAGE = Path(__file__).resolve().parent / "papers.md"
 START, END = "<!-- made from the specs by docs/generate.py -->", "<!-- end of what is made -->"

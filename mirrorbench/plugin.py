@@ -16,25 +16,29 @@ if TYPE_CHECKING:
     # fmt: off
     from mirrorbench.cli.completion import complete
     from mirrorbench.cli.display import (
-        DataDir, Device, Json, Notes, Offline, PluginFiles, Protocol, Quiet, encoders_option, print_json, print_rows,
-        print_table, say, tasks_option,
+        DataDir, Device, EvalPrecision, Format, Json, Notes, Offline, Output, PluginFiles, Precision, Protocol, Quiet,
+        console, encoders_option, on_interrupt_go_on, print_json, print_or_write, print_rows, print_table, say,
+        tasks_option,
     )
+    from mirrorbench.cli.formats import chosen_format
     from mirrorbench.cli.progress import progress_display
     from mirrorbench.core.checksums import content, kept_checksum, kept_folder, unchanged
     from mirrorbench.core.devices import autocast, fetched, kind, out_of_memory, own_weights
     from mirrorbench.core.errors import (
-        DataFormatError, DataUnavailableError, MirrorbenchError, ModelUnavailableError, PluginError,
-        StorageError, UsageError, not_installed, unknown_name,
+        DataFormatError, DataUnavailableError, MirrorbenchError, ModelUnavailableError, PluginError, StorageError,
+        TuningError, UsageError, not_installed, unknown_name,
     )
     from mirrorbench.core.files import Leases, cache_root, writing
     from mirrorbench.core.hooks import Register, hookimpl
     from mirrorbench.core.identity import COMPUTATION, __version__, checksum, digest
     from mirrorbench.core.inputs import Array, Encoder, TextInput, as_inputs, encode_checked, unit
-    from mirrorbench.core.plugins import Plugins
-    from mirrorbench.core.schema import convert, problem_at, read_yaml
+    from mirrorbench.core.plugins import Plugins, call
+    from mirrorbench.core.schema import convert, problem_at, read, read_yaml
     from mirrorbench.core.shown import shown, without_texts
-    from mirrorbench.core.specs import EncoderSpec, Specs, Value, as_specs, parse_spec, parse_value, split_names
-    from mirrorbench.data.cardfile import builtin_cards, load_cards
+    from mirrorbench.core.specs import (
+        EncoderSpec, Specs, Value, as_specs, parse_params, parse_spec, parse_value, split_names,
+    )
+    from mirrorbench.data.cardfile import builtin_cards, builtin_suites, load_cards
     from mirrorbench.data.cards import Card, only_file, text_option, whole_number
     from mirrorbench.data.corpora import Contamination, GeneratedCorpus, read_corpus
     from mirrorbench.data.formats import Columns, TableRow, json_rows
@@ -53,17 +57,18 @@ if TYPE_CHECKING:
     from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, TEXT, Pooling, PoolingEncoder, template
     from mirrorbench.models.systems import EncoderContext, LazyEncoder, checked_params
     from mirrorbench.models.transformer import Transformer, load_transformer
-    from mirrorbench.reports.papers import AskedAnalysis
     from mirrorbench.reports.renderers import escape_latex, latex, number
     from mirrorbench.reports.renderers.notes import MISSING, TIED, metric_words, note_lines, p_words, with_deviation
     from mirrorbench.reports.renderers.tex import DEFAULT_TITLE, breakable, ended
     from mirrorbench.reports.renderers.text import escape_markdown
     from mirrorbench.reports.comparable import Stored, newest, without_repeats
-    from mirrorbench.reports.leaderboard import Leaderboard, row_label
+    from mirrorbench.reports.leaderboard import Leaderboard, mean_over_seeds, provenance, row_label
+    from mirrorbench.reports.selection import Layout
     from mirrorbench.reports.statistics.comparisons import Comparison, Comparisons
     from mirrorbench.reports.statistics.estimates import holm
     from mirrorbench.reports.statistics.items import ItemScores, influence, item_scores
     from mirrorbench.reports.table import DIGITS, Column, Row, Score, Table, TaskSource, to_object
+    from mirrorbench.runs.builtin import plugins
     from mirrorbench.runs.cells import Cell
     from mirrorbench.runs.environment import describe_environment
     from mirrorbench.runs.executors import Job, compute
@@ -78,6 +83,7 @@ if TYPE_CHECKING:
     from mirrorbench.tasks.base import Scores, Task, TaskKind, Vectors, score_task
     from mirrorbench.tasks.metrics import auc, cosine, exact_threshold, roc_points, spearman
     from mirrorbench.tasks.pairs import PairClassification, PairSimilarity
+    from mirrorbench.training.augmentations import AugmentationContext
     from mirrorbench.training.held_out import directions, log_isotropy, log_sums
     from mirrorbench.training.methods import Method, base_preset
     # fmt: on

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
-from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Specs, as_names, as_spec, as_specs, as_texts, parse_spec
+from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Specs, as_names, as_spec, as_specs, as_texts
 from mirrorbench.models.systems import TextEncoder
 from mirrorbench.runs.workspace import Workspace
 
@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.data.corpora import Contamination
     from mirrorbench.reports.leaderboard import Leaderboard
-    from mirrorbench.reports.papers.measured import MeasuredTable
-    from mirrorbench.reports.papers.tables import FactTable
     from mirrorbench.reports.statistics.verdicts import EncoderComparison
-    from mirrorbench.runs.outcomes import Outcome, Reporter
+    from mirrorbench.runs.outcomes import Reporter
     from mirrorbench.runs.plan import Plan
     from mirrorbench.texts.card import TunedEncoder
     from mirrorbench.texts.encode import EncodedFile
@@ -208,7 +206,7 @@ class Session:
         said = [f"{asked} stands for {spec}" for asked, spec in stands.items() if asked != spec]
         return replace(found, notes=(*said, *found.notes))
 
-    def paper(self, table: str, *, encoder: str = "", protocol: str = "paper") -> MeasuredTable | FactTable:
+    def paper(self, table: str, *, encoder: str = "", protocol: str = "paper") -> Any:
         """A table or figure of the papers: published, measured (from the session's results), difference.
 
         Args:
@@ -219,29 +217,15 @@ class Session:
         Raises:
             UsageError: no such table or protocol.
         """
-        from mirrorbench.reports.papers.tables import find_table
-
-        find_table(table, self.workspace.plugins)
-        return self.papers(table, encoder=encoder, protocol=protocol)[table]
-
-    def papers(
-        self, paper: str = "", *, encoder: str = "", protocol: str = "paper"
-    ) -> dict[str, MeasuredTable | FactTable]:
-        """All tables and figures by name, or those of one paper (``mirrorwic``); arguments as of ``paper``."""
-        from mirrorbench.reports.papers.measured import measured_table
-        from mirrorbench.reports.papers.tables import FactTable, paper_tables
-        from mirrorbench.runs.results import read_results
-
         _check_protocol(protocol)
-        backbone, store = parse_spec(encoder) if encoder else None, self.workspace.results
-        results = [one for root in (store.root, store.analyses.root) if root.is_dir() for one in read_results(root)]
-        return {
-            name: table if isinstance(table, FactTable) else measured_table(table, results, protocol, backbone)
-            for name, table in paper_tables(self.workspace.plugins).items()
-            if paper in ("", name, name.partition("/")[0])
-        }
+        return self.workspace.plugins.tables["papers"].paper(self.workspace, table, encoder, protocol)
 
-    def run_paper(self, table: str, *, encoder: str = "", seeds: int = 1, protocol: str = "paper") -> Outcome:
+    def papers(self, paper: str = "", *, encoder: str = "", protocol: str = "paper") -> Any:
+        """All tables and figures by name, or those of one paper (``mirrorwic``); arguments as of ``paper``."""
+        _check_protocol(protocol)
+        return self.workspace.plugins.tables["papers"].papers(self.workspace, paper, encoder, protocol)
+
+    def run_paper(self, table: str, *, encoder: str = "", seeds: int = 1, protocol: str = "paper") -> Any:
         """Measure the cells of a table of the papers that are not stored yet, scores of tasks and analyses.
 
         Arguments as of ``paper``.
@@ -249,10 +233,8 @@ class Session:
         Raises:
             UsageError: also where the table has no cell that a run could measure.
         """
-        from mirrorbench.reports.papers.measuring import measure_table
-
         _check_protocol(protocol)
-        return measure_table(self.workspace, table, parse_spec(encoder) if encoder else None, seeds, protocol)
+        return self.workspace.plugins.tables["papers"].run_paper(self.workspace, table, encoder, seeds, protocol)
 
     def load(self, spec: str | Path, level: str = "sentence") -> TextEncoder:
         """An encoder from its spec; a tuned one is taken from the cache, or tuned now with seed 0.
@@ -348,9 +330,7 @@ class Session:
         Raises:
             UsageError: another kind, an option that it does not have, or nothing to analyse.
         """
-        if not (analyses := self.workspace.plugins.analyses):
-            raise UsageError("analyses are in the plugin mirrorbench-analysis, which is left out")
-        return analyses[kind](self.workspace, **options)
+        return self.workspace.plugins.analyses[kind](self.workspace, **options)
 
     def overlap(
         self, corpus: str | Path, tasks: str | Sequence[str]

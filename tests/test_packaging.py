@@ -97,7 +97,7 @@ def test_cards_types_and_nothing_else_are_in_it(wheel: zipfile.ZipFile) -> None:
 
 
 def test_the_papers_tables_and_the_templates_are_in_it(wheel: zipfile.ZipFile) -> None:
-    folder = "mirrorbench/reports/papers/specs/"
+    folder = "mirrorbench_papers/specs/"
     tables = {name.removeprefix(folder) for name in wheel.namelist() if name.startswith(folder)}
     papers = ("mirror-bert", "mirrorwic", "poster")
     assert tables == {f"{p}/{path.name}" for p in papers for path in (ROOT / "leaderboards" / p).iterdir()}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from mirrorbench_grids import find_grid
 from pages import PAGES, ROOT, own_commands, parsed
 
@@ -53,6 +54,7 @@ def unknown(command: str, plugins: Plugins) -> list[str]:
     return found
 
 
+@pytest.mark.shipped("analysis", "papers")
 def test_the_command_line_takes_each(plugins: Plugins) -> None:
     """But those of plugins, which ``test_pages_run`` and ``test_plugins_page`` look at, with the plugins."""
     assert len(ALL) > 60

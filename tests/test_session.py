@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mirrorbench_papers.measured import MeasuredTable
 
 from mirrorbench import Session
 from mirrorbench.core.errors import UsageError
-from mirrorbench.reports.papers.measured import MeasuredTable
 
 BEFORE = Path(__file__).parent / "runs" / "stored_before"
 
@@ -29,6 +29,7 @@ def test_a_session_shows_and_compares_what_is_stored() -> None:
         session.compare("tiny+mirror", "tiny+mirror")
 
 
+@pytest.mark.shipped("papers")
 def test_a_session_has_the_papers_tables() -> None:
     session = Session(BEFORE, offline=True)
     assert set(session.papers("mirrorwic")) < set(session.papers())

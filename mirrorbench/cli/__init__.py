@@ -33,7 +33,6 @@ COMMANDS: dict[str, Any] = {
     "encode": "encode.encode",
     "leaderboard": "leaderboard.leaderboard",
     "compare": "compare.compare",
-    "paper": "paper.paper",
     "list": "plugin.list_registered",
     "doctor": "doctor.doctor",
     "data": "data.data_app",

@@ -148,9 +148,9 @@ def _rows(kind: Listed, registered: Plugins) -> list[dict[str, Any]]:
         suites = read_suites(cards_folder() / "suites.yaml")
         return [{"name": name, "measures": s.measures, "tasks": list(s.tasks)} for name, s in suites.items()]
     if kind is Listed.tables:
-        from mirrorbench.reports.papers.tables import paper_tables
+        from mirrorbench.reports.selection import layouts
 
-        return [{"name": name, "title": t.title, "where": t.where} for name, t in paper_tables(registered).items()]
+        return [{"name": name, "title": t.title, "where": t.where} for name, t in layouts(registered).items()]
     if kind is Listed.backbones:
         from mirrorbench.models.backbones import BACKBONES, is_here
 

@@ -123,6 +123,16 @@ class HookSpecs:
         """
 
     @hookspec
+    def register_tables(self, register: Register) -> None:
+        """``register(name, tables, description="")``: published tables, read and measured.
+
+        ``tables(plugins)`` returns a ``mirrorbench.reports.selection.Layout`` for each table by its name, for
+        ``leaderboard --table``. Those called ``papers`` have the methods of a ``Session`` on papers:
+        ``paper(workspace, table, encoder, protocol)``, ``papers(workspace, paper, encoder, protocol)`` and
+        ``run_paper(workspace, table, encoder, seeds, protocol)``.
+        """
+
+    @hookspec
     def register_executors(self, register: Register) -> None:
         """``register(name, execute, description="", device=None)``: where a plan's groups of cells are computed.
 
@@ -141,7 +151,7 @@ class HookSpecs:
 
         ``analysis(workspace, **options)`` returns what ``Session.analyze(name, **options)`` does. For the tables of the
         papers ``analysis.measure(workspace, asked, specs, seeds, protocol)`` analyses encoders one by one, stores a
-        result of each, and returns their ``Outcome``; ``asked`` is a ``mirrorbench.reports.papers.AskedAnalysis``.
+        result of each, and returns their ``Outcome``; ``asked`` is a ``mirrorbench_papers.AskedAnalysis``.
         """
 
     @hookspec

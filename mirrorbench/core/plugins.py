@@ -25,12 +25,14 @@ from typing import Any, Generic, TypeVar
 
 import pluggy
 
-from mirrorbench.core.errors import DuplicateNameError, MirrorbenchError, PluginError, unknown_name
+from mirrorbench.core.errors import DuplicateNameError, MirrorbenchError, PluginError, UsageError, unknown_name
 from mirrorbench.core.hooks import PROJECT, HookSpecs
 
 _T = TypeVar("_T")
 
 _BUILT_IN, _FILE = "built in", "file"  # in place of a distribution
+BROUGHT_BY = {"analysis": "mirrorbench-analysis", "tables": "mirrorbench-papers"}
+"""The shipped plugins without which nothing is registered of a kind."""
 _LISTINGS = {"task": "mirrorbench list tasks", "corpus": "mirrorbench list corpora"}
 
 
@@ -82,6 +84,8 @@ class Registry(Generic[_T]):
         try:
             return self._entries[name]
         except KeyError:
+            if self.kind in BROUGHT_BY and not self._entries:
+                raise UsageError(f"this needs the plugin {BROUGHT_BY[self.kind]}, which is left out") from None
             raise unknown_name(self.kind, name, list(self._entries), _LISTINGS.get(self.kind, "")) from None
 
     def __contains__(self, name: object) -> bool:
@@ -299,5 +303,6 @@ class Plugins:
     papers = _registered("register_papers", "Folders of papers' tables.")
     renderers = _registered("register_renderers", "All table formats.")
     executors = _registered("register_executors", "Where cells can be computed.")
+    tables = _registered("register_tables", "Tables of papers, with what was measured.")
     analyses = _registered("register_analyses", "Analyses of spaces of vectors.")
     grids = _registered("register_grids", "Runs of many blocks, by name, and by the ending of files that hold them.")

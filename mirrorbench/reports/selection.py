@@ -73,6 +73,28 @@ def results_of(spec: str, folder: Path, protocol: str, plugins: Plugins) -> list
 
 
 @dataclass(frozen=True)
+class Layout:
+    """A published table as a leaderboard has it.
+
+    Attributes:
+        title: of the table.
+        where: in the paper.
+        rows: specs of the encoders.
+        metrics: the metric of each task; empty for a table without scores of tasks.
+    """
+
+    title: str
+    where: str
+    rows: tuple[EncoderSpec, ...]
+    metrics: Mapping[str, str]
+
+
+def layouts(plugins: Plugins) -> dict[str, Layout]:
+    """The published tables that plugins know, by name."""
+    return {name: layout for entry in plugins.tables for name, layout in entry.value(plugins).items()}
+
+
+@dataclass(frozen=True)
 class Choice:
     """Which stored results a leaderboard shows, and what is computed from their per-item predictions.
 
@@ -100,16 +122,16 @@ class Choice:
 
     def laid_out(self, name: str, plugins: Plugins) -> Choice:
         """A copy with the tasks, encoders and metrics of a paper's table, except those already chosen."""
-        from mirrorbench.reports.papers.tables import PaperTable, find_table
-
-        found = find_table(name, plugins)
-        targets = list(found.targets().values()) if isinstance(found, PaperTable) else []
-        targets = [target for target in targets if not target.analysis]
-        if not targets:
+        known = layouts(plugins)
+        if name not in known:
+            plugins.tables.entry("papers")
+            raise unknown_name("table", name, list(known), "mirrorbench list tables")
+        found = known[name]
+        if not found.metrics:
             raise UsageError(f"{name} has no scores of tasks", f"mirrorbench paper {name} shows what it has.")
-        metrics = {task: target.metric for target in targets for task in target.tasks}
-        rows = tuple(dict.fromkeys(target.spec for target in targets))
-        return replace(self, tasks=self.tasks or tuple(metrics), rows=rows, metrics=self.metrics or metrics)
+        return replace(
+            self, tasks=self.tasks or tuple(found.metrics), rows=found.rows, metrics=self.metrics or found.metrics
+        )
 
 
 EVERYTHING = Choice()

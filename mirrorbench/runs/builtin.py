@@ -33,7 +33,6 @@ BUILTIN_PLUGINS = (
     "mirrorbench.runs.local",
     "mirrorbench.tasks.metrics",
     "mirrorbench.reports.renderers",
-    "mirrorbench.reports.papers",
 )
 
 
@@ -127,6 +126,7 @@ KINDS = {
     "register_renderers": Kind("renderer", _add_renderer),
     "register_papers": Kind("paper", _add_paper),
     "register_executors": Kind("executor", _add_executor),
+    "register_tables": Kind("tables", add_function),
     "register_analyses": Kind("analysis", add_function),
     "register_grids": Kind("grid", add_function),
 }

@@ -61,6 +61,7 @@ def test_results_are_rendered_in_every_format(toys: Callable, stored: Path, fold
     toys(command="leaderboard").assert_fails(1, str(damaged.relative_to(folder)), out="")
 
 
+@pytest.mark.shipped("papers")
 @pytest.mark.parametrize(("arguments", "message"), [
     ("nowhere", "there is no folder of results nowhere"), ("-f latx", "unknown renderer 'latx'"),
     ("-t birds", "unknown task or suite 'birds'"), ("--table nope", "unknown table 'nope'"),
@@ -107,6 +108,7 @@ def test_a_format_has_the_options_that_its_renderer_declares() -> None:
     assert found == ("shout", {"loud": True, "times": 3, "word": "7"})
 
 
+@pytest.mark.shipped("papers")
 def test_rows_and_columns_of_a_paper(mirrorbench: Callable, folder: Path) -> None:
     for spec in ("tiny+mirror", "roberta+mirror", "bert+mirror", "sbert"):
         correlated(folder / "results", spec, "stsb", GOLD, GOOD)

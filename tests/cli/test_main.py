@@ -65,7 +65,7 @@ def test_light_commands_import_nothing_heavy(folder: Path) -> None:
     assert printed_by(MODULES, folder) == list(LIGHT)
 
 
-@pytest.mark.shipped("grids")
+@pytest.mark.shipped("grids", "papers")
 def test_the_package_and_completion_import_nothing_heavy(folder: Path) -> None:
     assert printed_by(COMPLETION, folder) == []
 
@@ -152,7 +152,7 @@ def test_debugging_shows_the_traceback(mirrorbench: Callable, monkeypatch: pytes
         mirrorbench("run", "--tasks", "nothing")
 
 
-@pytest.mark.shipped("grids")
+@pytest.mark.shipped("grids", "papers")
 @pytest.mark.parametrize(("typed", "offered"), [
     ("run --tasks sts,xlwic-f", {"sts,xlwic-fa", "sts,xlwic-fr"}), ("run -t wordle", set()),
     ("data fetch am2ico-k", {"am2ico-ka", "am2ico-kk", "am2ico-ko"}), ("run --encoder rob", {"roberta"}),

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from harness.log import Log
+from mirrorbench_papers.measured import measured_table
+from mirrorbench_papers.tables import PaperTable, find_table
 from stored import correlated, stored, write
 
 from mirrorbench import Session
@@ -17,8 +19,6 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.reports.comparable import mixtures, newest
 from mirrorbench.reports.leaderboard import build_table, provenance
-from mirrorbench.reports.papers.measured import measured_table
-from mirrorbench.reports.papers.tables import PaperTable, find_table
 from mirrorbench.runs.results import Result
 from mirrorbench.tasks.metrics import spearman
 
@@ -134,6 +134,7 @@ def test_encoders_are_compared_within_one_computation(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.shipped("papers")
 def test_a_table_of_the_papers_shows_one_computation_and_of_two_copies_the_later() -> None:
     read = [
         stored("bert+base:pooling=cls", task, value, computation=computation, cell_id=f"{task} {value}",

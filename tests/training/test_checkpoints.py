@@ -76,6 +76,7 @@ NOISES: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.shipped("papers")
 @pytest.mark.parametrize("noise", few(NOISES), ids=str)
 def test_it_goes_on_bit_for_bit(random_model: Models, tmp_path: Path, noise: dict[str, Any]) -> None:
     """Interrupted in the first epoch, at the end of an epoch, and before the last step, one after the other."""

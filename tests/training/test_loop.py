@@ -130,6 +130,7 @@ NOISE = SimpleNamespace(configure=lambda config, rate: None, attach=lambda model
 """A plugin's augmentation that says nothing of packing."""
 
 
+@pytest.mark.shipped("papers")
 @pytest.mark.parametrize(
     ("augment", "pooling", "packed"),
     [
@@ -168,6 +169,7 @@ def test_one_side_is_masked_and_drawn_anew_in_each_epoch(
     assert sorted(text for text in seen if text not in masked) == (sorted(TEXTS * recipe.epochs) if sides == 1 else [])
 
 
+@pytest.mark.shipped("papers")
 @pytest.mark.parametrize(
     ("architecture", "params"),
     few([
@@ -189,6 +191,7 @@ def test_each_augmentation_changes_the_tuning_and_repeats(
     assert not torch.equal(found[0], found[2])
 
 
+@pytest.mark.shipped("papers")
 def test_a_method_brings_its_own_pairs(random_model: Models) -> None:
     """Half of the strings, with their neighbours, in groups of five: what is asked for is what is tuned on."""
     seen: list[int] = []
@@ -208,6 +211,7 @@ def test_a_method_brings_its_own_pairs(random_model: Models) -> None:
     assert not torch.overrides._get_current_function_mode_stack()
 
 
+@pytest.mark.shipped("papers")
 def test_a_tokenizer_without_mask_token(random_model: Models) -> None:
     for name, rate in (("span_mask", 5), ("token_mask", 0.5), ("word_mask", 0.5)):
         changed = recipe(**{name: rate})

@@ -104,6 +104,7 @@ def test_a_text_that_repeats_is_read_once_where_nothing_is_drawn(
     assert read == [texts]
 
 
+@pytest.mark.shipped("papers")
 @pytest.mark.parametrize(
     ("augmentation", "threads"),
     few([({"dropout": 0.2}, 2), ({"controlled_dropout": 0.2}, 1), ({"drophead": 0.3}, 1), ({"dropout": 0.2}, 1)], 0, 1),

@@ -13,7 +13,7 @@ from mirrorbench.plugin import Register, hookimpl
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mirrorbench.plugin import AskedAnalysis, EncoderSpec, Outcome, Workspace
+    from mirrorbench.plugin import EncoderSpec, Outcome, Workspace
     from mirrorbench_analysis.study import Analysis
 
 OF_STUDIES: dict[str, Any] = {"encoders": ("tiny",), "task": "", "corpus": "", "seed": 0, "protocol": "paper"}
@@ -47,7 +47,7 @@ class Kind:
         return analyze(workspace, self.name, **options)
 
     def measure(
-        self, workspace: Workspace, asked: AskedAnalysis, specs: Sequence[EncoderSpec], seeds: int, protocol: str
+        self, workspace: Workspace, asked: Any, specs: Sequence[EncoderSpec], seeds: int, protocol: str
     ) -> Outcome:
         """Analyse encoders one by one, and store a result of each."""
         from mirrorbench_analysis.stored import measure

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from mirrorbench.plugin import (
-    AskedAnalysis,
     Cell,
     EncoderSpec,
     Failure,
@@ -26,9 +25,7 @@ from mirrorbench_analysis import ANALYSES, OF_STUDIES, kinds
 from mirrorbench_analysis.study import Study, described
 
 
-def measure(
-    workspace: Workspace, asked: AskedAnalysis, specs: Sequence[EncoderSpec], seeds: int, protocol: str
-) -> Outcome:
+def measure(workspace: Workspace, asked: Any, specs: Sequence[EncoderSpec], seeds: int, protocol: str) -> Outcome:
     """Analyse encoders under each seed, those that are not tuned once; what is stored is not computed again."""
     results, failures, computed = [], dict[Failure, None](), 0
     studies = [
@@ -52,7 +49,7 @@ def measure(
     return Outcome(tuple(results), tuple(failures), computed)
 
 
-def _measured(study: Study, cell: Cell, asked: AskedAnalysis) -> tuple[Result | None, bool]:
+def _measured(study: Study, cell: Cell, asked: Any) -> tuple[Result | None, bool]:
     """The result of one encoder, and whether it was stored; none where the encoder failed."""
     options = {**ANALYSES[asked.kind], **asked.options}
     given = {name: value for name, value in options.items() if name not in OF_STUDIES}

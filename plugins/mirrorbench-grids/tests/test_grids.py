@@ -8,13 +8,13 @@ from unittest.mock import Mock
 
 import pytest
 from mirrorbench_grids import GridFile, find_grid, grids_folder, plan_grid, read_grid
+from mirrorbench_papers.tables import PaperTable, paper_tables
 from suites import few
 
 from mirrorbench.core.errors import ModelUnavailableError, PluginError, UsageError
 from mirrorbench.core.hooks import hookimpl
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.reports.papers.tables import PaperTable, paper_tables
 from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.rows import expand_tasks
 from mirrorbench.runs.run import make_plan

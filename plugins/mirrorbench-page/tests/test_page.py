@@ -11,10 +11,10 @@ from html import unescape
 from pathlib import Path
 
 from mirrorbench_page import html
+from mirrorbench_papers.measured import render_paper
 from stored import stored, write
 from toy_tables import BOARD, EMPTY, HOSTILE, NASTY, NO_ROWS
 
-from mirrorbench.reports.papers.measured import render_paper
 from mirrorbench.reports.table import read_table
 from mirrorbench.session import Session
 

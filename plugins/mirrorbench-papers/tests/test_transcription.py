@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from mirrorbench.reports.papers import PAPERS, Target
-from mirrorbench.reports.papers.tables import SCALES, PaperTable, Printed, paper_tables
+from mirrorbench_papers import PAPERS
+from mirrorbench_papers.tables import SCALES, PaperTable, Printed, paper_tables
+from mirrorbench_papers.targets import Target
 
 FUZZ = 1e-9
 """For sums of floats that stand for decimal fractions."""

@@ -6,13 +6,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import mirrorbench_papers as papers
 import numpy as np
 import pytest
+from mirrorbench_papers.tables import PaperTable, paper_tables
 from stored import stored, write
 
 import mirrorbench as package
-from mirrorbench.reports import papers
-from mirrorbench.reports.papers.tables import PaperTable, paper_tables
 from mirrorbench.runs.builtin import load_plugins
 
 

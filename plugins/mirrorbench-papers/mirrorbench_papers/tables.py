@@ -15,12 +15,20 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
-from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.schema import read
-from mirrorbench.core.specs import EncoderSpec, Value, parse_params, parse_spec
-from mirrorbench.data.cardfile import builtin_suites
-from mirrorbench.reports.papers import AskedAnalysis, CellStatistic, Target, Text
+from mirrorbench.plugin import (
+    DataFormatError,
+    EncoderSpec,
+    Layout,
+    Plugins,
+    UsageError,
+    Value,
+    builtin_suites,
+    parse_params,
+    parse_spec,
+    read,
+    unknown_name,
+)
+from mirrorbench_papers.targets import AskedAnalysis, CellStatistic, Target, Text
 
 SCALES = {"fraction": 1.0, "percent": 100.0, "raw": 1.0}
 """Factor from score to printed value; ``raw`` scores (isotropy) are neither fractions nor percentages."""
@@ -293,7 +301,7 @@ class FactTable(_Spec, tag="facts", tag_field="kind"):
 
 def paper_tables(plugins: Plugins | None = None) -> Mapping[str, PaperTable | FactTable]:
     """All tables and figures of the registered papers by name; ``plugins``: those of the process by default."""
-    from mirrorbench.runs.builtin import plugins as of_the_process
+    from mirrorbench.plugin import plugins as of_the_process
 
     known = plugins or of_the_process()
     tables = {name: table for entry in known.papers for name, table in _tables_of(entry.name, entry.value).items()}
@@ -319,6 +327,14 @@ def _tables_of(paper: str, folder: Path) -> Mapping[str, PaperTable | FactTable]
 
     tables = (read_paper_table(path, paper) for path in sorted(folder.glob("*.yaml"), key=printed_order))
     return MappingProxyType({table.name: table for table in tables})
+
+
+def layout_of(table: PaperTable | FactTable) -> Layout:
+    """The encoders of a table, and the metrics of its tasks."""
+    targets = list(table.targets().values()) if isinstance(table, PaperTable) else []
+    targets = [target for target in targets if not target.analysis]
+    metrics = {task: target.metric for target in targets for task in target.tasks}
+    return Layout(table.title, table.where, tuple(dict.fromkeys(target.spec for target in targets)), metrics)
 
 
 def find_table(name: str, plugins: Plugins | None = None) -> PaperTable | FactTable:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 from mirrorbench_analysis import ANALYSES
+from mirrorbench_papers import specs_folder
+from mirrorbench_papers.tables import FactTable, PaperTable, find_table, paper_tables, read_paper_table
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.corpora import check_corpus
 from mirrorbench.models import backbones
-from mirrorbench.reports.papers import specs_folder
-from mirrorbench.reports.papers.tables import FactTable, PaperTable, find_table, paper_tables, read_paper_table
 from mirrorbench.runs.rows import expand_ladder
 from mirrorbench.training.methods import mirror_preset, mirrorwic_preset
 from mirrorbench.training.recipes import override

@@ -17,17 +17,28 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mirrorbench.core.plugins import call
-from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.reports.comparable import newest, without_repeats
-from mirrorbench.reports.leaderboard import mean_over_seeds, provenance, row_label
-from mirrorbench.reports.papers import AskedAnalysis, Target
-from mirrorbench.reports.papers.tables import SCALES, FactTable, PaperTable, Printed
-from mirrorbench.reports.renderers import number
-from mirrorbench.reports.table import Column, Row, Score, Table
-from mirrorbench.runs.builtin import plugins
-from mirrorbench.runs.plan import Request
-from mirrorbench.runs.results import Result
+from mirrorbench.plugin import (
+    Column,
+    EncoderSpec,
+    Request,
+    Result,
+    Row,
+    Score,
+    Table,
+    Workspace,
+    call,
+    mean_over_seeds,
+    newest,
+    number,
+    parse_spec,
+    plugins,
+    provenance,
+    read_results,
+    row_label,
+    without_repeats,
+)
+from mirrorbench_papers.tables import SCALES, FactTable, PaperTable, Printed, paper_tables
+from mirrorbench_papers.targets import AskedAnalysis, Target
 
 NOISE = 2.0
 """Standard deviations over seeds that count as noise."""
@@ -191,6 +202,17 @@ def paper_analyses(
 
 
 Content = MeasuredTable | FactTable
+
+
+def measured_tables(workspace: Workspace, paper: str, encoder: str, protocol: str) -> dict[str, Content]:
+    """All tables and figures by name, or those of one paper, with the results of a workspace."""
+    backbone, store = parse_spec(encoder) if encoder else None, workspace.results
+    results = [one for root in (store.root, store.analyses.root) if root.is_dir() for one in read_results(root)]
+    return {
+        name: table if isinstance(table, FactTable) else measured_table(table, results, protocol, backbone)
+        for name, table in paper_tables(workspace.plugins).items()
+        if paper in ("", name, name.partition("/")[0])
+    }
 
 
 def as_table(content: Content) -> Table:

@@ -8,15 +8,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mirrorbench.cli import display
-from mirrorbench.cli.completion import complete
-from mirrorbench.cli.display import DataDir, Device, EvalPrecision, Notes, Offline, Output, PluginFiles, Precision
-from mirrorbench.cli.formats import chosen_format
-from mirrorbench.core.errors import UsageError
+from mirrorbench.plugin import (
+    DataDir,
+    Device,
+    EvalPrecision,
+    Format,
+    Notes,
+    Offline,
+    Output,
+    PluginFiles,
+    Precision,
+    Protocol,
+    Quiet,
+    UsageError,
+    chosen_format,
+    complete,
+    console,
+    on_interrupt_go_on,
+    print_or_write,
+    print_rows,
+    print_table,
+)
 
 if TYPE_CHECKING:
-    from mirrorbench.reports.papers.measured import MeasuredTable
-    from mirrorbench.reports.papers.tables import FactTable
+    from mirrorbench_papers.measured import MeasuredTable
+    from mirrorbench_papers.tables import FactTable
 
 # fmt: off
 _TableName = Annotated[str, typer.Argument(
@@ -34,9 +50,9 @@ _Seeds = Annotated[int, typer.Option(min=1, help="With --run: runs of each tuned
 
 def paper(
     table: _TableName = "", results: _Results = Path("results"), run: _Run = False, encoder: _Backbone = "",
-    seeds: _Seeds = 1, protocol: display.Protocol = "paper", precision: Precision = "auto",
+    seeds: _Seeds = 1, protocol: Protocol = "paper", precision: Precision = "auto",
     eval_precision: EvalPrecision = "auto", device: Device = "auto", data_dir: DataDir = None, offline: Offline = False,
-    format_: display.Format = "", notes: Notes = "", quiet: display.Quiet = False, output: Output = None,
+    format_: Format = "", notes: Notes = "", quiet: Quiet = False, output: Output = None,
     plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """The papers' tables and figures: published, measured, difference. Without arguments: which there are.
@@ -45,10 +61,8 @@ def paper(
 
     `mirrorbench paper mirror-bert/table7 --run --encoder tiny`
     """  # fmt: skip
-    from mirrorbench.cli.progress import progress_display
-    from mirrorbench.reports.papers.measured import as_table, check_paper_format, render_paper
-    from mirrorbench.runs.builtin import plugins
-    from mirrorbench.session import Session
+    from mirrorbench.plugin import Session, plugins, progress_display
+    from mirrorbench_papers.measured import as_table, check_paper_format, render_paper
 
     settings: dict[str, Any] = {
         "data_dir": data_dir, "device": device, "precision": precision, "eval_precision": eval_precision,
@@ -63,27 +77,27 @@ def paper(
     if format_:
         check_paper_format(format_)  # before anything is measured
     if run:
-        with display.on_interrupt_go_on(results), progress_display(quiet) as reporter:
+        with on_interrupt_go_on(results), progress_display(quiet) as reporter:
             session = Session(results, reporter=reporter, **settings)
             outcome = session.run_paper(table, encoder=encoder, seeds=seeds, protocol=protocol)
         reporter.finish(outcome, results)
     notes = "none" if quiet else notes
     content = Session(results, **settings).paper(table, encoder=encoder, protocol=protocol)
-    if format_ or not display.console.is_terminal:
+    if format_ or not console.is_terminal:
         text = render_paper(content, format_ or "markdown", notes or ("all" if output else "short"), **options)
-        display.print_or_write(text, output)
+        print_or_write(text, output)
     else:
-        display.print_table(as_table(content), notes)
+        print_table(as_table(content), notes)
     raise typer.Exit(1 if run and outcome.failures else 0)
 
 
 def _list(tables: Mapping[str, MeasuredTable | FactTable]) -> None:
     """Every table with the number of its cells that are measured."""
-    from mirrorbench.reports.papers.tables import FactTable
+    from mirrorbench_papers.tables import FactTable
 
     rows = []
     for name, table in tables.items():
         done, total = (0, 0) if isinstance(table, FactTable) else table.counts
         title = table.title if isinstance(table, FactTable) else table.table.title
         rows.append([name, f"{done} of {total}" if total else "-", title])
-    display.print_rows(["table", "measured", "title"], rows)
+    print_rows(["table", "measured", "title"], rows)

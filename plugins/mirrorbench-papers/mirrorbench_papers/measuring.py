@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from mirrorbench.core.errors import UsageError
-from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.reports.papers.measured import paper_analyses, paper_requests
-from mirrorbench.reports.papers.tables import FactTable, find_table
-from mirrorbench.runs.outcomes import Outcome
-from mirrorbench.runs.run import execute_plan, make_plan
-from mirrorbench.runs.workspace import Workspace
+from mirrorbench.plugin import (
+    Outcome,
+    UsageError,
+    Workspace,
+    execute_plan,
+    make_plan,
+    parse_spec,
+)
+from mirrorbench_papers.measured import paper_analyses, paper_requests
+from mirrorbench_papers.tables import FactTable, find_table
 
 
 def measure_table(
-    workspace: Workspace, name: str, backbone: EncoderSpec | None, seeds: int, protocol: str
+    workspace: Workspace, name: str, encoder: str, seeds: int, protocol: str
 ) -> Outcome:  # fmt: skip
     """Measure the cells of a table of the papers that are not stored yet, scores of tasks and analyses."""
-    table = find_table(name, workspace.plugins)
+    table, backbone = find_table(name, workspace.plugins), parse_spec(encoder) if encoder else None
     if isinstance(table, FactTable):
         raise UsageError(f"{name} has no cell that a run could measure", f"mirrorbench paper {name} shows it.")
     wanted, asked = paper_requests(table, seeds, protocol, backbone), paper_analyses(table, backbone)

@@ -1,39 +1,13 @@
-"""The papers' tables: where their specs are, what their cells are measured by, what they say, and what was measured."""
+"""What the cells of the papers' tables are measured by."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 
-from mirrorbench.core.errors import DataFormatError
-from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.core.specs import EncoderSpec
-
-PAPERS = ("mirror-bert", "mirrorwic", "poster")
-"""The folders of the built-in specs, in the order of lists."""
-
-
-def specs_folder() -> Path:
-    """The folder of the built-in specs: ``mirrorbench/reports/papers/specs`` in a wheel, ``leaderboards`` elsewhere."""
-    here = Path(__file__).resolve().parent
-    candidates = (here / "specs", here.parents[2] / "leaderboards")
-    for folder in candidates:
-        if (folder / PAPERS[0]).is_dir():
-            return folder
-    raise DataFormatError(
-        f"The papers' tables are in neither {candidates[0]} nor {candidates[1]}.", "Install mirrorbench again."
-    )
-
-
-@hookimpl
-def register_papers(register: Register) -> None:
-    """The papers of the methods that are built in."""
-    for paper in PAPERS:
-        register(paper, specs_folder() / paper)
-
+from mirrorbench.plugin import EncoderSpec
 
 CellStatistic = Literal["score", "deviation", "seconds", "seconds an epoch"]
 """Of the results of a cell: the score, its standard deviation over seeds, or the seconds of the tuning."""

@@ -10,13 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reports.typeset import assert_nothing_leaves_the_page
-from stored import stored
-
-from mirrorbench.core.errors import UsageError
-from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.cardfile import builtin_suites
-from mirrorbench.reports.papers.measured import (
+from mirrorbench_papers.measured import (
     MeasuredTable,
     PaperCell,
     as_table,
@@ -25,7 +19,13 @@ from mirrorbench.reports.papers.measured import (
     paper_requests,
     render_paper,
 )
-from mirrorbench.reports.papers.tables import PaperTable, Printed, find_table, paper_tables
+from mirrorbench_papers.tables import PaperTable, Printed, find_table, paper_tables
+from reports.typeset import assert_nothing_leaves_the_page
+from stored import stored
+
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.reports.table import Score
 from mirrorbench.runs.results import Result
 
