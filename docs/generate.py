@@ -24,11 +24,21 @@ HERE = Path(__file__).resolve().parent
 IN_FULL = ("Card", "Task", "TaskKind", "Scores", "Table", "Column", "Row", "Score", "TaskSource", "Request", "Columns")
 """Names of the public interface whose documentation is printed whole."""
 
+COMMANDS = """
+import typer
+from mirrorbench import cli
+from typer.cli import get_docs_for_click
+for point in cli.commands_of_plugins().values():
+    cli.OfPlugin(point).loaded()
+group = typer.main.get_command(cli.app)
+print(get_docs_for_click(obj=group, ctx=typer.Context(group), name="mirrorbench"))
+"""
+"""In a process of its own, since it changes the commands."""
+
 
 def commands() -> str:
-    """Every command's options, as typer describes them."""
-    command = [sys.executable, "-m", "typer", "mirrorbench.cli", "utils", "docs", "--name", "mirrorbench"]
-    out = subprocess.run(command, capture_output=True, text=True, check=True, cwd=HERE.parent)
+    """Every command's options, as typer describes them; those of plugins are loaded first."""
+    out = subprocess.run([sys.executable, "-c", COMMANDS], capture_output=True, text=True, check=True, cwd=HERE.parent)
     return html.unescape(out.stdout).rstrip() + "\n"
 
 

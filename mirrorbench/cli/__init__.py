@@ -70,7 +70,7 @@ class _Commands(TyperGroup):
         """The command of a name; that of a plugin is not imported before it is called."""
         found = COMMANDS.get(cmd_name)
         if found is None and (point := commands_of_plugins().get(cmd_name)):
-            return _OfPlugin(point)
+            return OfPlugin(point)
         for point in entry_points(group=GROUP, name=cmd_name) if found is None else ():
             plugin = _package(point).replace("_", "-")
             problem = f"the command {cmd_name} is in the plugin {plugin}, which is left out"
@@ -95,7 +95,7 @@ def _package(point: EntryPoint) -> str:
     return point.module.partition(".")[0]
 
 
-class _OfPlugin(TyperCommand):
+class OfPlugin(TyperCommand):
     """The command of a plugin, which is imported when it is called."""
 
     def __init__(self, point: EntryPoint) -> None:
@@ -115,10 +115,6 @@ class _OfPlugin(TyperCommand):
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Make the context of the command itself."""
         return self.loaded().make_context(info_name, args, parent, **extra)
-
-    def get_params(self, ctx: Any) -> Any:
-        """The options of the command itself, for the page of commands."""
-        return self.loaded().get_params(ctx)
 
 
 def _first_line(module: str) -> str:
