@@ -42,6 +42,8 @@ class Answer(NamedTuple):
     task: str
     comparison: Comparison
     p: float | None
+    n_answers: int
+    """For which p is corrected, this one included."""
 
     @property
     def verdict(self) -> str:
@@ -73,14 +75,20 @@ class Evaluation:
     Args:
         stored: the results with their paths, each encoder with one seed.
         encoders: specs; the others are compared with the first.
+        baselines: specs of rows that need no training, which are compared with the first too.
         ids: of the items that are scored, by the name of the data.
         plugins: with the metrics.
     """
 
     def __init__(
-        self, stored: Iterable[Stored], encoders: Sequence[str], ids: Mapping[str, Sequence[str]], plugins: Plugins
+        self,
+        stored: Iterable[Stored],
+        encoders: Sequence[str],
+        baselines: Sequence[str],
+        ids: Mapping[str, Sequence[str]],
+        plugins: Plugins,
     ) -> None:
-        self.encoders, self.tasks, self.plugins = encoders, list(ids), plugins
+        self.encoders, self.baselines, self.tasks, self.plugins = encoders, baselines, list(ids), plugins
         hidden = {task: {hidden_id(item): item for item in items} for task, items in ids.items()}
         self.items: dict[tuple[str, str], ItemScores] = {}
         self._found: dict[tuple[str, str], Mapping[str, Any]] = {}
@@ -101,30 +109,36 @@ class Evaluation:
                     self.items[row, result.task] = replace(items, values=values.astype(np.float64), overlap=None)
 
     def answers(self) -> list[Answer]:
-        """Answers on the other encoders, then on BM25, alone and with the first; corrected among each of the two."""
+        """Answers on the other encoders, and on what needs no training; each of the two kinds corrected."""
         first, *others = self.encoders
-        return [*self._answers(first, others), *self._answers(first, [BM25, first + FUSED])]
+        return [*self._answers(first, others), *self._answers(first, [*self.baselines, BM25, first + FUSED])]
 
     def _answers(self, first: str, rows: Sequence[str]) -> list[Answer]:
         seeds = Comparisons({place: {0: items} for place, items in self.items.items()}, self.plugins)
         found = [(row, task, seeds.compare(row, first, [task])) for row, task in self.compared(rows)]
         corrected = holm([comparison.p for *_, comparison in found])
-        return [Answer(*own, p) for own, p in zip(found, corrected, strict=True)]
+        return [Answer(*own, p, len(found)) for own, p in zip(found, corrected, strict=True)]
 
     def compared(self, rows: Sequence[str]) -> list[tuple[str, str]]:
         """The rows and data where both the row and the first encoder have scores."""
         first = self.encoders[0]
         return [(row, task) for row in rows for task in self.tasks if {(row, task), (first, task)} <= {*self.items}]
 
-    def table(self, table: Table, labels: Mapping[str, str]) -> Table:
-        """A table with these labels of encoders, the fusion of each with BM25 below it, and averages of both."""
-        rows = []
+    def table(self, table: Table, labels: Mapping[str, str], titles: Mapping[str, str]) -> Table:
+        """A table with these labels and titles of data, and the fusion of each encoder with BM25 below it."""
+        columns = tuple(replace(column, title=titles.get(column.name, column.title)) for column in table.columns)
+        table, rows = replace(table, columns=columns), list[Row]()
         for row in table.rows:
             row = replace(row, label=labels.get(row.spec, row.label))
             rows.append(row if row.spec else replace(row, spec=BM25, scores=self._scores(BM25, table)))
             if any(scores := self._scores(f"{row.spec}{FUSED}", table)):
                 rows.append(Row(f"{row.label}{FUSED}", f"{row.spec}{FUSED}", scores))
-        return replace(table, rows=tuple(rows), verdicts=())  # the answers are there instead
+        table = replace(table, rows=tuple(rows), verdicts=())  # the answers are there instead
+        if len({column.metric for column in table.columns if not column.average_of}) == 1:
+            return table
+        kept = [place for place, column in enumerate(table.columns) if not column.average_of]  # of one metric only
+        rows = [replace(row, scores=tuple(row.scores[place] for place in kept)) for row in rows]
+        return replace(table, rows=tuple(rows), columns=tuple(table.columns[place] for place in kept))
 
     def _scores(self, row: str, table: Table) -> tuple[Score | None, ...]:
         """Of a row of means, in the order of the columns; averages where no score is missing."""
@@ -142,6 +156,8 @@ class Evaluation:
         """
         rows = [(encoder, task), (self.encoders[0], task)]
         now, before = (self.items[row] for row in rows)
+        if now.kind == "macro_f1":  # whose values are labels by their numbers
+            now, before = (replace(own, kind="mean", values=(own.values == own.gold) * 1.0) for own in (now, before))
         moved = (
             own.values if own.kind == "mean" else influence(own.kind, own.values, own.gold, self.plugins)
             for own in (now, before)

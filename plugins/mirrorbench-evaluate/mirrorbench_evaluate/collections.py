@@ -21,6 +21,7 @@ from mirrorbench.plugin import (
     line_error,
     not_installed,
     parse_json,
+    shown,
     stream_lines,
     unit,
     unknown_name,
@@ -91,12 +92,12 @@ def read_collection(found: Found, language: str) -> Collection:
     """
     documents, queries = _texts(found, "corpus"), _texts(found, "queries")
     source, judged = str(found.files["qrels"]), dict[str, dict[str, int]]()
-    unknown_queries, unknown_documents = set[str](), list[tuple[int, str]]()
+    unknown_queries, unknown_documents = dict[str, None](), list[tuple[int, str]]()
     for line, (query, document, grade) in found.rows("qrels", JUDGEMENTS):
         if not (whole := _GRADE.fullmatch(grade)):
-            raise line_error(source, line, f"the score {grade!r} is no whole number of at most nine digits")
+            raise line_error(source, line, f"the score {shown(grade)} is no whole number of at most nine digits")
         if query not in queries:
-            unknown_queries.add(query)
+            unknown_queries[query] = None
             continue
         if document not in documents and int(whole[1]) > 0:
             unknown_documents.append((line, document))
@@ -108,16 +109,18 @@ def read_collection(found: Found, language: str) -> Collection:
         problem = f"{len(unknown_documents)} relevant documents are not in the corpus, the first is {first!r}"
         raise line_error(source, line, problem, "No encoder can find them: add them, or remove their judgements.")
     relevant = {query: grades for query, grades in judged.items() if max(grades.values()) > 0}
+    unknown = f"; {next(iter(unknown_queries))!r} is judged and not among the queries" if unknown_queries else ""
     if not relevant:
-        raise DataFormatError(f"{source}: no query has a relevant document.")
+        raise DataFormatError(f"{source}: no query has a relevant document{unknown}.")
     blank = {name for name, text in documents.items() if not text.strip()}
     lost = {name for grades in relevant.values() for name, grade in grades.items() if grade > 0 and name in blank}
     counts = {
         "documents without text": len(blank), "relevant documents without text, which no encoder can find": len(lost),
+        "documents with the text of another": len(documents) - len(set(documents.values())),
         "judged queries that are not among the queries": len(unknown_queries),
         "queries without a relevant document, left out": len(queries) - len(relevant),
     }  # fmt: skip
-    notes = [f"{n:,} {what}" for what, n in counts.items() if n]
+    notes = [f"{what}: {n:,}" for what, n in counts.items() if n]
     if found.files["qrels"].name != "test.tsv":
         notes.append(f"judgements of {found.files['qrels'].name}")
     return Collection(documents, {query: queries[query] for query in relevant}, relevant, tuple(notes), language)

@@ -16,6 +16,7 @@ from mirrorbench.plugin import (
     PluginFiles,
     Quiet,
     Stored,
+    UsageError,
     print_json,
     say,
     without_texts,
@@ -68,13 +69,15 @@ def evaluate(
 
     `mirrorbench evaluate ./cranfield -e minilm -e ./tuned --items 5`
     """
-    from mirrorbench.plugin import Session, print_table, progress_display
+    from mirrorbench.plugin import Session, on_interrupt_go_on, print_table, progress_display
 
+    if dry_run and as_json:
+        raise UsageError("--dry-run prints words, and no JSON", "Take one of them.")
     names = without_repeats([named(path, kind, columns or ()) for path in data])
-    with progress_display(quiet) as reporter:
+    with on_interrupt_go_on(output), progress_display(quiet) as reporter:
         session = Session(output, data_dir=data_dir, device=device, offline=offline or dry_run, reporter=reporter)
         reporter.stage("planning", "the evaluation")
-        read = {name: Data.read(name, session) for name in names}
+        read = Data.read(names, session)
         for own in () if quiet else read.values():
             say(own.about, err=not dry_run)
         overlap = list(overlap_with(tuned_on, read, session)) if tuned_on else []
@@ -88,11 +91,15 @@ def evaluate(
     labels = {str(spec): text for text, spec in rows.items()} | {BM25: BM25}
     labels |= {str(t): f"{text}, {name}" for text, spec in rows.items() for name, t in transformed(spec).items()}
     labels |= {f"{spec}{FUSED}": f"{text}{FUSED}" for spec, text in labels.items() if spec != BM25}
-    evaluation = evaluated(board, plan, read, session)
+    ids = {own.name: list(own.task.texts(own.items)) for own in read.values()}
+    first = [str(spec) for spec in rows.values()]
+    baselines_of_first = [str(row) for row in plan.rows if str(row) not in first]
+    evaluation = Evaluation(stored(board, plan, session), first, baselines_of_first, ids, session.workspace.plugins)
     if as_json:
         print_json(as_object(evaluation, board, labels, read, items))
         raise typer.Exit(1 if board.failures else 0)
-    print_table(evaluation.table(board.table, labels), "none" if quiet else notes)
+    titles = {own.name: own.title for own in read.values()}
+    print_table(evaluation.table(board.table, labels, titles), "none" if quiet else notes or "none")
     print_answers(evaluation, labels, read, items)
     for line in (*overlap, *(() if quiet else cut_texts(plan, read, labels))):
         say(line, err=True)
@@ -102,12 +109,10 @@ def evaluate(
     raise typer.Exit(1 if board.failures else 0)
 
 
-def evaluated(board: Leaderboard, plan: Plan, data: Mapping[str, Data], session: Session) -> Evaluation:
-    """The results of a plan by their items."""
+def stored(board: Leaderboard, plan: Plan, session: Session) -> list[Stored]:
+    """The results of a plan, with their paths."""
     store, cells = session.workspace.results, {cell.id: cell for cell in plan.cells}
-    stored = [Stored(result, store.where(cells[result.cell_id])) for result in board.results]
-    ids = {own.name: list(own.task.texts(own.items)) for own in data.values()}
-    return Evaluation(stored, list(map(str, plan.rows)), ids, session.workspace.plugins)
+    return [Stored(result, store.where(cells[result.cell_id])) for result in board.results]
 
 
 def print_answers(evaluation: Evaluation, labels: Mapping[str, str], data: Mapping[str, Data], n_items: int) -> None:
@@ -116,8 +121,11 @@ def print_answers(evaluation: Evaluation, labels: Mapping[str, str], data: Mappi
     first, *others = evaluation.encoders
     if not others:
         say("Name a second encoder (-e) to hear whether it is better.", err=True)
-    for answer in evaluation.answers():
+    answers = evaluation.answers()
+    for answer in answers:
         say(in_words(answer, labels, data[answer.task]))
+    if (most := max((answer.n_answers for answer in answers), default=0)) > 1:
+        say(f"p is corrected for up to {most} answers (Holm); intervals are not.")
     for own in data.values():
         if (first, own.name) not in evaluation.items:
             say(f"{own.title}: no answer, since {labels[first]} has no score", err=True)
@@ -131,8 +139,13 @@ def in_words(answer: Answer, labels: Mapping[str, str], data: Data) -> str:
 
     ends, words = answer.comparison.estimate.interval(), number(answer.comparison.difference)
     words = f"+{words}" if answer.comparison.difference > 0 else words
-    if ends and answer.p is not None:
-        words += f" [{number(ends[0])}, {number(ends[1])}], p {p_words(answer.p)}"
+    widest = 2.0 if "spearman" in data.task.main_metric else 1.0  # of a difference of two scores
+    if not ends or answer.p is None:
+        words += ", too few items for an interval"
+    elif ends[0] == ends[1]:
+        words += ", the same on all items"
+    else:
+        words += f" [{number(max(-widest, ends[0]))}, {number(min(widest, ends[1]))}], p {p_words(answer.p)}"
     needed = answer.items_needed if answer.verdict == "not separable" else None
     counted = data.task.counted(answer.comparison.n)
     if needed and needed > answer.comparison.n:
@@ -144,8 +157,12 @@ def print_changes(changes: tuple[list[Change], list[Change]], title: str, data: 
     """Print the items that gained and lost most: their texts, scores and what was found for them."""
     from mirrorbench.plugin import number
 
+    if not any(changes):
+        say(f"\n{title}: no item changed")
+    what = f" ({data.task.values_are})" if data.task.values_are else ""
     for verb, own in zip(("gained", "lost"), changes, strict=True):
-        say(f"\n{title}: {verb} most" if own else f"\n{title}: no item {verb}")
+        if own:
+            say(f"\n{title}: {verb} most{what}")
         for change in own:
             say(f"  {number(change.before)} → {number(change.now)}  {_short(data.task.shown(data.items, change.item))}")
             for word, found in (("before", change.found_before), ("now", change.found_now)):

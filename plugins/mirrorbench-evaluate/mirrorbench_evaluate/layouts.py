@@ -21,7 +21,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mirrorbench.plugin import DataFormatError, UsageError, format_of, parse_json, pyarrow, read_rows, stream_lines
+from mirrorbench.plugin import (
+    DataFormatError,
+    UsageError,
+    format_of,
+    parse_json,
+    pyarrow,
+    read_rows,
+    stream_lines,
+    without_texts,
+)
 
 TABLES: dict[str, tuple[str, ...]] = {
     "similarity": ("sentence1", "sentence2", "score"),
@@ -74,7 +83,7 @@ def find(path: Path, kind: str, renamed: Mapping[str, str]) -> Found | None:
         UsageError: it has not the columns or files of the kind asked for, or of none.
     """
     tables = sorted(file for file in path.iterdir() if format_of(file.name) != "text") if path.is_dir() else [path]
-    tables = [file for file in tables if format_of(file.name) != "text"]
+    tables = [file for file in tables if format_of(file.name) != "text" and not file.name.startswith("._")]
     named: dict[str, Path] = {}
     for file in tables:
         if (other := named.setdefault(stem(file), file)) != file:
@@ -104,6 +113,10 @@ def find(path: Path, kind: str, renamed: Mapping[str, str]) -> Found | None:
     if len(fits) > 1:
         hint = f"Say what is meant: kind={fits[0]}, behind the path and a colon, or --kind {fits[0]}."
         raise UsageError(f"{files[TEST]} has the columns of {' and of '.join(fits)}", hint)
+    if fits and len({renamed.get(column, column) for column in TABLES[fits[0]]}) < len(TABLES[fits[0]]):
+        raise UsageError(
+            f"{files[TEST]}: two columns of {fits[0]} are to be one column of it", "Name each another one."
+        )
     if fits:
         return Found(fits[0], files, renamed)
     raise _nearest(files[TEST], has, [kind] if kind in TABLES else list(TABLES), renamed)
@@ -127,7 +140,11 @@ def _have(has: Sequence[str], needed: Sequence[str], renamed: Mapping[str, str])
 def _nearest(file: Path, has: Sequence[str], kinds: Sequence[str], renamed: Mapping[str, str]) -> UsageError:
     """The error for a table of no layout, with the layout that misses the fewest columns."""
     which = "are those of no kind of data" if len(kinds) > 1 else f"are not those of {kinds[0]}"
-    problem = f"{file} has the columns {', '.join(has)}, which {which}"
+    # a file without a header has texts in their place
+    names = f"{len(has)} columns" if without_texts() else f"the columns {', '.join(has)}"
+    problem = f"{file} has {names}, which {which}"
+    if lost := [name for name in renamed.values() if name not in has]:
+        return UsageError(f"{file} has no column {lost[0]!r}", f"It has {names}.")
     if len(has) == 1 and (mark := next((mark for mark in ";\t" if mark in has[0]), "")):
         return UsageError(problem, f"Columns are separated by commas here, not by {mark!r}; by tabs in .tsv.")
     own = {name.strip().lower(): name for name in has}

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.plugin import DataFormatError
+from mirrorbench.plugin import DataFormatError, shown
 
 FOLDS = 5
 """Folds of what is fitted to own data without a split."""
+LEAST = 5
+"""Scored texts of each label without which the error of macro F1 cannot be told."""
 RETRIEVAL = ("ndcg_at_10", "map", "mrr_at_10", "recall_at_10", "recall_at_100")
 """Means over queries."""
 SPREAD = {
@@ -61,23 +63,21 @@ def macro_f1(predicted: Any, gold: Any) -> float | None:
     return float(np.mean(2 * hits[in_all > 0] / in_all[in_all > 0]))
 
 
-def folds(
-    data: str, labels: NDArray[Any], texts: Sequence[tuple[str, ...]]
-) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    """Rows to fit on and rows to score, ``FOLDS`` times: stratified by label, items that share a text in one fold.
-
-    Raises:
-        DataFormatError: a label has too few items that share no text.
-    """
+def folds(labels: NDArray[Any], texts: Sequence[tuple[str, ...]]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """Rows to fit on and rows to score, ``FOLDS`` times: stratified by label, items that share a text in one fold."""
     from sklearn.model_selection import StratifiedGroupKFold
 
-    groups = together(texts)
+    yield from StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0).split(texts, labels, together(texts))
+
+
+def check_folds(data: str, labels: NDArray[Any], groups: NDArray[Any]) -> None:
+    """Raise ``DataFormatError`` where a label has too few groups of items to be in all folds."""
     for label in np.unique(labels):
-        n = len(np.unique(groups[labels == label]))
-        if n < FOLDS:
-            problem = f"{data}: without a split each label needs {FOLDS} different texts, and {label} has {n}"
+        if (n := len(np.unique(groups[labels == label]))) < FOLDS:
+            problem = (
+                f"{data}: without a split each label needs {FOLDS} different texts, and {shown(str(label))} has {n}"
+            )
             raise DataFormatError(problem, "Add examples of it, leave it out, or give a split.")
-    yield from StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0).split(texts, labels, groups)
 
 
 def together(texts: Sequence[tuple[str, ...]]) -> NDArray[np.intp]:

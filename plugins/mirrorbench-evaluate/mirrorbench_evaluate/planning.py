@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os.path import isdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from mirrorbench.plugin import Contamination, UsageError, parse_spec
-from mirrorbench_evaluate.answers import POWER
 from mirrorbench_evaluate.layouts import as_option
 from mirrorbench_evaluate.measures import SPREAD, together
 
@@ -27,17 +29,18 @@ class Data(NamedTuple):
     name: str
     task: Any
     items: Any
+    title: str
+    """The name of file or folder; that of the task where several have it."""
 
     @classmethod
-    def read(cls, name: str, session: Session) -> Data:
-        """Read the data of a name."""
-        task = session.workspace.plugins.tasks[name]
-        return cls(name, task, task.load(session.workspace.data))
-
-    @property
-    def title(self) -> str:
-        """The name of file or folder."""
-        return str(self.task.title)
+    def read(cls, names: Sequence[str], session: Session) -> dict[str, Data]:
+        """Read the data of names."""
+        tasks = {name: session.workspace.plugins.tasks[name] for name in names}
+        titles = Counter(task.title for task in tasks.values())
+        return {
+            name: cls(name, task, task.load(session.workspace.data), task.title if titles[task.title] == 1 else name)
+            for name, task in tasks.items()
+        }
 
     @property
     def about(self) -> str:
@@ -46,11 +49,14 @@ class Data(NamedTuple):
 
     def can_show(self) -> str:
         """The difference of two encoders that so many items show in four of five samples, where they differ usually."""
+        from scipy.stats import t
+
         from mirrorbench.plugin import number
 
         texts, metric = self.task.texts(self.items), self.task.main_metric
         n = len(texts) if self.task.kind == "retrieval" else len(set(together(list(texts.values())).tolist()))
-        if (least := POWER * SPREAD[metric] / n**0.5) >= 1:
+        sizes = t.ppf([0.975, 0.8], n - 1) if n > 1 else np.array([np.inf])
+        if (least := sizes.sum() * SPREAD[metric] / n**0.5) >= 1:
             return f"{self.title} has too few items to show any difference in {metric}."
         more = f"of about {number(least)} and more; smaller ones need more items."
         return f"{self.title} can show differences in {metric} {more}"
@@ -62,6 +68,8 @@ def named(path: str, kind: str, columns: Sequence[str]) -> str:
         if column.count("=") != 1:
             raise UsageError(f"--columns {column} is not COLUMN=NAME", "Such as --columns sentence1=question")
     renamed = ("=".join((as_option(own), name)) for own, name in (column.split("=") for column in columns))
+    if set(path) & {",", ":"} and Path(path).expanduser().exists():
+        raise UsageError(f"the name {path} holds a comma or colon, before which a name ends here", "Rename it.")
     path, _, own = path.partition(":")
     options = [*([own] if own else []), *([f"kind={kind}"] if kind else []), *renamed]
     slashed = path if "/" in path or path.startswith((".", "~")) else f"./{path}"
@@ -123,7 +131,8 @@ def corpus_of(data: Data, session: Session) -> str:
 
 def overlap_with(texts: str, data: Mapping[str, Data], session: Session) -> Iterator[str]:
     """Lines on how many items of own data hold a text of a file or folder."""
-    corpus = corpus_of(Data.read(named(texts, "", ()), session), session) if isdir(texts) else texts
+    read = Data.read([named(texts, "", ())], session) if isdir(texts) else {}
+    corpus = corpus_of(next(iter(read.values())), session) if read else texts
     for own, seen in zip(data.values(), session.overlap(corpus, list(data)).values(), strict=True):
         share = f"{seen.to_json()['any_text']:.1%}" if isinstance(seen, Contamination) else "unknown"
         yield f"{own.title}: {share} of the {own.task.items_name} hold a text of {texts}"

@@ -9,7 +9,7 @@ from numbers import Number
 from pathlib import Path
 from typing import Any
 
-from mirrorbench.plugin import DataFormatError, Pair, TaskKind, UsageError, line_error, unknown_name
+from mirrorbench.plugin import DataFormatError, Pair, TaskKind, UsageError, line_error, shown, unknown_name
 from mirrorbench_evaluate.collections import check_retrieval, read_collection
 from mirrorbench_evaluate.layouts import (
     DOCUMENTS,
@@ -78,7 +78,7 @@ def _texts(found: Found, part: str, columns: Sequence[str], split: str = TEST) -
     for line, values in found.rows(part, [*columns, "split"] if by_column else columns):
         if by_column and values[-1] != split:
             if values[-1] not in SPLITS:
-                raise line_error(source, line, f"the split {values[-1]!r} is none of {', '.join(SPLITS)}")
+                raise line_error(source, line, f"the split {shown(str(values[-1]))} is none of {', '.join(SPLITS)}")
             continue
         texts = [_text(value, column, source, line) for value, column in zip(values, columns, strict=False)]
         if texts == [found.renamed.get(column, column) for column in columns]:
@@ -105,7 +105,7 @@ def _pairs(found: Found, column: str) -> list[Pair]:
         gold = LABELS.get(value.lower()) if column == "label" else _number(value)
         if gold is None:
             wanted = "1 or 0" if column == "label" else "a number such as 4.5"
-            raise line_error(source, line, f"the {column} {value!r} is not {wanted}")
+            raise line_error(source, line, f"the {column} {shown(value)} is not {wanted}")
         pairs.append(Pair(str(line), left, right, gold))
     if len({pair.gold for pair in pairs}) < 2:
         raise DataFormatError(f"{source}: all {column}s are equal, so that nothing can be told apart.")

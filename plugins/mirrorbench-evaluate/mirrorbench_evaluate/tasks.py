@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
@@ -19,6 +20,8 @@ from mirrorbench.plugin import (
     auc,
     cosine,
     exact_threshold,
+    shown,
+    unit,
 )
 from mirrorbench_evaluate.collections import (
     Collection,
@@ -27,7 +30,16 @@ from mirrorbench_evaluate.collections import (
     ranked,
     search,
 )
-from mirrorbench_evaluate.measures import FOLDS, RETRIEVAL, average_precision, folds, macro_f1
+from mirrorbench_evaluate.measures import (
+    FOLDS,
+    LEAST,
+    RETRIEVAL,
+    average_precision,
+    check_folds,
+    folds,
+    macro_f1,
+    together,
+)
 
 SHOWN = 3
 """Of what was found for an item, how many are kept to be shown (``--items``)."""
@@ -40,11 +52,13 @@ class OwnData:
         kind: as ``--kind`` names it.
         measures: what ``metric=`` may name, the main one first.
         items_name: what the scored items are.
+        values_are: what ``--items`` shows of an item, where this is no score.
     """
 
     kind: ClassVar[str]
     measures: ClassVar[tuple[str, ...]]
     items_name: ClassVar[str]
+    values_are: ClassVar[str] = ""
 
     untuned: ClassVar[bool] = True
 
@@ -53,8 +67,12 @@ class OwnData:
         return f"{n:,} {self.items_name if n != 1 else self.items_name.replace('ies', 'ys').removesuffix('s')}"
 
     def about(self, items: Any) -> str:
-        """The number of items, and what they are scored against."""
-        return self.counted(len(self.texts(items)))  # type: ignore[attr-defined]
+        """The number of items, what they are scored against, and what is odd in them."""
+        return "; ".join((self.counted(len(self.texts(items))), *self.odd(items)))  # type: ignore[attr-defined]
+
+    def odd(self, items: Any) -> Sequence[str]:
+        """Remarks on data that make a score another one than their owner may think."""
+        return ()
 
     def shown(self, items: Any, item: str) -> str:
         """The texts of an item."""
@@ -84,7 +102,8 @@ class Retrieval(OwnData, TaskKind[Collection]):
 
     def about(self, items: Collection) -> str:
         """The numbers of queries and documents, and what is odd in them."""
-        return "; ".join((f"{super().about(items)}, {len(items.documents):,} documents", *items.notes))
+        counts = f"{self.counted(len(items.queries))}, {len(items.documents):,} documents"
+        return "; ".join((counts, *items.notes))
 
     def documents(self, items: Collection) -> Sequence[str]:
         """The documents."""
@@ -155,6 +174,8 @@ def _as(role: str, texts: Mapping[str, str]) -> list[TextInput]:
 class Rated(OwnData, PairSimilarity):
     """Pairs with a number each."""
 
+    values_are = "cosines, by their influence on the score"
+
     def shown(self, items: Sequence[Pair], item: str) -> str:
         """Both texts, and the number."""
         return f"{super().shown(items, item)} ({next(pair.gold for pair in items if pair.id == item):g})"
@@ -180,6 +201,13 @@ class Pairs(Rated):
     main_metric = "cosine_ap"
     measures = (main_metric, "auc", "accuracy")
 
+    def check(self, items: Sequence[Pair]) -> None:
+        """As for rated pairs, and for a threshold that each label is in all folds."""
+        super().check(items)
+        if self.main_metric == "accuracy":
+            texts = together([(pair.left, pair.right) for pair in items])
+            check_folds(self.name, np.array([int(pair.gold) for pair in items]), texts)
+
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Cosines against the labels."""
         cosines, gold = self.cosines(items, vectors), np.array([pair.gold for pair in items])
@@ -188,7 +216,7 @@ class Pairs(Rated):
         if self.main_metric != "accuracy":
             return Scores(metrics, ids, cosines, gold)
         hits = np.zeros(len(gold))
-        for rows, held in folds(self.name, gold.astype(int), [(pair.left, pair.right) for pair in items]):
+        for rows, held in folds(gold.astype(int), [(pair.left, pair.right) for pair in items]):
             hits[held] = (cosines[held] > exact_threshold(cosines[rows], gold[rows])) == gold[held]
         extra = {"cosine": cosines, "label": gold}
         return Scores({**metrics, "accuracy": float(hits.mean())}, ids, hits, np.ones(len(hits)), extra=extra)
@@ -245,7 +273,7 @@ class Labelled(NamedTuple):
 
 
 class Classification(OwnData, TaskKind[Sequence[Labelled]]):
-    """Texts with labels: logistic regression on the vectors.
+    """Texts with labels: logistic regression on the vectors, scaled to length 1 as for cosines.
 
     It is trained on the split ``train``, and scored on ``test``; without them each of five stratified folds is scored
     by the others, equal texts in one fold. Metrics: ``accuracy``, and ``macro_f1``, the mean over the labels of their
@@ -267,8 +295,33 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
         return [f"* {label}" if label == right else f"  {label} (right: {right})" for label in found]
 
     def check(self, items: Sequence[Labelled]) -> None:
-        """Ids are unique."""
+        """Ids are unique, and labels have the items that folds and ``macro_f1`` need.
+
+        Raises:
+            DataFormatError: without a split a label has too few texts; a label has too few that are scored.
+        """
         self.check_ids([item.id for item in items])
+        labels = np.array([item.label for item in items])
+        if not any(item.train for item in items):
+            check_folds(self.name, labels, together([(item.text,) for item in items]))
+        if self.main_metric == "macro_f1":
+            counts = Counter(item.label for item in items if not item.train)
+            for label in np.unique(labels):
+                if counts[label] < LEAST:
+                    problem = f"{self.name}: macro_f1 needs {LEAST} scored texts of each label"
+                    few = f"{problem}, and {shown(str(label))} has {counts[label]}"
+                    raise DataFormatError(few, "Take accuracy, leave the label out, or add texts of it.")
+
+    def odd(self, items: Sequence[Labelled]) -> Sequence[str]:
+        """Texts that are scored and trained on, and labels that are not trained on."""
+        train = [item for item in items if item.train]
+        texts, labels = {item.text for item in train}, {item.label for item in train}
+        scored = [item for item in items if not item.train] if train else []
+        counts = {
+            "with a label that is not trained on, which are errors": sum(item.label not in labels for item in scored),
+            "trained on too": sum(item.text in texts for item in scored),
+        }
+        return [f"texts {what}: {n:,}" for what, n in counts.items() if n]
 
     def inputs(self, items: Sequence[Labelled]) -> list[TextInput]:
         """All texts."""
@@ -282,28 +335,23 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
         """Train, predict, and count the hits."""
         from sklearn.linear_model import LogisticRegression
 
-        array, train = vectors(self.inputs(items)), np.array([item.train for item in items])
+        array, train = unit(vectors(self.inputs(items))), np.array([item.train for item in items])
         labels = np.array([item.label for item in items])
         how = f"trained on {train.sum():,} texts" if train.any() else f"{FOLDS} folds"
-        parts = [(train, ~train)] if train.any() else folds(self.name, labels, [(item.text,) for item in items])
+        parts = [(train, ~train)] if train.any() else folds(labels, [(item.text,) for item in items])
         predicted = np.empty_like(labels)
         for rows, held in parts:
             predicted[held] = LogisticRegression(max_iter=1000).fit(array[rows], labels[rows]).predict(array[held])
         predicted, gold, names = predicted[~train], labels[~train], np.unique(labels)
         hits = (predicted == gold).astype(np.float64)
-        seen = {item.text for item in items if item.train}
-        counts = {
-            "texts have a label that is not trained on; they count as errors": (~np.isin(gold, labels[train])).sum(),
-            "texts that are scored are trained on too": sum(not item.train and item.text in seen for item in items),
-        }
-        notes = tuple(f"{n:,} {what}" for what, n in counts.items() if n and train.any())
         values, answers = hits, np.ones(len(hits))
         if self.main_metric == "macro_f1":  # is computed from the labels, which are stored by their numbers
             values, answers = (np.searchsorted(names, own).astype(np.float64) for own in (predicted, gold))
         return Scores(
             {"accuracy": float(hits.mean()), "macro_f1": macro_f1(predicted, gold)},
             [item.id for item in items if not item.train], values, answers,
-            notes=(f"logistic regression, {how}", *notes), extra={"found": predicted[:, None], "label": gold},
+            notes=(f"logistic regression of vectors of length 1, {how}", *self.odd(items)),
+            extra={"found": predicted[:, None], "label": gold},
         )  # fmt: skip
 
 
@@ -330,12 +378,20 @@ class Linking(OwnData, TaskKind[Linked]):
     def check(self, items: Linked) -> None:
         """There are names and mentions."""
         self.check_ids([identity for identity, *_ in items.mentions])
-        if not items.names:
-            raise DataFormatError(f"{self.name}: the dictionary has no names")
+        if not {right for *_, right in items.mentions} & {name for _, name in items.names}:
+            raise DataFormatError(f"{self.name}: no mention has an id of the dictionary")
 
     def about(self, items: Linked) -> str:
-        """The numbers of mentions and names."""
-        return f"{super().about(items)}, {len(items.names):,} names"
+        """The numbers of mentions and names, and what is odd in them."""
+        counts = f"{self.counted(len(items.mentions))}, {len(items.names):,} names"
+        return "; ".join((counts, *self.odd(items)))
+
+    def odd(self, items: Linked) -> Sequence[str]:
+        """Mentions whose id is not in the dictionary."""
+        known = {name for _, name in items.names}
+        lost = [right for *_, right in items.mentions if right not in known]
+        what = "mentions with an id that is not in the dictionary, which are errors"
+        return [f"{what}: {len(lost):,}, the first {shown(lost[0])}"] if lost else []
 
     def documents(self, items: Linked) -> Sequence[str]:
         """The names of the dictionary."""
@@ -366,10 +422,9 @@ class Linking(OwnData, TaskKind[Linked]):
         ids, gold = np.array([name for _, name in items.names]), np.array([right for *_, right in items.mentions])
         right = ids[rows] == gold[:, None]
         ranks = np.where(right.any(axis=1), right.argmax(axis=1) + 1.0, np.inf)
-        lost = int((~np.isin(gold, ids)).sum())
         return Scores(
             {f"accuracy@{k}": float((ranks <= k).mean()) for k in (1, 5)},
             [identity for identity, *_ in items.mentions], (ranks <= 1).astype(np.float64), np.ones(len(ranks)),
-            notes=(f"{lost:,} mentions have an id that is not in the dictionary; they count as errors",) * bool(lost),
+            notes=tuple(self.odd(items)),
             extra={"rank": ranks, "found": rows[:, :SHOWN]},
         )  # fmt: skip

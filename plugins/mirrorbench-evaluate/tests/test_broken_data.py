@@ -29,6 +29,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, ndcg_score
 from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.model_selection import StratifiedGroupKFold
+from sklearn.preprocessing import normalize
 from toys import vectors_of
 
 from mirrorbench.core.errors import MirrorbenchError, PluginError
@@ -112,6 +113,7 @@ def score(kind: str, data: Mapping[str, list[Row]]) -> float:
 
 def classified(table: Mapping[str, list[Any]]) -> float:
     array, labels = np.stack([vector(text) for text in table["text"]]), np.array(table["label"])
+    array = normalize(array)
     if splits := table.get("split"):
         train, test = ([n for n, split in enumerate(splits) if split == one] for one in ("train", "test"))
         parts = [(train, test)]
@@ -387,7 +389,7 @@ def label_of_one_text(case: Case) -> None:
     case.line = 0
 
 
-@mutation("noted", "1 texts have a label that is not trained on; they count as errors", ("folder",), ("test",))
+@mutation("noted", "texts with a label that is not trained on, which are errors: 1", ("folder",), ("test",))
 def label_that_is_not_trained_on(case: Case) -> None:
     case.put("label", "another")
 
@@ -457,14 +459,14 @@ def document_without_body(case: Case) -> None:
     case.put("text", None if case.format in (*JSON, "parquet") else "", case.some(), "")
 
 
-@mutation("noted", "1 documents without text", ("retrieval",), ("corpus",))
+@mutation("noted", "documents without text: 1", ("retrieval",), ("corpus",))
 def document_without_text(case: Case) -> None:
     row = case.some()
     for column in ("title", "text"):
         case.put(column, "", row)
 
 
-@mutation("noted", "15 documents without text", ("retrieval",), ("corpus",))
+@mutation("noted", "documents without text: 15", ("retrieval",), ("corpus",))
 def no_document_has_text(case: Case) -> None:
     for rows in (case.rows, case.read["corpus"]):
         for row in rows:
@@ -483,7 +485,7 @@ def document_without_title(case: Case) -> None:
     del case.rows[case.at(case.rng.choice([0, 0, 4]))]["title"]
 
 
-@mutation("noted", "1 judged queries that are not among the queries", ("retrieval",), ("qrels",))
+@mutation("noted", "judged queries that are not among the queries: 1", ("retrieval",), ("qrels",))
 def query_unknown(case: Case) -> None:
     case.add({"query-id": "gone", "corpus-id": "d1", "score": "1"}, read=False)
 
@@ -503,17 +505,17 @@ def judgement_twice(case: Case) -> None:
     case.add({"query-id": "q0", "corpus-id": "d1", "score": case.rng.choice("012")})
 
 
-@mutation("noted", "1 queries without a relevant document, left out", ("retrieval",), ("queries",))
+@mutation("noted", "queries without a relevant document, left out: 1", ("retrieval",), ("queries",))
 def query_without_judgement(case: Case) -> None:
     case.add({"_id": "q9", "text": "another"})
 
 
-@mutation("noted", "1 mentions have an id that is not in the dictionary", ("linking",), ("mentions",))
+@mutation("noted", "mentions with an id that is not in the dictionary", ("linking",), ("mentions",))
 def mention_of_an_unknown_id(case: Case) -> None:
     case.put("id", "gone")
 
 
-@mutation("noted", "1 texts that are scored are trained on too", ("folder",), ("test",))
+@mutation("noted", "texts trained on too: 1", ("folder",), ("test",))
 def text_of_train_in_test(case: Case) -> None:
     case.add(dict(case.rng.choice(case.data["train"])))
 

@@ -50,7 +50,8 @@ def test_the_answer_is_that_of_the_items(tmp_path: Path, shell: Shell) -> None:
     command = "mirrorbench evaluate a.csv --plugin letters.py -e ab -e abcdef -e ba"
     said, answers = shell(command), json.loads(shell(f"{command} --json").out)["answers"]
     assert said.code == 0, said.err
-    better, same = said.out.splitlines()[-2:]
+    better, same, corrected = said.out.splitlines()[-3:]
+    assert corrected == "p is corrected for up to 2 answers (Holm); intervals are not."
     assert better.startswith("abcdef on a.csv: better, +")
     assert "ba on a.csv: not separable, .000" in same
     (first, second), difference = answers, answers[0]["score"] - answers[0]["first"]
@@ -101,7 +102,7 @@ def test_so_many_items_show_the_difference_in_four_of_five_samples() -> None:
     error, n, difference = 0.02, 100, 0.03
     means = SeedMean(0.0, None, 1), SeedMean(0.0, None, 1)
     found = Answer(
-        "a", "b", Comparison(n, 0, *means, PointEstimate(difference, ((error**2, n - 1.0),))), 0.1
+        "a", "b", Comparison(n, 0, *means, PointEstimate(difference, ((error**2, n - 1.0),))), 0.1, 1
     ).items_needed
     assert found is not None
     drawn = difference + error * np.sqrt(n / found) * np.random.default_rng(0).normal(size=100_000)
@@ -163,3 +164,24 @@ def test_an_encoder_without_scores(tmp_path: Path, shell: Shell) -> None:
     assert [(score["encoder"], score["scores"].keys()) for score in found["scores"]] == [("ab", {"accuracy"})]
     said = shell("mirrorbench evaluate a.csv --plugin letters.py -e ./none -e ab")
     assert "a.csv: no answer, since ./none has no score" in said.err
+
+
+def test_two_data_of_one_name_and_no_average_of_two_metrics(tmp_path: Path, shell: Shell) -> None:
+    for folder, table in (
+        ("one", "anchor,positive,negative\n" + "".join(f"a{n},aa,b{n}\n" for n in range(5))),
+        ("two", "sentence1,sentence2,score\n" + "".join(f"{'a' * n}b,ab,{n}\n" for n in range(1, 6))),
+    ):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.csv").write_text(table)
+    said = shell("mirrorbench evaluate one/x.csv two/x.csv --plugin letters.py -e ab -e abcdef -q")
+    assert said.out.splitlines()[0].replace(" ", "") == "|encoder|one/x.csv|two/x.csv|"
+    assert "abcdef on two/x.csv: " in said.out
+
+
+def test_messages_leave_texts_out(tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MIRRORBENCH_NO_TEXTS", "1")
+    for table in ("sentence1,sentence2,score\na,b,secret\n", "secret one,secret two\na,b\n",
+                  "text,label\n" + "".join(f"{n},secret{n}\n" for n in range(9))):  # fmt: skip
+        (tmp_path / "a.csv").write_text(table)
+        said = shell("mirrorbench evaluate a.csv --plugin letters.py -e ab")
+        assert (said.code, "secret" in said.err + said.out) == (2 if "secret one" in table else 1, False)

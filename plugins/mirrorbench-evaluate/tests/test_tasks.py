@@ -19,6 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, f1_score, ndcg_score
 from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.model_selection import StratifiedGroupKFold
+from sklearn.preprocessing import normalize
 from toys import vectors_of
 
 import mirrorbench
@@ -103,7 +104,7 @@ def test_a_threshold_for_pairs_comes_from_pairs_that_share_no_text_with_those_it
         best = max(cut for cut in right if right[cut] == max(right.values()))
         hits[held] = (values[held] > best) == gold[held]
     assert scores.metrics["accuracy"] == pytest.approx(hits.mean(), abs=1 / 40)  # the cut is midway between two cosines
-    with pytest.raises(DataFormatError, match="each label needs 5 different texts, and 0 has 1"):
+    with pytest.raises(DataFormatError, match="each label needs 5 different texts, and '0' has 1"):
         scored(
             plugins,
             write("b.csv", {"sentence1": ["a"] * 4, "sentence2": list("bcde"), "label": [0, 1] * 2})
@@ -121,7 +122,7 @@ def test_triplets_of_a_split(plugins: Plugins, write: Write) -> None:
 
 def test_classification_by_folds_and_by_a_split(plugins: Plugins, write: Write) -> None:
     labels = ["one" if n % 3 else "two" for n in range(40)]
-    path, array = write("a.csv", {"text": TEXTS, "label": labels}), np.stack([vector(text) for text in TEXTS])
+    path, array = write("a.csv", {"text": TEXTS, "label": labels}), normalize([vector(text) for text in TEXTS])
     _, scores = scored(plugins, path)
     predicted = np.empty(40, dtype="<U3")
     for train, test in StratifiedGroupKFold(5, shuffle=True, random_state=0).split(array, labels, range(40)):
@@ -139,6 +140,14 @@ def test_classification_by_folds_and_by_a_split(plugins: Plugins, write: Write) 
     assert scores.metrics["accuracy"] == model.score(array[30:], labels[30:])
 
 
+def test_macro_f1_needs_scored_texts_of_each_label(plugins: Plugins, write: Write) -> None:
+    rows = {"text": TEXTS[:18], "label": list("xy") * 4 + ["x"] * 10, "split": ["train"] * 8 + ["test"] * 10}
+    path = write("a.csv", rows)
+    assert scored(plugins, path)[1].metrics["accuracy"] > 0
+    with pytest.raises(DataFormatError, match="macro_f1 needs 5 scored texts of each label, and 'y' has 0"):
+        scored(plugins, f"{path}:metric=macro_f1")
+
+
 def test_mentions_against_a_dictionary(plugins: Plugins, write: Write) -> None:
     folder = Path(write("data/dictionary.csv", {"name": OTHERS, "id": [str(n % 20) for n in range(40)]})).parent
     write("data/mentions.csv", {"mention": TEXTS, "id": [*map(str, range(20)), *["lost"] * 20]})
@@ -147,7 +156,9 @@ def test_mentions_against_a_dictionary(plugins: Plugins, write: Write) -> None:
     for k in (1, 5):
         right = [any(n == row % 20 for row in order[n, :k]) for n in range(20)]
         assert scores.metrics[f"accuracy@{k}"] == np.mean([*right, *[False] * 20])
-    assert scores.notes == ("20 mentions have an id that is not in the dictionary; they count as errors",)
+    assert scores.notes == (
+        "mentions with an id that is not in the dictionary, which are errors: 20, the first 'lost'",
+    )
 
 
 def beir(folder: Path, judgements: str, documents: int = 40, **more: str) -> str:
@@ -169,7 +180,7 @@ def test_retrieval(plugins: Plugins, tmp_path: Path) -> None:
     task, scores = scored(plugins, beir(tmp_path / "mine", JUDGED))
     assert scores.ids == ["q0", "q1", "q2"]
     assert scores.notes == (
-        "1 judged queries that are not among the queries", "1 queries without a relevant document, left out",
+        "judged queries that are not among the queries: 1", "queries without a relevant document, left out: 1",
     )  # fmt: skip
     documents = [f"title {n} {OTHERS[n]}" if n != 3 else "title 3" for n in range(40)]
     table, gold = cosines(TEXTS[:3], documents), np.zeros((3, 40))
@@ -263,7 +274,7 @@ def test_a_collection_that_gives_no_true_scores(
     ("sentence1,sentence2,label\na,b,1\n", "all labels are equal"),
     ("anchor,positive,negative\na,,c\n", "line 2: the column 'positive' is empty"),
     ("anchor,positive,negative\n", "has no rows"),
-    ("text,label\na,x\nb,y\n", r"each label needs 5 different texts, and . has 1"),
+    ("text,label\na,x\nb,y\n", r"each label needs 5 different texts, and '.' has 1"),
     ("text,label\na,x\n", "all labels that are trained on are equal"), ("a,b\n1\n", "the columns a, b"),
 ])  # fmt: skip
 def test_a_table_that_gives_no_true_scores(plugins: Plugins, tmp_path: Path, content: str, message: str) -> None:
