@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from mirrorbench.cli.formats import chosen_format
     from mirrorbench.cli.progress import progress_display
     from mirrorbench.core.checksums import content, kept_checksum, kept_folder, unchanged
-    from mirrorbench.core.devices import autocast, fetched, kind, out_of_memory, own_weights
+    from mirrorbench.core.devices import (
+        autocast, describe, fetched, gpu_count, kind, out_of_memory, own_weights, pick_device,
+    )
     from mirrorbench.core.errors import (
         DataFormatError, DataUnavailableError, MirrorbenchError, ModelUnavailableError, PluginError, StorageError,
-        TuningError, UsageError, not_installed, unknown_name,
+        TuningError, UsageError, not_installed, unknown_name, without_credentials,
     )
     from mirrorbench.core.files import Leases, cache_root, writing
     from mirrorbench.core.hooks import Register, hookimpl
@@ -70,7 +72,7 @@ if TYPE_CHECKING:
     from mirrorbench.reports.table import DIGITS, Column, Row, Score, Table, TaskSource, to_object
     from mirrorbench.runs.builtin import plugins
     from mirrorbench.runs.cells import Cell
-    from mirrorbench.runs.environment import describe_environment
+    from mirrorbench.runs.environment import describe_environment, package_version
     from mirrorbench.runs.executors import Job, compute
     from mirrorbench.runs.loading import EncoderLoader
     from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome

@@ -360,9 +360,8 @@ class Session:
 
     def doctor(self) -> dict[str, Any]:
         """Versions, devices, folders, plugins, missing data and ``problems``, as ``mirrorbench doctor --json``."""
-        from mirrorbench.runs.environment import examine_installation
-
-        return examine_installation(self.workspace.data, self.workspace.plugins, self.workspace.offline)
+        found: dict[str, Any] = self.workspace.plugins.tools["doctor"](self.workspace)
+        return found
 
 
 def _check_protocol(protocol: str) -> None:

@@ -101,6 +101,7 @@ def test_the_papers_tables_and_the_templates_are_in_it(wheel: zipfile.ZipFile) -
     tables = {name.removeprefix(folder) for name in wheel.namelist() if name.startswith(folder)}
     papers = ("mirror-bert", "mirrorwic", "poster")
     assert tables == {f"{p}/{path.name}" for p in papers for path in (ROOT / "leaderboards" / p).iterdir()}
-    for folder in ("cli/templates", "reports/renderers/template"):
-        templates = [path for path in (ROOT / "mirrorbench" / folder).iterdir() if path.is_file()]
-        assert {f"mirrorbench/{folder}/{path.name}" for path in templates} <= set(wheel.namelist())
+    tools = ROOT / "plugins" / "mirrorbench-tools"
+    for root, folder in ((ROOT, "mirrorbench/reports/renderers/template"), (tools, "mirrorbench_tools/templates")):
+        templates = [path for path in (root / folder).iterdir() if path.is_file()]
+        assert {f"{folder}/{path.name}" for path in templates} <= set(wheel.namelist())

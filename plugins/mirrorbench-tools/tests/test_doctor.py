@@ -9,13 +9,13 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from mirrorbench_tools import installation
 
 import mirrorbench as package
 from mirrorbench.core.errors import UsageError
 from mirrorbench.data.cardfile import builtin_suites
-from mirrorbench.runs import environment
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_offline(mirrorbench: Callable, tmp_path: Path) -> None:
@@ -30,18 +30,18 @@ def test_offline(mirrorbench: Callable, tmp_path: Path) -> None:
     assert any(line.startswith("cpu") for line in found["devices"])
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     brought = {name: re.split("[^a-z0-9-]", packages[0])[0] for name, packages in declared.items()}
-    listed = {name: package for name, (package, _) in environment.EXTRAS.items()}
+    listed = {name: package for name, (package, _) in installation.EXTRAS.items()}
     assert listed == {name: brought[name] for name in brought.keys() - {"test", "dev"}}
-    assert set(found["extras"]) == set(environment.EXTRAS)
+    assert set(found["extras"]) == set(installation.EXTRAS)
 
 
 def test_the_page(mirrorbench: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = mirrorbench("doctor", "--offline", "--data-dir", str(tmp_path / "elsewhere")).assert_works()
     parts = ("Versions", "Folders", "Hub", "Data", "Environment", str(tmp_path / "elsewhere"), "complete")
-    assert [part for part in (*parts, *environment.VARIABLES) if part not in said.out] == []
+    assert [part for part in (*parts, *installation.VARIABLES) if part not in said.out] == []
     sources = "".join(file.read_text(encoding="utf-8") for file in Path(package.__file__).parent.rglob("*.py"))
     read = set(re.findall(r"\"(MIRRORBENCH_[A-Z_]+)\"", sources))  # by the code
-    assert set() < read <= set(environment.VARIABLES)
+    assert set() < read <= set(installation.VARIABLES)
     suites = len(builtin_suites())
     assert said.out.endswith("mirrorbench data import DIR.\n")
     assert f"Data of {suites - 1} of {suites} suites are not available yet" in said.out  # quick is inside the package
@@ -54,8 +54,8 @@ def test_the_hub_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.HfApi.model_info", ask)
     monkeypatch.setattr("huggingface_hub.hf_api.constants.ENDPOINT", "https://hub.example")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    assert environment.hub(False) == "https://hub.example reachable"
-    ask.assert_called_once_with("bert-base-uncased", timeout=environment.HUB_TIMEOUT)
+    assert installation.hub(False) == "https://hub.example reachable"
+    ask.assert_called_once_with("bert-base-uncased", timeout=installation.HUB_TIMEOUT)
 
 
 def test_no_password_of_an_address_is_shown(mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch) -> None:

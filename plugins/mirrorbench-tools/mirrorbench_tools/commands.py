@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from rich.filesize import decimal
 
-from mirrorbench.cli.display import DataDir, Json, Offline, PluginFiles, print_json, say
+from mirrorbench.plugin import DataDir, Json, Offline, PluginFiles, print_json, say
 
 
 def doctor(
@@ -19,8 +19,8 @@ def doctor(
 
     The exit code is 1 if something that every command needs is not in order.
     """
-    from mirrorbench.runs.environment import EXTRAS, VARIABLES, writable
-    from mirrorbench.session import Session
+    from mirrorbench.plugin import Session
+    from mirrorbench_tools.installation import EXTRAS, VARIABLES, writable
 
     found = Session(data_dir=data_dir, offline=offline).doctor()
     if as_json:
