@@ -53,6 +53,7 @@ def test_the_commands_with_one_file(
 
 
 @pytest.mark.slow
+@pytest.mark.shipped("tools")
 def test_the_package_in_an_environment_of_its_own(tmp_path: Path, work: Path, published: Path) -> None:
     environment: Fresh = fresh_environment(tmp_path, list(published.glob("mirrorbench-*.whl")))
     package, said = work / "mirrorbench-my-lab", {}

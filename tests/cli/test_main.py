@@ -60,6 +60,7 @@ def printed_by(code: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.shipped("analysis", "papers", "tools")
 def test_light_commands_import_nothing_heavy(folder: Path) -> None:
     write(folder / "results", stored("tiny+base", "stsb", 0.5))
     assert printed_by(MODULES, folder) == list(LIGHT)
