@@ -92,9 +92,9 @@ def evaluate(
     labels |= {str(t): f"{text}, {name}" for text, spec in rows.items() for name, t in transformed(spec).items()}
     labels |= {f"{spec}{FUSED}": f"{text}{FUSED}" for spec, text in labels.items() if spec != BM25}
     ids = {own.name: list(own.task.texts(own.items)) for own in read.values()}
-    first = [str(spec) for spec in rows.values()]
-    baselines_of_first = [str(row) for row in plan.rows if str(row) not in first]
-    evaluation = Evaluation(stored(board, plan, session), first, baselines_of_first, ids, session.workspace.plugins)
+    encoders = [str(spec) for spec in rows.values()]
+    untrained = [str(row) for row in plan.rows if str(row) not in encoders]
+    evaluation = Evaluation(stored(board, plan, session), encoders, untrained, ids, session.workspace.plugins)
     if as_json:
         print_json(as_object(evaluation, board, labels, read, items))
         raise typer.Exit(1 if board.failures else 0)

@@ -114,9 +114,7 @@ def find(path: Path, kind: str, renamed: Mapping[str, str]) -> Found | None:
         hint = f"Say what is meant: kind={fits[0]}, behind the path and a colon, or --kind {fits[0]}."
         raise UsageError(f"{files[TEST]} has the columns of {' and of '.join(fits)}", hint)
     if fits and len({renamed.get(column, column) for column in TABLES[fits[0]]}) < len(TABLES[fits[0]]):
-        raise UsageError(
-            f"{files[TEST]}: two columns of {fits[0]} are to be one column of it", "Name each another one."
-        )
+        raise UsageError(f"{files[TEST]}: two columns of {fits[0]} are renamed to one column", "Name another for each.")
     if fits:
         return Found(fits[0], files, renamed)
     raise _nearest(files[TEST], has, [kind] if kind in TABLES else list(TABLES), renamed)

@@ -69,7 +69,7 @@ def named(path: str, kind: str, columns: Sequence[str]) -> str:
             raise UsageError(f"--columns {column} is not COLUMN=NAME", "Such as --columns sentence1=question")
     renamed = ("=".join((as_option(own), name)) for own, name in (column.split("=") for column in columns))
     if set(path) & {",", ":"} and Path(path).expanduser().exists():
-        raise UsageError(f"the name {path} holds a comma or colon, before which a name ends here", "Rename it.")
+        raise UsageError(f"{path}: the name of data may hold no comma and no colon", "Rename it.")
     path, _, own = path.partition(":")
     options = [*([own] if own else []), *([f"kind={kind}"] if kind else []), *renamed]
     slashed = path if "/" in path or path.startswith((".", "~")) else f"./{path}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrorbench.plugin import DataFormatError, Pair, TaskKind, UsageError, line_error, shown, unknown_name
+from mirrorbench_evaluate.classification import Classification, Labelled
 from mirrorbench_evaluate.collections import check_retrieval, read_collection
 from mirrorbench_evaluate.layouts import (
     DOCUMENTS,
@@ -26,8 +27,6 @@ from mirrorbench_evaluate.layouts import (
     find,
 )
 from mirrorbench_evaluate.tasks import (
-    Classification,
-    Labelled,
     Linked,
     Linking,
     Pairs,

@@ -45,7 +45,7 @@ class Tables:
 
     def papers(self, workspace: Workspace, paper: str, encoder: str, protocol: str) -> dict[str, Content]:
         """All tables, or those of a paper, with what was measured."""
-        from mirrorbench_papers.measured import measured_tables
+        from mirrorbench_papers.measuring import measured_tables
 
         return measured_tables(workspace, paper, encoder, protocol)
 

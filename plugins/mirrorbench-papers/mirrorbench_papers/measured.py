@@ -1,4 +1,4 @@
-"""Measured scores beside published ones, the requests that measure a table, and its rendering.
+"""Measured scores beside published ones, and their rendering.
 
 A score is the mean over seeds of the mean over tasks. It differs from the published value where the difference exceeds
 two sample standard deviations over seeds and one unit of the last printed digit. Untuned encoders have no seeds, so the
@@ -20,25 +20,21 @@ from typing import Any
 from mirrorbench.plugin import (
     Column,
     EncoderSpec,
-    Request,
     Result,
     Row,
     Score,
     Table,
-    Workspace,
     call,
     mean_over_seeds,
     newest,
     number,
-    parse_spec,
     plugins,
     provenance,
-    read_results,
     row_label,
     without_repeats,
 )
-from mirrorbench_papers.tables import SCALES, FactTable, PaperTable, Printed, paper_tables
-from mirrorbench_papers.targets import AskedAnalysis, Target
+from mirrorbench_papers.tables import SCALES, FactTable, PaperTable, Printed
+from mirrorbench_papers.targets import Target
 
 NOISE = 2.0
 """Standard deviations over seeds that count as noise."""
@@ -175,44 +171,7 @@ def _difference(table: PaperTable, cells: Sequence[Sequence[PaperCell]], row: in
     return Score(one.mean - two.mean, None, one.n, (*one.cell_ids, *two.cell_ids))
 
 
-def paper_requests(
-    table: PaperTable, seeds: int, protocol: str = "paper", backbone: EncoderSpec | None = None
-) -> list[Request]:
-    """Requests for exactly the measurable cells of tasks; on another ``backbone`` without encoder systems."""
-    tasks: dict[EncoderSpec, dict[str, None]] = {}
-    for target in table.targets(backbone).values():
-        if not target.analysis and (backbone is None or target.spec.method):
-            tasks.setdefault(target.spec, {}).update(dict.fromkeys(target.tasks))
-    by_tasks: dict[tuple[str, ...], list[EncoderSpec]] = {}
-    for spec, names in tasks.items():
-        by_tasks.setdefault(tuple(names), []).append(spec)
-    return [Request(tuple(specs), names, tuple(range(seeds)), "", protocol) for names, specs in by_tasks.items()]
-
-
-def paper_analyses(
-    table: PaperTable, backbone: EncoderSpec | None = None
-) -> list[tuple[AskedAnalysis, list[EncoderSpec]]]:
-    """The analyses of a table, each once, and the encoders that they are asked of."""
-    found: dict[str, tuple[AskedAnalysis, dict[EncoderSpec, None]]] = {}
-    for target in table.targets(backbone).values():
-        if target.analysis and (backbone is None or target.spec.method):
-            _, specs = found.setdefault(target.analysis.name, (target.analysis, {}))
-            specs[target.spec] = None
-    return [(asked, list(specs)) for asked, specs in found.values()]
-
-
 Content = MeasuredTable | FactTable
-
-
-def measured_tables(workspace: Workspace, paper: str, encoder: str, protocol: str) -> dict[str, Content]:
-    """All tables and figures by name, or those of one paper, with the results of a workspace."""
-    backbone, store = parse_spec(encoder) if encoder else None, workspace.results
-    results = [one for root in (store.root, store.analyses.root) if root.is_dir() for one in read_results(root)]
-    return {
-        name: table if isinstance(table, FactTable) else measured_table(table, results, protocol, backbone)
-        for name, table in paper_tables(workspace.plugins).items()
-        if paper in ("", name, name.partition("/")[0])
-    }
 
 
 def as_table(content: Content) -> Table:

@@ -15,10 +15,9 @@ from mirrorbench_papers.measured import (
     PaperCell,
     as_table,
     measured_table,
-    paper_analyses,
-    paper_requests,
     render_paper,
 )
+from mirrorbench_papers.measuring import paper_analyses, paper_requests
 from mirrorbench_papers.tables import PaperTable, Printed, find_table, paper_tables
 from reports.typeset import assert_nothing_leaves_the_page
 from stored import stored
