@@ -25,7 +25,7 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from mirrorbench_evaluate.measures import together
+from mirrorbench_evaluate.measures import chained, together
 from numpy.typing import NDArray
 from scipy.stats import binomtest, rankdata
 
@@ -99,7 +99,7 @@ class Outputs:
         rows = np.argsort(order[self.groups], kind="stable")[:n]
         swap = (rng.random(self.exchanged.max() + 1) < 0.5)[self.exchanged[rows]]
         values, ids = self.values[:, rows], tuple(map(str, rows))
-        codes = shared_codes({name: self.shared[row] for name, row in zip(ids, rows, strict=True)}, ids)
+        codes = shared_codes(chained({name: self.shared[row] for name, row in zip(ids, rows, strict=True)}), ids)
         both = zip("AB", np.where(swap, values[::-1], values), strict=True)
         return {(e, "t"): {0: ItemScores(self.metric, ids, own, self.gold[rows], shared=codes)} for e, own in both}
 
@@ -181,7 +181,8 @@ def evaluated(data: Path, output: Path) -> list[Outputs]:
         entries = [entry for entry in stored if entry.result.task == path]
         one, other = (read_predictions(entry.path, entry.result) for entry in entries)
         task = session.workspace.plugins.tasks[path]
-        of_items = task.shared(task.load(session.workspace.data))
+        items = task.load(session.workspace.data)
+        of_items = task.shared(items) if kind == "retrieval" else task.texts(items)
         shared = [of_items[item] for item in one["ids"].tolist()]
         scores = ", ".join(f"{entry.result.main_metric} {entry.result.main_score:.3f}" for entry in entries)
         n, groups = len(shared), together(shared)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     )
     from mirrorbench.data.cardfile import builtin_cards, builtin_suites, load_cards
     from mirrorbench.data.cards import Card, only_file, text_option, whole_number
-    from mirrorbench.data.corpora import Contamination, GeneratedCorpus, read_corpus
+    from mirrorbench.data.corpora import Contamination, GeneratedCorpus, normalised, read_corpus
     from mirrorbench.data.formats import Columns, TableRow, json_rows
     from mirrorbench.data.items import (
         ContextChange, ContextPair, Disambiguation, Lexicon, Linking, Pair, RatedContexts,

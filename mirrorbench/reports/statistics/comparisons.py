@@ -238,7 +238,7 @@ class Comparisons:
             scores = {seed: score_on(items, self._plugins) for seed, items in seeds.items()}
             each = [np.full(len(key[2]), nan)]
             if not any(map(isnan, scores.values())):
-                each = [influence(items.kind, items.values, items.gold, self._plugins) for items in seeds.values()]
+                each = [influence(items, self._plugins) for items in seeds.values()]
             self._scored[key] = scores, np.mean(each, axis=0)
         return self._scored[key]
 

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 
 
-def influence(metric: str, values: FloatArray, gold: FloatArray, plugins: Plugins) -> FloatArray:
-    """Influences on a metric by its name or on the ``mean`` of the values; NaN where undefined without an item."""
-    known = _INFLUENCES.get(metric.removeprefix("cosine_"))  # as MTEB names the same
-    return known(values, gold) if known else influence_of_leaving_out(plugins.metrics[metric], values, gold)
+def influence(items: ItemScores, plugins: Plugins) -> FloatArray:
+    """Influences on the score of items; NaN where it is undefined without some of them."""
+    known = _INFLUENCES.get(items.kind.removeprefix("cosine_"))  # as MTEB names the same
+    if known:
+        return known(items.values, items.gold)
+    return influence_of_leaving_out(plugins.metrics[items.kind], items.values, items.gold, items.groups)
 
 
 def influence_on_mean(values: FloatArray, gold: FloatArray) -> FloatArray:
@@ -67,13 +69,20 @@ _INFLUENCES: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
 
 
 def influence_of_leaving_out(
-    metric: Callable[[FloatArray, FloatArray], float | None], values: FloatArray, gold: FloatArray
+    metric: Callable[[FloatArray, FloatArray], float | None],
+    values: FloatArray,
+    gold: FloatArray,
+    groups: NDArray[np.intp],
 ) -> FloatArray:
-    """Influences on any metric: its loss without the item (the jackknife; Efron and Tibshirani 1993, chapter 11)."""
-    n = len(values)
-    without = (metric(np.delete(values, item), np.delete(gold, item)) for item in range(n))
+    """Influences on any metric: its loss without a group of items, as much for each item of the group.
+
+    This is the jackknife that deletes one group at a time (Efron and Tibshirani 1993, chapter 11). ``groups``: the
+    number of each item's group, from 0, shape (n,).
+    """
+    sizes = np.bincount(groups)
+    without = (metric(values[kept], gold[kept]) for kept in (groups != group for group in range(len(sizes))))
     left = np.array([np.nan if value is None else value for value in without])
-    lost: FloatArray = (left.mean() - left) * (n - 1) / n
+    lost: FloatArray = ((left.mean() - left) * (1 - 1 / len(sizes)) / sizes)[groups]
     return lost
 
 
@@ -126,6 +135,14 @@ class ItemScores:
     def hits(self) -> bool:
         """Whether the values are right and wrong answers."""
         return self.kind == MEAN and bool(np.isin(self.values, (0, 1)).all())
+
+    @property
+    def groups(self) -> NDArray[np.intp]:
+        """A number for each item, from 0, the same for those that share a thing where none shares more than one."""
+        own = -1 - np.arange(len(self.ids))
+        if self.shared is not None and self.shared.shape[1] == 1:
+            own = np.where(self.shared[:, 0] < 0, own, self.shared[:, 0])
+        return np.unique(own, return_inverse=True)[1]
 
     def only(self, keep: NDArray[Any] | Sequence[int]) -> ItemScores:
         """Some of the items, by a mask or by row numbers in their order."""

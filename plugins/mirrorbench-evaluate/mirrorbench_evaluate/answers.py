@@ -159,7 +159,7 @@ class Evaluation:
         if now.kind == "macro_f1":  # whose values are labels by their numbers
             now, before = (replace(own, kind="mean", values=(own.values == own.gold) * 1.0) for own in (now, before))
         moved = (
-            own.values if own.kind == "mean" else influence(own.kind, own.values, own.gold, self.plugins)
+            own.values if own.kind == "mean" else influence(replace(own, shared=None), self.plugins)
             for own in (now, before)
         )  # fmt: skip
         gains = np.subtract(*moved)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.plugin import DataFormatError, shown
+from mirrorbench.plugin import DataFormatError, normalised, shown
 
 FOLDS = 5
 """Folds of what is fitted to own data without a split."""
@@ -91,3 +91,14 @@ def together(texts: Sequence[tuple[str, ...]]) -> NDArray[np.intp]:
     held = csr_array((np.ones(len(rows)), (rows, columns)), (len(texts), len(names)))
     groups: NDArray[np.intp] = connected_components(held @ held.T)[1]
     return groups
+
+
+def chained(texts: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+    """By item a name for those that vary together: they share a text, or are chained by others that do.
+
+    Where one chain holds most of the items, such as queries by their relevant documents, the texts themselves.
+    """
+    groups = together([tuple(map(normalised, own)) for own in texts.values()])
+    if 2 * np.bincount(groups).max() > len(groups):
+        return texts
+    return {item: (f"group {group}",) for item, group in zip(texts, groups.tolist(), strict=True)}

@@ -28,7 +28,7 @@ from mirrorbench_evaluate.collections import (
     ranked,
     search,
 )
-from mirrorbench_evaluate.measures import RETRIEVAL, average_precision, check_folds, folds, together
+from mirrorbench_evaluate.measures import RETRIEVAL, average_precision, chained, check_folds, folds, together
 
 SHOWN = 3
 """Of what was found for an item, how many are kept to be shown (``--items``)."""
@@ -62,6 +62,10 @@ class OwnData:
     def odd(self, items: Any) -> Sequence[str]:
         """Remarks on data that make a score another one than their owner may think."""
         return ()
+
+    def shared(self, items: Any) -> Mapping[str, tuple[str, ...]]:
+        """The group of each item, with which it is resampled."""
+        return chained(self.texts(items))  # type: ignore[attr-defined]
 
     def shown(self, items: Any, item: str) -> str:
         """The texts of an item."""
@@ -131,12 +135,12 @@ class Retrieval(OwnData, TaskKind[Collection]):
         return {query: (text,) for query, text in items.queries.items()}
 
     def shared(self, items: Collection) -> Mapping[str, tuple[str, ...]]:
-        """The text of each query, and its relevant documents."""
+        """The group of each query, by its text and its relevant documents."""
         relevant = {
             query: [f"document {name}" for name, grade in grades.items() if grade > 0]
             for query, grades in items.judged.items()
         }
-        return {query: (text, *relevant[query]) for query, text in items.queries.items()}
+        return chained({query: (text, *relevant[query]) for query, text in items.queries.items()})
 
     def score(self, items: Collection, vectors: Vectors, protocol: str) -> Scores:
         """Search the documents of each query, and measure their ranking."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mirrorbench_evaluate.measures import average_precision, macro_f1
+from mirrorbench_evaluate.measures import average_precision, chained, macro_f1
 from sklearn.metrics import average_precision_score, f1_score
 
 
@@ -33,3 +33,11 @@ def test_macro_f1_of_labels_and_of_their_numbers(labels: int) -> None:
         expected = f1_score(gold, predicted, average="macro", zero_division=0)
         assert macro_f1(predicted.astype(np.float64), gold.astype(np.float64)) == pytest.approx(expected, abs=1e-12)
         assert macro_f1(predicted.astype(str), gold.astype(str)) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_chain_is_one_group_unless_it_has_most_items() -> None:
+    texts = {"a": ("x", "y"), "b": ("Y ", "z"), "c": ("z",), "d": ("w",), "e": ("v",), "f": ("u",)}
+    groups = chained(texts)
+    assert groups["a"] == groups["b"] == groups["c"]
+    assert len(set(groups.values())) == 4
+    assert chained(fewer := {item: texts[item] for item in "abcde"}) == fewer

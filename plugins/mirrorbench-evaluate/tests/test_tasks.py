@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -196,7 +197,11 @@ def test_retrieval(plugins: Plugins, tmp_path: Path) -> None:
         "recall_at_10": np.mean([np.mean([r <= 10 for r in of]) for of in ranks]), "recall_at_100": 1.0,
     }  # fmt: skip
     assert {name: scores.metrics[name] for name in expected} == pytest.approx(expected)
-    assert task.shared(task.load(DataStore(Path("nowhere"))))["q0"] == ("text 0", "document d1", "document d7")
+    items = task.load(DataStore(Path("nowhere")))
+    assert len(set(task.shared(items).values())) == 3
+    twice = replace(items, judged={**items.judged, "q1": {"d3": 1, "d7": 1}, "q2": {"d5": 3, "d7": 0}})
+    of = task.shared(twice)
+    assert of["q0"] == ("text 0", "document d1", "document d7")  # with q1, two of three queries
 
 
 def test_a_collection_under_names_of_its_own(plugins: Plugins, tmp_path: Path) -> None:

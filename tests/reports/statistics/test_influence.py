@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.reports.statistics.items import influence, influence_of_leaving_out
+from mirrorbench.reports.statistics.items import ItemScores, influence, influence_of_leaving_out
 from mirrorbench.tasks.metrics import spearman
 
 COPIES = 400
 METRICS = ("mean", "spearman", "pearson", "uncentred_pearson", "auc")
+
+
+def scored(kind: str, values: np.ndarray, gold: np.ndarray, shared: np.ndarray | None = None) -> ItemScores:
+    return ItemScores(kind, tuple(map(str, range(len(gold)))), values, gold, shared=shared)
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -30,7 +34,7 @@ def test_an_influence_is_what_more_weight_of_the_item_adds(name: str, ties: bool
     rows = np.repeat(np.arange(30), COPIES)
     more = [score(np.append(rows, item)) for item in range(30)]
     expected = (np.array(more) - score(rows)) * COPIES
-    found = influence(name, values, gold, plugins)
+    found = influence(scored(name, values, gold), plugins)
     np.testing.assert_allclose(found, expected, atol=2e-4)
     assert found.sum() == pytest.approx(0, abs=1e-12)
 
@@ -38,12 +42,30 @@ def test_an_influence_is_what_more_weight_of_the_item_adds(name: str, ties: bool
 def test_leaving_out_is_near_the_derivative(plugins: Plugins) -> None:
     rng = np.random.default_rng(1)
     gold, values = rng.normal(size=(2, 300))
-    left_out = influence_of_leaving_out(spearman, values, gold)
-    expected = influence("spearman", values, gold, plugins)
+    left_out = influence_of_leaving_out(spearman, values, gold, np.arange(len(gold)))
+    expected = influence(scored("spearman", values, gold), plugins)
     assert np.corrcoef(left_out, expected)[0, 1] > 0.999
     assert np.std(left_out) == pytest.approx(np.std(expected), rel=0.02)
 
 
 def test_what_is_undefined_without_an_item_is_undefined() -> None:
     values, gold = np.array([1.0, 1, 2]), np.array([3.0, 1, 2])
-    assert np.isnan(influence_of_leaving_out(spearman, values, gold)).all()
+    assert np.isnan(influence_of_leaving_out(spearman, values, gold, np.arange(len(gold)))).all()
+
+
+def test_groups_are_left_out_together(plugins: Plugins) -> None:
+    """The variance is that of the jackknife over groups (Efron and Tibshirani 1993, equation 11.5)."""
+    rng = np.random.default_rng(2)
+    gold, values = rng.normal(size=(2, 40))
+    groups = np.repeat(np.arange(16), [1] * 8 + [4] * 8)
+    codes = np.where(groups < 8, -1, groups).astype(np.int32)[:, None]
+    metrics = plugins.extended("register_metrics", "ranked", spearman, "the same, without a derivative")
+    found = influence(scored("ranked", values, gold, codes), metrics)
+    left = np.array([spearman(values[groups != group], gold[groups != group]) for group in range(16)])
+    of_groups = np.bincount(groups, found)
+    assert (of_groups**2).sum() * 16 / 15 == pytest.approx(15 / 16 * ((left - left.mean()) ** 2).sum())
+    assert found == pytest.approx((of_groups / np.bincount(groups))[groups])
+    of_two = np.repeat(codes, 2, axis=1)  # several things of an item make no groups
+    assert influence(scored("ranked", values, gold, of_two), metrics) == pytest.approx(
+        influence_of_leaving_out(spearman, values, gold, np.arange(40))
+    )
