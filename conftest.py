@@ -85,7 +85,7 @@ def originals(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Ca
     from mirrorbench.data.cardfile import builtin_cards
     from mirrorbench.data.importing import import_folder
 
-    made = DataStore(tmp_path_factory.mktemp("originals") / "data", offline=True)
+    made = DataStore(tmp_path_factory.mktemp("originals") / "data", True, load_plugins(discover=False).parsers)
 
     @cache
     def imported(folder: str) -> None:

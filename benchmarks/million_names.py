@@ -16,8 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from measuring import machine
-
-from mirrorbench.tasks.neighbours import topk
+from mirrorbench_lexical.neighbours import topk
 
 BLOCK = 10_000
 """Names drawn at once."""

@@ -24,32 +24,34 @@ if TYPE_CHECKING:
     from mirrorbench.cli.progress import progress_display
     from mirrorbench.core.checksums import content, kept_checksum, kept_folder, unchanged
     from mirrorbench.core.devices import (
-        autocast, describe, fetched, gpu_count, kind, out_of_memory, own_weights, pick_device,
+        autocast, describe, fetched, gpu_count, kind, moved, on_gpu, out_of_memory, own_weights, pick_device,
     )
     from mirrorbench.core.errors import (
-        DataFormatError, DataUnavailableError, MirrorbenchError, ModelUnavailableError, PluginError, StorageError,
-        TuningError, UsageError, not_installed, unknown_name, without_credentials,
+        DataFormatError, DataUnavailableError, EncodingError, MirrorbenchError, ModelUnavailableError, PluginError,
+        StorageError, TuningError, UsageError, not_installed, unknown_name, without_credentials,
     )
     from mirrorbench.core.files import Leases, cache_root, writing
     from mirrorbench.core.hooks import Register, hookimpl
     from mirrorbench.core.identity import COMPUTATION, __version__, checksum, digest
-    from mirrorbench.core.inputs import Array, Encoder, TextInput, as_inputs, encode_checked, unit
+    from mirrorbench.core.inputs import DECIMALS, Array, Encoder, TextInput, as_inputs, encode_checked, rounded, unit
     from mirrorbench.core.plugins import Plugins, call
     from mirrorbench.core.schema import convert, problem_at, read, read_yaml
     from mirrorbench.core.shown import shown, without_texts
     from mirrorbench.core.specs import (
         EncoderSpec, Specs, Value, as_specs, parse_params, parse_spec, parse_value, split_names,
     )
+    from mirrorbench.data.archives import MEMBER_LIMIT, open_archive
     from mirrorbench.data.cardfile import builtin_cards, builtin_suites, load_cards
     from mirrorbench.data.cards import Card, only_file, text_option, whole_number
-    from mirrorbench.data.corpora import Contamination, GeneratedCorpus, normalised, read_corpus
-    from mirrorbench.data.formats import Columns, TableRow, json_rows
-    from mirrorbench.data.items import (
-        ContextChange, ContextPair, Disambiguation, Lexicon, Linking, Pair, RatedContexts,
-    )
+    from mirrorbench.data.corpora import SIZE, Contamination, Corpus, GeneratedCorpus, normalised, read_corpus
+    from mirrorbench.data.formats import Columns, TableRow, by_name, json_rows
+    from mirrorbench.data.formats.contexts import RELEASED, STATEMENTS, WORDPUNCT
+    from mirrorbench.data.items import ContextChange, ContextPair, Pair, RatedContexts
     from mirrorbench.data.rows import format_of, line_error, pyarrow, read_rows
     from mirrorbench.data.store import DataStore
-    from mirrorbench.data.textfiles import Ids, parse_json, parse_number, read_lines, stream_lines, unmark
+    from mirrorbench.data.textfiles import (
+        Ids, decoded, parse_json, parse_number, read_bytes, read_lines, stream_lines, unmark,
+    )
     from mirrorbench.models.backbones import BACKBONES, fingerprint, locate, unchanged_backbone, with_its_base
     from mirrorbench.models.batching import PASS_COST, TOKEN_BUDGET, Ragged, similar_length_batches, within_memory
     from mirrorbench.models.directories import modules
@@ -82,8 +84,10 @@ if TYPE_CHECKING:
     from mirrorbench.runs.run import execute_plan, load_encoder, make_plan
     from mirrorbench.runs.workspace import Workspace
     from mirrorbench.session import Session
-    from mirrorbench.tasks.base import Scores, Task, TaskKind, Vectors, score_task
-    from mirrorbench.tasks.metrics import auc, cosine, exact_threshold, roc_points, spearman
+    from mirrorbench.tasks.base import Scores, Task, TaskInfo, TaskKind, Vectors, score_task
+    from mirrorbench.tasks.metrics import (
+        accuracy_at, auc, cosine, exact_threshold, mean_reciprocal_rank, roc_points, spearman,
+    )
     from mirrorbench.tasks.pairs import PairClassification, PairSimilarity
     from mirrorbench.training.augmentations import AugmentationContext
     from mirrorbench.training.held_out import directions, log_isotropy, log_sums

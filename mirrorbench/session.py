@@ -77,6 +77,7 @@ class Session:
             return make_plan(space, request, fetch=fetch)
         given = {"corpus": corpus, "protocol": protocol, "baselines": baselines, "seeds": tuple(range(seeds or 0))}
         grids = space.plugins.grids
+        grids.check_left_out(grid, Path(grid).suffix)
         key = next((name for name in (grid, Path(grid).suffix) if name in grids), ".yaml")
         if key == ".yaml" and not Path(grid).expanduser().is_file():
             raise unknown_name("grid or file", grid, [name for name in grids.names() if not name.startswith(".")])
@@ -348,6 +349,7 @@ class Session:
         from mirrorbench.runs.rows import expand_tasks
 
         plugins, store, names = self.workspace.plugins, self.workspace.data, as_names(tasks)
+        plugins.corpora.check_left_out(str(corpus))
         strings = read_corpus(corpus, store, plugins.corpora.by_name()).texts
         found: dict[str, Contamination | MirrorbenchError | None] = {}
         for task in (plugins.tasks[name] for name in expand_tasks(names, plugins)):

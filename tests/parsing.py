@@ -8,9 +8,11 @@ from typing import Any
 
 from samples import SAMPLES
 
-from mirrorbench.data.formats import builtin_parsers, parse
+from mirrorbench.data.formats import parse
 from mirrorbench.data.items import Pair
+from mirrorbench.runs.builtin import load_plugins
 
+PARSERS = load_plugins(discover=False).parsers
 SICK_HEADER = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
 
 
@@ -25,14 +27,14 @@ def on_disk(folder: Path, files: Mapping[str, str | bytes]) -> dict[str, Path]:
 
 def run(parser: str, folder: Path, files: Mapping[str, str | bytes], **options: Any) -> list[Any]:
     """What a parser reads in files that are written into a folder."""
-    return builtin_parsers()[parser](on_disk(folder, files), options)
+    return PARSERS[parser](on_disk(folder, files), options)
 
 
 def read_sample(name: str, folder: Path, changes: Mapping[str, bytes], **options: Any) -> list[Any]:
     """What is read in a sample with some files changed or added."""
     sample = SAMPLES[name]
     paths = on_disk(folder, sample.written({**sample.files, **changes}))
-    return parse(builtin_parsers().entry(sample.parser), paths, {**sample.options, **options})
+    return parse(PARSERS.entry(sample.parser), paths, {**sample.options, **options})
 
 
 def simple(pairs: Iterable[Pair]) -> list[tuple[str, str, str, float, str]]:

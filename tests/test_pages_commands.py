@@ -54,7 +54,7 @@ def unknown(command: str, plugins: Plugins) -> list[str]:
     return found
 
 
-@pytest.mark.shipped("analysis", "papers", "tools")
+@pytest.mark.shipped("analysis", "lexical", "papers", "tools")
 def test_the_command_line_takes_each(plugins: Plugins) -> None:
     """But those of plugins, which ``test_pages_run`` and ``test_plugins_page`` look at, with the plugins."""
     assert len(ALL) > 60

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -13,6 +14,8 @@ import pytest
 from test_rooms import imported
 
 import mirrorbench.plugin
+from mirrorbench.core.errors import UnknownNameError
+from mirrorbench.runs.builtin import KINDS, load_plugins
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -50,6 +53,24 @@ def test_a_plugin_that_comes_with_it_imports_nothing_else(module: str) -> None:
     assert f"plugins/{folder.parent.name}/{module}" in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
     readme = (folder.parent / "README.md").read_text(encoding="utf-8")
     assert len(readme.splitlines()) <= 10
+
+
+@pytest.mark.parametrize("blocked", SHIPPED)
+def test_what_is_missing_is_named_with_its_plugin(blocked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MIRRORBENCH_DISABLE_PLUGINS", raising=False)
+    whole = load_plugins(discover=False)
+    monkeypatch.setenv("MIRRORBENCH_DISABLE_PLUGINS", blocked)
+    left = load_plugins(discover=False)
+    missing = [
+        (left.registry(hook), name)
+        for hook in KINDS
+        for name in [name for name in whole.registry(hook).names() if name not in left.registry(hook)][:2]
+    ]
+    assert missing
+    for registry, name in missing:
+        said = re.escape(f"the {registry.kind} {name} is in the plugin mirrorbench-{blocked}, which is left out")
+        with pytest.raises(UnknownNameError, match=said):
+            registry.entry(name)
 
 
 @pytest.mark.slow

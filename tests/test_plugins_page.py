@@ -103,6 +103,7 @@ def test_the_cards_are_cards(tmp_path: Path) -> None:
     assert file.sources[0].describe() in shown["stsb-hub.yaml"]
 
 
+@pytest.mark.shipped("lexical")
 def test_the_page_knows_what_each_kind_works_on(plugins: Plugins) -> None:
     kinds = plugins.task_kinds.by_name()
     rows = re.findall(r"^\| `([a-z-]+)` \| `(\w+)` \| `(\w+)` \| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.M)

@@ -206,6 +206,7 @@ def _cards(names: Iterable[str], suites: bool = True) -> Sequence[Card]:
 
     known, members = cards(plugins()), builtin_suites() if suites else {}
     flat = dict.fromkeys(task for name in names for task in members.get(name, (name,)))
+    plugins().tasks.check_left_out(*flat)
     for name in flat:
         if name not in known:
             if not is_hub_id(name):

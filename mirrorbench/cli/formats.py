@@ -26,6 +26,7 @@ def chosen_format(text: str, output: Path | None, renderers: Registry[Renderer])
     endings = {ending: entry.name for entry in renderers for ending in entry.value.endings}
     if output and not name:
         if (ending := output.suffix.lower() or ".md") not in endings:
+            renderers.check_left_out(ending.removeprefix("."))
             raise unknown_name("ending of an output", ending, list(endings))
         name = endings[ending]
     options: dict[str, Value] = {}

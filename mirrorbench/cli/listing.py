@@ -68,7 +68,7 @@ def _tasks(
     suites, store, rows = builtin_suites(), DataStore(data_dir), []
     wanted = {"suites": suite, "level": level, "languages": language}
     seen: dict[str, set[str]] = {"suites": set(suites), "level": set(LEVELS), "languages": set()}
-    for entry in registered.tasks:
+    for entry in sorted(registered.tasks, key=lambda entry: entry.name):
         task, card = entry.value, getattr(entry.value, "card", None)
         row = {
             "name": entry.name, "level": [task.level], "languages": list(task.languages), "metric": task.main_metric,

@@ -4,7 +4,6 @@ A plugin is found through the entry-point group ``mirrorbench`` or loaded from a
 entry point (also one with a mistyped hook name) is skipped with a warning; a broken file is an error.
 
 Environment:
-    MIRRORBENCH_DISABLE_PLUGINS: comma-separated names of entry points that must not be loaded.
     MIRRORBENCH_STRICT_PLUGINS: ``1`` makes a broken plugin an error instead of a warning.
 """
 
@@ -25,14 +24,12 @@ from typing import Any, Generic, TypeVar
 
 import pluggy
 
-from mirrorbench.core.errors import DuplicateNameError, MirrorbenchError, PluginError, UsageError, unknown_name
+from mirrorbench.core.errors import DuplicateNameError, MirrorbenchError, PluginError, UnknownNameError, unknown_name
 from mirrorbench.core.hooks import PROJECT, HookSpecs
 
 _T = TypeVar("_T")
 
 _BUILT_IN, _FILE = "built in", "file"  # in place of a distribution
-BROUGHT_BY = {"analysis": "mirrorbench-analysis", "tables": "mirrorbench-papers", "tool": "mirrorbench-tools"}
-"""The shipped plugins without which nothing is registered of a kind."""
 _LISTINGS = {"task": "mirrorbench list tasks", "corpus": "mirrorbench list corpora"}
 
 
@@ -51,6 +48,8 @@ class Registry(Generic[_T]):
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
+        self.left_out: Callable[[str], str] = lambda name: ""
+        """The plugin that registers a name and is left out; empty where none does."""
         self._entries: dict[str, Entry[_T]] = {}
         self._any_name = False
 
@@ -80,13 +79,18 @@ class Registry(Generic[_T]):
         return self.entry(name).value
 
     def entry(self, name: str) -> Entry[_T]:
-        """The entry called ``name``; otherwise an ``UnknownNameError`` with the nearest names."""
-        try:
-            return self._entries[name]
-        except KeyError:
-            if self.kind in BROUGHT_BY and not self._entries:
-                raise UsageError(f"this needs the plugin {BROUGHT_BY[self.kind]}, which is left out") from None
-            raise unknown_name(self.kind, name, list(self._entries), _LISTINGS.get(self.kind, "")) from None
+        """The entry called ``name``; otherwise an ``UnknownNameError`` with the nearest names, or its plugin's."""
+        self.check_left_out(name)
+        if name not in self._entries:
+            raise unknown_name(self.kind, name, list(self._entries), _LISTINGS.get(self.kind, ""))
+        return self._entries[name]
+
+    def check_left_out(self, *names: str) -> None:
+        """Raise ``UnknownNameError`` for the first of the names that a plugin registers which is left out."""
+        for name in names:
+            if name not in self._entries and (plugin := self.left_out(name)):
+                problem = f"the {self.kind} {name} is in the plugin {plugin}, which is left out"
+                raise UnknownNameError(problem, "Take it out of MIRRORBENCH_DISABLE_PLUGINS.")
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries
@@ -163,11 +167,14 @@ def _in_one_line(error: BaseException) -> str:
 class Plugins:
     """The loaded plugins and what they registered: ``builtin`` modules, and those that entry points name.
 
-    Without ``discover`` these are the ones in mirrorbench's own distribution.
+    Without ``discover`` these are the ones in mirrorbench's own distribution. ``blocked``: names of entry points that
+    are left out.
     """
 
-    def __init__(self, kinds: Mapping[str, Kind], builtin: Sequence[str], discover: bool = True) -> None:
-        self._kinds = kinds
+    def __init__(
+        self, kinds: Mapping[str, Kind], builtin: Sequence[str], discover: bool = True, blocked: Iterable[str] = ()
+    ) -> None:
+        self._kinds, self._builtin, self._blocked = kinds, builtin, frozenset(blocked)
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(HookSpecs)
         self.files: list[Path] = []  # those that add_file loaded, for workers in other processes
@@ -176,9 +183,8 @@ class Plugins:
         for name in builtin:
             self._manager.register(import_module(name), name=name)
         self._manager.check_pending()
-        blocked = {n.strip() for n in os.environ.get("MIRRORBENCH_DISABLE_PLUGINS", "").split(",")}
         for point in sorted(entry_points(group=PROJECT), key=lambda p: p.name):
-            if point.name in blocked or not (discover or (point.dist and point.dist.name == PROJECT)):
+            if point.name in self._blocked or not (discover or (point.dist and point.dist.name == PROJECT)):
                 continue
             dist = _distribution(point)
             try:
@@ -245,10 +251,18 @@ class Plugins:
         if hook not in self._registries:
             kind = self._kinds[hook]
             registry = kind.registry(kind.noun, self)
+            registry.left_out = partial(self._left_out, hook)
             for impl in getattr(self._manager.hook, hook).get_hookimpls():
                 self._collect(impl, registry, partial(kind.add, registry, impl.plugin_name))
             self._registries[hook] = registry
         return self._registries[hook]
+
+    def _left_out(self, hook: str, name: str) -> str:
+        """The plugin that comes with mirrorbench, is left out, and registers ``name``; empty where none does."""
+        if not self._blocked:
+            return ""
+        found = Plugins(self._kinds, self._builtin, discover=False).registry(hook)
+        return f"{PROJECT}-{found.entry(name).origin}" if name in found.names() else ""
 
     def _collect(self, impl: Any, registry: Registry[Any], register: Callable[..., None]) -> None:
         dist = self._distributions[impl.plugin_name]

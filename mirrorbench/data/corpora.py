@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from mirrorbench.core.plugins import Registry
     from mirrorbench.data.store import DataStore
 
 
@@ -149,10 +150,11 @@ def _draw(name: str, texts: tuple[str, ...], size: int, sample: int) -> tuple[st
     return tuple(texts[place] for place in sorted(place for _, place in order[:size]))
 
 
-def check_corpus(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> None:
+def check_corpus(name: str, corpora: Registry[Any]) -> None:
     """Check that a name means a corpus, as for ``read_corpus``; nothing is read or fetched."""
-    for part in _parts(name, cards):
-        _find(part, cards)
+    corpora.check_left_out(*name.split("+"))
+    for part in _parts(name, known := corpora.by_name()):
+        _find(part, known)
 
 
 def _parts(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> list[str]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
-
-WordPair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,109 +64,6 @@ class ContextChange:
     id: str
     first: RatedContexts
     second: RatedContexts
-
-
-@dataclass(frozen=True, slots=True)
-class Mention:
-    """A mention of a concept in a text.
-
-    Attributes:
-        id: unique within its fold and stable between runs, e.g. ``9288106/3``.
-        parts: the names to link: one, or several for a composite mention ("breast and ovarian cancer").
-        gold: ids of the right concepts.
-        document: the document that it was found in; empty where that is unknown.
-    """
-
-    id: str
-    parts: tuple[str, ...]
-    gold: frozenset[str]
-    document: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Linking:
-    """Mentions, and the dictionary that they are linked to.
-
-    Attributes:
-        mentions: the mentions to link.
-        names: the m names of the dictionary.
-        ids: for each name the ids of its concepts, m sets.
-        fold: the fold of the data set; empty if there is only one.
-    """
-
-    mentions: tuple[Mention, ...]
-    names: tuple[str, ...]
-    ids: tuple[frozenset[str], ...]
-    fold: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Lexicon:
-    """A bilingual dictionary in two parts, and the words that may be translations.
-
-    Attributes:
-        train: pairs of source and target word from which a mapping is learnt.
-        test: pairs to find; a source word with several translations has several pairs.
-        source_words: further words of the source language, most frequent first.
-        target_words: further words of the target language, most frequent first.
-    """
-
-    train: tuple[WordPair, ...]
-    test: tuple[WordPair, ...]
-    source_words: tuple[str, ...] = ()
-    target_words: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Occurrence:
-    """A word to disambiguate.
-
-    Attributes:
-        id: unique within the data set, e.g. ``senseval2.d000.s000.t000``.
-        target: the word in its sentence.
-        candidates: keys of the senses of its lemma and part of speech, most frequent first.
-        gold: keys of the right senses, one or several.
-        corpus: the part of the data set (``senseval2``).
-        contexts: for each candidate the name of its contexts in ``Disambiguation.senses``; empty for the keys.
-    """
-
-    id: str
-    target: TextInput
-    candidates: tuple[str, ...]
-    gold: frozenset[str]
-    corpus: str
-    contexts: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SenseContexts:
-    """The contexts that represent a sense of a word.
-
-    Attributes:
-        examples: the word in examples of its WordNet entry; may be empty.
-        gloss: the word in a sentence made of its definition: "<word> means <definition>".
-    """
-
-    examples: tuple[TextInput, ...]
-    gloss: TextInput
-
-
-@dataclass(frozen=True, slots=True)
-class Disambiguation:
-    """Words to disambiguate, in file order, and the contexts of all candidate senses by sense key or other name."""
-
-    occurrences: tuple[Occurrence, ...]
-    senses: Mapping[str, SenseContexts]
-
-
-def which_examples(options: Mapping[str, Any]) -> tuple[str, int]:
-    """Which of a sense's examples stand for it, ``first``, ``random`` or ``all``, and the seed of a random one."""
-    which, seed = options.get("examples", "first"), options.get("seed", 0)
-    if which not in ("first", "random", "all"):
-        raise DataFormatError(f"examples={which} is none of first, random, all")
-    if seed and which != "random":
-        raise DataFormatError(f"seed={seed} is for examples=random, and this is examples={which}")
-    return which, seed
 
 
 def check_targets(task: str, pairs: Iterable[ContextPair | RatedContexts]) -> None:

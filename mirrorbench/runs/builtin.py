@@ -5,6 +5,7 @@ Plugins of higher rooms (renderers) are named here as modules to load, and not i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -29,7 +30,6 @@ BUILTIN_PLUGINS = (
     "mirrorbench.training.augmentations",
     "mirrorbench.data.formats",
     "mirrorbench.tasks.kinds",
-    "mirrorbench.data.generated",
     "mirrorbench.runs.local",
     "mirrorbench.tasks.metrics",
     "mirrorbench.reports.renderers",
@@ -127,7 +127,7 @@ KINDS = {
     "register_papers": Kind("paper", _add_paper),
     "register_executors": Kind("executor", _add_executor),
     "register_tools": Kind("tool", add_function),
-    "register_tables": Kind("tables", add_function),
+    "register_tables": Kind("set of tables", add_function),
     "register_analyses": Kind("analysis", add_function),
     "register_grids": Kind("grid", add_function),
 }
@@ -140,8 +140,12 @@ def cards(plugins: Plugins) -> dict[str, Card]:
 
 
 def load_plugins(discover: bool = True) -> Plugins:
-    """The built-in plugins, those that come with them, and with ``discover`` all that are installed."""
-    return Plugins(KINDS, BUILTIN_PLUGINS, discover)
+    """The built-in plugins, those that come with them, and with ``discover`` all that are installed.
+
+    ``MIRRORBENCH_DISABLE_PLUGINS``: names of entry points that must not be loaded, with commas.
+    """
+    blocked = (name.strip() for name in os.environ.get("MIRRORBENCH_DISABLE_PLUGINS", "").split(","))
+    return Plugins(KINDS, BUILTIN_PLUGINS, discover, filter(None, blocked))
 
 
 @cache

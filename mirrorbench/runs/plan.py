@@ -131,7 +131,7 @@ class Planner:
         """Plan every cell; what cannot be planned becomes a failure, a wrong request is a ``UsageError``."""
         tasks: list[Task] = [self.plugins.tasks[name] for name in request.tasks]
         if request.corpus:  # also if nothing is tuned, to report mistakes
-            check_corpus(request.corpus, self.plugins.corpora.by_name())
+            check_corpus(request.corpus, self.plugins.corpora)
         rows: dict[EncoderSpec, set[str]] = {}  # with the levels of their tasks
         has_baselines, untuned = False, not request.baselines and {task.untuned for task in tasks} == {True}
         for spec in request.encoders:
@@ -391,9 +391,9 @@ class Planner:
         for key, value in (("corpus_size", size), ("corpus_sample", sample)):
             if type(value) is not int or value < 0:
                 raise UsageError(f"{key}={value} is not a whole number from 0 on")
-        known, data = self.plugins.corpora.by_name(), self.workspace.data
-        read = partial(read_corpus, name, data, known, deduplicate=clean, strip=clean, size=size, sample=sample)
-        corpus = self._once(("corpus", name, size, sample, clean), read)
+        check_corpus(name, self.plugins.corpora)
+        read = partial(read_corpus, name, self.workspace.data, self.plugins.corpora.by_name(), size=size, sample=sample)
+        corpus = self._once(("corpus", name, size, sample, clean), partial(read, deduplicate=clean, strip=clean))
         corpus = corpus.alone() if fitted else corpus
         ref = CorpusRef(corpus.name, size, corpus.sha256, len(corpus.texts), have_parts(corpus.texts))
         self.corpora[ref] = corpus

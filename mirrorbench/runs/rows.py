@@ -52,6 +52,7 @@ def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
     suites = builtin_suites()
     found: dict[str, None] = {}
     for name in names:
+        plugins.tasks.check_left_out(*suites.get(name, [name.partition(":")[0]]))
         if name not in suites and name not in plugins.tasks:
             listing = "mirrorbench list tasks; suites by: mirrorbench list suites"
             raise unknown_name("task or suite", name, [*suites, *plugins.tasks.names()], listing)
@@ -81,6 +82,8 @@ def expand_ladder(
     Raises:
         UsageError: a bare backbone has a key of the tuning, or its name resembles a short name.
     """
+    plugins.encoders.check_left_out(spec.backbone)
+    plugins.augmentations.check_left_out(*(key for key, _ in spec.params))
     if spec.backbone in plugins.encoders:
         if spec.method:
             raise UsageError(f"{spec}: {spec.backbone} is an encoder of its own and takes no method")

@@ -8,12 +8,9 @@ from __future__ import annotations
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.items import Pair
 from mirrorbench.tasks.base import Scores, Task, TaskKind, Vectors
-from mirrorbench.tasks.lexicon_induction import LexiconInduction
-from mirrorbench.tasks.nearest import EntityLinking, SenseDisambiguation
 from mirrorbench.tasks.pairs import PairClassification, PairSimilarity, SimilarityChange, UsageSimilarity, WordInContext
 
 __all__ = [
-    "EntityLinking", "LexiconInduction", "Pair", "PairClassification", "PairSimilarity", "Scores",
-    "SenseDisambiguation", "SimilarityChange", "Task", "TaskKind", "TextInput", "UsageSimilarity", "Vectors",
-    "WordInContext",
+    "Pair", "PairClassification", "PairSimilarity", "Scores", "SimilarityChange", "Task", "TaskKind", "TextInput",
+    "UsageSimilarity", "Vectors", "WordInContext",
 ]  # fmt: skip

@@ -204,6 +204,10 @@ class Task(ABC):
         """
         return self.texts(items)
 
+    def senses(self, items: Any, lemma: str) -> Mapping[TextInput, str] | None:
+        """A lemma in its contexts, with the sense of each; by default ``None``, for a task that knows no senses."""
+        return None
+
     @abstractmethod
     def score(self, items: Any, vectors: Vectors, protocol: str) -> Scores:
         """Score the vectors.

@@ -15,21 +15,16 @@ from mirrorbench.core.specs import LEVELS, parse_params
 from mirrorbench.data.cardfile import builtin_cards, load_card
 from mirrorbench.data.cards import CORPUS_KIND, Card
 from mirrorbench.tasks.base import Task, TaskKind
-from mirrorbench.tasks.lexicon_induction import LexiconInduction
-from mirrorbench.tasks.nearest import EntityLinking, SenseDisambiguation
 from mirrorbench.tasks.pairs import PairClassification, PairSimilarity, SimilarityChange, UsageSimilarity, WordInContext
 
 _KINDS: dict[str, type[TaskKind[Any]]] = {
     "pair-similarity": PairSimilarity,
-    "entity-linking": EntityLinking,
-    "lexicon-induction": LexiconInduction,
     "pair-classification": PairClassification,
     "word-in-context": WordInContext,
-    "sense-disambiguation": SenseDisambiguation,
     "usage-similarity": UsageSimilarity,
     "similarity-change": SimilarityChange,
 }
-"""The class of each built-in kind."""
+"""The class of each kind whose built-in cards no plugin brings."""
 
 REQUIRED = {"name": str, "level": str, "main_metric": str, "title": str, "languages": tuple, "version": int}
 """The required attributes of a task and their types."""
@@ -37,16 +32,16 @@ REQUIRED = {"name": str, "level": str, "main_metric": str, "title": str, "langua
 
 @hookimpl
 def register_task_kinds(register: Register) -> None:
-    """The kinds of the built-in cards."""
+    """The kinds of pairs."""
     for name, kind in _KINDS.items():
         register(name, kind)
 
 
 @hookimpl
 def register_tasks(register: Register) -> None:
-    """One task for each card that is not a corpus."""
+    """One task for each built-in card of these kinds."""
     for card in builtin_cards().values():
-        if card.kind != CORPUS_KIND:
+        if card.kind in _KINDS:
             register(card)
 
 

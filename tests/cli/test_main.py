@@ -169,6 +169,7 @@ def test_completion_offers_names(typed: str, offered: set[str]) -> None:
     assert {item.value for item in found} == offered
 
 
+@pytest.mark.shipped("lexical")
 def test_tasks_are_chosen_by_suite_level_language_and_what_is_here(mirrorbench: Callable, tmp_path: Path) -> None:
     def chosen(*options: str) -> list[str]:
         return [row["name"] for row in json.loads(mirrorbench("list", "tasks", "--json", *options).out)]

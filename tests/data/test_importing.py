@@ -19,6 +19,7 @@ from mirrorbench.data.cardfile import builtin_cards, builtin_suites
 from mirrorbench.data.cards import Card, DataFile
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
+from mirrorbench.runs.builtin import load_plugins
 
 CONTENT = b"one\ttwo\n"
 Cards = dict[str, Card]
@@ -198,7 +199,9 @@ def test_a_list_of_words_has_as_many_as_its_corpus_takes(tmp_path: Path, store: 
     assert import_folder(in_folder(tmp_path / "2", {"fi_50k.txt": words}), store, cards).n_imported == 1
 
 
-def test_a_file_that_two_cards_share_is_taken_with_either(tmp_path: Path, store: DataStore) -> None:
+@pytest.mark.shipped("lexical")
+def test_a_file_that_two_cards_share_is_taken_with_either(tmp_path: Path) -> None:
+    store = DataStore(tmp_path / "store", True, load_plugins(discover=False).parsers)
     cards = {name: builtin_cards()[name] for name in ("cometa-sg", "cometa-zg")}
     sample = SAMPLES["cometa"].files
     files = {"cometa/splits/zeroshot_general/test.csv": sample["test.csv"].decode()}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mirrorbench_lexical.items import Disambiguation, Lexicon, Linking, Mention
 from mirrorbench_papers.measured import measured_table
 from mirrorbench_papers.tables import find_table
 from scipy.stats import spearmanr
@@ -14,7 +15,7 @@ from stored import stored
 
 from mirrorbench import Session
 from mirrorbench.core.errors import UsageError
-from mirrorbench.data.items import Disambiguation, Lexicon, Linking, Mention, Pair
+from mirrorbench.data.items import Pair
 from mirrorbench.runs.builtin import plugins
 from mirrorbench.runs.results import read_results
 
@@ -60,9 +61,15 @@ def test_a_paper_takes_no_limited_result() -> None:
     assert measured_table(table, [found]).counts[0] == 0
 
 
-def test_the_first_items_of_each_kind() -> None:
+def test_the_first_items() -> None:
     pairs = [Pair(str(i), "a", "b", i) for i in range(5)]
     assert first("stsb", pairs, 2) == pairs[:2]
+    with pytest.raises(UsageError, match="no first items"):
+        first("stsb", {"items": pairs}, 2)
+
+
+@pytest.mark.shipped("lexical")
+def test_the_first_items_of_lexical_tasks() -> None:
     mentions = tuple(Mention(str(i), ("x",), frozenset({f"C{i}"})) for i in range(5))
     names, ids = tuple("abcdef"), tuple(frozenset({f"C{i}"}) for i in (9, 8, 1, 0, 2, 7))
     (cut,) = first("ncbi-disease", [Linking(mentions, names, ids)], 2)  # type: ignore[misc]
@@ -71,5 +78,3 @@ def test_the_first_items_of_each_kind() -> None:
     cut = first("bli-en-fr", Lexicon(words, words, ("g", "h", "i"), ("j",)), 2)
     assert cut == Lexicon(words[:2], words[:2], ("g", "h"), ("j",))
     assert first("wsd", Disambiguation((), {"no": None}), 2) == Disambiguation((), {})  # type: ignore[dict-item]
-    with pytest.raises(UsageError, match="no first items"):
-        first("stsb", {"items": pairs}, 2)

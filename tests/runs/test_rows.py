@@ -103,6 +103,7 @@ def test_suites_are_taken_apart_in_order(registered: Plugins) -> None:
     assert "sts" in caught.value.hint
 
 
+@pytest.mark.shipped("lexical")
 def test_texts_are_read_as_far_as_the_released_code_reads(registered: Plugins) -> None:
     """MirrorWiC's evaluation scripts: ``maxlen`` in them, and the lengths that ``eval.sh`` hands to ``test_wic.py``.
 

@@ -28,12 +28,10 @@ _T = TypeVar("_T")
 
 _MODULES = {
     **dict.fromkeys(("sts", "stsb", "sick", "qnli", "qqp", "qqp-duplicates"), "pairs"),
-    **dict.fromkeys(("multisimlex", "multisimlex-concepticon", "xling-eval"), "pairs"),
+    **dict.fromkeys(("multisimlex", "multisimlex-concepticon"), "pairs"),
     **dict.fromkeys(("wic", "wic-tsv", "xlwic", "am2ico", "usim", "cosimlex"), "contexts"),
-    **dict.fromkeys(("biosyn", "askapatient", "cometa", "rescnn"), "entity_linking"),
     "lines": "lines",
     "table": "tables",
-    "wsd": "wsd",
 }
 """The module of each parser, by the name that cards use."""
 

@@ -17,7 +17,7 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.shown import shown
 from mirrorbench.data.cards import only_file, whole_number
 from mirrorbench.data.formats import Columns, TableRow, by_name, parallel_lines
-from mirrorbench.data.items import Lexicon, Pair
+from mirrorbench.data.items import Pair
 from mirrorbench.data.textfiles import Ids, parse_index, parse_number, read_lines
 
 _STS_SCALE = (0, 5)
@@ -276,25 +276,3 @@ def _pairs(tables: list[_Judged]) -> list[Pair]:
             mean = round((score + other_score) / 2, 9)  # equal means tie, whatever their last bit
             pairs += [Pair(f"{identity}/12", left, other_right, mean), Pair(f"{identity}/21", right, other_left, mean)]
     return pairs
-
-
-def parse_xling_eval(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Lexicon]:
-    """The bilingual dictionaries of Glavaš et al. (2019) for one pair of languages: word and translation per line.
-
-    Files: ``yacle.test.freq.2k.<pair>.tsv`` and training dictionaries ``yacle.train.freq.<size>.<pair>.tsv``; the
-    option ``train`` is the size of the training dictionary (``1k``, ``3k``, ``5k``).
-    """
-    size = str(options.get("train"))
-    pattern = r"yacle\.(?P<part>(?:test|train)\.freq\.\w+)\.(?P<group>[a-z]+-[a-z]+)\.tsv"
-    shape, needed = "yacle.<part>.freq.<size>.<pair>.tsv", ("test.freq.2k", f"train.freq.{size}")
-    found = by_name(files, pattern, shape, needed)
-    if len(found) != 1:
-        raise DataFormatError(f"Bilingual dictionaries of one pair of languages are needed, not of {', '.join(found)}.")
-    (parts,) = found.values()
-    test, train = (
-        tuple((row.text("source"), row.text("target")) for row in Columns(("source", "target")).read(parts[part]))
-        for part in needed
-    )
-    if not test or not train:
-        raise DataFormatError(f"{parts[needed[1 if test else 0]]} holds no pair of words.")
-    return [Lexicon(train, test)]

@@ -8,7 +8,7 @@ word's senses: MirrorWiC's Figure 3 (section 5.3) shows *spring* and *summer* by
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.resources import files
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from mirrorbench.plugin import (
     DataFormatError,
-    Disambiguation,
     TextInput,
     UsageError,
     directions,
@@ -154,21 +153,13 @@ def read_examples(file: str = "") -> SenseExamples:
     return SenseExamples(tuple(inputs), tuple(senses), name)
 
 
-def examples_of(word: str, items: object, task: str) -> SenseExamples:
-    """Contexts of a lemma from a disambiguation task (its occurrences, the examples of its senses), else our own."""
-    if not isinstance(items, Disambiguation):
+def examples_of(word: str, senses: Mapping[TextInput, str] | None, task: str) -> SenseExamples:
+    """The contexts of a word that a task knows, with the sense of each; without senses (``None``) our own."""
+    if senses is None:
         return own_examples(word)
-    found: dict[TextInput, str] = {}
-    for occurrence in items.occurrences:
-        sense = min(occurrence.gold)
-        if sense.partition("%")[0] == word:
-            found.setdefault(occurrence.target, sense)
-    for sense, contexts in items.senses.items():
-        if sense.partition("%")[0] == word:
-            found.update((example, sense) for example in contexts.examples if example not in found)
-    if len(set(found.values())) < 2:
+    if (n := len(set(senses.values()))) < 2:
         raise UsageError(
-            f"{task} has {len(set(found.values()))} senses of {word!r} with contexts; two are needed",
+            f"{task} has {n} senses of {word!r} with contexts; two are needed",
             "Write the lemma in small letters, or bring contexts of your own: --texts FILE",
         )
-    return SenseExamples(tuple(found), tuple(found.values()), task)
+    return SenseExamples(tuple(senses), tuple(senses.values()), task)

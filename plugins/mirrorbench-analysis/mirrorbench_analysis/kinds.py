@@ -115,7 +115,10 @@ def sense_examples(study: Study, word: str, texts: str) -> geometry.SenseExample
         raise UsageError("--word is looked up in a task, --texts is a file", "Give one of them.")
     if texts:
         return geometry.read_examples(texts)
-    return geometry.examples_of(word, study.items, study.task) if word else geometry.own_examples("spring")
+    if not word:
+        return geometry.own_examples("spring")
+    senses = study.workspace.plugins.tasks[study.task].senses(study.items, word)
+    return geometry.examples_of(word, senses, study.task)
 
 
 def projection(study: Study, word: str, texts: str, method: str) -> Analysis:

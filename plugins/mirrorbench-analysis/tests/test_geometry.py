@@ -16,7 +16,6 @@ from sklearn.metrics import silhouette_score
 
 from mirrorbench.core.errors import DataFormatError, UnknownNameError, UsageError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.items import Disambiguation, Occurrence, SenseContexts
 
 
 def space(n: int = 30, d: int = 6, shift: float = 0.5) -> np.ndarray:
@@ -120,7 +119,7 @@ def test_examples_inside_the_package() -> None:
         assert len(found.inputs) == len(set(found.inputs)) == 36
         assert Counter(found.senses) == dict.fromkeys(("season", *others), 12)
         assert all(item.text[slice(*item.spans[0])].lower() == word for item in found.inputs)
-        assert geometry.examples_of(word, [], "quick-wic") == found  # a task without senses
+        assert geometry.examples_of(word, None, "quick-wic") == found  # a task without senses
     with pytest.raises(UsageError, match="only of spring and summer"):
         geometry.own_examples("autumn")
 
@@ -138,19 +137,8 @@ def test_a_file_of_contexts(tmp_path: Path) -> None:
 
 
 def test_examples_of_a_data_set() -> None:
-    def context(text: str) -> TextInput:
-        start = text.index("bank")
-        return TextInput(text, ((start, start + 4),))
-
-    keys = ("bank%1:14:00::", "bank%1:17:01::", "cat%1:05:00::")
-    senses = {key: SenseContexts((context(f"example bank {key}"),), context(f"bank means {key}")) for key in keys}
-    texts = ("my bank", "a river bank", f"example bank {keys[0]}", f"example bank {keys[1]}")
-    words = [
-        Occurrence(text, context(text), keys[:2], frozenset({key}), "x")
-        for text, key in zip(texts[:2], keys[:2], strict=True)
-    ]
-    found = geometry.examples_of("bank", Disambiguation(tuple(words), senses), "wsd")
-    assert found.senses == keys[:2] * 2
-    assert tuple(item.text for item in found.inputs) == texts
-    with pytest.raises(UsageError, match="1 senses of 'cat'"):
-        geometry.examples_of("cat", Disambiguation(tuple(words), senses), "wsd")
+    senses = {TextInput("my bank", ((3, 7),)): "money", TextInput("a river bank", ((8, 12),)): "river"}
+    found = geometry.examples_of("bank", senses, "wsd")
+    assert (found.inputs, found.senses) == (tuple(senses), ("money", "river"))
+    with pytest.raises(UsageError, match="0 senses of 'cat'"):
+        geometry.examples_of("cat", {}, "wsd")

@@ -45,4 +45,4 @@ def test_what_is_published_is_listed_with_rows_that_can_be_measured(plugins: Plu
             assert row.spec is not None
             method, params = plugins.methods[row.spec.method], dict(row.spec.params)
             override(method.preset("sentence", "bert", "paper"), params, plugins.augmentations.by_name())
-            check_corpus(str(params["corpus"]), plugins.corpora.by_name())
+            check_corpus(str(params["corpus"]), plugins.corpora)

@@ -118,7 +118,7 @@ def test_encoders_tasks_and_metrics_exist(plugins: Plugins) -> None:
     for one in asked:
         assert one.options.keys() <= ANALYSES[one.kind].keys()
         for corpus in filter(None, (one.corpus, one.texts)):
-            check_corpus(corpus, plugins.corpora.by_name())
+            check_corpus(corpus, plugins.corpora)
     for target in dict.fromkeys(target for table in TABLES.values() for target in table.targets().values()):
         tasks = (target.analysis.task,) if target.analysis else target.tasks
         for level in {plugins.tasks[task].level for task in tasks}:

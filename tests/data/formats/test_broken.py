@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from parsing import on_disk, read_sample
-from samples import CONCEPTS, SAMPLES
+from parsing import PARSERS, on_disk, read_sample
+from samples import CONCEPTS, SAMPLES, marked
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.formats import builtin_parsers
 
 JSON_LINE = '{"l": "null", "r": "c", "g": "2"}'
 CHANGES = [
@@ -83,7 +82,7 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "old", "new", "message"), CHANGES)
+@pytest.mark.parametrize(("name", "old", "new", "message"), [marked(*row) for row in CHANGES])
 def test_a_change_that_breaks_a_format(tmp_path: Path, name: str, old: str, new: str, message: str) -> None:
     """The change is made wherever the first file that has the old text has it."""
     files = SAMPLES[name].files
@@ -100,10 +99,10 @@ def test_a_change_that_breaks_a_format(tmp_path: Path, name: str, old: str, new:
         ("xlwic", "dev.txt", r"the name does not follow \[XX_\]valid\.txt"),
         ("wic", "train.gold.txt", "files of train .* are missing data"),
         ("wic", "other/dev.data.txt", "a second file of dev, data"),
-        ("biosyn", "y/test_dictionary.txt", r"a second file test_dictionary\.txt"),
+        marked("biosyn", "y/test_dictionary.txt", r"a second file test_dictionary\.txt"),
         ("multisimlex-concepticon", "W.tsv", "one file is needed"),
-        ("xling-eval", "yacle.train.freq.3k.ru-fr.tsv", "files of ru-fr .* are missing test"),
-        ("askapatient", "a.txt", "the name does not follow"),
+        marked("xling-eval", "yacle.train.freq.3k.ru-fr.tsv", "files of ru-fr .* are missing test"),
+        marked("askapatient", "a.txt", "the name does not follow"),
     ],
 )
 def test_a_file_too_many(tmp_path: Path, name: str, more: str, message: str) -> None:
@@ -114,17 +113,17 @@ def test_a_file_too_many(tmp_path: Path, name: str, more: str, message: str) -> 
 @pytest.mark.parametrize(
     ("name", "absent", "message"),
     [
-        ("askapatient", "AskAPatient.fold-0.validation.txt", "files of 0 .* are missing validation"),
-        ("cometa", "names.txt", r"one \.csv"),
+        marked("askapatient", "AskAPatient.fold-0.validation.txt", "files of 0 .* are missing validation"),
+        marked("cometa", "names.txt", r"one \.csv"),
         ("multisimlex", "scores.csv", r"no file named scores\.csv"),
-        ("wsd", "verb.exc", r"is missing the files verb\.exc"),
+        marked("wsd", "verb.exc", r"is missing the files verb\.exc"),
     ],
 )
 def test_a_file_that_is_absent(tmp_path: Path, name: str, absent: str, message: str) -> None:
     sample = SAMPLES[name]
     paths = on_disk(tmp_path, {file: content for file, content in sample.files.items() if file != absent})
     with pytest.raises(DataFormatError, match=message):
-        builtin_parsers()[sample.parser](paths, sample.options)
+        PARSERS[sample.parser](paths, sample.options)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +136,7 @@ def test_a_file_that_is_absent(tmp_path: Path, name: str, absent: str, message: 
         ("am2ico", {"language": None}, "'language' must be given"),
         ("wic-tsv", {"subtask": 4}, "subtask 4"),
         ("multisimlex", {"languages": "ENG"}, "one or two columns"),
-        ("xling-eval", {"train": "3k"}, r"are missing train\.freq\.3k"),
+        marked("xling-eval", {"train": "3k"}, r"are missing train\.freq\.3k"),
     ],
 )
 def test_an_option_that_breaks_a_format(tmp_path: Path, name: str, options: dict[str, Any], message: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from parsing import read_sample
-from samples import SAMPLES
+from samples import SAMPLES, marked
 
 from mirrorbench.core.errors import MirrorbenchError
 
@@ -32,7 +32,7 @@ def damaged(draw: st.DrawFn, data: bytes) -> bytes:
     return data
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", [marked(name) for name in SAMPLES])
 @settings(max_examples=settings().max_examples * 18 // 100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damage_is_an_error_or_every_row_is_read(name: str, tmp_path: Path, data: st.DataObject) -> None:

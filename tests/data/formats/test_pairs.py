@@ -9,13 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from parsing import SICK_HEADER, on_disk, read_sample, run, simple
+from parsing import PARSERS, SICK_HEADER, on_disk, run, simple
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UnknownNameError
 from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.corpora import read_corpus
-from mirrorbench.data.formats import builtin_parsers
-from mirrorbench.data.items import Lexicon, Pair
+from mirrorbench.data.items import Pair
 from mirrorbench.data.store import DataStore
 
 STSB = "main-captions\tMSRvid\t2012test\t0001\t3.200\t{}\t{}"
@@ -145,7 +144,7 @@ def test_the_original_files_have_the_published_sizes(
     assert len({pair.id for pair in store.items(card)}) == len(store.items(card)) == sizes["test"]
     assert data.verified
     assert data.checksums == store.checksums(card) == {file.path: file.sha256 for file in card.files_of(card.split)}
-    found = {split: len(builtin_parsers()[card.parser](store.fetch(card, split), {})) for split in sizes}
+    found = {split: len(PARSERS[card.parser](store.fetch(card, split), {})) for split in sizes}
     assert found == sizes
 
 
@@ -256,10 +255,6 @@ def test_cross_lingual_pairs_equal_an_independent_derivation(word_store: DataSto
     assert [row[3] for row in got] == pytest.approx([float(row["score"]) for row in rows])
 
 
-def test_pairs_in_file_order_of_the_size_asked_for(tmp_path: Path) -> None:
-    small = {"yacle.train.freq.1k.it-fr.tsv": b"null\tNA\n", "yacle.test.freq.2k.it-fr.tsv": b"b\tx\na\ty\na\tx\n"}
-    test = (("b", "x"), ("a", "y"), ("a", "x"))
-    assert read_sample("xling-eval", tmp_path, small) == [Lexicon((("null", "NA"), ("nan", "nul")), test)]
-    assert read_sample("xling-eval", tmp_path, small, train="1k") == [Lexicon((("null", "NA"),), test)]
+def test_a_parser_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="nope"):
         run("nope", tmp_path, {})

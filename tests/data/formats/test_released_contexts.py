@@ -9,11 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from parsing import read_sample, run
+from parsing import PARSERS, read_sample, run
 from samples import COSIMLEX
 
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.formats import builtin_parsers
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.builtin import load_plugins
 
@@ -65,7 +64,7 @@ def test_cosimlex_is_cut_into_tokens(tmp_path: Path) -> None:
 def test_the_texts_of_wic_tsv_are_those_of_the_authors_files(shared_data: Path, subtask: int, name: str) -> None:
     files = {path.name: path for path in (shared_data / "wic" / "WiC-TSV" / "en").glob("*/dev_*.txt")}
     options = {"subtask": subtask}
-    words, whole = (builtin_parsers()["wic-tsv"](files, {**options, **read}) for read in (TARGETS, TEXTS))
+    words, whole = (PARSERS["wic-tsv"](files, {**options, **read}) for read in (TARGETS, TEXTS))
     path = shared_data / "wic" / "WiC-TSV-mirrorwic" / f"wic_tsv_{name}_wic" / "dev.tsv"
     rows = [line.strip().split("\t") for line in path.read_text(encoding="utf-8").split("\n")[1:-1]]
     assert len(rows) == len(words) == len(whole)

@@ -6,16 +6,16 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import mirrorbench_lexical.neighbours as neighbours
 import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mirrorbench_lexical.neighbours import csls, neighbourhood, ranks, topk
 
 from mirrorbench.core import devices
 from mirrorbench.core.errors import UsageError
-from mirrorbench.tasks import neighbours
-from mirrorbench.tasks.neighbours import csls, neighbourhood, ranks, topk
 
 Pair = tuple[np.ndarray, np.ndarray]
 

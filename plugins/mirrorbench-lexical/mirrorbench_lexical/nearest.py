@@ -9,16 +9,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.core.errors import DataFormatError
-from mirrorbench.core.identity import checksum
-from mirrorbench.core.inputs import TextInput, rounded, unit
-from mirrorbench.data.items import Disambiguation, Linking, which_examples
-from mirrorbench.tasks.base import Scores, TaskKind, Vectors
-from mirrorbench.tasks.metrics import accuracy_at
-from mirrorbench.tasks.neighbours import topk
+from mirrorbench.plugin import (
+    DataFormatError,
+    Scores,
+    TaskKind,
+    TextInput,
+    Vectors,
+    accuracy_at,
+    checksum,
+    rounded,
+    unit,
+)
+from mirrorbench_lexical.items import Disambiguation, Linking, which_examples
+from mirrorbench_lexical.neighbours import topk
 
 if TYPE_CHECKING:
-    from mirrorbench.data.cards import Card
+    from mirrorbench.plugin import Card
 
 DEPTH = 5
 """Neighbours searched for: accuracy@5 is the deepest that the papers report."""
@@ -205,6 +211,18 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
     def shared(self, items: Disambiguation) -> Mapping[str, tuple[str, ...]]:
         """The sentence of each word, and its lemma, which is named by its senses."""
         return {o.id: (o.target.text, " ".join(o.candidates)) for o in items.occurrences}
+
+    def senses(self, items: Disambiguation, lemma: str) -> Mapping[TextInput, str]:
+        """The words to disambiguate of a lemma, and the examples of its senses."""
+        found: dict[TextInput, str] = {}
+        for occurrence in items.occurrences:
+            sense = min(occurrence.gold)
+            if sense.partition("%")[0] == lemma:
+                found.setdefault(occurrence.target, sense)
+        for sense, contexts in items.senses.items():
+            if sense.partition("%")[0] == lemma:
+                found.update((example, sense) for example in contexts.examples if example not in found)
+        return found
 
     def score(self, items: Disambiguation, vectors: Vectors, protocol: str = "paper") -> Scores:
         """The nearest candidate of each word, and how often it is right."""

@@ -13,13 +13,19 @@ from typing import Any
 
 import msgspec
 
-from mirrorbench.core.errors import DataFormatError
-from mirrorbench.core.shown import shown
-from mirrorbench.data.archives import MEMBER_LIMIT, open_archive
-from mirrorbench.data.cards import only_file, text_option
-from mirrorbench.data.formats import Columns, by_name
-from mirrorbench.data.items import Linking, Mention
-from mirrorbench.data.textfiles import decoded, read_lines
+from mirrorbench.plugin import (
+    MEMBER_LIMIT,
+    Columns,
+    DataFormatError,
+    by_name,
+    decoded,
+    only_file,
+    open_archive,
+    read_lines,
+    shown,
+    text_option,
+)
+from mirrorbench_lexical.items import Linking, Mention
 
 _NO_ID = "cui-less"
 _Named = tuple[str, frozenset[str]]

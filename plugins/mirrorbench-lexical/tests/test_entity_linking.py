@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from mirrorbench_lexical.items import Linking
 from parsing import read_sample, run
 from samples import SAMPLES
 
 from mirrorbench.data.cardfile import builtin_cards
-from mirrorbench.data.items import Linking
 from mirrorbench.data.store import DataStore
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mirrorbench_lexical.items import SenseContexts
+from mirrorbench_lexical.wsd import WordNet, find, parse_wsd
 from parsing import on_disk
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.formats.wsd import WordNet, find, parse_wsd
-from mirrorbench.data.items import SenseContexts
 
 LICENCE = "  1 This is a licence.\n"
 # Two nouns, a verb with a capital, an adjective with a satellite that is marked, an adverb.

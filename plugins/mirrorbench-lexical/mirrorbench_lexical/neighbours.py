@@ -20,9 +20,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.core.devices import kind, moved, on_gpu
-from mirrorbench.core.errors import UsageError
-from mirrorbench.core.inputs import DECIMALS, rounded, unit
+from mirrorbench.plugin import (
+    DECIMALS,
+    UsageError,
+    kind,
+    moved,
+    on_gpu,
+    rounded,
+    unit,
+)
 
 if TYPE_CHECKING:
     import torch

@@ -9,12 +9,21 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from mirrorbench_lexical.word_lists import (
+    LONGEST,
+    SHORTEST,
+    WORD,
+    WORDS,
+    frequent_words,
+    random_sentences,
+    random_strings,
+)
 
 from mirrorbench.core.errors import DataUnavailableError
 from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.corpora import read_corpus
-from mirrorbench.data.generated import LONGEST, SHORTEST, WORD, WORDS, frequent_words, random_sentences, random_strings
 from mirrorbench.data.store import DataStore
+from mirrorbench.runs.builtin import load_plugins
 
 
 def test_random_strings_have_no_meaning_and_never_change() -> None:
@@ -39,6 +48,11 @@ def test_random_sentences_are_as_long_as_sentences(originals: Callable[..., Data
         n_words = np.quantile([len(text.split()) for text in texts], quantiles, method="lower")
         n_letters = np.quantile([len(word) for text in texts for word in text.split()], quantiles)
         assert (tuple(n_words), tuple(n_letters)) == (WORDS, WORD)
+
+
+def test_the_lists_are_corpora() -> None:
+    known = load_plugins(discover=False).corpora.names()
+    assert {"random-strings", "words-en-0-10k", "words-en-90-100k", "frequent-words-zh"} <= {*known}
 
 
 def test_buckets_hold_different_words_of_falling_frequency() -> None:

@@ -5,15 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mirrorbench_lexical import LexiconInduction
+from mirrorbench_lexical.items import Lexicon
+from mirrorbench_lexical.lexicon_induction import normalise, rotation, self_learnt
 from scipy.linalg import orthogonal_procrustes, sqrtm
 from scipy.stats import ortho_group
 from toys import STORE, scored
 
 from mirrorbench.core.errors import DataFormatError, EncodingError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.items import Lexicon
-from mirrorbench.tasks import LexiconInduction, Scores
-from mirrorbench.tasks.lexicon_induction import normalise, rotation, self_learnt
+from mirrorbench.tasks import Scores
 
 Words = Mapping[tuple[str, str], np.ndarray]
 

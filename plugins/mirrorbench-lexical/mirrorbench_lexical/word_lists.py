@@ -7,9 +7,12 @@ import string
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from mirrorbench.core.errors import DataUnavailableError, not_installed
-from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.data.corpora import SIZE, GeneratedCorpus
+from mirrorbench.plugin import (
+    SIZE,
+    DataUnavailableError,
+    GeneratedCorpus,
+    not_installed,
+)
 
 N_BUCKETS = 10
 """Buckets of ``SIZE`` words each: the paper splits the 100k most frequent words (Figure 8)."""
@@ -87,10 +90,3 @@ def generated_corpora() -> Iterator[GeneratedCorpus]:
     for language in LANGUAGES:
         title = f"up to {LONGEST_LIST // 1000}k words of {language} by frequency (wordfreq)"
         yield GeneratedCorpus(f"frequent-words-{language}", title, partial(top_words, language, LONGEST_LIST))
-
-
-@hookimpl
-def register_corpora(register: Register) -> None:
-    """Register the generated corpora."""
-    for corpus in generated_corpora():
-        register(corpus)

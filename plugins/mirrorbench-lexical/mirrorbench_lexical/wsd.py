@@ -15,12 +15,19 @@ from random import Random
 from typing import Any
 from xml.etree import ElementTree
 
-from mirrorbench.core.errors import DataFormatError, DataUnavailableError
-from mirrorbench.core.inputs import TextInput
-from mirrorbench.core.shown import shown
-from mirrorbench.data.formats.contexts import RELEASED, STATEMENTS, WORDPUNCT
-from mirrorbench.data.items import Disambiguation, Occurrence, SenseContexts, which_examples
-from mirrorbench.data.textfiles import Ids, read_bytes, read_lines
+from mirrorbench.plugin import (
+    RELEASED,
+    STATEMENTS,
+    WORDPUNCT,
+    DataFormatError,
+    DataUnavailableError,
+    Ids,
+    TextInput,
+    read_bytes,
+    read_lines,
+    shown,
+)
+from mirrorbench_lexical.items import Disambiguation, Occurrence, SenseContexts, which_examples
 
 _DATA, _GOLD = ".data.xml", ".gold.key.txt"
 _WORD = re.compile(r"[^\W_]+(?:['’.][^\W_]+)*\.?")

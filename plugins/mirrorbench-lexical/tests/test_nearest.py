@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 import torch
 from bench import Bench
+from mirrorbench_lexical import EntityLinking, SenseDisambiguation
+from mirrorbench_lexical.items import Disambiguation, Linking, Mention, Occurrence, SenseContexts
 from random_models import Models
 from samples import archive
 from scipy.spatial import distance
@@ -23,10 +25,9 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.cardfile import builtin_cards
-from mirrorbench.data.items import Disambiguation, Linking, Mention, Occurrence, SenseContexts
 from mirrorbench.runs.plan import Request
 from mirrorbench.runs.run import execute_plan, make_plan
-from mirrorbench.tasks import EntityLinking, Scores, SenseDisambiguation
+from mirrorbench.tasks import Scores
 
 NAMES = {"cold": "D1", "common cold": "D1", "flu": "D2|D3", "fever": "D4", "chills": "D5", "cough": "D6", "ache": "D7"}
 PLANE = {
@@ -225,3 +226,23 @@ def test_mentions_share_their_document_and_words_their_lemma() -> None:
     of_words = Disambiguation((word,), {})
     assert SenseDisambiguation("s", of_words).texts(of_words) == {"1": ("a cold day",)}
     assert SenseDisambiguation("s", of_words).shared(of_words) == {"1": ("a cold day", "cold%1 cold%2")}
+
+
+def test_the_senses_of_a_lemma() -> None:
+    def context(text: str) -> TextInput:
+        start = text.index("bank")
+        return TextInput(text, ((start, start + 4),))
+
+    keys = ("bank%1:14:00::", "bank%1:17:01::", "cat%1:05:00::")
+    senses = {key: SenseContexts((context(f"example bank {key}"),), context(f"bank means {key}")) for key in keys}
+    texts = ("my bank", "a river bank", f"example bank {keys[0]}", f"example bank {keys[1]}")
+    words = [
+        Occurrence(text, context(text), keys[:2], frozenset({key}), "x")
+        for text, key in zip(texts[:2], keys[:2], strict=True)
+    ]
+    items = Disambiguation(tuple(words), senses)
+    task = SenseDisambiguation("wsd", items)
+    found = task.senses(items, "bank")
+    assert tuple(item.text for item in found) == texts
+    assert tuple(found.values()) == keys[:2] * 2
+    assert list(task.senses(items, "cat").values()) == [keys[2]]

@@ -12,19 +12,30 @@ from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.core.errors import DataFormatError, EncodingError, PluginError, unknown_name
-from mirrorbench.core.inputs import TextInput, unit
-from mirrorbench.data.cardfile import builtin_cards
-from mirrorbench.data.corpora import Corpus, GeneratedCorpus, read_corpus
-from mirrorbench.data.generated import generated_corpora
-from mirrorbench.data.items import Lexicon, WordPair
-from mirrorbench.tasks.base import Scores, TaskInfo, TaskKind, Vectors
-from mirrorbench.tasks.metrics import accuracy_at, mean_reciprocal_rank
-from mirrorbench.tasks.neighbours import NEIGHBOURS, Floats, IntArray, csls, neighbourhood, ranks
+from mirrorbench.plugin import (
+    Corpus,
+    DataFormatError,
+    EncodingError,
+    GeneratedCorpus,
+    PluginError,
+    Scores,
+    TaskInfo,
+    TaskKind,
+    TextInput,
+    Vectors,
+    accuracy_at,
+    builtin_cards,
+    mean_reciprocal_rank,
+    read_corpus,
+    unit,
+    unknown_name,
+)
+from mirrorbench_lexical.items import Lexicon, WordPair
+from mirrorbench_lexical.neighbours import NEIGHBOURS, Floats, IntArray, csls, neighbourhood, ranks
+from mirrorbench_lexical.word_lists import generated_corpora
 
 if TYPE_CHECKING:
-    from mirrorbench.data.cards import Card
-    from mirrorbench.data.store import DataStore
+    from mirrorbench.plugin import Card, DataStore
 
 FREQUENT = 10_000
 """Words of each language, the most frequent ones, that self-learning looks at."""

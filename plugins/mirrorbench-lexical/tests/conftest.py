@@ -1,0 +1,13 @@
+"""The plugin, installed or not, and what the tests of a checkout share."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+PLUGIN = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(PLUGIN), str(PLUGIN / "tests"), str(PLUGIN.parents[1] / "tests")]
+
+from harness.fixtures import own_folders
+
+__all__ = ["own_folders"]
