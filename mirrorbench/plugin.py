@@ -27,10 +27,10 @@ if TYPE_CHECKING:
         autocast, describe, fetched, gpu_count, kind, moved, on_gpu, out_of_memory, own_weights, pick_device,
     )
     from mirrorbench.core.errors import (
-        DataFormatError, DataUnavailableError, EncodingError, MirrorbenchError, ModelUnavailableError, PluginError,
-        StorageError, TuningError, UsageError, not_installed, unknown_name, without_credentials,
+        DataFormatError, DataUnavailableError, DeviceError, EncodingError, MirrorbenchError, ModelUnavailableError,
+        PluginError, StorageError, TuningError, UsageError, not_installed, unknown_name, without_credentials,
     )
-    from mirrorbench.core.files import Leases, cache_root, writing
+    from mirrorbench.core.files import POLL_SECONDS, Leases, cache_root, writing
     from mirrorbench.core.hooks import Register, hookimpl
     from mirrorbench.core.identity import COMPUTATION, __version__, checksum, digest
     from mirrorbench.core.inputs import DECIMALS, Array, Encoder, TextInput, as_inputs, encode_checked, rounded, unit
@@ -73,16 +73,19 @@ if TYPE_CHECKING:
     from mirrorbench.reports.statistics.items import ItemScores, influence, item_scores
     from mirrorbench.reports.table import DIGITS, Column, Row, Score, Table, TaskSource, to_object
     from mirrorbench.runs.builtin import plugins
-    from mirrorbench.runs.cells import Cell
+    from mirrorbench.runs.cells import Cell, CellGroup
     from mirrorbench.runs.environment import describe_environment, package_version
-    from mirrorbench.runs.executors import Job, compute
+    from mirrorbench.runs.executors import (
+        RETRIES, Job, NoteReporter, compute, interrupts_blocked, runner_of, worker_devices,
+    )
     from mirrorbench.runs.loading import EncoderLoader
-    from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome
+    from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome, failed
     from mirrorbench.runs.plan import Plan, Planner, Request, merged
     from mirrorbench.runs.results import Result, hidden_id, read_predictions, read_result, read_results, result_files
     from mirrorbench.runs.rows import check_spec, expand_tasks
     from mirrorbench.runs.run import execute_plan, load_encoder, make_plan
-    from mirrorbench.runs.workspace import Workspace
+    from mirrorbench.runs.runner import Runner
+    from mirrorbench.runs.workspace import WorkerContext, Workspace
     from mirrorbench.session import Session
     from mirrorbench.tasks.base import Scores, Task, TaskInfo, TaskKind, Vectors, score_task
     from mirrorbench.tasks.metrics import (

@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from test_rooms import imported
+from test_rooms import imported, lines_of_code
 
 import mirrorbench.plugin
 from mirrorbench.core.errors import UnknownNameError
@@ -53,6 +53,9 @@ def test_a_plugin_that_comes_with_it_imports_nothing_else(module: str) -> None:
     assert f"plugins/{folder.parent.name}/{module}" in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
     readme = (folder.parent / "README.md").read_text(encoding="utf-8")
     assert len(readme.splitlines()) <= 10
+    size = sum(lines_of_code(path, ast.parse(path.read_text("utf-8"))) for path in folder.rglob("*.py"))
+    (stated,) = re.findall(r"modules? of ([\d,]+) lines of code", readme)
+    assert int(stated.replace(",", "")) == pytest.approx(size, rel=0.05)
 
 
 @pytest.mark.parametrize("blocked", SHIPPED)

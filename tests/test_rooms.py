@@ -18,7 +18,7 @@ ROOMS = ("core", "data", "models", "training", "tasks", "runs", "reports", "text
 """
 KNOWS_CORE_ONLY = ("data", "models")
 LONGEST_FILE = 400
-MOST = {"files": 119, "lines": 21_970, "lines of code": 14_325}
+MOST = {"files": 118, "lines": 21_700, "lines of code": 14_120}
 """Of the package; a capability that comes names what leaves."""
 SAME_NAME = {"run", "tune", "leaderboard"}
 """Functions of Python and of the command line, one beside the other."""

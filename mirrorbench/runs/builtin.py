@@ -30,7 +30,7 @@ BUILTIN_PLUGINS = (
     "mirrorbench.training.augmentations",
     "mirrorbench.data.formats",
     "mirrorbench.tasks.kinds",
-    "mirrorbench.runs.local",
+    "mirrorbench.runs.executors",
     "mirrorbench.tasks.metrics",
     "mirrorbench.reports.renderers",
 )

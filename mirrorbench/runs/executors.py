@@ -1,4 +1,4 @@
-"""Executors: the interface of jobs and workers.
+"""Executors: the interface of jobs and workers, and ``local``, which computes in this process.
 
 An executor (hook ``register_executors``) is a function from a ``Job`` to the outcomes of its cells. It hands each group
 of cells to a worker in any process, which calls ``compute``: that takes the group's lease and stores the results before
@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from mirrorbench.core.devices import check_half_precision
+from mirrorbench.core.devices import check_half_precision, gpu_count
 from mirrorbench.core.errors import StorageError, UsageError, unknown_name
+from mirrorbench.core.hooks import hookimpl
 from mirrorbench.core.shown import NO_TEXTS, without_texts
 from mirrorbench.core.specs import Value
 from mirrorbench.data.corpora import Corpus
@@ -24,6 +25,7 @@ from mirrorbench.runs.cells import CellGroup, CorpusRef
 from mirrorbench.runs.outcomes import CellOutcome, Reporter, failed
 
 if TYPE_CHECKING:
+    from mirrorbench.core.hooks import Register
     from mirrorbench.runs.cache import Cache
     from mirrorbench.runs.runner import Runner
     from mirrorbench.runs.workspace import WorkerContext, Workspace
@@ -87,6 +89,39 @@ class Job:
             )
         for ref, corpus in self.corpora.items():
             self.workspace.cache.save_corpus(ref.sha256, corpus.texts)
+
+
+@hookimpl
+def register_executors(register: Register) -> None:
+    """The executor ``local``."""
+    register("local", local, "This machine: in process, --workers N processes, or one process for each GPU.")
+
+
+def local(job: Job) -> Iterator[CellOutcome]:
+    """Compute a job in this process; for several workers or GPUs in the executor ``pool``."""
+    if len(worker_devices(job)) > 1 or job.known(workers=0)["workers"] not in (0, 1):
+        yield from job.workspace.plugins.executors["pool"].execute(job)
+        return
+    from mirrorbench.runs.runner import Runner
+
+    yield from Runner(job.workspace, job.corpora).compute(job.groups)
+
+
+def worker_devices(job: Job) -> list[str]:
+    """A device for each worker on this machine, at most one a group.
+
+    All GPUs in turn for ``cuda``, otherwise the given device for each of ``workers``.
+    """
+    device, workers = job.context.device, job.known(workers=0)["workers"]
+    assert isinstance(workers, int)
+    if workers < 0:
+        raise UsageError(f"{workers} workers cannot compute anything")
+    if device == "cuda":
+        gpus = max(1, gpu_count())
+        devices = [f"cuda:{n % gpus}" for n in range(workers or gpus)]
+    else:
+        devices = [device] * max(1, workers)
+    return devices[: len(job.groups)]
 
 
 class SharedCorpora(dict[CorpusRef, Corpus]):

@@ -3,8 +3,9 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
-from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -15,13 +16,12 @@ from mirrorbench import hookimpl
 from mirrorbench.core.devices import worker_device
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import Value, parse_spec
-from mirrorbench.runs import local
-from mirrorbench.runs.executors import Job, compute
-from mirrorbench.runs.local import devices_for
-from mirrorbench.runs.outcomes import Failure
+from mirrorbench.runs import executors
+from mirrorbench.runs.executors import Job, compute, worker_devices
+from mirrorbench.runs.outcomes import Failure, Reporter
 from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.run import make_plan
-from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.workspace import WorkerContext, Workspace
 
 __all__ = ["bench", "plugins"]
 
@@ -29,29 +29,7 @@ __all__ = ["bench", "plugins"]
 @pytest.fixture
 def plugin() -> ModuleType:
     """The executor ``local`` is tested as those of plugins are."""
-    return local
-
-
-def test_variables_of_workers_give_way_to_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    before = dict(os.environ)
-    with local._defaults(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE"):
-        assert dict(os.environ) == before | {"OMP_WAIT_POLICY": "PASSIVE"}
-    assert dict(os.environ) == before
-
-
-def test_workers_on_one_gpu_share_its_memory(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    spawning = MagicMock()
-    spawning.Pipe.return_value = MagicMock(), MagicMock()
-    monkeypatch.setattr(local, "get_context", lambda how: spawning)
-    workspace = Workspace(bench.folder / "data", device="cpu", plugins=bench.plugins)
-    devices = ("cuda:0", "cuda:1", "cuda:0")
-    pool = local.Pool(Job((), {}, workspace.context(), {}, workspace.reporter, workspace), devices)
-    for device in devices:
-        pool._start(device, device)
-    contexts = [call.kwargs["args"][1] for call in spawning.Process.call_args_list]
-    assert [(context.device, context.share) for context in contexts] == list(zip(devices, (0.5, 1, 0.5), strict=True))
+    return executors
 
 
 def test_options_that_are_wrong(bench: Bench) -> None:
@@ -90,10 +68,13 @@ def test_the_text_of_the_command_line(bench: Bench) -> None:
     ("cuda", 2, 3, ["cuda:0", "cuda:1", "cuda:0"]), ("cuda:1", 3, 0, ["cuda:1"]),
 ])  # fmt: skip
 def test_each_worker_has_a_device(
-    monkeypatch: pytest.MonkeyPatch, device: str, gpus: int, workers: int, expected: list[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, device: str, gpus: int, workers: int, expected: list[str]
 ) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
-    assert devices_for(device, workers) == expected
+    context = WorkerContext(tmp_path, tmp_path, tmp_path, device, (), offline=True, threads=1)
+    job = Job(((), (), ()), {}, context, {"workers": workers}, Reporter(), Workspace(tmp_path))
+    assert worker_devices(job) == expected
+    assert worker_devices(replace(job, groups=((),))) == expected[:1]
 
 
 @pytest.fixture

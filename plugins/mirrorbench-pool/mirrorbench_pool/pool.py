@@ -1,6 +1,6 @@
-"""The executor ``local``: this process, or a pool of processes.
+"""A pool of processes on this machine, one for each GPU, on the CPU as many as requested.
 
-By default one process for each GPU where there are several, on the CPU as many as requested. A group that was lost with
+A group that was lost with
 its worker, or for which a GPU had no memory, goes to another place: a GPU, or a process on the CPU. A GPU that a new
 process cannot use is retired at once. One that fails later may do so for the group that it computes: a new process goes
 on, and a place that lost two groups that no other lost, with no result between them, is retired.
@@ -19,18 +19,25 @@ from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.devices import gpu_count
-from mirrorbench.core.errors import DeviceError, StorageError, UsageError
-from mirrorbench.core.files import POLL_SECONDS
-from mirrorbench.core.hooks import hookimpl
-from mirrorbench.runs.cells import CellGroup
-from mirrorbench.runs.executors import RETRIES, Job, NoteReporter, interrupts_blocked, runner_of
-from mirrorbench.runs.outcomes import CellOutcome, Failure, failed
+from mirrorbench.plugin import (
+    POLL_SECONDS,
+    RETRIES,
+    CellGroup,
+    CellOutcome,
+    DeviceError,
+    Failure,
+    Job,
+    NoteReporter,
+    StorageError,
+    UsageError,
+    failed,
+    interrupts_blocked,
+    runner_of,
+    worker_devices,
+)
 
 if TYPE_CHECKING:
-    from mirrorbench.core.hooks import Register
-    from mirrorbench.runs.runner import Runner
-    from mirrorbench.runs.workspace import WorkerContext
+    from mirrorbench.plugin import Runner, WorkerContext
 
 SUSPICIOUS = 2
 """Groups that a place, and no other, lost one after another: fewer may be the fault of a group."""
@@ -52,34 +59,11 @@ def _defaults(**variables: str) -> Iterator[None]:
             del os.environ[name]
 
 
-@hookimpl
-def register_executors(register: Register) -> None:
-    """The executor ``local``."""
-    register("local", execute, "This machine: in process, --workers N processes, or one process for each GPU.")
-
-
 def execute(job: Job) -> Iterator[CellOutcome]:
-    """Compute a job on this machine."""
-    workers = job.known(workers=0)["workers"]
-    assert isinstance(workers, int)
-    if workers < 0:
-        raise UsageError(f"{workers} workers cannot compute anything")
-    devices = devices_for(job.context.device, workers)[: len(job.groups)]
-    if len(devices) == 1 and workers < 2:
-        from mirrorbench.runs.runner import Runner
-
-        yield from Runner(job.workspace, job.corpora).compute(job.groups)
-        return
+    """Compute a job in a process for each of its devices."""
+    devices = worker_devices(job)
     job.share()
     yield from Pool(job, devices).run()
-
-
-def devices_for(device: str, workers: int) -> list[str]:
-    """A device for each worker: all GPUs in turn for ``cuda``, otherwise the given device."""
-    if device == "cuda":
-        gpus = max(1, gpu_count())
-        return [f"cuda:{n % gpus}" for n in range(workers or gpus)]
-    return [device] * max(1, workers)
 
 
 def serve(pipe: Connection, context: WorkerContext) -> None:

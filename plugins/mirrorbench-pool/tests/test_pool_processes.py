@@ -5,29 +5,22 @@ from __future__ import annotations
 import os
 from multiprocessing import active_children, get_context
 from pathlib import Path
-from types import ModuleType
+from unittest.mock import MagicMock
 
 import pytest
 import torch
-from harness.executors import Bench, Log, bench
-from harness.fixtures import Said, plugins, said
+from harness.executors import Bench, Log
+from harness.fixtures import Said
+from mirrorbench_pool import pool
+from mirrorbench_pool.pool import serve
 
 from mirrorbench.core.errors import DeviceError
 from mirrorbench.core.files import Leases
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.runs import local
 from mirrorbench.runs.cells import ModelRef
-from mirrorbench.runs.local import serve
+from mirrorbench.runs.executors import Job
 from mirrorbench.runs.outcomes import Outcome
-from mirrorbench.runs.workspace import WorkerContext
-
-__all__ = ["bench", "plugins", "said"]
-
-
-@pytest.fixture
-def plugin() -> ModuleType:
-    """The executor ``local`` is tested as those of plugins are."""
-    return local
+from mirrorbench.runs.workspace import WorkerContext, Workspace
 
 
 def test_a_worker_ends_quietly_when_the_pool_is_gone_without_having_listened(
@@ -196,7 +189,7 @@ def test_where_all_gpus_fail_the_run_stops(bench: Bench) -> None:
 def pooled(bench: Bench, devices: tuple[str, ...], *encoders: str) -> Outcome:
     """What a pool of workers on some devices computes of a plan for the CPU."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local, "devices_for", lambda device, workers: list(devices))
+        patch.setattr(pool, "worker_devices", lambda job: list(devices))
         return bench.run("pool", *encoders, workers=len(devices))
 
 
@@ -236,3 +229,25 @@ def test_a_pool_says_that_it_waits_for_another_process(bench: Bench, monkeypatch
     monkeypatch.setattr("harness.executors.Log", Releasing)
     assert len(bench.run("pool", "letters", workers=2).results) == 2
     assert bench.log.lines[0] == "another process is at work on what is left; waiting for its results"
+
+
+def test_variables_of_workers_give_way_to_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    before = dict(os.environ)
+    with pool._defaults(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE"):
+        assert dict(os.environ) == before | {"OMP_WAIT_POLICY": "PASSIVE"}
+    assert dict(os.environ) == before
+
+
+def test_workers_on_one_gpu_share_its_memory(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    spawning = MagicMock()
+    spawning.Pipe.return_value = MagicMock(), MagicMock()
+    monkeypatch.setattr(pool, "get_context", lambda how: spawning)
+    workspace = Workspace(bench.folder / "data", device="cpu", plugins=bench.plugins)
+    devices = ("cuda:0", "cuda:1", "cuda:0")
+    made = pool.Pool(Job((), {}, workspace.context(), {}, workspace.reporter, workspace), devices)
+    for device in devices:
+        made._start(device, device)
+    contexts = [call.kwargs["args"][1] for call in spawning.Process.call_args_list]
+    assert [(context.device, context.share) for context in contexts] == list(zip(devices, (0.5, 1, 0.5), strict=True))

@@ -1,0 +1,23 @@
+"""The executor under test, installed or not, and the fixtures of a checkout of mirrorbench for its tests."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+PLUGIN = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(PLUGIN), str(PLUGIN.parents[1] / "tests")]
+
+import mirrorbench_pool
+from harness.executors import bench
+from harness.fixtures import own_folders, plugins, said
+
+__all__ = ["bench", "own_folders", "plugins", "said"]
+
+
+@pytest.fixture
+def plugin() -> ModuleType:
+    return mirrorbench_pool
