@@ -63,7 +63,7 @@ class Session:
         self, encoders: Specs = (), tasks: str | Sequence[str] = (), *, seeds: int | None = None, corpus: str = "",
         protocol: str = "", grid: str = "", baselines: bool = False, limit: int = 0, fetch: bool = True,
     ) -> Plan:  # fmt: skip
-        """What ``run`` with the same arguments would compute; with ``fetch=False`` nothing is downloaded for it."""
+        """Plan what ``run`` with the same arguments would compute; with ``fetch=False`` nothing is downloaded."""
         from mirrorbench.core.plugins import call
         from mirrorbench.runs.plan import Plan, Request
         from mirrorbench.runs.rows import expand_tasks

@@ -161,7 +161,7 @@ def _root(
 
 
 def _command(name: str, value: Any) -> Any:
-    """What Typer makes of a function or an application; it looks at the arguments' types now."""
+    """The command that Typer makes of a function or an application; Typer looks at the arguments' types now."""
     alone = typer.Typer(rich_markup_mode="markdown")
     if isinstance(value, typer.Typer):
         alone.add_typer(value, name=name)

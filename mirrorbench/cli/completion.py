@@ -1,4 +1,4 @@
-"""What the shell offers for an argument. Names come from the plugins; torch is not imported for them."""
+"""Completion of arguments in the shell. Names come from the plugins; torch is not imported for them."""
 
 from __future__ import annotations
 

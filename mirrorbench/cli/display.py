@@ -1,4 +1,4 @@
-"""What commands share: options, declared once, and printing; imported for every ``--help``, so it imports little."""
+"""Options of several commands, declared once, and printing; imported for every ``--help``, so it imports little."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Listed = StrEnum(
     "encoders backbones methods poolings losses tasks task_kinds parsers suites augmentations corpora metrics "
     "renderers executors grids readers tables plugins",
 )
-"""What can be listed."""
+"""The kinds of things that can be listed."""
 
 
 # fmt: off
@@ -40,7 +40,7 @@ def list_registered(
     kind: _Kind, suite: _Suite = "", level: _Level = "", language: _Language = "", here: _Here = False,
     data_dir: DataDir = None, as_json: Json = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
-    """What is registered, and by which plugin; encoders: all that may stand behind --encoder.
+    """Show what is registered, and by which plugin; encoders: all that may stand behind --encoder.
 
     `mirrorbench list tasks --level wic --language de`
     """

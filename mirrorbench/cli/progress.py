@@ -42,10 +42,9 @@ class Display(Reporter):
     def __init__(self, progress: Progress | None = None, quiet: bool = False) -> None:
         self.total = self.done = self.cached = self.failed = 0
         self.progress, self.quiet = progress, quiet
-        self._began = self._started = time.monotonic()
-        self._stage, self._unit, self._cost, self._size, self._count = "", "", 1.0, 0, 0
-        self._whole = self._left = self._spent = 0.0  # texts through a model
-        self._bar = progress.add_task("", total=1, left="") if progress else None
+        self._began = time.monotonic()
+        self._stage, self._unit, self._size, self._count = "", "", 0, 0
+        self._bar = progress.add_task("", total=1) if progress else None
 
     @property
     def elapsed(self) -> str:
@@ -54,25 +53,16 @@ class Display(Reporter):
 
     def begin(self, cells: int) -> None:
         """A plan is about to be computed."""
-        if not self.total:
-            self._started = time.monotonic()
-        self.total, self._whole = self.total + cells, 0.0  # the work was that of an earlier plan
+        self.total += cells
 
-    def remaining(self, texts: float) -> None:
-        """So much is left, whatever was counted so far."""
-        self._whole, self._left, self._spent = max(self._whole, texts), texts, 0.0
-
-    def stage(self, name: Stage, of: str, total: int = 0, unit: str = "", cost: float = 1.0) -> None:
+    def stage(self, name: Stage, of: str, total: int = 0, unit: str = "") -> None:
         """A stage begins."""
-        self._stage, self._size, self._unit, self._cost, self._count = f"{name} {of}", total, unit, cost, 0
-        if not self.total:  # no plan: the stage is the whole
-            self._started = time.monotonic()
+        self._stage, self._size, self._unit, self._count = f"{name} {of}", total, unit, 0
         self._update()
 
     def advance(self, n: int) -> None:
         """Units of the stage are done."""
         self._count += n
-        self._spent += n * self._cost
         self._update()
 
     def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
@@ -83,31 +73,20 @@ class Display(Reporter):
 
     def _update(self) -> None:
         if self.progress and self._bar is not None:
-            done, stage, left = self._state()
-            self.progress.update(self._bar, completed=done, description=stage, left=left)
+            part = self._count / self._size if self._size else self.done / (self.total or 1)
+            self.progress.update(self._bar, completed=part, description=self._state())
 
     def tell(self) -> None:
         """Print in a line what the bar shows."""
-        done, stage, left = self._state()
-        if line := ", ".join(filter(None, (f"{done:.0%}" if done else "", stage, left))):
+        if line := self._state():
             self._line(line)
 
-    def _state(self) -> tuple[float, str, str]:
-        """How much of the whole is done, the stage and, from a tenth on, the time that is left."""
-        done, since = self._done(), time.monotonic() - self._started
-        left = f"{in_words(since * (1 - done) / done)} left" if 0.1 <= done < 1 else ""
+    def _state(self) -> str:
+        """The cells that are done, the stage and its units that are done, and the number of failures."""
+        cells = f"{self.done:,} of {self.total:,} cells" if self.total > 1 else ""
         stage = self._stage + (f": {self._count:,} of {self._size:,} {self._unit}" if self._size else "")
         stage += f": {self._count:,} {self._unit}" if self._count and not self._size else ""
-        stage += f", {self.failed} failed" if self.failed else ""
-        return done, stage, left
-
-    def _done(self) -> float:
-        """The part that is done: of the work, else of the cells, else of the stage."""
-        if self._whole:
-            return 1 - max(0.0, self._left - self._spent) / self._whole
-        if self.total:
-            return self.done / self.total
-        return self._count / self._size if self._size else 0.0
+        return ", ".join(filter(None, (cells, stage, f"{self.failed} failed" if self.failed else "")))
 
     def failure(self, failure: Failure) -> None:
         """A cell failed: counted now; why is said at the end, once for all alike."""
@@ -143,7 +122,7 @@ class Display(Reporter):
         stderr.print(Text(f"{count} in {root}{again} ({self.elapsed}){written}"), soft_wrap=True)
 
     def _explain(self, outcome: Outcome | Leaderboard, root: Path) -> None:
-        """Why cells failed: those without data or a model together, the others by reason."""
+        """Reasons of failed cells: those without data or a model together, the others by reason."""
         stderr.print()
         reasons: dict[tuple[str, str], list[str]] = {}
         for failure in outcome.failures:
@@ -200,8 +179,7 @@ def progress_display(quiet: bool = False) -> Iterator[Display]:
 
     with Progress(
         TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
-        BarColumn(bar_width=20), TaskProgressColumn(), TextColumn("{task.fields[left]}"), console=stderr,
-        transient=True, expand=True,
+        BarColumn(bar_width=20), TaskProgressColumn(), console=stderr, transient=True, expand=True,
     ) as progress:  # fmt: skip
         yield Display(progress)
 

@@ -1,1 +1,1 @@
-"""What every room stands on: errors, hooks, specs, identity, files. Knows no other room, no model, no data set."""
+"""The ground of every room: errors, hooks, specs, identity, files. Knows no other room, no model, no data set."""

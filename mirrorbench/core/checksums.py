@@ -40,7 +40,7 @@ _logger = logging.getLogger(__name__)
 
 
 def state(named: Named) -> FileStates:
-    """What changes with files: names, paths, which files they are, sizes and times, also that of ``os.utime``."""
+    """The state of files: names, paths, which files they are, sizes and times, also that of ``os.utime``."""
     try:
         stats = [(name, str(file), file.stat()) for name, file in named]
     except OSError as error:

@@ -24,7 +24,7 @@ GPUS = ("cuda",)
 _BF16 = (8, 0)
 """The least compute capability that computes in bf16 (Ampere)."""
 _share = 1.0
-"""Of the GPU's memory, for this process: see ``enter_gpu``."""
+"""This process's share of the GPU's memory, from 0 to 1: see ``enter_gpu``."""
 
 _NO_MEMORY = re.compile(
     r"(MPS backend|CUDA|HIP)[a-z ]*:? out of memory|(CU|HIP)[A-Z]+_STATUS_\w*ALLOC\w*_FAILED|"
@@ -157,7 +157,7 @@ def pick_precision(name: str, auto: str) -> str:
 
 
 def tuning_precision(device: torch.device, here: bool = True) -> str:
-    """Of tuning unless said otherwise: fp32 on a processor; on a GPU bf16, or fp16 before Ampere (released code: fp16).
+    """The default precision of tuning: fp32 on a processor; on a GPU bf16, or fp16 before Ampere (released code: fp16).
 
     A GPU that is not ``here`` is taken for one that computes in bf16.
     """
@@ -221,7 +221,7 @@ def fetched(tensor: torch.Tensor) -> Callable[[], NDArray[Any]]:
 
 
 def describe_gpu(device: torch.device) -> dict[str, Any]:
-    """What else numbers of a GPU depend on: versions of CUDA and cuDNN, and settings of torch. Empty for others."""
+    """Settings that numbers of a GPU depend on: versions of CUDA and cuDNN, and settings of torch. Empty for others."""
     import torch
 
     if not on_gpu(device):
@@ -260,7 +260,7 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 def lost_device(error: BaseException) -> DeviceError | None:
-    """What to raise if an error, or one behind it, leaves this process without its GPU; ``None`` if not."""
+    """The error to raise if an error, or one behind it, leaves this process without its GPU; ``None`` if not."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, DeviceError):
         if (

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from filelock import OwnerRecord, SoftFileLease
 
 TEMPORARY = ".part-"
-"""What the name of a file begins with until it is complete."""
+"""The prefix of the name of a file until it is complete."""
 PUT_ASIDE = "old"
 """In a folder beside an output: what the output was until it is replaced."""
 _LEASE, _MARK = "lease", "UNFINISHED"  # in a folder beside an output: who works in it, and that it is ours
@@ -32,7 +32,7 @@ LEASE_SECONDS = 120.0
 """Longer than network file systems keep a file's times in memory (a minute on NFS)."""
 POLL_SECONDS = 0.2
 _INITIAL_PID_NAMESPACE = 0xEFFFFFFC
-"""Of Linux outside all containers (PROC_PID_INIT_INO)."""
+"""The inode of the process namespace of Linux outside all containers (PROC_PID_INIT_INO)."""
 
 # Why nothing can be written, and what helps; {} is how to name another output or folder.
 _IN_THE_WAY = "A file is where a folder must be: {}"
@@ -254,7 +254,7 @@ class Leases:
             raise unwritable(f"Cannot write to {self.folder.parent}", error) from error
 
     def wait(self, name: str) -> AbstractContextManager[object]:
-        """As ``take``, but wait until the lease is free."""
+        """Take the lease called ``name`` as soon as it is free."""
         while (held := self.take(name)) is None:
             time.sleep(POLL_SECONDS)
         return held

@@ -11,7 +11,7 @@ import json
 from typing import Any
 
 __version__ = "0.1.0"
-"""Of this package."""
+"""The version of this package."""
 
 COMPUTATIONS = {
     1: "The first one.",

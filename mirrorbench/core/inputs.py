@@ -56,7 +56,7 @@ def as_inputs(texts: Sequence[TextInput | str]) -> list[TextInput]:
 
 @runtime_checkable
 class Encoder(Protocol):
-    """What every encoder has: ``encode`` for vectors, ``fingerprint`` for identity."""
+    """The protocol of encoders: ``encode`` for vectors, ``fingerprint`` for identity."""
 
     @property
     def fingerprint(self) -> str:

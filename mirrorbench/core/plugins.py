@@ -120,7 +120,7 @@ class PluginWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What one hook registers."""
+    """The kind of things that one hook registers."""
 
     noun: str
     """In the singular, for messages (``task``, ``encoder``)."""
@@ -142,7 +142,7 @@ def _registered(hook: str, doc: str) -> Any:
 
 
 def call(entry: Entry[Any], returns: type[_T], function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
-    """What a function of a plugin returns; an error that is not ours, or another type, is a ``PluginError``."""
+    """Call a function of a plugin; an error that is not ours, or a value of another type, is a ``PluginError``."""
     try:
         value = function(*args, **kwargs)
         if not isinstance(value, returns):
@@ -247,7 +247,7 @@ class Plugins:
         return twin
 
     def registry(self, hook: str) -> Registry[Any]:
-        """What all plugins registered through ``hook``; filled at first use."""
+        """The registry of all that plugins registered through ``hook``; filled at first use."""
         if hook not in self._registries:
             kind = self._kinds[hook]
             registry = kind.registry(kind.noun, self)

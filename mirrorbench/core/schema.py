@@ -56,7 +56,7 @@ class Located:
 
 
 def plain_value(text: str) -> Value | None:
-    """What an unquoted value means: nothing, or what it would mean in an encoder spec."""
+    """The meaning of an unquoted value: nothing, or the same as in an encoder spec."""
     return None if text in ("", "~", "null") else parse_value(text)
 
 

@@ -18,7 +18,7 @@ from mirrorbench.core.errors import UsageError
 Value = bool | int | float | str
 
 LEVELS = ("word", "phrase", "sentence", "wic")
-"""What is encoded: picks the recipe of a tuned encoder (``wic``: a word in context)."""
+"""The levels of what is encoded: the level picks the recipe of a tuned encoder (``wic``: a word in context)."""
 PROTOCOLS = ("paper", "released")
 """Readings of one experiment: as published, or as the authors' code does it."""
 

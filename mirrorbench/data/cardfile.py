@@ -101,7 +101,7 @@ def load_card(path: Path) -> Card:
 
 
 class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a suite measures, and the names of its tasks."""
+    """A named list of tasks, and a line on what they measure."""
 
     measures: str
     tasks: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]

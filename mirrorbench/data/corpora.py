@@ -296,7 +296,7 @@ def find_contamination(texts: Mapping[str, Sequence[str]], corpus: Iterable[str]
 
 
 def shared_codes(shared: Mapping[str, Sequence[str]], ids: Sequence[str]) -> NDArray[np.int32]:
-    """What items share with others, as numbers, shape (n, most of an item), -1 for none.
+    """Numbers of the things that items share with others, shape (n, most of an item), -1 for none.
 
     Args:
         shared: by id the texts of an item, and what else it may share. What all items have is left out: a score holds

@@ -29,7 +29,7 @@ ARCHIVE_LIMIT = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class CardImport:
-    """What the store holds of one card after an import.
+    """The state of one card in the store after an import.
 
     Attributes:
         name: the card's name.
@@ -119,7 +119,7 @@ class _Importer:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What could not be read or was not adopted, and why."""
+        """Files that could not be read or were not adopted, with the reasons."""
         return (*self._problems, *self._refused.values())
 
     def look_at(self, path: Path, name: str) -> None:
@@ -206,7 +206,7 @@ class _Importer:
         return True
 
     def outcome(self, card: Card) -> CardImport:
-        """What the store now holds of a card."""
+        """The present state of a card in the store."""
         states = self._store.status(card)
         optional = {file.path for file in card.files if file.optional}
         missing = tuple(path for path, state in states.items() if state == "missing" and path not in optional)

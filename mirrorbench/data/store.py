@@ -181,7 +181,7 @@ class DataStore:
         return {file.path: self._location(card, file) for file in card.files if self.state(card, file) == "present"}
 
     def verify(self, card: Card) -> dict[str, FileState]:
-        """As ``status``, but every file is hashed again."""
+        """Hash every original file again, and return the states as ``status`` does."""
         self._forget(card)
         records = self._records_of(card)
         records.update({path: msgspec.structs.replace(record, mtime_ns=-1) for path, record in records.items()})

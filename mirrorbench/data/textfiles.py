@@ -72,7 +72,7 @@ def read_lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
 
 
 def stream_lines(path: Path, encoding: str = "utf-8-sig") -> Iterator[str]:
-    """As ``read_lines``, one line at a time."""
+    """Read the lines of ``read_lines`` one at a time."""
     with opened(path) as stream:
         yield from decoded(_bounded(stream, path), str(path), encoding)
 

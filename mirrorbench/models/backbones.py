@@ -41,7 +41,7 @@ class Description:
 
 @dataclass(frozen=True, slots=True)
 class Backbone:
-    """What a short name stands for: a line of ``backbones.tsv``."""
+    """A model with a short name: a line of ``backbones.tsv``."""
 
     name: str
     label: str
@@ -59,7 +59,7 @@ class Backbone:
     readout: Mapping[str, Value] = field(default_factory=dict)
     """Pooling, layers and maximum length of a model that its authors tuned; with it the name is one row, no ladder."""
     pooling: str = ""
-    """Of a backbone that is an encoder of texts already: takes the place of [CLS] and mean in ladder and recipes."""
+    """The pooling of an encoder of texts, in ladder and recipes in place of [CLS] and mean."""
 
     @classmethod
     def of_line(cls, line: str) -> Backbone:

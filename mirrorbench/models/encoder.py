@@ -47,7 +47,7 @@ class Cost:
         return Cost(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def to_json(self) -> dict[str, float]:
-        """As in results: counts, share of padding (0 to 1), speeds per second."""
+        """The costs as results store them: counts, share of padding (0 to 1), speeds per second."""
         seconds = max(self.seconds, 1e-9)
         return {
             "texts": self.texts,
@@ -251,7 +251,7 @@ class LanguageRouter:
     def encode_pooled(
         self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = lambda n: None
     ) -> list[Array]:
-        """As ``encode``, under several poolings: one array for each."""
+        """Encode inputs under several poolings: one array for each."""
         return self._routed(inputs, lambda encoder, own: encoder.encode_pooled(own, poolings, advance))
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:

@@ -31,10 +31,10 @@ LANGUAGE = "language_model"
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What tuning and reading a backbone depends on."""
+    """The properties of a backbone that tuning and reading depend on."""
 
     kind: ModelKind = AS_BERT
-    """What was seen of it."""
+    """The properties that were seen when it was tried."""
     masks: bool = True
     """Whether the tokenizer has a mask token."""
     marks_start: bool = True
@@ -121,7 +121,7 @@ def set_rates(config: Any, rate: float) -> None:
 
 
 def open_model(path: Path, config: Any, **options: Any) -> tuple[Any, Any, set[str]]:
-    """What reads texts of the model in a directory, what an adapter is put onto, and the names of missing weights.
+    """Open the part of a model that reads texts and the part that takes adapters; with the names of missing weights.
 
     Of T5, T5Gemma and their like the encoder, which transformers opens alone; of other encoder-decoders (BART) the
     encoder, which it opens with its decoder only; of models for images and text the text's half. An adapter of that
@@ -256,7 +256,7 @@ def not_telling_apart(model: str, what: str) -> ModelUnavailableError:
 
 
 def unreadable(path: Path, error: Exception) -> MirrorbenchError:
-    """What to report of an exception of transformers."""
+    """The text to report of an exception of transformers."""
     if out_of_memory(error):
         return DeviceMemoryError(
             f"no memory left on the device to open the model in {path}",

@@ -53,7 +53,7 @@ class OpenedModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ModelKind:
-    """What was seen of a model; the defaults are BERT's."""
+    """The properties of a model that were seen when it was tried; the defaults are BERT's."""
 
     causal: bool = False
     """Whether a token sees only what stands before it."""
@@ -76,7 +76,7 @@ class ModelKind:
 
 
 AS_BERT = ModelKind()
-"""Of BERT."""
+"""The kind of BERT."""
 
 
 def kind_of(transformer: OpenedModel) -> ModelKind:

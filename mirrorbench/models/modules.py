@@ -1,4 +1,4 @@
-"""What the files of sentence-transformers beside a transformer say of its readout, as keys of a spec."""
+"""The readout that the files of sentence-transformers beside a transformer describe, as keys of a spec."""
 
 from __future__ import annotations
 

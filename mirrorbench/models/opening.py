@@ -51,7 +51,7 @@ def read_tokenizer(path: Path, **options: Any) -> Any:
 
 
 def read_weights(path: Path, kind: str = "AutoModel", **options: Any) -> Any:
-    """What ``from_pretrained`` of a class of transformers returns, with the options of that."""
+    """Open weights by ``from_pretrained`` of a class of transformers, with its options."""
     import transformers
 
     _check_quantized(path, configuration(path))

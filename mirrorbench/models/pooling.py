@@ -45,7 +45,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
 
 def template(prompt: str, path: Path) -> str:
-    """What a spec's prompt stands for: a template with ``{text}``, or nothing for a prompt that adds nothing.
+    """The template that a spec's prompt stands for: a text with ``{text}``, or nothing for a prompt that adds nothing.
 
     Args:
         prompt: a template; a text to stand before each text; the name of one in ``PROMPTS`` or of the model's own.
@@ -135,7 +135,7 @@ class Pooling:
 
     @property
     def identity(self) -> list[Value]:
-        """What changes vectors."""
+        """The settings that change vectors."""
         return list(self.to_json().values())
 
     @property
@@ -224,7 +224,7 @@ class PoolingEncoder(Encoder, Protocol):
         """For each pooling an array of shape (n, dimensions); ``advance`` is called with numbers of texts done."""
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
-        """What a ``target`` pooling does not see of the inputs."""
+        """Counts of the inputs whose target a ``target`` pooling does not see."""
 
 
 PoolingFunction = Callable[["torch.Tensor", Tokens], "torch.Tensor"]
@@ -254,7 +254,7 @@ def target(states: torch.Tensor, tokens: Tokens) -> torch.Tensor:
 
 
 def target_marked(states: torch.Tensor, tokens: Tokens) -> torch.Tensor:
-    """As in paper 2's released code: the target stands in brackets while the text is tokenised and cut at its end."""
+    """Pool the target as paper 2's released code: in brackets while the text is tokenised, and cut at its end."""
     return target(states, tokens)
 
 

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 TRANSFORMATIONS = ("center", "zscore", "whiten", "abtt")
 STORED = "stored"
-"""As fitted when ``mirrorbench tune`` wrote the encoder's directory."""
+"""The transformation that was fitted when ``mirrorbench tune`` wrote the encoder's directory."""
 DIMS, INT8, BINARY = "dims", "int8", "binary"
 POST_KEYS = ("post", "whiten", "abtt", DIMS, "type")
 CORPUS_KEYS = ("corpus", "corpus_size", "corpus_sample")
-"""Of an encoder that is not tuned, the texts on which the transformation is fitted."""
+"""Keys of the texts on which the transformation of an untuned encoder is fitted."""
 WEIGHT, BIAS = "linear.weight", "linear.bias"
 """Names of the tensors in the module ``Dense`` of sentence-transformers."""
 Doubles = NDArray[np.float64]
@@ -68,7 +68,7 @@ class Transformation:
 
     @property
     def title(self) -> str:
-        """As rows of tables name it."""
+        """The name in rows of tables."""
         named = {"center": "centred", "zscore": "z-scored", "whiten": "whitened", "abtt": "all but the top",
                  "": "", DIMS: f"{self.number} dimensions"}  # fmt: skip
         kind = named.get(self.kind, "as fitted") + (f" ({self.number})" if self.number and self.kind != DIMS else "")
@@ -159,7 +159,7 @@ class Affine:
 
     @property
     def checksum(self) -> str:
-        """Of matrix, bias and type."""
+        """The checksum of matrix, bias and type."""
         of_type = {"type": self.type} if self.type else {}
         return digest({"matrix": self.matrix.tobytes().hex(), "bias": self.bias.tobytes().hex(), **of_type})
 
@@ -200,7 +200,7 @@ class Taken:
 
     @property
     def checksum(self) -> str:
-        """Of number and type."""
+        """The checksum of number and type."""
         return digest({"number": self.number, "type": self.type})
 
 

@@ -65,7 +65,7 @@ class Transformer:
     poolings: Mapping[str, PoolingFunction] = field(default_factory=lambda: POOLINGS)
     """The registered ones."""
     whole: Any = None
-    """What ``model`` is a part of, where it is one half of a model with a decoder or with other inputs than text."""
+    """The whole model where ``model`` is one half of one with a decoder or with other inputs than text."""
     kept: str = "fp32"
     """The precision of the matrices that do not learn; the model computes in it by autocast."""
 
@@ -76,7 +76,7 @@ class Transformer:
 
     @cached_property
     def kind(self) -> ModelKind:
-        """What a few passes show of it; whoever remembers it from before may set it."""
+        """The kind that a few passes show; it may be set where it is known from before."""
         return kind_of(self)
 
     @property
@@ -171,7 +171,7 @@ class Transformer:
 
     @cached_property
     def _nothing(self) -> list[int]:
-        """What is read of an empty text by models without special tokens around a text."""
+        """The token that stands for an empty text in models without special tokens around a text."""
         return [self.tokenizer.eos_token_id or self.tokenizer.pad_token_id or 0]
 
     def read(self, inputs: Sequence[TextInput], pooling: Pooling) -> LocatedTargets:
@@ -187,7 +187,7 @@ class Transformer:
     def locate(
         self, inputs: Sequence[TextInput], max_length: int, with_marks: bool = False, prompt: str = ""
     ) -> LocatedTargets:
-        """As ``tokenize``, with the positions of targets; long texts are cut to a window around their target.
+        """Tokenize inputs, with the positions of targets; long texts are cut to a window around their target.
 
         ``with_marks``: targets are ``marked`` and the text is cut at its end, if that leaves the target; the marks are
         taken out after that. ``prompt``: a template, which is kept whole.

@@ -52,7 +52,7 @@ def newest(results: Iterable[Result], anew: str) -> tuple[list[Result], list[str
 
 
 def of_one_computation(sides: Sequence[Sequence[Stored]]) -> tuple[list[list[Stored]], list[str]]:
-    """What two encoders have of the newest computation that both have of one task, and notes on what is left out.
+    """Results of two encoders on one task, of the newest computation that both have, and notes on what is left out.
 
     Where they share none, each has its own newest, which cannot be compared.
     """
@@ -92,7 +92,7 @@ def without_repeats(results: Iterable[Result]) -> list[Result]:
 
 
 def mixtures(results: Iterable[Result], plugins: Plugins) -> list[str]:
-    """Why results of one computation cannot be compared in one table, one line for each reason.
+    """Reasons why results of one computation cannot be compared in one table, one line for each reason.
 
     Reasons: several protocols, precisions of evaluation, versions of a task's data, or models behind one spec; and
     different experiments (recipe, corpus, precision ...) under one name or as seeds of one score.
@@ -147,7 +147,7 @@ def of_one_seed(results: Sequence[Result]) -> bool:
 
 
 def incomparable(results: Sequence[Result]) -> list[str]:
-    """Why results on one task cannot be compared: different data, task versions, protocols, precisions or metrics."""
+    """Reasons why results on one task cannot be compared: data, task versions, protocols, precisions or metrics."""
     several = (
         (lambda r: json.dumps(r.data.get("files"), sort_keys=True), "different data (checksums)"),
         (lambda r: str(r.data.get("version")), "different versions of the task"),

@@ -329,6 +329,6 @@ def _environment_note(made: Sequence[Result]) -> list[str]:
 
 
 def kept_models(results: Sequence[Result]) -> str:
-    """What a line that counts results adds where some tuned models were not tuned for them; empty where all were."""
+    """The words on tuned models that were not tuned for these results; empty where all were."""
     kept = sum(result.by_kept_model for result in results)
     return f", {'' if kept == len(results) else f'{kept} by a '}tuned model from cache" if kept else ""

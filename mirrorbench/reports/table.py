@@ -53,7 +53,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class TaskSource:
-    """What a card says of where a task's data come from.
+    """The origin of a task's data, as its card has it.
 
     Attributes:
         title: one line on the data set.
@@ -147,7 +147,7 @@ class Unseen:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a row of a leaderboard gained over the row that it changes, in one column.
+    """The gain of a row of a leaderboard over the row that it changes, in one column.
 
     Attributes:
         spec: of the row.

@@ -37,21 +37,21 @@ BUILTIN_PLUGINS = (
 
 
 class Executor(NamedTuple):
-    """What ``register_executors`` registers."""
+    """A way to compute cells, registered by ``register_executors``."""
 
     execute: Callable[[Any], Iterator[CellOutcome]]
-    """Of a ``runs.executors.Job``."""
+    """The function from a ``runs.executors.Job`` to the outcomes of its cells."""
     device: Callable[[str, Mapping[str, Value]], str] | None
     """The device of workers elsewhere, from ``--device`` and the options; ``None`` for workers of this machine."""
 
 
 class Renderer(NamedTuple):
-    """What ``register_renderers`` registers."""
+    """A format of tables, registered by ``register_renderers``."""
 
     render: Callable[..., str]
-    """Of a ``reports.table.Table``."""
+    """The function from a ``reports.table.Table`` to its text."""
     endings: tuple[str, ...]
-    """Of the names of files in this format."""
+    """Endings of the names of files in this format."""
 
 
 def _add_renderer(

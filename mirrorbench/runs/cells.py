@@ -42,10 +42,10 @@ class PostRef:
     stored: Path | None = None
     """The file of such a one."""
     checksum: str = ""
-    """Of that file."""
+    """The checksum of that file."""
 
     def identity(self) -> list[Any]:
-        """What determines it, beside the encoder and its readout."""
+        """The settings that determine it, beside the encoder and its readout."""
         content = self.corpus.sha256 if self.corpus else self.checksum
         of_type = [self.transformation.type] if self.transformation.type else []
         return [self.transformation.kind, self.transformation.number, content, *of_type]
@@ -73,15 +73,15 @@ class ModelRef:
     attention: str = ""
     """``bidirectional`` for a causal model that reads in both directions; of a tuned one the recipe says so too."""
     kind: ModelKind = AS_BERT
-    """What its backbone shows when it is tried."""
+    """The kind that its backbone shows when it is tried."""
     members: tuple[tuple[str, ModelRef], ...] = ()
     """The model of each language, for a task whose languages have backbones of their own."""
     posts: tuple[tuple[str, PostRef], ...] = ()
-    """What is done to its vectors, by language; under ``""`` to all. No part of ``identity``: rows that differ in it
+    """Transformations of its vectors, by language; under ``""`` to all. No part of ``identity``: rows that differ in it
     alone share the model and its vectors."""
 
     def identity(self) -> dict[str, Any]:
-        """What determines the weights."""
+        """The settings that determine the weights."""
         if self.members:
             return {"languages": {language: member.identity() for language, member in self.members}}
         if not self.method:
@@ -114,7 +114,7 @@ class ModelRef:
 
     @property
     def corpora(self) -> tuple[CorpusRef, ...]:
-        """What it and its members are tuned on, and their transformations fitted on."""
+        """The corpora that it and its members are tuned on, and their transformations fitted on."""
         found = [*(model.corpus for model in self.with_members()), *(post.corpus for _, post in self.posts)]
         return tuple(dict.fromkeys(ref for ref in found if ref))
 
@@ -132,7 +132,7 @@ class Cell:
     pooling: Pooling | None
     """How vectors are read; ``None`` for an encoder system."""
     precision: str
-    """Of the encoding."""
+    """The precision of the encoding."""
     protocol: str
     data: tuple[tuple[str, str], ...]
     """Checksums of the task's files by name."""
@@ -141,7 +141,7 @@ class Cell:
     """How many items of the task are scored, from the first on; 0 for all."""
 
     def identity(self) -> dict[str, Any]:
-        """What determines the cell's numbers."""
+        """The settings that determine the cell's numbers."""
         pooling = self.pooling
         return {
             "weights": self.model.identity(),

@@ -36,7 +36,7 @@ RETRIES = 2
 
 @dataclass(frozen=True)
 class Job:
-    """What an executor is given.
+    """The groups of cells that an executor computes, and what it needs for that.
 
     Attributes:
         groups: cells that share their model, each group for one worker.
@@ -155,7 +155,7 @@ class NoteReporter(Reporter):
 
 @dataclass(frozen=True)
 class GroupOutcome:
-    """What ``compute`` returns: the outcomes of a group's cells, and notes for the user."""
+    """The outcomes of a group's cells, and notes for the user."""
 
     done: tuple[CellOutcome, ...]
     notes: tuple[str, ...] = ()

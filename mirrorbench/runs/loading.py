@@ -26,7 +26,6 @@ from mirrorbench.models.systems import EncoderContext, create_encoder
 from mirrorbench.models.transformations import Affine, Taken, TransformedEncoder, fit
 from mirrorbench.runs.cells import CorpusRef, ModelRef
 from mirrorbench.runs.kinds import try_opened
-from mirrorbench.runs.outcomes import TUNING_COST
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.checkpoints import CHECKPOINTS, Checkpoint
 from mirrorbench.training.methods import OF_TWO, PairMaker, base_preset, words_in_context
@@ -154,7 +153,7 @@ class EncoderLoader:
     def load_transformed(
         self, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus]
     ) -> tuple[Encoder, float]:
-        """As ``load``, with the model's transformation."""
+        """Load an encoder with the model's transformation."""
         encoder, seconds = self.load(model, pooling, precision, corpora)
         if model.posts:
             affines = fitted_posts(encoder, model, pooling, precision, corpora, self.workspace)
@@ -273,7 +272,7 @@ def tune_model(
         )  # fmt: skip
     reporter.stage("checking", str(model.spec))
     try_opened(transformer, model, model.fingerprint, model.precision, workspace.cache.root)
-    reporter.stage("tuning", stage, total - done, "strings", TUNING_COST)
+    reporter.stage("tuning", stage, total - done, "strings")
     with cpu_threads(workspace.threads):
         progress = Progress(transformer, recipe, aside, total, reporter.advance)
         if checkpoint:
@@ -317,7 +316,7 @@ def _warnings(model: ModelRef, recipe: Recipe, report: TuningReport) -> Iterator
 
 
 def _origin(device: torch.device, aside: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """What a checkpoint depends on beside the model's key: where its numbers were computed, and what was looked at."""
+    """The origin of a checkpoint beside the model's key: where it was computed, and what was looked at."""
     import torch
 
     looked = checksum("".join(f"{len(left)} {left}{right}" for left, right in aside))

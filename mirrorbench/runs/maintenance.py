@@ -83,7 +83,7 @@ def _stated(kind: str, path: Path) -> tuple[str, object]:
 def prunable(
     cache: Cache, older_than: float | None = None, everything: bool = False, earlier: bool = False
 ) -> list[CacheEntry]:
-    """What may be removed: leftovers, entries not used for ``older_than`` days, those ``earlier``, or ``everything``.
+    """Entries that may be removed: leftovers, those not used for ``older_than`` days, ``earlier``, or ``everything``.
 
     Entries that a running process holds are left out.
     """

@@ -74,8 +74,6 @@ class Outcome:
 
 
 Stage = Literal["planning", "computing", "loading", "checking", "tuning", "encoding", "scoring"]
-TUNING_COST = 6.0
-"""Texts that could be encoded while one string is tuned on: two sides, forward, and backward twice as long."""
 
 
 class Reporter:
@@ -84,11 +82,8 @@ class Reporter:
     def begin(self, cells: int) -> None:
         """A plan of so many cells is about to be computed."""
 
-    def remaining(self, texts: float) -> None:
-        """Receive the work that is left of the whole run, in encoded texts; called before each group of cells."""
-
-    def stage(self, name: Stage, of: str, total: int = 0, unit: str = "", cost: float = 1.0) -> None:
-        """A stage begins: on what, and how many units of which kind, each the work of ``cost`` texts."""
+    def stage(self, name: Stage, of: str, total: int = 0, unit: str = "") -> None:
+        """A stage begins: on what, and how many units of which kind."""
 
     def advance(self, n: int) -> None:
         """``n`` more units of the current stage are done."""

@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Request:
-    """What a user asked for.
+    """The encoders, tasks and settings that a user asked for.
 
     Attributes:
         encoders: specs as written; a bare backbone becomes a ladder.
@@ -79,7 +79,7 @@ class Plan:
     tasks: tuple[str, ...]
     """The columns of the table."""
     title: str = ""
-    """Of the table."""
+    """The title of the table."""
 
     @cached_property
     def groups(self) -> dict[str, list[Cell]]:
@@ -234,7 +234,7 @@ class Planner:
         return self._once(("family", path), lambda: families.family(path, look))
 
     def _dimensions(self, spec: EncoderSpec) -> int:
-        """Of a backbone's vectors; 0 if not known, as where each language has a model of its own."""
+        """The dimensions of a backbone's vectors; 0 if not known, as where each language has a model of its own."""
         known = backbones.BACKBONES.get(spec.backbone)
         if known and known.by_language:
             return 0
@@ -262,7 +262,7 @@ class Planner:
         ]  # fmt: skip
 
     def _once(self, key: tuple[Any, ...], find: Callable[[], _T]) -> _T:
-        """What ``find`` returns or raises, called once for each key."""
+        """Call ``find`` once for each key, and return or raise the same again."""
         if key not in self._found:
             try:
                 self._found[key] = find()
@@ -279,7 +279,7 @@ class Planner:
         return tuple(sorted(task.identity(self.workspace.data).items()))
 
     def _task_models(self, request: Request, spec: EncoderSpec, task: Task) -> list[tuple[ModelRef, Pooling | None]]:
-        """As ``models``: one model of all the task's languages, or of each where they have backbones of their own."""
+        """Plan one model of all the languages of a task, or of each where they have backbones of their own."""
         known = backbones.BACKBONES.get(spec.backbone)
         own = (task.corpus, task.max_length)
         if known is None or not any(language in known.by_language for language in task.languages[1:]):
@@ -323,7 +323,7 @@ class Planner:
         self, spec: EncoderSpec, transformation: Transformation, model: ModelRef, level: str, languages: Sequence[str],
         named: str,
     ) -> PostRef:  # fmt: skip
-        """What a model's transformation is fitted on: the corpus of its tuning, else as for a tuning at that level."""
+        """The corpus that a model's transformation is fitted on: that of its tuning, or of a tuning at that level."""
         if transformation.kind == STORED:
             file = backbones.stored_transformation(model.spec)
             return PostRef(transformation, stored=file, checksum=checksums.content([("", file)]))
@@ -338,7 +338,7 @@ class Planner:
     def _models(
         self, request: Request, spec: EncoderSpec, level: str, languages: Sequence[str], corpus: str, max_length: int
     ) -> list[tuple[ModelRef, Pooling | None]]:
-        """As ``models``, before any transformation."""
+        """Plan models before any transformation."""
         from mirrorbench.runs.loading import EncoderLoader
 
         language = languages[0]

@@ -79,7 +79,7 @@ class Result:
     created: str
     """UTC, ISO 8601."""
     notes: list[str] = field(default_factory=list)
-    """What a reader of the numbers must know."""
+    """Remarks that a reader of the numbers must know."""
     cost: dict[str, Any] = field(default_factory=dict)
     """``encoding`` and ``tuning``, shared by all cells of the same model: counts, seconds, speeds. Vectors from the
     cache are not counted; tuning is described as it was when it was done, with ``from_cache`` where that was before."""

@@ -1,4 +1,4 @@
-"""What a spec of the command line stands for: the rows of a table, and the recipe of each."""
+"""Rows from specs: the rows of a table, and the recipe of each."""
 
 from __future__ import annotations
 

@@ -22,14 +22,14 @@ from mirrorbench.core.errors import StorageError
 from mirrorbench.core.files import POLL_SECONDS
 from mirrorbench.core.inputs import Encoder, TextInput, VocabularyEncoder
 from mirrorbench.data.corpora import Contamination, Corpus, find_contamination, shared_codes
-from mirrorbench.models.backbones import configuration, foreign_languages
+from mirrorbench.models.backbones import foreign_languages
 from mirrorbench.models.encoder import Cost
 from mirrorbench.models.pooling import Pooling, PoolingEncoder
 from mirrorbench.models.transformations import transform
 from mirrorbench.runs.cells import Cell, CellGroup, CorpusRef
 from mirrorbench.runs.environment import describe_environment
 from mirrorbench.runs.loading import EncoderLoader, embeddings_key, fill, fitted_posts
-from mirrorbench.runs.outcomes import TUNING_COST, CellOutcome, failed
+from mirrorbench.runs.outcomes import CellOutcome, failed
 from mirrorbench.runs.results import Result
 from mirrorbench.tasks.base import Scores, Task, Vectors, score_task
 
@@ -60,11 +60,6 @@ class _TaskInputs:
     inputs: list[TextInput]
     data: tuple[tuple[str, str], ...]
 
-    @cached_property
-    def distinct(self) -> int:
-        """Number of different inputs."""
-        return len(set(self.inputs))
-
 
 class Runner:
     """Computes cells in this process; ``corpora`` holds the strings that they are tuned on."""
@@ -91,7 +86,6 @@ class Runner:
                 self._read_task(reading)
             self.workspace.reporter.advance(1)
         while waiting:
-            self.workspace.reporter.remaining(sum(map(self._work, waiting)))
             cells = waiting.popleft()
             outcomes = self.attempt(cells)
             if outcomes is not None:
@@ -106,18 +100,6 @@ class Runner:
                     self.workspace.reporter.note(f"{cells[0].spec}: {holder} is at work on it; waiting for its results")
                 told, passed_over = True, 0
                 time.sleep(POLL_SECONDS)
-
-    def _work(self, cells: CellGroup) -> float:
-        """The work of a group, in texts through a model."""
-        readings = {_Reading.of(cell) for cell in cells} & self._read.keys()
-        work = float(sum(self._read[reading].distinct for reading in readings))
-        work += sum(ref.n for ref in {post.corpus for cell in cells for _, post in cell.model.posts} if ref)
-        for model in cells[0].model.with_members():
-            if model.recipe and model.corpus and not self.workspace.cache.model(model.key):
-                work += TUNING_COST * model.recipe.epochs * model.corpus.n
-            elif model.path and cells[0].pooling is None:  # made of a backbone's vocabulary
-                work += int(configuration(model.path).get("vocab_size", 0))
-        return work
 
     def attempt(self, cells: CellGroup) -> Iterator[CellOutcome] | None:
         """Compute one group, or return ``None`` if another process has its lease."""
@@ -177,7 +159,7 @@ class Runner:
                 else:
                     yield from failures
                 continue
-            self.workspace.reporter.stage("scoring", str(part[0].spec), len(part), "cells", 0.0)
+            self.workspace.reporter.stage("scoring", str(part[0].spec), len(part), "cells")
             after: dict[Any, Vectors] = {}
             for cell in part:
                 try:
@@ -318,7 +300,7 @@ def _notes(
 
 
 def _progress(cell: Cell, tuning: dict[str, Any]) -> Iterator[str]:
-    """What ``stop=auto`` kept and whether the tuning helped, of a tuned model's description."""
+    """The part of a tuned model's description on what ``stop=auto`` kept and whether the tuning helped."""
     if cell.model.recipe and cell.model.recipe.stop == "auto" and tuning.get("held_out"):
         from mirrorbench.training.progress import Trajectory
 

@@ -92,7 +92,7 @@ class Workspace:
         return {"tuning": tuning, "encoding": pick_precision(self.eval_precision, "fp32")}
 
     def context(self) -> WorkerContext:
-        """What a worker needs to create an equal workspace."""
+        """The settings from which a worker creates an equal workspace."""
         import torch
 
         return WorkerContext(
@@ -103,7 +103,7 @@ class Workspace:
 
 @dataclass(frozen=True)
 class WorkerContext:
-    """What a worker needs to compute cells: small, picklable, the same for all groups of a run."""
+    """The settings that a worker computes cells with: small, picklable, the same for all groups of a run."""
 
     data: Path
     results: Path
@@ -115,7 +115,7 @@ class WorkerContext:
     threads: int = 0
     """With which tuning computes on the CPU: in all workers as in one process, since its sums depend on it."""
     share: float = 1.0
-    """Of a GPU's memory, for each worker."""
+    """The share of a GPU's memory for each worker, from 0 to 1."""
     environment: tuple[tuple[str, str], ...] = field(
         default_factory=lambda: tuple((name, os.environ[name]) for name in _ENVIRONMENT if name in os.environ)
     )

@@ -50,7 +50,7 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Scores:
-    """What a task returns.
+    """The scores of an encoder on a task.
 
     Attributes:
         metrics: values by name, as fractions; ``None`` where a metric is undefined.
@@ -184,7 +184,7 @@ class Task(ABC):
 
     @abstractmethod
     def inputs(self, items: Any) -> list[TextInput]:
-        """What must be encoded for the items that ``load`` returned; it may hold repeats."""
+        """The inputs to encode for the items that ``load`` returned; they may repeat."""
 
     def texts(self, items: Any) -> Mapping[str, tuple[str, ...]]:
         """The texts of each test item, by its id in ``Scores.ids``, which the contamination check looks for in corpora.
@@ -220,7 +220,7 @@ class Task(ABC):
 
 
 def score_task(task: Task, items: Any, vectors: Vectors, protocol: str, metrics: Registry[Any]) -> Scores:
-    """What ``task.score`` returns, with the main metric added from the registered ones if it is missing."""
+    """Score vectors by ``task.score``, with the main metric added from the registered ones if it is missing."""
     scores = task.score(items, vectors, protocol)
     name = task.main_metric
     if name in scores.metrics:

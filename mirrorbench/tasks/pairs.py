@@ -168,7 +168,7 @@ class WordInContext(ContextTask[ContextPair]):
         self._answers = answers
 
     def check(self, items: Sequence[ContextPair]) -> None:
-        """As for all words in context, and the development split has both labels."""
+        """Check what all words in context need, and that the development split has both labels."""
         super().check(items)
         if {pair.label for pair in items if pair.split == TUNED_ON} != {0, 1}:
             raise DataFormatError(f"task {self.name}: the split {TUNED_ON!r} must have labels 0 and 1, and both")

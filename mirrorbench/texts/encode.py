@@ -39,7 +39,7 @@ WriteChunk = Callable[[list[TextInput], Array], None]
 
 @dataclass(frozen=True, slots=True)
 class EncodedFile:
-    """What ``Session.encode`` wrote.
+    """The file that ``Session.encode`` wrote.
 
     Attributes:
         rows: number of inputs.

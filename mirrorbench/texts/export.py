@@ -45,7 +45,7 @@ _FILES = (
 )  # fmt: skip
 _FOLDERS = "[0-9]*_*"
 _NAMED = 3
-"""Of a user's files in a message."""
+"""The most of a user's files that a message names."""
 
 
 # The flags of sentence-transformers' Pooling, of all versions.

@@ -70,7 +70,7 @@ def plan_tuning(
     workspace: Workspace, *, level: str = "sentence", columns: Sequence[str] = (), seed: int = 0,
     held_out: int | None = None, force: bool = False, merge: bool = False,
 ) -> TuningPlan:  # fmt: skip
-    """What ``Session.tune`` does with the same arguments, before it opens the weights."""
+    """Plan what ``Session.tune`` does with the same arguments, before it opens the weights."""
     output, plugins = output.expanduser(), workspace.plugins
     check_output(output, force)
     resolve_method(spec, level, None, plugins)  # finds errors in the spec before a large file is read
@@ -183,7 +183,7 @@ def _trajectory(
     workspace: Workspace, model: ModelRef, pooling: Pooling, encoder: TransformerEncoder,
     pairs: Sequence[tuple[str, str]],
 ) -> Trajectory | None:  # fmt: skip
-    """What was seen along the tuning; before and after it alone, where a run has tuned this model and did not look."""
+    """Measures along the tuning; before and after it alone, where a run has tuned this model and did not look."""
     assert model.recipe is not None
     assert model.corpus is not None
     stored = workspace.cache.describe_model(model.key)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AugmentationContext:
-    """What a text or token augmentation may use.
+    """The random numbers and the model that an augmentation may use.
 
     Attributes:
         rng: the tuning's own generator; the only permitted source of randomness.

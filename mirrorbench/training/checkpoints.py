@@ -105,7 +105,7 @@ class Checkpoint:
 
 
 def damaged(folder: Path) -> str:
-    """What is wrong with a checkpoint; empty if it is whole."""
+    """The fault of a checkpoint; empty if it is whole."""
     with suppress(OSError, BadZipFile, EOFError), ZipFile(folder / STATE) as archive:
         wrong = archive.testzip()  # compares checksums
         return f"{wrong} in {STATE}" if wrong else ""

@@ -47,12 +47,12 @@ ROSE = 0.5
 """Rise of the loss, in nats or as a share of it, above which a tuning did harm."""
 _KEPT = ("epoch", "done", "pairs", "draws", "steps", "strings", "tokens", "positions", "pending", "losses", "most",
          "first_loss")  # fmt: skip
-"""What a checkpoint keeps of the loop, as it is."""
+"""Attributes of the loop that a checkpoint keeps as they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class TuningReport:
-    """What a tuning did.
+    """Counts, times and losses of a tuning.
 
     Attributes:
         strings: strings seen, each counted once per epoch (two views each).
@@ -78,7 +78,7 @@ class TuningReport:
 
     @property
     def cost(self) -> dict[str, float]:
-        """What results store: counts, the share of padding, and speeds per second."""
+        """The costs that results store: counts, the share of padding, and speeds per second."""
         seconds = max(self.seconds, 1e-9)
         return {
             "steps": self.steps,
@@ -307,7 +307,7 @@ class _Loop:
         self.pending.clear()
 
     def report(self) -> TuningReport:
-        """What the tuning did."""
+        """The report of the tuning."""
         padding, seconds = 1 - self.tokens / max(1, self.positions), time.perf_counter() - self.started
         losses = tuple(self.losses)
         return TuningReport(self.steps, self.strings, self.tokens, padding, seconds, losses, self.first_loss)

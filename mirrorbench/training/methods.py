@@ -51,7 +51,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class PairMaker:
-    """What a method may use to make its pairs.
+    """The texts and the model that a method may use to make its pairs.
 
     Attributes:
         recipe: the hyper-parameters.

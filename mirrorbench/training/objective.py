@@ -1,4 +1,4 @@
-"""What a tuning minimises: a loss over the vectors of both views, and whatever learns beside the model.
+"""Objectives: losses over the vectors of both views, and modules that learn beside the model.
 
 Every loss takes the same four arguments:
 
@@ -146,7 +146,7 @@ class Objective:
         """Called after each step of the optimiser, with the number of steps done: schedules, averages, queues."""
 
     def state_dict(self) -> dict[str, Any] | None:
-        """What ``stepped`` changed beside weights, buffers and the optimiser, for checkpoints: values and tensors.
+        """The state of ``stepped`` beside weights, buffers and the optimiser, for checkpoints: values and tensors.
 
         ``None``, as here if there is a ``stepped``, means that an interrupted tuning starts anew.
         """
@@ -163,7 +163,7 @@ class Objective:
 
     @property
     def buffers(self) -> list[Tensor]:
-        """What the modules count along the way, such as averages over batches."""
+        """Counts that the modules keep along the way, such as averages over batches."""
         return list(dict.fromkeys(buffer for module in self._learning() for buffer in module.buffers()))
 
     def _learning(self) -> list[nn.Module]:

@@ -53,7 +53,7 @@ def criterion(measures: dict[str, float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What held-out strings are like at one moment of a tuning.
+    """Measures of held-out strings at one moment of a tuning.
 
     Attributes:
         share: of the strings to tune on that had been seen, 0 to 1.
@@ -139,7 +139,7 @@ class Trajectory:
 
     @property
     def columns(self) -> dict[str, State]:
-        """What reports show, by title: the state before, the best one, the one after the last step."""
+        """The columns of reports, by title: the state before, the best one, the one after the last step."""
         best = max(range(len(self.states)), key=lambda row: criterion(self.states[row].measures))
         shown = {"before": 0, f"best, at {self.states[best].share:.0%}": best, "end": len(self.states) - 1}
         return {title: self.states[row] for title, row in shown.items()}
@@ -180,7 +180,7 @@ class Progress:
         self.told(n)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """The state for a checkpoint."""
         return {"states": [asdict(state) for state in self.states], "done": self.done, "best": self.best,
                 "weights": self._weights}  # fmt: skip
 

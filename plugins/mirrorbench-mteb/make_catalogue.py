@@ -17,7 +17,7 @@ SAME_QUESTION = {"cosine_spearman", "max_ap", "max_accuracy"}
 
 
 def ask_mteb() -> dict[str, Any]:
-    """What the installed mteb has: public tasks of text alone, superseded ones too (results are published on them)."""
+    """The tasks of the installed mteb: public tasks of text alone, superseded ones too (results are published on them)."""
     found = mteb.get_tasks(
         task_types=KINDS, exclude_superseded=False, exclude_aggregate=True, modalities=["text"],
         exclusive_modality_filter=True,

@@ -81,7 +81,7 @@ def execute(job: Job) -> Iterator[CellOutcome]:
 
 
 def compute_or_leave(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
-    """What a task runs; where its process has lost the GPU it ends it, or Ray would give it the next task."""
+    """Compute a group in a task of Ray; a process that lost the GPU is ended, or Ray would give it the next task."""
     try:
         return compute(context, cells)
     except DeviceError as error:

@@ -46,7 +46,7 @@ class _Part:
 
 
 def compute_all(context: WorkerContext, groups: Sequence[CellGroup]) -> list[GroupOutcome]:
-    """What a job runs; it gives its lease back when it is cancelled, or others would wait for it.
+    """Compute groups in a job; it gives its lease back when it is cancelled, or others would wait for it.
 
     One that loses its GPU raises, which ends its process: it counts as lost.
     """

@@ -13,20 +13,14 @@ class Log(Reporter):
         lines: cells (``SPEC TASK computed`` or ``cached``), failures (``SPEC TASK failed``) and notes, as they came.
         stages: units of work by the name of their stage.
         done: how many of them were done.
-        left: the work that was left of the whole run, each time that it was said.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.stages: dict[str, int] = {}
         self.done: dict[str, int] = {}
-        self.left: list[float] = []
 
-    def remaining(self, texts: float) -> None:
-        """Work is left."""
-        self.left.append(texts)
-
-    def stage(self, name: Stage, of: str, total: int = 0, unit: str = "", cost: float = 1.0) -> None:
+    def stage(self, name: Stage, of: str, total: int = 0, unit: str = "") -> None:
         """A stage begins."""
         self._current = f"{name} {of}"
         if name in ("tuning", "encoding"):

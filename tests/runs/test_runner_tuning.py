@@ -32,7 +32,6 @@ from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cells import CorpusRef, ModelRef
 from mirrorbench.runs.loading import WRITE_EVERY, open_for_tuning, tune_model
-from mirrorbench.runs.outcomes import TUNING_COST
 from mirrorbench.runs.results import ResultStore, read_results
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.training.loop import tune_backbone
@@ -142,9 +141,6 @@ def test_a_ladder_trains_once_per_seed_and_reads_out_in_one_pass(bench: Bench, b
     assert [log.stages[stage] for stage in tuned] == [30, 30]
     for stage, total in log.stages.items():  # both seeds' encodings have one name
         assert log.done[stage] == total * (2 if stage.startswith("encoding") and "mirror" in stage else 1)
-    assert log.left == sorted(log.left, reverse=True)
-    done = sum(n * (TUNING_COST if "tuning" in stage else 1) for stage, n in log.done.items())
-    assert log.left[0] == pytest.approx(done, rel=0.05)  # texts that two tasks share are encoded once
     assert any("fewer than one batch of 200" in line for line in log.lines)
     assert len({result.metrics["pearson"] for result in outcome.results}) == len(outcome.results)
     bench.results = ResultStore(bench.results.root.with_name("again"))  # from the cached models and vectors

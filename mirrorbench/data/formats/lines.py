@@ -88,7 +88,7 @@ def _strings(path: Path, options: Mapping[str, Any]) -> list[str]:
 
 
 def _cutter(options: Mapping[str, Any], where: str, head: str) -> Callable[[str, str], list[str]]:
-    """What cuts a line (with its place, for messages) into the strings of the option ``column``."""
+    """The function that cuts a line (with its place, for messages) into the strings of the option ``column``."""
     columns = options["column"]
     columns = columns if isinstance(columns, list) and columns else [columns]
     named = all(isinstance(column, str) for column in columns)

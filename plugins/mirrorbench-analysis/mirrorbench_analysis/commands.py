@@ -62,7 +62,7 @@ _DEFAULTS: dict[str, Any] = {
     "results": Path("results"), "device": "auto", "data_dir": None, "offline": False, "output": Path("analysis"),
     "format_": "", "plugin": None,
 }  # fmt: skip
-"""Of what is no option of an analysis itself."""
+"""Defaults of parameters that are no option of an analysis itself."""
 
 
 def _command(kind: str, summary: str, *examples: str, **own: Any) -> None:

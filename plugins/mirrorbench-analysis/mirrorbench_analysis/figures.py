@@ -85,7 +85,7 @@ def _panels(rows: int, columns: int, width: float, height: float, **shared: Any)
 
 
 def titled(figure: Figure, title: str) -> Figure:
-    """What the figure is of, above its legend; the figure grows by its height."""
+    """Write the subject of a figure above its legend; the figure grows by its height."""
     text = _wrapped(title, figure.get_figwidth())
     if figure.legends:
         figure.legends[0].set_title(text)

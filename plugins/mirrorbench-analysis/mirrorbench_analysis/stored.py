@@ -65,7 +65,7 @@ def _measured(study: Study, cell: Cell, asked: Any) -> tuple[Result | None, bool
 
 
 def _identity(study: Study, given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """What is read beside the task's files, and how: options, and a checksum of the texts."""
+    """The identity of what is read beside the task's files: options, and a checksum of the texts."""
     options = tuple((f"option {name}", str(value)) for name, value in given.items() if name != "texts")
     inputs: Sequence[TextInput] = ()
     if "word" in given:

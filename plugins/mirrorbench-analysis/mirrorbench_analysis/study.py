@@ -1,4 +1,4 @@
-"""What an analysis starts from, and its result: encoders, texts and predictions; rows, figure and files."""
+"""Input and result of analyses: encoders, texts and predictions; rows, figure and files."""
 
 from __future__ import annotations
 

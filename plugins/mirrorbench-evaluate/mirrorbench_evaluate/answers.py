@@ -141,7 +141,7 @@ class Evaluation:
         return replace(table, rows=tuple(rows), columns=tuple(table.columns[place] for place in kept))
 
     def _scores(self, row: str, table: Table) -> tuple[Score | None, ...]:
-        """Of a row of means, in the order of the columns; averages where no score is missing."""
+        """The scores of a row of means, in the order of the columns; averages where no score is missing."""
         found = {task: items.values.mean() for (own, task), items in self.items.items() if own == row}
         parts = [column.average_of or (column.name,) for column in table.columns]
         return tuple(

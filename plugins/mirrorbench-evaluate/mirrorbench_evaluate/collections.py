@@ -50,9 +50,9 @@ class Collection:
     queries: Mapping[str, str]
     judged: Mapping[str, Mapping[str, int]]
     notes: tuple[str, ...]
-    """What was left out, and what is odd and stays."""
+    """Remarks on what was left out, and on what is odd and stays."""
     language: str
-    """Of BM25's stop words and stemmer."""
+    """The language of BM25's stop words and stemmer."""
 
     @cached_property
     def by_words(self) -> list[Ranking]:

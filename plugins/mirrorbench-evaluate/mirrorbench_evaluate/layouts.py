@@ -46,7 +46,7 @@ DOCUMENTS, JUDGEMENTS = ("_id", "text"), ("query-id", "corpus-id", "score")
 KINDS = ("retrieval", *TABLES, "linking")
 TRAIN, TEST = "train", "test"
 SPLITS = (TRAIN, TEST, "dev", "val", "valid", "validation")
-"""What a column ``split`` may say; rows of the last four are not read."""
+"""Values of a column ``split``; rows of the last four are not read."""
 
 
 @dataclass(frozen=True)

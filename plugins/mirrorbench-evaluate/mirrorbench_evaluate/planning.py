@@ -1,4 +1,4 @@
-"""What an evaluation reads and computes: data, encoders as they are read, transformations, texts that are cut."""
+"""Plans of evaluations: data, encoders as they are read, transformations, texts that are cut."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TRANSFORMATIONS: dict[str, dict[str, Value]] = {
     "whitened": {"post": "whiten"}, "all but the top 3": {"post": "abtt", "abtt": 3}, "z-scored": {"post": "zscore"},
 }  # fmt: skip
-"""What ``--baselines`` adds to each encoder; fitted on the texts of the data."""
+"""Transformations that ``--baselines`` adds to each encoder; fitted on the texts of the data."""
 
 
 class Data(NamedTuple):

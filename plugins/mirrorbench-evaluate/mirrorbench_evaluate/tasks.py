@@ -31,11 +31,11 @@ from mirrorbench_evaluate.collections import (
 from mirrorbench_evaluate.measures import RETRIEVAL, average_precision, chained, check_folds, folds, together
 
 SHOWN = 3
-"""Of what was found for an item, how many are kept to be shown (``--items``)."""
+"""The number of things found for an item that are kept to be shown (``--items``)."""
 
 
 class OwnData:
-    """What all kinds of own data have, beside being a task.
+    """The part that all kinds of own data have, beside being a task.
 
     Attributes:
         kind: as ``--kind`` names it.
@@ -195,7 +195,7 @@ class Pairs(Rated):
     measures = (main_metric, "auc", "accuracy")
 
     def check(self, items: Sequence[Pair]) -> None:
-        """As for rated pairs, and for a threshold that each label is in all folds."""
+        """Check what rated pairs need, and for a threshold that each label is in all folds."""
         super().check(items)
         if self.main_metric == "accuracy":
             texts = together([(pair.left, pair.right) for pair in items])

@@ -148,7 +148,7 @@ def plan_grid(grid: GridFile, workspace: Workspace, fetch: bool = True) -> Plan:
 def plan_of_grid(
     name: str, workspace: Workspace, backbones: Sequence[EncoderSpec], limit: int, fetch: bool, **given: Any
 ) -> Plan:
-    """What a run of a grid file computes; ``given`` as for ``read_grid``, ``limit`` as in a ``Request``."""
+    """Plan a run of a grid file; ``given`` as for ``read_grid``, ``limit`` as in a ``Request``."""
     for spec in backbones:
         if spec.method or spec.params:
             problem = f"--encoder {spec}: beside a grid file it names a backbone and no more"

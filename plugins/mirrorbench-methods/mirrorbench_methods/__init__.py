@@ -10,7 +10,7 @@ from mirrorbench.training.methods import Method
 from mirrorbench_methods import ct, diffcse, esimcse, promptbert, simcse, tsdae
 
 _LEVELS = {"wic": "sentence"}
-"""Of words in context these methods encode the whole sentence."""
+"""The level of recipes for words in context, of which these methods encode the whole sentence."""
 
 
 @hookimpl
@@ -50,7 +50,7 @@ def register_methods(register: Register) -> None:
 
 @hookimpl
 def register_losses(register: Register) -> None:
-    """What they minimise."""
+    """Register the losses that they minimise."""
     register("momentum-contrast", esimcse.MomentumContrast, "in-batch, with negatives of earlier batches (ESimCSE)")
     register("difference", diffcse.Difference, "in-batch, and which tokens of a changed string are replaced (DiffCSE)")
     register(
@@ -68,7 +68,7 @@ def register_poolings(register: Register) -> None:
 
 @hookimpl
 def register_augmentations(register: Register) -> None:
-    """What they do to texts and to the model."""
+    """Register what they do to texts and to the model."""
     register(
         "simcse_head",
         simcse.Head(),
@@ -93,6 +93,6 @@ def register_augmentations(register: Register) -> None:
 
 @hookimpl
 def register_papers(register: Register) -> None:
-    """What is published of them."""
+    """Register the published tables."""
     for folder in sorted((Path(__file__).parent / "papers").iterdir()):
         register(folder.name, folder)

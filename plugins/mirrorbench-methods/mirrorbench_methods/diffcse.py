@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MASKED = 0.3
 """Share of the tokens that is masked (released script)."""
 WEIGHT = 0.005
-"""Of the discriminator's loss (lambda; released script)."""
+"""The weight of the discriminator's loss (lambda; released script)."""
 
 
 def preset(level: str, architecture: str, protocol: str) -> Recipe:
@@ -97,7 +97,7 @@ class Difference(Objective):
 
 
 def masked_tokens(tokens: Tensor, special: Tensor, mask_id: int, vocabulary: int) -> Tensor:
-    """Of the ``MASKED`` tokens 80 % are the mask, 10 % random ones and 10 % themselves, as in BERT's pretraining."""
+    """Replace the ``MASKED`` tokens: 80 % by the mask, 10 % by random ones, 10 % by none, as BERT's pretraining."""
     import torch
 
     drawn = (torch.rand(tokens.shape, device=tokens.device) < MASKED) & ~special

@@ -13,7 +13,7 @@ from mirrorbench_mteb.tasks import loading
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What MTEB made of a task.
+    """The result of MTEB on a task.
 
     Attributes:
         scores: split, subset and main score.

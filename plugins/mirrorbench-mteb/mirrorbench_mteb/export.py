@@ -45,7 +45,7 @@ SCORES = {
 
 @dataclass(frozen=True)
 class Exported:
-    """What became of some results.
+    """The files that results were written to, and the results that were left out.
 
     Attributes:
         files: what was written.
@@ -89,7 +89,7 @@ def export(results: Iterable[Result], folder: Path) -> Exported:
 
 
 def _facts(tasks: Mapping[str, list[tuple[Entry, Result]]]) -> Facts:
-    """What the results say of their encoder."""
+    """The facts on an encoder that its results hold."""
     from mirrorbench_mteb.meta import Facts
 
     entry, first = next(iter(tasks.values()))[0]
@@ -103,7 +103,7 @@ def _facts(tasks: Mapping[str, list[tuple[Entry, Result]]]) -> Facts:
 
 
 def _misfit(entry: Entry | None, result: Result) -> str:
-    """Why a result has no place in MTEB; empty where it has one."""
+    """The reason why a result has no place in MTEB; empty where it has one."""
     if entry is None:
         return "MTEB has no such task"
     if result.limit:

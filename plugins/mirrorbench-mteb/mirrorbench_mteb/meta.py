@@ -1,4 +1,4 @@
-"""What MTEB's leaderboard wants to know of an encoder: a complete ``model_meta.json``.
+"""Descriptions of encoders for MTEB's leaderboard: a complete ``model_meta.json``.
 
 Facts come from a stored result or a loaded encoder, the backbone's files, the corpus's card, and MTEB's own entry of
 the backbone, if it has one. What none of them says stays empty.
@@ -51,7 +51,7 @@ _TRAINED_ON = {"sts-sentences": {"STSBenchmark"}}
 
 @dataclass(frozen=True)
 class Facts:
-    """What a run knows of an encoder.
+    """The facts on an encoder that a run knows.
 
     Attributes:
         dimensions: of its vectors.
@@ -74,7 +74,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class _Origin:
-    """What an encoder was made of, as far as it is known.
+    """The models and data that an encoder was made of, as far as they are known.
 
     Attributes:
         method: of the tuning, also of one that ``mirrorbench tune`` did.
@@ -165,7 +165,7 @@ def _folder(spec: EncoderSpec, language: str) -> Path | None:
 
 
 def _description(folder: Path | None) -> dict[str, Any]:
-    """What ``mirrorbench tune`` wrote into a folder."""
+    """The description that ``mirrorbench tune`` wrote into a folder."""
     file = folder / backbones.DESCRIPTION if folder else None
     content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file and file.is_file() else {}
     return content
@@ -251,7 +251,7 @@ def _parameters(folder: Path | None) -> int | None:
 
 
 def _max_tokens(folder: Path | None) -> int | None:
-    """What a sentence-transformers model says of itself."""
+    """The number of tokens that a sentence-transformers model reads, as its files say."""
     file = folder / "sentence_bert_config.json" if folder else None
     return json.loads(file.read_text(encoding="utf-8")).get("max_seq_length") if file and file.is_file() else None
 

@@ -61,7 +61,7 @@ class MirrorbenchModel(AbsEncoder):
 
 
 def _facts(model: TextEncoder, level: str) -> Facts:
-    """What a loaded encoder shows, and on what ``mirrorbench.load`` tuned it."""
+    """The facts that a loaded encoder shows, and the corpus on which ``mirrorbench.load`` tuned it."""
     spec, encoder = parse_spec(model.name), model.encoder
     transformer, pooling = getattr(encoder, "transformer", None), getattr(encoder, "pooling", None)
     method = plugins().methods.by_name().get(spec.method)

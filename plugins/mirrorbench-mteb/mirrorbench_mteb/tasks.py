@@ -81,7 +81,7 @@ class MtebClassification(_FromMteb, PairClassification):
         return left, right, labels
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
-        """As for every pair classification, and the average precision."""
+        """Compute the scores of every pair classification, and the average precision."""
         from dataclasses import replace
 
         from sklearn.metrics import average_precision_score

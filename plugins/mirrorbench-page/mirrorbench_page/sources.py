@@ -1,4 +1,4 @@
-"""What the page of a leaderboard says of its sources: tasks and papers, BibTeX, commands that make it anew."""
+"""Sources on the page of a leaderboard: tasks and papers, BibTeX, commands that make it anew."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from mirrorbench.plugin import Column, Table, TaskSource, builtin_cards
 
 _CITED_BY = {"mirror": "words-en", "mirrorwic": "quick-sentences"}
-"""Of each method, a corpus whose card cites its paper."""
+"""A corpus for each method, whose card cites its paper."""
 _ENTRY = re.compile(r"^@\w+\{([^,\s]+)", re.MULTILINE)
 _ADDRESS = re.compile(r"""url\s*=\s*[{"](https?://[^}"]+)""")
 

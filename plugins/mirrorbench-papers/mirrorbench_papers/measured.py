@@ -129,7 +129,7 @@ def measured_table(
 
 
 def _not_averageable(found: Sequence[Mapping[int, Result]], target: Target) -> str:
-    """Why results must not be averaged (metric missing, different experiments or seeds); empty where they may."""
+    """The reason against averaging results (metric missing, different experiments or seeds); empty without one."""
     for task, seeds in zip(target.tasks, found, strict=True):
         if any(result.metrics.get(target.metric) is None for result in seeds.values()):
             return f"{task}: the results have no {target.metric}"

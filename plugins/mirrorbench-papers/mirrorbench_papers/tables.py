@@ -38,7 +38,7 @@ ABSENT = "-"
 _ILLEGIBLE = "null"
 _NUMBER = re.compile(r"([+-]?)(\d*)\.(\d+)")
 _BOUND = re.compile(r"[<≈] ?\d*\.?\d+|\d+-\d+")
-"""What a text says in place of a number: ``< 0.002``, ``≈ 30``, ``10-20``."""
+"""A text in place of a number: ``< 0.002``, ``≈ 30``, ``10-20``."""
 _KINDS_OF_COLUMN = ("task", "suite", "average", "difference", "analysis")
 
 NameOfFile = Annotated[str, msgspec.Meta(max_length=0)]
@@ -130,7 +130,7 @@ class PaperRow(_Spec):
 
 
 class Remark(_Spec):
-    """Of a cell, by the number of its row and the heading of its column."""
+    """A remark on a cell, by the number of its row and the heading of its column."""
 
     row: str
     column: str
@@ -236,7 +236,7 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
         return self._row_numbered(remark.row, "a remark"), self._column_headed(remark.column, "a remark")
 
     def target(self, row: int, column: int, backbone: EncoderSpec | None = None) -> Target | None:
-        """What a cell is measured by; ``None`` where it cannot be measured."""
+        """The target that a cell is measured by; ``None`` where it cannot be measured."""
         line, head = self.rows[row], self.columns[column]
         members = [self.columns[i] for i in self.averaged(column)] or [head]
         spec, first, asked = line.spec, members[0], head.analysis

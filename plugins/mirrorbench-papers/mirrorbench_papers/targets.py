@@ -1,4 +1,4 @@
-"""What the cells of the papers' tables are measured by."""
+"""Targets: the measures of the cells of the papers' tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from mirrorbench.plugin import EncoderSpec
 
 CellStatistic = Literal["score", "deviation", "seconds", "seconds an epoch"]
-"""Of the results of a cell: the score, its standard deviation over seeds, or the seconds of the tuning."""
+"""A statistic of the results of a cell: the score, its standard deviation over seeds, or the seconds of the tuning."""
 Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
 
 
@@ -40,7 +40,7 @@ class AskedAnalysis(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, fr
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a cell is measured by: the mean of a metric over tasks, or another ``statistic`` of the same results.
+    """The measure of a cell: the mean of a metric over tasks, or another ``statistic`` of the same results.
 
     An ``analysis`` stands in the place of the tasks, and one of its numbers in that of the metric.
     """

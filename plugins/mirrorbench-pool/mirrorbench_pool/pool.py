@@ -105,13 +105,13 @@ class _Worker:
     pipe: Connection
     device: str
     place: str
-    """What fails as a whole: its GPU, or on the CPU itself."""
+    """The place that fails as a whole: its GPU, or on the CPU itself."""
     group: CellGroup = ()
     cells: CellGroup = ()
     full: list[CellOutcome] = field(default_factory=list)
-    """Of cells for which there was no memory."""
+    """Outcomes of cells for which there was no memory."""
     lost: DeviceError | None = None
-    """Why it is about to end."""
+    """The reason why it is about to end."""
     ended: bool = False
 
 
@@ -288,7 +288,7 @@ class Pool:
         self.job.reporter.note(f"{place} computes nothing any more: {why}")
 
     def _finals(self) -> Iterator[CellOutcome]:
-        """What becomes of the lost groups that are not tried again at the places that are left."""
+        """The outcomes of the lost groups that are not tried again at the places that are left."""
         for cells in list(self.lost):
             record = self.records[cells[0].model.key]
             if record.is_final(self.places):

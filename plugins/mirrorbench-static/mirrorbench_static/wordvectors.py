@@ -66,7 +66,7 @@ class WordVectors:
     """Length of the shortest n-gram in characters, counting the brackets around a word."""
     longest: int = 0
     weights: Array | None = None
-    """Of the words, in their order; ``None`` if all weigh the same."""
+    """The weights of the words, in their order; ``None`` if all weigh the same."""
 
     @cached_property
     def rows(self) -> dict[str, int]:
@@ -130,7 +130,7 @@ def checked_sif(sif: float) -> float:
 
 
 def plain_text(item: TextInput) -> str:
-    """What static vectors read of an input: its target without the context, or the whole text."""
+    """The text that static vectors read of an input: its target without the context, or the whole text."""
     return " ".join(item.text[start:end] for start, end in item.spans) or item.text
 
 

@@ -17,7 +17,7 @@ def register_tools(register: Register) -> None:
 
 
 def doctor(workspace: Workspace) -> dict[str, Any]:
-    """What ``mirrorbench doctor`` says."""
+    """Return the findings of ``mirrorbench doctor``."""
     from mirrorbench_tools.installation import examine_installation
 
     return examine_installation(workspace)

@@ -53,7 +53,7 @@ def doctor(
 
 
 def _conclusion(found: dict[str, Any]) -> Iterator[str]:
-    """What is in order, and what most commands would still have to fetch."""
+    """A line on what is in order, and on what most commands would still have to fetch."""
     if found["problems"]:
         yield f"Problems: {'; '.join(found['problems'])}"
         return

@@ -1,4 +1,4 @@
-"""What is installed, where things are, and what is missing."""
+"""The state of an installation: what is there, where, and what is missing."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ plugin_app = typer.Typer(
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _FILES = ("pyproject.toml", "README.md", "$module/__init__.py", "$module/commands.py", "$module/pets.yaml",
           "$module/pets.tsv", "tests/test_plugin.py")  # fmt: skip
-"""What the package holds; the template of each is the file of its name in ``templates``."""
+"""The files of the package; the template of each is the file of its name in ``templates``."""
 
 
 @plugin_app.callback()
