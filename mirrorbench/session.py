@@ -77,9 +77,9 @@ class Session:
             return make_plan(space, request, fetch=fetch)
         given = {"corpus": corpus, "protocol": protocol, "baselines": baselines, "seeds": tuple(range(seeds or 0))}
         grids = space.plugins.grids
-        grids.check_left_out(grid, Path(grid).suffix)
         key = next((name for name in (grid, Path(grid).suffix) if name in grids), ".yaml")
         if key == ".yaml" and not Path(grid).expanduser().is_file():
+            grids.check_left_out(grid)
             raise unknown_name("grid or file", grid, [name for name in grids.names() if not name.startswith(".")])
         entry = grids.entry(key)
         return call(entry, Plan, entry.value, grid, space, specs, limit, fetch, tasks=names, **given)
@@ -170,9 +170,9 @@ class Session:
         )  # fmt: skip
         choice = choice.laid_out(table, plugins) if table else choice
         folders = [Path(results)] if isinstance(results, str | Path) else [Path(folder) for folder in results]
-        found = stored_leaderboard(folders or [self.workspace.results.root], choice, plugins)
-        shown = found.table.sorted_by(sort) if sort else found.table
-        return replace(found, table=replace(shown, title=title or shown.title))
+        leaderboard = stored_leaderboard(folders or [self.workspace.results.root], choice, plugins)
+        shown = leaderboard.table.sorted_by(sort) if sort else leaderboard.table
+        return replace(leaderboard, table=replace(shown, title=title or shown.title))
 
     def compare(
         self, first: str, second: str, tasks: str | Sequence[str] = (), *, results: Sequence[str | Path] = (),
@@ -198,14 +198,14 @@ class Session:
         plugins, folders = self.workspace.plugins, [Path(f) for f in results] or [self.workspace.results.root]
         if len(folders) > 2:
             raise UsageError(f"--results was given {len(folders)} times", "Once for both, or twice: A's, then B's.")
-        one, other = (results_of(s, folders[i], protocol, plugins) for s, i in ((first, 0), (second, -1)))
+        left, right = (results_of(s, folders[i], protocol, plugins) for s, i in ((first, 0), (second, -1)))
         if first == second and len(folders) == 1:
             raise UsageError(f"{first} is compared with itself", "Name another encoder, or two folders: -r OLD -r NEW")
-        names = expand_tasks(as_names(tasks), plugins) or tuple(dict.fromkeys(e.result.task for e in (*one, *other)))
-        found = compare_encoders(one, other, names, plugins, allow_mixed)
-        stands = {asked: results[0].result.spec for asked, results in ((first, one), (second, other))}
-        said = [f"{asked} stands for {spec}" for asked, spec in stands.items() if asked != spec]
-        return replace(found, notes=(*said, *found.notes))
+        names = expand_tasks(as_names(tasks), plugins) or tuple(dict.fromkeys(e.result.task for e in (*left, *right)))
+        comparison = compare_encoders(left, right, names, plugins, allow_mixed)
+        stands = {asked: results[0].result.spec for asked, results in ((first, left), (second, right))}
+        notes = [f"{asked} stands for {spec}" for asked, spec in stands.items() if asked != spec]
+        return replace(comparison, notes=(*notes, *comparison.notes))
 
     def paper(self, table: str, *, encoder: str = "", protocol: str = "paper") -> Any:
         """A table or figure of the papers: published, measured (from the session's results), difference.
@@ -345,25 +345,26 @@ class Session:
         Raises:
             UsageError: no such corpus or task.
         """
-        from mirrorbench.data.corpora import find_contamination, read_corpus
+        from mirrorbench.data.corpora import check_corpus, find_contamination, read_corpus
         from mirrorbench.runs.rows import expand_tasks
 
         plugins, store, names = self.workspace.plugins, self.workspace.data, as_names(tasks)
-        plugins.corpora.check_left_out(str(corpus))
+        if isinstance(corpus, str):
+            check_corpus(corpus, plugins.corpora)
         strings = read_corpus(corpus, store, plugins.corpora.by_name()).texts
-        found: dict[str, Contamination | MirrorbenchError | None] = {}
+        overlaps: dict[str, Contamination | MirrorbenchError | None] = {}
         for task in (plugins.tasks[name] for name in expand_tasks(names, plugins)):
             try:
                 task.fetch(store)
-                found[task.name] = find_contamination(task.texts(task.load(store)), strings)
+                overlaps[task.name] = find_contamination(task.texts(task.load(store)), strings)
             except MirrorbenchError as error:
-                found[task.name] = error
-        return found
+                overlaps[task.name] = error
+        return overlaps
 
     def doctor(self) -> dict[str, Any]:
         """Versions, devices, folders, plugins, missing data and ``problems``, as ``mirrorbench doctor --json``."""
-        found: dict[str, Any] = self.workspace.plugins.tools["doctor"](self.workspace)
-        return found
+        report: dict[str, Any] = self.workspace.plugins.tools["doctor"](self.workspace)
+        return report
 
 
 def _check_protocol(protocol: str) -> None:

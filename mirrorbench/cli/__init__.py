@@ -66,18 +66,18 @@ class _Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a name; that of a plugin is not imported before it is called."""
-        found = COMMANDS.get(cmd_name)
-        if found is None and (point := commands_of_plugins().get(cmd_name)):
+        command = COMMANDS.get(cmd_name)
+        if command is None and (point := commands_of_plugins().get(cmd_name)):
             return OfPlugin(point)
-        for point in entry_points(group=GROUP, name=cmd_name) if found is None else ():
+        for point in entry_points(group=GROUP, name=cmd_name) if command is None else ():
             plugin = _package(point).replace("_", "-")
             problem = f"the command {cmd_name} is in the plugin {plugin}, which is left out"
             raise UsageError(problem, "Take it out of MIRRORBENCH_DISABLE_PLUGINS.")
-        if isinstance(found, str):
-            module, _, attribute = found.partition(".")
-            found = _command(cmd_name, getattr(import_module(f"mirrorbench.cli.{module}"), attribute))
-            COMMANDS[cmd_name] = found
-        return found
+        if isinstance(command, str):
+            module, _, attribute = command.partition(".")
+            command = _command(cmd_name, getattr(import_module(f"mirrorbench.cli.{module}"), attribute))
+            COMMANDS[cmd_name] = command
+        return command
 
 
 @cache
@@ -120,8 +120,8 @@ def _first_line(module: str) -> str:
     path = module.replace(".", "/")
     files = (Path(folder, file) for folder in sys.path for file in (f"{path}.py", f"{path}/__init__.py"))
     source = next((file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()), "")
-    found = re.match(r'(?:\s|#.*\n)*r?"""(?:``[^`]*``: )?(.)(.*?)(?:"""|\n)', source)
-    return f"{found[1].upper()}{found[2]}" if found else ""
+    match = re.match(r'(?:\s|#.*\n)*r?"""(?:``[^`]*``: )?(.)(.*?)(?:"""|\n)', source)
+    return f"{match[1].upper()}{match[2]}" if match else ""
 
 
 app = typer.Typer(
@@ -168,8 +168,8 @@ def _command(name: str, value: Any) -> Any:
     else:
         alone.command(name)(value)
     command = typer.main.get_group(alone).commands[name]
-    for one in (command, *getattr(command, "commands", {}).values()):
-        options = [param for param in one.params if param.param_type_name == "option"]
+    for member in (command, *getattr(command, "commands", {}).values()):
+        options = [param for param in member.params if param.param_type_name == "option"]
         for param in options if len(options) > MOST_IN_ONE_PANEL else ():
             param.rich_help_panel = param.rich_help_panel or _PANEL_OF.get(param.name)
     return command
@@ -186,11 +186,11 @@ def main() -> None:
             finally:
                 sys.stdout.flush()
     except (MirrorbenchError, RuntimeError) as error:
-        told = error if isinstance(error, MirrorbenchError) else lost_device(error)
-        if debug or told is None:
+        problem = error if isinstance(error, MirrorbenchError) else lost_device(error)
+        if debug or problem is None:
             raise
-        report(told)
-        sys.exit(2 if isinstance(told, UsageError | PluginError) else 1)
+        report(problem)
+        sys.exit(2 if isinstance(problem, UsageError | PluginError) else 1)
     except OSError as error:
         if debug or error.filename or not error.errno:
             raise

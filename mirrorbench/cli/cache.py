@@ -30,12 +30,12 @@ def list_cache(as_json: Json = False) -> None:
     from mirrorbench.runs.maintenance import entries
 
     cache = Cache()
-    found = entries(cache)
+    cached = entries(cache)
     if as_json:
-        print_json([asdict(entry) | {"path": str(entry.path)} for entry in found])
+        print_json([asdict(entry) | {"path": str(entry.path)} for entry in cached])
         return
-    _print(found, f"entries in {cache.root}")
-    if earlier := [entry for entry in found if entry.earlier]:
+    _print(cached, f"entries in {cache.root}")
+    if earlier := [entry for entry in cached if entry.earlier]:
         say(f"{len(earlier)} of them are of earlier versions: mirrorbench cache prune --earlier")
 
 
@@ -62,12 +62,12 @@ def prune(
     _print(chosen, f"entries {'would go' if dry_run else 'removed'}")
 
 
-def _print(found: Sequence[CacheEntry], which: str) -> None:
+def _print(entries: Sequence[CacheEntry], which: str) -> None:
     rows = [
         (e.kind, e.key[:12], decimal(e.size), datetime.fromtimestamp(e.used).strftime("%Y-%m-%d %H:%M"),
          ", ".join(filter(None, (e.what, "of an earlier version" * e.earlier))))
-        for e in found
+        for e in entries
     ]  # fmt: skip
     if rows:
         print_rows(("kind", "key", "size", "used", "what"), rows)
-    say(f"{len(found)} {which}, {decimal(sum(entry.size for entry in found))}")
+    say(f"{len(entries)} {which}, {decimal(sum(entry.size for entry in entries))}")

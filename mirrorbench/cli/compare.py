@@ -41,40 +41,40 @@ def compare(
     """
     from mirrorbench.session import Session
 
-    found = Session().compare(
+    compared = Session().compare(
         first, second, tasks or (), results=results or (), protocol=protocol, allow_mixed=allow_mixed
     )
     if as_json:
-        print_json({"a": first, "b": second, **_as_json(found)})
+        print_json({"a": first, "b": second, **_as_json(compared)})
         return
     say(f"A: {first}\nB: {second}\n")
-    _print(found, notes or "short")
+    _print(compared, notes or "short")
 
 
-def _print(found: EncoderComparison, notes: str) -> None:
+def _print(compared: EncoderComparison, notes: str) -> None:
     from mirrorbench.reports.renderers.notes import MORE, MOST_LINES, p_words
     from mirrorbench.reports.statistics import LEVEL
 
     named: list[tuple[str, Comparison, float | None, str]] = [
-        (task.task, task, task.corrected, task.verdict) for task in found.tasks
+        (task.task, task, task.corrected, task.verdict) for task in compared.tasks
     ]
-    if found.average:
-        named.append((f"avg. of {len(found.tasks)}", found.average, found.average.p, ""))
+    if compared.average:
+        named.append((f"avg. of {len(compared.tasks)}", compared.average, compared.average.p, ""))
     rows = []
-    for name, one, p, verdict in named:
-        ends = one.estimate.interval()
+    for name, pair, p, verdict in named:
+        ends = pair.estimate.interval()
         rows.append((
-            name, f"{one.n:,}", _score(one.first), _score(one.second), _shown(one.difference, "+"),
+            name, f"{pair.n:,}", _score(pair.first), _score(pair.second), _shown(pair.difference, "+"),
             f"[{', '.join(map(_shown, ends))}]" if ends else "undefined",
             "undefined" if p is None else p_words(p).removeprefix("= "), verdict,
         ))  # fmt: skip
     print_rows(("task", "items", "A", "B", "A - B", f"{LEVEL:.0%} interval", "p", "verdict"), rows)
-    corrected = f"; p of tasks: corrected for {len(found.tasks)} (Holm)" if len(found.tasks) > 1 else ""
-    deviations = any(side.sd is not None for task in found.tasks for side in (task.first, task.second))
+    corrected = f"; p of tasks: corrected for {len(compared.tasks)} (Holm)" if len(compared.tasks) > 1 else ""
+    deviations = any(side.sd is not None for task in compared.tasks for side in (task.first, task.second))
     lines = [f"{'±: over seeds. ' * deviations}Interval and p: over items and, of several, over seeds{corrected}."]
-    if any("this model" in task.verdict for task in found.tasks):
+    if any("this model" in task.verdict for task in compared.tasks):
         lines.append("This model: tuned with one seed; other seeds may differ (--seeds 3).")
-    lines += found.notes
+    lines += compared.notes
     if notes == "short" and len(lines) > MOST_LINES:
         lines[MOST_LINES - 1 :] = [MORE]
     if notes != "none":
@@ -95,21 +95,21 @@ def _finite(value: float) -> float | None:
     return value if isfinite(value) else None
 
 
-def _as_json(found: EncoderComparison) -> dict[str, Any]:
+def _as_json(compared: EncoderComparison) -> dict[str, Any]:
     def score(of: SeedMean) -> dict[str, Any]:
         return {"mean": _finite(of.mean), "sd": of.sd and _finite(of.sd), "seeds": of.seeds}
 
-    def values(one: Comparison) -> dict[str, Any]:
-        estimate, ends = one.estimate, one.estimate.interval()
+    def values(pair: Comparison) -> dict[str, Any]:
+        estimate, ends = pair.estimate, pair.estimate.interval()
         return {
-            "n_items": one.n, "left_out": one.left_out, "a": score(one.first), "b": score(one.second),
-            "difference": _finite(one.difference), "error": _finite(estimate.error), "df": _finite(estimate.df),
-            "interval": ends and {"low": ends[0], "high": ends[1]}, "p": one.p,
+            "n_items": pair.n, "left_out": pair.left_out, "a": score(pair.first), "b": score(pair.second),
+            "difference": _finite(pair.difference), "error": _finite(estimate.error), "df": _finite(estimate.df),
+            "interval": ends and {"low": ends[0], "high": ends[1]}, "p": pair.p,
         }  # fmt: skip
 
     tasks = [
         {"task": task.task, "metric": task.metric, **values(task), "p_holm": task.corrected,
          "this_model": task.this_model, "verdict": task.verdict}
-        for task in found.tasks
+        for task in compared.tasks
     ]  # fmt: skip
-    return {"tasks": tasks, "average": found.average and values(found.average), "notes": list(found.notes)}
+    return {"tasks": tasks, "average": compared.average and values(compared.average), "notes": list(compared.notes)}

@@ -121,10 +121,10 @@ def import_data(
     for card in new:
         remarks = {"missing:": card.missing, "altered": card.altered,
                    "no published checksum:": card.unverified}  # fmt: skip
-        said = "; ".join(f"{word} {', '.join(names)}" for word, names in remarks.items() if names)
-        rows.setdefault((card.imported, card.state, said), []).append(card.name)
+        remark = "; ".join(f"{word} {', '.join(names)}" for word, names in remarks.items() if names)
+        rows.setdefault((card.imported, card.state, remark), []).append(card.name)
     if rows:
-        cells = [(", ".join(names), state, str(len(files)), said) for (files, state, said), names in rows.items()]
+        cells = [(", ".join(names), state, str(len(files)), remark) for (files, state, remark), names in rows.items()]
         print_rows(("name", "state", "imported", "remarks"), cells)
     for problem in report.problems:
         say(f"Problem: {problem}")
@@ -142,11 +142,11 @@ def verify_data(
     store = _store(data_dir, offline)
     states = {card.name: store.verify(card) for card in _cards(names or ())}
     # Without names only what is here at all.
-    found = {name: of for name, of in states.items() if names or set(of.values()) != {"missing"}}
+    shown = {name: of for name, of in states.items() if names or set(of.values()) != {"missing"}}
     print_rows(
-        ("file", "state"), [(f"{name}/{path}", state) for name, of in found.items() for path, state in of.items()]
+        ("file", "state"), [(f"{name}/{path}", state) for name, of in shown.items() for path, state in of.items()]
     )
-    if altered := [name for name, of in found.items() if "altered" in of.values()]:
+    if altered := [name for name, of in shown.items() if "altered" in of.values()]:
         command = f"mirrorbench data fetch {' '.join(altered)} --force"
         hint = f"Mend them (the present files are kept as NAME.altered):  {command}"
         raise DataIntegrityError(f"Altered files in {', '.join(altered)}.", hint)
@@ -174,11 +174,11 @@ def show_overlap(
     """
     from mirrorbench.session import Session
 
-    found = Session(data_dir=data_dir, offline=offline).overlap(corpus, tasks)
-    failures = {name: shares for name, shares in found.items() if isinstance(shares, MirrorbenchError)}
+    overlaps = Session(data_dir=data_dir, offline=offline).overlap(corpus, tasks)
+    failures = {name: shares for name, shares in overlaps.items() if isinstance(shares, MirrorbenchError)}
     rows = [
         {"task": name, "corpus": corpus, **(shares.to_json() if shares else {})}
-        for name, shares in found.items()
+        for name, shares in overlaps.items()
         if not isinstance(shares, MirrorbenchError)
     ]
     if as_json:
@@ -206,10 +206,10 @@ def _cards(names: Iterable[str], suites: bool = True) -> Sequence[Card]:
 
     known, members = cards(plugins()), builtin_suites() if suites else {}
     flat = dict.fromkeys(task for name in names for task in members.get(name, (name,)))
-    plugins().tasks.check_left_out(*flat)
     for name in flat:
         if name not in known:
             if not is_hub_id(name):
+                plugins().tasks.check_left_out(name)
                 raise unknown_name("data set", name, [*known, *members], "mirrorbench data list")
             known[name] = hub_card(name)
     return [known[name] for name in flat or known]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Listed = StrEnum(
     "Listed",
     "encoders backbones methods poolings losses tasks task_kinds parsers suites augmentations corpora metrics "
-    "renderers executors grids readers tables plugins",
+    "renderers executors grids readers analyses tables plugins",
 )
 """The kinds of things that can be listed."""
 

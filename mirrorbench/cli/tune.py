@@ -59,10 +59,10 @@ def tune(
     answer = commands_of_plugins().get("evaluate")
     if evaluate and not answer:
         raise UsageError("--evaluate needs the plugin mirrorbench-evaluate, which is left out")
-    told: dict[str, Any] = {"device": device, "offline": offline, "quiet": quiet}
+    settings: dict[str, Any] = {"device": device, "offline": offline, "quiet": quiet}
     base = str(replace(as_spec(encoder), method="", params=()))
     if answer and evaluate:  # what is wrong with the data is said before the tuning
-        answer.load()(evaluate, [base], dry_run=True, **told)
+        answer.load()(evaluate, [base], dry_run=True, **settings)
     stays = f"Interrupted; nothing was written to {output}. The same command goes on from the last checkpoint, if any."
     with display.on_interrupt(stays), progress_display(quiet) as reporter:
         session = Session(device=device, precision=precision, offline=offline or dry_run, reporter=reporter)
@@ -76,7 +76,7 @@ def tune(
     _print_report(tuned, reporter.elapsed)
     made = str(EncoderSpec(os.path.join(".", tuned.folder)))
     if answer and evaluate:
-        answer.load()(evaluate, [base, made], tuned_on=texts, **told)
+        answer.load()(evaluate, [base, made], tuned_on=texts, **settings)
     else:
         display.say(f"Evaluate it: mirrorbench run --encoder {shlex.quote(made)} --tasks sts")
 

@@ -58,10 +58,10 @@ def content(named: Named) -> str:
     before, began = state(named), time.time_ns()
     if before in _known:
         return _known[before]
-    found = file_hash(named)
+    sha256 = file_hash(named)
     if _settled(before, began) and state(named) == before:
-        _known[before] = found
-    return found
+        _known[before] = sha256
+    return sha256
 
 
 @contextmanager
@@ -95,15 +95,15 @@ def kept_checksum(path: Path) -> str:
     before, began = state([("", path)]), time.time_ns()
     note = cache_root() / "checksums" / f"{digest({'file': before})}.json"
     if note.is_file():
-        if found := noted(note):
-            return found
+        if sha256 := noted(note):
+            return sha256
         _logger.warning("The checksum of %s in the cache is damaged (%s); the file is read again.", path, note)
-    found = _sha256(path).hexdigest()
+    sha256 = _sha256(path).hexdigest()
     if _settled(before, began) and state([("", path)]) == before:
-        kept = {"file": str(path), "sha256": found, "check": checksum(f"{note.stem} {found}")}
+        kept = {"file": str(path), "sha256": sha256, "check": checksum(f"{note.stem} {sha256}")}
         with writing(note, flush=False) as sink:
             sink.write(json.dumps(kept).encode())
-    return found
+    return sha256
 
 
 def noted(note: Path) -> str:

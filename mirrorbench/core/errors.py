@@ -5,6 +5,7 @@ The command line prints them without a traceback; any other exception is a bug a
 
 from __future__ import annotations
 
+import os
 import re
 from difflib import get_close_matches
 from typing import NamedTuple, TypeVar
@@ -123,4 +124,6 @@ def unknown_name(kind: str, name: str, known: list[str], listing: str = "") -> U
         hint = f"The {len(known):,} known names are listed by: {listing}"
     else:
         hint = f"Known: {', '.join(known) or 'none'}"
+    if left_out := os.environ.get("MIRRORBENCH_DISABLE_PLUGINS"):
+        hint += f" (left out by MIRRORBENCH_DISABLE_PLUGINS: {left_out})"
     return UnknownNameError(f"unknown {kind} {name!r}", hint)

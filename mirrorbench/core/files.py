@@ -77,18 +77,18 @@ def writing(target: Path, store: Path | None = None, flush: bool = True) -> Iter
             with target.open("wb") as sink:
                 yield sink
             return
-        place = Path(os.path.realpath(target))
-        temporary = place.with_name(f"{TEMPORARY}{token_hex(8)}")
+        destination = Path(os.path.realpath(target))
+        temporary = destination.with_name(f"{TEMPORARY}{token_hex(8)}")
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
+            destination.parent.mkdir(parents=True, exist_ok=True)
             with temporary.open("xb") as sink:
                 yield sink
                 if flush:
                     sink.flush()
                     os.fsync(sink.fileno())
-            os.replace(temporary, place)
+            os.replace(temporary, destination)
             if flush:
-                sync_folder(place.parent)
+                sync_folder(destination.parent)
         finally:
             with suppress(OSError):
                 temporary.unlink()
@@ -294,8 +294,8 @@ class Leases:
 
 def _state(path: Path) -> tuple[int, int]:
     with open_regular(path) as file:  # to open is to ask the server, where a network file system remembers
-        found = os.fstat(file.fileno())
-    return found.st_ino, found.st_mtime_ns
+        status = os.fstat(file.fileno())
+    return status.st_ino, status.st_mtime_ns
 
 
 def _has_ended(owner: OwnerRecord) -> bool:

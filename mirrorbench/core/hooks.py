@@ -155,7 +155,7 @@ class HookSpecs:
 
         ``analysis(workspace, **options)`` returns what ``Session.analyze(name, **options)`` does. For the tables of the
         papers ``analysis.measure(workspace, asked, specs, seeds, protocol)`` analyses encoders one by one, stores a
-        result of each, and returns their ``Outcome``; ``asked`` is a ``mirrorbench_papers.AskedAnalysis``.
+        result of each, and returns their ``Outcome``; ``asked`` is a ``mirrorbench_papers.targets.AskedAnalysis``.
         """
 
     @hookspec

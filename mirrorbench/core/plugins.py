@@ -88,7 +88,7 @@ class Registry(Generic[_T]):
     def check_left_out(self, *names: str) -> None:
         """Raise ``UnknownNameError`` for the first of the names that a plugin registers which is left out."""
         for name in names:
-            if name not in self._entries and (plugin := self.left_out(name)):
+            if name not in self and (plugin := self.left_out(name)):
                 problem = f"the {self.kind} {name} is in the plugin {plugin}, which is left out"
                 raise UnknownNameError(problem, "Take it out of MIRRORBENCH_DISABLE_PLUGINS.")
 
@@ -261,8 +261,8 @@ class Plugins:
         """The plugin that comes with mirrorbench, is left out, and registers ``name``; empty where none does."""
         if not self._blocked:
             return ""
-        found = Plugins(self._kinds, self._builtin, discover=False).registry(hook)
-        return f"{PROJECT}-{found.entry(name).origin}" if name in found.names() else ""
+        registry = Plugins(self._kinds, self._builtin, discover=False).registry(hook)
+        return f"{PROJECT}-{registry.entry(name).origin}" if name in registry.names() else ""
 
     def _collect(self, impl: Any, registry: Registry[Any], register: Callable[..., None]) -> None:
         dist = self._distributions[impl.plugin_name]

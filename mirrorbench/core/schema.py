@@ -83,27 +83,27 @@ def located(value: Any) -> Located:
 def problem_at(source: Path | str, content: Located, message: str, schema: Any = None) -> DataFormatError:
     """The error for a message of a ``ValidationError`` (other text: of all content), with source and line in front."""
     match = _PLACE.fullmatch(message)
-    text, place = (match[1], match[2]) if match else (message, "")
-    found, kinds, name = _follow(content, schema, place)
-    for pattern, said in _PLAIN:
+    text, path = (match[1], match[2]) if match else (message, "")
+    node, kinds, name = _follow(content, schema, path)
+    for pattern, template in _PLAIN:
         if words := re.fullmatch(pattern, text):
-            text = said.format(*(_in_python(word) for word in words.groups()))
-            if said.startswith("unknown key"):
+            text = template.format(*(_in_python(word) for word in words.groups()))
+            if template.startswith("unknown key"):
                 text += _nearest(words[1], sorted({key for kind in kinds for key in _fields(kind)}))
-                found = found.value.get(words[1], found) if isinstance(found.value, dict) else found
-            elif said.endswith("possible values"):
+                node = node.value.get(words[1], node) if isinstance(node.value, dict) else node
+            elif template.endswith("possible values"):
                 values = [v for kind in kinds for v in getattr(kind, "values", (getattr(kind, "tag", ""),))]
                 text += _nearest(words[1], [str(value) for value in values if value != ""])
             break
-    line = f", line {found.line}" if found.line else ""
+    line = f", line {node.line}" if node.line else ""
     return DataFormatError(f"{source}{line}: {f'{name}: ' if name else ''}{text}")
 
 
-def _follow(content: Located, schema: Any, place: str) -> tuple[Located, list[Any], str]:
+def _follow(content: Located, schema: Any, path: str) -> tuple[Located, list[Any], str]:
     """Content, possible types and name of the place that a path of msgspec's (``.files[0].path``) leads to."""
     kinds = [msgspec.inspect.type_info(schema)] if schema is not None else []
     name = ""
-    for key, index in _STEP.findall(place):
+    for key, index in _STEP.findall(path):
         value, kinds = content.value, [t for kind in kinds for t in _members(kind, content)]
         if key:
             name += f".{key}" if name else key
@@ -148,22 +148,22 @@ def read_yaml(path: Path, plain: Callable[[str], Value | None] = plain_value) ->
     import yaml
 
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # the fast one, where PyYAML was built with libyaml
-    found = None
+    document = None
     try:
         events = yaml.parse(_text_of(path), Loader=loader)
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
-                if found is not None:
+                if document is not None:
                     raise _at(path, event, "a second document; one file is one document")
-                found = _node(next(events), events, path, plain, 0)
+                document = _node(next(events), events, path, plain, 0)
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise DataFormatError(f"{path}{line}: not valid YAML: {error.problem}") from None
     except yaml.YAMLError as error:
         raise DataFormatError(f"{path} is not valid YAML: {' '.join(str(error).split())[:300]}") from None
-    if found is None:
+    if document is None:
         raise DataFormatError(f"{path} is empty")
-    return found
+    return document
 
 
 def _text_of(path: Path) -> str:

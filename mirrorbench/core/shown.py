@@ -29,7 +29,7 @@ def shown(text: str, most: int = _MOST) -> str:
 
 def printable(text: str) -> str:
     """A text in which characters that a terminal would obey are written as escapes, those of JSON."""
-    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def is_text_name(path: str) -> bool:

@@ -46,14 +46,14 @@ class Archive:
     def find(self, name: str) -> str:
         """The member with this name, or the only one whose path ends in it (``a.txt`` finds ``data/a.txt``)."""
         exact = [member for member in self.sizes if member.removeprefix("./") == name]
-        found = exact or [member for member in self.sizes if member.endswith("/" + name)]
-        if len(found) != 1:
-            problem = "no regular file" if not found else f"{len(found)} files"
+        members = exact or [member for member in self.sizes if member.endswith("/" + name)]
+        if len(members) != 1:
+            problem = "no regular file" if not members else f"{len(members)} files"
             raise DataFormatError(f"{self.path} holds {problem} named {name!r}.")
-        path = PurePosixPath(found[0])
-        if path.is_absolute() or ".." in path.parts or "\\" in found[0]:
-            raise DataFormatError(f"{self.path}: the member {found[0]!r} points outside the archive.")
-        return found[0]
+        path = PurePosixPath(members[0])
+        if path.is_absolute() or ".." in path.parts or "\\" in members[0]:
+            raise DataFormatError(f"{self.path}: the member {members[0]!r} points outside the archive.")
+        return members[0]
 
     def read(self, member: str, limit: int) -> Iterator[bytes]:
         """The content of a member in pieces; an error as soon as it exceeds ``limit`` bytes."""
@@ -70,28 +70,28 @@ class Archive:
 
 
 def _of_zip(path: Path, archive: zipfile.ZipFile) -> Archive:
-    found: dict[str, zipfile.ZipInfo] = {}
+    members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
         mode = info.external_attr >> 16
         if not info.filename or info.is_dir() or (stat.S_IFMT(mode) and not stat.S_ISREG(mode)) or info.flag_bits & 0x1:
             continue  # files without a name, folders, links, devices, encrypted members
-        found.setdefault(info.filename, info)
-    sizes = {name: info.file_size for name, info in found.items()}
-    return Archive(path, sizes, lambda name: archive.open(found[name]))
+        members.setdefault(info.filename, info)
+    sizes = {name: info.file_size for name, info in members.items()}
+    return Archive(path, sizes, lambda name: archive.open(members[name]))
 
 
 def _of_tar(path: Path, archive: tarfile.TarFile) -> Archive:
-    found: dict[str, tarfile.TarInfo] = {}
+    members: dict[str, tarfile.TarInfo] = {}
     for info in archive:
         if info.isreg() and not info.issparse():
-            found.setdefault(info.name, info)
+            members.setdefault(info.name, info)
 
     def opener(name: str) -> IO[bytes]:
-        stream = archive.extractfile(found[name])
+        stream = archive.extractfile(members[name])
         assert stream is not None  # only regular files are in the table
         return stream
 
-    return Archive(path, {name: info.size for name, info in found.items()}, opener)
+    return Archive(path, {name: info.size for name, info in members.items()}, opener)
 
 
 def _tar_stream(stream: IO[bytes]) -> IO[bytes]:

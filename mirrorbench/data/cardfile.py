@@ -87,7 +87,7 @@ def load_cards(path: Path) -> tuple[Card, ...]:
     if not isinstance(raw, dict):
         raise DataFormatError(f"{path}: a card must be a mapping of keys to values")
     try:
-        return tuple(_card(one, path.resolve().parent) for one in expand(raw))
+        return tuple(_card(mapping, path.resolve().parent) for mapping in expand(raw))
     except (ValueError, DataFormatError) as problem:  # msgspec's errors are ValueErrors
         raise problem_at(path, content, str(problem), _Card) from None
 
@@ -211,7 +211,7 @@ def _fill(template: Any, values: Mapping[str, Any]) -> Any:
         return template
     if (whole := _PLACEHOLDER.fullmatch(template)) and whole[1] in values:
         return values[whole[1]]
-    return _PLACEHOLDER.sub(lambda found: str(values.get(found[1], found[0])), template)
+    return _PLACEHOLDER.sub(lambda match: str(values.get(match[1], match[0])), template)
 
 
 def cards_folder() -> Path:

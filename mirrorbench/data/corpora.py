@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mirrorbench.core.errors import DataFormatError, TuningError, UsageError, unknown_name
+from mirrorbench.core.errors import DataFormatError, TuningError, UnknownNameError, UsageError, unknown_name
 from mirrorbench.core.shown import printable
 from mirrorbench.core.specs import split_names
 from mirrorbench.data.cards import CORPUS_KIND, Card, hub_card, is_hub_id
@@ -146,22 +146,25 @@ def _draw(name: str, texts: tuple[str, ...], size: int, sample: int) -> tuple[st
             "Name a larger corpus, or a smaller corpus_size beside corpus_sample.",
         )
     draw = random.Random(sample).random  # Python guarantees the sequence of this method only
-    order = sorted((draw(), place) for place in range(len(texts)))
-    return tuple(texts[place] for place in sorted(place for _, place in order[:size]))
+    order = sorted((draw(), index) for index in range(len(texts)))
+    return tuple(texts[index] for index in sorted(index for _, index in order[:size]))
 
 
 def check_corpus(name: str, corpora: Registry[Any]) -> None:
     """Check that a name means a corpus, as for ``read_corpus``; nothing is read or fetched."""
-    corpora.check_left_out(*name.split("+"))
     for part in _parts(name, known := corpora.by_name()):
-        _find(part, known)
+        try:
+            _find(part, known)
+        except UnknownNameError:
+            corpora.check_left_out(part)
+            raise
 
 
 def _parts(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> list[str]:
     """The names that are joined by ``+``; the name itself if it is a corpus or a file."""
     parts = name.split("+")
     file, _, column = name.rpartition("#")
-    whole = any(os.path.exists(Path(one).expanduser()) for one in (name, "" if "+" in column else file) if one)
+    whole = any(os.path.exists(Path(path).expanduser()) for path in (name, "" if "+" in column else file) if path)
     return [name] if name in cards or not all(parts) or whole else parts
 
 
@@ -200,13 +203,13 @@ def _source_and_lines(
     name_or_path: str | Path, store: DataStore, cards: Mapping[str, Card | GeneratedCorpus], strip: bool
 ) -> tuple[str, list[str]]:
     """The source of a single corpus, and its non-blank strings."""
-    found = _find(name_or_path, cards)
-    if isinstance(found, _File):
-        return str(found.path), list(read_strings(str(found.path), found.columns, strip))
-    if isinstance(found, GeneratedCorpus):
-        source, texts = "generated", found.generate()
+    corpus = _find(name_or_path, cards)
+    if isinstance(corpus, _File):
+        return str(corpus.path), list(read_strings(str(corpus.path), corpus.columns, strip))
+    if isinstance(corpus, GeneratedCorpus):
+        source, texts = "generated", corpus.generate()
     else:
-        source, texts = ", ".join(f"{found.name}/{path}" for path in store.resolve(found).files), store.items(found)
+        source, texts = ", ".join(f"{corpus.name}/{path}" for path in store.resolve(corpus).files), store.items(corpus)
     return source, [text.strip() if strip else text for text in texts if text.strip()]
 
 
@@ -260,22 +263,22 @@ NONE, SOME, ALL = 0, 1, 2
 class Contamination:
     """For each item (by id): ``NONE``, ``SOME`` or ``ALL`` of its texts are in the corpus."""
 
-    found: Mapping[str, int]
+    overlaps: Mapping[str, int]
 
     def share(self, least: int) -> float:
         """Share of items with at least ``SOME`` text in the corpus, or with ``ALL`` (e.g. both sentences of a pair)."""
-        return sum(value >= least for value in self.found.values()) / len(self.found)
+        return sum(value >= least for value in self.overlaps.values()) / len(self.overlaps)
 
     def flags(self, ids: Sequence[str]) -> NDArray[np.int8]:
         """The values of these items, in their order."""
         import numpy as np
 
-        return np.array([self.found[item] for item in ids], dtype=np.int8)
+        return np.array([self.overlaps[item] for item in ids], dtype=np.int8)
 
     def to_json(self) -> dict[str, Any]:
         """The ``overlap`` object of a result file."""
         return {
-            "n_items": len(self.found), "any_text": self.share(SOME), "all_texts": self.share(ALL),
+            "n_items": len(self.overlaps), "any_text": self.share(SOME), "all_texts": self.share(ALL),
             "normalisation": NORMALISATION,
         }  # fmt: skip
 
@@ -288,11 +291,11 @@ def find_contamination(texts: Mapping[str, Sequence[str]], corpus: Iterable[str]
     if not texts:
         return None
     known = _normalised_texts(tuple(corpus))
-    found = {}
+    overlaps = {}
     for item, own in texts.items():
         hits = [normalised(text) in known for text in own]
-        found[item] = ALL if hits and all(hits) else SOME if any(hits) else NONE
-    return Contamination(found)
+        overlaps[item] = ALL if hits and all(hits) else SOME if any(hits) else NONE
+    return Contamination(overlaps)
 
 
 def shared_codes(shared: Mapping[str, Sequence[str]], ids: Sequence[str]) -> NDArray[np.int32]:
@@ -309,10 +312,10 @@ def shared_codes(shared: Mapping[str, Sequence[str]], ids: Sequence[str]) -> NDA
     count = Counter(text for texts in own for text in texts)
     codes = {text: code for code, text in enumerate(text for text, n in count.items() if 1 < n < len(ids))}
     rows = [sorted(codes[text] for text in texts if text in codes) for texts in own]
-    found = np.full((len(ids), max(map(len, rows), default=0)), -1, dtype=np.int32)
-    for row, texts in zip(found, rows, strict=True):
+    matrix = np.full((len(ids), max(map(len, rows), default=0)), -1, dtype=np.int32)
+    for row, texts in zip(matrix, rows, strict=True):
         row[: len(texts)] = texts
-    return found
+    return matrix
 
 
 def normalised(text: str) -> str:

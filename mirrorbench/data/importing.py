@@ -151,58 +151,56 @@ class _Importer:
     def _places(self, name: str) -> set[_Place]:
         """Where files without a published checksum belong that have this path."""
         parts = name.lower().split("/")
-        return {place for row in range(len(parts)) for place in self._by_path.get("/".join(parts[row:]), ())}
+        return {target for start in range(len(parts)) for target in self._by_path.get("/".join(parts[start:]), ())}
 
     def _take(self, path: Path, name: str, shown: str) -> None:
         """Copy a file of known checksum to its places in the store, and note one that is known by its path alone."""
-        found = _Found(path, sha256_of(path), shown)
-        if known := self._by_sha256.get(found.sha256):  # whatever the file's name
+        hit = _Found(path, sha256_of(path), shown)
+        if known := self._by_sha256.get(hit.sha256):  # whatever the file's name
             for card, file in known:
                 if self._store.state(card, file) == "missing":
-                    self._copy(card, file, found)
+                    self._copy(card, file, hit)
             return
-        for place in self._places(name):
-            self._found.setdefault(place, {}).setdefault(found.sha256, found)
+        for target in self._places(name):
+            self._found.setdefault(target, {}).setdefault(hit.sha256, hit)
 
-    def _copy(self, card: Card, file: DataFile, found: _Found) -> None:
+    def _copy(self, card: Card, file: DataFile, hit: _Found) -> None:
         with writing(self._store.root / card.folder / file.path) as sink:
-            sink.writelines(pieces(found.path))
-        self._store.adopt(card, file, found.sha256, found.name)
+            sink.writelines(pieces(hit.path))
+        self._store.adopt(card, file, hit.sha256, hit.name)
         self.imported.add((card.folder, file.path))
 
     def settle(self, card: Card) -> None:
         """Adopt for each of the card's files without a published checksum the first one found that its parser reads."""
         held = self._store.present(card)
-        rest = {
-            file: list(found.values()) for file in card.files if (found := self._found.get((card.folder, file.path)))
-        }
-        rest = {file: found for file, found in rest.items() if self._store.state(card, file) == "missing"}
+        rest = {file: list(hits.values()) for file in card.files if (hits := self._found.get((card.folder, file.path)))}
+        rest = {file: hits for file, hits in rest.items() if self._store.state(card, file) == "missing"}
         for file in list(rest):
-            if any(self._adopt(card, held, {file: one}) for one in rest[file]):
+            if any(self._adopt(card, held, {file: hit}) for hit in rest[file]):
                 del rest[file]
-        for place in dict.fromkeys(one.path.parent for found in rest.values() for one in found):
+        for folder in dict.fromkeys(hit.path.parent for hits in rest.values() for hit in hits):
             # Some are only read with others, labels with their items: with those of the same folder, if it has them.
-            files = {f: next((one for one in found if one.path.parent == place), found[0]) for f, found in rest.items()}
+            files = {f: next((hit for hit in hits if hit.path.parent == folder), hits[0]) for f, hits in rest.items()}
             if self._adopt(card, held, files):
                 break
 
     def _adopt(self, card: Card, held: dict[str, Path], files: dict[DataFile, _Found]) -> bool:
         """Copy files that the card's parser reads together with those that are ``held``, which they join."""
-        joined = held | {file.path: found.path for file, found in files.items()}
+        joined = held | {file.path: hit.path for file, hit in files.items()}
         try:
             n = self._store.count_items(card, joined)
             published = [file.rows for file in card.files if file.path in joined]
             if all(published) and n != sum(published):
                 raise DataFormatError(f"{n} items, not the published {sum(published)}")
         except MirrorbenchError as error:
-            for file, found in files.items():
-                reason = error.message.replace(str(found.path), found.name).removeprefix(f"{found.name}: ")
-                self._refused[found.name] = f"{found.name}: not taken as {file.path} of {card.name}: {reason}"
+            for file, hit in files.items():
+                reason = error.message.replace(str(hit.path), hit.name).removeprefix(f"{hit.name}: ")
+                self._refused[hit.name] = f"{hit.name}: not taken as {file.path} of {card.name}: {reason}"
             return False
-        for file, found in files.items():
-            self._refused.pop(found.name, None)
-            self._copy(card, file, found)
-            held[file.path] = found.path
+        for file, hit in files.items():
+            self._refused.pop(hit.name, None)
+            self._copy(card, file, hit)
+            held[file.path] = hit.path
         return True
 
     def outcome(self, card: Card) -> CardImport:
@@ -222,9 +220,9 @@ class _Importer:
 def _walk(folder: Path, store_root: Path) -> Iterator[Path]:
     """The regular files under a folder in a fixed order, except those of the store."""
     root = store_root.resolve()
-    for place, subfolders, names in os.walk(folder):
-        subfolders[:] = sorted(name for name in subfolders if Path(place, name).resolve() != root)
+    for parent, subfolders, names in os.walk(folder):
+        subfolders[:] = sorted(name for name in subfolders if Path(parent, name).resolve() != root)
         for name in sorted(names):
-            path = Path(place, name)
+            path = Path(parent, name)
             if path.is_file() and os.access(path, os.R_OK):
                 yield path

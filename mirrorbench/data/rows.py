@@ -116,23 +116,23 @@ def _table_rows(source: str, columns: Sequence[str], kind: str) -> Iterator[tupl
     reader = tsv if kind == "tsv" else csv.reader(lines, strict=True)
     csv.field_size_limit(1 << 27)  # a field may hold a whole document
     numbers = [parse_index(column) for column in columns]
-    places = numbers if -1 not in numbers else []
+    indices = numbers if -1 not in numbers else []
     width = 0
     try:
         for row in reader:
             if not row:  # an empty line, often at the end; an empty text in a single column is written ""
                 continue
-            if not places:
+            if not indices:
                 _check_head(row, source, kind)
-                places = [row.index(column) for column in _resolve_columns(columns, row, row, source)]
+                indices = [row.index(column) for column in _resolve_columns(columns, row, row, source)]
                 width = len(row)
                 continue
             if len(row) != (width := width or len(row)):
                 hint = 'A text that holds a comma stands in quotes: "one, two"' if kind == "csv" else ""
                 raise line_error(source, reader.line_num, f"{len(row)} columns, where the first line has {width}", hint)
-            if len(row) <= max(places):
-                raise line_error(source, reader.line_num, f"there is no column {max(places)} (from 0)")
-            yield reader.line_num, tuple(row[place] for place in places)
+            if len(row) <= max(indices):
+                raise line_error(source, reader.line_num, f"there is no column {max(indices)} (from 0)")
+            yield reader.line_num, tuple(row[index] for index in indices)
     except csv.Error as error:
         hint = 'A text in quotes ends with one; a quotation mark inside it is written twice: ""'
         raise line_error(source, reader.line_num, str(error), hint) from None

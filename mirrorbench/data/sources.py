@@ -72,8 +72,8 @@ class Fetcher:
         for source in file.sources:
             try:
                 got = self._get(source, file)
-                if file.sha256 and (found := sha256_of(got)) != file.sha256:
-                    raise DataUnavailableError(f"is another file (sha256 {found}, expected {file.sha256})")
+                if file.sha256 and (sha256 := sha256_of(got)) != file.sha256:
+                    raise DataUnavailableError(f"is another file (sha256 {sha256}, expected {file.sha256})")
                 with writing(target) as sink:
                     sink.writelines(pieces(got))
             except StorageError:

@@ -197,10 +197,10 @@ class DataStore:
             return "altered"
         known = self._records_of(card).get(file.path)
         if known is None or (known.size, known.mtime_ns) != (stat.st_size, stat.st_mtime_ns):
-            found = sha256_of(path)
-            if found != (file.sha256 or (known.sha256 if known else found)):
+            sha256 = sha256_of(path)
+            if sha256 != (file.sha256 or (known.sha256 if known else sha256)):
                 return "altered"
-            known = FileRecord(stat.st_size, stat.st_mtime_ns, found, known.source if known else "")
+            known = FileRecord(stat.st_size, stat.st_mtime_ns, sha256, known.source if known else "")
             self._remember(card, file, known)
         return "present" if file.sha256 in ("", known.sha256) else "altered"
 

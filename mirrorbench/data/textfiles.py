@@ -124,9 +124,9 @@ def parse_json(text: str, where: str) -> Any:
     """The value of a JSON text; a key that occurs twice in an object is an error."""
 
     def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(found := dict(pairs)) != len(pairs):
+        if len(members := dict(pairs)) != len(pairs):
             raise ValueError("a key stands twice in one object")
-        return found
+        return members
 
     try:
         value = json.loads(text, object_pairs_hook=distinct)

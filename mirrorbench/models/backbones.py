@@ -230,9 +230,9 @@ def with_its_base(path: Path, offline: bool) -> Path:
     if base == path or not os.path.isdir(str(json_object(path / ADAPTER).get("base_model_name_or_path"))):
         return path
     expected = str(description_of(path).identity.get("backbone", ""))
-    if expected and (found := fingerprint(base)) != expected:
+    if expected and (actual := fingerprint(base)) != expected:
         raise ModelUnavailableError(
-            f"{path} is an adapter on {base}, whose files changed since (checksum {expected[:12]}, now {found[:12]})",
+            f"{path} is an adapter on {base}, whose files changed since (checksum {expected[:12]}, now {actual[:12]})",
             f"Put what it was made on back into {base}, small files included, or tune the adapter again.",
         )
     return path
@@ -247,8 +247,8 @@ def base_folder(path: Path, offline: bool = True) -> Path:
     if os.path.isdir(name):
         return Path(name)
     if os.path.isabs(name):
-        told = f"{path} is an adapter of the backbone in {name}, which is not available"
-        raise ModelUnavailableError(told, f"Put it there, or its new place into {ADAPTER} (base_model_name_or_path).")
+        reason = f"{path} is an adapter of the backbone in {name}, which is not available"
+        raise ModelUnavailableError(reason, f"Put it there, or its new place into {ADAPTER} (base_model_name_or_path).")
     return _from_hub(name, revision, offline)
 
 
@@ -278,7 +278,7 @@ def _from_package(known: Backbone) -> Path:
 def _local(path: Path, spec: EncoderSpec) -> Path:
     if not os.path.isdir(path):  # unlike Path.is_dir, it accepts a name that is too long for the file system
         instead = "it is a file" if os.path.isfile(path) else "there is no such directory"
-        siblings = [one.name for one in path.parent.iterdir() if one.is_dir()] if path.parent.is_dir() else []
+        siblings = [entry.name for entry in path.parent.iterdir() if entry.is_dir()] if path.parent.is_dir() else []
         near = get_close_matches(path.name, siblings, n=1, cutoff=_NEAR)
         meant = f"Did you mean {path.parent / near[0]}? " if near else ""
         if os.path.isdir(aside := place_beside(path) / PUT_ASIDE):
@@ -353,10 +353,10 @@ def _files(path: Path) -> list[tuple[str, Path]]:
     # All small files count, though some (training arguments) do not change vectors: tokenizer files cannot be told
     # apart by name.
     patterns = (*_SMALL_FILES, *_WEIGHTS, *_PICKLED_WEIGHTS)
-    found = {(file.name, file) for pattern in patterns for file in path.glob(pattern)}
+    entries = {(file.name, file) for pattern in patterns for file in path.glob(pattern)}
     if (base := base_folder(path)) != path:
-        found |= {(f"backbone/{file.name}", file) for pattern in patterns for file in base.glob(pattern)}
-    return sorted(found)
+        entries |= {(f"backbone/{file.name}", file) for pattern in patterns for file in base.glob(pattern)}
+    return sorted(entries)
 
 
 def unchanged_backbone(path: Path, expected: str) -> AbstractContextManager[None]:
@@ -375,10 +375,10 @@ _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "roberta-prelayernor
 def max_positions(setting: Callable[[str], Any]) -> int:
     """How many tokens a model can read, 0 if unknown; ``setting`` looks up a key of its ``config.json``."""
     stated = setting("n_positions" if setting("model_type") == "gpt2" else "max_position_embeddings")
-    found: int = stated if isinstance(stated, int) else 0
+    limit: int = stated if isinstance(stated, int) else 0
     # DeBERTa's attention is relative: there is a limit only if absolute positions are added to the embeddings too.
     relative = setting("relative_attention") and setting("position_biased_input") is False
-    return 0 if relative or found <= 0 else found - first_position(setting)
+    return 0 if relative or limit <= 0 else limit - first_position(setting)
 
 
 def first_position(setting: Callable[[str], Any]) -> int:

@@ -163,13 +163,13 @@ def within_memory(
     while waiting:
         rows = waiting.popleft()
         try:
-            found = compute(rows)
+            computed = compute(rows)
         except RuntimeError as error:
             if not out_of_memory(error):
                 raise
-            found = None  # the failed batch holds memory until this block is left
-        if found is not None:
-            yield rows, found
+            computed = None  # the failed batch holds memory until this block is left
+        if computed is not None:
+            yield rows, computed
             continue
         width = int(lengths[rows].max())
         if len(rows) == 1:

@@ -62,12 +62,12 @@ def modules(path: Path) -> list[Module]:
     import msgspec
 
     try:
-        found = msgspec.json.decode(file.read_bytes(), type=list[Module])
+        listed = msgspec.json.decode(file.read_bytes(), type=list[Module])
     except (OSError, ValueError, RecursionError) as error:
         raise ModelUnavailableError(f"{file} cannot be read: {error}") from error
-    if any(os.path.isabs(module.path) or ".." in Path(module.path).parts for module in found):
+    if any(os.path.isabs(module.path) or ".." in Path(module.path).parts for module in listed):
         raise ModelUnavailableError(f"{file} names a folder that is not inside its own")
-    return found
+    return listed
 
 
 def json_object(path: Path) -> dict[str, Any]:

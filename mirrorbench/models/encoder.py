@@ -101,7 +101,7 @@ class TransformerEncoder:
             For each pooling float32 of shape (n, dimensions).
         """
         started = time.perf_counter()
-        found: dict[Pooling, Array] = {}
+        encoded: dict[Pooling, Array] = {}
         groups: dict[tuple[Any, ...], dict[Pooling, None]] = {}
         for pooling in poolings:
             of_target = pooling.of_target and bool(pooling.prompt)
@@ -112,9 +112,9 @@ class TransformerEncoder:
             if plain and len(windowed):  # these read the start of long texts, not a window around the target
                 for pooling, again in self._pass([inputs[row] for row in windowed], plain)[0].items():
                     vectors[pooling][windowed] = again
-            found |= vectors
+            encoded |= vectors
         self.cost += Cost(seconds=time.perf_counter() - started)
-        return [check_vectors(found[p], len(inputs), f"the model {self.transformer.path.name}") for p in poolings]
+        return [check_vectors(encoded[p], len(inputs), f"the model {self.transformer.path.name}") for p in poolings]
 
     @torch.inference_mode()
     def _pass(
@@ -132,10 +132,10 @@ class TransformerEncoder:
         with closing(self._chunks(inputs, poolings, pad_to, advance)) as chunks:
             for rows, arrays, windowed in one_behind(chunks):
                 for pooling, array in zip(poolings, arrays, strict=True):
-                    found = array()
-                    if found.shape[1] != vectors[pooling].shape[1]:  # a plugin's pooling, known from its first vectors
-                        vectors[pooling] = np.empty((len(inputs), found.shape[1]), dtype=np.float32)
-                    vectors[pooling][rows] = found
+                    chunk = array()
+                    if chunk.shape[1] != vectors[pooling].shape[1]:  # a plugin's pooling, known from its first vectors
+                        vectors[pooling] = np.empty((len(inputs), chunk.shape[1]), dtype=np.float32)
+                    vectors[pooling][rows] = chunk
                 all_windowed.append(windowed)
         return vectors, np.sort(np.concatenate(all_windowed))
 
@@ -225,8 +225,8 @@ def _tokenised(
     order = np.argsort(-characters, kind="stable") if many else np.arange(len(inputs))
     for start in range(0, len(order), TEXTS_PER_CHUNK):
         rows = order[start : start + TEXTS_PER_CHUNK]
-        found = transformer.read([inputs[row] for row in rows], pooling)
-        yield rows, found.ids, found.targets, rows[found.windowed]
+        located = transformer.read([inputs[row] for row in rows], pooling)
+        yield rows, located.ids, located.targets, rows[located.windowed]
 
 
 @dataclass(eq=False)
@@ -256,11 +256,11 @@ class LanguageRouter:
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
         """Sum over all languages."""
-        found = [
+        counts = [
             encoder.lost_targets([item for item in inputs if item.language == language], pooling)
             for language, encoder in self.encoders.items()
         ]
-        return LostTargets(*map(sum, zip(*found, strict=True)))
+        return LostTargets(*map(sum, zip(*counts, strict=True)))
 
     def _routed(
         self, inputs: Sequence[TextInput], encode: Callable[[Any, list[TextInput]], list[Array]]
@@ -273,7 +273,7 @@ class LanguageRouter:
                 f"a text of language {language!r} has no encoder here; there are: {', '.join(self.encoders)}"
             )
         arrays = {lang: encode(self.encoders[lang], [inputs[row] for row in own]) for lang, own in rows.items()}
-        dimensions = {language: found[0].shape[1] for language, found in arrays.items()}
+        dimensions = {language: pooled[0].shape[1] for language, pooled in arrays.items()}
         if len(set(dimensions.values())) > 1:
             raise EncodingError(f"the encoders of the languages have different dimensions: {dimensions}")
         order = np.argsort([row for own in rows.values() for row in own])

@@ -267,7 +267,7 @@ def unreadable(path: Path, error: Exception) -> MirrorbenchError:
             f"the weights in {path} are a pickle that holds more than tensors, or are damaged; they are not opened",
             "If you trust their source, convert them to safetensors elsewhere and use the result.",
         )
-    said = " ".join(str(error).split()) or "no message"
-    if "ignore_mismatched_sizes" in said:
+    report = " ".join(str(error).split()) or "no message"
+    if "ignore_mismatched_sizes" in report:
         return ModelUnavailableError(f"the weights in {path} have other shapes than its config.json says", _HINT)
-    return ModelUnavailableError(f"the model in {path} cannot be opened: {type(error).__name__}: {said[:300]}", _HINT)
+    return ModelUnavailableError(f"the model in {path} cannot be opened: {type(error).__name__}: {report[:300]}", _HINT)

@@ -86,20 +86,20 @@ def kind_of(transformer: OpenedModel) -> ModelKind:
         ModelUnavailableError: the model does not give each token of a text a state.
     """
     rounding = _ROUNDING[transformer.kept]
-    text, other = _texts(transformer)
+    text, other_text = _texts(transformer)
     # Its rotary angles depend on the longest text of a pass, from some thousand tokens on.
     by_longest = '"rope_type": "longrope"' in transformer.model.config.to_json_string()
     with _trying(transformer):
-        alone, start, beside = (_states(transformer, row)[0] for row in (text, text[:SHORT], other[:SHORT]))
+        alone, start, beside = (_states(transformer, row)[0] for row in (text, text[:SHORT], other_text[:SHORT]))
         if alone.dim() != 2 or len(alone) != LONG:
             raise ValueError(f"{LONG} tokens have states of shape {tuple(alone.shape)}")
-        padded = _states(transformer, text, other[:SHORT])[1, :SHORT]
-        elsewhere = _states(transformer, [other[0], *text[1:SHORT]])[0]
+        padded = _states(transformer, text, other_text[:SHORT])[1, :SHORT]
+        elsewhere = _states(transformer, [other_text[0], *text[1:SHORT]])[0]
         return ModelKind(
             causal=_apart(alone[:SHORT], start) <= rounding,
             pads=by_longest or _apart(beside, padded) > rounding,
             varies=min(_relative(start.mean(0), beside.mean(0)), _relative(start[1], elsewhere[1])) > 1e-2 * rounding,
-            packs=not by_longest and _packs(transformer, text, other[:SHORT]),
+            packs=not by_longest and _packs(transformer, text, other_text[:SHORT]),
             layered=_is_layered(transformer, text),
             typed=_is_typed(transformer, rounding),
             halves=tuple(half for half in HALVES if _is_near(transformer, text, alone.mean(0), half)),
@@ -186,13 +186,13 @@ def _packs(transformer: OpenedModel, text: list[int], short: list[int]) -> bool:
     row = Ragged.of(texts + [short] * (transformer.positions // SHORT if few else 0))
     try:
         with autocast(transformer.device, transformer.kept):
-            found = [part[1][-1][-1].float() for part in transformer.parts(row, packed=True)]
+            packed = [part[1][-1][-1].float() for part in transformer.parts(row, packed=True)]
     except Exception as error:  # what the attention of so many architectures takes fails in as many ways
         if (isinstance(error, RuntimeError) and out_of_memory(error)) or lost_device(error):
             raise
         return False
     alone = (_states(transformer, text)[0] for text in texts)
-    return all(_apart(*pair) <= _ROUNDING[transformer.kept] for pair in zip(alone, found, strict=True))
+    return all(_apart(*pair) <= _ROUNDING[transformer.kept] for pair in zip(alone, packed, strict=True))
 
 
 def _apart(states: torch.Tensor, others: torch.Tensor) -> float:
@@ -205,8 +205,8 @@ def _apart(states: torch.Tensor, others: torch.Tensor) -> float:
     return float(((states - others).abs().amax(0) / scale).median())
 
 
-def _relative(one: torch.Tensor, another: torch.Tensor) -> float:
-    return float((one - another).norm() / one.norm().clamp(min=1e-30))
+def _relative(vector: torch.Tensor, another: torch.Tensor) -> float:
+    return float((vector - another).norm() / vector.norm().clamp(min=1e-30))
 
 
 def _is_near(transformer: OpenedModel, text: list[int], vector: torch.Tensor, half: str) -> bool:
@@ -216,12 +216,12 @@ def _is_near(transformer: OpenedModel, text: list[int], vector: torch.Tensor, ha
         return False
     torch.clear_autocast_cache()
     try:
-        found = _states(transformer, text, precision=half)[0].mean(0)
+        half_vector = _states(transformer, text, precision=half)[0].mean(0)
     except RuntimeError as error:  # an operation that a half precision, or this device's, lacks
         if out_of_memory(error) or lost_device(error):
             raise
         return False
-    return _relative(vector, found) < _FAR
+    return _relative(vector, half_vector) < _FAR
 
 
 def _is_typed(transformer: OpenedModel, rounding: float) -> bool:

@@ -74,11 +74,11 @@ def own_readout(spec: EncoderSpec) -> dict[str, Value]:
 def _agrees(readout: Mapping[str, Value], spec: EncoderSpec, folder: Path) -> bool:
     if not (listed := modules(folder)):
         return True
-    said = {key: value for key, value in readout.items() if key not in ("layers", "post")}
-    of_target = str(said.get("pooling")).startswith("target")
+    stated = {key: value for key, value in readout.items() if key not in ("layers", "post")}
+    of_target = str(stated.get("pooling")).startswith("target")
     expected = {
         "Transformer": True, "WeightedLayerPooling": readout.get("layers", "-1:") != "-1:", "WordWeights": of_target,
-        "Pooling": True, "Normalize": bool(said.get("normalize")), "Dense": "post" in readout,
+        "Pooling": True, "Normalize": bool(stated.get("normalize")), "Dense": "post" in readout,
     }  # fmt: skip
     if [module.kind for module in listed] != [kind for kind, holds in expected.items() if holds]:
         return False
@@ -86,7 +86,7 @@ def _agrees(readout: Mapping[str, Value], spec: EncoderSpec, folder: Path) -> bo
     if dense and (dense.get("activation_function") != IDENTITY or dense.get("use_residual")):
         return False
     keys = _keys(spec, folder, [module for module in listed if module.kind in _READ])
-    return keys == said | ({"pooling": "mean"} if of_target else {})
+    return keys == stated | ({"pooling": "mean"} if of_target else {})
 
 
 def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str, Value]:

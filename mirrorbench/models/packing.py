@@ -178,12 +178,12 @@ def row_attention(
         # torch.nn.attention.varlen knows no dropout.
         flash = torch.ops.aten._flash_attention_forward.default
         return flash(*states, row.starts, row.starts, width, width, rate, False, False, scale=scale)[0][None], None
-    found = []
+    outputs = []
     for block in row.blocks:
         parts = (block.unpacked(part).transpose(1, 2) for part in states)
         within = of_sdpa(module, *parts, attention_mask.of(block), dropout=rate, scaling=scale, is_causal=False)
-        found.append(block.packed(within[0]))
-    return (found[0] if len(found) == 1 else torch.cat(found))[None], None
+        outputs.append(block.packed(within[0]))
+    return (outputs[0] if len(outputs) == 1 else torch.cat(outputs))[None], None
 
 
 def flash_fits(query: Tensor, key: Tensor, value: Tensor) -> bool:
@@ -205,5 +205,5 @@ def position_ids(ids: Ragged, config: Any) -> NDArray[np.int64]:
     first = first_position(lambda key: getattr(config, key, None))
     counts = ids.values != config.pad_token_id if first else np.ones(len(ids.values), dtype=bool)
     before = counts.cumsum() - counts
-    found: NDArray[np.int64] = before - before[ids.starts[:-1].repeat(ids.lengths)] + first
-    return np.where(counts, found, first - 1)
+    positions: NDArray[np.int64] = before - before[ids.starts[:-1].repeat(ids.lengths)] + first
+    return np.where(counts, positions, first - 1)

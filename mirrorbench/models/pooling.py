@@ -73,8 +73,8 @@ def own_prompts(path: Path) -> dict[str, str]:
     if not file.is_file():
         return {}
     try:
-        found = json.loads(file.read_text(encoding="utf-8")).get("prompts") or {}
-        return {str(name): str(prompt) for name, prompt in found.items()}
+        prompts = json.loads(file.read_text(encoding="utf-8")).get("prompts") or {}
+        return {str(name): str(prompt) for name, prompt in prompts.items()}
     except (OSError, ValueError, AttributeError) as error:
         raise ModelUnavailableError(f"{file} cannot be read: {error}") from error
 

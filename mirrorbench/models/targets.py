@@ -87,9 +87,9 @@ def fitted(
         return ids, target
     last = places[-1]
     start = window(len(last), target - last[0], room) if 0 < len(target) < len(last) else 0
-    cut = [place[(np.arange(len(place)) < start) | (np.arange(len(place)) >= start + room)] for place in places]
+    cut = [span[(np.arange(len(span)) < start) | (np.arange(len(span)) >= start + room)] for span in places]
     kept = np.setdiff1d(np.arange(len(ids)), np.concatenate(cut))
-    return [ids[place] for place in kept], np.flatnonzero(np.isin(kept, target))
+    return [ids[index] for index in kept], np.flatnonzero(np.isin(kept, target))
 
 
 def covering(offsets: ArrayLike, text: str, spans: Sequence[tuple[int, int]]) -> Positions:
@@ -105,16 +105,14 @@ def covering(offsets: ArrayLike, text: str, spans: Sequence[tuple[int, int]]) ->
     return np.flatnonzero(before[ends] > before[starts])
 
 
-def within(
-    offsets: Sequence[tuple[int, int]], text: str, place: tuple[int, int], special: tuple[int, int]
-) -> Positions:
+def within(offsets: Sequence[tuple[int, int]], text: str, span: tuple[int, int], special: tuple[int, int]) -> Positions:
     """Positions of all tokens at a text's place in a prompt, those of spaces around it too.
 
     ``special``: numbers of special tokens before and after the whole.
     """
     starts, ends = np.asarray(offsets, dtype=np.int64)[special[0] : len(offsets) - special[1]].T
-    last = len(starts) if place[1] == len(text) else (starts < place[1]).sum()
-    return special[0] + np.arange((ends <= place[0]).sum(), last)
+    last = len(starts) if span[1] == len(text) else (starts < span[1]).sum()
+    return special[0] + np.arange((ends <= span[0]).sum(), last)
 
 
 def window(n: int, target: Positions, room: int) -> int:
@@ -155,7 +153,7 @@ def without(
     if len(ids) > max_length and marks[-1] < max_length - after:
         ids = ids[: max_length - after] + ids[len(ids) - after :]
     kept = np.delete(np.arange(len(ids)), marks)
-    return [ids[place] for place in kept], np.searchsorted(kept, np.setdiff1d(target, marks))
+    return [ids[index] for index in kept], np.searchsorted(kept, np.setdiff1d(target, marks))
 
 
 class Targets(Protocol):

@@ -149,13 +149,13 @@ class Affine:
         if vectors.shape[1] != len(self.matrix):
             problem = f"vectors of {vectors.shape[1]} dimensions do not fit a transformation of {len(self.matrix)}"
             raise EncodingError(problem)
-        found = np.zeros((len(vectors), len(self.bias)), dtype=np.float32)
+        transformed = np.zeros((len(vectors), len(self.bias)), dtype=np.float32)
         for start in range(0, len(vectors), _ROWS):  # in double precision, since mean and vectors nearly cancel out
             some = vectors[start : start + _ROWS]
             known = some.any(axis=1, keepdims=True)
             new = _typed(some @ self.matrix + self.bias, self.type)
-            np.copyto(found[start : start + _ROWS], new, "same_kind", known)
-        return found
+            np.copyto(transformed[start : start + _ROWS], new, "same_kind", known)
+        return transformed
 
     @property
     def checksum(self) -> str:
@@ -195,8 +195,8 @@ class Taken:
     def apply(self, vectors: Array) -> Array:
         """Vectors, float32 of shape (n, number)."""
         _check_dims(self.number, vectors.shape[1])
-        found = _typed(vectors[:, : self.number or None], self.type)
-        return np.asarray(found * vectors.any(axis=1, keepdims=True), dtype=np.float32)  # zeros stay zeros
+        transformed = _typed(vectors[:, : self.number or None], self.type)
+        return np.asarray(transformed * vectors.any(axis=1, keepdims=True), dtype=np.float32)  # zeros stay zeros
 
     @property
     def checksum(self) -> str:
@@ -254,8 +254,8 @@ def fit(vectors: Array, transformation: Transformation) -> Affine:
             matrix = axes[:, :keep] / deviations[:keep]
     bias = np.zeros(matrix.shape[1]) if transformation.kind in (DIMS, "") else -mean @ matrix
     if transformation.type == INT8:
-        found = known @ matrix + bias
-        lowest, steps = found.min(axis=0), np.ptp(found, axis=0) / 255
+        transformed = known @ matrix + bias
+        lowest, steps = transformed.min(axis=0), np.ptp(transformed, axis=0) / 255
         steps[steps == 0] = 1
         matrix, bias = matrix / steps, (bias - lowest) / steps - 128
     return Affine(matrix, bias, transformation.type)
@@ -280,10 +280,10 @@ def transform(vectors: Array, inputs: Sequence[TextInput], affines: Mapping[str,
             f"the whitened vectors of the languages have different dimensions: {sorted(sizes)}",
             f"Keep as many in each: post=whiten,whiten={min(sizes)}",
         )
-    found = np.empty((len(inputs), *sizes), dtype=np.float32)
+    transformed = np.empty((len(inputs), *sizes), dtype=np.float32)
     for language, own in rows.items():
-        found[own] = parts[language]
-    return check_vectors(found, len(inputs), "the transformation of the vectors")
+        transformed[own] = parts[language]
+    return check_vectors(transformed, len(inputs), "the transformation of the vectors")
 
 
 @dataclass(eq=False)

@@ -166,8 +166,8 @@ class Transformer:
             problem = f"prompt={prompt} has a mask, and the tokenizer of {self.path.name} has none"
             raise UsageError(problem, f"Leave {MASK} out, or use another backbone.")
         before, after = prompt.replace(MASK, self.tokenizer.mask_token or "").split(TEXT)
-        found = self.tokenizer([before, after], add_special_tokens=False, **_IDS_ONLY)["input_ids"]
-        return found[0], found[1]
+        ids = self.tokenizer([before, after], add_special_tokens=False, **_IDS_ONLY)["input_ids"]
+        return ids[0], ids[1]
 
     @cached_property
     def _nothing(self) -> list[int]:
@@ -181,8 +181,8 @@ class Transformer:
             return LocatedTargets(ids, None, np.empty(0, dtype=np.int64), 0, 0)
         if pooling.of_target:
             return self.locate(inputs, pooling.max_length, pooling.marked, pooling.prompt)
-        found = self.locate([TextInput(item.text) for item in inputs], pooling.max_length, prompt=pooling.prompt)
-        return LocatedTargets(found.ids, found.targets if pooling.of_part else None, found.windowed[:0], 0, 0)
+        located = self.locate([TextInput(item.text) for item in inputs], pooling.max_length, prompt=pooling.prompt)
+        return LocatedTargets(located.ids, located.targets if pooling.of_part else None, located.windowed[:0], 0, 0)
 
     def locate(
         self, inputs: Sequence[TextInput], max_length: int, with_marks: bool = False, prompt: str = ""
@@ -211,7 +211,7 @@ class Transformer:
                 ids, offsets = self._nothing, [(0, 0)]
             target = covering(offsets, texts[row], spans[row])
             if prompt:
-                places = [within(offsets, texts[row], place, self.special_tokens) for place in others[row]]
+                places = [within(offsets, texts[row], span, self.special_tokens) for span in others[row]]
                 room = max_length - sum(self.special_tokens)
                 kept, positions = fitted(ids, target, places, room, self.positions)
             else:
@@ -253,15 +253,15 @@ class Transformer:
         ``pad_to=0``.
         """
         all_layers = not all(p.last_layer_only for p in poolings)
-        order, found = [], []
+        order, pooled = [], []
         for rows, layers, tokens in self.parts(ids, pad_to, all_layers, packed):
             if targets is not None:
                 own, width = targets.take(rows), tokens.mask.shape[1]
                 tokens.target = self._moved(own.weights(width))
             order.append(rows)
-            found.append([pool(layers, tokens, pooling, self.poolings) for pooling in poolings])
+            pooled.append([pool(layers, tokens, pooling, self.poolings) for pooling in poolings])
         back = np.argsort(np.concatenate(order))
-        vectors = [_joined(parts) for parts in zip(*found, strict=True)]
+        vectors = [_joined(parts) for parts in zip(*pooled, strict=True)]
         return vectors if (np.diff(back) > 0).all() else [v.index_select(0, self._moved(back)) for v in vectors]
 
     def parts(self, ids: Ragged, pad_to: int = 0, all_layers: bool = False, packed: bool = False) -> Iterator[_Part]:

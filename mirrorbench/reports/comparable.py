@@ -61,7 +61,7 @@ def of_one_computation(sides: Sequence[Sequence[Stored]]) -> tuple[list[list[Sto
     shared = [c for c in groups[0] if any(c == computation for computation, _ in tasks[0] & tasks[1])]
     chosen = [shared[0] if shared else next(iter(by)) for by in groups]
     kept = [[e for e in side if e.result.computation == c] for side, c in zip(sides, chosen, strict=True)]
-    left = [own for by, c in zip(groups, chosen, strict=True) for other, own in by.items() if other != c]
+    left = [own for by, c in zip(groups, chosen, strict=True) for computation, own in by.items() if computation != c]
     return kept, list(dict.fromkeys(f"left out: {origin(own)}" for own in left))
 
 
@@ -112,9 +112,9 @@ def _mixed(results: Sequence[Result], plugins: Plugins) -> list[str]:
     models = _ambiguous(results, model, lambda r: str(r.encoder.get("weights", "")))
     rest = [result for result in results if result.task not in data and model(result) not in models]
     experiments = _ambiguous(rest, name_of, lambda r: r.cell_id)
-    told = {name[:-1] for name in experiments}
-    untold = (result for result in rest if name_of(result)[:-1] not in told)
-    seeds = _ambiguous(untold, lambda r: name_of(r)[:-1], lambda r: r.experiment)
+    noted = {name[:-1] for name in experiments}
+    others = (result for result in rest if name_of(result)[:-1] not in noted)
+    seeds = _ambiguous(others, lambda r: name_of(r)[:-1], lambda r: r.experiment)
     what = "different experiments (recipe, corpus or precision)"
     return [
         *([f"protocols {' and '.join(protocols)}"] if len(protocols) > 1 else []),
@@ -138,7 +138,7 @@ def _ambiguous(
     values: dict[Any, set[str]] = {}
     for result in results:
         values.setdefault(key(result), set()).add(value(result))
-    return {name: len(found) for name, found in values.items() if len(found) > 1}
+    return {name: len(distinct) for name, distinct in values.items() if len(distinct) > 1}
 
 
 def of_one_seed(results: Sequence[Result]) -> bool:

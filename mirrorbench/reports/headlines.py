@@ -27,7 +27,7 @@ def headlines(table: Table) -> Headlines:
     """Choose from the tested verdicts of a table."""
     rows = {(row.spec, row.protocol): row for row in reversed(table.rows)}
     tested = [v for v in table.verdicts if v.p is not None and {(v.spec, v.protocol), (v.over, v.protocol)} <= {*rows}]
-    columns = {column.name: place for place, column in enumerate(table.columns)}
+    columns = {column.name: index for index, column in enumerate(table.columns)}
     tuned = [v for v in tested if rows[v.spec, v.protocol].tuned and not rows[v.over, v.protocol].tuned]
     first = tuned or [v for v in tested if not any(row.tuned for row in table.rows)]
     longest = sorted(table.columns, key=lambda column: -len(column.average_of))
@@ -35,8 +35,8 @@ def headlines(table: Table) -> Headlines:
     shown = set(averages[:1]) or {column.name for column in longest if not column.average_of}
 
     def score(verdict: Verdict) -> float:
-        found = rows[verdict.spec, verdict.protocol].scores[columns[verdict.column]]
-        return found.mean if found else float("-inf")
+        cell = rows[verdict.spec, verdict.protocol].scores[columns[verdict.column]]
+        return cell.mean if cell else float("-inf")
 
     def weight(verdict: Verdict) -> tuple[bool, float]:
         difference = verdict.difference or 0.0

@@ -90,17 +90,17 @@ def _rows(
     made = []
     for spec, protocol in specs or [(parse_spec(s), p) for s, p in there]:
         cells = {c.name: by_cell.get((str(spec), protocol, c.name), {}) for c in columns if not c.average_of}
-        found = [result for cell in cells.values() for result in cell.values()]
-        mixed = bool(mixtures(found, plugins))
+        row_results = [result for cell in cells.values() for result in cell.values()]
+        mixed = bool(mixtures(row_results, plugins))
         scores = tuple(
             None if mixed and c.average_of else mean_over_seeds([cells[name] for name in c.average_of or (c.name,)])
             for c in columns
         )
         label = labels[spec] + (f" [{protocol}]" if len(protocols) > 1 else "")
         size, dimensions = (
-            next((r.encoder[n] for r in found if r.encoder.get(n)), None) for n in ("parameters", "dimensions")
+            next((r.encoder[n] for r in row_results if r.encoder.get(n)), None) for n in ("parameters", "dimensions")
         )
-        tuned = any(result.cell.get("recipe") for result in found)
+        tuned = any(result.cell.get("recipe") for result in row_results)
         row = Row(label, str(spec), scores, spec.backbone, spec.method, protocol, tuned=tuned)
         made.append(replace(row, parameters=size, dimensions=dimensions))
     return made
@@ -110,8 +110,8 @@ def mean_over_seeds(cells: Sequence[Mapping[int, Result]], metric: str = "") -> 
     """The mean over tasks (their results by seed) within each seed, then over seeds; ``None`` where one is missing."""
     values: list[tuple[int, float]] = []
     for seed in sorted(set().union(*cells)):
-        found = [cell[seed] for cell in cells if seed in cell]
-        scores = [s for r in found if (s := r.metrics.get(metric) if metric else r.main_score) is not None]
+        results = [cell[seed] for cell in cells if seed in cell]
+        scores = [s for r in results if (s := r.metrics.get(metric) if metric else r.main_score) is not None]
         if len(scores) < len(cells):
             return None
         values.append((seed, statistics.fmean(scores)))
@@ -135,6 +135,8 @@ def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
         shown = "pooling"
     elif spec.method in plugins.methods:
         name = plugins.methods[spec.method].label.format(backbone=name, method=spec.method)
+    elif spec.method:  # of a plugin that is left out
+        name = f"{name} + {spec.method}"
     # Of a path only the last part is shown.
     rest = [
         PurePath(str(value)).name if key == "path" else " ".join(f"{key}={value}".split())  # a prompt may have lines
@@ -147,7 +149,7 @@ def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
 
 def _baselines(columns: Sequence[Column], results: Sequence[Result], plugins: Plugins) -> list[Row]:
     """A row for each baseline of the tasks whose main metric is shown."""
-    found: dict[str, dict[str, Score]] = {}
+    baselines: dict[str, dict[str, Score]] = {}
     for result in results:
         if result.task not in plugins.tasks:
             continue
@@ -157,8 +159,8 @@ def _baselines(columns: Sequence[Column], results: Sequence[Result], plugins: Pl
             continue
         for label, metric in task.baselines.items():
             if (value := result.metrics.get(metric)) is not None:
-                found.setdefault(label, {})[task.name] = Score(value, None, 1)
-    return [Row(label, "", tuple(scores.get(c.name) for c in columns)) for label, scores in found.items()]
+                baselines.setdefault(label, {})[task.name] = Score(value, None, 1)
+    return [Row(label, "", tuple(scores.get(c.name) for c in columns)) for label, scores in baselines.items()]
 
 
 def in_column_order(names: set[str], plugins: Plugins) -> list[str]:
@@ -291,8 +293,8 @@ def provenance(results: Sequence[Result], metrics: Collection[str] = ()) -> list
         lines.append(f"{settings[0].upper()}{settings[1:]}.")
     used = "tuned or fitted on" if any(result.cell.get("post") for result in results) else "tuned on"
     apart = len({tuple(sorted(tasks)) for tasks in corpora.values()}) > 1  # tasks of one row differ in their corpus
-    if said := [f"{corpus} for {', '.join(of)}" if apart else corpus for corpus, of in sorted(corpora.items())]:
-        lines.append(f"{used.capitalize()}: {('; ' if apart else ', ').join(said)}.")
+    if parts := [f"{corpus} for {', '.join(of)}" if apart else corpus for corpus, of in sorted(corpora.items())]:
+        lines.append(f"{used.capitalize()}: {('; ' if apart else ', ').join(parts)}.")
     if shares:
         seen = ", ".join(f"{task} {share:.1%}" for task, share in shares.items())
         lines.append(f"Test items with a text that was {used}: {seen}.")

@@ -55,14 +55,14 @@ def results_of(spec: str, folder: Path, protocol: str, plugins: Plugins) -> list
     """
     known = [entry for entry in read_stored([folder]) if protocol in ("", entry.result.protocol)]
     specs = sorted({entry.result.spec for entry in known})
-    label = next((one for one in specs if row_label(parse_spec(one), plugins) == spec), "")
+    label = next((text for text in specs if row_label(parse_spec(text), plugins) == spec), "")
     name = str(wanted := parse_spec(label or spec))
     own = [entry for entry in known if entry.result.spec == name]
     if not own and not wanted.params and wanted.method in ("", "base"):
-        of_base = [one for one in map(parse_spec, specs) if one == replace(wanted, method="base", params=one.params)]
-        untuned = [one for one in of_base if dict(one.params).keys() <= set(POOLING_KEYS)]
-        means = [one for one in untuned if str(one.get("pooling")).startswith("mean")]
-        chosen = min(untuned if len(untuned) == 1 else means, key=lambda one: len(one.params), default=None)
+        of_base = [row for row in map(parse_spec, specs) if row == replace(wanted, method="base", params=row.params)]
+        untuned = [row for row in of_base if dict(row.params).keys() <= set(POOLING_KEYS)]
+        means = [row for row in untuned if str(row.get("pooling")).startswith("mean")]
+        chosen = min(untuned if len(untuned) == 1 else means, key=lambda row: len(row.params), default=None)
         own = [entry for entry in known if entry.result.spec == str(chosen)]
     if not own:
         raise unknown_name(f"encoder among the results in {folder}:", name, specs)
@@ -126,11 +126,11 @@ class Choice:
         if name not in known:
             plugins.tables.entry("papers")
             raise unknown_name("table", name, list(known), "mirrorbench list tables")
-        found = known[name]
-        if not found.metrics:
+        layout = known[name]
+        if not layout.metrics:
             raise UsageError(f"{name} has no scores of tasks", f"mirrorbench paper {name} shows what it has.")
         return replace(
-            self, tasks=self.tasks or tuple(found.metrics), rows=found.rows, metrics=self.metrics or found.metrics
+            self, tasks=self.tasks or tuple(layout.metrics), rows=layout.rows, metrics=self.metrics or layout.metrics
         )
 
 
@@ -172,26 +172,26 @@ def without_overlap(
     lines: dict[str, None] = {}
     lost = set()  # scores of which a seed cannot be scored again: a mean over the others would pass for one over all
     for result in results:
-        found = items.get(result.cell_id)
-        if found is None or (result.cell.get("corpus") and found.overlap is None):
-            reason = "its items are not stored" if found is None else "its overlap is unknown"
+        item_scores = items.get(result.cell_id)
+        if item_scores is None or (result.cell.get("corpus") and item_scores.overlap is None):
+            reason = "its items are not stored" if item_scores is None else "its overlap is unknown"
             lines[f"missing: {result.spec} on {result.task}, seed {result.seed}: {reason} (run it again)."] = None
             lost.add(name_of(result)[:-1])
-        if found is not None:
-            rows = () if found.overlap is None else (found.overlap > NONE).nonzero()[0]
-            seen.setdefault(result.task, set()).update(found.ids[row] for row in rows)
+        if item_scores is not None:
+            rows = () if item_scores.overlap is None else (item_scores.overlap > NONE).nonzero()[0]
+            seen.setdefault(result.task, set()).update(item_scores.ids[row] for row in rows)
     kept: list[Result] = []
     behind: dict[str, ItemScores] = {}
     counts: dict[str, tuple[int, int]] = {}
     for result in (result for result in results if name_of(result)[:-1] not in lost):
-        found = items[result.cell_id]
-        left = found.only([row for row, item in enumerate(found.ids) if item not in seen[result.task]])
+        item_scores = items[result.cell_id]
+        left = item_scores.only([row for row, item in enumerate(item_scores.ids) if item not in seen[result.task]])
         score = score_on(left, plugins)
         value = None if isnan(score) else score
         metrics = {result.main_metric: value}
         kept.append(replace(result, main_score=value, metrics=metrics, n_items=len(left.ids), overlap=None))
         behind[result.cell_id] = left
-        counts[result.task] = len(left.ids), len(found.ids)
+        counts[result.task] = len(left.ids), len(item_scores.ids)
     left_out = ", ".join(f"{task} {n:,} of {of:,}" for task, (n, of) in counts.items())
     return kept, behind, [*lines, f"Scored on items without a text that was tuned on: {left_out}"]
 
@@ -218,8 +218,8 @@ def judged(
         items = _read_items(stored if steps or intervals or ties else (), plugins)
     marker = Marker(table, items, plugins)
     marked = with_verdicts(marker.with_marks(intervals, ties), marker.verdicts(steps))
-    found = headlines(marked)
-    if first := found.gain or found.over_best:
+    chosen = headlines(marked)
+    if first := chosen.gain or chosen.over_best:
         with_unseen = replace(first, unseen=marker.unseen(first))
         marked = replace(marked, verdicts=tuple(with_unseen if v is first else v for v in marked.verdicts))
     return replace(marked, columns=tuple(map(marker.counted, marked.columns)))
@@ -232,8 +232,8 @@ def _read_items(stored: Sequence[Stored], plugins: Plugins) -> dict[str, ItemSco
     items = {}
     for entry in stored:
         with suppress(DataFormatError):
-            if found := items_of(entry, plugins):
-                items[entry.result.cell_id] = found
+            if item_scores := items_of(entry, plugins):
+                items[entry.result.cell_id] = item_scores
     return items
 
 
@@ -317,11 +317,11 @@ def _chosen_encoders(known: list[EncoderSpec], choice: Choice, plugins: Plugins)
     chosen: dict[EncoderSpec, None] = {}
     for wanted in choice.encoders:
         labelled = [spec for spec in known if row_label(spec, plugins) == wanted]
-        found = labelled or [spec for spec in known if _matches(spec, parse_spec(wanted))]
-        if not found:
+        matching = labelled or [spec for spec in known if _matches(spec, parse_spec(wanted))]
+        if not matching:
             labels = [row_label(spec, plugins) for spec in known]
             raise unknown_name("encoder of these results", wanted, [*map(str, known), *labels])
-        chosen.update(dict.fromkeys(found))
+        chosen.update(dict.fromkeys(matching))
     return list(chosen)
 
 

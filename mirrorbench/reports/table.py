@@ -264,7 +264,7 @@ class Table:
         Raises:
             UnknownNameError: no such column.
         """
-        names = [one.name for one in self.columns]
+        names = [c.name for c in self.columns]
         if column not in names:
             titles = [*self.heads()[:-1], "avg"] if AVERAGE in names else self.heads()
             if column not in titles:

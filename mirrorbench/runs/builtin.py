@@ -94,9 +94,9 @@ def _add_kind(registry: Registry[Any], origin: str, name: str, kind: Any, descri
 
 
 def _add_task(registry: TaskRegistry, origin: str, task: Any) -> None:
-    for one in load_cards(Path(task)) if isinstance(task, str | Path) else (task,):
-        one = as_task(one, registry.kinds)
-        registry.add(one.name, one, origin, one.title)
+    for source in load_cards(Path(task)) if isinstance(task, str | Path) else (task,):
+        added = as_task(source, registry.kinds)
+        registry.add(added.name, added, origin, added.title)
 
 
 def _add_corpus(registry: Registry[Any], origin: str, corpus: Any) -> None:

@@ -175,7 +175,7 @@ class EmbeddingCache:
         for shard in sorted({self._rows[key][0] for key in keys if key in self._rows} & self._unchecked.keys()):
             name = self._unchecked.pop(shard)  # verified once
             if not is_whole(self.folder, name, self._shards[shard]):
-                self._rows = {key: place for key, place in self._rows.items() if place[0] != shard}
+                self._rows = {key: position for key, position in self._rows.items() if position[0] != shard}
                 self._drop(name)
         return [item for item, key in zip(inputs, keys, strict=True) if key not in self._rows]
 

@@ -115,8 +115,8 @@ class ModelRef:
     @property
     def corpora(self) -> tuple[CorpusRef, ...]:
         """The corpora that it and its members are tuned on, and their transformations fitted on."""
-        found = [*(model.corpus for model in self.with_members()), *(post.corpus for _, post in self.posts)]
-        return tuple(dict.fromkeys(ref for ref in found if ref))
+        refs = [*(model.corpus for model in self.with_members()), *(post.corpus for _, post in self.posts)]
+        return tuple(dict.fromkeys(ref for ref in refs if ref))
 
 
 @dataclass(frozen=True, slots=True)

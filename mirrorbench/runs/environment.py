@@ -26,7 +26,7 @@ def describe_environment(device: torch.device) -> dict[str, Any]:
         "mirrorbench": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "packages": {name: found for name in _IN_RESULTS if (found := package_version(name))},
+        "packages": {name: installed for name in _IN_RESULTS if (installed := package_version(name))},
         "device": str(device),
         "device_name": describe(device),
         "git": _commit(),

@@ -63,7 +63,7 @@ class Job:
         Raises:
             UsageError: an option is not among the defaults, or its value is of another type.
         """
-        found = dict(defaults)
+        options = dict(defaults)
         for key, value in self.options.items():
             if key not in defaults:
                 raise unknown_name("executor option", key, list(defaults))
@@ -72,8 +72,8 @@ class Job:
                 value = want(value)
             if type(value) is not want:
                 raise UsageError(f"executor option {key}={value} is not of type {want.__name__}")
-            found[key] = value
-        return found
+            options[key] = value
+        return options
 
     def share(self) -> None:
         """Write the corpora into the cache, where workers in other processes find them.

@@ -83,14 +83,14 @@ def fitted_posts(
     ``encoder`` gives the vectors before the transformation.
     """
     cache, vectors_key = workspace.cache, embeddings_key(encoder, pooling, model, precision)
-    found: dict[str, Affine | Taken] = {}
+    transformations: dict[str, Affine | Taken] = {}
     for language, post in model.posts:
         if file := post.stored:
             with checksums.unchanged(partial(list, [("", file)]), post.checksum, str(file)):
-                found[language] = Affine.read(file)
+                transformations[language] = Affine.read(file)
             continue
         if post.corpus is None:
-            found[language] = Taken(post.transformation.number, post.transformation.type)
+            transformations[language] = Taken(post.transformation.number, post.transformation.type)
             continue
         key = digest({"vectors": vectors_key, "language": language, "post": post.identity()})
         affine = cache.transformation(key)
@@ -102,8 +102,8 @@ def fitted_posts(
                 fill(encoder, missing, {pooling: stored}, model, workspace)
             affine = fit(stored.get(inputs), post.transformation)
             cache.save_transformation(key, affine)
-        found[language] = replace(affine, type=post.transformation.type)
-    return found
+        transformations[language] = replace(affine, type=post.transformation.type)
+    return transformations
 
 
 def fit_inputs(texts: Sequence[str], model: ModelRef, pooling: Pooling | None, workspace: Workspace) -> list[TextInput]:
@@ -189,11 +189,11 @@ class EncoderLoader:
     def _tuned(self, model: ModelRef, corpus: Corpus, precision: str) -> tuple[Transformer, float]:
         """The tuned model; until it is stored, a lease keeps other processes from tuning the same one."""
         cache = self.workspace.cache
-        if found := self._cached(model, precision):
-            return found
+        if cached := self._cached(model, precision):
+            return cached
         with cache.leases.wait(model.key):
-            if found := self._cached(model, precision):
-                return found
+            if cached := self._cached(model, precision):
+                return cached
             cache.sweep_model(model.key)
             transformer, description = tune_model(
                 model, corpus.texts, self.workspace, corpus.held_out, self._checkpoint(model)

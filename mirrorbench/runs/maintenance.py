@@ -48,12 +48,12 @@ class CacheEntry:
 
 def entries(cache: Cache) -> list[CacheEntry]:
     """All entries of the cache, the largest first."""
-    found = []
+    cache_entries = []
     for kind in _KINDS:
         for path in sorted(path for path in (cache.root / kind).glob("*") if _OURS.fullmatch(path.stem)):
             with suppress(FileNotFoundError):  # removed by another process
-                found.append(_entry(kind, path))
-    return sorted(found, key=lambda entry: (-entry.size, entry.key))
+                cache_entries.append(_entry(kind, path))
+    return sorted(cache_entries, key=lambda entry: (-entry.size, entry.key))
 
 
 def _entry(kind: str, path: Path) -> CacheEntry:

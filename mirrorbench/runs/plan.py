@@ -98,10 +98,10 @@ def merged(plans: Sequence[Plan]) -> Plan:
     if len(precisions := sorted({cell.precision for cell in cells})) > 1:
         problem = f"blocks are evaluated in {' and '.join(precisions)}, and results of one table share one precision"
         raise UsageError(problem, "Use two files and two --output folders.")
-    places: dict[tuple[str, str, str, int], str] = {}
+    ids: dict[tuple[str, str, str, int], str] = {}
     for cell in cells:
-        place = (str(cell.spec), cell.protocol, cell.task, cell.seed)
-        if places.setdefault(place, cell.id) != cell.id:
+        key = (str(cell.spec), cell.protocol, cell.task, cell.seed)
+        if ids.setdefault(key, cell.id) != cell.id:
             raise UsageError(
                 f"two blocks ask for {cell.spec} on {cell.task}, seed {cell.seed}, with another corpus or precision",
                 "Write the corpus into the encoder spec (corpus: NAME), or use two files and two --output folders.",
@@ -176,8 +176,8 @@ class Planner:
         if failure.lacks:
             try:
                 self._task_models(request, spec, task)
-            except MirrorbenchError as other:
-                return replace(failure, lacks=tuple(dict.fromkeys((*failure.lacks, *other.lacks))))
+            except MirrorbenchError as model_error:
+                return replace(failure, lacks=tuple(dict.fromkeys((*failure.lacks, *model_error.lacks))))
         return failure
 
     def ladder(self, spec: EncoderSpec, level: str, protocol: str = "paper") -> tuple[EncoderSpec, ...]:
@@ -268,9 +268,9 @@ class Planner:
                 self._found[key] = find()
             except Exception as error:
                 self._found[key] = error
-        if isinstance(found := self._found[key], Exception):
-            raise found
-        return cast("_T", found)
+        if isinstance(outcome := self._found[key], Exception):
+            raise outcome
+        return cast("_T", outcome)
 
     def _identified(self, task: Task) -> tuple[tuple[str, str], ...]:
         """Checksums of a task's data, after fetching it."""
@@ -306,18 +306,18 @@ class Planner:
         plain, transformation = split_post(spec, tuned)
         named = str(spec.get("corpus") or request.corpus or corpus)
         # the spec's corpus, the run's, the task's, or that of level and languages
-        found = self._models(request, plain, level, languages, named, max_length)
+        entries = self._models(request, plain, level, languages, named, max_length)
         if transformation is None:
-            return found
+            return entries
         if tuned or transformation.kind == STORED or "{lang}" not in str(spec.get("path")):
-            posts = [("", self._post(spec, transformation, found[0][0], level, languages, named))]
+            posts = [("", self._post(spec, transformation, entries[0][0], level, languages, named))]
         else:  # vectors of each language from a file of its own
             parts = dict(zip(languages, named.split("+") if len(languages) > 1 else [named], strict=False))
             posts = [
-                (lang, self._post(spec, transformation, found[0][0], level, (lang,), parts.get(lang, "")))
+                (lang, self._post(spec, transformation, entries[0][0], level, (lang,), parts.get(lang, "")))
                 for lang in languages
             ]
-        return [(replace(model, posts=tuple(posts)), pooling) for model, pooling in found]
+        return [(replace(model, posts=tuple(posts)), pooling) for model, pooling in entries]
 
     def _post(
         self, spec: EncoderSpec, transformation: Transformation, model: ModelRef, level: str, languages: Sequence[str],

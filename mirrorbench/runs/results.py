@@ -363,18 +363,18 @@ def read_predictions(path: Path, result: Result) -> dict[str, NDArray[Any]]:
         data = path.with_suffix(PREDICTIONS).read_bytes()
         if _sha256(data) != result.beside.get(PREDICTIONS, _sha256(data)):
             raise ValueError("they are those of another result, or damaged")
-        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            found: dict[str, NDArray[Any]] = {name: arrays[name] for name in arrays.files}
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            arrays: dict[str, NDArray[Any]] = {name: archive[name] for name in archive.files}
         for name in _OF_ITEMS:
-            if (name in found or name in _OF_ITEMS[:3]) and found[name].shape != (len(found["ids"]),):
+            if (name in arrays or name in _OF_ITEMS[:3]) and arrays[name].shape != (len(arrays["ids"]),):
                 raise ValueError(f"{name} is not one value an item")
         for name in ("scores", "gold"):
-            found[name].astype(np.float64)
+            arrays[name].astype(np.float64)
     except Exception as error:  # numpy and zipfile have a dozen types for damaged archives
         raise DataFormatError(
             f"the predictions of {path} cannot be read: {error}", "The same run computes them again."
         ) from error
-    return found
+    return arrays
 
 
 def read_results(root: Path) -> Iterator[Result]:
@@ -384,5 +384,5 @@ def read_results(root: Path) -> Iterator[Result]:
 
 def result_files(root: Path) -> list[Path]:
     """The files that ``read_results`` reads."""
-    found = (path for path in sorted(root.rglob("seed-*.json")) if re.fullmatch(r"seed-\d+\.json", path.name))
-    return [path for path in found if not _APART.fullmatch(path.relative_to(root).parts[0])]
+    paths = (path for path in sorted(root.rglob("seed-*.json")) if re.fullmatch(r"seed-\d+\.json", path.name))
+    return [path for path in paths if not _APART.fullmatch(path.relative_to(root).parts[0])]

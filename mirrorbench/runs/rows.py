@@ -21,6 +21,8 @@ from mirrorbench.training.recipes import OUTSIDE_KEYS, RECIPE_KEYS, Recipe, over
 
 WHOLE_TEXTS = ("cls", "mean", "mean-padded")
 """Poolings of presets in whose place an encoder of texts has its own."""
+OF_SBERT = {"sbert", "sapbert"}
+"""Backbones whose bare names are encoders of the plugin mirrorbench-sbert."""
 POOLING_KEYS = ("pooling", "layers", "max_length", "prompt", "attention", "normalize")
 
 # What a bare backbone stands for: the rows of the papers' tables, from worst to best.
@@ -50,14 +52,14 @@ _WHITENED = 256
 def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
     """Task names with suites expanded, without repeats, in the order given."""
     suites = builtin_suites()
-    found: dict[str, None] = {}
+    tasks: dict[str, None] = {}
     for name in names:
         plugins.tasks.check_left_out(*suites.get(name, [name.partition(":")[0]]))
         if name not in suites and name not in plugins.tasks:
             listing = "mirrorbench list tasks; suites by: mirrorbench list suites"
             raise unknown_name("task or suite", name, [*suites, *plugins.tasks.names()], listing)
-        found.update(dict.fromkeys(suites.get(name, [name])))
-    return tuple(found)
+        tasks.update(dict.fromkeys(suites.get(name, [name])))
+    return tuple(tasks)
 
 
 def expand_ladder(
@@ -82,8 +84,8 @@ def expand_ladder(
     Raises:
         UsageError: a bare backbone has a key of the tuning, or its name resembles a short name.
     """
-    plugins.encoders.check_left_out(spec.backbone)
-    plugins.augmentations.check_left_out(*(key for key, _ in spec.params))
+    if spec.backbone not in backbones.BACKBONES.keys() - OF_SBERT and not (spec.is_path or "/" in spec.backbone):
+        plugins.encoders.check_left_out(spec.backbone)
     if spec.backbone in plugins.encoders:
         if spec.method:
             raise UsageError(f"{spec}: {spec.backbone} is an encoder of its own and takes no method")
@@ -102,6 +104,7 @@ def expand_ladder(
             raise UsageError(
                 f"{spec}: {key} belongs to a tuning, and this spec names none", f"Write {spec.with_method('mirror')}"
             )
+        plugins.augmentations.check_left_out(key)
         known = [*POOLING_KEYS, *POST_KEYS, *RECIPE_KEYS, *plugins.augmentations.names()]
         raise unknown_name("encoder spec key", key, known)
     own = {**of_files, **backbones.own_pooling(spec)}
@@ -226,6 +229,7 @@ def resolve_recipe(
     if not family.masks:
         rates = {name: 0.0 if "mask" in name else rate for name, rate in preset.augment}
         preset = replace(preset, augment=tuple(rates.items()))
+    plugins.augmentations.check_left_out(*(key for key in params if key not in (*RECIPE_KEYS, *OUTSIDE_KEYS)))
     recipe = override(preset, params, plugins.augmentations.by_name())
     plugins.poolings.entry(recipe.pooling)
     plugins.losses.entry(recipe.loss)
@@ -251,40 +255,40 @@ def check_runs(spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, s
     kind = family.kind
     _check_trains(spec, kind.trains or not tunes, settings)
     problems: list[str] = []
-    other: dict[str, Value] = {}
+    changes: dict[str, Value] = {}
     heeds = kind.causal and family.attends
     if kind.causal and recipe.pooling == "cls" and not (recipe.attention and heeds):
         problems.append("pooling=cls reads the first token, which has the same vector in every text of a causal model")
-        other["pooling"] = "last"
+        changes["pooling"] = "last"
     if recipe.attention and not heeds:
         what = "that is not causal" if family.attends else "without attention"
         problems.append(f"attention={recipe.attention} changes nothing in a model {what}")
-        other["attention"] = ""
+        changes["attention"] = ""
     layers = settings.get("num_hidden_layers")
     if layers is not None and not range(layers + 1)[parse_layers(recipe.layers)]:
         problems.append(f"layers={recipe.layers} selects none of the layers 0 to {layers}")
-        other["layers"] = "-1:"
+        changes["layers"] = "-1:"
     elif recipe.layers != "-1:" and not kind.layered:
         problems.append(f"layers={recipe.layers} cannot be averaged, since their states differ in shape")
-        other["layers"] = "-1:"
+        changes["layers"] = "-1:"
     if tunes:
         for name in (name for name, rate in recipe.augment if rate):
             if "mask" in name and not family.masks:
                 problems.append(f"{name} needs a mask token, and the tokenizer has none")
-                other[name] = 0
+                changes[name] = 0
             if name == "controlled_dropout" and (kind.causal or kind.pads):
                 problems.append("controlled_dropout knows only encoders that read no padding")
-                other |= {name: 0, "dropout": 0.1}
+                changes |= {name: 0, "dropout": 0.1}
         if any(recipe.rate(name) for name in ("dropout", "controlled_dropout")) and not kind.drops:
             problems.append("the model has no dropout")
-            other |= {"controlled_dropout": 0} if recipe.rate("controlled_dropout") else {}
-            other |= {"dropout": 0, "word_shuffle": 3}
+            changes |= {"controlled_dropout": 0} if recipe.rate("controlled_dropout") else {}
+            changes |= {"dropout": 0, "word_shuffle": 3}
         if recipe.gradient_checkpointing and not can_checkpoint(settings):
             problems.append(f"transformers has no gradient checkpointing for models of type {settings['model_type']}")
-            other["gradient_checkpointing"] = ""
+            changes["gradient_checkpointing"] = ""
     if problems:
-        params = {key: value for key, value in {**dict(spec.params), **other}.items() if value != ""}
-        error = UsageError if other.keys() & dict(spec.params).keys() else TuningError
+        params = {key: value for key, value in {**dict(spec.params), **changes}.items() if value != ""}
+        error = UsageError if changes.keys() & dict(spec.params).keys() else TuningError
         raise error(f"{spec} cannot run: {'; '.join(problems)}", f"Write {replace(spec, params=tuple(params.items()))}")
 
 

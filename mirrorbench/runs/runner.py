@@ -78,7 +78,7 @@ class Runner:
 
     def compute(self, groups: Sequence[CellGroup]) -> Iterator[CellOutcome]:
         """Compute groups of cells, first those that no other process computes."""
-        waiting, passed_over, told = deque(groups), 0, False
+        waiting, passed_over, noted = deque(groups), 0, False
         readings = dict.fromkeys(_Reading.of(cell) for cells in groups for cell in cells)
         self.workspace.reporter.stage("loading", "data", len(readings), "tasks")
         for reading in readings:
@@ -95,10 +95,10 @@ class Runner:
             waiting.append(cells)
             passed_over += 1
             if passed_over == len(waiting):
-                if not told:
+                if not noted:
                     holder = self.results.leases.holder(cells[0].model.key) or "another process"
                     self.workspace.reporter.note(f"{cells[0].spec}: {holder} is at work on it; waiting for its results")
-                told, passed_over = True, 0
+                noted, passed_over = True, 0
                 time.sleep(POLL_SECONDS)
 
     def attempt(self, cells: CellGroup) -> Iterator[CellOutcome] | None:
@@ -304,8 +304,8 @@ def _progress(cell: Cell, tuning: dict[str, Any]) -> Iterator[str]:
     if cell.model.recipe and cell.model.recipe.stop == "auto" and tuning.get("held_out"):
         from mirrorbench.training.progress import Trajectory
 
-        found = msgspec.convert(tuning["held_out"], Trajectory)
-        yield f"{cell.spec}, seed {cell.seed}: {found.verdict}"
+        trajectory = msgspec.convert(tuning["held_out"], Trajectory)
+        yield f"{cell.spec}, seed {cell.seed}: {trajectory.verdict}"
 
 
 def _description(encoder: Encoder, pooling: Pooling | None, dimensions: int) -> dict[str, Any]:

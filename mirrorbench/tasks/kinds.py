@@ -61,6 +61,7 @@ def as_task(value: Any, kinds: Registry[type[TaskKind[Any]]]) -> Task:
         value = load_card(Path(value))
     if not isinstance(value, Card):
         raise PluginError(f"register_tasks got a {type(value).__name__}", "Register a Task, a Card, or a card's path.")
+    kinds.check_left_out(value.kind)
     if value.kind not in kinds:
         problem = f"card {value.name!r} is of the unknown kind {value.kind!r}"
         raise PluginError(problem, f"Kinds: {', '.join(kinds.names())}")
@@ -111,12 +112,13 @@ class TaskRegistry(Registry[Task]):
 
     def _own(self, name: str, path: str, options: str) -> Entry[Task]:
         """The task of own data; ``UsageError`` where nothing reads them."""
-        place, given = Path(path).expanduser(), dict(parse_params(options, name)) if options else {}
-        if not place.exists():
+        data_path, given = Path(path).expanduser(), dict(parse_params(options, name)) if options else {}
+        if not data_path.exists():
             raise UsageError(f"there is no file or folder {path}", "Name your data by their path, such as ./data")
         for reader in self.readers:
-            if task := call(reader, object, reader.value, name, place, given):
+            if task := call(reader, object, reader.value, name, data_path, given):
                 return Entry(name, _complete(cast("Task", task)), reader.origin, reader.description)
+        self.readers.check_left_out("own-data")
         raise UsageError(f"nothing that is installed reads {path}", "mirrorbench-evaluate reads tables and folders")
 
     def __contains__(self, name: object) -> bool:

@@ -183,21 +183,21 @@ class WordInContext(ContextTask[ContextPair]):
         on_dev = splits == TUNED_ON
         threshold = search(cosines[on_dev], gold[on_dev])
         # The released code mistakes a threshold of exactly 0 for none, and then searches forever.
-        found = protocol != "released" or threshold != 0
+        has_threshold = protocol != "released" or threshold != 0
         metrics: dict[str, float | None] = {}
         for split in labelled:
             here = splits == split
-            metrics[f"{split}_accuracy"] = accuracy(cosines[here], gold[here], threshold) if found else None
+            metrics[f"{split}_accuracy"] = accuracy(cosines[here], gold[here], threshold) if has_threshold else None
             metrics[f"{split}_auc"] = auc(cosines[here], gold[here])
-        metrics["threshold"] = threshold if found else None
+        metrics["threshold"] = threshold if has_threshold else None
         metrics.setdefault(self.main_metric, None)
         notes = []
         if labelled == [TUNED_ON]:
             notes.append(f"only {TUNED_ON} has labels: its accuracy is that of a threshold chosen on the same items")
-        if not found:
+        if not has_threshold:
             notes.append("the best threshold is exactly 0, which the released code takes for none: no accuracy")
         predictions = (cosines > threshold).astype(np.int8)
-        secret = predictions[splits == "test"] if found and "test" not in labelled else ()
+        secret = predictions[splits == "test"] if has_threshold and "test" not in labelled else ()
         return Scores(
             metrics, [pair.id for pair in items], cosines, gold, notes=tuple(notes),
             extra={"predictions": predictions, "splits": splits},

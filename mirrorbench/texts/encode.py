@@ -139,8 +139,8 @@ def _encode_chunks(
                 cache.put(distinct, vectors)
         if rows and vectors.shape[1] != dimensions:
             raise UsageError(f"the encoder's vectors have {vectors.shape[1]} and {dimensions} dimensions")
-        place = {item: row for row, item in enumerate(distinct)}
-        write(chunk, vectors[[place[item] for item in chunk]])
+        positions = {item: row for row, item in enumerate(distinct)}
+        write(chunk, vectors[[positions[item] for item in chunk]])
         rows, dimensions, number = rows + len(chunk), vectors.shape[1], number + 1
         advance(len(chunk))
     return EncodedFile(rows, before, dimensions)

@@ -135,8 +135,8 @@ def read_tuning_texts(
     texts = [line for line in given if isinstance(line, str)]
     odd = [line for line in given if not isinstance(line, str) and not _is_pair(line)]
     if odd or 0 < len(texts) < len(given):
-        told = f"Not so: {type(odd[0]).__name__ if without_texts() else repr(odd[0])[:90]}" if odd else ""
-        hint = told or "Some are strings, and some are pairs."
+        example = f"Not so: {type(odd[0]).__name__ if without_texts() else repr(odd[0])[:90]}" if odd else ""
+        hint = example or "Some are strings, and some are pairs."
         raise UsageError("what to tune on must be strings, or pairs of two strings", hint)
     if texts:
         pairs = pairs_of(texts, name, raw)

@@ -175,8 +175,8 @@ def _check_adapter(spec: EncoderSpec, recipe: Recipe, merge: bool) -> None:
     if merge and not recipe.lora:
         raise UsageError(f"{spec} makes no adapter that --merge could merge", f"Write {spec.with_params(lora=16)}")
     if recipe.lora and recipe.attention and not merge:
-        told = "an adapter cannot say that its backbone reads in both directions"
-        raise UsageError(f"{spec}: {told}", "Add --merge, which writes a whole model.")
+        problem = f"{spec}: an adapter cannot say that its backbone reads in both directions"
+        raise UsageError(problem, "Add --merge, which writes a whole model.")
 
 
 def _trajectory(

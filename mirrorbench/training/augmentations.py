@@ -109,8 +109,8 @@ def in_use(
 
     Those on the model include rate 0, which comes first: ``dropout=0`` must not undo ``controlled_dropout``.
     """
-    found = [(registered[name].function, rate) for name, rate in rates if registered[name].on == on]
-    return sorted(found, key=lambda pair: pair[1] > 0) if on == "model" else [pair for pair in found if pair[1] > 0]
+    pairs = [(registered[name].function, rate) for name, rate in rates if registered[name].on == on]
+    return sorted(pairs, key=lambda pair: pair[1] > 0) if on == "model" else [pair for pair in pairs if pair[1] > 0]
 
 
 def span_mask(text: str, context: AugmentationContext) -> str:
@@ -151,7 +151,7 @@ def word_shuffle(text: str, context: AugmentationContext) -> str:
         raise UsageError(f"word_shuffle={context.rate:g} is not a whole number of places")
     words = text.split()
     order = np.argsort(np.arange(len(words)) + context.rng.random(len(words)) * (k + 1), kind="stable")
-    return " ".join(words[place] for place in order)
+    return " ".join(words[index] for index in order)
 
 
 class Dropout:
@@ -202,8 +202,8 @@ def _drops(model: Any) -> bool:
     half = halves.pop() if halves else None
     with torch.no_grad(), torch.random.fork_rng(), torch.autocast(device.type, half, enabled=half is not None):
         model.train()
-        one, other = (model(input_ids=ids).last_hidden_state for _ in range(2))
-    return not torch.equal(one, other)
+        first, second = (model(input_ids=ids).last_hidden_state for _ in range(2))
+    return not torch.equal(first, second)
 
 
 class ControlledDropout(Dropout):

@@ -77,9 +77,9 @@ def plain_attention(
 
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, *options: Any, **named: Any) -> Tensor:
     """``torch.nn.functional.embedding``, its gradient sparse where that is smaller; other options are left to torch."""
-    other = any(options[:1]) or any(options[2:]) or any(value for key, value in named.items() if key != "norm_type")
+    has_other = any(options[:1]) or any(options[2:]) or any(value for key, value in named.items() if key != "norm_type")
     learns = torch.is_grad_enabled() and weight.requires_grad and weight.is_leaf
-    if other or len(weight) <= input.numel() or not learns:
+    if has_other or len(weight) <= input.numel() or not learns:
         return F.embedding(input, weight, padding_idx, *options, **named)
     padding = None if padding_idx is None else padding_idx % len(weight)
     return cast("Tensor", _SparseEmbedding.apply(input, weight, padding))  # type: ignore[no-untyped-call]

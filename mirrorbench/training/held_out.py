@@ -75,10 +75,10 @@ def positive_pairs(texts: Sequence[str], seed: int, pairs: PairFunction) -> list
         return [(text, shortened(text, rng)) for text in texts]
     plain = Recipe(temperature=1.0, epochs=1, train_max_length=64, pooling="mean")
     made = pairs(texts, PairMaker(plain, rng, "", "paper", {}))
-    found: dict[Any, tuple[str, str]] = {}
+    representatives: dict[Any, tuple[str, str]] = {}
     for left, right, group in zip(made.left, made.right, made.groups or (), strict=True):
-        found.setdefault(group, (left.text, right.text))
-    return list(found.values())
+        representatives.setdefault(group, (left.text, right.text))
+    return list(representatives.values())
 
 
 def measure_pairs(left: Array, right: Array) -> tuple[dict[str, float], NDArray[np.bool_]]:
@@ -93,14 +93,14 @@ def measure_pairs(left: Array, right: Array) -> tuple[dict[str, float], NDArray[
     np.fill_diagonal(similarity, -np.inf)
     hits = own > similarity.max(1)
     distances = 2 - 2 * (first @ first.T)[np.triu_indices(len(first), 1)]
-    found = {
+    measures = {
         "alignment": float(np.mean(np.square(first - second).sum(1))),
         "uniformity": float(np.log(np.mean(np.exp(-2 * distances)))),
         "accuracy@1": float(np.mean(hits)),
         "log_isotropy": log_isotropy(left),
         "effective_rank": effective_rank(first),
     }
-    return found, hits
+    return measures, hits
 
 
 def nearest_rows(vectors: Array, n: int) -> list[int]:
@@ -133,9 +133,9 @@ def log_isotropy(vectors: NDArray[Any]) -> float:
 
 def directions(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """The eigenvectors of V^T V, V the rows, by falling eigenvalue; each is a column with its largest part positive."""
-    found: NDArray[np.float64] = np.linalg.eigh(rows.T @ rows)[1][:, ::-1]
-    largest = found[np.abs(found).argmax(axis=0), np.arange(found.shape[1])]
-    oriented: NDArray[np.float64] = found * np.where(largest < 0, -1.0, 1.0)
+    eigenvectors: NDArray[np.float64] = np.linalg.eigh(rows.T @ rows)[1][:, ::-1]
+    largest = eigenvectors[np.abs(eigenvectors).argmax(axis=0), np.arange(eigenvectors.shape[1])]
+    oriented: NDArray[np.float64] = eigenvectors * np.where(largest < 0, -1.0, 1.0)
     return oriented
 
 

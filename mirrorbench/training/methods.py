@@ -262,8 +262,8 @@ def text_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
 
 def _pair(text: str, fields: Sequence[str]) -> tuple[str, str]:
     if len(fields) != 2 or not all(fields):
-        told = f"the corpus line {shown(text)} is no pair of texts"
-        raise TuningError(told, "pairs tunes on lines like text1||text2.")
+        problem = f"the corpus line {shown(text)} is no pair of texts"
+        raise TuningError(problem, "pairs tunes on lines like text1||text2.")
     return fields[0], fields[1]
 
 
@@ -272,11 +272,11 @@ def _groups(left: Sequence[str], right: Sequence[str]) -> list[int]:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    number = {text: place for place, text in enumerate(dict.fromkeys([*left, *right]))}
+    number = {text: index for index, text in enumerate(dict.fromkeys([*left, *right]))}
     ends = [[number[text] for text in view] for view in (left, right)]
     graph = coo_array(([1] * len(left), ends), shape=(len(number), len(number)))
-    found: list[int] = connected_components(graph, directed=False)[1][ends[0]].tolist()
-    return found
+    groups: list[int] = connected_components(graph, directed=False)[1][ends[0]].tolist()
+    return groups
 
 
 # sap: SapBERT's self-alignment (Liu et al., NAACL 2021), metric learning on the names of concepts.
@@ -303,7 +303,7 @@ def sap_preset(level: str, architecture: str, protocol: str) -> Recipe:
 
 def name_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
     """Pairs of names that share an id, which is their group; a wrong line or no pairs are a ``TuningError``."""
-    found: list[tuple[str, str, str]] = []
+    triples: list[tuple[str, str, str]] = []
     names: dict[str, dict[str, None]] = {}
     for text, fields in zip(texts, fields_of(texts), strict=True):
         if len(fields) not in (2, 3) or not all(fields):
@@ -312,17 +312,17 @@ def name_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
                 "sap tunes on lines like id||name||other name, id||name or id<TAB>name.",
             )
         if len(fields) == 3:
-            found.append((fields[0], fields[1], fields[2]))
+            triples.append((fields[0], fields[1], fields[2]))
         else:
             names.setdefault(fields[0], {})[fields[1]] = None
     for concept, synonyms in names.items():
         pairs = list(combinations(synonyms, 2))
         if len(pairs) > MOST_PAIRS:
             pairs = [pairs[i] for i in sorted(maker.rng.choice(len(pairs), MOST_PAIRS, replace=False))]
-        found += [(concept, one, other) for one, other in pairs]
-    if not found:
+        triples += [(concept, first, second) for first, second in pairs]
+    if not triples:
         raise TuningError("no two names of the corpus share an id", "sap learns from names of the same concept.")
-    concepts, left, right = zip(*found, strict=True)
+    concepts, left, right = zip(*triples, strict=True)
     return maker.pairs(left, right, concepts)
 
 

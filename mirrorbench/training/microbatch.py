@@ -68,23 +68,23 @@ class PairTokenizer:
 
     def _tokenized(self, left: Sequence[TextInput], right: Sequence[TextInput], labels: Tensor) -> TokenizedPairs:
         """Token ids of pairs, after the recipe's token augmentations in the order of their names."""
-        found = self.transformer.read([*left, *right], self.recipe.readout(self.recipe.train_max_length))
+        located = self.transformer.read([*left, *right], self.recipe.readout(self.recipe.train_max_length))
         if not self._augment:
-            return TokenizedPairs(found.ids, found.targets, labels)
-        rows: list[list[int]] = [row.tolist() for row in found.ids]
+            return TokenizedPairs(located.ids, located.targets, labels)
+        rows: list[list[int]] = [row.tolist() for row in located.ids]
         first = 0 if self.recipe.sides == 2 else len(left)
         for views in (slice(first, len(left)), slice(len(left), None)):
             lists = rows[views]
             for function, context in self._augment:
-                lists = [self._readable(row, function(row, context), found.targets is not None) for row in lists]
+                lists = [self._readable(row, function(row, context), located.targets is not None) for row in lists]
             rows[views] = lists
-        return TokenizedPairs(Ragged.of(rows), found.targets, labels)
+        return TokenizedPairs(Ragged.of(rows), located.targets, labels)
 
     def _readable(self, ids: list[int], changed: list[int], targets: bool) -> list[int]:
         """The changed ids, or the old ones where those are more than the model can read."""
         if targets and len(changed) != len(ids):
-            told = "an augmentation changes the number of tokens, so the target's tokens are not found any more"
-            raise TuningError(told, "Choose another pooling than target, or another augmentation.")
+            problem = "an augmentation changes the number of tokens, so the target's tokens are not found any more"
+            raise TuningError(problem, "Choose another pooling than target, or another augmentation.")
         return changed if len(changed) <= (self.transformer.positions or len(changed)) else ids
 
 
@@ -114,8 +114,8 @@ class MicroBatchReader:
         self.weights = objective.weights
         self.draws = "dropout" not in dict(recipe.augment) or any(rate for _, rate in recipe.augment)
         if recipe.rate("controlled_dropout") and len(set(map(id, objective.readers))) > 1:
-            told = f"loss={recipe.loss} does not read both views by one model, so controlled_dropout cannot be applied"
-            raise TuningError(told, "Leave controlled_dropout out of the encoder spec.")
+            cause = f"loss={recipe.loss} does not read both views by one model, so controlled_dropout cannot be applied"
+            raise TuningError(cause, "Leave controlled_dropout out of the encoder spec.")
 
     def split(self, pairs: TokenizedPairs, most: int, draws: np.random.Generator) -> tuple[list[MicroBatch], list[int]]:
         """Micro-batches of at most ``most`` tokens, with pairs of similar length, and the rows of their pairs.
@@ -153,8 +153,8 @@ class MicroBatchReader:
                 torch.autograd.backward(*pair)
             return
         pairs = list(zip(vectors, gradients, strict=True))
-        for found in map_shares(self._gradients, pairs, self._threads):  # in a fixed order: rounding depends on it
-            for weight, gradient in zip(self.weights, found, strict=True):
+        for share in map_shares(self._gradients, pairs, self._threads):  # in a fixed order: rounding depends on it
+            for weight, gradient in zip(self.weights, share, strict=True):
                 if gradient is not None:
                     weight.grad = gradient if weight.grad is None else _added(weight.grad, gradient)
 
@@ -178,8 +178,8 @@ class MicroBatchReader:
             if targets is None and not self.draws:  # a text that repeats is read once
                 texts = np.array([row.tobytes() for row in ids], dtype=object)
                 _, first, places = np.unique(texts, return_index=True, return_inverse=True)
-                found = reader.forward(ids.take(first), [self.pooling], self.fixed, None, self.packed)[0]
-                return found.index_select(0, moved(torch.from_numpy(places), found.device))
+                distinct = reader.forward(ids.take(first), [self.pooling], self.fixed, None, self.packed)[0]
+                return distinct.index_select(0, moved(torch.from_numpy(places), distinct.device))
             return reader.forward(ids, [self.pooling], self.fixed, targets, self.packed)[0]
 
         first, second = self.objective.readers
@@ -196,9 +196,9 @@ class MicroBatchReader:
         return torch.autograd.grad(vectors, self.weights, gradients, allow_unused=True)
 
 
-def _added(one: Tensor, other: Tensor) -> Tensor:
+def _added(left: Tensor, right: Tensor) -> Tensor:
     """The sum of two gradients; torch needs the dense one first."""
-    return other + one if one.is_sparse and not other.is_sparse else one + other
+    return right + left if left.is_sparse and not right.is_sparse else left + right
 
 
 def in_order(vectors: list[Tensor], order: list[int]) -> tuple[Tensor, Tensor]:

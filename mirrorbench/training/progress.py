@@ -109,23 +109,23 @@ class Trajectory:
         kept, before, after = self.states[self.kept], self.before, self.after
         p = float(binomtest(kept.gained, kept.gained + kept.lost).pvalue) if kept.gained + kept.lost else 1.0
         retrieval = f"held-out retrieval from {before['accuracy@1']:.3f} to {after['accuracy@1']:.3f} (p = {p:.2g})"
-        sums = [found["alignment"] + found["uniformity"] for found in (before, after)]
+        sums = [measures["alignment"] + measures["uniformity"] for measures in (before, after)]
         if after["effective_rank"] < COLLAPSED * before["effective_rank"]:
             ranks = f"effective rank from {before['effective_rank']:.0f} to {after['effective_rank']:.0f}"
-            told = f"the vectors have collapsed: {ranks}"
+            outcome = f"the vectors have collapsed: {ranks}"
         elif p < CHANGED:
-            told = f"a {'gain' if kept.gained > kept.lost else 'loss'}: {retrieval}"
+            outcome = f"a {'gain' if kept.gained > kept.lost else 'loss'}: {retrieval}"
         elif abs(sums[1] - sums[0]) < MOVED:
             nothing = "change worth having" if not self.blind else "loss seen" if self.n >= MANY else "change seen"
-            told = f"no {nothing}: {retrieval}"
+            outcome = f"no {nothing}: {retrieval}"
         else:
             kind = "gain" if sums[1] < sums[0] else "loss"
-            told = f"perhaps a {kind}: alignment + uniformity from {sums[0]:.2f} to {sums[1]:.2f}; {retrieval}"
+            outcome = f"perhaps a {kind}: alignment + uniformity from {sums[0]:.2f} to {sums[1]:.2f}; {retrieval}"
         if self.blind and p >= CHANGED:
-            told += f". {self.blind}"
+            outcome += f". {self.blind}"
         if self.kept == len(self.states) - 1:
-            return told
-        return f"the state at {kept.share:.0%} of the tuning was kept; {told}"
+            return outcome
+        return f"the state at {kept.share:.0%} of the tuning was kept; {outcome}"
 
     @property
     def blind(self) -> str:
@@ -156,14 +156,14 @@ class Progress:
         recipe: of its tuning.
         pairs: at least two pairs; without any, nothing is looked at.
         total: strings to tune on, each counted once per epoch.
-        told: called with what ``advance`` gets.
+        on_advance: called with what ``advance`` gets.
     """
 
     def __init__(
         self, transformer: Transformer, recipe: Recipe, pairs: Sequence[tuple[str, str]], total: int = 1,
-        told: Callable[[int], None] = lambda n: None,
+        on_advance: Callable[[int], None] = lambda n: None,
     ) -> None:  # fmt: skip
-        self.transformer, self.pairs, self.total, self.told = transformer, pairs, total, told
+        self.transformer, self.pairs, self.total, self.on_advance = transformer, pairs, total, on_advance
         self.pooling = recipe.readout(recipe.train_max_length)
         self.keeps_best = recipe.stop == "auto"
         self.states: list[State] = []
@@ -177,7 +177,7 @@ class Progress:
         before, self.done = self.done, self.done + n
         if before * LOOKS // self.total < self.done * LOOKS // self.total and self.done < self.total:
             self.look(self.done / self.total)
-        self.told(n)
+        self.on_advance(n)
 
     def state_dict(self) -> dict[str, Any]:
         """The state for a checkpoint."""
@@ -186,7 +186,7 @@ class Progress:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a checkpoint."""
-        self.states = [State(**found) for found in state["states"]]
+        self.states = [State(**fields) for fields in state["states"]]
         self.done, self.best, self._weights = state["done"], state["best"], state["weights"]
 
     def finish(self) -> Trajectory | None:

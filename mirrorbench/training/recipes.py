@@ -92,8 +92,8 @@ class Recipe:
         later = (("stop", "end"), ("prompt", ""), ("attention", ""), ("lora", 0), ("gradient_checkpointing", False),
                  ("normalize", False))  # fmt: skip
         unused += [key for key, before in later if getattr(self, key) == before]
-        found = {**asdict(self), "augment": dict(self.augment)}
-        return {key: value for key, value in found.items() if key not in unused}
+        settings = {**asdict(self), "augment": dict(self.augment)}
+        return {key: value for key, value in settings.items() if key not in unused}
 
     def readout(self, max_length: int) -> Pooling:
         """How texts of at most so many tokens are read."""

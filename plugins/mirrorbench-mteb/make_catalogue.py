@@ -17,12 +17,12 @@ SAME_QUESTION = {"cosine_spearman", "max_ap", "max_accuracy"}
 
 
 def ask_mteb() -> dict[str, Any]:
-    """The tasks of the installed mteb: public tasks of text alone, superseded ones too (results are published on them)."""
-    found = mteb.get_tasks(
+    """The public tasks of the installed mteb on text alone, superseded ones too (results are published on them)."""
+    tasks = mteb.get_tasks(
         task_types=KINDS, exclude_superseded=False, exclude_aggregate=True, modalities=["text"],
         exclusive_modality_filter=True,
     )  # fmt: skip
-    fitting = [task for task in found if task.metadata.main_score in SAME_QUESTION]
+    fitting = [task for task in tasks if task.metadata.main_score in SAME_QUESTION]
     codes = sorted({language for task in fitting for language in task.metadata.languages})
     languages = {code: langcodes.standardize_tag(code, macro=True) for code in codes}
     rows = [asdict(entry) for task in fitting for entry in entries(task, languages)]

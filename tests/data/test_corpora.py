@@ -268,7 +268,7 @@ def test_shares_and_flags() -> None:
     }
     found = find_contamination(items, ["A cat  sits.", "ﬁne weather", "STRASSE", "a dog"])
     assert found is not None
-    assert found.found == {"both": ALL, "left": SOME, "right": SOME, "none": NONE, "one text": ALL}
+    assert found.overlaps == {"both": ALL, "left": SOME, "right": SOME, "none": NONE, "one text": ALL}
     assert (found.share(SOME), found.share(ALL)) == (4 / 5, 2 / 5)
     assert found.flags(["none", "both", "left"]).tolist() == [0, 2, 1]
     assert found.to_json() == {

@@ -138,12 +138,12 @@ class Columns:
         names = self.names or range(len(cut[0]) if cut else 0)
         widths = self.widths or (len(names),)
         if self.header:
-            found = cut.pop(0) if cut else []
-            if self.header == "exact" and found != list(names):
+            header = cut.pop(0) if cut else []
+            if self.header == "exact" and header != list(names):
                 raise DataFormatError(f"{path}: the header is not {', '.join(map(str, names))}.")
-            if lacking := [str(name) for name in names if found.count(str(name)) != 1]:
+            if lacking := [str(name) for name in names if header.count(str(name)) != 1]:
                 raise DataFormatError(f"{path}: the header is missing {', '.join(lacking)}, or names it twice.")
-            names, widths = found, (len(found),)
+            names, widths = header, (len(header),)
         ids = ids or Ids()
         rows = []
         for line, row in enumerate(cut, start=2 if self.header else 1):
@@ -202,17 +202,17 @@ def by_name(files: Mapping[str, Path], pattern: str, shape: str, needed: Sequenc
     ``pattern`` has groups ``group`` and ``part`` (``data`` if empty); ``shape`` describes it in messages. Every group
     must have all ``needed`` parts; the first one's files give the order of groups.
     """
-    found: dict[str, dict[str, Path]] = {}
+    groups: dict[str, dict[str, Path]] = {}
     for name, path in files.items():
         match = re.fullmatch(pattern, PurePosixPath(name).name)
         if match is None:
             raise DataFormatError(f"{path}: the name does not follow {shape}.")
         part = match["part"] or "data"
-        if part in found.setdefault(match["group"], {}):
+        if part in groups.setdefault(match["group"], {}):
             raise DataFormatError(f"{path}: a second file of {match['group']}, {part}.")
-        found[match["group"]][part] = path
-    for group, parts in found.items():
+        groups[match["group"]][part] = path
+    for group, parts in groups.items():
         if absent := [part for part in needed if part not in parts]:
             raise DataFormatError(f"The files of {group} ({shape}) are missing {', '.join(absent)}.")
     order = list(files.values())
-    return dict(sorted(found.items(), key=lambda item: order.index(item[1][needed[0]])))
+    return dict(sorted(groups.items(), key=lambda item: order.index(item[1][needed[0]])))

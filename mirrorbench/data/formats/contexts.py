@@ -163,15 +163,15 @@ def parse_usim(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Ra
         if len(rows) % 2:
             raise DataFormatError(f"{path}: an odd number of lines ({len(rows)}); the last one has no partner.")
         for first, second in zip(rows[::2], rows[1::2], strict=True):
-            lemma, _, one = first.values["name"].rpartition(" ")
-            other, _, two = second.values["name"].rpartition(" ")
-            for row, parts in ((first, (lemma, one)), (second, (other, two))):
+            lemma, _, first_number = first.values["name"].rpartition(" ")
+            second_lemma, _, second_number = second.values["name"].rpartition(" ")
+            for row, parts in ((first, (lemma, first_number)), (second, (second_lemma, second_number))):
                 if not all(parts):
                     raise row.error("not a lemma, a space and a number in the last column")
-            if first.values["rating"] != second.values["rating"] or lemma != other:
+            if first.values["rating"] != second.values["rating"] or lemma != second_lemma:
                 raise DataFormatError(f"{path}, lines {first.line} and {second.line}: they are no pair.")
             left, right = (_nth_word(row, "context", row.values["index"]) for row in (first, second))
-            identity = first.unique(f"{lemma}/{one}-{two}")
+            identity = first.unique(f"{lemma}/{first_number}-{second_number}")
             pairs.append(RatedContexts(identity, left, right, first.number("rating", (1, 5))))
     return _as_read(pairs, options)
 
@@ -220,10 +220,10 @@ def _cut_apart(text: str, spans: Sequence[tuple[int, int]]) -> list[TextInput]:
         done = end
     tokens = WORDPUNCT.findall(marked + _unbracketed(text[done:]))
     sides = []
-    for place in (number for number, token in enumerate(tokens, start=1) if token == "["):
-        before, after = (_unbracketed(" ".join(some)).strip() for some in (tokens[:place], tokens[place + 1 :]))
+    for index in (number for number, token in enumerate(tokens, start=1) if token == "["):
+        before, after = (_unbracketed(" ".join(some)).strip() for some in (tokens[:index], tokens[index + 1 :]))
         start = len(before) + 1
-        sides.append(TextInput(f"{before} {tokens[place]} {after}", ((start, start + len(tokens[place])),)))
+        sides.append(TextInput(f"{before} {tokens[index]} {after}", ((start, start + len(tokens[index])),)))
     return sides
 
 

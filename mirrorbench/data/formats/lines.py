@@ -37,17 +37,17 @@ def pairs_of(lines: Sequence[str], name: str, raw: bool = False) -> list[tuple[s
         UsageError: most lines are pairs, but not all.
     """
     texts = [raw and "\t" not in line for line in lines]
-    pairs = [
+    candidates = [
         (own[0], own[1]) if len(own) == 2 and all(own) and not text else None
         for own, text in zip(fields_of(lines), texts, strict=True)
     ]
-    found = [pair for pair in pairs if pair]
-    if len(found) == len(lines):
-        return found or None
-    if not raw and 2 * len(found) > len(lines):
+    pairs = [pair for pair in candidates if pair]
+    if len(pairs) == len(lines):
+        return pairs or None
+    if not raw and 2 * len(pairs) > len(lines):
         raise UsageError(
-            f"{name}: {len(found)} of {len(lines)} lines are pairs (text1||text2), "
-            f"but not {shown(lines[pairs.index(None)])}",
+            f"{name}: {len(pairs)} of {len(lines)} lines are pairs (text1||text2), "
+            f"but not {shown(lines[candidates.index(None)])}",
             "Make all lines pairs, or none. To tune on the lines as they are, name the method: BACKBONE+mirror",
         )
     return None
@@ -81,7 +81,7 @@ def _strings(path: Path, options: Mapping[str, Any]) -> list[str]:
     if "column" in options:
         cut = _cutter(options, f"{path}, line 1", "".join(lines[:1]))
         texts = [
-            found for line, text in enumerate(texts, start=skip + 1) for found in cut(text, f"{path}, line {line}")
+            field for line, text in enumerate(texts, start=skip + 1) for field in cut(text, f"{path}, line {line}")
         ]
     kept = [text for text in texts if text.strip()]
     return kept[: whole_number(options, "take", len(kept))]

@@ -119,8 +119,8 @@ def parse_qqp(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pai
     size = whole_number(options, "sample", 0) or len(pairs)
     if size > len(pairs):
         raise DataFormatError(f"{', '.join(files)}: a sample of {size} pairs cannot be drawn from {len(pairs)}.")
-    drawn = sorted(range(len(pairs)), key=lambda place: hashlib.sha256(pairs[place].id.encode()).digest())[:size]
-    return [pairs[place] for place in sorted(drawn)]
+    drawn = sorted(range(len(pairs)), key=lambda index: hashlib.sha256(pairs[index].id.encode()).digest())[:size]
+    return [pairs[index] for index in sorted(drawn)]
 
 
 def parse_qqp_duplicates(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
@@ -134,7 +134,7 @@ def parse_qqp_duplicates(files: Mapping[str, Path], options: Mapping[str, Any]) 
     half = (len(duplicates) + 1) // 2
     rest = duplicates[half:]
     made = zip(rest, [*rest[1:], *rest[:1]], strict=True)
-    return duplicates[:half] + [Pair(f"{one.id}+{next_.id}", one.left, next_.right, 0.0) for one, next_ in made]
+    return duplicates[:half] + [Pair(f"{pair.id}+{next_.id}", pair.left, next_.right, 0.0) for pair, next_ in made]
 
 
 def _quoted_rows(path: Path, ids: Ids) -> Iterator[TableRow]:
@@ -244,14 +244,14 @@ def _cut(text: str, n: int, forms: set[str]) -> list[str] | None:
     cuts: dict[int, list[tuple[str, ...]]] = {0: [()]}
     for _ in range(n):
         longer: dict[int, list[tuple[str, ...]]] = {}
-        for start, found in cuts.items():
+        for start, splits in cuts.items():
             for length in lengths:
                 end, word = start + length, " ".join(tokens[start : start + length])
                 if end <= len(tokens) and word in forms:
-                    longer[end] = [*longer.get(end, []), *((*cut, word) for cut in found)][:2]
+                    longer[end] = [*longer.get(end, []), *((*cut, word) for cut in splits)][:2]
         cuts = longer
-    found = cuts.get(len(tokens), [])
-    return list(found[0]) if len(found) == 1 else None
+    splits = cuts.get(len(tokens), [])
+    return list(splits[0]) if len(splits) == 1 else None
 
 
 def _spaces(text: str) -> str:

@@ -102,27 +102,27 @@ def _rows(path: Path, table: _Options, ids: Ids) -> list[TableRow]:
 
 def _pair(row: TableRow, table: _Options, stem: str) -> Pair | ContextPair | RatedContexts:
     # JSON may hold these as numbers, and a label as true or false.
-    other: dict[str, Any] = {"gold": (int, float), "id": int}
+    number_types: dict[str, Any] = {"gold": (int, float), "id": int}
     values = dict(row.values)
     for role, column in table.columns.items():
         value = row.values.get(column)
-        if isinstance(value, other.get(role, ())) and (
+        if isinstance(value, number_types.get(role, ())) and (
             not isinstance(value, bool) or (table.labels and role == "gold")
         ):
             values[column] = _written(value)
         elif not isinstance(value, str) or not is_text(value):
             raise row.error(f"column {column!r} is missing, or no text")
     row = replace(row, values=values)
-    found = {role: row.text(column) for role, column in table.columns.items()}
-    identity = row.unique(found.get("id", f"{stem}/{row.line}"))
+    texts = {role: row.text(column) for role, column in table.columns.items()}
+    identity = row.unique(texts.get("id", f"{stem}/{row.line}"))
     label = row.label(table.columns["gold"], table.labels) if table.labels else None
     gold = row.number(table.columns["gold"], table.scale) if table.scale else float(label or 0)
     if table.marks is None:
-        return Pair(identity, found["left"], found["right"], gold, found.get("subset", ""))
-    left, right = (_marked(row, found[side], table.marks) for side in ("left", "right"))
+        return Pair(identity, texts["left"], texts["right"], gold, texts.get("subset", ""))
+    left, right = (_marked(row, texts[side], table.marks) for side in ("left", "right"))
     if not table.labels:
         return RatedContexts(identity, left, right, gold)
-    split = found.get("split", stem)
+    split = texts.get("split", stem)
     if split not in _SPLITS:
         raise row.error(f"the split {shown(split)} (a column, or the name of the file) is none of {', '.join(_SPLITS)}")
     return ContextPair(identity, left, right, label, _SPLITS[split])

@@ -78,10 +78,10 @@ def _short(table: Table, show: Callable[[float], str]) -> list[Line]:
     if table.kind != "leaderboard":
         lines = [("", note) for note in table.notes]
         return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], ("", MORE)]
-    found = headlines(table)
-    named = [(found.gain, "{}"), (found.over_best, "the best untuned row ({})"), (found.loss, "{}")]
+    chosen = headlines(table)
+    named = [(chosen.gain, "{}"), (chosen.over_best, "the best untuned row ({})"), (chosen.loss, "{}")]
     lines = [_headline(table, verdict, over, show) for verdict, over in named if verdict]
-    lines += [*_measured(table), *_warnings(table, found.gain or found.over_best, show)]
+    lines += [*_measured(table), *_warnings(table, chosen.gain or chosen.over_best, show)]
     return [*lines[: MOST_LINES - 1], ("", MORE)]
 
 
@@ -89,19 +89,18 @@ def _headline(table: Table, verdict: Verdict, over: str, show: Callable[[float],
     """One verdict as a sentence: ``Mirror beats the untuned model: +.067 [.051, .083], p < .001``."""
     rows = {(row.spec, row.protocol): row for row in reversed(table.rows)}
     alone = len({(row.backbone, row.protocol) for row in table.rows if row.spec}) == 1
-    row, lower = (rows[spec, verdict.protocol] for spec in (verdict.spec, verdict.over))
-    name, other = (_name(one, alone) for one in (row, lower))
-    other = over.format(other.removeprefix("the untuned model (").removesuffix(")" * alone)) if verdict.best else other
+    name, lower = (_name(rows[spec, verdict.protocol], alone) for spec in (verdict.spec, verdict.over))
+    lower = over.format(lower.removeprefix("the untuned model (").removesuffix(")" * alone)) if verdict.best else lower
     p, corrected = (p_words(value or 0.0) for value in (verdict.p, verdict.corrected))
     value = f"{_signed(verdict, show)}, {'corrected ' * (corrected != p)}p {corrected}"
     column = next(column for column in table.columns if column.name == verdict.column)
     where = f" on average over {len(column.average_of)} tasks" if column.average_of else f" on {column.title}"
     where = where if len(table.columns) > 1 else ""
     if not verdict.separable:
-        return "=", f"No gain shown{where}: {name} over {other} {value}"
+        return "=", f"No gain shown{where}: {name} over {lower} {value}"
     if (verdict.difference or 0.0) > 0:
-        return "+", f"{name} beats {other}{where}: {value}{_elsewhere(table, verdict)}"
-    return "-", f"{name} loses to {other}{where}: {value}"
+        return "+", f"{name} beats {lower}{where}: {value}{_elsewhere(table, verdict)}"
+    return "-", f"{name} loses to {lower}{where}: {value}"
 
 
 def _elsewhere(table: Table, verdict: Verdict) -> str:
@@ -161,18 +160,18 @@ def _items(table: Table) -> str:
 
 def _warnings(table: Table, first: Verdict | None, show: Callable[[float], str]) -> list[Line]:
     """Reasons to distrust the table and the verdict of its first line, the weightiest first."""
-    found = [re.split(r"\.\s", warning)[0] for warning in table.warnings]
+    reasons = [re.split(r"\.\s", warning)[0] for warning in table.warnings]
     columns = [column for column in table.columns if not column.average_of]
     column = max(columns, key=lambda column: column.seen, default=None)
     if first and (unseen := first.unseen):
         own = [column for column in columns if first.column == column.name]
         on = f" on {own[0].title}" if own and len(columns) > 1 else ""
         without = _signed(unseen, show)
-        found.append(f"{unseen.share:.0%} of the {_items(table)}{on} hold a tuned text (without them {without})")
+        reasons.append(f"{unseen.share:.0%} of the {_items(table)}{on} hold a tuned text (without them {without})")
     elif column and column.seen:
         on = f" on {column.title}" * (len(columns) > 1)
-        found.append(f"{column.seen:.0%} of the {_items(table)}{on} hold a tuned text")
-    return [("!", text) for text in found]
+        reasons.append(f"{column.seen:.0%} of the {_items(table)}{on} hold a tuned text")
+    return [("!", text) for text in reasons]
 
 
 def _all(table: Table, show: Callable[[float], str]) -> list[Line]:
@@ -184,15 +183,15 @@ def _all(table: Table, show: Callable[[float], str]) -> list[Line]:
     for verdict in table.verdicts:
         groups.setdefault((verdict.best, verdict.spec, verdict.over, verdict.protocol), []).append(verdict)
     lines = []
-    for (best, spec, over, protocol), found in groups.items():
-        tested = {verdict.column for verdict in found if not verdict.why_not}
+    for (best, spec, over, protocol), group in groups.items():
+        tested = {verdict.column for verdict in group if not verdict.why_not}
         hidden = {name for column in averages if column.name in tested for name in column.average_of}
-        verdicts = [verdict for verdict in found if verdict.column not in hidden]
-        said: dict[tuple[str, str], list[str]] = {}  # what, in words, of which columns
+        verdicts = [verdict for verdict in group if verdict.column not in hidden]
+        wordings: dict[tuple[str, str], list[str]] = {}  # what, in words, of which columns
         for verdict in verdicts:
-            said.setdefault(_said(verdict, show), []).append(heads.get(verdict.column, verdict.column))
+            wordings.setdefault(_said(verdict, show), []).append(heads.get(verdict.column, verdict.column))
         names = " over ".join(rows[of, protocol].label if (of, protocol) in rows else of for of in (spec, over))
-        parts = "; ".join(f"{what} on {', '.join(columns)}{rest}" for (what, rest), columns in said.items())
+        parts = "; ".join(f"{what} on {', '.join(columns)}{rest}" for (what, rest), columns in wordings.items())
         parts = parts.removesuffix(".")  # of "avg."
         lines.append(f"{'Best tuned row over best untuned row: ' * best}{names}: {parts}.")
     tied = _has_tied(table)

@@ -175,18 +175,18 @@ class Comparisons:
         own = [common([self._seeds[row, task]])[0] for task in tasks]
         score, influences, seeds = self._scores(row, tasks, own)
         variance = self._variance(tasks, [list(seeds.values()) for seeds in own], influences)
-        found = PointEstimate(score.mean, (variance, *seeds))
-        return found if found.error > 0 else UNDEFINED
+        estimate = PointEstimate(score.mean, (variance, *seeds))
+        return estimate if estimate.error > 0 else UNDEFINED
 
-    def compare(self, row: RowKey, other: RowKey, tasks: Sequence[str]) -> Comparison:
+    def compare(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Comparison:
         """Compare the means of two rows over tasks; the estimate is undefined where they share no item of a task."""
-        pairs = [common([self._seeds[row, task], self._seeds[other, task]]) for task in tasks]
+        pairs = [common([self._seeds[row, task], self._seeds[over, task]]) for task in tasks]
         both = [[items for side in pair for items in side.values()] for pair in pairs]
         n = sum(len(items[0].ids) for items in both)
-        seeds = ([*self._seeds[row, task].values(), *self._seeds[other, task].values()] for task in tasks)
+        seeds = ([*self._seeds[row, task].values(), *self._seeds[over, task].values()] for task in tasks)
         left_out = sum(len({item for items in of for item in items.ids}) for of in seeds) - n
         first, of_first, of_seeds = self._scores(row, tasks, [pair[0] for pair in pairs])
-        second, of_second, of_others = self._scores(other, tasks, [pair[1] for pair in pairs])
+        second, of_second, of_others = self._scores(over, tasks, [pair[1] for pair in pairs])
         difference = round(first.mean - second.mean, 10)  # the same vectors but for the last bits do not differ
         if isnan(difference):
             return Comparison(n, left_out, first, second, UNDEFINED)
@@ -194,15 +194,15 @@ class Comparisons:
         estimate = PointEstimate(difference, (variance, *of_seeds, *of_others), _discordant(both))
         return Comparison(n, left_out, first, second, estimate)
 
-    def compare_unseen(self, row: RowKey, other: RowKey, tasks: Sequence[str]) -> Unseen | None:
+    def compare_unseen(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Unseen | None:
         """Compare two rows on the items without a text that one was tuned on; ``None`` where no item has one."""
         kept: dict[tuple[RowKey, str], Seeds] = {}
         n, left = 0, 0
         for task in tasks:
-            seeds = [items for side in (row, other) for items in self._seeds[side, task].values()]
+            seeds = [items for side in (row, over) for items in self._seeds[side, task].values()]
             known = [(items.ids, items.overlap) for items in seeds if items.overlap is not None]
-            seen = {ids[place] for ids, overlap in known for place in (overlap > NONE).nonzero()[0]}
-            for side in (row, other):
+            seen = {ids[index] for ids, overlap in known for index in (overlap > NONE).nonzero()[0]}
+            for side in (row, over):
                 of = self._seeds[side, task].items()
                 kept[side, task] = {s: i.only([r for r, name in enumerate(i.ids) if name not in seen]) for s, i in of}
             n, left = n + len(seeds[0].ids), left + len(seen)
@@ -210,7 +210,7 @@ class Comparisons:
             return None
         if not all(items.ids for own in kept.values() for items in own.values()):
             return Unseen(left / n)
-        estimate = Comparisons(kept, self._plugins).compare(row, other, tasks).estimate
+        estimate = Comparisons(kept, self._plugins).compare(row, over, tasks).estimate
         return Unseen(left / n, None if estimate.p is None else estimate.value, estimate.interval())
 
     def _scores(
@@ -228,8 +228,8 @@ class Comparisons:
         alike = min(counts) > 1 and all(scores.keys() == scored[0][0].keys() for scores, _ in scored)
         mean = statistics.fmean(statistics.fmean(scores.values()) for scores, _ in scored)
         of_seeds = [(variance, min(n for n in counts if n > 1) - 1.0)] if moves else []
-        found = SeedMean(mean, sqrt(variance * counts[0]) if alike else None, min(counts))
-        return found, [influences / len(tasks) for _, influences in scored], of_seeds
+        seed_mean = SeedMean(mean, sqrt(variance * counts[0]) if alike else None, min(counts))
+        return seed_mean, [influences / len(tasks) for _, influences in scored], of_seeds
 
     def _score(self, row: RowKey, task: str, seeds: Seeds) -> tuple[dict[int, float], FloatArray]:
         """A row's score on a task by seed, and the mean of the items' influences."""
@@ -246,10 +246,10 @@ class Comparisons:
         self, tasks: Sequence[str], items: Sequence[Sequence[ItemScores]], influences: Sequence[FloatArray]
     ) -> Variance:
         """The variance over items; what they share is the same for all encoders of which any says it."""
-        told = [next((own for own in of if own.shared is not None), of[0]) for of in items]
-        key = tuple((task, own.ids, own.shared is None) for task, own in zip(tasks, told, strict=True))
+        representatives = [next((own for own in of if own.shared is not None), of[0]) for of in items]
+        key = tuple((task, own.ids, own.shared is None) for task, own in zip(tasks, representatives, strict=True))
         if key not in self._dependence:
-            self._dependence[key] = Dependence(told)
+            self._dependence[key] = Dependence(representatives)
         return self._dependence[key].variance(influences)
 
 

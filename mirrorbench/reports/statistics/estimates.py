@@ -51,13 +51,13 @@ class PointEstimate:
         """The two-sided p-value against 0; ``None`` where undefined."""
         from scipy.stats import binomtest, t
 
-        found = []
+        p_values = []
         if self.error > 0 or self.value == self.error == 0:
-            found.append(2 * float(t.sf(abs(self.value) / self.error, self.df)) if self.value else 1.0)
+            p_values.append(2 * float(t.sf(abs(self.value) / self.error, self.df)) if self.value else 1.0)
         if self.discordant:
             wins, losses, _ = self.discordant
-            found.append(float(binomtest(wins, wins + losses).pvalue))
-        return max(found, default=None)
+            p_values.append(float(binomtest(wins, wins + losses).pvalue))
+        return max(p_values, default=None)
 
     def interval(self, level: float = LEVEL) -> Interval | None:
         """The confidence interval, which holds 0 where ``p`` is above ``1 - level``; ``None`` where undefined."""
@@ -79,11 +79,11 @@ UNDEFINED = PointEstimate(nan, ((nan, 1.0),))
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """P-values corrected by Holm's step-down procedure (1979), in the order given; undefined ones are left out."""
-    known = [place for place, p in enumerate(p_values) if p is not None]
-    p = np.array([p_values[place] for place in known], np.float64)
+    known = [index for index, p in enumerate(p_values) if p is not None]
+    p = np.array([p_values[index] for index in known], np.float64)
     order = np.argsort(p, kind="stable")
     corrected = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
-    found: list[float | None] = [None] * len(p_values)
-    for place, value in zip(order, corrected, strict=True):
-        found[known[place]] = float(value)
-    return found
+    adjusted: list[float | None] = [None] * len(p_values)
+    for position, value in zip(order, corrected, strict=True):
+        adjusted[known[position]] = float(value)
+    return adjusted

@@ -58,8 +58,8 @@ def influence_on_auc(values: FloatArray, gold: FloatArray) -> FloatArray:
     below = (1 - _above_less_below(values, negative) / negative.sum()) / 2
     above = (1 + _above_less_below(values, positive) / positive.sum()) / 2
     area = (below @ positive) / positive.sum()
-    found: FloatArray = (below - area) * positive / positive.sum() + (above - area) * negative / negative.sum()
-    return found
+    influences: FloatArray = (below - area) * positive / positive.sum() + (above - area) * negative / negative.sum()
+    return influences
 
 
 _INFLUENCES: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
@@ -90,8 +90,8 @@ def _on_correlation(x: FloatArray, y: FloatArray, xy: FloatArray, xx: FloatArray
     """The derivative of a correlation, of those of the three sums of products."""
     a, b = x @ x, y @ y
     scale = np.sqrt(a * b)
-    found: FloatArray = xy / scale - (x @ y) / scale / 2 * (xx / a + yy / b)
-    return found
+    derivative: FloatArray = xy / scale - (x @ y) / scale / 2 * (xx / a + yy / b)
+    return derivative
 
 
 def _above_less_below(values: FloatArray, amounts: FloatArray) -> FloatArray:
@@ -99,8 +99,8 @@ def _above_less_below(values: FloatArray, amounts: FloatArray) -> FloatArray:
     _, group = np.unique(values, return_inverse=True)
     sums = np.bincount(group, amounts)
     up_to = np.cumsum(sums)
-    found: FloatArray = (up_to[-1] - 2 * up_to + sums)[group]
-    return found
+    differences: FloatArray = (up_to[-1] - 2 * up_to + sums)[group]
+    return differences
 
 
 MEAN = "mean"
@@ -157,15 +157,15 @@ def item_scores(result: Result, arrays: Mapping[str, NDArray[Any]], plugins: Plu
     """The items of a result's main score; ``None`` where predictions do not reproduce it."""
     if result.main_score is None:
         return None
-    found = _items(result.main_metric, arrays, plugins)
+    items = _items(result.main_metric, arrays, plugins)
     # A plugin's task may compute a metric of this name differently: accept only what reproduces the stored score.
-    if found is None or not found.ids or not abs(score_on(found, plugins) - result.main_score) < _TOLERANCE:
+    if items is None or not items.ids or not abs(score_on(items, plugins) - result.main_score) < _TOLERANCE:
         return None
     name = plugins.tasks[result.task].identifies if result.task in plugins.tasks else ""
     if name:  # 203/12 and 203/21 are two parts of 203
-        return replace(found, units=tuple(f"{name} {item.partition('/')[0]}" for item in found.ids))
+        return replace(items, units=tuple(f"{name} {item.partition('/')[0]}" for item in items.ids))
     files = checksum(json.dumps(result.data.get("files"), sort_keys=True))
-    return replace(found, units=tuple(f"{files} {item}" for item in found.ids))
+    return replace(items, units=tuple(f"{files} {item}" for item in items.ids))
 
 
 def items_of(entry: Stored, plugins: Plugins) -> ItemScores | None:

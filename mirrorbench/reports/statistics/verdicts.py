@@ -84,9 +84,9 @@ def below(spec: EncoderSpec, readouts: Mapping[EncoderSpec, Readout]) -> Encoder
     return max(sorted(untuned, key=str), key=likeness, default=None)
 
 
-def _only_adds(spec: EncoderSpec, other: EncoderSpec) -> bool:
-    added = set(spec.params) - set(other.params)
-    return len(added) == len(spec.params) - len(other.params) > 0 and not dict(added).keys() & _NO_STEPS
+def _only_adds(spec: EncoderSpec, row: EncoderSpec) -> bool:
+    added = set(spec.params) - set(row.params)
+    return len(added) == len(spec.params) - len(row.params) > 0 and not dict(added).keys() & _NO_STEPS
 
 
 def find_steps(table: Table, results: Sequence[Result]) -> list[Step]:
@@ -103,21 +103,21 @@ def find_steps(table: Table, results: Sequence[Result]) -> list[Step]:
         }
         for c in range(len(table.columns))
     ]
-    found: dict[tuple[int, int], dict[str, Step]] = {}  # by pair of rows, then by column
+    by_pair: dict[tuple[int, int], dict[str, Step]] = {}  # by pair of rows, then by column
     for c, (column, own) in enumerate(zip(table.columns, cells, strict=True)):
         if column.average_of:  # of two rows that are a step on each of its tasks
-            for pair, of_pair in found.items():
+            for pair, of_pair in by_pair.items():
                 if own.keys() >= set(pair) and of_pair.keys() >= set(column.average_of):
                     of_pair[column.name] = _step(*pair, c, own)
             continue
         for protocol in {row.protocol for row in table.rows}:
-            place = {parse_spec(table.rows[r].spec): r for r in own if table.rows[r].protocol == protocol}
-            readouts = {spec: _readout(own[r][0]) for spec, r in place.items()}
+            row_of = {parse_spec(table.rows[r].spec): r for r in own if table.rows[r].protocol == protocol}
+            readouts = {spec: _readout(own[r][0]) for spec, r in row_of.items()}
             for spec in readouts:
                 if lower := below(spec, readouts):
-                    pair = place[spec], place[lower]
-                    found.setdefault(pair, {})[column.name] = _step(*pair, c, own)
-    steps = [step for pair in sorted(found) for step in found[pair].values()]
+                    pair = row_of[spec], row_of[lower]
+                    by_pair.setdefault(pair, {})[column.name] = _step(*pair, c, own)
+    steps = [step for pair in sorted(by_pair) for step in by_pair[pair].values()]
     known = {(step.row, step.over, step.column) for step in steps}
     return steps + [s for s in _best(table, cells) if (s.row, s.over, s.column) not in known]
 
@@ -133,12 +133,12 @@ def _step(row: int, over: int, column: int, cells: Mapping[int, Sequence[Result]
 
 def _best(table: Table, cells: Sequence[Mapping[int, Sequence[Result]]]) -> list[Step]:
     """In each column the best tuned row of a backbone over its best untuned one."""
-    found: dict[tuple[str, str, str], tuple[set[int], set[int]]] = {}  # of a backbone: untuned rows, tuned ones
+    groups: dict[tuple[str, str, str], tuple[set[int], set[int]]] = {}  # of a backbone: untuned rows, tuned ones
     for r, results in ((r, results) for own in cells for r, results in own.items()):
         row, tuned = table.rows[r], bool(results[0].cell.get("recipe"))
-        found.setdefault((row.backbone, parse_spec(row.spec).revision, row.protocol), (set(), set()))[tuned].add(r)
+        groups.setdefault((row.backbone, parse_spec(row.spec).revision, row.protocol), (set(), set()))[tuned].add(r)
     steps = []
-    for kinds in found.values():
+    for kinds in groups.values():
         for c, own in enumerate(cells):
             means = {r: score.mean for r in own if (score := table.rows[r].scores[c])}
             over, best = (max(own.keys() & rows, key=lambda r: (means[r], -r), default=-1) for rows in kinds)
@@ -197,9 +197,9 @@ class Marker:
         made = list(map(self._verdict, steps))
         corrected = [p and min(1.0, p * step.chosen_from) for p, step in zip((v.p for v in made), steps, strict=True)]
         for column in {step.column for step in steps}:
-            own = [place for place, step in enumerate(steps) if step.column == column and not step.chosen_from]
-            for place, value in zip(own, holm([made[place].p for place in own]), strict=True):
-                corrected[place] = value
+            own = [index for index, step in enumerate(steps) if step.column == column and not step.chosen_from]
+            for index, value in zip(own, holm([made[index].p for index in own]), strict=True):
+                corrected[index] = value
         return [
             replace(verdict, corrected=p, separable=p is not None and p < 1 - LEVEL)
             for verdict, p in zip(made, corrected, strict=True)
@@ -208,9 +208,9 @@ class Marker:
     def unseen(self, verdict: Verdict) -> Unseen | None:
         """Compare the rows of a verdict on the items without a tuned text; ``None`` where no item has one."""
         places = {(row.spec, row.protocol): r for r, row in reversed(list(enumerate(self._table.rows)))}
-        column = [one.name for one in self._table.columns].index(verdict.column)
+        index = [column.name for column in self._table.columns].index(verdict.column)
         row, over = (places[spec, verdict.protocol] for spec in (verdict.spec, verdict.over))
-        return self._rows.compare_unseen(row, over, self._tasks[column])
+        return self._rows.compare_unseen(row, over, self._tasks[index])
 
     def counted(self, column: Column) -> Column:
         """The column with the number of items behind its scores, and the largest share that holds a tuned text."""
@@ -222,20 +222,20 @@ class Marker:
 
     def _verdict(self, step: Step) -> Verdict:
         """The gain of a step, not corrected yet but for the interval of the best rows."""
-        one, other = (self._table.rows[row] for row in (step.row, step.over))
+        row, lower = (self._table.rows[r] for r in (step.row, step.over))
         made = Verdict(
-            one.spec, other.spec, one.protocol, self._table.columns[step.column].name, why_not=step.why_not,
+            row.spec, lower.spec, row.protocol, self._table.columns[step.column].name, why_not=step.why_not,
             best=step.chosen_from > 0, this_model=step.this_model,
         )  # fmt: skip
         if step.why_not:
             return made
         if not (self._known(step.row, step.column) and self._known(step.over, step.column)):
             return replace(made, why_not="no predictions that give the score")
-        found = self._rows.compare(step.row, step.over, self._tasks[step.column]).estimate
-        if found.p is None:
+        estimate = self._rows.compare(step.row, step.over, self._tasks[step.column]).estimate
+        if estimate.p is None:
             return replace(made, why_not="its error cannot be estimated")
-        interval = found.interval(1 - (1 - LEVEL) / max(1, step.chosen_from))
-        return replace(made, difference=found.value, interval=interval, p=found.p)
+        interval = estimate.interval(1 - (1 - LEVEL) / max(1, step.chosen_from))
+        return replace(made, difference=estimate.value, interval=interval, p=estimate.p)
 
     def _known(self, row: int, column: int) -> bool:
         return self._table.rows[row].scores[column] is not None and self._rows.known(row, self._tasks[column])
@@ -329,21 +329,21 @@ def compare_encoders(
     items: dict[tuple[RowKey, str], Seeds] = {}
     for task in shared:
         read = [{entry.result.seed: items_of(entry, plugins) for entry in side} for side in pairs[task]]
-        if any(found is None for side in read for found in side.values()):
+        if any(own is None for side in read for own in side.values()):
             notes.append(f"{task}: not compared, since a score is undefined or cannot be computed from its predictions")
             continue
-        for name, found in zip("AB", read, strict=True):
-            items[name, task] = {seed: own for seed, own in found.items() if own}
+        for name, seeds in zip("AB", read, strict=True):
+            items[name, task] = {seed: own for seed, own in seeds.items() if own}
     compared = Comparisons(items, plugins)
     known = [task for task in shared if ("A", task) in items]
     if not known:
         raise UsageError("there is no task on which both can be compared" + "".join(f"\n  {n}" for n in notes))
     each = {task: compared.compare("A", "B", [task]) for task in known}
     notes += [
-        f"{t}: {one.left_out} items that only one of them has are left out" for t, one in each.items() if one.left_out
+        f"{t}: {each[t].left_out} items that only one of them has are left out" for t in known if each[t].left_out
     ]
     made = []
-    for task, p in zip(known, holm([one.p for one in each.values()]), strict=True):
+    for task, p in zip(known, holm([comparison.p for comparison in each.values()]), strict=True):
         results = [[entry.result for entry in side] for side in pairs[task]]
         this_model, metric = any(map(of_one_seed, results)), results[0][0].main_metric
         made.append(TaskComparison(**vars(each[task]), task=task, metric=metric, corrected=p, this_model=this_model))

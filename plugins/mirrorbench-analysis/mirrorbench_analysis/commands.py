@@ -73,7 +73,7 @@ def _command(kind: str, summary: str, *examples: str, **own: Any) -> None:
         del defaults["device"]
     if "task" not in defaults:
         del defaults["data_dir"], defaults["offline"]
-    options = {name: one for name, one in (_FIRST | own | _LAST).items() if name in defaults}
+    options = {name: option for name, option in (_FIRST | own | _LAST).items() if name in defaults}
 
     def command(output: Path, format_: str, plugin: object, **given: Any) -> None:
         asked = {name: value for name in ANALYSES[kind] if (value := given.pop(name)) is not None}
@@ -81,9 +81,9 @@ def _command(kind: str, summary: str, *examples: str, **own: Any) -> None:
 
     command.__signature__ = Signature([  # type: ignore[attr-defined]  # what Typer reads
         Parameter(
-            name, Parameter.KEYWORD_ONLY, annotation=one, default=None if defaults[name] == () else defaults[name]
+            name, Parameter.KEYWORD_ONLY, annotation=option, default=None if defaults[name] == () else defaults[name]
         )
-        for name, one in options.items()
+        for name, option in options.items()
     ])  # fmt: skip
     command.__annotations__ = options
     analyze_app.command(kind, help=help_)(command)
@@ -97,17 +97,17 @@ def _analyze(kind: str, options: dict[str, Any], where: dict[str, Any], output: 
     if "tasks" in options:
         options["tasks"] = split_names(options["tasks"])
     with progress_display() as reporter:
-        found = Session(reporter=reporter, **where).analyze(kind, **options)
-    if found.summary:
-        say(found.summary)
-    if table := found.rows if found.table is None else found.table:
+        analysis = Session(reporter=reporter, **where).analyze(kind, **options)
+    if analysis.summary:
+        say(analysis.summary)
+    if table := analysis.rows if analysis.table is None else analysis.table:
         cells = [[cell_text(value) for value in row.values()] for row in table]
         print_rows([name.replace("_", " ") for name in table[0]], cells)
-    if files := found.write(output, formats):
+    if files := analysis.write(output, formats):
         say(f"written: {', '.join(map(str, files))}", err=True)
-    for failure in found.failures:
+    for failure in analysis.failures:
         say(f"Failed: {failure.spec} on {failure.task}: {failure.reason}\n{failure.hint}".rstrip(), err=True)
-    if found.failures:
+    if analysis.failures:
         raise typer.Exit(1)
 
 

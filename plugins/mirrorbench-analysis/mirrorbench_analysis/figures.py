@@ -109,36 +109,36 @@ _ROW, _LINE, _LETTER = 0.24, 0.17, 0.06
 """Height of a row, height of a line of the legend, and width of a letter, in inches."""
 
 
-def isotropy_figure(found: TableRows) -> Figure:
+def isotropy_figure(table: TableRows) -> Figure:
     """Three isotropy measures of each encoder (Mirror-BERT, Table 14, as a figure)."""
-    figure, axes = _panels(1, 3, PAGE, 0.75 + _ROW * len(found), sharey=True)
+    figure, axes = _panels(1, 3, PAGE, 0.75 + _ROW * len(table), sharey=True)
     names = ("log_isotropy", "mean_vector_norm", "mean_cosine")
     titles = ("log isotropy score", "mean-vector norm", "mean cosine")
-    rows = np.arange(len(found))
+    rows = np.arange(len(table))
     for ax, name, title in zip(axes, names, titles, strict=True):
-        values = _column(found, name)
+        values = _column(table, name)
         ax.hlines(rows, 0, values, color="0.75", linewidth=1.5, zorder=1)
-        ax.scatter(values, rows, color=[_line_style(row)["color"] for row in range(len(found))], s=18, zorder=2)
+        ax.scatter(values, rows, color=[_line_style(row)["color"] for row in range(len(table))], s=18, zorder=2)
         ax.axvline(0, color="0.4", linewidth=0.6)
         ax.set(xlabel=title, xmargin=0.08)
         ax.spines["left"].set_visible(False)
         ax.tick_params(left=False)
-    axes[0].set_yticks(rows, [_wrapped(row["encoder"], 2.0) for row in found])
-    axes[0].set_ylim(len(found) - 0.5, -0.5)
+    axes[0].set_yticks(rows, [_wrapped(row["encoder"], 2.0) for row in table])
+    axes[0].set_ylim(len(table) - 0.5, -0.5)
     return figure
 
 
-def similarity_figure(found: Mapping[str, dict[str, Any]]) -> Figure:
+def similarity_figure(distributions: Mapping[str, dict[str, Any]]) -> Figure:
     """Histograms of the cosines of each kind of pair, a panel for each encoder (Mirror-BERT, Figure 7)."""
-    figure, axes = _panels(len(found), 1, COLUMN, 0.45 + 0.95 * len(found), sharex=True)
+    figure, axes = _panels(len(distributions), 1, COLUMN, 0.45 + 0.95 * len(distributions), sharex=True)
     # Blue positives and orange negatives, as in the paper; line styles differ for print without colour.
     looks = {"negative": (1, "--"), "positive": (0, "-"), "low": (1, "--"), "middle": (4, ":"), "high": (0, "-")}
-    for ax, (label, one) in zip(axes, found.items(), strict=True):
-        for band in one["bands"]:
-            colour, line = looks[band["name"]]
+    for ax, (label, distribution) in zip(axes, distributions.items(), strict=True):
+        for band in distribution["bands"]:
+            (colour, line), edges = looks[band["name"]], distribution["edges"]
             density = np.where(band["density"] > 0, band["density"], np.nan)  # draws no line along the axis
-            ax.stairs(density, one["edges"], fill=True, color=COLOURS[colour], alpha=0.35)
-            ax.stairs(density, one["edges"], color=COLOURS[colour], linewidth=0.9, linestyle=line, label=band["name"])
+            ax.stairs(density, edges, fill=True, color=COLOURS[colour], alpha=0.35)
+            ax.stairs(density, edges, color=COLOURS[colour], linewidth=0.9, linestyle=line, label=band["name"])
         ax.set_title(_wrapped(label, COLUMN), loc="left")
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
@@ -147,7 +147,7 @@ def similarity_figure(found: Mapping[str, dict[str, Any]]) -> Figure:
     return _with_legend(figure, axes[0])
 
 
-def layers_figure(found: Mapping[str, TableRows], metric: str) -> Figure:
+def layers_figure(measures: Mapping[str, TableRows], metric: str) -> Figure:
     """Four measures by layer, a line for each encoder (MirrorWiC, Figure 2)."""
     from matplotlib.ticker import MaxNLocator
 
@@ -161,7 +161,7 @@ def layers_figure(found: Mapping[str, TableRows], metric: str) -> Figure:
     spreads = {"log_isotropy": "log_isotropy_sd", "random_similarity": "random_sd"}
     for ax, (name, title) in zip(axes, titles.items(), strict=True):
         ax.set_ylabel(_wrapped(title, 1.6))
-        for number, (label, measured) in enumerate(found.items()):
+        for number, (label, measured) in enumerate(measures.items()):
             spread = _column(measured, spreads[name]) if name in spreads else None
             _line(ax, _column(measured, "layer"), _column(measured, name), number, label, spread)
     for ax in axes[2:]:
@@ -195,42 +195,42 @@ def projection_figure(points: Mapping[str, NDArray[np.float64]], senses: Sequenc
     return _with_legend(figure, axes[0])
 
 
-def roc_figure(found: Mapping[str, dict[str, Any]]) -> Figure:
+def roc_figure(curves: Mapping[str, dict[str, Any]]) -> Figure:
     """ROC curves with the areas under them in the legend (Mirror-BERT, Figure 4)."""
     figure, (ax,) = _panels(1, 1, COLUMN, COLUMN)
     ax.plot([0, 1], [0, 1], color="0.7", linewidth=0.8)
-    for number, (label, one) in enumerate(found.items()):
-        ax.plot(one["fpr"], one["tpr"], label=f"{label}: {one['auc']:.3f}", **_line_style(number) | {"marker": None})
+    for number, (label, roc) in enumerate(curves.items()):
+        ax.plot(roc["fpr"], roc["tpr"], label=f"{label}: {roc['auc']:.3f}", **_line_style(number) | {"marker": None})
     ax.set(xlim=(-0.005, 1), ylim=(0, 1.005), xlabel="false positive rate", ylabel="true positive rate", box_aspect=1)
     return _with_legend(figure, ax)
 
 
-def curves_figure(found: Mapping[str, Series], key: str, log: bool) -> Figure:
+def curves_figure(curves: Mapping[str, Series], key: str, log: bool) -> Figure:
     """Scores by a hyper-parameter, with the deviation over seeds (Mirror-BERT, Figure 5; MirrorWiC, Figure 4)."""
     figure, (ax,) = _panels(1, 1, COLUMN, 2.1)
-    for number, (label, one) in enumerate(found.items()):
-        x, y, spread = ([point[name] for point in one.points] for name in ("x", "mean", "sd"))
+    for number, (label, curve) in enumerate(curves.items()):
+        x, y, spread = ([point[name] for point in curve.points] for name in ("x", "mean", "sd"))
         _line(ax, x, y, number, label, spread)
     if log:
         ax.set_xscale("log")
-        values = sorted({point["x"] for one in found.values() for point in one.points})
+        values = sorted({point["x"] for curve in curves.values() for point in curve.points})
         ax.set_xticks(values, [f"{value:g}" for value in values], rotation=60 if len(values) > 5 else 0)
         ax.minorticks_off()
-    ax.set(xlabel=key.replace("_", " "), ylabel=_metric(found))
+    ax.set(xlabel=key.replace("_", " "), ylabel=_metric(curves))
     return _with_legend(figure, ax)
 
 
-def frequency_figure(found: TableRows, lines: Mapping[str, Series]) -> Figure:
+def frequency_figure(buckets: TableRows, lines: Mapping[str, Series]) -> Figure:
     """Words of a task in each frequency bucket (bars), and scores after tuning on it (lines; Mirror-BERT, Figure 8).
 
     A bucket without words and scores is left out; each bar has its number above it.
     """
-    found = [row for row in found if row["words"] or any(row[label] is not None for label in lines)]
+    buckets = [row for row in buckets if row["words"] or any(row[label] is not None for label in lines)]
     figure, (ax,) = _panels(1, 1, COLUMN, 2.3)
-    bars = ax.bar(np.arange(len(found)), [row["words"] for row in found], width=0.8, color="0.82")
-    ax.bar_label(bars, [str(row["words"] or "") for row in found], fontsize=6, color="0.4")
-    ticks = ["–".join(map(str, bounds(row["corpus"]) or ())) for row in found]
-    ax.set_xticks(np.arange(len(found)), ticks, rotation=60)
+    bars = ax.bar(np.arange(len(buckets)), [row["words"] for row in buckets], width=0.8, color="0.82")
+    ax.bar_label(bars, [str(row["words"] or "") for row in buckets], fontsize=6, color="0.4")
+    ticks = ["–".join(map(str, bounds(row["corpus"]) or ())) for row in buckets]
+    ax.set_xticks(np.arange(len(buckets)), ticks, rotation=60)
     ax.set(xlabel="frequency rank (thousands)", ylabel="words of the task")
     if not lines:
         return figure
@@ -238,8 +238,8 @@ def frequency_figure(found: TableRows, lines: Mapping[str, Series]) -> Figure:
     scores.spines["right"].set_visible(True)
     scores.set_ylabel(_metric(lines))
     for number, label in enumerate(lines):
-        x = [place for place, row in enumerate(found) if row[label] is not None]
-        y, spread = [found[place][label] for place in x], [found[place][f"{label} sd"] or 0.0 for place in x]
+        x = [index for index, row in enumerate(buckets) if row[label] is not None]
+        y, spread = [buckets[index][label] for index in x], [buckets[index][f"{label} sd"] or 0.0 for index in x]
         scores.errorbar(x, y, yerr=spread, capsize=2, elinewidth=0.8, label=label, **_line_style(number))
     return _with_legend(figure, scores)
 
@@ -295,7 +295,7 @@ def _column(rows: TableRows, name: str) -> list[float]:
 
 
 def _metric(lines: Mapping[str, Series]) -> str:
-    metrics = {one.metric for one in lines.values()}
+    metrics = {line.metric for line in lines.values()}
     return metrics.pop().replace("_", " ") if len(metrics) == 1 else "score"
 
 

@@ -41,9 +41,9 @@ def isotropy(study: Study, texts: str, limit: int) -> Analysis:
     """Isotropy of each encoder's vectors."""
     inputs, source = study.texts(texts)
     inputs = [inputs[row] for row in draw_samples(len(inputs), limit, 1, study.seed)[0]]
-    found = study.of_each(lambda cell, encoder: geometry.measure_isotropy(study.encode(cell, encoder, inputs)[0]))
-    rows = [{"encoder": label, **numbers} for label, numbers in found.items()]
-    values = {label: {name: x for name, x in one.items() if name != "dimensions"} for label, one in found.items()}
+    measures = study.of_each(lambda cell, encoder: geometry.measure_isotropy(study.encode(cell, encoder, inputs)[0]))
+    rows = [{"encoder": label, **numbers} for label, numbers in measures.items()]
+    values = {label: {name: x for name, x in row.items() if name != "dimensions"} for label, row in measures.items()}
     plot = partial(figures.isotropy_figure, rows)
     title = f"{len(inputs):,} texts of {study.title if source == study.task else Path(source).name}"
     document = {"texts": described(source, inputs)}
@@ -62,18 +62,18 @@ def layers(study: Study, texts: str, limit: int, samples: int) -> Analysis:
     union = np.unique(np.concatenate(drawn))
     sentences = [sentences[row] for row in union]
     drawn = [np.searchsorted(union, rows) for rows in drawn]
-    found = study.of_each(partial(_layers, study, sentences, drawn))
+    measures = study.of_each(partial(_layers, study, sentences, drawn))
     task = study.workspace.plugins.tasks[study.task]
-    rows = [{"encoder": label, **numbers} for label, (measured, _) in found.items() for numbers in measured]
-    read = described(source, [TextInput(one.words[0].text) for one in sentences])
+    rows = [{"encoder": label, **numbers} for label, (measured, _) in measures.items() for numbers in measured]
+    read = described(source, [TextInput(sentence.words[0].text) for sentence in sentences])
     document = {
         "metric": task.main_metric, "texts": read, "samples": [len(sample) for sample in drawn],
-        "words": {label: words for label, (_, words) in found.items()},
+        "words": {label: words for label, (_, words) in measures.items()},
     }  # fmt: skip
     metric = f"{task.title}: {task.main_metric.replace('_', ' ')}"
     title = f"{study.title}; {len(sentences):,} sentences of {'it' if source == study.task else Path(source).name}"
-    values = {label: {"n": words, **of_top_layers(measured)} for label, (measured, words) in found.items()}
-    plot = partial(figures.layers_figure, {label: measured for label, (measured, _) in found.items()}, metric)
+    values = {label: {"n": words, **of_top_layers(measured)} for label, (measured, words) in measures.items()}
+    plot = partial(figures.layers_figure, {label: measured for label, (measured, _) in measures.items()}, metric)
     return Analysis(f"layers-{study.task}", rows, document, plot, title=title, values=values)
 
 
@@ -100,9 +100,9 @@ def _layers(
     ]
     sums = LayerSums(sentences, study.seed)
     reporter.stage("encoding", str(cell.spec), len(sentences), "sentences")
-    at_words = [replace(one, mode="target") for one in poolings]
-    for sentence, vectors in encode_words(encoder, [one.words for one in sentences], at_words, reporter.advance):
-        sums.add(sentence, vectors)
+    at_words = [replace(pooling, mode="target") for pooling in poolings]
+    for index, vectors in encode_words(encoder, [sentence.words for sentence in sentences], at_words, reporter.advance):
+        sums.add(index, vectors)
     if not sums.n_words:
         problem = f"{cell.spec} reads {cell.pooling.max_length} tokens, and all sentences are longer"
         raise UsageError(problem, "Add a larger max_length to the encoder spec.")
@@ -148,35 +148,35 @@ def similarity(study: Study) -> Analysis:
     stored = study.predictions()
     edges = scores.shared_edges([arrays["scores"] for _, arrays in stored.values()])
     measure = partial(scores.distribution, edges=edges)
-    found = _of_each(study, stored, measure, "kinds of pairs", "Take a task of pairs.")
+    distributions = _of_each(study, stored, measure, "kinds of pairs", "Take a task of pairs.")
     columns = ("n", "mean", "sd", "median")
     rows = [
         {"encoder": label, "pairs": band["name"], **{name: band[name] for name in columns},
-         "auc": one["auc"], "overlap": one["overlap"]}
-        for label, one in found.items() for band in one["bands"]
+         "auc": distribution["auc"], "overlap": distribution["overlap"]}
+        for label, distribution in distributions.items() for band in distribution["bands"]
     ]  # fmt: skip
     values = {
-        label: {"n": sum(band["n"] for band in one["bands"]), "auc": one["auc"]}
-        | {band["name"]: band["mean"] for band in one["bands"]}
-        for label, one in found.items()
+        label: {"n": sum(band["n"] for band in distribution["bands"]), "auc": distribution["auc"]}
+        | {band["name"]: band["mean"] for band in distribution["bands"]}
+        for label, distribution in distributions.items()
     }
-    draw = partial(figures.similarity_figure, found)
-    title, document = f"{study.title}: pairs by their judgement", {"distributions": found}
+    draw = partial(figures.similarity_figure, distributions)
+    title, document = f"{study.title}: pairs by their judgement", {"distributions": distributions}
     return Analysis(f"similarity-{study.task}", rows, document, draw, title=title, values=values)
 
 
 def roc(study: Study) -> Analysis:
     """ROC curves of a task with binary labels."""
     hint = "Take one of yes and no: qnli, wic ..."
-    found = _of_each(study, study.predictions(), scores.roc_curve, "ROC curve", hint)
+    roc_curves = _of_each(study, study.predictions(), scores.roc_curve, "ROC curve", hint)
     rows = [
         {"encoder": label, "fpr": x, "tpr": y, "threshold": threshold}
-        for label, one in found.items()
-        for x, y, threshold in zip(one["fpr"], one["tpr"], one["threshold"], strict=True)
+        for label, curve in roc_curves.items()
+        for x, y, threshold in zip(curve["fpr"], curve["tpr"], curve["threshold"], strict=True)
     ]
     numbers = ("auc", "positives", "negatives")
-    table = [{"encoder": label, **{name: one[name] for name in numbers}} for label, one in found.items()]
-    draw, title = partial(figures.roc_figure, found), f"{study.title}: area under the ROC curve"
+    table = [{"encoder": label, **{name: curve[name] for name in numbers}} for label, curve in roc_curves.items()]
+    draw, title = partial(figures.roc_figure, roc_curves), f"{study.title}: area under the ROC curve"
     return Analysis(f"roc-{study.task}", rows, {"areas": table}, draw, table, title=title)
 
 
@@ -201,7 +201,7 @@ def errors(study: Study, show: int) -> Analysis:
     stored = study.predictions()
     if len(stored) < 2:
         raise NothingAnalysedError
-    (one, first), (other, second) = stored.values()
+    (first_result, first), (second_result, second) = stored.values()
     ids = [str(item) for item in first["ids"]]
     if ids != [str(item) for item in second["ids"]]:
         raise UsageError(f"the two encoders were scored on other items of {study.task}", "Run both anew.")
@@ -220,7 +220,7 @@ def errors(study: Study, show: int) -> Analysis:
         "corrected": len(better), "new_true_positives": sum(row["gold"] for row in better),
         "spoiled": len(worse), "new_false_positives": sum(1 - row["gold"] for row in worse),
     }  # fmt: skip
-    document = {"cell_ids": [one.cell_id, other.cell_id], **counts}
+    document = {"cell_ids": [first_result.cell_id, second_result.cell_id], **counts}
     draw = partial(figures.errors_figure, better, worse, list(stored), graded)
     summary = "; ".join(f"{key.replace('_', ' ')}: {value}" for key, value in counts.items())
     title = f"{study.title}: items whose {'rank' if graded else 'answer'} changes"
@@ -229,12 +229,12 @@ def errors(study: Study, show: int) -> Analysis:
 
 def _texts_of(items: Any) -> dict[str, str]:
     """The texts of each item by id, for pairs and words in context only."""
-    found = {}
+    texts = {}
     for item in getattr(items, "occurrences", items):
         sides = [getattr(item, name) for name in ("left", "right", "target") if hasattr(item, name)]
         if sides and hasattr(item, "id"):
-            found[str(item.id)] = " | ".join(map(bracketed, sides))
-    return found
+            texts[str(item.id)] = " | ".join(map(bracketed, sides))
+    return texts
 
 
 def bracketed(side: object) -> str:
@@ -251,23 +251,23 @@ def curves(study: Study, results: Sequence[str | Path], x: str, tasks: Sequence[
     """Scores by a tuning hyper-parameter, from the results of a sweep."""
     plugins = study.workspace.plugins
     folders = [*map(Path, results)] or [study.workspace.results.root]
-    found = scores.curves_over(_results(study, folders, tasks), x)
-    if not found:
+    series = scores.curves_over(_results(study, folders, tasks), x)
+    if not series:
         raise UsageError(
             f"no encoder has results for two values of {x} here",
             f"Make some: mirrorbench run -e BACKBONE+mirror:{x}=A -e BACKBONE+mirror:{x}=B -t TASK",
         )
-    if log and any(point["x"] <= 0 for one in found for point in one.points):
+    if log and any(point["x"] <= 0 for curve in series for point in curve.points):
         raise UsageError(f"{x} is 0 in some results, which has no logarithm", "Leave --log out.")
     rows = [
-        {"encoder": str(one.spec), "task": one.task, "protocol": one.protocol, "metric": one.metric,
+        {"encoder": str(curve.spec), "task": curve.task, "protocol": curve.protocol, "metric": curve.metric,
          x: int(point["x"]) if point["x"].is_integer() else point["x"],
          "mean": point["mean"], "sd": point["sd"], "seeds": point["n"]}
-        for one in found for point in one.points
+        for curve in series for point in curve.points
     ]  # fmt: skip
     document = {"x": x, "folders": [str(folder) for folder in folders]}
-    draw = partial(figures.curves_figure, _labelled(found, plugins), x, log)
-    of = dict.fromkeys(title_of(one.task, study.workspace) for one in found)
+    draw = partial(figures.curves_figure, _labelled(series, plugins), x, log)
+    of = dict.fromkeys(title_of(curve.task, study.workspace) for curve in series)
     return Analysis(f"curves-{x}", rows, document, draw, title=", ".join(of))
 
 
@@ -277,19 +277,19 @@ def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
     inputs = plugins.tasks[task].inputs(study.items)
     folders = [*map(Path, results)] or [study.workspace.results.root]
     there = results or folders[0].is_dir()  # the default folder may be missing: counting words needs no results
-    found = scores.curves_over(_results(study, folders, [task]), "corpus", scores.bucket, least=1) if there else []
-    corpora = [(one.name, one.value.generate()) for one in plugins.corpora if scores.bounds(one.name)]
+    series = scores.curves_over(_results(study, folders, [task]), "corpus", scores.bucket, least=1) if there else []
+    corpora = [(entry.name, entry.value.generate()) for entry in plugins.corpora if scores.bounds(entry.name)]
     rows = scores.count_words([item.text for item in inputs], corpora)
-    if not found:
+    if not series:
         study.workspace.reporter.note(
             f"No results of {task} for any bucket; make some: mirrorbench run -e BACKBONE+mirror:corpus="
             f"{rows[0]['corpus']} ... -t {task}"
         )
-    document = {"task": task, "words": {"outside": 1 - sum(row["share"] for row in rows)}, "series": found}
-    labelled = _labelled(found, plugins)
+    document = {"task": task, "words": {"outside": 1 - sum(row["share"] for row in rows)}, "series": series}
+    labelled = _labelled(series, plugins)
     for row in rows:
-        for label, one in labelled.items():
-            point = one.at(scores.middle(row["corpus"]) or 0.0)
+        for label, curve in labelled.items():
+            point = curve.at(scores.middle(row["corpus"]) or 0.0)
             row |= {label: point["mean"], f"{label} sd": point["sd"]}
     draw = partial(figures.frequency_figure, rows, labelled)
     return Analysis(f"frequency-{task}", rows, document, draw, title=study.title)
@@ -301,28 +301,28 @@ def _results(study: Study, folders: Sequence[Path], tasks: Sequence[str]) -> lis
         if not folder.is_dir():
             raise UsageError(f"there is no folder of results {folder}", "Make some: mirrorbench run")
     names = expand_tasks(tasks, study.workspace.plugins)
-    read = [one for folder in folders for one in read_results(folder) if not names or one.task in names]
+    read = [result for folder in folders for result in read_results(folder) if not names or result.task in names]
     chosen, remarks = newest(without_repeats(read), f"mirrorbench leaderboard {' '.join(map(str, folders))} says how")
     for remark in remarks:
         study.workspace.reporter.note(remark)
     return chosen
 
 
-def _labelled(found: Sequence[Series], plugins: Plugins) -> dict[str, Series]:
+def _labelled(series: Sequence[Series], plugins: Plugins) -> dict[str, Series]:
     """Curves by label: the encoder, and task, metric and protocol where there are several."""
-    several_tasks = len({one.task for one in found}) > 1
-    several_protocols = len({one.protocol for one in found}) > 1
-    several_metrics = len({one.metric for one in found}) > 1
+    several_tasks = len({curve.task for curve in series}) > 1
+    several_protocols = len({curve.protocol for curve in series}) > 1
+    several_metrics = len({curve.metric for curve in series}) > 1
     labelled: dict[str, Series] = {}
-    for one in found:
-        name = row_label(one.spec, plugins)
+    for curve in series:
+        name = row_label(curve.spec, plugins)
         if several_tasks:
-            name += f", {plugins.tasks[one.task].title if one.task in plugins.tasks else one.task}"
+            name += f", {plugins.tasks[curve.task].title if curve.task in plugins.tasks else curve.task}"
         if several_metrics:
-            name += f": {one.metric.replace('_', ' ')}"
+            name += f": {curve.metric.replace('_', ' ')}"
         if several_protocols:
-            name += f" [{one.protocol}]"
-        labelled[name if name not in labelled else f"{one.spec}, {one.task}"] = one
+            name += f" [{curve.protocol}]"
+        labelled[name if name not in labelled else f"{curve.spec}, {curve.task}"] = curve
     return labelled
 
 
@@ -344,8 +344,8 @@ def analyze(workspace: Workspace, kind: str, **options: Any) -> Analysis:
 def analysed(study: Study, kind: str, given: dict[str, Any]) -> Analysis:
     """The analysis of a study's encoders; ``given`` are the options that only this kind has, all of them."""
     try:
-        found: Analysis = globals()[kind](study, **given)
+        analysis: Analysis = globals()[kind](study, **given)
     except NothingAnalysedError:
-        found = Analysis(kind, [], {}, None)
+        analysis = Analysis(kind, [], {}, None)
     document = study.describe() if study.encoders else {}
-    return replace(found, document={**document, **found.document}, failures=study.failures)
+    return replace(analysis, document={**document, **analysis.document}, failures=study.failures)

@@ -42,13 +42,13 @@ class Sentence:
 def words_in(texts: Iterable[str]) -> list[Sentence]:
     """The words of sentences (letters, digits, inner hyphens and apostrophes); sentences of one word are left out."""
     numbers: dict[str, int] = {}
-    found = []
+    sentences = []
     for text in texts:
         words = list(_WORD.finditer(text))
         if len(words) > 1:
             forms = [numbers.setdefault(word[0].lower(), len(numbers)) for word in words]
-            found.append(Sentence(tuple(TextInput(text, (word.span(),)) for word in words), np.array(forms)))
-    return found
+            sentences.append(Sentence(tuple(TextInput(text, (word.span(),)) for word in words), np.array(forms)))
+    return sentences
 
 
 def draw_samples(n: int, size: int, samples: int, seed: int) -> list[Rows]:
@@ -69,7 +69,7 @@ class LayerSums:
 
     def __init__(self, sentences: Sequence[Sentence], seed: int) -> None:
         self.sentences = sentences
-        n_forms = 1 + max(chain.from_iterable(one.forms.tolist() for one in sentences))
+        n_forms = 1 + max(chain.from_iterable(sentence.forms.tolist() for sentence in sentences))
         self.word_samples = draw_samples(n_forms, SAMPLE_SIZE, WORD_SAMPLES, seed)
         drawn = np.unique(np.concatenate(self.word_samples))
         self._place = np.full(n_forms, -1)
@@ -129,7 +129,7 @@ class LayerSums:
     @property
     def n_words(self) -> int:
         """Words of the sentences that were added."""
-        return sum(len(one.words) for one, read in zip(self.sentences, self._read, strict=True) if read)
+        return sum(len(sentence.words) for sentence, read in zip(self.sentences, self._read, strict=True) if read)
 
 
 def _deviation(values: Sequence[float]) -> float | None:
@@ -138,8 +138,8 @@ def _deviation(values: Sequence[float]) -> float | None:
 
 def of_top_layers(rows: Sequence[dict[str, Any]]) -> dict[str, float | None]:
     """Each measure's mean over the last layers of a model (``measure``'s rows); ``None`` where one has no value."""
-    found: dict[str, float | None] = {}
+    means: dict[str, float | None] = {}
     for name in ("score", "log_isotropy", "random_similarity", "intra_similarity", "adjusted_intra_similarity"):
         values = [row[name] for row in rows[-TOP:]]
-        found[name] = None if None in values else float(np.mean(values))
-    return found
+        means[name] = None if None in values else float(np.mean(values))
+    return means

@@ -185,17 +185,17 @@ def curves_over(
 
     Results of one curve have specs that differ in ``key`` alone, and the same task, metric and protocol.
     """
-    found: dict[tuple[EncoderSpec, str, str, str], dict[float, dict[int, float]]] = {}
+    curves: dict[tuple[EncoderSpec, str, str, str], dict[float, dict[int, float]]] = {}
     for result in results:
         x, y = x_of(result, key), result.main_score
         if x is not None and y is not None:
             spec = parse_spec(result.spec)
             spec = EncoderSpec(spec.backbone, spec.revision, spec.method, tuple(p for p in spec.params if p[0] != key))
             name = (spec, result.task, result.main_metric, result.protocol)
-            found.setdefault(name, defaultdict(dict))[x][result.seed] = y
+            curves.setdefault(name, defaultdict(dict))[x][result.seed] = y
     return [
         Series(*name, tuple(_point(x, list(scores.values())) for x, scores in sorted(values.items())))
-        for name, values in found.items()
+        for name, values in curves.items()
         if len(values) >= least
     ]
 

@@ -129,20 +129,20 @@ class Study:
 
     def of_each(self, measure: Callable[[Cell, Encoder], _T]) -> dict[str, _T]:
         """``measure`` of each encoder, by label; an exception other than ``UsageError`` only becomes a failure."""
-        found = {}
+        measures = {}
         for cell in self.plan.cells:
             try:
                 encoder, _ = EncoderLoader(self.workspace).load_transformed(
                     cell.model, cell.pooling, cell.precision, self.plan.corpora
                 )
-                found[self.label(cell.spec)] = measure(cell, encoder)
+                measures[self.label(cell.spec)] = measure(cell, encoder)
             except UsageError:
                 raise
             except Exception as error:
                 self.failures.append(Failure.of(error, cell.spec, cell.task, cell.seed))
-        if not found:
+        if not measures:
             raise NothingAnalysedError
-        return found
+        return measures
 
     def encode(
         self, cell: Cell, encoder: Encoder, inputs: Sequence[TextInput], poolings: Sequence[Pooling] = ()
@@ -164,12 +164,12 @@ class Study:
         if not outcome.results:
             raise NothingAnalysedError
         cells = {str(cell.spec): cell for cell in self.plan.cells}
-        found = {}
+        stored = {}
         for result in outcome.results:
             cell = cells[result.spec]
             arrays = read_predictions(self.workspace.results.where(cell), result)
-            found[self.label(cell.spec)] = result, scored(arrays, result.main_metric)
-        return found
+            stored[self.label(cell.spec)] = result, scored(arrays, result.main_metric)
+        return stored
 
 
 def title_of(task: str, workspace: Workspace) -> str:

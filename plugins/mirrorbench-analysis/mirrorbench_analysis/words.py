@@ -57,14 +57,14 @@ def encode_words(
     """
     for start in range(0, len(texts), TEXTS_PER_CHUNK):
         chunk = texts[start : start + TEXTS_PER_CHUNK]
-        found = encoder.transformer.read([word for words in chunk for word in words], poolings[0])
-        assert found.targets is not None
+        located = encoder.transformer.read([word for words in chunk for word in words], poolings[0])
+        assert located.targets is not None
         firsts = np.cumsum([0, *map(len, chunk)])
-        whole = np.setdiff1d(np.arange(len(chunk)), np.searchsorted(firsts, found.windowed, side="right") - 1)
-        targets = WordTargets(tuple(found.targets.take(np.arange(firsts[n], firsts[n + 1])) for n in whole))
-        batches = encoder.batches(found.ids.take(firsts[whole]), targets, poolings, 0)
+        whole = np.setdiff1d(np.arange(len(chunk)), np.searchsorted(firsts, located.windowed, side="right") - 1)
+        targets = WordTargets(tuple(located.targets.take(np.arange(firsts[n], firsts[n + 1])) for n in whole))
+        batches = encoder.batches(located.ids.take(firsts[whole]), targets, poolings, 0)
         for rows, vectors in one_behind((rows, fetched(torch.stack(pooled))) for rows, pooled in batches):
             arrays = vectors()
-            for place, text in enumerate(whole[rows].tolist()):
-                yield start + text, arrays[:, place, : len(chunk[text])]
+            for row, text in enumerate(whole[rows].tolist()):
+                yield start + text, arrays[:, row, : len(chunk[text])]
         advance(len(chunk))

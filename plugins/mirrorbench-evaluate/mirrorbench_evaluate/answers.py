@@ -114,10 +114,10 @@ class Evaluation:
         return [*self._answers(first, others), *self._answers(first, [*self.baselines, BM25, first + FUSED])]
 
     def _answers(self, first: str, rows: Sequence[str]) -> list[Answer]:
-        seeds = Comparisons({place: {0: items} for place, items in self.items.items()}, self.plugins)
-        found = [(row, task, seeds.compare(row, first, [task])) for row, task in self.compared(rows)]
-        corrected = holm([comparison.p for *_, comparison in found])
-        return [Answer(*own, p, len(found)) for own, p in zip(found, corrected, strict=True)]
+        seeds = Comparisons({key: {0: items} for key, items in self.items.items()}, self.plugins)
+        comparisons = [(row, task, seeds.compare(row, first, [task])) for row, task in self.compared(rows)]
+        corrected = holm([comparison.p for *_, comparison in comparisons])
+        return [Answer(*own, p, len(comparisons)) for own, p in zip(comparisons, corrected, strict=True)]
 
     def compared(self, rows: Sequence[str]) -> list[tuple[str, str]]:
         """The rows and data where both the row and the first encoder have scores."""
@@ -136,16 +136,16 @@ class Evaluation:
         table = replace(table, rows=tuple(rows), verdicts=())  # the answers are there instead
         if len({column.metric for column in table.columns if not column.average_of}) == 1:
             return table
-        kept = [place for place, column in enumerate(table.columns) if not column.average_of]  # of one metric only
-        rows = [replace(row, scores=tuple(row.scores[place] for place in kept)) for row in rows]
-        return replace(table, rows=tuple(rows), columns=tuple(table.columns[place] for place in kept))
+        kept = [index for index, column in enumerate(table.columns) if not column.average_of]  # of one metric only
+        rows = [replace(row, scores=tuple(row.scores[index] for index in kept)) for row in rows]
+        return replace(table, rows=tuple(rows), columns=tuple(table.columns[index] for index in kept))
 
     def _scores(self, row: str, table: Table) -> tuple[Score | None, ...]:
         """The scores of a row of means, in the order of the columns; averages where no score is missing."""
-        found = {task: items.values.mean() for (own, task), items in self.items.items() if own == row}
+        means = {task: items.values.mean() for (own, task), items in self.items.items() if own == row}
         parts = [column.average_of or (column.name,) for column in table.columns]
         return tuple(
-            Score(float(np.mean([found[name] for name in names])), None, 1) if {*names} <= found.keys() else None
+            Score(float(np.mean([means[name] for name in names])), None, 1) if {*names} <= means.keys() else None
             for names in parts
         )
 
@@ -167,8 +167,8 @@ class Evaluation:
 
         def change(row: int) -> Change:
             item = now.ids[row]
-            found = (self._found[place].get(item, ()) for place in reversed(rows))
-            return Change(item, float(before.values[row]), float(now.values[row]), *found)
+            predictions = (self._found[key].get(item, ()) for key in reversed(rows))
+            return Change(item, float(before.values[row]), float(now.values[row]), *predictions)
 
         return (
             [change(row) for row in order[:n] if gains[row] > 0],

@@ -39,10 +39,10 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
         """The texts that are trained on; without a split all."""
         return [item.text for item in items if item.train] or [item.text for item in items]
 
-    def found(self, items: Sequence[Labelled], item: str, found: Sequence[Any]) -> list[str]:
+    def found(self, items: Sequence[Labelled], item: str, predictions: Sequence[Any]) -> list[str]:
         """The label, and the right one."""
         right = next(own.label for own in items if own.id == item)
-        return [f"* {label}" if label == right else f"  {label} (right: {right})" for label in found]
+        return [f"* {label}" if label == right else f"  {label} (right: {right})" for label in predictions]
 
     def check(self, items: Sequence[Labelled]) -> None:
         """Ids are unique, and labels have the items that folds and ``macro_f1`` need.

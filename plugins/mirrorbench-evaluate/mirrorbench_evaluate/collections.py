@@ -83,17 +83,17 @@ def check_retrieval(path: Path, language: str) -> None:
         raise unknown_name("language of BM25", language, list(LANGUAGES))
 
 
-def read_collection(found: Found, language: str) -> Collection:
+def read_collection(layout: Found, language: str) -> Collection:
     """The collection, title and text of a document joined by a space.
 
     Raises:
         DataFormatError: an id occurs twice, a query has no text, a grade is no whole number, or a relevant document is
             not in the corpus, without which no score would be true.
     """
-    documents, queries = _texts(found, "corpus"), _texts(found, "queries")
-    source, judged = str(found.files["qrels"]), dict[str, dict[str, int]]()
+    documents, queries = _texts(layout, "corpus"), _texts(layout, "queries")
+    source, judged = str(layout.files["qrels"]), dict[str, dict[str, int]]()
     unknown_queries, unknown_documents = dict[str, None](), list[tuple[int, str]]()
-    for line, (query, document, grade) in found.rows("qrels", JUDGEMENTS):
+    for line, (query, document, grade) in layout.rows("qrels", JUDGEMENTS):
         if not (whole := _GRADE.fullmatch(grade)):
             raise line_error(source, line, f"the score {shown(grade)} is no whole number of at most nine digits")
         if query not in queries:
@@ -121,17 +121,17 @@ def read_collection(found: Found, language: str) -> Collection:
         "queries without a relevant document, left out": len(queries) - len(relevant),
     }  # fmt: skip
     notes = [f"{what}: {n:,}" for what, n in counts.items() if n]
-    if found.files["qrels"].name != "test.tsv":
-        notes.append(f"judgements of {found.files['qrels'].name}")
+    if layout.files["qrels"].name != "test.tsv":
+        notes.append(f"judgements of {layout.files['qrels'].name}")
     return Collection(documents, {query: queries[query] for query in relevant}, relevant, tuple(notes), language)
 
 
-def _texts(found: Found, part: str) -> dict[str, str]:
+def _texts(layout: Found, part: str) -> dict[str, str]:
     """Texts by id, in file order."""
-    source, texts, columns = str(found.files[part]), dict[str, str](), [*DOCUMENTS]
-    if part == "corpus" and _titled(found):
+    source, texts, columns = str(layout.files[part]), dict[str, str](), [*DOCUMENTS]
+    if part == "corpus" and _titled(layout):
         columns.append("title")
-    for line, values in found.rows(part, columns):
+    for line, values in layout.rows(part, columns):
         name, text, *title = ("" if value is None else value for value in values)
         name = str(name) if type(name) is int else name  # judgements hold ids as text anyway
         for column, value in zip(columns, (name, text, *title), strict=True):
@@ -147,11 +147,11 @@ def _texts(found: Found, part: str) -> dict[str, str]:
     return texts
 
 
-def _titled(found: Found) -> bool:
+def _titled(layout: Found) -> bool:
     """Whether a document has a title, be it not the first."""
-    file = found.files["corpus"]
+    file = layout.files["corpus"]
     if format_of(file.name) != "jsonl":
-        return "title" in found.columns("corpus")
+        return "title" in layout.columns("corpus")
     lines = enumerate(stream_lines(file), start=1)
     return any(_TITLE.search(line) and "title" in parse_json(line, f"{file}, line {n}") for n, line in lines)
 
@@ -185,14 +185,14 @@ def ranked(names: Sequence[str], rows: NDArray[Any], scores: NDArray[Any], least
 
 def fused(*rankings: Sequence[Ranking]) -> list[Ranking]:
     """The sums of reciprocal ranks of each document in several rankings of each query, best first."""
-    found: list[Ranking] = []
+    combined: list[Ranking] = []
     for own in zip(*rankings, strict=True):
         sums: Ranking = {}
         for ranking in own:
             for rank, name in enumerate(ranking, start=1):
                 sums[name] = sums.get(name, 0) + 1 / (RANK_CONSTANT + rank)
-        found.append(dict(sorted(sums.items(), key=lambda item: -item[1])[:DEPTH]))
-    return found
+        combined.append(dict(sorted(sums.items(), key=lambda item: -item[1])[:DEPTH]))
+    return combined
 
 
 def measure(collection: Collection, rankings: Sequence[Ranking]) -> dict[str, NDArray[np.float64]]:
@@ -205,5 +205,5 @@ def measure(collection: Collection, rankings: Sequence[Ranking]) -> dict[str, ND
     whole = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "map", "recall.10,100"}).evaluate(run)
     top = {query: dict(list(ranking.items())[:10]) for query, ranking in run.items()}
     first = pytrec_eval.RelevanceEvaluator(judged, {"recip_rank"}).evaluate(top)
-    found = {name: np.array([whole[query][key] for query in judged]) for key, name in names.items()}
-    return {**found, "mrr_at_10": np.array([first[query]["recip_rank"] for query in judged])}
+    metrics = {name: np.array([whole[query][key] for query in judged]) for key, name in names.items()}
+    return {**metrics, "mrr_at_10": np.array([first[query]["recip_rank"] for query in judged])}

@@ -165,8 +165,8 @@ def print_changes(changes: tuple[list[Change], list[Change]], title: str, data: 
             say(f"\n{title}: {verb} most{what}")
         for change in own:
             say(f"  {number(change.before)} → {number(change.now)}  {_short(data.task.shown(data.items, change.item))}")
-            for word, found in (("before", change.found_before), ("now", change.found_now)):
-                for line in data.task.found(data.items, change.item, found):
+            for word, predictions in (("before", change.found_before), ("now", change.found_now)):
+                for line in data.task.found(data.items, change.item, predictions):
                     say(f"    {word:6} {_short(line)}")
 
 
@@ -179,25 +179,25 @@ def as_object(
     evaluation: Evaluation, board: Leaderboard, labels: Mapping[str, str], data: Mapping[str, Data], n_items: int
 ) -> dict[str, object]:
     """All scores, answers, failures and, if asked for, the items that changed most."""
-    found: dict[str, object] = {
+    report: dict[str, object] = {
         "scores": [
-            {"encoder": labels[one.spec], "spec": one.spec, "data": one.task, "scores": one.metrics, "notes": one.notes}
-            for one in board.results
+            {"encoder": labels[r.spec], "spec": r.spec, "data": r.task, "scores": r.metrics, "notes": r.notes}
+            for r in board.results
         ],
         "answers": [_answer(answer, labels) for answer in evaluation.answers()],
         "failures": [
-            {"encoder": labels[str(one.spec)], "data": one.task, "reason": one.reason, "hint": one.hint}
-            for one in board.failures
+            {"encoder": labels[str(failure.spec)], "data": failure.task, "reason": failure.reason, "hint": failure.hint}
+            for failure in board.failures
         ],
     }  # fmt: skip
     if n_items:
-        found["items"] = [
+        report["items"] = [
             {"encoder": labels[spec], "data": task, verb: change.item, "before": change.before, "now": change.now}
             for spec, task in evaluation.compared(evaluation.encoders[1:])
             for verb, own in zip(("gained", "lost"), evaluation.changes(spec, task, n_items), strict=True)
             for change in own
         ]
-    return found
+    return report
 
 
 def _answer(answer: Answer, labels: Mapping[str, str]) -> dict[str, object]:

@@ -86,8 +86,8 @@ def find(path: Path, kind: str, renamed: Mapping[str, str]) -> Found | None:
     tables = [file for file in tables if format_of(file.name) != "text" and not file.name.startswith("._")]
     named: dict[str, Path] = {}
     for file in tables:
-        if (other := named.setdefault(stem(file), file)) != file:
-            raise UsageError(f"{other} and {file.name} are both the table {stem(file)!r}", "Leave one in the folder.")
+        if (first := named.setdefault(stem(file), file)) != file:
+            raise UsageError(f"{first} and {file.name} are both the table {stem(file)!r}", "Leave one in the folder.")
     beir = {"corpus", "queries"}
     if kind == "retrieval" or (not kind and (beir <= named.keys() or (path / "qrels").is_dir())):
         qrels = sorted((path / "qrels").glob("*.tsv"), key=lambda file: (file.name != "test.tsv", file.name))
@@ -109,7 +109,7 @@ def find(path: Path, kind: str, renamed: Mapping[str, str]) -> Found | None:
         hint = "Name one of them. A split has a table test; linking has two, of the columns name, id and mention, id."
         raise UsageError(f"{path} has no table test, but {', '.join(f.name for f in tables)}", hint)
     has = columns_of(files[TEST])
-    fits = [one for one, needed in TABLES.items() if kind in ("", one) and _have(has, needed, renamed)]
+    fits = [name for name, needed in TABLES.items() if kind in ("", name) and _have(has, needed, renamed)]
     if len(fits) > 1:
         hint = f"Say what is meant: kind={fits[0]}, behind the path and a colon, or --kind {fits[0]}."
         raise UsageError(f"{files[TEST]} has the columns of {' and of '.join(fits)}", hint)

@@ -41,10 +41,10 @@ def average_precision(scores: Any, gold: Any) -> float | None:
     positive = np.sort(values[right])
     # A stable sort merges two sorted runs in linear time, and puts a positive below a negative of its value.
     order = np.argsort(np.concatenate([positive, np.sort(values[~right])]), kind="stable")
-    place, first = np.flatnonzero(order < n_right), np.arange(n_right)
+    positions, first = np.flatnonzero(order < n_right), np.arange(n_right)
     first[1:] *= positive[1:] != positive[:-1]
     first = np.maximum.accumulate(first)  # of the positives of one value
-    return float(np.mean((n_right - first) / (n - place[first])))
+    return float(np.mean((n_right - first) / (n - positions[first])))
 
 
 def macro_f1(predicted: Any, gold: Any) -> float | None:
@@ -85,7 +85,7 @@ def together(texts: Sequence[tuple[str, ...]]) -> NDArray[np.intp]:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
-    names = {text: place for place, text in enumerate(dict.fromkeys(text for own in texts for text in own))}
+    names = {text: index for index, text in enumerate(dict.fromkeys(text for own in texts for text in own))}
     rows = np.repeat(np.arange(len(texts)), [len(own) for own in texts])
     columns = [names[text] for own in texts for text in own]
     held = csr_array((np.ones(len(rows)), (rows, columns)), (len(texts), len(names)))

@@ -93,7 +93,7 @@ def rows_of(encoders: Sequence[str], session: Session) -> dict[str, EncoderSpec]
     rows: dict[str, EncoderSpec] = {}
     for text in encoders:
         row = planner.untuned(parse_spec(text))
-        if first := next((other for other, spec in rows.items() if spec == row), ""):
+        if first := next((encoder for encoder, spec in rows.items() if spec == row), ""):
             raise UsageError(f"-e {first} and -e {text} are the same encoder, {row}", "Name each once.")
         rows[text] = row
     return rows

@@ -53,16 +53,16 @@ def task_of(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any] 
     kind, metric, language = (str(options.get(key, "")) for key in own)
     if kind and kind not in KINDS:
         raise unknown_name("kind of own data", kind, list(KINDS))
-    found = find(path, kind, {key: str(value) for key, value in options.items() if key not in own})
-    if found is None:
+    layout = find(path, kind, {key: str(value) for key, value in options.items() if key not in own})
+    if layout is None:
         return None
-    if language and found.kind != "retrieval":
-        raise UsageError(f"{name}: language= is that of BM25, and these are {found.kind}", "Leave it out.")
-    of_kind = _KINDS[found.kind]
+    if language and layout.kind != "retrieval":
+        raise UsageError(f"{name}: language= is that of BM25, and these are {layout.kind}", "Leave it out.")
+    of_kind = _KINDS[layout.kind]
     if metric and metric not in of_kind.measures:
-        raise unknown_name(f"measure of {found.kind}", metric, list(of_kind.measures))
-    read = partial(_READERS[found.kind], found)
-    if found.kind == "retrieval":
+        raise unknown_name(f"measure of {layout.kind}", metric, list(of_kind.measures))
+    read = partial(_READERS[layout.kind], layout)
+    if layout.kind == "retrieval":
         check_retrieval(path, language or "en")
         read = partial(read, language=language or "en")
     task: TaskKind[Any] = of_kind(name, lambda data: read(), title=path.resolve().name, main_metric=metric)
@@ -70,17 +70,17 @@ def task_of(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any] 
     return task
 
 
-def _texts(found: Found, part: str, columns: Sequence[str], split: str = TEST) -> list[tuple[int, list[str]]]:
+def _texts(layout: Found, part: str, columns: Sequence[str], split: str = TEST) -> list[tuple[int, list[str]]]:
     """Line numbers and values of the rows of a split; none may be empty."""
-    source, rows = str(found.files[part]), []
-    by_column = part == TEST and TRAIN not in found.files and _is_split(found)
-    for line, values in found.rows(part, [*columns, "split"] if by_column else columns):
+    source, rows = str(layout.files[part]), []
+    by_column = part == TEST and TRAIN not in layout.files and _is_split(layout)
+    for line, values in layout.rows(part, [*columns, "split"] if by_column else columns):
         if by_column and values[-1] != split:
             if values[-1] not in SPLITS:
                 raise line_error(source, line, f"the split {shown(str(values[-1]))} is none of {', '.join(SPLITS)}")
             continue
         texts = [_text(value, column, source, line) for value, column in zip(values, columns, strict=False)]
-        if texts == [found.renamed.get(column, column) for column in columns]:
+        if texts == [layout.renamed.get(column, column) for column in columns]:
             raise line_error(source, line, "the names of the columns a second time", "Remove the line.")
         rows.append((line, texts))
     if not rows:
@@ -98,9 +98,9 @@ def _text(value: Any, column: str, source: str, line: int) -> str:
     return str(value).strip() if answer else str(value)
 
 
-def _pairs(found: Found, column: str) -> list[Pair]:
-    source, pairs = str(found.files[TEST]), []
-    for line, (left, right, value) in _texts(found, TEST, ("sentence1", "sentence2", column)):
+def _pairs(layout: Found, column: str) -> list[Pair]:
+    source, pairs = str(layout.files[TEST]), []
+    for line, (left, right, value) in _texts(layout, TEST, ("sentence1", "sentence2", column)):
         gold = LABELS.get(value.lower()) if column == "label" else _number(value)
         if gold is None:
             wanted = "1 or 0" if column == "label" else "a number such as 4.5"
@@ -118,30 +118,30 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _triplets(found: Found) -> list[Triplet]:
-    return [Triplet(str(line), *texts) for line, texts in _texts(found, TEST, TABLES["triplets"])]
+def _triplets(layout: Found) -> list[Triplet]:
+    return [Triplet(str(line), *texts) for line, texts in _texts(layout, TEST, TABLES["triplets"])]
 
 
-def _labelled(found: Found) -> list[Labelled]:
-    apart = TRAIN in found.files
-    train = _texts(found, TRAIN if apart else TEST, TABLES["classification"], TRAIN) if _is_split(found) else []
-    test = _texts(found, TEST, TABLES["classification"])
+def _labelled(layout: Found) -> list[Labelled]:
+    apart = TRAIN in layout.files
+    train = _texts(layout, TRAIN if apart else TEST, TABLES["classification"], TRAIN) if _is_split(layout) else []
+    test = _texts(layout, TEST, TABLES["classification"])
     prefix = "train " if apart else ""
     if len({label for _, (_, label) in train or test}) < 2:
-        raise DataFormatError(f"{found.files[TRAIN if apart else TEST]}: all labels that are trained on are equal.")
+        raise DataFormatError(f"{layout.files[TRAIN if apart else TEST]}: all labels that are trained on are equal.")
     return [
         *(Labelled(f"{prefix}{line}", text, label, True) for line, (text, label) in train),
         *(Labelled(str(line), text, label, False) for line, (text, label) in test),
     ]
 
 
-def _is_split(found: Found) -> bool:
-    return TRAIN in found.files or "split" in found.renamed or "split" in found.columns(TEST)
+def _is_split(layout: Found) -> bool:
+    return TRAIN in layout.files or "split" in layout.renamed or "split" in layout.columns(TEST)
 
 
-def _linked(found: Found) -> Linked:
-    names = _texts(found, "names", NAMES)
-    mentions = _texts(found, "mentions", MENTIONS)
+def _linked(layout: Found) -> Linked:
+    names = _texts(layout, "names", NAMES)
+    mentions = _texts(layout, "mentions", MENTIONS)
     return Linked(
         tuple(dict.fromkeys((name, identity) for _, (name, identity) in names)),
         tuple((str(line), mention, identity) for line, (mention, identity) in mentions),

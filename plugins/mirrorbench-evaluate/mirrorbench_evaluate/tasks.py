@@ -75,7 +75,7 @@ class OwnData:
         """All texts."""
         return [item.text for item in self.inputs(items)]  # type: ignore[attr-defined]
 
-    def found(self, items: Any, item: str, found: Sequence[Any]) -> list[str]:
+    def found(self, items: Any, item: str, predictions: Sequence[Any]) -> list[str]:
         """Lines on what was found for an item, its best first; what is right is marked with a star."""
         return []
 
@@ -102,10 +102,10 @@ class Retrieval(OwnData, TaskKind[Collection]):
         """The documents."""
         return list(items.documents.values())
 
-    def found(self, items: Collection, item: str, found: Sequence[Any]) -> list[str]:
+    def found(self, items: Collection, item: str, predictions: Sequence[Any]) -> list[str]:
         """The first documents."""
         right = items.judged[item]
-        return [f"{'*' if right.get(name, 0) > 0 else ' '} {name}: {items.documents[name]}" for name in found]
+        return [f"{'*' if right.get(name, 0) > 0 else ' '} {name}: {items.documents[name]}" for name in predictions]
 
     @property
     def baselines(self) -> Mapping[str, str]:  # type: ignore[override]
@@ -298,10 +298,10 @@ class Linking(OwnData, TaskKind[Linked]):
         """The names of the dictionary."""
         return [name for name, _ in items.names]
 
-    def found(self, items: Linked, item: str, found: Sequence[Any]) -> list[str]:
+    def found(self, items: Linked, item: str, predictions: Sequence[Any]) -> list[str]:
         """The first names."""
         right = next(answer for name, _, answer in items.mentions if name == item)
-        names = (items.names[row] for row in found)
+        names = (items.names[row] for row in predictions)
         return [f"{'*' if identity == right else ' '} {identity}: {name}" for name, identity in names]
 
     def first(self, items: Linked, limit: int) -> Linked:

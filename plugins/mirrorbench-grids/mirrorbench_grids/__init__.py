@@ -193,21 +193,21 @@ class _Reader:
         requests = [(line, request) for line, keys in blocks for request in self._requests(line, keys)]
         return GridFile(self.path, self.file.title, tuple(requests))
 
-    def _keys(self, block: _Block, place: str) -> _Keys:
-        found = {key: getattr(block, key) for key in _Block.__struct_fields__}
-        return {key: (value, f"{place}.{key}") for key, value in found.items() if value is not UNSET}
+    def _keys(self, block: _Block, location: str) -> _Keys:
+        values = {key: getattr(block, key) for key in _Block.__struct_fields__}
+        return {key: (value, f"{location}.{key}") for key, value in values.items() if value is not UNSET}
 
-    def _error(self, place: str, problem: str, hint: str = "") -> UsageError:
+    def _error(self, location: str, problem: str, hint: str = "") -> UsageError:
         """An error with the file and line of a place."""
-        return UsageError(problem_at(self.path, self.content, f"{problem} - at `${place}`").message, hint)
+        return UsageError(problem_at(self.path, self.content, f"{problem} - at `${location}`").message, hint)
 
     @contextmanager
-    def _reading(self, place: str) -> Iterator[None]:
+    def _reading(self, location: str) -> Iterator[None]:
         """Errors raised inside name the file and line of a place; those in values of the command line do not."""
         try:
             yield
         except UsageError as error:
-            raise self._error(place, error.message, error.hint) if place else error from None
+            raise self._error(location, error.message, error.hint) if location else error from None
 
     def _requests(self, line: int, keys: _Keys) -> Iterator[Request]:
         """One request for each protocol of a block."""
@@ -216,9 +216,9 @@ class _Reader:
             if key not in keys:
                 problem = f"{self.path}, line {line}: this block names no {key}"
                 raise UsageError(problem, f"Write {key}: in it, or beside blocks.")
-        for value, place in keys.values():
+        for value, location in keys.values():
             if value == []:
-                raise self._error(place, "an empty list")
+                raise self._error(location, "an empty list")
         precisions = []
         for key in ("precision", "eval_precision"):
             precision, *more = _listed(keys[key][0])
@@ -230,36 +230,36 @@ class _Reader:
             specs = tuple(dict.fromkeys(self._specs(keys, protocol)))
             yield Request(specs, tasks, seeds, corpus, protocol, precisions[0], precisions[1], keys["baselines"][0])
 
-    def _tasks(self, value: Any, place: str) -> tuple[str, ...]:
+    def _tasks(self, value: Any, location: str) -> tuple[str, ...]:
         names: list[str] = []
         for n, name in enumerate(_listed(value)):
-            with self._reading(place and f"{place}[{n}]"):
+            with self._reading(location and f"{location}[{n}]"):
                 names += expand_tasks([name], self.plugins)
         return tuple(dict.fromkeys(names))
 
-    def _seeds(self, value: Any, place: str) -> tuple[int, ...]:
+    def _seeds(self, value: Any, location: str) -> tuple[int, ...]:
         """A number of seeds, counted from 0, or the seeds themselves."""
         single = isinstance(value, int)
-        seeds = self._values(value, place)
+        seeds = self._values(value, location)
         if any(type(seed) is not int or seed < single for seed in seeds):
-            raise self._error(place, "seeds must be whole numbers: how many there are, or a list of them")
+            raise self._error(location, "seeds must be whole numbers: how many there are, or a list of them")
         whole = [int(seed) for seed in seeds]
         if single and whole[0] > MAX_RANGE:
-            raise self._error(place, f"{whole[0]:,} seeds; at most {MAX_RANGE:,}")
+            raise self._error(location, f"{whole[0]:,} seeds; at most {MAX_RANGE:,}")
         return tuple(range(whole[0])) if single else tuple(dict.fromkeys(whole))
 
     def _specs(self, keys: _Keys, protocol: str) -> Iterator[EncoderSpec]:
         """The encoder specs of a block with lists and ranges expanded; the first key varies slowest."""
-        (encoders, place), (sweep, sweep_place) = keys["encoders"], keys["sweep"]
+        (encoders, location), (sweep, sweep_location) = keys["encoders"], keys["sweep"]
         for n, item in enumerate(_listed(encoders)):
-            here = f"{place}[{n}]"
+            here = f"{location}[{n}]"
             own = item if isinstance(item, dict) else {"encoder": item}
             if "encoder" not in own:
                 raise self._error(here, "this encoder has no key 'encoder', which holds its spec")
             if both := [key for key in own if key in sweep]:
                 raise self._error(f"{here}.{both[0]}", f"{both[0]!r} stands at this encoder and in sweep")
             swept = {key: (value, f"{here}.{key}") for key, value in own.items() if key != "encoder"}
-            swept |= {key: (value, f"{sweep_place}.{key}") for key, value in sweep.items()}
+            swept |= {key: (value, f"{sweep_location}.{key}") for key, value in sweep.items()}
             for m, text in enumerate(_listed(own["encoder"])):
                 where = f"{here}.encoder[{m}]" if isinstance(item, dict) else here
                 with self._reading(where):
@@ -271,29 +271,29 @@ class _Reader:
                     full = EncoderSpec(b.backbone, b.revision, spec.method, spec.params)
                     yield from self._swept(full, swept, where, protocol)
 
-    def _swept(self, spec: EncoderSpec, keys: _Keys, place: str, protocol: str) -> Iterator[EncoderSpec]:
+    def _swept(self, spec: EncoderSpec, keys: _Keys, location: str, protocol: str) -> Iterator[EncoderSpec]:
         for key, (_, where) in keys.items():
             if spec.get(key) is not None:
                 raise self._error(where, f"{key!r} stands in {spec} already")
-        values = [self._values(*found) for found in keys.values()]
+        values = [self._values(value, where) for value, where in keys.values()]
         if (count := prod(map(len, values))) > MAX_SWEEP:
-            raise self._error(place, f"a sweep over {count:,} values of {', '.join(keys)}; at most {MAX_SWEEP:,}")
+            raise self._error(location, f"a sweep over {count:,} values of {', '.join(keys)}; at most {MAX_SWEEP:,}")
         for chosen in product(*values):
             full = spec.with_params(**dict(zip(keys, chosen, strict=True)))
             try:
                 check_spec(full, protocol, self.plugins)
             except UsageError as error:
                 named = [where for key, (_, where) in keys.items() if key in error.message]
-                raise self._error(named[0] if named else place, error.message, error.hint) from None
+                raise self._error(named[0] if named else location, error.message, error.hint) from None
             yield full
 
-    def _values(self, value: Any, place: str) -> list[Value]:
+    def _values(self, value: Any, location: str) -> list[Value]:
         """A plain value, a range, or a list of both, as a list of plain values."""
         values: list[Value] = []
         for item in _listed(value):
             values += item.values() if isinstance(item, _Range) else [item]
         if not values or "" in values:
-            raise self._error(place, "a value is missing" if values else "an empty list")
+            raise self._error(location, "a value is missing" if values else "an empty list")
         return [parse_value(item) if isinstance(item, str) else item for item in values]
 
 

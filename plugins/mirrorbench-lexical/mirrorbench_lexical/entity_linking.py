@@ -43,12 +43,12 @@ def parse_biosyn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
     documents: dict[str, list[str]] = {}
     with open_archive(path) as archive:
         for member in archive.sizes:  # in archive order: a gzipped tar is read sequentially
-            place = PurePosixPath(member)
-            if (place.suffix == ".concept" and place.parent.name == folder) or place.name == dictionary:
+            inner_path = PurePosixPath(member)
+            if (inner_path.suffix == ".concept" and inner_path.parent.name == folder) or inner_path.name == dictionary:
                 content = b"".join(archive.read(member, MEMBER_LIMIT))
-                if place.name in documents:
-                    raise DataFormatError(f"{path}: a second file {place.name}, {member}.")
-                documents[place.name] = list(decoded(io.BytesIO(content), f"{path}, {member}"))
+                if inner_path.name in documents:
+                    raise DataFormatError(f"{path}: a second file {inner_path.name}, {member}.")
+                documents[inner_path.name] = list(decoded(io.BytesIO(content), f"{path}, {member}"))
     names = _dictionary(documents.pop(dictionary, []), f"{path}, {dictionary}")
     if not documents or not names:
         raise DataFormatError(f"{path} holds no {folder}/*.concept, or no {dictionary}.")
@@ -144,10 +144,10 @@ class _ResCnn(msgspec.Struct):
 def _two_files(files: Mapping[str, Path], suffix: str, problem: str) -> tuple[Path, Path]:
     """The file with a suffix, and the other one."""
     first = [path for name, path in files.items() if name.endswith(suffix)]
-    other = [path for name, path in files.items() if not name.endswith(suffix)]
-    if len(first) != 1 or len(other) != 1:
+    second = [path for name, path in files.items() if not name.endswith(suffix)]
+    if len(first) != 1 or len(second) != 1:
         raise DataFormatError(problem)
-    return first[0], other[0]
+    return first[0], second[0]
 
 
 def _dictionary(lines: list[str], where: Path | str) -> list[_Named]:

@@ -67,13 +67,13 @@ def self_learnt(source: Floats, target: Floats, pairs: IntArray, rounds: int, de
     al. 2018, section 2.2, "refinement"). Arguments as of ``rotation``, the most frequent words first.
     """
     few, many = source[:FREQUENT], target[:FREQUENT]
-    found = pairs
+    dictionary = pairs
     for _ in range(rounds):
-        mapped = few @ rotation(source, target, found)
+        mapped = few @ rotation(source, target, dictionary)
         there, back = csls(mapped, many, 1, device)[:, 0], csls(many, mapped, 1, device)[:, 0]
         mutual = np.flatnonzero(back[there] == np.arange(len(few)))
-        found = np.concatenate([pairs, [mutual, there[mutual]]], axis=1)
-    return found
+        dictionary = np.concatenate([pairs, [mutual, there[mutual]]], axis=1)
+    return dictionary
 
 
 def map_orthogonal(source: Floats, target: Floats, pairs: IntArray) -> tuple[Floats, Floats]:
@@ -214,10 +214,10 @@ class LexiconInduction(TaskKind[Lexicon]):
 
     def texts(self, items: Lexicon) -> Mapping[str, tuple[str, ...]]:
         """Each source word of the test pairs, with its translations."""
-        found: dict[str, tuple[str, ...]] = {}
+        translations: dict[str, tuple[str, ...]] = {}
         for word, translation in items.test:
-            found[word] = (*found.get(word, (word,)), translation)
-        return found
+            translations[word] = (*translations.get(word, (word,)), translation)
+        return translations
 
     def _inputs(self, words: list[str], side: int) -> list[TextInput]:
         return [TextInput(word, language=self.languages[side]) for word in words]
@@ -236,11 +236,11 @@ class LexiconInduction(TaskKind[Lexicon]):
         crowding = neighbourhood(keys, mapped, NEIGHBOURS, device)
         by_csls = ranks(mapped[test[0]], keys, test[1], crowding / 2, device)
         by_cosine = ranks(mapped[test[0]], keys, test[1], device=device)
-        first, nearest = (_best_by_word(test[0], found) for found in (by_csls, by_cosine))
+        first, nearest = (_best_by_word(test[0], pair_ranks) for pair_ranks in (by_csls, by_cosine))
         metrics: dict[str, float | None] = {}
-        for prefix, found in (("", first), ("nn_", nearest)):
-            metrics |= {f"{prefix}accuracy@{k}": accuracy_at(k, [*found.values()]) for k in (1, 5)}
-            metrics[f"{prefix}mrr"] = mean_reciprocal_rank([*found.values()])
+        for prefix, best in (("", first), ("nn_", nearest)):
+            metrics |= {f"{prefix}accuracy@{k}": accuracy_at(k, [*best.values()]) for k in (1, 5)}
+            metrics[f"{prefix}mrr"] = mean_reciprocal_rank([*best.values()])
         metrics |= {"pair_accuracy@1": accuracy_at(1, by_csls), "pair_mrr": mean_reciprocal_rank(by_csls)}
         note = (
             f"CSLS ({NEIGHBOURS} neighbours) among {len(target.words)} words, {self.mapping} mapping from "
@@ -302,9 +302,9 @@ def _rows(pairs: Iterable[WordPair], source: _Space, target: _Space) -> IntArray
     return np.array([row for row in rows if None not in row], dtype=np.int64).reshape(-1, 2).T
 
 
-def _best_by_word(words: IntArray, found: IntArray) -> dict[int, int]:
+def _best_by_word(words: IntArray, pair_ranks: IntArray) -> dict[int, int]:
     """The rank of the best translation of each source word."""
     best: dict[int, int] = {}
-    for word, rank in zip(words.tolist(), found.tolist(), strict=True):
+    for word, rank in zip(words.tolist(), pair_ranks.tolist(), strict=True):
         best[word] = min(rank, best.get(word, rank))
     return best

@@ -19,10 +19,10 @@ def parse_xling_eval(files: Mapping[str, Path], options: Mapping[str, Any]) -> l
     size = str(options.get("train"))
     pattern = r"yacle\.(?P<part>(?:test|train)\.freq\.\w+)\.(?P<group>[a-z]+-[a-z]+)\.tsv"
     shape, needed = "yacle.<part>.freq.<size>.<pair>.tsv", ("test.freq.2k", f"train.freq.{size}")
-    found = by_name(files, pattern, shape, needed)
-    if len(found) != 1:
-        raise DataFormatError(f"Bilingual dictionaries of one pair of languages are needed, not of {', '.join(found)}.")
-    (parts,) = found.values()
+    pairs = by_name(files, pattern, shape, needed)
+    if len(pairs) != 1:
+        raise DataFormatError(f"Bilingual dictionaries of one pair of languages are needed, not of {', '.join(pairs)}.")
+    (parts,) = pairs.values()
     test, train = (
         tuple((row.text("source"), row.text("target")) for row in Columns(("source", "target")).read(parts[part]))
         for part in needed

@@ -95,9 +95,9 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
     def score(self, items: Sequence[Linking], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Search the neighbours of each mention, and compute its rank and the accuracies."""
         similarity = "dot" if protocol == "released" else "cosine"
-        found = [_link(linking, vectors, similarity) for linking in items]
-        accuracies = {k: float(np.mean([accuracy_at(k, ranks) for ranks, _ in found])) for k in (1, DEPTH)}
-        ranks, predicted = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        linked = [_link(linking, vectors, similarity) for linking in items]
+        accuracies = {k: float(np.mean([accuracy_at(k, ranks) for ranks, _ in linked])) for k in (1, DEPTH)}
+        ranks, predicted = (np.concatenate(arrays) for arrays in zip(*linked, strict=True))
         folds = np.array([linking.fold for linking in items for _ in linking.mentions])
         return Scores(
             {f"accuracy@{k}": value for k, value in accuracies.items()},
@@ -114,8 +114,8 @@ def _link(linking: Linking, vectors: Vectors, similarity: str) -> tuple[NDArray[
     parts = list(dict.fromkeys(part for mention in linking.mentions for part in mention.parts))
     queries = vectors([TextInput(part) for part in parts])
     keys = vectors([TextInput(name) for name in linking.names])
-    found = topk(queries, keys, DEPTH, similarity, device=vectors.device)[0]
-    neighbours = dict(zip(parts, found.tolist(), strict=True))
+    indices = topk(queries, keys, DEPTH, similarity, device=vectors.device)[0]
+    neighbours = dict(zip(parts, indices.tolist(), strict=True))
     ranks: list[float] = []
     predicted = []
     for mention in linking.mentions:
@@ -214,15 +214,15 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
 
     def senses(self, items: Disambiguation, lemma: str) -> Mapping[TextInput, str]:
         """The words to disambiguate of a lemma, and the examples of its senses."""
-        found: dict[TextInput, str] = {}
+        senses: dict[TextInput, str] = {}
         for occurrence in items.occurrences:
             sense = min(occurrence.gold)
             if sense.partition("%")[0] == lemma:
-                found.setdefault(occurrence.target, sense)
+                senses.setdefault(occurrence.target, sense)
         for sense, contexts in items.senses.items():
             if sense.partition("%")[0] == lemma:
-                found.update((example, sense) for example in contexts.examples if example not in found)
-        return found
+                senses.update((example, sense) for example in contexts.examples if example not in senses)
+        return senses
 
     def score(self, items: Disambiguation, vectors: Vectors, protocol: str = "paper") -> Scores:
         """The nearest candidate of each word, and how often it is right."""

@@ -76,21 +76,21 @@ def topk(
     groups = first[grouped]
     indices = np.empty((len(queries), k), dtype=np.int64)
     scores = np.empty((len(queries), k))
-    place = _torch_device(device)
-    held = _held(keys, place)
-    for rows, candidates in _candidates(queries, held, k + _SPARE, similarity, excluded, place):
-        exact = _exact(queries[rows], held, candidates, similarity, place)
-        found = candidates.cpu().numpy()
+    torch_device = _torch_device(device)
+    held = _held(keys, torch_device)
+    for rows, candidates in _candidates(queries, held, k + _SPARE, similarity, excluded, torch_device):
+        exact = _exact(queries[rows], held, candidates, similarity, torch_device)
+        columns = candidates.cpu().numpy()
         if penalty is not None:
-            exact -= penalty[found]
+            exact -= penalty[columns]
         exact = rounded(exact)
         if repeated.any():  # the first of a group was found: put up to k of the group into its place
-            begin, end = (np.searchsorted(groups, found, side)[..., None] for side in ("left", "right"))
+            begin, end = (np.searchsorted(groups, columns, side)[..., None] for side in ("left", "right"))
             places = begin + np.arange(k)
-            found = grouped[np.minimum(places, len(keys) - 1)].reshape(len(found), -1)
-            exact = np.where(places < end, exact[..., None], -np.inf).reshape(len(found), -1)
-        order = np.lexsort((found, -exact), axis=1)[:, :k]
-        indices[rows] = np.take_along_axis(found, order, axis=1)
+            columns = grouped[np.minimum(places, len(keys) - 1)].reshape(len(columns), -1)
+            exact = np.where(places < end, exact[..., None], -np.inf).reshape(len(columns), -1)
+        order = np.lexsort((columns, -exact), axis=1)[:, :k]
+        indices[rows] = np.take_along_axis(columns, order, axis=1)
         scores[rows] = np.take_along_axis(exact, order, axis=1)
     if penalty is None:  # all keys are equally similar to a query of zeros
         indices[~np.any(queries, axis=1)] = np.arange(k)
@@ -125,17 +125,17 @@ def ranks(
     right = np.einsum("nd,nd->n", unit(queries), unit(keys[targets]))
     if penalty is not None:
         right -= penalty[targets]
-    place, found = _torch_device(device), np.empty(len(queries), dtype=np.int64)
-    for some in _rounds(queries, torch.float64, place):
-        score, target = (_tensor(values[some], place)[:, None] for values in (rounded(right), targets))
-        ahead = torch.zeros(len(target), dtype=torch.int64, device=place)
-        for rows, columns, cosines in _blocks(queries[some], keys, "cosine", penalty, place, torch.float64):
+    torch_device, counts = _torch_device(device), np.empty(len(queries), dtype=np.int64)
+    for some in _rounds(queries, torch.float64, torch_device):
+        score, target = (_tensor(values[some], torch_device)[:, None] for values in (rounded(right), targets))
+        ahead = torch.zeros(len(target), dtype=torch.int64, device=torch_device)
+        for rows, columns, cosines in _blocks(queries[some], keys, "cosine", penalty, torch_device, torch.float64):
             cosines.round_(decimals=DECIMALS)
             # On ties, keys with a lower index rank before the right one.
-            earlier = torch.arange(columns.start, columns.stop, device=place) < target[rows]
+            earlier = torch.arange(columns.start, columns.stop, device=torch_device) < target[rows]
             ahead[rows] += ((cosines > score[rows]) | ((cosines == score[rows]) & earlier)).sum(dim=1)
-        found[some] = ahead.cpu().numpy()
-    return found + 1
+        counts[some] = ahead.cpu().numpy()
+    return counts + 1
 
 
 def _first_equal(keys: Floats) -> IntArray:
@@ -155,45 +155,45 @@ def _check(keys: Floats, k: int, similarity: str) -> None:
         raise UsageError("a search needs at least one key and one neighbour")
 
 
-def _held(keys: Floats, place: torch.device) -> Floats | torch.Tensor:
+def _held(keys: Floats, device: torch.device) -> Floats | torch.Tensor:
     """Keys on a GPU, if they fit; candidates are then taken from there."""
-    if not on_gpu(place) or keys.nbytes > KEPT_KEYS_BYTES:
+    if not on_gpu(device) or keys.nbytes > KEPT_KEYS_BYTES:
         return keys
     import torch
 
-    held = torch.empty(keys.shape, dtype=torch.from_numpy(keys[:0].copy()).dtype, device=place)
+    held = torch.empty(keys.shape, dtype=torch.from_numpy(keys[:0].copy()).dtype, device=device)
     for rows in _slices(len(keys), BLOCK_BYTES["cuda"] // keys[0].nbytes or 1):
-        held[rows] = _tensor(keys[rows], place)
+        held[rows] = _tensor(keys[rows], device)
     return held
 
 
 def _candidates(
-    queries: Floats, keys: Floats | torch.Tensor, n: int, similarity: str, penalty: Floats | None, place: torch.device
+    queries: Floats, keys: Floats | torch.Tensor, n: int, similarity: str, penalty: Floats | None, device: torch.device
 ) -> Iterator[tuple[slice, torch.Tensor]]:
     """The n best keys by float32 products, unordered: some rows of queries, and indices of shape (rows, n)."""
     import torch
 
     n = min(n, len(keys))
-    exact_rows = BLOCK_BYTES["cuda"] // (8 * n * queries.shape[1]) or 1 if on_gpu(place) else _EXACT_ROWS
-    for some in _rounds(queries, torch.float32, place):
-        best = torch.full((some.stop - some.start, n), float("-inf"), device=place)
-        where = torch.zeros(best.shape, dtype=torch.int64, device=place)
-        for rows, columns, products in _blocks(queries[some], keys, similarity, penalty, place, torch.float32):
-            values, found = products.topk(min(n, products.shape[1]), dim=1, sorted=False)
-            found = torch.cat([where[rows], found + columns.start], dim=1)
+    exact_rows = BLOCK_BYTES["cuda"] // (8 * n * queries.shape[1]) or 1 if on_gpu(device) else _EXACT_ROWS
+    for some in _rounds(queries, torch.float32, device):
+        best = torch.full((some.stop - some.start, n), float("-inf"), device=device)
+        where = torch.zeros(best.shape, dtype=torch.int64, device=device)
+        for rows, columns, products in _blocks(queries[some], keys, similarity, penalty, device, torch.float32):
+            values, indices = products.topk(min(n, products.shape[1]), dim=1, sorted=False)
+            indices = torch.cat([where[rows], indices + columns.start], dim=1)
             best[rows], kept = torch.cat([best[rows], values], dim=1).topk(n, dim=1, sorted=False)
-            where[rows] = found.gather(1, kept)
+            where[rows] = indices.gather(1, kept)
         for part in _slices(len(where), exact_rows):
             yield slice(some.start + part.start, some.start + part.stop), where[part]
 
 
 def _exact(
-    queries: Floats, keys: Floats | torch.Tensor, candidates: torch.Tensor, similarity: str, place: torch.device
+    queries: Floats, keys: Floats | torch.Tensor, candidates: torch.Tensor, similarity: str, device: torch.device
 ) -> NDArray[np.float64]:
     """The similarities in float64 of n queries with candidates of their own, shape (n, candidates)."""
     own = keys[candidates.cpu().numpy()] if isinstance(keys, np.ndarray) else keys[candidates]
-    if on_gpu(place):
-        left, right = (_scaled(some, similarity, place).double() for some in (queries, own))
+    if on_gpu(device):
+        left, right = (_scaled(some, similarity, device).double() for some in (queries, own))
         scores: NDArray[np.float64] = (left[:, None] * right).sum(dim=-1).cpu().numpy()
     else:
         near, far = (np.asarray(some, dtype=np.float64) for some in (queries, own))
@@ -204,21 +204,21 @@ def _exact(
 
 
 def _blocks(
-    queries: Floats, keys: Floats | torch.Tensor, similarity: str, penalty: Floats | None, place: torch.device,
+    queries: Floats, keys: Floats | torch.Tensor, similarity: str, penalty: Floats | None, device: torch.device,
     dtype: torch.dtype,
 ) -> Iterator[tuple[slice, slice, torch.Tensor]]:  # fmt: skip
     """Rows of queries, rows of keys, and their similarities less penalties; a block is overwritten by the next."""
     import torch
 
-    query_rows = min(QUERY_ROWS[kind(place)], len(queries))
-    key_rows = min(BLOCK_BYTES[kind(place)] // (dtype.itemsize * max(query_rows, keys.shape[1])) or 1, len(keys))
-    units = torch.empty(queries.shape, dtype=dtype, device=place)
+    query_rows = min(QUERY_ROWS[kind(device)], len(queries))
+    key_rows = min(BLOCK_BYTES[kind(device)] // (dtype.itemsize * max(query_rows, keys.shape[1])) or 1, len(keys))
+    units = torch.empty(queries.shape, dtype=dtype, device=device)
     for rows in _slices(len(queries), query_rows):
-        units[rows] = _scaled(queries[rows], similarity, place)
-    memory = torch.empty(query_rows * key_rows, dtype=dtype, device=place)  # reused by all blocks: allocating is slow
+        units[rows] = _scaled(queries[rows], similarity, device)
+    memory = torch.empty(query_rows * key_rows, dtype=dtype, device=device)  # reused by all blocks: allocating is slow
     for columns in _slices(len(keys), key_rows):
-        block = _scaled(keys[columns], similarity, place).to(dtype)
-        off = None if penalty is None else _tensor(penalty[columns], place).to(dtype)
+        block = _scaled(keys[columns], similarity, device).to(dtype)
+        off = None if penalty is None else _tensor(penalty[columns], device).to(dtype)
         for rows in _slices(len(queries), query_rows):
             shape = rows.stop - rows.start, columns.stop - columns.start
             products = torch.mm(units[rows], block.T, out=memory[: shape[0] * shape[1]].view(shape))
@@ -227,29 +227,29 @@ def _blocks(
             yield rows, columns, products
 
 
-def _scaled(vectors: Floats | torch.Tensor, similarity: str, place: torch.device) -> torch.Tensor:
+def _scaled(vectors: Floats | torch.Tensor, similarity: str, device: torch.device) -> torch.Tensor:
     """Vectors whose dot products are the similarities."""
     import torch
 
-    rows = _tensor(vectors, place) if isinstance(vectors, np.ndarray) else vectors
+    rows = _tensor(vectors, device) if isinstance(vectors, np.ndarray) else vectors
     if similarity == "dot":
         return rows
-    rows = rows.to(torch.float64, copy=on_gpu(place))  # the keys that are held stay as they are
+    rows = rows.to(torch.float64, copy=on_gpu(device))  # the keys that are held stay as they are
     norms = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
     return rows.div_(norms.masked_fill_(norms == 0, 1))
 
 
-def _tensor(array: NDArray[Any], place: torch.device) -> torch.Tensor:
+def _tensor(array: NDArray[Any], device: torch.device) -> torch.Tensor:
     """A copy of an array, which may be read-only, on a device."""
     import torch
 
-    copied = on_gpu(place) and array.flags.writeable  # on its way there
-    return moved(torch.from_numpy(np.ascontiguousarray(array) if copied else np.array(array)), place)
+    copied = on_gpu(device) and array.flags.writeable  # on its way there
+    return moved(torch.from_numpy(np.ascontiguousarray(array) if copied else np.array(array)), device)
 
 
-def _rounds(queries: Floats, dtype: torch.dtype, place: torch.device) -> Iterator[slice]:
+def _rounds(queries: Floats, dtype: torch.dtype, device: torch.device) -> Iterator[slice]:
     """Queries that are compared with all keys at once."""
-    return _slices(len(queries), max(QUERY_ROWS[kind(place)], UNIT_BYTES // (dtype.itemsize * queries.shape[1])))
+    return _slices(len(queries), max(QUERY_ROWS[kind(device)], UNIT_BYTES // (dtype.itemsize * queries.shape[1])))
 
 
 def _torch_device(name: str) -> torch.device:

@@ -113,20 +113,20 @@ class WordNet:
     @cached_property
     def _indices(self) -> dict[str, dict[str, str]]:
         """By part of speech: the index line of each lemma, without the lemma."""
-        found = {}
+        indices = {}
         for name in POS.values():
             lines = read_lines(self._paths[f"index.{name}"])
             split = (line.partition(" ") for line in lines if not line.startswith("  "))  # the licence
-            found[name] = {lemma: rest for lemma, _, rest in split}
-        return found
+            indices[name] = {lemma: rest for lemma, _, rest in split}
+        return indices
 
     @cached_property
     def _exceptions(self) -> dict[str, dict[str, list[str]]]:
-        found: dict[str, dict[str, list[str]]] = {}
+        exceptions: dict[str, dict[str, list[str]]] = {}
         for name in POS.values():
             rows = [line.split() for line in read_lines(self._paths[f"{name}.exc"])]
-            found[name] = {row[0]: row[1:] for row in rows if row}
-        return found
+            exceptions[name] = {row[0]: row[1:] for row in rows if row}
+        return exceptions
 
     @cached_property
     def _data(self) -> dict[str, bytes]:
@@ -181,11 +181,11 @@ def _entry_words(fields: list[str]) -> list[tuple[str, int]]:
 
 def _gloss(gloss: str) -> tuple[str, tuple[str, ...]]:
     """The definition, and the quoted examples from the first ``; "`` on."""
-    found = re.search(r'[;:]\s*"', gloss)
-    if not found:
+    match = re.search(r'[;:]\s*"', gloss)
+    if not match:
         return gloss, ()
-    examples = (example.strip() for example in _QUOTED.findall(gloss[found.start() :]))
-    return gloss[: found.start()].strip(" ;"), tuple(example for example in examples if example)
+    examples = (example.strip() for example in _QUOTED.findall(gloss[match.start() :]))
+    return gloss[: match.start()].strip(" ;"), tuple(example for example in examples if example)
 
 
 def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Disambiguation]:
@@ -209,11 +209,11 @@ def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Dis
     contexts_of, by_form = _reader(wordnet, options), options.get("protocol") == RELEASED and options.get("of_target")
     senses = cache(wordnet.senses)
     for number, lemma, pos, target in _instances(data):
-        found = senses(lemma, pos)
-        own, right = tuple(sense.key for sense in found), keys.pop(number, frozenset())
+        candidates = senses(lemma, pos)
+        own, right = tuple(sense.key for sense in candidates), keys.pop(number, frozenset())
         form = target.text[slice(*target.spans[0])] if by_form else ""
         names = tuple(f"{key} {form}" for key in own) if form else own
-        for name, sense in zip(names, found, strict=True):
+        for name, sense in zip(names, candidates, strict=True):
             if name not in contexts:
                 contexts[name] = contexts_of(sense, lemma, pos, form)
         if not right or not right <= set(own):
@@ -290,10 +290,10 @@ def _released_contexts(sense: Sense, form: str, wordnet: WordNet) -> SenseContex
     """
     base, examples = wordnet.noun(form), []
     for tokens in map(WORDPUNCT.findall, _QUOTED.findall(sense.gloss)):
-        place = next((n for n, token in enumerate(tokens) if wordnet.noun(token) == base), None)
-        if place is not None:
-            start = sum(len(token) + 1 for token in tokens[:place])
-            examples.append(TextInput(" ".join(tokens), ((start, start + len(tokens[place])),)))
+        position = next((n for n, token in enumerate(tokens) if wordnet.noun(token) == base), None)
+        if position is not None:
+            start = sum(len(token) + 1 for token in tokens[:position])
+            examples.append(TextInput(" ".join(tokens), ((start, start + len(tokens[position])),)))
     return SenseContexts(tuple(examples), _statement(form, _unquoted(sense.gloss)))
 
 
@@ -313,9 +313,9 @@ def find(lemma: str, pos: str, text: str, wordnet: WordNet) -> tuple[int, int] |
     ``lemma`` is in lower case, with underscores for spaces; hyphens and spaces are treated as equal.
     """
     wanted = _BETWEEN_WORDS.split(lemma)
-    found = list(_WORD.finditer(text))
-    for first in range(len(found) - len(wanted) + 1):
-        run = found[first : first + len(wanted)]
+    matches = list(_WORD.finditer(text))
+    for first in range(len(matches) - len(wanted) + 1):
+        run = matches[first : first + len(wanted)]
         if all(_is_form(match[0].lower(), word, pos, wordnet) for match, word in zip(run, wanted, strict=True)):
             return run[0].start(), run[-1].start() + len(run[-1][0].rstrip("."))
     return None

@@ -82,8 +82,8 @@ class ContrastiveTension(Objective):
         from torch.nn.functional import binary_cross_entropy_with_logits
 
         if int(batch.labels.max()) > 1:
-            told = f"loss={self.recipe.loss} needs pairs of the same and of different texts"
-            raise TuningError(told, "Write +ct, or choose another loss.")
+            problem = f"loss={self.recipe.loss} needs pairs of the same and of different texts"
+            raise TuningError(problem, "Write +ct, or choose another loss.")
         same = moved((batch.labels == 0).to(left.dtype), left.device)
         return binary_cross_entropy_with_logits((left * right).sum(1), same)
 

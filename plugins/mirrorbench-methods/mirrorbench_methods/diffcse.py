@@ -64,8 +64,8 @@ class Difference(Objective):
 
         vectors = self.modules[1](torch.cat([left, right]))
         contrast = in_batch(*vectors.chunk(2), self.recipe.temperature, moved(batch.labels, left.device))
-        found = self.over_tokens(self.surprise, vectors, batch.ids, most)
-        return contrast + WEIGHT * found / len(batch.ids.values)
+        detection = self.over_tokens(self.surprise, vectors, batch.ids, most)
+        return contrast + WEIGHT * detection / len(batch.ids.values)
 
     def filled(self, tokens: Tensor, real: Tensor) -> Tensor:
         """The texts as the generator fills them: its likeliest token in every place but the first, some masked."""
@@ -103,8 +103,7 @@ def masked_tokens(tokens: Tensor, special: Tensor, mask_id: int, vocabulary: int
     drawn = (torch.rand(tokens.shape, device=tokens.device) < MASKED) & ~special
     kind = torch.rand(tokens.shape, device=tokens.device)
     others = torch.randint(vocabulary, tokens.shape, device=tokens.device)
-    found = torch.where(drawn & (kind < 0.9), others, tokens)
-    return found.masked_fill(drawn & (kind < 0.8), mask_id)
+    return torch.where(drawn & (kind < 0.9), others, tokens).masked_fill(drawn & (kind < 0.8), mask_id)
 
 
 def language_model(transformer: Transformer) -> Any:
@@ -118,8 +117,8 @@ def language_model(transformer: Transformer) -> Any:
         model, report = None, {"missing_keys": ["all"]}
     embedded = getattr(config, "embedding_size", config.hidden_size) == config.hidden_size
     if report["missing_keys"] or not embedded or not hasattr(transformer.model, "embeddings"):
-        told = (
+        problem = (
             f"diffcse fills masked tokens with the backbone, and {transformer.path.name} has no head that predicts them"
         )
-        raise TuningError(told, "Use a masked language model of the BERT or RoBERTa family, or another method.")
+        raise TuningError(problem, "Use a masked language model of the BERT or RoBERTa family, or another method.")
     return model.float().to(transformer.device).eval().requires_grad_(False)

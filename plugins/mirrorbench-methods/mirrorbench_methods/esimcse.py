@@ -51,13 +51,13 @@ def repeat_tokens(ids: list[int], context: AugmentationContext) -> list[int]:
     How many is drawn uniformly, then which. ``released``: fewer than ``MOST_RELEASED`` and than the rate times the
     number of all tokens.
     """
-    places = [place for place, token in enumerate(ids) if token not in context.special_ids]
+    positions = [position for position, token in enumerate(ids) if token not in context.special_ids]
     if context.protocol == "released":
         most = min(MOST_RELEASED, int(context.rate * len(ids))) - 1
     else:
-        most = max(2, int(context.rate * len(places)))
-    number = context.rng.integers(max(0, min(most, len(places))) + 1)
-    drawn = context.rng.choice(places, number, replace=False) if number else []
+        most = max(2, int(context.rate * len(positions)))
+    number = context.rng.integers(max(0, min(most, len(positions))) + 1)
+    drawn = context.rng.choice(positions, number, replace=False) if number else []
     return np.repeat(ids, 1 + np.isin(np.arange(len(ids)), drawn)).tolist()
 
 

@@ -60,8 +60,8 @@ class Templates(Objective):
     def __init__(self, transformer: Transformer, recipe: Recipe) -> None:
         super().__init__(transformer, recipe)
         if "{mask}" not in recipe.prompt or recipe.pooling != "mask":
-            told = f"loss={recipe.loss} compares the masks of two templates"
-            raise TuningError(told, "Write +promptbert, with {mask} in its prompt, or choose another loss.")
+            problem = f"loss={recipe.loss} compares the masks of two templates"
+            raise TuningError(problem, "Write +promptbert, with {mask} in its prompt, or choose another loss.")
         second = (ROBERTA if transformer.model.config.model_type in simcse.ROBERTAS else BERT)[1]
         self.readers = (
             denoising(transformer, recipe.prompt, recipe.prompt),
@@ -88,8 +88,8 @@ def denoising(transformer: Transformer, given: str, template: str) -> Any:
     from mirrorbench.models.transformer import Transformer
 
     if "position_ids" not in inspect.signature(transformer.model.forward).parameters:
-        told = f"promptbert sets positions of tokens, and {transformer.model.config.model_type} models do not take them"
-        raise TuningError(told, "Use a backbone of the BERT or RoBERTa family, or another method.")
+        what = f"promptbert sets positions of tokens, and {transformer.model.config.model_type} models do not take them"
+        raise TuningError(what, "Use a backbone of the BERT or RoBERTa family, or another method.")
     old, new = transformer.prompt_ids(given), transformer.prompt_ids(template)
 
     class Denoising(Transformer):

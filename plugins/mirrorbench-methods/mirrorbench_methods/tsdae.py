@@ -77,8 +77,8 @@ def tied_decoder(transformer: Transformer) -> Any:
         decoder = None
     own = dict(decoder.base_model.named_parameters()) if decoder else {}
     if not any("cross" in name for name in own):
-        told = f"tsdae needs a decoder, and transformers has none with cross-attention for {config.model_type}"
-        raise TuningError(told, "Use a backbone of the BERT or RoBERTa family, or another method.")
+        problem = f"tsdae needs a decoder, and transformers has none with cross-attention for {config.model_type}"
+        raise TuningError(problem, "Use a backbone of the BERT or RoBERTa family, or another method.")
     for name, weight in transformer.model.named_parameters():
         if name in own:
             module, _, attribute = name.rpartition(".")

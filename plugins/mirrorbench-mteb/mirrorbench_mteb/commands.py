@@ -76,15 +76,15 @@ def export_results(
     from mirrorbench_mteb.export import export
 
     folders = results or [Path("results")]
-    found = [result for folder in folders for result in read_results(folder)]
-    if not found:
+    stored = [result for folder in folders for result in read_results(folder)]
+    if not stored:
         raise UsageError(f"no results in {', '.join(map(str, folders))}", "Make some: mirrorbench run")
-    exported = export(found, output)
+    exported = export(stored, output)
     for path in exported.files:
         typer.echo(path)
     for encoder, task, why in exported.left_out:
         _say(f"left out: {encoder} on {task}: {why}")
-    _say(f"{len(found) - len(exported.left_out)} of {len(found)} results in {len(exported.files)} files.")
+    _say(f"{len(stored) - len(exported.left_out)} of {len(stored)} results in {len(exported.files)} files.")
 
 
 def _task(name: str) -> Any:

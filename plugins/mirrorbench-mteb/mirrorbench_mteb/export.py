@@ -81,9 +81,9 @@ def export(results: Iterable[Result], folder: Path) -> Exported:
     cache, files = ResultCache(folder), []
     for (spec, protocol, revision), tasks in written.items():
         meta = model_meta(spec, revision or "unknown", _facts(tasks), protocol)
-        for task, found in tasks.items():
+        for task, subsets in tasks.items():
             with _quiet():
-                cache.save_to_cache(_task_result(task, found), meta)
+                cache.save_to_cache(_task_result(task, subsets), meta)
             files.append(cache.get_task_result_path(task, meta))
     return Exported(tuple(files), tuple(left_out))
 
@@ -93,11 +93,11 @@ def _facts(tasks: Mapping[str, list[tuple[Entry, Result]]]) -> Facts:
     from mirrorbench_mteb.meta import Facts
 
     entry, first = next(iter(tasks.values()))[0]
-    told, corpus = first.encoder, first.cell.get("corpus") or {}
-    hit = [task for task, found in tasks.items() if any((r.overlap or {}).get("any_text") for _, r in found)]
-    created = min(r.created for found in tasks.values() for _, r in found)[:10] if corpus else ""
+    encoder, corpus = first.encoder, first.cell.get("corpus") or {}
+    hit = [task for task, subsets in tasks.items() if any((r.overlap or {}).get("any_text") for _, r in subsets)]
+    created = min(r.created for subsets in tasks.values() for _, r in subsets)[:10] if corpus else ""
     return Facts(
-        told.get("dimensions"), told.get("parameters"), told.get("max_length"), str(corpus.get("name", "")),
+        encoder.get("dimensions"), encoder.get("parameters"), encoder.get("max_length"), str(corpus.get("name", "")),
         entry.languages[0], hit, created,
     )  # fmt: skip
 
@@ -125,7 +125,7 @@ def _samples(entry: Entry) -> int:
     return int(stats.get("num_samples", 0))
 
 
-def _task_result(name: str, found: list[tuple[Entry, Result]]) -> Any:
+def _task_result(name: str, subsets: list[tuple[Entry, Result]]) -> Any:
     """One file of MTEB: a task with the subsets that there are results of."""
     from importlib.metadata import version
 
@@ -133,18 +133,18 @@ def _task_result(name: str, found: list[tuple[Entry, Result]]) -> Any:
 
     scripts = get_task(name).metadata.hf_subsets_to_langscripts
     scores: dict[str, list[Mapping[str, Any]]] = {}
-    for entry, result in found:
+    for entry, result in subsets:
         values = {theirs: result.metrics[ours] for theirs, ours in SCORES[entry.type].items()}
         row = {**values, "hf_subset": entry.subset, "languages": scripts[entry.subset]}
         rows = scores.setdefault(entry.split, [])
-        rows[:] = [other for other in rows if other["hf_subset"] != entry.subset] + [row]
+        rows[:] = [earlier for earlier in rows if earlier["hf_subset"] != entry.subset] + [row]
     return TaskResult(
-        dataset_revision=_revision([result for _, result in found]),
+        dataset_revision=_revision([result for _, result in subsets]),
         task_name=name,
         mteb_version=version("mteb"),
         scores=scores,
-        date=datetime.fromisoformat(max(r.created for _, r in found)),
-        evaluation_time=sum(r.seconds.get("encode", 0.0) + r.seconds.get("score", 0.0) for _, r in found),
+        date=datetime.fromisoformat(max(r.created for _, r in subsets)),
+        evaluation_time=sum(r.seconds.get("encode", 0.0) + r.seconds.get("score", 0.0) for _, r in subsets),
     )
 
 

@@ -182,8 +182,8 @@ def _backbone(spec: EncoderSpec) -> str:
 def _hub_id(backbone: str, language: str) -> str:
     """Its hub id; empty for the embedded model, directories and what is no model of the hub."""
     known = backbones.BACKBONES.get(backbone)
-    found = known.by_language.get(language, known.hub_id) if known else backbone if "/" in backbone else ""
-    return "" if found == backbones.EMBEDDED else found
+    hub_id = known.by_language.get(language, known.hub_id) if known else backbone if "/" in backbone else ""
+    return "" if hub_id == backbones.EMBEDDED else hub_id
 
 
 @cache
@@ -208,8 +208,8 @@ def _languages(of: _Origin, language: str) -> list[str] | None:
     codes = [code for card in of.cards for code in card.languages]
     if not codes and known and known.language != "multilingual":
         codes = [language if known.by_language else known.language]
-    found = dict.fromkeys(LANGUAGES[code] for code in codes if code in LANGUAGES)
-    return list(found) if found else of.known.languages if of.known else None
+    languages = dict.fromkeys(LANGUAGES[code] for code in codes if code in LANGUAGES)
+    return list(languages) if languages else of.known.languages if of.known else None
 
 
 def _training_datasets(of: _Origin, contaminated: Iterable[str]) -> set[str] | None:
@@ -226,9 +226,9 @@ def _training_datasets(of: _Origin, contaminated: Iterable[str]) -> set[str] | N
 def _licence(of: _Origin) -> str | None:
     """The backbone's, where MTEB has a name for it; a short name's is not that of its models of other languages."""
     short = backbones.BACKBONES.get(of.backbone)
-    found = licence_of(of.backbone if short and short.hub_id == of.hub_id else "", of.folder)
-    found = found or (of.known.license if of.known else None)
-    return found if found in get_args(Licenses) else None
+    licence = licence_of(of.backbone if short and short.hub_id == of.hub_id else "", of.folder)
+    licence = licence or (of.known.license if of.known else None)
+    return licence if licence in get_args(Licenses) else None
 
 
 def _embedding_parameters(folder: Path | None) -> int | None:
@@ -242,12 +242,12 @@ def _parameters(folder: Path | None) -> int | None:
     """Counted in the headers of the weights."""
     from safetensors import safe_open
 
-    found = 0
+    total = 0
     for file in folder.rglob("*.safetensors") if folder else ():
         with safe_open(file, framework="numpy") as weights:
             tensors = [weights.get_slice(name) for name in weights.keys()]  # noqa: SIM118
-            found += sum(prod(tensor.get_shape()) for tensor in tensors if "F" in tensor.get_dtype())  # no positions
-    return found or None
+            total += sum(prod(tensor.get_shape()) for tensor in tensors if "F" in tensor.get_dtype())  # no positions
+    return total or None
 
 
 def _max_tokens(folder: Path | None) -> int | None:

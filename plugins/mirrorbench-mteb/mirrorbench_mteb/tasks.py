@@ -87,8 +87,8 @@ class MtebClassification(_FromMteb, PairClassification):
         from sklearn.metrics import average_precision_score
 
         scores = super().score(items, vectors, protocol)
-        found = float(average_precision_score(scores.gold.astype(np.int64), scores.scores))
-        return replace(scores, metrics={"ap": found, **scores.metrics})
+        average = float(average_precision_score(scores.gold.astype(np.int64), scores.scores))
+        return replace(scores, metrics={"ap": average, **scores.metrics})
 
 
 _KINDS: dict[str, Callable[[Entry, Callable[[], Any]], Task]] = {
@@ -200,7 +200,7 @@ def _pairs(entry: Entry, left: Sequence[Any], right: Sequence[Any], gold: Sequen
     Raises:
         DataFormatError: a text or a judgement is missing.
     """
-    for n, (one, other, value) in enumerate(zip(left, right, gold, strict=True)):
-        if not isinstance(one, str) or not isinstance(other, str) or value is None:
+    for n, (first, second, value) in enumerate(zip(left, right, gold, strict=True)):
+        if not isinstance(first, str) or not isinstance(second, str) or value is None:
             raise DataFormatError(f"task {entry.name}: row {n} of {entry.split} is no pair of texts with a judgement")
-        yield Pair(f"{entry.split}/{n}", one, other, float(value))
+        yield Pair(f"{entry.split}/{n}", first, second, float(value))

@@ -102,7 +102,7 @@ def _data(table: Table) -> dict[str, Any]:
         column["words"] = head_in_words(of)
         column["metric_words"] = ", ".join(map(metric_words, filter(None, of.metric.split(", "))))
     for column, source, _ in with_source(table):
-        next(one for one in data["columns"] if one["name"] == column.name)["about"] = source.title
+        next(entry for entry in data["columns"] if entry["name"] == column.name)["about"] = source.title
     for row in data["rows"]:
         row["written"] = {"markdown": escape_markdown(row["encoder"]), "latex": escape_latex(row["encoder"])}
         row["items"] = errors.get((row["spec"], row["protocol"]), {})

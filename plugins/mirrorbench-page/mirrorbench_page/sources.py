@@ -24,8 +24,8 @@ def head_in_words(column: Column) -> str:
 
 def with_source(table: Table) -> list[tuple[Column, TaskSource, str]]:
     """The columns whose data have a card, what it says of their source, and the address of their paper."""
-    found = [(column, column.source) for column in table.columns if column.source]
-    return [(column, source, (_ADDRESS.findall(source.citation) or [""])[0]) for column, source in found]
+    sources = [(column, column.source) for column in table.columns if column.source]
+    return [(column, source, (_ADDRESS.findall(source.citation) or [""])[0]) for column, source in sources]
 
 
 def bibtex(table: Table) -> str:
@@ -50,9 +50,9 @@ def commands(table: Table) -> str:
         if row.spec and there:
             runs.setdefault((",".join(there), row.protocol), []).append(i)
     lines = []
-    for (names, protocol), found in runs.items():
-        seeds = max(score.n for i in found for score in table.rows[i].scores if score)
-        lines.append(_run_command(list(dict.fromkeys(table.rows[i].spec for i in found)), names, seeds, protocol))
+    for (names, protocol), indices in runs.items():
+        seeds = max(score.n for i in indices for score in table.rows[i].scores if score)
+        lines.append(_run_command(list(dict.fromkeys(table.rows[i].spec for i in indices)), names, seeds, protocol))
     if not lines:
         return ""
     scores = [score for row in table.rows for score in row.scores if score]
@@ -74,11 +74,11 @@ def _run_command(specs: Sequence[str], tasks: str, seeds: int, protocol: str) ->
 def item_commands(table: Table) -> dict[tuple[str, str], dict[str, str]]:
     """By spec and protocol of a row, and by task: the command that shows which items it changed, and how."""
     tasks = {column.name for column in table.columns if not column.average_of}
-    found: dict[tuple[str, str], dict[str, str]] = {}
+    by_row: dict[tuple[str, str], dict[str, str]] = {}
     for verdict in table.verdicts:
         if verdict.best or verdict.column not in tasks:
             continue
         words = ["mirrorbench", "analyze", "errors", "-e", verdict.over, "-e", verdict.spec, "-t", verdict.column]
         words += ["--protocol", verdict.protocol] if verdict.protocol not in ("", "paper") else []
-        found.setdefault((verdict.spec, verdict.protocol), {})[verdict.column] = shlex.join(words)
-    return found
+        by_row.setdefault((verdict.spec, verdict.protocol), {})[verdict.column] = shlex.join(words)
+    return by_row

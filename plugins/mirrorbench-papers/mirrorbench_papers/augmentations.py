@@ -18,13 +18,13 @@ def token_mask(ids: list[int], context: AugmentationContext) -> list[int]:
 
     Where all tokens of the text would be replaced, none is.
     """
-    places = [place for place, token in enumerate(ids) if token not in context.special_ids]
-    drawn = [place for place, draw in zip(places, context.rng.random(len(places)), strict=True) if draw < context.rate]
-    if len(drawn) == len(places):
+    indices = [i for i, token in enumerate(ids) if token not in context.special_ids]
+    drawn = [i for i, draw in zip(indices, context.rng.random(len(indices)), strict=True) if draw < context.rate]
+    if len(drawn) == len(indices):
         return ids
     masked = list(ids)
-    for place in drawn:
-        masked[place] = context.mask_id
+    for i in drawn:
+        masked[i] = context.mask_id
     return masked
 
 

@@ -110,15 +110,15 @@ def measured_table(
     notes = dict.fromkeys(remarks)
     for (r, c), target in table.targets(backbone).items():
         own = [result for result in chosen if result.spec == str(target.spec)]
-        found = [{result.seed: result for result in own if result.task == task} for task in target.tasks]
-        if not all(found):
+        by_task = [{result.seed: result for result in own if result.task == task} for task in target.tasks]
+        if not all(by_task):
             continue
-        if reason := _not_averageable(found, target):
+        if reason := _not_averageable(by_task, target):
             notes[reason] = None
             continue
-        used |= {result.cell_id: result for task in found for result in task.values()}
-        tuned = any(result.cell.get("recipe") for task in found for result in task.values())
-        cells[r][c] = PaperCell(table.printed[r][c], _measure(target, found), tuned, backbone is None)
+        used |= {result.cell_id: result for task in by_task for result in task.values()}
+        tuned = any(result.cell.get("recipe") for task in by_task for result in task.values())
+        cells[r][c] = PaperCell(table.printed[r][c], _measure(target, by_task), tuned, backbone is None)
     for r, row in enumerate(cells):
         for c, cell in enumerate(row):
             if not cell.printed.absent and (score := _difference(table, cells, r, c)):
@@ -128,21 +128,21 @@ def measured_table(
     return MeasuredTable(table, tuple(map(tuple, cells)), tuple(used.values()), backbone, tuple(notes))
 
 
-def _not_averageable(found: Sequence[Mapping[int, Result]], target: Target) -> str:
+def _not_averageable(by_task: Sequence[Mapping[int, Result]], target: Target) -> str:
     """The reason against averaging results (metric missing, different experiments or seeds); empty without one."""
-    for task, seeds in zip(target.tasks, found, strict=True):
+    for task, seeds in zip(target.tasks, by_task, strict=True):
         if any(result.metrics.get(target.metric) is None for result in seeds.values()):
             return f"{task}: the results have no {target.metric}"
         if len({(json.dumps(r.data, sort_keys=True), r.experiment) for r in seeds.values()}) > 1:
             return f"{target.spec} on {task}: the seeds differ in data, recipe, corpus or precision"
-    if len({frozenset(seeds) for seeds in found}) > 1:
+    if len({frozenset(seeds) for seeds in by_task}) > 1:
         return f"{target.spec}: not all tasks have the same seeds"
     return ""
 
 
-def _measure(target: Target, found: Sequence[Mapping[int, Result]]) -> Score | None:
+def _measure(target: Target, by_task: Sequence[Mapping[int, Result]]) -> Score | None:
     """The statistic that a cell shows; ``None`` for a deviation of one seed."""
-    score = mean_over_seeds(found, target.metric)
+    score = mean_over_seeds(by_task, target.metric)
     if score is None or target.statistic == "score":
         return score
     if target.statistic == "deviation":
@@ -150,7 +150,7 @@ def _measure(target: Target, found: Sequence[Mapping[int, Result]]) -> Score | N
     an_epoch = target.statistic == "seconds an epoch"
     by_seed = {
         seed: result.seconds.get("train", 0.0) / (result.cell["recipe"]["epochs"] if an_epoch else 1)
-        for task in found
+        for task in by_task
         for seed, result in task.items()
     }
     seconds = list(by_seed.values())
@@ -164,11 +164,11 @@ def _difference(table: PaperTable, cells: Sequence[Sequence[PaperCell]], row: in
     if pair is None:
         return None
     first, second = pair
-    other = row if first != second else table.against(row)
-    one, two = cells[row][first].measured, None if other is None else cells[other][second].measured
-    if one is None or two is None:
+    against = row if first != second else table.against(row)
+    left, right = cells[row][first].measured, None if against is None else cells[against][second].measured
+    if left is None or right is None:
         return None
-    return Score(one.mean - two.mean, None, one.n, (*one.cell_ids, *two.cell_ids))
+    return Score(left.mean - right.mean, None, left.n, (*left.cell_ids, *right.cell_ids))
 
 
 Content = MeasuredTable | FactTable
@@ -286,8 +286,8 @@ def _notes(content: MeasuredTable) -> list[str]:
         row, column = table.place(x)
         elsewhere.setdefault((row, x.where), []).append(f"{table.columns[column].title}: {x.note}")
     notes += [
-        f"Elsewhere otherwise ({where}): {_row_name(table, row)}, {'; '.join(said)}."
-        for (row, where), said in elsewhere.items()
+        f"Elsewhere otherwise ({where}): {_row_name(table, row)}, {'; '.join(remarks)}."
+        for (row, where), remarks in elsewhere.items()
     ]
     if any(not p.text for line, row in zip(table.rows, table.printed, strict=True) if not line.source for p in row):
         notes.append(f"{ILLEGIBLE}: not legible, or not printed as a number, in the copies that this was typed from.")

@@ -30,11 +30,11 @@ def measure_table(
         raise UsageError(f"{name} has no cell that a run could measure", f"mirrorbench paper {name} says why.")
     outcomes = [execute_plan(workspace, make_plan(workspace, *wanted))] if wanted else []
     known = workspace.plugins.analyses
-    outcomes += [known[one.kind].measure(workspace, one, specs, seeds, protocol) for one, specs in asked]
+    outcomes += [known[analysis.kind].measure(workspace, analysis, specs, seeds, protocol) for analysis, specs in asked]
     return Outcome(
-        tuple(result for one in outcomes for result in one.results),
-        tuple(failure for one in outcomes for failure in one.failures),
-        sum(one.computed for one in outcomes),
+        tuple(result for outcome in outcomes for result in outcome.results),
+        tuple(failure for outcome in outcomes for failure in outcome.failures),
+        sum(outcome.computed for outcome in outcomes),
     )
 
 
@@ -56,18 +56,18 @@ def paper_analyses(
     table: PaperTable, backbone: EncoderSpec | None = None
 ) -> list[tuple[AskedAnalysis, list[EncoderSpec]]]:
     """The analyses of a table, each once, and the encoders that they are asked of."""
-    found: dict[str, tuple[AskedAnalysis, dict[EncoderSpec, None]]] = {}
+    analyses: dict[str, tuple[AskedAnalysis, dict[EncoderSpec, None]]] = {}
     for target in table.targets(backbone).values():
         if target.analysis and (backbone is None or target.spec.method):
-            _, specs = found.setdefault(target.analysis.name, (target.analysis, {}))
+            _, specs = analyses.setdefault(target.analysis.name, (target.analysis, {}))
             specs[target.spec] = None
-    return [(asked, list(specs)) for asked, specs in found.values()]
+    return [(asked, list(specs)) for asked, specs in analyses.values()]
 
 
 def measured_tables(workspace: Workspace, paper: str, encoder: str, protocol: str) -> dict[str, Content]:
     """All tables and figures by name, or those of one paper, with the results of a workspace."""
     backbone, store = parse_spec(encoder) if encoder else None, workspace.results
-    results = [one for root in (store.root, store.analyses.root) if root.is_dir() for one in read_results(root)]
+    results = [result for root in (store.root, store.analyses.root) if root.is_dir() for result in read_results(root)]
     return {
         name: table if isinstance(table, FactTable) else measured_table(table, results, protocol, backbone)
         for name, table in paper_tables(workspace.plugins).items()

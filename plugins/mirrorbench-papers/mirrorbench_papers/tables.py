@@ -197,11 +197,11 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
         if not heads:
             return []
         every = [i for i in range(column) if self.columns[i].tasks]
-        found = every if heads == "all" else [self._column_headed(head, where, column) for head in heads]
-        alike = {(self.metric_of(c), _params(c.set), c.backbone) for c in (self.columns[i] for i in found)}
-        if len(found) < 2 or len(alike) != 1:
+        indices = every if heads == "all" else [self._column_headed(head, where, column) for head in heads]
+        alike = {(self.metric_of(c), _params(c.set), c.backbone) for c in (self.columns[i] for i in indices)}
+        if len(indices) < 2 or len(alike) != 1:
             raise ValueError(f"{where} averages columns that do not belong together")
-        return found
+        return indices
 
     def difference(self, column: int) -> tuple[int, int] | None:
         """The columns that a column is the difference of; twice the same: a row's difference to the row ``against``."""
@@ -257,15 +257,15 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
 
     def targets(self, backbone: EncoderSpec | None = None) -> dict[tuple[int, int], Target]:
         """The targets of all measurable cells, by row and column."""
-        places = ((r, c) for r in range(len(self.rows)) for c in range(len(self.columns)))
-        return {place: target for place in places if (target := self.target(*place, backbone)) is not None}
+        cells = ((r, c) for r in range(len(self.rows)) for c in range(len(self.columns)))
+        return {cell: target for cell in cells if (target := self.target(*cell, backbone)) is not None}
 
     def _column_headed(self, head: str, where: str, before: int | None = None) -> int:
         """The column with this heading, or with this group and heading."""
-        found = [i for i, column in enumerate(self.columns[:before]) if head in (column.head, column.title)]
-        if len(found) != 1:
-            raise ValueError(f"{where}: {len(found)} columns are headed {head!r}")
-        return found[0]
+        matches = [i for i, column in enumerate(self.columns[:before]) if head in (column.head, column.title)]
+        if len(matches) != 1:
+            raise ValueError(f"{where}: {len(matches)} columns are headed {head!r}")
+        return matches[0]
 
     def _row_numbered(self, text: str, where: str) -> int:
         """The index from 0 of a row that a spec numbers from 1."""
@@ -349,10 +349,10 @@ def read_paper_table(path: Path, paper: str = "") -> PaperTable | FactTable:
     """Read and check a spec; ``table3.yaml`` of ``mirror-bert`` is named ``mirror-bert/table3``."""
     schema: Any = PaperTable | FactTable
     try:
-        found: PaperTable | FactTable = read(path, schema, plain=str)
+        table: PaperTable | FactTable = read(path, schema, plain=str)
     except UsageError as problem:
         raise DataFormatError(f"{path}: {problem}") from None
-    return msgspec.structs.replace(found, name=f"{paper or path.parent.name}/{path.stem}")
+    return msgspec.structs.replace(table, name=f"{paper or path.parent.name}/{path.stem}")
 
 
 def _check_lengths(rows: Iterable[tuple[str, ...]], n: int) -> None:

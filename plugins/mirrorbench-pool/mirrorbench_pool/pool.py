@@ -1,9 +1,9 @@
 """A pool of processes on this machine, one for each GPU, on the CPU as many as requested.
 
 A group that was lost with
-its worker, or for which a GPU had no memory, goes to another place: a GPU, or a process on the CPU. A GPU that a new
+its worker, or for which a GPU had no memory, goes to another slot: a GPU, or a process on the CPU. A GPU that a new
 process cannot use is retired at once. One that fails later may do so for the group that it computes: a new process goes
-on, and a place that lost two groups that no other lost, with no result between them, is retired.
+on, and a slot that lost two groups that no other lost, with no result between them, is retired.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mirrorbench.plugin import Runner, WorkerContext
 
 SUSPICIOUS = 2
-"""Groups that a place, and no other, lost one after another: fewer may be the fault of a group."""
+"""Groups that a slot, and no other, lost one after another: fewer may be the fault of a group."""
 
 
 class _UnusableError(DeviceError):
@@ -104,8 +104,8 @@ class _Worker:
     process: Any
     pipe: Connection
     device: str
-    place: str
-    """The place that fails as a whole: its GPU, or on the CPU itself."""
+    slot: str
+    """The slot that fails as a whole: its GPU, or on the CPU itself."""
     group: CellGroup = ()
     cells: CellGroup = ()
     full: list[CellOutcome] = field(default_factory=list)
@@ -117,16 +117,16 @@ class _Worker:
 
 @dataclass
 class _Record:
-    """How often a group was lost at each place, and what becomes of its cells if there is no other."""
+    """How often a group was lost at each slot, and what becomes of its cells if there is no other."""
 
-    places: Counter[str] = field(default_factory=Counter)
+    slots: Counter[str] = field(default_factory=Counter)
     outcomes: list[CellOutcome] = field(default_factory=list)
     full: bool = False
-    """Whether it was memory that it wanted last: to try again at the same place is in vain."""
+    """Whether it was memory that it wanted last: to try again at the same slot is in vain."""
 
-    def is_final(self, places: set[str]) -> bool:
-        """Whether it is not to be tried again at any of the places that are left."""
-        return places <= self.places.keys() if self.full else self.places.total() > RETRIES
+    def is_final(self, slots: set[str]) -> bool:
+        """Whether it is not to be tried again at any of the slots that are left."""
+        return slots <= self.slots.keys() if self.full else self.slots.total() > RETRIES
 
 
 class Pool:
@@ -138,10 +138,10 @@ class Pool:
         self.waiting = deque(job.groups)
         self.lost: list[CellGroup] = []
         self.records: defaultdict[str, _Record] = defaultdict(_Record)  # by the model's key
-        self.suspects: defaultdict[str, set[str]] = defaultdict(set)  # keys that a place lost, with no result since
-        self.places: set[str] = set()
+        self.suspects: defaultdict[str, set[str]] = defaultdict(set)  # keys that a slot lost, with no result since
+        self.slots: set[str] = set()
         self.passed_over = 0  # consecutive groups leased by another run
-        self.told = False
+        self.noted = False
 
     def run(self) -> Iterator[CellOutcome]:
         """Outcomes in the order of their arrival."""
@@ -149,11 +149,11 @@ class Pool:
         try:
             for number, device in enumerate(self.devices, 1):
                 workers.append(self._start(device, device if device.startswith("cuda") else f"worker {number}"))
-                self.places.add(workers[-1].place)
+                self.slots.add(workers[-1].slot)
             self.job.reporter.stage("computing", f"in {len(workers)} processes")
             while True:
                 for worker in workers:
-                    if not worker.group and worker.place in self.places:
+                    if not worker.group and worker.slot in self.slots:
                         self._give(worker)
                 pipes = [worker.pipe for worker in workers if worker.group]
                 if not pipes:
@@ -162,8 +162,8 @@ class Pool:
                 for number, worker in enumerate(workers):
                     if worker.pipe in ready:
                         yield from self._receive(worker)
-                        if worker.ended and worker.place in self.places:
-                            workers[number] = self._start(worker.device, worker.place)
+                        if worker.ended and worker.slot in self.slots:
+                            workers[number] = self._start(worker.device, worker.slot)
         finally:
             self._end(workers)
 
@@ -178,7 +178,7 @@ class Pool:
                 worker.process.kill()
                 worker.process.join()
 
-    def _start(self, device: str, place: str) -> _Worker:
+    def _start(self, device: str, slot: str) -> _Worker:
         spawning = get_context("spawn")  # a forked process cannot use CUDA
         ours, theirs = spawning.Pipe()
         context = replace(self.job.context, device=device, share=1 / self.devices.count(device))
@@ -189,19 +189,19 @@ class Pool:
         with interrupts_blocked(), _defaults(OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="PASSIVE"):
             process.start()
         theirs.close()  # otherwise the pipe would stay open when the process ends
-        return _Worker(process, ours, device, place)
+        return _Worker(process, ours, device, slot)
 
     def _give(self, worker: _Worker) -> None:
         """Hand an idle worker a group: at first those that were never lost, and that no other run computes."""
         if self.waiting and self.passed_over < len(self.waiting):
             cells = self.waiting.popleft()
-        elif suited := [cells for cells in self.lost if not self._suits_better(cells, worker.place)]:
+        elif suited := [cells for cells in self.lost if not self._suits_better(cells, worker.slot)]:
             cells = suited[0]
             self.lost.remove(cells)
         elif self.waiting:
-            if not self.told:
+            if not self.noted:
                 self.job.reporter.note("another process is at work on what is left; waiting for its results")
-            self.told = True
+            self.noted = True
             time.sleep(POLL_SECONDS)
             self.passed_over = 0
             cells = self.waiting.popleft()
@@ -212,10 +212,10 @@ class Pool:
         with suppress(OSError):  # it died; the closed pipe will show that
             worker.pipe.send(worker.cells)
 
-    def _suits_better(self, cells: CellGroup, place: str) -> bool:
-        """Whether a group was lost at a place, and there is another one where it was not."""
-        lost = self.records[cells[0].model.key].places.keys()
-        return place in lost and not self.places <= lost
+    def _suits_better(self, cells: CellGroup, slot: str) -> bool:
+        """Whether a group was lost at a slot, and there is another one where it was not."""
+        lost = self.records[cells[0].model.key].slots.keys()
+        return slot in lost and not self.slots <= lost
 
     def _receive(self, worker: _Worker) -> Iterator[CellOutcome]:
         try:
@@ -228,7 +228,7 @@ class Pool:
         elif isinstance(message, CellOutcome):
             worker.cells = tuple(cell for cell in worker.cells if cell != message.cell)
             self.passed_over = 0
-            self.suspects[worker.place].clear()
+            self.suspects[worker.slot].clear()
             yield message
         elif isinstance(message, str):
             self.job.reporter.note(message)
@@ -248,12 +248,12 @@ class Pool:
         worker.ended, worker.group, worker.full = True, (), []
         if isinstance(worker.lost, _UnusableError):
             self.waiting.extend([worker.cells] if worker.cells else [])
-            self._retire(worker.place, worker.lost.message, worker.lost)
+            self._retire(worker.slot, worker.lost.message, worker.lost)
             yield from self._finals()
             return
         if not worker.cells:
             return
-        lost, times = worker.lost, self.records[worker.cells[0].model.key].places.total() + 1
+        lost, times = worker.lost, self.records[worker.cells[0].model.key].slots.total() + 1
         how = lost.message if lost else f"exit code {worker.process.exitcode}"
         if times <= RETRIES:
             self.job.reporter.note(f"{worker.cells[0].spec}: its worker process died ({how}); another one tries again")
@@ -264,33 +264,33 @@ class Pool:
         yield from self._return_group(worker, how, failed(worker.cells, error))
 
     def _return_group(self, worker: _Worker, why: str, outcomes: list[CellOutcome]) -> Iterator[CellOutcome]:
-        """Let another place try what is left of a group; where there is none, ``outcomes`` are its end."""
-        place, key = worker.place, worker.cells[0].model.key
+        """Let another slot try what is left of a group; where there is none, ``outcomes`` are its end."""
+        slot, key = worker.slot, worker.cells[0].model.key
         record = self.records[key]
-        record.places[place] += 1
+        record.slots[slot] += 1
         record.outcomes, record.full = outcomes, bool(worker.full)
         self.lost.append(worker.cells)
-        self.suspects[place].add(key)
-        alone = [key for key in self.suspects[place] if self.records[key].places.keys() == {place}]
-        if len(alone) >= SUSPICIOUS and (worker.lost or self.places - {place}):
+        self.suspects[slot].add(key)
+        alone = [key for key in self.suspects[slot] if self.records[key].slots.keys() == {slot}]
+        if len(alone) >= SUSPICIOUS and (worker.lost or self.slots - {slot}):
             for key in alone:
-                self.records[key].places[place] = 0  # no try of theirs, but whoever loses them too is not to blame
-            self._retire(place, f"it lost {len(alone)} models in a row ({why})", worker.lost)
+                self.records[key].slots[slot] = 0  # no try of theirs, but whoever loses them too is not to blame
+            self._retire(slot, f"it lost {len(alone)} models in a row ({why})", worker.lost)
         yield from self._finals()
 
-    def _retire(self, place: str, why: str, lost: DeviceError | None) -> None:
-        """Give a place no more groups; raise ``lost`` if it was the last one."""
-        if place not in self.places:
+    def _retire(self, slot: str, why: str, lost: DeviceError | None) -> None:
+        """Give a slot no more groups; raise ``lost`` if it was the last one."""
+        if slot not in self.slots:
             return
-        self.places.discard(place)
-        if lost and not self.places:
+        self.slots.discard(slot)
+        if lost and not self.slots:
             raise lost
-        self.job.reporter.note(f"{place} computes nothing any more: {why}")
+        self.job.reporter.note(f"{slot} computes nothing any more: {why}")
 
     def _finals(self) -> Iterator[CellOutcome]:
-        """The outcomes of the lost groups that are not tried again at the places that are left."""
+        """The outcomes of the lost groups that are not tried again at the slots that are left."""
         for cells in list(self.lost):
             record = self.records[cells[0].model.key]
-            if record.is_final(self.places):
+            if record.is_final(self.slots):
                 self.lost.remove(cells)
                 yield from record.outcomes

@@ -64,13 +64,13 @@ def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None
 
         def encode(inputs: list[TextInput]) -> Array:
             roles = np.array([item.role if prompt is None else "" for item in inputs])
-            found: Any = None
+            encoded: Any = None
             for role in np.unique(roles):
                 rows = (roles == role).nonzero()[0]
                 vectors = encode_alike([inputs[row] for row in rows], by_role.get(role, model.encode))
-                found = np.empty((len(inputs), vectors.shape[1]), vectors.dtype) if found is None else found
-                found[rows] = vectors
-            return found  # type: ignore[no-any-return]
+                encoded = np.empty((len(inputs), vectors.shape[1]), vectors.dtype) if encoded is None else encoded
+                encoded[rows] = vectors
+            return encoded  # type: ignore[no-any-return]
 
         def encode_alike(inputs: list[TextInput], encode_texts: Callable[..., Any]) -> Array:
             texts = [around.replace(TEXT, item.text) if around else item.text for item in inputs]
@@ -89,8 +89,8 @@ def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None
                     )
                 return vectors.float()  # type: ignore[no-any-return]
 
-            rows, found = zip(*within_memory(batches, compute, device, lengths), strict=True)
-            return torch.cat(found).cpu().numpy()[np.argsort(np.concatenate(rows))]
+            rows, parts = zip(*within_memory(batches, compute, device, lengths), strict=True)
+            return torch.cat(parts).cpu().numpy()[np.argsort(np.concatenate(rows))]
 
         _check_varies(path, model, encode)
         return encode
@@ -120,13 +120,13 @@ def _check_varies(path: Path, model: Any, encode: Callable[[list[TextInput]], Ar
     words = sorted(word for word in known if word.isalnum())
     texts = [" ".join(words[first :: max(1, len(words) // 16)]) for first in range(2)]
     try:
-        one, other = encode(as_inputs(texts))
+        left, right = encode(as_inputs(texts))
     except KeyError as error:
         raise ModelUnavailableError(
             f"{path} makes no vectors of texts: none of its modules gives {error}",
             f"Add a Pooling to modules.json, or read its transformer alone: {path}:pooling=mean",
         ) from error
-    if len(words) > 1 and np.array_equal(one, other):
+    if len(words) > 1 and np.array_equal(left, right):
         raise not_telling_apart(f"the sentence-transformers model in {path}", "its weights, tokenizer and prompt")
 
 

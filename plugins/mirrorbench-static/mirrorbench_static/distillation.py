@@ -92,8 +92,8 @@ def vocabulary(tokenizer: Any) -> list[int]:
     Left out are tokens without use (``[unused7]``), and added ones but padding and the unknown token.
     """
     left_out = set(tokenizer.get_added_vocab().values()) - {tokenizer.pad_token_id, tokenizer.unk_token_id}
-    by_id = sorted((place, token) for token, place in tokenizer.get_vocab().items())
-    return [place for place, token in by_id if place not in left_out and not _UNUSED.match(token)]
+    by_id = sorted((token_id, token) for token, token_id in tokenizer.get_vocab().items())
+    return [token_id for token_id, token in by_id if token_id not in left_out and not _UNUSED.match(token)]
 
 
 def distilled(vectors: Array, dims: int, sif: float) -> Array:
@@ -134,8 +134,8 @@ def _mean_of_tokens(tokenizer: Any, kept: list[int], table: Array) -> Callable[[
         row[tokenizer.unk_token_id] = -1  # says nothing about a text
 
     def ids(texts: list[str]) -> list[list[int]]:
-        found: list[list[int]] = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
-        return found
+        input_ids: list[list[int]] = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+        return input_ids
 
     first, inside, after = ids(["a", "a a", " a"])
     # Byte-level tokenizers have other tokens for the first word of a text than for others, unless a space is before it.
@@ -143,10 +143,10 @@ def _mean_of_tokens(tokenizer: Any, kept: list[int], table: Array) -> Callable[[
 
     def encode(inputs: list[TextInput]) -> Array:
         vectors = np.zeros((len(inputs), table.shape[1]), dtype=np.float32)
-        for place, tokens in enumerate(ids([(space + plain_text(item).strip()).rstrip() for item in inputs])):
+        for index, tokens in enumerate(ids([(space + plain_text(item).strip()).rstrip() for item in inputs])):
             rows = row[[token for token in tokens if token < len(row)]]
             if (rows >= 0).any():
-                vectors[place] = table[rows[rows >= 0]].mean(axis=0, dtype=np.float32)
+                vectors[index] = table[rows[rows >= 0]].mean(axis=0, dtype=np.float32)
         return vectors
 
     return encode

@@ -92,12 +92,12 @@ class WordVectors:
 
         A word that is known by its n-grams alone has the weight of the rarest one.
         """
-        found = [
+        weighted = [
             vector if self.weights is None else vector * self.weights[self.rows.get(word, -1)]
             for word in self._split(text.strip())
             if (vector := self.vector(word)) is not None
         ]
-        return np.mean(found, axis=0, dtype=np.float32) if found else np.zeros(self.vectors.shape[1], np.float32)
+        return np.mean(weighted, axis=0, dtype=np.float32) if weighted else np.zeros(self.vectors.shape[1], np.float32)
 
     def _split(self, text: str) -> Iterator[str]:
         if text in self.rows:
@@ -175,8 +175,8 @@ class StaticEncoder:
         if path not in self._loaded:
             if path not in self._checksums:
                 raise ModelUnavailableError(f"there is no file of word vectors at {path}")
-            found = load_vectors(path, self.limit, self._checksums[path])
-            self._loaded[path] = replace(found, weights=sif_weights(len(found.words), self.sif)) if self.sif else found
+            table = load_vectors(path, self.limit, self._checksums[path])
+            self._loaded[path] = replace(table, weights=sif_weights(len(table.words), self.sif)) if self.sif else table
         return self._loaded[path]
 
     def _path(self, language: str) -> Path:
@@ -191,10 +191,10 @@ class StaticEncoder:
         """All files that the path can stand for."""
         if _LANGUAGE not in self.path.name:
             return [self._path(self.language)]
-        found = sorted(self.path.parent.glob(self.path.name.replace(_LANGUAGE, "*")))
-        if not found:
+        paths = sorted(self.path.parent.glob(self.path.name.replace(_LANGUAGE, "*")))
+        if not paths:
             raise ModelUnavailableError(f"there is no file of word vectors at {self.path}, whatever the language")
-        return found
+        return paths
 
 
 def create_static(spec: EncoderSpec, context: EncoderContext) -> StaticEncoder:

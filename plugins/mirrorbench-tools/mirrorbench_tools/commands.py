@@ -22,48 +22,48 @@ def doctor(
     from mirrorbench.plugin import Session
     from mirrorbench_tools.installation import EXTRAS, VARIABLES, writable
 
-    found = Session(data_dir=data_dir, offline=offline).doctor()
+    report = Session(data_dir=data_dir, offline=offline).doctor()
     if as_json:
-        print_json(found)
-        raise typer.Exit(1 if found["problems"] else 0)
-    _section("Versions", [(name, version or "not installed") for name, version in found["versions"].items()])
+        print_json(report)
+        raise typer.Exit(1 if report["problems"] else 0)
+    _section("Versions", [(name, version or "not installed") for name, version in report["versions"].items()])
     _section("Extras", [
         (name, version or f"not installed; for {EXTRAS[name][1]}: pip install 'mirrorbench[{name}]'")
-        for name, version in found["extras"].items()
+        for name, version in report["extras"].items()
     ])  # fmt: skip
-    _section("Devices (auto takes the first)", [tuple(line.split(": ", 1)) for line in found["devices"]])
+    _section("Devices (auto takes the first)", [tuple(line.split(": ", 1)) for line in report["devices"]])
     rows = []
-    for name, folder in found["folders"].items():
+    for name, folder in report["folders"].items():
         path = Path(folder["path"])
         size = decimal(folder["bytes"]) if path.is_dir() else "not there yet"
         refused = "" if writable(path) else ", CANNOT BE WRITTEN"
         rows.append((name, f"{path}: {size}, {decimal(folder['free'])} free{refused}"))
     _section("Folders", rows)
-    _section("Hub", [("models", found["hub"])])
+    _section("Hub", [("models", report["hub"])])
     _section(
-        "Plugins", [(row["name"], f"{row['distribution']}: {', '.join(row['hooks'])}") for row in found["plugins"]]
+        "Plugins", [(row["name"], f"{row['distribution']}: {', '.join(row['hooks'])}") for row in report["plugins"]]
     )
-    _section("Data", [(suite, _missing(tasks)) for suite, tasks in found["missing"].items()])
+    _section("Data", [(suite, _missing(tasks)) for suite, tasks in report["missing"].items()])
     _section(
-        "Environment", [(name, found["environment"][name] or f"not set ({VARIABLES[name]})") for name in VARIABLES]
+        "Environment", [(name, report["environment"][name] or f"not set ({VARIABLES[name]})") for name in VARIABLES]
     )
-    for line in _conclusion(found):
+    for line in _conclusion(report):
         say(line)
-    raise typer.Exit(1 if found["problems"] else 0)
+    raise typer.Exit(1 if report["problems"] else 0)
 
 
-def _conclusion(found: dict[str, Any]) -> Iterator[str]:
+def _conclusion(report: dict[str, Any]) -> Iterator[str]:
     """A line on what is in order, and on what most commands would still have to fetch."""
-    if found["problems"]:
-        yield f"Problems: {'; '.join(found['problems'])}"
+    if report["problems"]:
+        yield f"Problems: {'; '.join(report['problems'])}"
         return
     yield "The installation is in order: mirrorbench run works here, on the model and the data inside the package."
-    if incomplete := [suite for suite, tasks in found["missing"].items() if tasks]:
+    if incomplete := [suite for suite, tasks in report["missing"].items() if tasks]:
         yield (
-            f"Data of {len(incomplete)} of {len(found['missing'])} suites are not available yet: a run fetches what it "
-            "needs. To take it from files: mirrorbench data import DIR."
+            f"Data of {len(incomplete)} of {len(report['missing'])} suites are not available yet: a run fetches what "
+            "it needs. To take it from files: mirrorbench data import DIR."
         )
-    if "not reachable" in found["hub"]:
+    if "not reachable" in report["hub"]:
         yield "The hub cannot be reached: models must be folders (--encoder ./path/to/model) or in its cache."
 
 

@@ -67,8 +67,8 @@ def devices() -> list[str]:
     best = pick_device("auto")
     names = [f"cuda:{n}" for n in range(gpu_count())]
     names += ["mps"] if torch.backends.mps.is_available() else []
-    found = [torch.device(name) for name in (*names, "cpu")]
-    return [f"{d}: {describe(d)}" for d in sorted(found, key=lambda d: d.type != best.type)]
+    usable = [torch.device(name) for name in (*names, "cpu")]
+    return [f"{d}: {describe(d)}" for d in sorted(usable, key=lambda d: d.type != best.type)]
 
 
 def writable(folder: Path) -> bool:
@@ -84,15 +84,15 @@ def folders(data: DataStore) -> dict[str, dict[str, Any]]:
     """Path, size and free space in bytes of the data store, the cache, and the hub's own cache."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
-    found = {}
+    entries = {}
     for name, path in {"data": data.root, "cache": cache_root(), "hub": Path(HF_HUB_CACHE)}.items():
         used = 0
         for file in path.rglob("*") if path.is_dir() else ():
             # Files of the hub's cache are links to blobs: each blob counts once.
             with suppress(OSError):  # removed by another process
                 used += file.stat().st_size if file.is_file() and not file.is_symlink() else 0
-        found[name] = {"path": str(path), "bytes": used, "free": shutil.disk_usage(_existing(path)).free}
-    return found
+        entries[name] = {"path": str(path), "bytes": used, "free": shutil.disk_usage(_existing(path)).free}
+    return entries
 
 
 def hub(offline: bool) -> str:
@@ -125,7 +125,7 @@ def examine_installation(workspace: Workspace) -> dict[str, Any]:
     data, plugins, offline = workspace.data, workspace.plugins, workspace.offline
     packages, places = {name: package_version(name) for name in _NEEDED}, folders(data)
     python = f"{platform.python_version()} on {platform.platform()}"
-    problems = [f"{name} is not installed" for name, found in packages.items() if not found]
+    problems = [f"{name} is not installed" for name, version in packages.items() if not version]
     problems += [f"the folder {f['path']} cannot be written" for f in places.values() if not writable(Path(f["path"]))]
     return {
         "versions": {"mirrorbench": __version__, "python": python, **packages},

@@ -49,10 +49,10 @@ def test_each_side_of_a_line_was_seen(corpus: list[str]) -> None:
     found = find_contamination(items, corpus)
     assert found is not None
     seen_x = "a dog || x" in corpus
-    assert found.found == {"pair": ALL, "apart": ALL, "one": SOME, "no": SOME if seen_x else NONE}
+    assert found.overlaps == {"pair": ALL, "apart": ALL, "one": SOME, "no": SOME if seen_x else NONE}
 
 
 def test_the_id_of_two_names_is_no_text_and_the_line_is_one() -> None:
     found = find_contamination({"id": ("heart",), "line": ("if (a || b)",)}, ["heart||MI||infarction", "if (a || b)"])
     assert found is not None
-    assert found.found == {"id": NONE, "line": ALL}
+    assert found.overlaps == {"id": NONE, "line": ALL}
