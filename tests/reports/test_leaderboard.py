@@ -150,7 +150,7 @@ def test_rows_are_called_as_in_the_papers(registered: Plugins) -> None:
         "toy:post=stored": "toy, as fitted",
         "tiny+base:pooling=mean,layers=:,post=whiten,whiten=256": "tiny-mp (layers=:), whitened (256)",
         "toy": "toy",
-        "gone+forgotten:a=1": "gone (a=1)",
+        "gone+forgotten:a=1": "gone + forgotten (a=1)",
     }.items():
         assert row_label(parse_spec(spec), registered) == label
     alike = ["./one/model+mirror", "./two/model+mirror", "./one/model+base:pooling=cls"]  # the first two by their specs
