@@ -16,6 +16,7 @@ from test_rooms import imported, lines_of_code
 import mirrorbench.plugin
 from mirrorbench.core.errors import UnknownNameError
 from mirrorbench.runs.builtin import KINDS, load_plugins
+from mirrorbench.runs.rows import expand_tasks
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -75,6 +76,19 @@ def test_what_is_missing_is_named_with_its_plugin(blocked: str, monkeypatch: pyt
         said = re.escape(f"the {registry.kind} {name} is in the plugin mirrorbench-{blocked}, which is left out")
         with pytest.raises(UnknownNameError, match=said):
             registry.entry(name)
+
+
+@pytest.mark.parametrize(
+    ("task", "plugin"), [("./own.csv", "evaluate"), ("bli-en-fr:train=1k", "lexical"), ("wsd", "lexical")]
+)
+def test_tasks_that_are_in_no_list_are_named_with_their_plugin(
+    task: str, plugin: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MIRRORBENCH_DISABLE_PLUGINS", plugin)
+    plugins = load_plugins(discover=False)
+    assert task not in plugins.tasks
+    with pytest.raises(UnknownNameError, match=f"mirrorbench-{plugin}, which is left out"):
+        expand_tasks([task], plugins)
 
 
 @pytest.mark.slow

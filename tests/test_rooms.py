@@ -18,7 +18,7 @@ ROOMS = ("core", "data", "models", "training", "tasks", "runs", "reports", "text
 """
 KNOWS_CORE_ONLY = ("data", "models")
 LONGEST_FILE = 400
-MOST = {"files": 118, "lines": 21_660, "lines of code": 14_090}
+MOST = {"files": 118, "lines": 21_680, "lines of code": 14_110}
 """Of the package; a capability that comes names what leaves."""
 SAME_NAME = {"run", "tune", "leaderboard"}
 """Functions of Python and of the command line, one beside the other."""

@@ -69,7 +69,8 @@ class _Commands(TyperGroup):
         command = COMMANDS.get(cmd_name)
         if command is None and (point := commands_of_plugins().get(cmd_name)):
             return OfPlugin(point)
-        for point in entry_points(group=GROUP, name=cmd_name) if command is None else ():
+        left_out = command is None and not ctx.resilient_parsing  # a completion says nothing
+        for point in entry_points(group=GROUP, name=cmd_name) if left_out else ():
             plugin = _package(point).replace("_", "-")
             problem = f"the command {cmd_name} is in the plugin {plugin}, which is left out"
             raise UsageError(problem, "Take it out of MIRRORBENCH_DISABLE_PLUGINS.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -66,6 +67,7 @@ def _tasks(
     from mirrorbench.data.store import DataStore
 
     suites, store, rows = builtin_suites(), DataStore(data_dir), []
+    registered.tasks.check_left_out(*suites.get(suite, ()))
     wanted = {"suites": suite, "level": level, "languages": language}
     seen: dict[str, set[str]] = {"suites": set(suites), "level": set(LEVELS), "languages": set()}
     for entry in sorted(registered.tasks, key=lambda entry: entry.name):
@@ -131,4 +133,5 @@ def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
         cells = [[", ".join(v) if isinstance(v, list) else str(v) for v in row.values()] for row in rows]
         print_rows(list(rows[0]), cells)
     else:
-        say("None.")
+        left_out = os.environ.get("MIRRORBENCH_DISABLE_PLUGINS")
+        say(f"None (left out by MIRRORBENCH_DISABLE_PLUGINS: {left_out})." if left_out else "None.")

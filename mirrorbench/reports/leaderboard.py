@@ -69,6 +69,9 @@ def build_table(
         warnings.append(f"A smoke run, on the first {limits} items of each task alone: no scores of the tasks.")
     if n := len({(failure.spec, failure.task) for failure in failures}):
         warnings.append(f"{n} score{'s are' if n > 1 else ' is'} missing")
+    for name in names:
+        if name not in plugins.tasks and (plugin := plugins.tasks.left_out(name)):
+            warnings.append(f"{name}: its title and baselines are in the plugin {plugin}, which is left out")
     apart = [row.label for row in table_rows if row.scores and not row.scores[-1] and all(row.scores[:-1])]
     if apart and table_rows[0].spec and len(shown) > 1:
         notes.append(

@@ -54,7 +54,7 @@ def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
     suites = builtin_suites()
     tasks: dict[str, None] = {}
     for name in names:
-        plugins.tasks.check_left_out(*suites.get(name, [name.partition(":")[0]]))
+        plugins.tasks.check_left_out(*suites.get(name, [name]))
         if name not in suites and name not in plugins.tasks:
             listing = "mirrorbench list tasks; suites by: mirrorbench list suites"
             raise unknown_name("task or suite", name, [*suites, *plugins.tasks.names()], listing)

@@ -118,12 +118,18 @@ class TaskRegistry(Registry[Task]):
         for reader in self.readers:
             if task := call(reader, object, reader.value, name, data_path, given):
                 return Entry(name, _complete(cast("Task", task)), reader.origin, reader.description)
-        self.readers.check_left_out("own-data")
+        self.check_left_out(path)
         raise UsageError(f"nothing that is installed reads {path}", "mirrorbench-evaluate reads tables and folders")
 
     def __contains__(self, name: object) -> bool:
         base = name.partition(":")[0] if isinstance(name, str) else ""
-        return _is_path(base) or super().__contains__(base or name)
+        return bool(len(self.readers)) if _is_path(base) else super().__contains__(base or name)
+
+    def check_left_out(self, *names: str) -> None:
+        """Raise ``UnknownNameError`` for own data whose reader is left out too, and for variants."""
+        if any(map(_is_path, names)):
+            self.readers.check_left_out("own-data")
+        super().check_left_out(*(name.partition(":")[0] for name in names))
 
 
 def _is_path(name: str) -> bool:

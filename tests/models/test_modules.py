@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from bench import Bench
-from mirrorbench_sbert.library import directory_checksum
+from mirrorbench_sbert.wrapper import directory_checksum
 from random_models import Models
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer

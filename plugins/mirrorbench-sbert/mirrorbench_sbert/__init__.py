@@ -60,7 +60,7 @@ def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
     directory = sbert_directory(spec, context.offline)
     prompt = template(params["prompt"], directory) if "prompt" in params else None
     if "pooling" not in params:
-        from mirrorbench_sbert.library import sentence_transformer
+        from mirrorbench_sbert.wrapper import sentence_transformer
 
         return sentence_transformer(directory, context, prompt)
     max_length = params.get("max_length", DEFAULT_MAX_LENGTH)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from mirrorbench_sbert import create_sapbert, create_sbert
-from mirrorbench_sbert.library import directory_checksum
+from mirrorbench_sbert.wrapper import directory_checksum
 from models.plain import hidden_states
 from random_models import Models
 from sentence_transformers import SentenceTransformer
