@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mirrorbench.cli.progress import progress_display
     from mirrorbench.core.checksums import content, kept_checksum, kept_folder, unchanged
     from mirrorbench.core.devices import (
-        autocast, describe, fetched, gpu_count, kind, moved, on_gpu, out_of_memory, own_weights, pick_device,
+        autocast, describe, fetched, gpu_count, device_type, moved, on_gpu, out_of_memory, own_weights, pick_device,
     )
     from mirrorbench.core.errors import (
         DataFormatError, DataUnavailableError, DeviceError, EncodingError, MirrorbenchError, ModelUnavailableError,

@@ -34,7 +34,7 @@ def recipe(**params: Any) -> Recipe:
 def opened(path: Path, changed: Recipe, registered: dict[str, Any] = AUGMENTATIONS) -> Transformer:
     """A model as a tuning opens it, tried already, as those of a run are."""
     transformer = open_for_tuning(path, changed, registered, torch.device("cpu"))
-    assert transformer.kind.varies
+    assert transformer.traits.varies
     return transformer
 
 

@@ -15,7 +15,7 @@ from test_rooms import imported, lines_of_code
 
 import mirrorbench.plugin
 from mirrorbench.core.errors import UnknownNameError
-from mirrorbench.runs.builtin import KINDS, load_plugins
+from mirrorbench.runs.builtin import HOOKS, load_plugins
 from mirrorbench.runs.rows import expand_tasks
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -68,12 +68,12 @@ def test_what_is_missing_is_named_with_its_plugin(blocked: str, monkeypatch: pyt
     left = load_plugins(discover=False)
     missing = [
         (left.registry(hook), name)
-        for hook in KINDS
+        for hook in HOOKS
         for name in [name for name in whole.registry(hook).names() if name not in left.registry(hook)][:2]
     ]
     assert missing
     for registry, name in missing:
-        said = re.escape(f"the {registry.kind} {name} is in the plugin mirrorbench-{blocked}, which is left out")
+        said = re.escape(f"the {registry.noun} {name} is in the plugin mirrorbench-{blocked}, which is left out")
         with pytest.raises(UnknownNameError, match=said):
             registry.entry(name)
 

@@ -64,10 +64,10 @@ def prune(
 
 def _print(entries: Sequence[CacheEntry], which: str) -> None:
     rows = [
-        (e.kind, e.key[:12], decimal(e.size), datetime.fromtimestamp(e.used).strftime("%Y-%m-%d %H:%M"),
+        (e.folder, e.key[:12], decimal(e.size), datetime.fromtimestamp(e.used).strftime("%Y-%m-%d %H:%M"),
          ", ".join(filter(None, (e.what, "of an earlier version" * e.earlier))))
         for e in entries
     ]  # fmt: skip
     if rows:
-        print_rows(("kind", "key", "size", "used", "what"), rows)
+        print_rows(("folder", "key", "size", "used", "what"), rows)
     say(f"{len(entries)} {which}, {decimal(sum(entry.size for entry in entries))}")

@@ -161,12 +161,12 @@ def print_table(table: Table, notes: str = "") -> None:
 
 
 def summary(lacks: Iterable[Lack]) -> Iterator[str]:
-    """Lines for a reader: names by kind, hosts, and what can be done."""
+    """Lines for a reader: names by category, hosts, and what can be done."""
     lacks = list(lacks)
-    named = {kind: list(dict.fromkeys(lack.name for lack in lacks if lack.kind == kind)) for kind in ("models", "data")}
-    for kind, names in named.items():
+    named = {c: list(dict.fromkeys(lack.name for lack in lacks if lack.category == c)) for c in ("models", "data")}
+    for category, names in named.items():
         if names:
-            yield f"  {kind:7} {', '.join(names)}"
+            yield f"  {category:7} {', '.join(names)}"
     hosts = list(dict.fromkeys(host for lack in lacks for host in lack.hosts))
     if hosts:
         yield f"No answer from {', '.join(hosts)}."

@@ -26,7 +26,7 @@ Listed = StrEnum(
 
 
 # fmt: off
-_Kind = Annotated[Listed, typer.Argument(
+_Listed = Annotated[Listed, typer.Argument(
     metavar="KIND", help=", ".join(Listed) + ".", show_choices=False)]
 _Suite = Annotated[str, typer.Option("--suite", help="Tasks of this suite.", autocompletion=complete("suites"))]
 _Level = Annotated[str, typer.Option(
@@ -38,7 +38,7 @@ _Here = Annotated[bool, typer.Option("--here", help="Tasks whose data are here, 
 
 
 def list_registered(
-    kind: _Kind, suite: _Suite = "", level: _Level = "", language: _Language = "", here: _Here = False,
+    listed: _Listed, suite: _Suite = "", level: _Level = "", language: _Language = "", here: _Here = False,
     data_dir: DataDir = None, as_json: Json = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
     """Show what is registered, and by which plugin; encoders: all that may stand behind --encoder.
@@ -47,11 +47,15 @@ def list_registered(
     """
     from mirrorbench.runs.builtin import plugins
 
-    if kind is not Listed.tasks and (suite or level or language or here):
+    if listed is not Listed.tasks and (suite or level or language or here):
         raise UsageError("--suite, --level, --language and --here choose tasks", "mirrorbench list tasks")
-    rows = _tasks(plugins(), data_dir, suite, level, language, here) if kind is Listed.tasks else _rows(kind, plugins())
+    rows = (
+        _tasks(plugins(), data_dir, suite, level, language, here)
+        if listed is Listed.tasks
+        else _rows(listed, plugins())
+    )
     _print(rows, as_json)
-    if kind is Listed.encoders and not as_json:
+    if listed is Listed.encoders and not as_json:
         say(
             "\nA backbone stands alone (a ladder of rows) or with a method: roberta+mirror. OWNER/NAME of the hub and "
             "./DIRECTORY\nare backbones too.",
@@ -87,19 +91,19 @@ def _tasks(
     return rows
 
 
-def _rows(kind: Listed, registered: Plugins) -> list[dict[str, Any]]:
-    if kind is Listed.plugins:
+def _rows(listed: Listed, registered: Plugins) -> list[dict[str, Any]]:
+    if listed is Listed.plugins:
         return registered.listing()
-    if kind is Listed.suites:
+    if listed is Listed.suites:
         from mirrorbench.data.cardfile import cards_folder, read_suites
 
         suites = read_suites(cards_folder() / "suites.yaml")
         return [{"name": name, "measures": s.measures, "tasks": list(s.tasks)} for name, s in suites.items()]
-    if kind is Listed.tables:
+    if listed is Listed.tables:
         from mirrorbench.reports.selection import layouts
 
         return [{"name": name, "title": t.title, "where": t.where} for name, t in layouts(registered).items()]
-    if kind is Listed.backbones:
+    if listed is Listed.backbones:
         from mirrorbench.models.backbones import BACKBONES, is_here
 
         return [
@@ -110,7 +114,7 @@ def _rows(kind: Listed, registered: Plugins) -> list[dict[str, Any]]:
             }
             for b in BACKBONES.values()
         ]  # fmt: skip
-    if kind is Listed.encoders:
+    if listed is Listed.encoders:
         from mirrorbench.models.backbones import BACKBONES
 
         backbones = [b for b in BACKBONES.values() if b.name not in registered.encoders]
@@ -119,10 +123,10 @@ def _rows(kind: Listed, registered: Plugins) -> list[dict[str, Any]]:
             *(("backbone", b.name, b.label, "mirrorbench.models.backbones") for b in backbones),
             *(("method", f"+{e.name}", e.description, e.origin) for e in registered.methods),
         ]
-        return [{"name": name, "kind": what, "description": d, "plugin": origin} for what, name, d, origin in known]
+        return [{"name": name, "type": type_, "description": d, "plugin": origin} for type_, name, d, origin in known]
     return [
         {"name": entry.name, "description": entry.description, "plugin": entry.origin}
-        for entry in getattr(registered, kind.value)
+        for entry in getattr(registered, listed.value)
     ]
 
 

@@ -39,14 +39,14 @@ _LOST = re.compile(
 those of a GPU that cannot be had at all (3, 46, 100, 999)."""
 
 
-def kind(device: torch.device) -> str:
+def device_type(device: torch.device) -> str:
     """``cpu``, ``mps``, or ``cuda`` for a GPU: the key of tables of sizes."""
     return "cuda" if device.type in GPUS else device.type
 
 
 def on_gpu(device: torch.device) -> bool:
     """Whether a device is a GPU of CUDA (or ROCm, which has the same name in torch)."""
-    return kind(device) == "cuda"
+    return device_type(device) == "cuda"
 
 
 def gpu_count() -> int:
@@ -317,7 +317,7 @@ def release_memory(device: torch.device) -> None:
     """Give memory back that torch keeps for later, or on a CPU glibc, in an arena for each thread that used it."""
     import torch
 
-    if kind(device) in ("cuda", "mps"):
+    if device_type(device) in ("cuda", "mps"):
         torch.get_device_module(device).empty_cache()
     elif sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
         trim(0)

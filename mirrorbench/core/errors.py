@@ -17,7 +17,7 @@ MOST_NAMED = 30  # names that an error lists in full, where a command lists them
 class Lack(NamedTuple):
     """Something that is not here and could not be fetched: a data set, or a model."""
 
-    kind: str
+    category: str
     """``data`` or ``models``."""
     name: str
     hosts: tuple[str, ...] = ()
@@ -116,7 +116,7 @@ def not_installed(error: type[_Error], needs: str, package: str, extra: str, ins
     return error(f"{needs} the package {package}, which is not installed", hint)
 
 
-def unknown_name(kind: str, name: str, known: list[str], listing: str = "") -> UnknownNameError:
+def unknown_name(noun: str, name: str, known: list[str], listing: str = "") -> UnknownNameError:
     """The error for a name that is not in ``known``; the hint has the nearest names or the command ``listing``."""
     if near := get_close_matches(name, known, n=3, cutoff=0.5):
         hint = f"Did you mean {' or '.join(near)}?"
@@ -126,4 +126,4 @@ def unknown_name(kind: str, name: str, known: list[str], listing: str = "") -> U
         hint = f"Known: {', '.join(known) or 'none'}"
     if left_out := os.environ.get("MIRRORBENCH_DISABLE_PLUGINS"):
         hint += f" (left out by MIRRORBENCH_DISABLE_PLUGINS: {left_out})"
-    return UnknownNameError(f"unknown {kind} {name!r}", hint)
+    return UnknownNameError(f"unknown {noun} {name!r}", hint)

@@ -44,10 +44,10 @@ class Entry(Generic[_T]):
 
 
 class Registry(Generic[_T]):
-    """Names to values, in the order of registration; ``kind`` is the singular noun for messages (``task``)."""
+    """Names to values, in the order of registration; ``noun`` is the singular noun for messages (``task``)."""
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, noun: str) -> None:
+        self.noun = noun
         self.left_out: Callable[[str], str] = lambda name: ""
         """The plugin that registers a name and is left out; empty where none does."""
         self._entries: dict[str, Entry[_T]] = {}
@@ -57,11 +57,11 @@ class Registry(Generic[_T]):
         """Register ``value`` under ``name``; a taken name is a ``DuplicateNameError`` that names both origins."""
         if not (isinstance(name, str) and name) or not (self._any_name or _can_be_typed(name)):
             hint = "A name is a text without spaces and commas."
-            raise PluginError(f"{origin} registers the {self.kind} {name!r:.60}", hint)
+            raise PluginError(f"{origin} registers the {self.noun} {name!r:.60}", hint)
         if not isinstance(description, str):
-            raise PluginError(f"{origin} describes the {self.kind} {name!r} by a {type(description).__name__}")
+            raise PluginError(f"{origin} describes the {self.noun} {name!r} by a {type(description).__name__}")
         if name in self._entries:
-            problem = f"the {self.kind} {name!r} is registered twice: by {self._entries[name].origin} and by {origin}"
+            problem = f"the {self.noun} {name!r} is registered twice: by {self._entries[name].origin} and by {origin}"
             raise DuplicateNameError(problem, "Block one of them: MIRRORBENCH_DISABLE_PLUGINS=<plugin name>")
         self._entries[name] = Entry(name, value, origin, description)
 
@@ -82,14 +82,14 @@ class Registry(Generic[_T]):
         """The entry called ``name``; otherwise an ``UnknownNameError`` with the nearest names, or its plugin's."""
         self.check_left_out(name)
         if name not in self._entries:
-            raise unknown_name(self.kind, name, list(self._entries), _LISTINGS.get(self.kind, ""))
+            raise unknown_name(self.noun, name, list(self._entries), _LISTINGS.get(self.noun, ""))
         return self._entries[name]
 
     def check_left_out(self, *names: str) -> None:
         """Raise ``UnknownNameError`` for the first of the names that a plugin registers which is left out."""
         for name in names:
             if name not in self and (plugin := self.left_out(name)):
-                problem = f"the {self.kind} {name} is in the plugin {plugin}, which is left out"
+                problem = f"the {self.noun} {name} is in the plugin {plugin}, which is left out"
                 raise UnknownNameError(problem, "Take it out of MIRRORBENCH_DISABLE_PLUGINS.")
 
     def __contains__(self, name: object) -> bool:
@@ -119,8 +119,8 @@ class PluginWarning(UserWarning):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """The kind of things that one hook registers."""
+class Hook:
+    """The things that one hook registers."""
 
     noun: str
     """In the singular, for messages (``task``, ``encoder``)."""
@@ -131,9 +131,9 @@ class Kind:
 
 
 def add_function(registry: Registry[Any], origin: str, name: str, value: Any, description: str = "") -> None:
-    """The ``add`` of a ``Kind`` that registers functions."""
+    """The ``add`` of a ``Hook`` that registers functions."""
     if not callable(value):
-        raise PluginError(f"the {registry.kind} {name!r} of {origin} is a {type(value).__name__}, not a function")
+        raise PluginError(f"the {registry.noun} {name!r} of {origin} is a {type(value).__name__}, not a function")
     registry.add(name, value, origin, description)
 
 
@@ -172,9 +172,9 @@ class Plugins:
     """
 
     def __init__(
-        self, kinds: Mapping[str, Kind], builtin: Sequence[str], discover: bool = True, blocked: Iterable[str] = ()
+        self, hooks: Mapping[str, Hook], builtin: Sequence[str], discover: bool = True, blocked: Iterable[str] = ()
     ) -> None:
-        self._kinds, self._builtin, self._blocked = kinds, builtin, frozenset(blocked)
+        self._hooks, self._builtin, self._blocked = hooks, builtin, frozenset(blocked)
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(HookSpecs)
         self.files: list[Path] = []  # those that add_file loaded, for workers in other processes
@@ -204,7 +204,7 @@ class Plugins:
 
     def add(self, plugin: Any, name: str, distribution: str = _FILE) -> None:
         """Register a plugin object; without hooks, or with one of a wrong name or argument, a ``PluginError``."""
-        hooks = ", ".join(self._kinds)
+        hooks = ", ".join(self._hooks)
         if name in self._distributions:
             raise PluginError(f"plugin {name!r} is loaded already, from {self._distributions[name]}")
         try:
@@ -241,7 +241,7 @@ class Plugins:
     def extended(self, hook: str, *args: Any, **kwargs: Any) -> Plugins:
         """A copy in which ``register(*args, **kwargs)`` of a hook was called, with any text as name."""
         registry = self.registry(hook).open_to_any_name()
-        self._kinds[hook].add(registry, "this process", *args, **kwargs)
+        self._hooks[hook].add(registry, "this process", *args, **kwargs)
         twin = copy(self)
         twin._registries = {**self._registries, hook: registry}
         return twin
@@ -249,11 +249,11 @@ class Plugins:
     def registry(self, hook: str) -> Registry[Any]:
         """The registry of all that plugins registered through ``hook``; filled at first use."""
         if hook not in self._registries:
-            kind = self._kinds[hook]
-            registry = kind.registry(kind.noun, self)
+            its = self._hooks[hook]
+            registry = its.registry(its.noun, self)
             registry.left_out = partial(self._left_out, hook)
             for impl in getattr(self._manager.hook, hook).get_hookimpls():
-                self._collect(impl, registry, partial(kind.add, registry, impl.plugin_name))
+                self._collect(impl, registry, partial(its.add, registry, impl.plugin_name))
             self._registries[hook] = registry
         return self._registries[hook]
 
@@ -261,7 +261,7 @@ class Plugins:
         """The plugin that comes with mirrorbench, is left out, and registers ``name``; empty where none does."""
         if not self._blocked:
             return ""
-        registry = Plugins(self._kinds, self._builtin, discover=False).registry(hook)
+        registry = Plugins(self._hooks, self._builtin, discover=False).registry(hook)
         return f"{PROJECT}-{registry.entry(name).origin}" if name in registry.names() else ""
 
     def _collect(self, impl: Any, registry: Registry[Any], register: Callable[..., None]) -> None:
@@ -273,8 +273,8 @@ class Plugins:
         try:
             returned = impl.function(register)
             if returned is not None:
-                name, kind = impl.function.__name__, type(returned).__name__
-                raise PluginError(f"its {name} returned a {kind}; a hook calls register")
+                name, returned_type = impl.function.__name__, type(returned).__name__
+                raise PluginError(f"its {name} returned a {returned_type}; a hook calls register")
         except (Exception, SystemExit) as error:  # as above: third-party code
             registry.keep(before)  # nothing of a skipped plugin stays
             if isinstance(error, DuplicateNameError):

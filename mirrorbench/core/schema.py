@@ -84,15 +84,15 @@ def problem_at(source: Path | str, content: Located, message: str, schema: Any =
     """The error for a message of a ``ValidationError`` (other text: of all content), with source and line in front."""
     match = _PLACE.fullmatch(message)
     text, path = (match[1], match[2]) if match else (message, "")
-    node, kinds, name = _follow(content, schema, path)
+    node, types, name = _follow(content, schema, path)
     for pattern, template in _PLAIN:
         if words := re.fullmatch(pattern, text):
             text = template.format(*(_in_python(word) for word in words.groups()))
             if template.startswith("unknown key"):
-                text += _nearest(words[1], sorted({key for kind in kinds for key in _fields(kind)}))
+                text += _nearest(words[1], sorted({key for type_ in types for key in _fields(type_)}))
                 node = node.value.get(words[1], node) if isinstance(node.value, dict) else node
             elif template.endswith("possible values"):
-                values = [v for kind in kinds for v in getattr(kind, "values", (getattr(kind, "tag", ""),))]
+                values = [v for type_ in types for v in getattr(type_, "values", (getattr(type_, "tag", ""),))]
                 text += _nearest(words[1], [str(value) for value in values if value != ""])
             break
     line = f", line {node.line}" if node.line else ""
@@ -101,33 +101,33 @@ def problem_at(source: Path | str, content: Located, message: str, schema: Any =
 
 def _follow(content: Located, schema: Any, path: str) -> tuple[Located, list[Any], str]:
     """Content, possible types and name of the place that a path of msgspec's (``.files[0].path``) leads to."""
-    kinds = [msgspec.inspect.type_info(schema)] if schema is not None else []
+    types = [msgspec.inspect.type_info(schema)] if schema is not None else []
     name = ""
     for key, index in _STEP.findall(path):
-        value, kinds = content.value, [t for kind in kinds for t in _members(kind, content)]
+        value, types = content.value, [t for type_ in types for t in _members(type_, content)]
         if key:
             name += f".{key}" if name else key
             content = value[key] if isinstance(value, dict) and key in value else content
-            kinds = [field.type for kind in kinds for name_, field in _fields(kind).items() if name_ == key]
+            types = [field.type for type_ in types for name_, field in _fields(type_).items() if name_ == key]
         elif index != "..." and isinstance(value, tuple):
             name += f"[{int(index) + 1}]"
             content = value[int(index)]
-            kinds = [inner for kind in kinds if (inner := getattr(kind, "item_type", None))]
-    return content, [t for kind in kinds for t in _members(kind, content)], name
+            types = [inner for type_ in types if (inner := getattr(type_, "item_type", None))]
+    return content, [t for type_ in types for t in _members(type_, content)], name
 
 
-def _members(kind: Any, content: Located) -> Iterator[Any]:
+def _members(type_: Any, content: Located) -> Iterator[Any]:
     """A type, or those of a union that a value may belong to, by its tag; all of them where no tag is that one."""
-    members, keys = getattr(kind, "types", (kind,)), content.value if isinstance(content.value, dict) else {}
+    members, keys = getattr(type_, "types", (type_,)), content.value if isinstance(content.value, dict) else {}
     stated = [(member, keys.get(getattr(member, "tag_field", None) or "")) for member in members]
     yield from [member for member, tag in stated if tag is None or tag.value == member.tag] or members
 
 
-def _fields(kind: Any) -> dict[str, Any]:
-    if not isinstance(kind, msgspec.inspect.StructType):
+def _fields(type_: Any) -> dict[str, Any]:
+    if not isinstance(type_, msgspec.inspect.StructType):
         return {}
-    tag = {kind.tag_field: msgspec.inspect.Field(kind.tag_field, kind.tag_field, kind)} if kind.tag_field else {}
-    return {**tag, **{field.encode_name: field for field in kind.fields}}
+    tag = {type_.tag_field: msgspec.inspect.Field(type_.tag_field, type_.tag_field, type_)} if type_.tag_field else {}
+    return {**tag, **{field.encode_name: field for field in type_.fields}}
 
 
 def _in_python(types: str) -> str:

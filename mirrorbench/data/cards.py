@@ -51,8 +51,8 @@ _REPO = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
 _URL = r"https?://[^\s]+"
 
 
-class Source(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
-    """Where a file can be had. In a card: a mapping whose ``kind`` names the class.
+class Source(msgspec.Struct, frozen=True, tag_field="from", forbid_unknown_fields=True):
+    """Where a file can be had. In a card: a mapping whose ``from`` names the class.
 
     ``_PLACE`` and ``_LINE`` are templates, filled with the fields, ``folder`` and ``quoted`` (of the path) and ``hub``.
     """

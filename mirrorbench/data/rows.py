@@ -35,8 +35,8 @@ def format_of(source: str) -> str:
 def text_of(value: Any, source: str, number: int) -> str:
     """A value of a row, which must be a text."""
     if not isinstance(value, str):
-        kind = "empty (null)" if value is None else f"of type {type(value).__name__}, not a text"
-        raise line_error(source, number, f"the value is {kind}")
+        problem = "empty (null)" if value is None else f"of type {type(value).__name__}, not a text"
+        raise line_error(source, number, f"the value is {problem}")
     return value
 
 
@@ -51,25 +51,25 @@ def read_rows(source: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, t
         DataUnavailableError: the file cannot be read.
         DataFormatError: it is not UTF-8, damaged, or lacks a column; the message names the line.
     """
-    path, kind = Path(source).expanduser(), format_of(source)
+    path, file_format = Path(source).expanduser(), format_of(source)
     if source == STDIN:
-        kind = "jsonl" if columns else PLAIN_TEXT
-    elif source.lower().endswith(".gz") and kind == "parquet":
+        file_format = "jsonl" if columns else PLAIN_TEXT
+    elif source.lower().endswith(".gz") and file_format == "parquet":
         raise UsageError(f"{source}: Parquet is compressed inside, not by gzip", "Decompress it: gunzip FILE")
     elif os.path.isdir(path):  # unlike Path.is_dir, does not raise for a name that is too long
         raise UsageError(f"{path} is a folder", "Name one file of texts.")
     elif not os.path.exists(path):
         raise UsageError(f"there is no file {path}", "Name a text file, or - for standard input.")
-    if kind == PLAIN_TEXT and columns:
+    if file_format == PLAIN_TEXT and columns:
         raise UsageError(
             f"{source} is read as plain text, which has no columns",
             "Columns are in files ending in .jsonl, .tsv, .csv or .parquet; give the file such a name.",
         )
-    if kind == PLAIN_TEXT:
+    if file_format == PLAIN_TEXT:
         return ((number, (line,)) for number, line in _lines(source))
-    if kind == "jsonl":
+    if file_format == "jsonl":
         return _json_rows(source, columns)
-    return _parquet_rows(source, columns) if kind == "parquet" else _table_rows(source, columns, kind)
+    return _parquet_rows(source, columns) if file_format == "parquet" else _table_rows(source, columns, file_format)
 
 
 def read_strings(source: str, columns: Sequence[str] = (), strip: bool = True) -> Iterator[str]:
@@ -109,11 +109,11 @@ def _json_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple
         yield number, tuple(row[column] for column in columns)
 
 
-def _table_rows(source: str, columns: Sequence[str], kind: str) -> Iterator[tuple[int, tuple[Any, ...]]]:
+def _table_rows(source: str, columns: Sequence[str], file_format: str) -> Iterator[tuple[int, tuple[Any, ...]]]:
     lines = (line + "\n" for _, line in _lines(source))
     # Tab-separated files have no quoting; in CSV a quoted text may span several lines.
     tsv = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-    reader = tsv if kind == "tsv" else csv.reader(lines, strict=True)
+    reader = tsv if file_format == "tsv" else csv.reader(lines, strict=True)
     csv.field_size_limit(1 << 27)  # a field may hold a whole document
     numbers = [parse_index(column) for column in columns]
     indices = numbers if -1 not in numbers else []
@@ -123,12 +123,12 @@ def _table_rows(source: str, columns: Sequence[str], kind: str) -> Iterator[tupl
             if not row:  # an empty line, often at the end; an empty text in a single column is written ""
                 continue
             if not indices:
-                _check_head(row, source, kind)
+                _check_head(row, source, file_format)
                 indices = [row.index(column) for column in _resolve_columns(columns, row, row, source)]
                 width = len(row)
                 continue
             if len(row) != (width := width or len(row)):
-                hint = 'A text that holds a comma stands in quotes: "one, two"' if kind == "csv" else ""
+                hint = 'A text that holds a comma stands in quotes: "one, two"' if file_format == "csv" else ""
                 raise line_error(source, reader.line_num, f"{len(row)} columns, where the first line has {width}", hint)
             if len(row) <= max(indices):
                 raise line_error(source, reader.line_num, f"there is no column {max(indices)} (from 0)")
@@ -138,9 +138,9 @@ def _table_rows(source: str, columns: Sequence[str], kind: str) -> Iterator[tupl
         raise line_error(source, reader.line_num, str(error), hint) from None
 
 
-def _check_head(names: Sequence[str], source: str, kind: str) -> None:
+def _check_head(names: Sequence[str], source: str, file_format: str) -> None:
     """A ``DataFormatError`` where the columns of a CSV file are separated by another mark than the comma."""
-    if kind == "csv" and len(names) == 1 and (mark := next((mark for mark in ";\t" if mark in names[0]), "")):
+    if file_format == "csv" and len(names) == 1 and (mark := next((mark for mark in ";\t" if mark in names[0]), "")):
         problem = f"{source} is read as separated by commas, and its only column is {shown(names[0])}."
         by_tabs = "Give the file a name that ends in .tsv"
         hint = by_tabs if mark == "\t" else "Separate its columns by commas, and put texts that hold commas in quotes"

@@ -288,10 +288,10 @@ def _local(path: Path, spec: EncoderSpec) -> Path:
             f"{meant}A backbone is a directory; word vectors in a file are static:path=FILE.",
         )
     listed = modules(path)
-    if listed and listed[0].kind != "Transformer":
+    if listed and listed[0].class_name != "Transformer":
         raise ModelUnavailableError(
-            f"{spec}: {spec.backbone} is a model of sentence-transformers that begins with {listed[0].kind}, and holds "
-            "no transformer",
+            f"{spec}: {spec.backbone} is a model of sentence-transformers that begins with "
+            f"{listed[0].class_name}, and holds no transformer",
             f"Write sbert:path={spec.backbone}",
         )
     path = path / listed[0].path if listed else path

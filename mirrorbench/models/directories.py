@@ -48,7 +48,7 @@ class Module:
     """Its folder in the model's directory."""
 
     @property
-    def kind(self) -> str:
+    def class_name(self) -> str:
         """The name of a class of sentence-transformers; of another the whole path, which is code beside the model."""
         package, _, name = self.type.rpartition(".")
         return name if package.startswith("sentence_transformers.") else self.type

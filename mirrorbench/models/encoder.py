@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mirrorbench.core.devices import autocast, fetched, kind
+from mirrorbench.core.devices import autocast, device_type, fetched
 from mirrorbench.core.errors import EncodingError
 from mirrorbench.core.inputs import Array, TextInput, as_inputs, check_vectors
 from mirrorbench.models import backbones, batching
@@ -164,8 +164,8 @@ class TransformerEncoder:
         """
         self.transformer.model.eval()
         device, lengths, budget = self.transformer.device, ids.lengths, self.transformer.budget
-        packed = self.transformer.kind.packs and not pad_to
-        cost = 0 if device.type == "cpu" else batching.PASS_COST[kind(device)]
+        packed = self.transformer.traits.packs and not pad_to
+        cost = 0 if device.type == "cpu" else batching.PASS_COST[device_type(device)]
         similar = batching.similar_length_batches(lengths, budget, pad_to, cost)
         batches = batching.even_batches(lengths, budget) if packed else similar
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from mirrorbench.core.devices import out_of_memory
 from mirrorbench.core.errors import DeviceMemoryError, MirrorbenchError, ModelUnavailableError, TuningError, UsageError
 from mirrorbench.models.backbones import configuration
-from mirrorbench.models.kinds import AS_BERT, ModelKind
 from mirrorbench.models.opening import read_config, read_tokenizer, read_weights
+from mirrorbench.models.traits import AS_BERT, ModelTraits
 
 if TYPE_CHECKING:
     import torch
@@ -33,7 +33,7 @@ LANGUAGE = "language_model"
 class Family:
     """The properties of a backbone that tuning and reading depend on."""
 
-    kind: ModelKind = AS_BERT
+    traits: ModelTraits = AS_BERT
     """The properties that were seen when it was tried."""
     masks: bool = True
     """Whether the tokenizer has a mask token."""
@@ -47,14 +47,14 @@ class Family:
     @property
     def has_cls(self) -> bool:
         """Whether a text has a token that stands for all of it, as [CLS] does."""
-        return not self.kind.causal and (self.masks or self.marks_start)
+        return not self.traits.causal and (self.masks or self.marks_start)
 
 
 PLAIN = Family()
 """An encoder of BERT's kind."""
 
 
-def family(path: Path, look: Callable[[Path], ModelKind]) -> Family:
+def family(path: Path, look: Callable[[Path], ModelTraits]) -> Family:
     """The family of the model in a directory; ``look`` tries it, where its type is none of BERT's kind.
 
     What cannot be read is reported when the model is opened.

@@ -80,19 +80,19 @@ def _agrees(readout: Mapping[str, Value], spec: EncoderSpec, folder: Path) -> bo
         "Transformer": True, "WeightedLayerPooling": readout.get("layers", "-1:") != "-1:", "WordWeights": of_target,
         "Pooling": True, "Normalize": bool(stated.get("normalize")), "Dense": "post" in readout,
     }  # fmt: skip
-    if [module.kind for module in listed] != [kind for kind, holds in expected.items() if holds]:
+    if [module.class_name for module in listed] != [name for name, holds in expected.items() if holds]:
         return False
     dense = _settings(folder / listed[-1].path / "config.json") if "post" in readout else {}  # absent: reported later
     if dense and (dense.get("activation_function") != IDENTITY or dense.get("use_residual")):
         return False
-    keys = _keys(spec, folder, [module for module in listed if module.kind in _READ])
+    keys = _keys(spec, folder, [module for module in listed if module.class_name in _READ])
     return keys == stated | ({"pooling": "mean"} if of_target else {})
 
 
 def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str, Value]:
-    kinds = [module.kind for module in listed]
-    if tuple(kinds) not in (_READ, _READ[:2]):
-        raise _no_pooling(spec, f"consists of {', '.join(kinds)}", kinds[0] == "Transformer")
+    classes = [module.class_name for module in listed]
+    if tuple(classes) not in (_READ, _READ[:2]):
+        raise _no_pooling(spec, f"consists of {', '.join(classes)}", classes[0] == "Transformer")
     _, pools, *normalizes = (_settings(folder / module.path / "config.json") for module in listed)
     mode, transformer = _mode(pools), folder / listed[0].path
     if mode not in _POOLINGS or pools.get("include_prompt") is False:

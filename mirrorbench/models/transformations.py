@@ -44,7 +44,7 @@ class Transformation:
     """A transformation that a spec asks for.
 
     Attributes:
-        kind: ``center``: minus the mean. ``zscore``: also each dimension by its standard deviation. ``whiten``: on the
+        name: ``center``: minus the mean. ``zscore``: also each dimension by its standard deviation. ``whiten``: on the
             principal axes, each by its standard deviation. ``abtt``: all but the top, minus the mean and without the
             first principal axes. ``stored``: read from the encoder's directory.
             ``dims``: the first dimensions. Empty: the vectors as they are.
@@ -53,33 +53,33 @@ class Transformation:
         type: ``int8`` or ``binary`` numbers, empty for those of the encoder.
     """
 
-    kind: str
+    name: str
     number: int = 0
     type: str = ""
 
     def __str__(self) -> str:
-        kind = f"{self.kind}={self.number}" if self.number else f"post={self.kind}" if self.kind else ""
-        return ",".join(filter(None, (kind, self.type and f"type={self.type}")))
+        name = f"{self.name}={self.number}" if self.number else f"post={self.name}" if self.name else ""
+        return ",".join(filter(None, (name, self.type and f"type={self.type}")))
 
     @property
     def is_fitted(self) -> bool:
         """Whether it depends on the vectors of a corpus."""
-        return self.kind in TRANSFORMATIONS or self.type == INT8
+        return self.name in TRANSFORMATIONS or self.type == INT8
 
     @property
     def title(self) -> str:
         """The name in rows of tables."""
         named = {"center": "centred", "zscore": "z-scored", "whiten": "whitened", "abtt": "all but the top",
                  "": "", DIMS: f"{self.number} dimensions"}  # fmt: skip
-        kind = named.get(self.kind, "as fitted") + (f" ({self.number})" if self.number and self.kind != DIMS else "")
-        return ", ".join(filter(None, (kind, self.type)))
+        name = named.get(self.name, "as fitted") + (f" ({self.number})" if self.number and self.name != DIMS else "")
+        return ", ".join(filter(None, (name, self.type)))
 
     def check(self, dimensions: int, texts: int) -> None:
         """Raise where vectors of so many dimensions, of so many texts, cannot be transformed."""
-        if self.kind in (DIMS, ""):
+        if self.name in (DIMS, ""):
             _check_dims(self.number, dimensions)
             return
-        most = min(dimensions, texts - 1) - (self.kind == "abtt")
+        most = min(dimensions, texts - 1) - (self.name == "abtt")
         if texts < 2 or self.number > most:
             raise UsageError(
                 f"{self} cannot be fitted on {texts:,} texts with vectors of {dimensions} dimensions",
@@ -108,30 +108,30 @@ def split_post(spec: EncoderSpec, tuned: bool = False) -> tuple[EncoderSpec, Tra
     named = {key: params.pop(key) for key in post_keys(spec) if key in params}
     if not named:
         return spec, None
-    kind, type_ = named.pop("post", DIMS if DIMS in named else ""), named.pop("type", "")
-    _check_kind(spec, str(kind), str(type_), tuned)
+    name, type_ = named.pop("post", DIMS if DIMS in named else ""), named.pop("type", "")
+    _check_name(spec, str(name), str(type_), tuned)
     for key, value in named.items():
         if DIMS in named and "post" in dict(spec.params):
             raise UsageError(f"{spec}: dims= goes with no post=", "Write post=whiten,whiten=256, or dims=256 alone.")
-        if not kind:
+        if not name:
             raise UsageError(f"{spec}: {key}={value} belongs to post={key}, which is missing", f"Add post={key}.")
-        if key != kind:
-            raise UsageError(f"{spec}: {key}={value} belongs to post={key}, and this is post={kind}")
+        if key != name:
+            raise UsageError(f"{spec}: {key}={value} belongs to post={key}, and this is post={name}")
         if type(value) is not int or value < 1:
             raise UsageError(f"{spec}: {key}={value} is not a whole number from 1 on")
-    number = named.get(str(kind), 0)
+    number = named.get(str(name), 0)
     left = {key: value for key, value in params.items() if tuned or key not in CORPUS_KEYS}
-    return replace(spec, params=tuple(left.items())), Transformation(str(kind), int(number), str(type_))
+    return replace(spec, params=tuple(left.items())), Transformation(str(name), int(number), str(type_))
 
 
-def _check_kind(spec: EncoderSpec, kind: str, type_: str, tuned: bool) -> None:
-    if "post" in dict(spec.params) and kind not in (*TRANSFORMATIONS, STORED):
-        raise unknown_name("transformation", kind, list(TRANSFORMATIONS))
+def _check_name(spec: EncoderSpec, name: str, type_: str, tuned: bool) -> None:
+    if "post" in dict(spec.params) and name not in (*TRANSFORMATIONS, STORED):
+        raise unknown_name("transformation", name, list(TRANSFORMATIONS))
     if type_ and type_ not in (INT8, BINARY):
         raise unknown_name("type", type_, [INT8, BINARY])
-    if type_ and kind == STORED:
+    if type_ and name == STORED:
         raise UsageError(f"{spec}: post=stored goes with no type=", "Leave one of them out.")
-    if tuned and kind == STORED:
+    if tuned and name == STORED:
         problem = f"{spec}: post=stored is fitted on the vectors of the directory, and these are tuned further"
         raise UsageError(problem, "Write post=center, zscore, whiten or abtt.")
 
@@ -231,16 +231,16 @@ def fit(vectors: Array, transformation: Transformation) -> Affine:
     (n, d), number = known.shape, transformation.number
     transformation.check(d, n)
     mean = known.mean(axis=0)
-    if transformation.kind in ("center", ""):
+    if transformation.name in ("center", ""):
         matrix = np.eye(d)
-    elif transformation.kind == DIMS:
+    elif transformation.name == DIMS:
         matrix = np.eye(d)[:, :number]
-    elif transformation.kind == "zscore":
+    elif transformation.name == "zscore":
         deviation = known.std(axis=0)
         matrix = np.diag(1 / np.where(deviation > np.abs(known).max() * _NOISE, deviation, 1))
     else:
         deviations, axes = _principal_axes(known - mean)
-        if transformation.kind == "abtt":
+        if transformation.name == "abtt":
             top = axes[:, : number or max(1, d // 100)]
             matrix = np.eye(d) - top @ top.T
         else:
@@ -252,7 +252,7 @@ def fit(vectors: Array, transformation: Transformation) -> Affine:
                 )
             keep = number or rank
             matrix = axes[:, :keep] / deviations[:keep]
-    bias = np.zeros(matrix.shape[1]) if transformation.kind in (DIMS, "") else -mean @ matrix
+    bias = np.zeros(matrix.shape[1]) if transformation.name in (DIMS, "") else -mean @ matrix
     if transformation.type == INT8:
         transformed = known @ matrix + bias
         lowest, steps = transformed.min(axis=0), np.ptp(transformed, axis=0) / 255

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mirrorbench.core.devices import kind, moved, on_gpu, own_weights
+from mirrorbench.core.devices import device_type, moved, on_gpu, own_weights
 from mirrorbench.core.errors import READ_BACK, MirrorbenchError, ModelUnavailableError, ReadBackError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.adapters import adapter_tensors, is_adapted, open_adapter
@@ -30,7 +30,6 @@ from mirrorbench.models.families import (
     text_part,
     unreadable,
 )
-from mirrorbench.models.kinds import ModelKind, kind_of
 from mirrorbench.models.opening import quiet_transformers, read_config, read_tokenizer
 from mirrorbench.models.packing import PackedRow, let_pack, reading
 from mirrorbench.models.pooling import MASK, POOLINGS, TEXT, Pooling, PoolingFunction, Tokens, pool
@@ -46,6 +45,7 @@ from mirrorbench.models.targets import (
     within,
     without,
 )
+from mirrorbench.models.traits import ModelTraits, traits_of
 
 _CPU = torch.device("cpu")
 _States = tuple[tuple[torch.Tensor, ...], Tokens]
@@ -72,12 +72,12 @@ class Transformer:
     @cached_property
     def budget(self) -> int:
         """Tokens per batch of texts to encode, padding included; halved when the device runs out of memory."""
-        return ENCODING_BUDGET[kind(self.device)]
+        return ENCODING_BUDGET[device_type(self.device)]
 
     @cached_property
-    def kind(self) -> ModelKind:
-        """The kind that a few passes show; it may be set where it is known from before."""
-        return kind_of(self)
+    def traits(self) -> ModelTraits:
+        """The traits that a few passes show; may be set where they are known from before."""
+        return traits_of(self)
 
     @property
     def vocabulary(self) -> int:
@@ -249,7 +249,7 @@ class Transformer:
         """Vectors of a batch, (batch, dimensions) for each pooling, with gradients; does not wait for the device.
 
         ``pad_to``: pad to this many tokens instead of the longest text's. ``targets``: from ``read``; those of several
-        words a text give (batch, words, dimensions). ``packed``: no padding; only where ``kind.packs``, with
+        words a text give (batch, words, dimensions). ``packed``: no padding; only where ``traits.packs``, with
         ``pad_to=0``.
         """
         all_layers = not all(p.last_layer_only for p in poolings)
@@ -272,7 +272,7 @@ class Transformer:
         """
         if packed:
             yield from self._packed(ids, all_layers)
-        elif not pad_to and self.kind.pads and np.ptp(ids.lengths):
+        elif not pad_to and self.traits.pads and np.ptp(ids.lengths):
             for length in np.unique(ids.lengths):
                 rows = np.flatnonzero(ids.lengths == length)
                 yield rows, *self.padded_states(ids.take(rows), all_layers=all_layers)

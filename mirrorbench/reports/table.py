@@ -191,7 +191,7 @@ class Table:
         columns: tasks, and averages after each of several suites and at the end.
         rows: encoders; the measured and difference rows of a paper's row follow it without a label.
         notes: provenance and caveats, one line each.
-        kind: ``leaderboard``, or for a paper's table ``scores`` or ``facts``.
+        layout: ``leaderboard``, or for a paper's table ``scores`` or ``facts``.
         corner: heading of the column of labels.
         sweeps: groups of columns, by index, that are ranked along each row instead of down each column.
         verdicts: of a leaderboard, on the steps between its rows; those of two rows follow each other.
@@ -203,7 +203,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
-    kind: Literal["leaderboard", "scores", "facts"] = "leaderboard"
+    layout: Literal["leaderboard", "scores", "facts"] = "leaderboard"
     corner: str = "encoder"
     sweeps: tuple[tuple[int, ...], ...] = ()
     verdicts: tuple[Verdict, ...] = ()
@@ -230,7 +230,7 @@ class Table:
                 if self.rows[i].spec and (score := self.rows[i].scores[column]) and not math.isnan(score.mean)
             }
             best = sorted(set(shown.values()), reverse=True)[:2]
-            if len(shown if self.kind == "leaderboard" else best) > 1:
+            if len(shown if self.layout == "leaderboard" else best) > 1:
                 for (i, column), value in shown.items():
                     marks[i][column] = best.index(value) + 1 if value in best else 0
         return marks
@@ -248,13 +248,13 @@ class Table:
         """Headings for formats with a single heading line: a repeated title is preceded by its suite."""
         titles = [column.title for column in self.columns]
         return [
-            f"{c.suite} {c.title}".strip() if titles.count(c.title) > 1 or self.kind == "scores" else c.title
+            f"{c.suite} {c.title}".strip() if titles.count(c.title) > 1 or self.layout == "scores" else c.title
             for c in self.columns
         ]
 
     def groups(self) -> list[tuple[str, int]]:
         """Suites and the number of neighbouring columns of each; empty with no suite, or one on a leaderboard."""
-        if len({column.suite for column in self.columns} - {""}) < (2 if self.kind == "leaderboard" else 1):
+        if len({column.suite for column in self.columns} - {""}) < (2 if self.layout == "leaderboard" else 1):
             return []
         return [(suite, len(list(columns))) for suite, columns in groupby(self.columns, lambda c: c.suite)]
 
@@ -290,12 +290,12 @@ class Table:
 
     def labels(self) -> list[list[str]]:
         """The cells before the scores, of the heading and of each row: a label and, where rows have parts, the part."""
-        parts = self.kind != "leaderboard" and any(row.part not in ("", "published") for row in self.rows)
+        parts = self.layout != "leaderboard" and any(row.part not in ("", "published") for row in self.rows)
         return [[self.corner, ""][: 1 + parts], *([row.label, row.part][: 1 + parts] for row in self.rows)]
 
     def blocks(self) -> list[int]:
         """Numbers of the rows where a new backbone (or row of a paper) begins; empty where each has only one row."""
-        if self.kind != "leaderboard":
+        if self.layout != "leaderboard":
             starts = [i for i, row in enumerate(self.rows) if row.part in ("", "published") and i]
             return starts if len(self.labels()[0]) > 1 else []
         names = [row.backbone for row in self.rows]
@@ -307,7 +307,7 @@ class Table:
 def to_object(table: Table) -> dict[str, Any]:
     """A leaderboard as a JSON object; a row's scores are keyed by column name."""
     data = asdict(table)
-    for key in ("kind", "corner", "sweeps", "shown"):
+    for key in ("layout", "corner", "sweeps", "shown"):
         del data[key]
     names = [column.name for column in table.columns]
     for row in data["rows"]:

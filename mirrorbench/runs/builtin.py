@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mirrorbench.core.errors import PluginError
-from mirrorbench.core.plugins import Kind, Plugins, Registry, add_function
+from mirrorbench.core.plugins import Hook, Plugins, Registry, add_function
 from mirrorbench.core.specs import Value
 from mirrorbench.data.cardfile import load_cards
 from mirrorbench.data.cards import Card
@@ -111,25 +111,25 @@ def _add_paper(registry: Registry[Any], origin: str, name: str, folder: Any, des
     registry.add(name, Path(folder), origin, description)
 
 
-KINDS = {
-    "register_encoders": Kind("encoder", add_function),
-    "register_methods": Kind("method", _add_method),
-    "register_poolings": Kind("pooling", add_function),
-    "register_losses": Kind("loss", add_function),
-    "register_augmentations": Kind("augmentation", _add_augmentation),
-    "register_parsers": Kind("parser", add_function),
-    "register_task_kinds": Kind("task kind", _add_kind),
-    "register_tasks": Kind("task", _add_task, TaskRegistry),
-    "register_readers": Kind("reader", add_function),
-    "register_corpora": Kind("corpus", _add_corpus),
-    "register_metrics": Kind("metric", add_function),
-    "register_renderers": Kind("renderer", _add_renderer),
-    "register_papers": Kind("paper", _add_paper),
-    "register_executors": Kind("executor", _add_executor),
-    "register_tools": Kind("tool", add_function),
-    "register_tables": Kind("set of tables", add_function),
-    "register_analyses": Kind("analysis", add_function),
-    "register_grids": Kind("grid", add_function),
+HOOKS = {
+    "register_encoders": Hook("encoder", add_function),
+    "register_methods": Hook("method", _add_method),
+    "register_poolings": Hook("pooling", add_function),
+    "register_losses": Hook("loss", add_function),
+    "register_augmentations": Hook("augmentation", _add_augmentation),
+    "register_parsers": Hook("parser", add_function),
+    "register_task_kinds": Hook("task kind", _add_kind),
+    "register_tasks": Hook("task", _add_task, TaskRegistry),
+    "register_readers": Hook("reader", add_function),
+    "register_corpora": Hook("corpus", _add_corpus),
+    "register_metrics": Hook("metric", add_function),
+    "register_renderers": Hook("renderer", _add_renderer),
+    "register_papers": Hook("paper", _add_paper),
+    "register_executors": Hook("executor", _add_executor),
+    "register_tools": Hook("tool", add_function),
+    "register_tables": Hook("set of tables", add_function),
+    "register_analyses": Hook("analysis", add_function),
+    "register_grids": Hook("grid", add_function),
 }
 
 
@@ -145,7 +145,7 @@ def load_plugins(discover: bool = True) -> Plugins:
     ``MIRRORBENCH_DISABLE_PLUGINS``: names of entry points that must not be loaded, with commas.
     """
     blocked = (name.strip() for name in os.environ.get("MIRRORBENCH_DISABLE_PLUGINS", "").split(","))
-    return Plugins(KINDS, BUILTIN_PLUGINS, discover, filter(None, blocked))
+    return Plugins(HOOKS, BUILTIN_PLUGINS, discover, filter(None, blocked))
 
 
 @cache

@@ -8,8 +8,8 @@ from typing import Any
 
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.models.kinds import AS_BERT, ModelKind
 from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.traits import AS_BERT, ModelTraits
 from mirrorbench.models.transformations import Transformation
 from mirrorbench.training.recipes import Recipe
 
@@ -48,7 +48,7 @@ class PostRef:
         """The settings that determine it, beside the encoder and its readout."""
         content = self.corpus.sha256 if self.corpus else self.checksum
         of_type = [self.transformation.type] if self.transformation.type else []
-        return [self.transformation.kind, self.transformation.number, content, *of_type]
+        return [self.transformation.name, self.transformation.number, content, *of_type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ class ModelRef:
     """Whether it is tuned by algorithms alone that repeat; false on a CPU, where all do."""
     attention: str = ""
     """``bidirectional`` for a causal model that reads in both directions; of a tuned one the recipe says so too."""
-    kind: ModelKind = AS_BERT
-    """The kind that its backbone shows when it is tried."""
+    traits: ModelTraits = AS_BERT
+    """The traits that its backbone shows when it is tried."""
     members: tuple[tuple[str, ModelRef], ...] = ()
     """The model of each language, for a task whose languages have backbones of their own."""
     posts: tuple[tuple[str, PostRef], ...] = ()
@@ -87,7 +87,7 @@ class ModelRef:
         if not self.method:
             # With its name: two systems with the same fingerprint must not share vectors and results.
             return {"system": self.spec.backbone, "fingerprint": self.fingerprint}
-        backbone = {"backbone": self.fingerprint, **({"equal_lengths": True} if self.kind.pads else {})}
+        backbone = {"backbone": self.fingerprint, **({"equal_lengths": True} if self.traits.pads else {})}
         if self.recipe is None or self.corpus is None:
             return {**backbone, **({"attention": self.attention} if self.attention else {})}
         return {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mirrorbench.core import checksums
-from mirrorbench.core.devices import cpu_threads, enter_gpu, kind
+from mirrorbench.core.devices import cpu_threads, device_type, enter_gpu
 from mirrorbench.core.errors import ModelUnavailableError, TuningError
 from mirrorbench.core.identity import COMPUTATION, checksum, digest
 from mirrorbench.core.inputs import Encoder, TextInput, check_vectors
@@ -25,7 +25,7 @@ from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingEncoder, Poolin
 from mirrorbench.models.systems import EncoderContext, create_encoder
 from mirrorbench.models.transformations import Affine, Taken, TransformedEncoder, fit
 from mirrorbench.runs.cells import CorpusRef, ModelRef
-from mirrorbench.runs.kinds import try_opened
+from mirrorbench.runs.traits import try_opened
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.checkpoints import CHECKPOINTS, Checkpoint
 from mirrorbench.training.methods import OF_TWO, PairMaker, base_preset, words_in_context
@@ -61,7 +61,7 @@ def fill(
     missing, reporter, spec = sorted(missing, key=TextInput.key), workspace.reporter, model.spec
     reporter.stage("encoding", str(spec), len(missing), "texts")
     poolings = [pooling for pooling in stored if pooling is not None]
-    size = WRITE_EVERY[kind(workspace.torch_device)]
+    size = WRITE_EVERY[device_type(workspace.torch_device)]
     for start in range(0, len(missing), size):
         chunk = missing[start : start + size]
         if poolings:

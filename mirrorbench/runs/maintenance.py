@@ -15,14 +15,14 @@ from mirrorbench.core.checksums import ABOUT
 from mirrorbench.core.files import TEMPORARY, unwritable
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.runs.cache import STATEMENT, Cache
-from mirrorbench.runs.kinds import KINDS_FOLDER
+from mirrorbench.runs.traits import TRAITS_FOLDER
 from mirrorbench.training.checkpoints import CHECKPOINTS
 
 LEFTOVER_AGE = 86_400.0
 """Seconds after which a temporary file counts as abandoned."""
 _OURS = re.compile(rf"[0-9a-f]{{32,}}|{re.escape(TEMPORARY)}.*")
 """The name of an entry, and of what is not complete; all else is somebody's, and is left alone."""
-_KINDS = ("models", CHECKPOINTS, "embeddings", "vectors", "corpora", "transformations", "checksums", KINDS_FOLDER)
+_FOLDERS = ("models", CHECKPOINTS, "embeddings", "vectors", "corpora", "transformations", "checksums", TRAITS_FOLDER)
 """Folders of the cache, each with its entries."""
 _DESCRIPTION = "mirrorbench.json"
 _READ_HERE = (_DESCRIPTION, STATEMENT, ABOUT)
@@ -32,8 +32,8 @@ _READ_HERE = (_DESCRIPTION, STATEMENT, ABOUT)
 class CacheEntry:
     """An entry of the cache."""
 
-    kind: str
-    """One of ``_KINDS``, or ``leftovers`` of killed processes."""
+    folder: str
+    """One of ``_FOLDERS``, or ``leftovers`` of killed processes."""
     key: str
     path: Path
     size: int
@@ -49,35 +49,35 @@ class CacheEntry:
 def entries(cache: Cache) -> list[CacheEntry]:
     """All entries of the cache, the largest first."""
     cache_entries = []
-    for kind in _KINDS:
-        for path in sorted(path for path in (cache.root / kind).glob("*") if _OURS.fullmatch(path.stem)):
+    for folder in _FOLDERS:
+        for path in sorted(path for path in (cache.root / folder).glob("*") if _OURS.fullmatch(path.stem)):
             with suppress(FileNotFoundError):  # removed by another process
-                cache_entries.append(_entry(kind, path))
+                cache_entries.append(_entry(folder, path))
     return sorted(cache_entries, key=lambda entry: (-entry.size, entry.key))
 
 
-def _entry(kind: str, path: Path) -> CacheEntry:
+def _entry(folder: str, path: Path) -> CacheEntry:
     files = [file for file in (path, *path.rglob("*")) if file.is_file()]
     sizes = [file.stat() for file in files]
     # What is read here is no use of the entry.
     times = [s for file, s in zip(files, sizes, strict=True) if file.name not in _READ_HERE]
     used = max((max(s.st_mtime, s.st_atime) for s in times), default=path.stat().st_mtime)
-    kind = "leftovers" if path.name.startswith(TEMPORARY) else kind
-    what, computation = _stated(kind, path)
-    return CacheEntry(kind, path.stem, path, sum(s.st_size for s in sizes), used, what, computation != COMPUTATION)
+    folder = "leftovers" if path.name.startswith(TEMPORARY) else folder
+    what, computation = _stated(folder, path)
+    return CacheEntry(folder, path.stem, path, sum(s.st_size for s in sizes), used, what, computation != COMPUTATION)
 
 
-def _stated(kind: str, path: Path) -> tuple[str, object]:
-    """The description of an entry, and its computation: today's where the kind states none."""
+def _stated(folder: str, path: Path) -> tuple[str, object]:
+    """The description of an entry, and its computation: today's where the folder states none."""
     try:
-        if kind == "models":
+        if folder == "models":
             made = json.loads((path / _DESCRIPTION).read_text(encoding="utf-8"))
             return f"{made['spec']} seed {made['seed']}", made.get("identity", {}).get("computation")
-        if kind == "embeddings":
+        if folder == "embeddings":
             return "", int((path / STATEMENT).read_text(encoding="utf-8"))
-        return (path / ABOUT).read_text(encoding="utf-8") if kind == "vectors" else "", COMPUTATION
+        return (path / ABOUT).read_text(encoding="utf-8") if folder == "vectors" else "", COMPUTATION
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return "", None if kind in ("models", "embeddings") else COMPUTATION
+        return "", None if folder in ("models", "embeddings") else COMPUTATION
 
 
 def prunable(
@@ -90,7 +90,7 @@ def prunable(
     now, chosen = time.time(), []
     for entry in entries(cache):
         age = now - entry.used
-        if entry.kind == "leftovers":
+        if entry.folder == "leftovers":
             chosen += [entry] if age > LEFTOVER_AGE else []
             continue
         asked = everything or (earlier and entry.earlier) or (older_than is not None and age > older_than * 86_400)

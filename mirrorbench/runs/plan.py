@@ -21,9 +21,9 @@ from mirrorbench.models import pooling as poolings
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import STORED, Transformation, split_post
 from mirrorbench.runs.cells import Cell, CorpusRef, ModelRef, PostRef
-from mirrorbench.runs.kinds import planned_kind
 from mirrorbench.runs.outcomes import Failure
 from mirrorbench.runs.rows import check_lines, check_runs, expand_ladder, resolve_recipe, with_baselines, with_pairs
+from mirrorbench.runs.traits import planned_traits
 from mirrorbench.tasks.base import Task
 from mirrorbench.training.methods import Method
 
@@ -188,7 +188,7 @@ class Planner:
             return rows
         try:
             of_files = self._of_files(spec)
-            causal = self.family(self._located(spec, "en")).kind.causal
+            causal = self.family(self._located(spec, "en")).traits.causal
         except modules.NoPoolingError:
             return expand_ladder(modules.as_system(spec), level, self.plugins, protocol)
         except MirrorbenchError:  # reported where the rows are planned
@@ -230,7 +230,7 @@ class Planner:
 
         Types that read as BERT does are known; of others the first layers are opened and tried, which is remembered.
         """
-        look = partial(planned_kind, cache=self.workspace.cache.root)
+        look = partial(planned_traits, cache=self.workspace.cache.root)
         return self._once(("family", path), lambda: families.family(path, look))
 
     def _dimensions(self, spec: EncoderSpec) -> int:
@@ -309,7 +309,7 @@ class Planner:
         entries = self._models(request, plain, level, languages, named, max_length)
         if transformation is None:
             return entries
-        if tuned or transformation.kind == STORED or "{lang}" not in str(spec.get("path")):
+        if tuned or transformation.name == STORED or "{lang}" not in str(spec.get("path")):
             posts = [("", self._post(spec, transformation, entries[0][0], level, languages, named))]
         else:  # vectors of each language from a file of its own
             parts = dict(zip(languages, named.split("+") if len(languages) > 1 else [named], strict=False))
@@ -324,7 +324,7 @@ class Planner:
         named: str,
     ) -> PostRef:  # fmt: skip
         """The corpus that a model's transformation is fitted on: that of its tuning, or of a tuning at that level."""
-        if transformation.kind == STORED:
+        if transformation.name == STORED:
             file = backbones.stored_transformation(model.spec)
             return PostRef(transformation, stored=file, checksum=checksums.content([("", file)]))
         size = backbones.configuration(model.path).get("hidden_size") if model.path else None
@@ -366,7 +366,7 @@ class Planner:
             of_files = {}
         pooling = recipe.readout(modules.max_length({**of_files, **dict(spec.params)}, path, max_length))
         base = ModelRef(
-            spec, backbones.fingerprint(path), path, spec.method, attention=recipe.attention, kind=family.kind
+            spec, backbones.fingerprint(path), path, spec.method, attention=recipe.attention, traits=family.traits
         )
         if not method.tunes:
             return [(base, pooling)]

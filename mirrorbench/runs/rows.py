@@ -252,12 +252,12 @@ def check_runs(spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, s
         UsageError: a key of the spec is wrong for this model.
         TuningError: the method is.
     """
-    kind = family.kind
-    _check_trains(spec, kind.trains or not tunes, settings)
+    traits = family.traits
+    _check_trains(spec, traits.trains or not tunes, settings)
     problems: list[str] = []
     changes: dict[str, Value] = {}
-    heeds = kind.causal and family.attends
-    if kind.causal and recipe.pooling == "cls" and not (recipe.attention and heeds):
+    heeds = traits.causal and family.attends
+    if traits.causal and recipe.pooling == "cls" and not (recipe.attention and heeds):
         problems.append("pooling=cls reads the first token, which has the same vector in every text of a causal model")
         changes["pooling"] = "last"
     if recipe.attention and not heeds:
@@ -268,7 +268,7 @@ def check_runs(spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, s
     if layers is not None and not range(layers + 1)[parse_layers(recipe.layers)]:
         problems.append(f"layers={recipe.layers} selects none of the layers 0 to {layers}")
         changes["layers"] = "-1:"
-    elif recipe.layers != "-1:" and not kind.layered:
+    elif recipe.layers != "-1:" and not traits.layered:
         problems.append(f"layers={recipe.layers} cannot be averaged, since their states differ in shape")
         changes["layers"] = "-1:"
     if tunes:
@@ -276,10 +276,10 @@ def check_runs(spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, s
             if "mask" in name and not family.masks:
                 problems.append(f"{name} needs a mask token, and the tokenizer has none")
                 changes[name] = 0
-            if name == "controlled_dropout" and (kind.causal or kind.pads):
+            if name == "controlled_dropout" and (traits.causal or traits.pads):
                 problems.append("controlled_dropout knows only encoders that read no padding")
                 changes |= {name: 0, "dropout": 0.1}
-        if any(recipe.rate(name) for name in ("dropout", "controlled_dropout")) and not kind.drops:
+        if any(recipe.rate(name) for name in ("dropout", "controlled_dropout")) and not traits.drops:
             problems.append("the model has no dropout")
             changes |= {"controlled_dropout": 0} if recipe.rate("controlled_dropout") else {}
             changes |= {"dropout": 0, "word_shuffle": 3}

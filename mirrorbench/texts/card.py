@@ -88,7 +88,7 @@ def write_card(folder: Path, tuned: TunedEncoder, backbone: Path | None, transfo
         recipe=tuned.recipe, pooling=tuned.pooling, prompt=prefix(tuned.pooling.prompt),
         max_length=kept_length(transformer, tuned.pooling), corpus=tuned.corpus["name"].removeprefix("./"),
         opener=opened if opened.endswith("EncoderModel") else "AutoModel", half=transformer.half,
-        pads=transformer.kind.pads, method=_PAPERS.get(tuned.spec.method, f"`{tuned.spec.method}`"),
+        pads=transformer.traits.pads, method=_PAPERS.get(tuned.spec.method, f"`{tuned.spec.method}`"),
         post=str(split_post(tuned.spec, tuned=True)[1]), dense=next((path.name for path in folder.glob("*_Dense")), ""),
         adapter=named_base(backbone)["base_model_name_or_path"] if backbone and is_adapted(transformer.adapted) else "",
         layers=":".join("" if bound is None else str(bound) for bound in (layers.start, layers.stop)),

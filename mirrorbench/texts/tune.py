@@ -96,7 +96,7 @@ def plan_tuning(
     assert model.corpus is not None
     _check_adapter(spec, model.recipe, merge)
     check_exportable(spec, pooling, model.path is not None and planner.family(model.path).half)
-    if model.kind.pads:
+    if model.traits.pads:
         workspace.reporter.note(
             f"{spec} reads padding: other libraries compute its vectors from one text at a time (batch_size=1)"
         )
@@ -217,7 +217,7 @@ def resolve_method(spec: EncoderSpec, level: str, pairs: bool | None, plugins: P
     if spec.get("corpus") is not None:
         raise UsageError(f"{spec}: the texts to tune on are those of the file", "Leave corpus= out of the spec.")
     _, post = split_post(spec, tuned=True)
-    if post and (post.kind == DIMS or post.type):
+    if post and (post.name == DIMS or post.type):
         problem = f"{spec}: {post} says how vectors are kept, which no encoder that is written does by itself"
         raise UsageError(problem, "Leave it out here, and write it where the encoder is read: ./DIRECTORY:dims=256")
     if not spec.method:

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mirrorbench.core.devices import gpu_memory, kind, on_gpu, out_of_memory, release_memory
+from mirrorbench.core.devices import device_type, gpu_memory, on_gpu, out_of_memory, release_memory
 from mirrorbench.core.errors import DeviceMemoryError, TuningError
 from mirrorbench.models.checkpointing import checkpointed
 from mirrorbench.models.transformer import Transformer
@@ -133,7 +133,7 @@ def tune_backbone(
     rng, device = np.random.default_rng(seed), transformer.device
     maker = PairMaker(recipe, rng, transformer.tokenizer.mask_token or "", protocol, augmentations)
     tokenizer = PairTokenizer(transformer, maker, augmentations)
-    packable = transformer.kind.packs  # tried before augmentations and the objective change the model
+    packable = transformer.traits.packs  # tried before augmentations and the objective change the model
     with torch.random.fork_rng(devices=[device] if on_gpu(device) else []), ExitStack() as attached:
         torch.manual_seed(seed)
         if device.type == "cpu":
@@ -320,7 +320,7 @@ def limits(objective: Objective) -> tuple[int, int]:
     of the memory, so that a run repeats. What is kept, which changes no number, follows from the memory that is free.
     """
     transformer, device = objective.transformer, objective.transformer.device
-    room = (HELD_BYTES[kind(device)],) * 2
+    room = (HELD_BYTES[device_type(device)],) * 2
     if on_gpu(device):
         total, free = gpu_memory(device)
         weights = sum(weight.numel() * weight.element_size() for weight in objective.weights)

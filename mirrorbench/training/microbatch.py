@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mirrorbench.core.devices import autocast, kind, moved
+from mirrorbench.core.devices import autocast, device_type, moved
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.batching import PASS_COST, TOKEN_BUDGET, Ragged, even_batches, similar_length_batches
@@ -107,7 +107,7 @@ class MicroBatchReader:
         self.transformer, recipe = objective.transformer, objective.recipe
         self.precision = precision
         self.pooling, self.fixed = objective.pooling, objective.pad_to
-        self.packed = packs and not self.fixed and self.transformer.kind.packs
+        self.packed = packs and not self.fixed and self.transformer.traits.packs
         # Augmentations that must not be packed (controlled dropout, drophead) draw from torch's own generator, which
         # all threads share, and replace functions in this thread alone.
         self.parallel = self.packed and self.transformer.device.type == "cpu"
@@ -123,7 +123,7 @@ class MicroBatchReader:
         First views are the first half of a micro-batch, second views in the same order the second half: controlled
         dropout relies on that.
         """
-        device = kind(self.transformer.device)
+        device = device_type(self.transformer.device)
         budget, lengths = min(TOKEN_BUDGET[device], most), pairs.lengths
         if self.packed:
             chosen = list(even_batches(lengths.sum(0), budget))

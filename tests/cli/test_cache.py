@@ -48,13 +48,13 @@ def age(files: Iterable[Path], days: float) -> None:
         os.utime(file, (then, then))
 
 
-def one(cache: Cache, kind: str):
-    (entry,) = (entry for entry in entries(cache) if entry.kind == kind)
+def one(cache: Cache, folder: str):
+    (entry,) = (entry for entry in entries(cache) if entry.folder == folder)
     return entry
 
 
-def kinds(chosen: Iterable[Any]) -> list[str]:
-    return sorted(entry.kind for entry in chosen)
+def folders(chosen: Iterable[Any]) -> list[str]:
+    return sorted(entry.folder for entry in chosen)
 
 
 def test_what_may_go(cache: Cache) -> None:
@@ -63,14 +63,14 @@ def test_what_may_go(cache: Cache) -> None:
     left.touch()
     assert prunable(cache) == []  # a process may still be writing it
     age([left], 2)
-    assert kinds(prunable(cache)) == ["leftovers"]
+    assert folders(prunable(cache)) == ["leftovers"]
     age(one(cache, "models").path.rglob("*"), 40)
-    assert kinds(prunable(cache, older_than=30)) == ["leftovers", "models"]
+    assert folders(prunable(cache, older_than=30)) == ["leftovers", "models"]
     age(cache.root.rglob("*"), 40)
     entries(cache)  # a look is no use
-    assert kinds(prunable(cache, older_than=30)) == ["embeddings", "leftovers", "models"]
+    assert folders(prunable(cache, older_than=30)) == ["embeddings", "leftovers", "models"]
     with Cache(cache.root).leases.wait(KEY):  # what a running process holds stays
-        assert kinds(prunable(cache, everything=True)) == ["embeddings", "leftovers"]
+        assert folders(prunable(cache, everything=True)) == ["embeddings", "leftovers"]
     for entry in (*prunable(cache), one(cache, "models"), one(cache, "models")):
         remove(entry)  # the last was removed by another process, which was faster
     assert prunable(cache) == []
@@ -79,7 +79,7 @@ def test_what_may_go(cache: Cache) -> None:
 
 def test_the_commands(cache: Cache, mirrorbench: Callable) -> None:
     mirrorbench("cache", "list").assert_works("tiny+mirror seed 3", "2 entries")
-    assert {row["kind"] for row in json.loads(mirrorbench("cache", "list", "--json").out)} == {"models", "embeddings"}
+    assert {row["folder"] for row in json.loads(mirrorbench("cache", "list", "--json").out)} == {"models", "embeddings"}
     model = one(cache, "models")
     assert model.size == sum(file.stat().st_size for file in model.path.rglob("*") if file.is_file())
     assert time.time() - model.used < 3600

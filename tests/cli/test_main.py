@@ -100,7 +100,7 @@ def test_lists(mirrorbench: Callable, kind: str, name: str) -> None:
 
 @pytest.mark.shipped("sbert")
 def test_encoders_and_plugins_are_listed_with_what_they_are(mirrorbench: Callable, toys: Callable) -> None:
-    kinds = {row["name"]: row["kind"] for row in json.loads(mirrorbench("list", "encoders", "--json").out)}
+    kinds = {row["name"]: row["type"] for row in json.loads(mirrorbench("list", "encoders", "--json").out)}
     assert kinds.items() >= {"sbert": "system", "roberta": "backbone", "+mirror": "method"}.items()
     rows = {Path(row["name"]).name: row for row in json.loads(toys("plugins", "--json", command="list").out)}
     assert rows["letters.py"]["hooks"] == ["register_encoders", "register_tasks"]

@@ -10,11 +10,11 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.schema import MAX_BYTES, MAX_DEPTH, read, read_yaml
 
 
-class Url(msgspec.Struct, forbid_unknown_fields=True, frozen=True, tag_field="kind", tag="url"):
+class Url(msgspec.Struct, forbid_unknown_fields=True, frozen=True, tag_field="from", tag="url"):
     url: str
 
 
-class Github(msgspec.Struct, forbid_unknown_fields=True, frozen=True, tag_field="kind", tag="github"):
+class Github(msgspec.Struct, forbid_unknown_fields=True, frozen=True, tag_field="from", tag="github"):
     repository: str
     commit: str
 
@@ -38,7 +38,7 @@ def write(folder: Path, text: str | bytes) -> Path:
 
 
 def test_what_is_right_is_read(tmp_path: Path) -> None:
-    text = "name: a\nsources:\n- {kind: url, url: x}\n- {kind: github, repository: o/r, commit: c}\noptions: {k: 1}\n"
+    text = "name: a\nsources:\n- {from: url, url: x}\n- {from: github, repository: o/r, commit: c}\noptions: {k: 1}\n"
     assert read(write(tmp_path, text), Card) == Card("a", [Url("x"), Github("o/r", "c")], options={"k": 1})
 
 
@@ -48,9 +48,9 @@ def test_what_is_right_is_read(tmp_path: Path) -> None:
     ("level: word\n", "line 1: the key 'name' is missing"),
     ("name: a\nsize: big\n", "line 2: size: must be of type int or nothing, not str"),
     ("name: a\nlevel: phrases\n", "line 2: level: 'phrases' is none of the possible values; known: sentence, word"),
-    ("name: a\nsources:\n- {kind: url, url: x}\n-\n  kind: github\n  repositry: o\n",
+    ("name: a\nsources:\n- {from: url, url: x}\n-\n  from: github\n  repositry: o\n",
      "line 6: sources[2]: unknown key 'repositry'; did you mean 'repository'?"),
-    ("name: a\nsources: [{kind: ftp}]\n", "line 2: sources[1].kind: 'ftp' is none of the possible values"),
+    ("name: a\nsources: [{from: ftp}]\n", "line 2: sources[1].from: 'ftp' is none of the possible values"),
     ("name: a\nsources: {}\n", "line 2: sources: must be of type list, not mapping"),
     ("name: a\noptions:\n  k: x\n", "line 3: options: must be of type int, not str"),
     ("name: bad\n", "line 1: the name 'bad' is taken"), ("- a\n", "line 1: must be of type mapping, not list"),

@@ -60,12 +60,12 @@ def file(**changes: Any) -> list[dict[str, Any]]:
 
 def test_every_kind_of_source_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources = [
-        {"kind": "github", "repo": "o/r", "commit": COMMIT, "path": "d d/{path}"},
-        {"kind": "huggingface", "repo": "o/r", "revision": COMMIT, "path": "{path}"},
-        {"kind": "url", "url": "https://example.org/{path}"},
-        {"kind": "archive", "url": "https://example.org/a.zip", "member": "x/{path}", "sha256": SHA, "size": 9},
+        {"from": "github", "repo": "o/r", "commit": COMMIT, "path": "d d/{path}"},
+        {"from": "huggingface", "repo": "o/r", "revision": COMMIT, "path": "{path}"},
+        {"from": "url", "url": "https://example.org/{path}"},
+        {"from": "archive", "url": "https://example.org/a.zip", "member": "x/{path}", "sha256": SHA, "size": 9},
     ]
-    own = [{"kind": "package", "path": "toy/a.txt"}]
+    own = [{"from": "package", "path": "toy/a.txt"}]
     (got,) = load_card(write(tmp_path, sources=sources, files=file(sources=own, split="dev", optional=True))).files
     assert (got.split, got.optional) == ("dev", True)
     github, hub = GithubSource("o/r", COMMIT, "d d/a.txt"), HuggingFaceSource("o/r", COMMIT, "a.txt")
@@ -108,14 +108,14 @@ def test_every_kind_of_source_is_read(tmp_path: Path, monkeypatch: pytest.Monkey
         ({"files": file(path=".verified.json")}, "must not be hidden"),
         *(({"files": file(path=path)}, "cannot be a path") for path in ("a\0b", "a" * 300)),
         (
-            {"sources": [{"kind": "ftp", "url": "x"}]},
-            "sources[1].kind: 'ftp' is none of the possible values; known: github, huggingface, url, archive, package",
+            {"sources": [{"from": "ftp", "url": "x"}]},
+            "sources[1].from: 'ftp' is none of the possible values; known: github, huggingface, url, archive, package",
         ),
-        ({"sources": [{"kind": "url", "url": "file:///etc/passwd"}]}, "http or https"),
-        ({"sources": [{"kind": "github", "repo": "o/r", "commit": "main", "path": "a"}]}, "40 hex digits"),
-        ({"sources": [{"kind": "github", "repo": "o/../r", "commit": COMMIT, "path": "a"}]}, "owner/name"),
-        ({"sources": [{"kind": "huggingface", "repo": "o/r", "revision": "main", "path": "a"}]}, "40 hex digits"),
-        ({"sources": [{"kind": "archive", "url": "https://x/a.zip", "member": "../a"}]}, "without '..'"),
+        ({"sources": [{"from": "url", "url": "file:///etc/passwd"}]}, "http or https"),
+        ({"sources": [{"from": "github", "repo": "o/r", "commit": "main", "path": "a"}]}, "40 hex digits"),
+        ({"sources": [{"from": "github", "repo": "o/../r", "commit": COMMIT, "path": "a"}]}, "owner/name"),
+        ({"sources": [{"from": "huggingface", "repo": "o/r", "revision": "main", "path": "a"}]}, "40 hex digits"),
+        ({"sources": [{"from": "archive", "url": "https://x/a.zip", "member": "../a"}]}, "without '..'"),
         (
             {"converted": {"repo": "o/r", "revision": COMMIT, "path": "a", "rows": 1}},
             "converted: the key 'format' is missing",

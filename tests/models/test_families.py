@@ -29,7 +29,7 @@ from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.items import RatedContexts
 from mirrorbench.models.backbones import ADAPTER
-from mirrorbench.models.kinds import kind_of
+from mirrorbench.models.traits import traits_of
 from mirrorbench.models.transformer import load_transformer
 from mirrorbench.runs.builtin import plugins
 from mirrorbench.runs.plan import Planner
@@ -116,10 +116,10 @@ def row(path: Path, folder: Path, ways: Sequence[str] = ALL) -> list[str]:
 def test_a_further_type(tmp_path: Path, model_type: str) -> None:
     path = tmp_path / model_type
     build_further(model_type, path)
-    kind = kind_of(load_transformer(path, CPU))
+    traits = traits_of(load_transformer(path, CPU))
     text = PAGE.read_text(encoding="utf-8")
-    assert (f"`{model_type}`" in text.split(PADS)[1].split("\n\n")[0]) == kind.pads
-    if not kind.varies:
+    assert (f"`{model_type}`" in text.split(PADS)[1].split("\n\n")[0]) == traits.pads
+    if not traits.varies:
         with pytest.raises(ModelUnavailableError, match="does not tell texts apart"):
             mirrorbench.load(f"{path}+base", device="cpu")
         return

@@ -182,7 +182,7 @@ def test_a_packed_pass_gives_the_vectors_and_gradients_of_a_padded_one(
         set_rates(config, 0)
 
     transformer = load_transformer(random_model(architecture), CPU, without_dropout)
-    if not transformer.kind.packs:  # which those are: test_kinds
+    if not transformer.traits.packs:  # which those are: test_kinds
         return
     transformer.model.train(training)
     poolings = [Pooling("mean"), Pooling("cls"), Pooling("mean", ":"), Pooling("target", "-2:")]

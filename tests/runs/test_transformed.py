@@ -116,7 +116,7 @@ def test_a_damaged_transformation_is_fitted_again(
     bench: Bench, toy: ToyEncoder, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = bench.run("toy:post=center")
-    (entry,) = [entry for entry in entries(bench.cache) if entry.kind == "transformations"]
+    (entry,) = [entry for entry in entries(bench.cache) if entry.folder == "transformations"]
     flip(entry.path, 300)
     bench.results, bench.cache = ResultStore(bench.folder / "again"), Cache(bench.cache.root)
     second = bench.run("toy:post=center")

@@ -176,11 +176,11 @@ def test_the_same_command_goes_on_after_a_kill(
         if goes_on:
             done = subprocess.run([sys.executable, "-c", KILLED, *command], check=False)
             assert done.returncode == -signal.SIGKILL
-            assert [damaged(entry.path) for entry in entries(cache) if entry.kind == "checkpoints"] == [""]
+            assert [damaged(entry.path) for entry in entries(cache) if entry.folder == "checkpoints"] == [""]
         monkeypatch.setattr(sys, "argv", ["mirrorbench", *command])
         with cpu_threads(1), pytest.raises(SystemExit, match="0"):
             main()
         assert ("from its checkpoint at 50%" in capsys.readouterr().err) == goes_on
-        assert not [entry for entry in entries(cache) if entry.kind == "checkpoints"]
+        assert not [entry for entry in entries(cache) if entry.folder == "checkpoints"]
     one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("straight", "cut"))
     assert one == two

@@ -65,7 +65,7 @@ def test_encoding_goes_on_with_half_the_budget(bert: Path, mode: str, monkeypatc
 
 def test_one_text_that_does_not_fit_is_an_error_with_a_way_out(bert: Path) -> None:
     limited = encoder(bert, Pooling("mean", "-1:", 40))
-    assert limited.transformer.kind.packs  # it was tried before
+    assert limited.transformer.traits.packs  # it was tried before
     limit_memory(limited.transformer, 5)
     with pytest.raises(DeviceMemoryError, match="no memory left on cpu for one text of") as caught:
         limited.encode(TEXTS)
@@ -78,7 +78,7 @@ def test_one_text_that_does_not_fit_is_an_error_with_a_way_out(bert: Path) -> No
 
 def test_other_errors_are_not_taken_for_a_lack_of_memory(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = encoder(bert, Pooling("mean"))
-    assert broken.transformer.kind.varies  # it was tried before it broke
+    assert broken.transformer.traits.varies  # it was tried before it broke
     monkeypatch.setattr(broken.transformer.model.encoder.layer[0], "intermediate", torch.nn.Linear(7, 7))
     with pytest.raises(RuntimeError, match="mat1"):
         broken.encode(TEXTS)

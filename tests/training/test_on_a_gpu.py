@@ -51,7 +51,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> torch.device:
 
 
 def moved_to(transformer: Transformer, device: torch.device) -> Transformer:
-    assert transformer.kind.varies  # tried, once, where there are numbers
+    assert transformer.traits.varies  # tried, once, where there are numbers
     transformer.model.to(device)
     transformer.device = device
     return transformer

@@ -75,7 +75,7 @@ def note_lines(table: Table, show: Callable[[float], str] = number) -> list[Line
 
 def _short(table: Table, show: Callable[[float], str]) -> list[Line]:
     """At most three verdicts, one line on what was measured, warnings, and where the rest is."""
-    if table.kind != "leaderboard":
+    if table.layout != "leaderboard":
         lines = [("", note) for note in table.notes]
         return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], ("", MORE)]
     chosen = headlines(table)

@@ -43,7 +43,7 @@ def draw(table: Table, console: Console) -> None:
     names = [max(map(len, part)) for part in zip(*labels, strict=True)]
     cells = [[_Text(with_deviation(score), with_marks(score)) for score in row.scores] for row in table.rows]
     widths = _widths(table, cells)
-    if table.kind != "facts" and _needed(names, widths) > room:
+    if table.layout != "facts" and _needed(names, widths) > room:
         whole, cells = cells, [[_shortened(score) for score in row.scores] for row in table.rows]
         widths = _widths(table, cells)
         names[0] = max(min(names[0], _NARROWEST, room // 3), names[0] + min(0, room - _needed(names, widths)))
@@ -52,7 +52,7 @@ def draw(table: Table, console: Console) -> None:
     if title:
         console.print(Text(title, style="italic"))
     blocks = table.column_blocks(
-        lambda columns: table.kind == "facts" or _needed(names, [widths[i] for i in columns]) <= room
+        lambda columns: table.layout == "facts" or _needed(names, [widths[i] for i in columns]) <= room
     )
     for columns in blocks:
         rows = [i for i, row in enumerate(table.rows) if len(blocks) == 1 or any(row.scores[c] for c in columns)]
@@ -78,9 +78,9 @@ def _block(
     for part, width in zip(corner, names, strict=True):
         drawn.add_column(Text(part), width=width, overflow="fold")
     for i in columns:
-        fixed: dict[str, Any] = {} if table.kind == "facts" else {"width": widths[i]}
+        fixed: dict[str, Any] = {} if table.layout == "facts" else {"width": widths[i]}
         drawn.add_column(Text(heads[i]), justify="right", **fixed)
-    breaks = table.blocks() if table.kind != "leaderboard" else []
+    breaks = table.blocks() if table.layout != "leaderboard" else []
     for i in rows:
         if i in breaks:
             drawn.add_section()

@@ -72,7 +72,7 @@ def latex(
     Raises:
         UsageError: percent or deviations are asked of a paper's table, which is as printed.
     """
-    if table.kind != "leaderboard" and (percent or not deviations):
+    if table.layout != "leaderboard" and (percent or not deviations):
         raise UsageError("a paper's table has the numbers as printed", "Leave percent and deviations out.")
     if not deviations:
         rows = (replace(row, scores=tuple(s and replace(s, sd=None) for s in row.scores)) for row in table.rows)
@@ -104,9 +104,9 @@ def _blocks(table: Table, split: bool) -> list[list[int]]:
 
 def _tabular(table: Table, columns: Sequence[int], show: Callable[[float], str]) -> dict[str, Any]:
     """A ``tabular``: the types of its columns, and its lines; rows without a score in the columns are left out."""
-    every = table.kind != "leaderboard" or len(columns) == len(table.columns)
+    every = table.layout != "leaderboard" or len(columns) == len(table.columns)
     rows = [i for i, row in enumerate(table.rows) if every or any(row.scores[c] for c in columns)]
-    types = "l" * len(table.labels()[0]) + ("l" if table.kind == "facts" else "c") * len(columns)
+    types = "l" * len(table.labels()[0]) + ("l" if table.layout == "facts" else "c") * len(columns)
     return {"types": types, "head": _head(table, columns), "body": _body(table, rows, columns, show)}
 
 
@@ -139,7 +139,7 @@ def _body(table: Table, rows: Sequence[int], columns: Sequence[int], show: Calla
     lines, starts, labels, ranks = [], table.blocks(), table.labels()[1:], table.ranks()
     for before, i in zip([None, *rows], rows, strict=False):
         if before is not None and any(before < start <= i for start in starts):
-            lines.append(r"\midrule" if table.kind == "leaderboard" else r"\addlinespace")
+            lines.append(r"\midrule" if table.layout == "leaderboard" else r"\addlinespace")
         cells = [_cell(table.rows[i].scores[c], ranks[i][c], show) for c in columns]
         lines.append(" & ".join([*map(escape_latex, labels[i]), *cells]) + r" \\")
     return lines

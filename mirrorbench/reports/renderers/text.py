@@ -34,7 +34,7 @@ def markdown(table: Table) -> str:
         rows.append([*map(escape_markdown, label), *cells])
     text = tabulate(
         rows, headers=[*head, *map(escape_markdown, table.heads())], disable_numparse=True,
-        tablefmt="pipe" if table.kind == "leaderboard" else "github",
+        tablefmt="pipe" if table.layout == "leaderboard" else "github",
         colalign=["left"] * len(head) + ["right"] * len(table.columns) if rows else None,
     )  # fmt: skip
     title = f"**{escape_markdown(table.title)}**\n\n" if table.title else ""

@@ -45,7 +45,9 @@ class Dependence:
         held = [_held(of, items.shared, self._n) for of, items in zip(self._units, tasks, strict=True)]
         self._groups = _with_loners(hstack(held, "csr"), np.arange(self._n))
         # An area under the ROC curve has two samples, of which each has a variance of its own.
-        self._strata = [np.unique(i.gold if i.kind == "auc" else 0 * i.gold, return_inverse=True)[1] for i in tasks]
+        self._strata = [
+            np.unique(i.gold if i.statistic == "auc" else 0 * i.gold, return_inverse=True)[1] for i in tasks
+        ]
         self._alone, self._together = [], []  # factors of each item's influence
         for of, groups, strata in zip(self._units, held, self._strata, strict=True):
             n = len(own := np.unique(of))

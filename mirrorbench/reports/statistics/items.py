@@ -25,10 +25,10 @@ FloatArray = NDArray[np.float64]
 
 def influence(items: ItemScores, plugins: Plugins) -> FloatArray:
     """Influences on the score of items; NaN where it is undefined without some of them."""
-    known = _INFLUENCES.get(items.kind.removeprefix("cosine_"))  # as MTEB names the same
+    known = _INFLUENCES.get(items.statistic.removeprefix("cosine_"))  # as MTEB names the same
     if known:
         return known(items.values, items.gold)
-    return influence_of_leaving_out(plugins.metrics[items.kind], items.values, items.gold, items.groups)
+    return influence_of_leaving_out(plugins.metrics[items.statistic], items.values, items.gold, items.groups)
 
 
 def influence_on_mean(values: FloatArray, gold: FloatArray) -> FloatArray:
@@ -113,7 +113,7 @@ class ItemScores:
     """The n items behind one score.
 
     Attributes:
-        kind: ``mean`` of the values, or the name of a metric of values and gold.
+        statistic: ``mean`` of the values, or the name of a metric of values and gold.
         ids: unique identifiers.
         values: shape (n,).
         gold: shape (n,); zeros for a mean.
@@ -123,7 +123,7 @@ class ItemScores:
         units: names of the items that are the same in each task that has them; empty: the ids.
     """
 
-    kind: str
+    statistic: str
     ids: tuple[str, ...]
     values: FloatArray
     gold: FloatArray
@@ -134,7 +134,7 @@ class ItemScores:
     @property
     def hits(self) -> bool:
         """Whether the values are right and wrong answers."""
-        return self.kind == MEAN and bool(np.isin(self.values, (0, 1)).all())
+        return self.statistic == MEAN and bool(np.isin(self.values, (0, 1)).all())
 
     @property
     def groups(self) -> NDArray[np.intp]:
@@ -177,7 +177,9 @@ def score_on(items: ItemScores, plugins: Plugins) -> float:
     """The metric of some items; NaN where it is undefined."""
     if not items.ids:
         return np.nan
-    value = items.values.mean() if items.kind == MEAN else plugins.metrics[items.kind](items.values, items.gold)
+    value = (
+        items.values.mean() if items.statistic == MEAN else plugins.metrics[items.statistic](items.values, items.gold)
+    )
     return np.nan if value is None else float(value)
 
 
@@ -197,8 +199,8 @@ def _items(metric: str, arrays: Mapping[str, NDArray[Any]], plugins: Plugins) ->
         return _mean(arrays, ranks <= int(match[2]) if match[2] else 1 / ranks)
     if metric == "accuracy":
         return _mean(arrays, arrays["scores"])
-    kind = metric.removeprefix("subtask1_")
-    return _make(arrays, kind, arrays["scores"]) if kind in plugins.metrics else None
+    statistic = metric.removeprefix("subtask1_")
+    return _make(arrays, statistic, arrays["scores"]) if statistic in plugins.metrics else None
 
 
 def _mean(arrays: Mapping[str, NDArray[Any]], values: NDArray[Any]) -> ItemScores:
@@ -210,14 +212,14 @@ def _mean(arrays: Mapping[str, NDArray[Any]], values: NDArray[Any]) -> ItemScore
     return _make(arrays, MEAN, values)
 
 
-def _make(arrays: Mapping[str, NDArray[Any]], kind: str, values: NDArray[Any]) -> ItemScores:
+def _make(arrays: Mapping[str, NDArray[Any]], statistic: str, values: NDArray[Any]) -> ItemScores:
     ids = tuple(map(str, arrays["ids"].tolist()))
-    gold = np.zeros(len(ids)) if kind == MEAN else arrays["gold"].astype(np.float64)
-    return ItemScores(kind, ids, values.astype(np.float64), gold, arrays.get("overlap"), arrays.get("shared"))
+    gold = np.zeros(len(ids)) if statistic == MEAN else arrays["gold"].astype(np.float64)
+    return ItemScores(statistic, ids, values.astype(np.float64), gold, arrays.get("overlap"), arrays.get("shared"))
 
 
 def common(encoders: Sequence[Mapping[int, ItemScores]]) -> list[dict[int, ItemScores]]:
-    """The items that all seeds of all encoders have, in one order; ``DataFormatError`` where kind or gold differ."""
+    """The items of all seeds of all encoders, in one order; ``DataFormatError`` where statistics or gold differ."""
     every = [items for seeds in encoders for items in seeds.values()]
     first, aligned = every[0], [dict(seeds) for seeds in encoders]
     if any(items.ids != first.ids for items in every):
@@ -226,7 +228,7 @@ def common(encoders: Sequence[Mapping[int, ItemScores]]) -> list[dict[int, ItemS
         aligned = [{seed: _ordered(items, order) for seed, items in seeds.items()} for seeds in encoders]
     gold = next(iter(aligned[0].values())).gold
     for items in (items for seeds in aligned for items in seeds.values()):
-        if items.kind != first.kind or not np.array_equal(items.gold, gold, equal_nan=True):
+        if items.statistic != first.statistic or not np.array_equal(items.gold, gold, equal_nan=True):
             raise DataFormatError("items with the same ids have different gold, or are scored by different metrics")
     return aligned
 

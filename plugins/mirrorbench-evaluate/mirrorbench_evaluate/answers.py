@@ -99,7 +99,7 @@ class Evaluation:
             if (items := item_scores(result, arrays, plugins)) is None:
                 continue
             if result.main_metric in RETRIEVAL:
-                items = replace(items, kind="mean")
+                items = replace(items, statistic="mean")
             self.items[result.spec, result.task] = items
             self._found[result.spec, result.task] = dict(
                 zip(items.ids, arrays.get("found", [()] * len(items.ids)), strict=True)
@@ -156,10 +156,12 @@ class Evaluation:
         """
         rows = [(encoder, task), (self.encoders[0], task)]
         now, before = (self.items[row] for row in rows)
-        if now.kind == "macro_f1":  # whose values are labels by their numbers
-            now, before = (replace(own, kind="mean", values=(own.values == own.gold) * 1.0) for own in (now, before))
+        if now.statistic == "macro_f1":  # whose values are labels by their numbers
+            now, before = (
+                replace(own, statistic="mean", values=(own.values == own.gold) * 1.0) for own in (now, before)
+            )
         moved = (
-            own.values if own.kind == "mean" else influence(replace(own, shared=None), self.plugins)
+            own.values if own.statistic == "mean" else influence(replace(own, shared=None), self.plugins)
             for own in (now, before)
         )  # fmt: skip
         gains = np.subtract(*moved)

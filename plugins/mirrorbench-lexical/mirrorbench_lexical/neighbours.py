@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from mirrorbench.plugin import (
     DECIMALS,
     UsageError,
-    kind,
+    device_type,
     moved,
     on_gpu,
     rounded,
@@ -210,8 +210,10 @@ def _blocks(
     """Rows of queries, rows of keys, and their similarities less penalties; a block is overwritten by the next."""
     import torch
 
-    query_rows = min(QUERY_ROWS[kind(device)], len(queries))
-    key_rows = min(BLOCK_BYTES[kind(device)] // (dtype.itemsize * max(query_rows, keys.shape[1])) or 1, len(keys))
+    query_rows = min(QUERY_ROWS[device_type(device)], len(queries))
+    key_rows = min(
+        BLOCK_BYTES[device_type(device)] // (dtype.itemsize * max(query_rows, keys.shape[1])) or 1, len(keys)
+    )
     units = torch.empty(queries.shape, dtype=dtype, device=device)
     for rows in _slices(len(queries), query_rows):
         units[rows] = _scaled(queries[rows], similarity, device)
@@ -249,7 +251,9 @@ def _tensor(array: NDArray[Any], device: torch.device) -> torch.Tensor:
 
 def _rounds(queries: Floats, dtype: torch.dtype, device: torch.device) -> Iterator[slice]:
     """Queries that are compared with all keys at once."""
-    return _slices(len(queries), max(QUERY_ROWS[kind(device)], UNIT_BYTES // (dtype.itemsize * queries.shape[1])))
+    return _slices(
+        len(queries), max(QUERY_ROWS[device_type(device)], UNIT_BYTES // (dtype.itemsize * queries.shape[1]))
+    )
 
 
 def _torch_device(name: str) -> torch.device:

@@ -67,7 +67,7 @@ class MomentumContrast(Objective):
     def __init__(self, transformer: Transformer, recipe: Recipe) -> None:
         super().__init__(transformer, recipe)
         self.slow = replace(transformer, model=copy.deepcopy(transformer.model).eval())
-        self.slow.kind = transformer.kind  # tried without the head
+        self.slow.traits = transformer.traits  # tried without the head
         if recipe.rate("simcse_head"):  # one head for both (released code)
             self.slow.model.simcse_head = transformer.model.simcse_head
         self.queue: list[Tensor] = []

@@ -52,7 +52,7 @@ def test_the_loss_is_the_cross_entropy_with_the_queue_among_the_negatives(plugin
 def test_queue_and_copy_are_those_of_the_released_code(plugins: Plugins) -> None:
     """It moves the copy by .005 before it reads the first views, without dropout, through the model's own head."""
     transformer, recipe = opened(plugins, "esimcse", batch_size=2, simcse_head=1, lr=1e-3)
-    assert transformer.kind.packs  # it was tried before it got the head
+    assert transformer.traits.packs  # it was tried before it got the head
     detach = plugins.augmentations["simcse_head"].function.attach(transformer.model, 1.0)  # type: ignore[union-attr]
     objective = esimcse.MomentumContrast(transformer, recipe)
     loop = _Loop(MicroBatchReader(objective, "fp32", True), 0)

@@ -56,7 +56,7 @@ def html(table: Table) -> str:
     return _templates().get_template("page.html").render(
         title=_line(table.title) or DEFAULT_TITLE, style=style, style_hash=_checksum(style),
         script=script, script_hash=_checksum(script), data=data, sources=with_source(table), bibtex=bibtex(table),
-        commands=commands(table) if table.kind == "leaderboard" else "", **_board(table),
+        commands=commands(table) if table.layout == "leaderboard" else "", **_board(table),
     )  # fmt: skip
 
 

@@ -87,10 +87,10 @@ def _only_transformer(directory: Path) -> Path:
     """The folder of a model's transformer; an error if other modules than pooling and normalisation follow it."""
     if not (listed := modules(directory)):
         return directory
-    kinds = [module.kind for module in listed]
-    if kinds[:1] != ["Transformer"] or not {"Pooling", "Normalize"}.issuperset(kinds[1:]):
+    classes = [module.class_name for module in listed]
+    if classes[:1] != ["Transformer"] or not {"Pooling", "Normalize"}.issuperset(classes[1:]):
         raise UsageError(
-            f"pooling= reads a transformer alone, and {directory.name} consists of {', '.join(kinds) or 'nothing'}",
+            f"pooling= reads a transformer alone, and {directory.name} consists of {', '.join(classes) or 'nothing'}",
             "Leave pooling out: the model is then read as its files say.",
         )
     return directory / listed[0].path

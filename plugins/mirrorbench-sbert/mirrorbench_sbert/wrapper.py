@@ -19,8 +19,8 @@ from mirrorbench.plugin import (
     as_inputs,
     autocast,
     content,
+    device_type,
     digest,
-    kind,
     not_installed,
     not_telling_apart,
     out_of_memory,
@@ -58,7 +58,7 @@ def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None
         with unchanged(lambda: _model_files(path), files, str(path)):
             model = _load_sentence_transformer(path, context)
             own_weights(model)
-        sort = kind(device)
+        sort = device_type(device)
         limit = model.get_max_seq_length() or MOST_TOKENS
         by_role = {"query": model.encode_query, "document": model.encode_document}
 

@@ -243,8 +243,8 @@ def test_they_are_entries_of_the_cache_like_others(tmp_path: Path, monkeypatch: 
     create_static(EncoderSpec("static", params=params), context).encode([TextInput("the")])
     tiny = EncoderSpec("tiny", method="static")
     create_distilled(tiny, embedded_directory(), context).encode([TextInput("ice")])
-    found = {entry.kind: entry.what for entry in prunable(Cache(), everything=True) if entry.kind != "checksums"}
-    assert {entry.what for entry in entries(Cache()) if entry.kind == "vectors"} == {
+    found = {entry.folder: entry.what for entry in prunable(Cache(), everything=True) if entry.folder != "checksums"}
+    assert {entry.what for entry in entries(Cache()) if entry.folder == "vectors"} == {
         "the first 200,000 words of a.vec", "tokens of tiny+static"
     }  # fmt: skip
     assert found.keys() == {"vectors"}

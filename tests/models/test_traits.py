@@ -16,8 +16,8 @@ from mirrorbench.core.devices import autocast
 from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.models.batching import Ragged
 from mirrorbench.models.encoder import TransformerEncoder
-from mirrorbench.models.kinds import HALVES, ModelKind, kind_of
 from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.traits import HALVES, ModelTraits, traits_of
 from mirrorbench.models.transformer import Transformer, load_transformer
 
 CPU = torch.device("cpu")
@@ -31,12 +31,12 @@ def further(model_type: str, folder: Path) -> Transformer:
 
 
 @pytest.mark.parametrize("architecture", few(FAMILIES, "bert", "deberta", "gpt2", "t5"))
-def test_the_kind_of_each_family(random_model: Models, architecture: str) -> None:
+def test_the_traits_of_each_family(random_model: Models, architecture: str) -> None:
     """Also that a trial leaves the model as it was, in training mode and without a draw."""
     transformer = load_transformer(random_model(architecture), CPU)
     transformer.model.train()
     before = torch.random.get_rng_state()
-    assert kind_of(transformer) == ModelKind(causal=architecture in CAUSAL, packs=architecture not in UNPACKED)
+    assert traits_of(transformer) == ModelTraits(causal=architecture in CAUSAL, packs=architecture not in UNPACKED)
     assert transformer.model.training
     assert torch.equal(torch.random.get_rng_state(), before)
 
@@ -45,7 +45,7 @@ def test_the_kind_of_each_family(random_model: Models, architecture: str) -> Non
 def test_a_model_that_reads_padding_reads_each_text_as_alone(tmp_path: Path, model_type: str, pads: bool) -> None:
     """Under every pooling, and with gradients; by the padded pass that it is spared they would differ."""
     transformer = further(model_type, tmp_path)
-    assert transformer.kind.pads == pads
+    assert transformer.traits.pads == pads
     rng = random.Random(1)
     rows = [[rng.randrange(10, 60) for _ in range(length)] for length in (4, 9, 4, 13)]
     poolings = [Pooling("mean"), Pooling("cls"), Pooling("last"), Pooling("mean", layers="-2:")]
@@ -64,25 +64,25 @@ def test_a_model_that_reads_padding_reads_each_text_as_alone(tmp_path: Path, mod
 def test_tokens_that_see_no_others_are_no_encoder(random_model: Models) -> None:
     """As MRA without its kernels: nothing of a text but its own tokens is in a state."""
     transformer = load_transformer(random_model("bert"), CPU)
-    assert kind_of(transformer).varies
+    assert traits_of(transformer).varies
     for layer in transformer.model.encoder.layer:
         torch.nn.init.zeros_(layer.attention.output.dense.weight)
-    assert not kind_of(transformer).varies
+    assert not traits_of(transformer).varies
 
 
 def test_a_packed_pair_that_differs_is_not_packed(random_model: Models) -> None:
     """Position ids that are not those of the architecture: what its code says of itself does not help."""
     transformer = load_transformer(random_model("roberta"), CPU)
-    assert kind_of(transformer).packs
+    assert traits_of(transformer).packs
     transformer.model.config.model_type = "electra"  # which numbers positions from 0
-    assert not kind_of(transformer).packs
+    assert not traits_of(transformer).packs
 
 
 @pytest.mark.parametrize("model_type", ["esm", "phi3", "lfm2"])
 def test_a_text_does_not_depend_on_a_masked_or_a_long_one(tmp_path: Path, model_type: str) -> None:
     """ESM takes the share of mask tokens, longrope the longest text of a pass; LFM2 has convolutions."""
     transformer = further(model_type, tmp_path)
-    assert not transformer.kind.packs
+    assert not transformer.traits.packs
     masked, length = transformer.tokenizer.mask_token_id or 20, min(transformer.positions or 40, 1100)
     rows = [[20, 21, 22, 23], [masked] * length]
     with torch.no_grad():
@@ -94,7 +94,7 @@ def test_a_text_does_not_depend_on_a_masked_or_a_long_one(tmp_path: Path, model_
 @pytest.mark.parametrize("model_type", few(OTHER_INPUTS, "canine", "vilt"))
 def test_models_of_more_than_tokens_are_refused(tmp_path: Path, model_type: str) -> None:
     with pytest.raises(ModelUnavailableError, match=r"by its tokens alone|no vocabulary of tokens") as caught:
-        kind_of(further(model_type, tmp_path))
+        traits_of(further(model_type, tmp_path))
     assert "sbert:path=" in caught.value.hint
 
 

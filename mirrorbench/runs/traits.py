@@ -1,4 +1,4 @@
-"""Remembers what was seen of models that were tried (``mirrorbench.models.kinds``), in a folder of the cache.
+"""Remembers what was seen of models that were tried (``mirrorbench.models.traits``), in a folder of the cache.
 
 An entry holds its checksum, and its name the model's fingerprint and the versions that it was tried with. What does not
 match is tried again.
@@ -21,13 +21,13 @@ from mirrorbench.core.files import writing
 from mirrorbench.core.identity import digest
 from mirrorbench.models.backbones import base_folder, fingerprint, unchanged_backbone
 from mirrorbench.models.families import not_telling_apart
-from mirrorbench.models.kinds import ModelKind, drops, kind_of
+from mirrorbench.models.traits import ModelTraits, drops, traits_of
 
 if TYPE_CHECKING:
     from mirrorbench.models.transformer import Transformer
     from mirrorbench.runs.cells import ModelRef
 
-KINDS_FOLDER = "kinds"
+TRAITS_FOLDER = "traits"
 _TRIAL = 4
 """Version of the passes; raised when they change."""
 _LAYERS = 2
@@ -35,43 +35,43 @@ _LAYERS = 2
 _RATE = 0.1
 
 
-def remembered(cache: Path, identity: dict[str, Any], look: Callable[[], ModelKind]) -> ModelKind:
-    """The kind of what ``identity`` names, from a cache's folder; else what ``look`` returns, which is stored there."""
+def remembered(cache: Path, identity: dict[str, Any], look: Callable[[], ModelTraits]) -> ModelTraits:
+    """The traits of what ``identity`` names, from a cache's folder; else those that ``look`` returns, stored there."""
     libraries = {name: version(name) for name in ("torch", "transformers")}
-    path = cache / KINDS_FOLDER / f"{digest({**identity, **libraries, 'trial': _TRIAL})}.json"
-    if stored := stored_kind(path):
+    path = cache / TRAITS_FOLDER / f"{digest({**identity, **libraries, 'trial': _TRIAL})}.json"
+    if stored := stored_traits(path):
         return stored
-    kind = look()
-    as_json = msgspec.to_builtins(asdict(kind))
+    traits = look()
+    as_json = msgspec.to_builtins(asdict(traits))
     with suppress(StorageError), writing(path, cache, flush=False) as sink:  # a cache that cannot be written to
-        sink.write(json.dumps({"kind": as_json, "checksum": digest({path.stem: as_json})}).encode())
-    return kind
+        sink.write(json.dumps({"traits": as_json, "checksum": digest({path.stem: as_json})}).encode())
+    return traits
 
 
-def stored_kind(path: Path) -> ModelKind | None:
-    """The kind in a file; ``None`` where there is none, or it is damaged."""
+def stored_traits(path: Path) -> ModelTraits | None:
+    """The traits in a file; ``None`` where there is none, or it is damaged."""
     with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):  # msgspec's errors are ValueErrors
         stored = json.loads(path.read_bytes())
-        if stored["checksum"] == digest({path.stem: stored["kind"]}):
-            return msgspec.convert(stored["kind"], ModelKind)
+        if stored["checksum"] == digest({path.stem: stored["traits"]}):
+            return msgspec.convert(stored["traits"], ModelTraits)
     return None
 
 
-def planned_kind(path: Path, cache: Path) -> ModelKind:
-    """The kind of the backbone in a folder by its first layers, or by all where it has no fewer; not in half precision.
+def planned_traits(path: Path, cache: Path) -> ModelTraits:
+    """The traits of the backbone in a folder by its first layers, or by all where it has no fewer; in fp32 alone.
 
     It is configured with dropout, to see whether that changes anything.
     """
     weights = fingerprint(path)
 
-    def look() -> ModelKind:
+    def look() -> ModelTraits:
         with unchanged_backbone(path, weights):
             return _by_first_layers(path)
 
     return remembered(cache, {"fingerprint": weights, "layers": _LAYERS}, look)
 
 
-def _by_first_layers(path: Path) -> ModelKind:
+def _by_first_layers(path: Path) -> ModelTraits:
     import torch
 
     from mirrorbench.models.families import set_rates
@@ -86,17 +86,17 @@ def _by_first_layers(path: Path) -> ModelKind:
 
     for configure in (with_dropout, _shorten):
         with suppress(MirrorbenchError):  # some have no fewer layers, or take no dropout
-            kind = _in_training(opened(configure))
-            return kind if configure is with_dropout else replace(kind, drops=False)
+            traits = _in_training(opened(configure))
+            return traits if configure is with_dropout else replace(traits, drops=False)
     return _in_training(opened(None))
 
 
-def _in_training(transformer: Transformer) -> ModelKind:
-    kind = kind_of(transformer)
+def _in_training(transformer: Transformer) -> ModelTraits:
+    traits = traits_of(transformer)
     try:
-        return replace(kind, drops=drops(transformer))
+        return replace(traits, drops=drops(transformer))
     except ModelUnavailableError:
-        return replace(kind, trains=False)
+        return replace(traits, trains=False)
 
 
 def _shorten(config: Any) -> None:
@@ -120,28 +120,28 @@ def try_opened(transformer: Transformer, model: ModelRef, key: str, precision: s
     """
     attention, device = model.attention, transformer.device.type
     identity = {"weights": key, "attention": attention, "device": device, "kept": transformer.kept}
-    kind = transformer.kind = remembered(cache, identity, lambda: kind_of(transformer))
+    traits = transformer.traits = remembered(cache, identity, lambda: traits_of(transformer))
     name = f"the {transformer.model.config.model_type} model in {transformer.path}"
-    if not kind.varies and model.recipe and key == model.key:
+    if not traits.varies and model.recipe and key == model.key:
         raise TuningError(
             f"{model.spec} does not tell texts apart after its tuning: vectors do not depend on what they are of",
             f"Try a lower lr than {model.recipe.lr:g}.",
         )
-    if not kind.varies:
+    if not traits.varies:
         raise not_telling_apart(name, "its weights and tokenizer")
-    if kind.typed:
+    if traits.typed:
         raise ModelUnavailableError(
             f"the tokenizer in {transformer.path} gives token types, which change the vectors of {name}: it is the "
             "tokenizer of another model",
             "Use the model's own, or take token_type_ids out of the model_input_names in tokenizer_config.json.",
         )
-    if attention and kind.causal:
+    if attention and traits.causal:
         raise ModelUnavailableError(
             f"attention={attention} changes nothing in {transformer.path.name}: its first tokens do not see those that "
             "follow",
             "Leave it out of the encoder spec; pooling=mean and pooling=last read a causal model.",
         )
-    if precision not in ("fp32", *kind.halves):
+    if precision not in ("fp32", *traits.halves):
         raise UsageError(
             f"{model.spec}: in {precision} the numbers of {name} are not finite, or far from those in fp32",
             "Compute in another precision: --precision fp32 for tuning, --eval-precision fp32 for evaluation.",

@@ -1,4 +1,4 @@
-"""Kinds of models: what a few short passes show of one, since no list of names holds the next architecture.
+"""Traits of a model, as a few short passes show them, since no list of names holds the next architecture.
 
 Tried is whether an early token sees later ones, whether padding changes a text, whether two texts differ, whether texts
 in one row of tokens stay apart, whether token types change a text, and what half precision leaves of the numbers.
@@ -52,7 +52,7 @@ class OpenedModel(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ModelKind:
+class ModelTraits:
     """The properties of a model that were seen when it was tried; the defaults are BERT's."""
 
     causal: bool = False
@@ -75,12 +75,12 @@ class ModelKind:
     """The half precisions whose numbers are finite and near those in fp32."""
 
 
-AS_BERT = ModelKind()
-"""The kind of BERT."""
+AS_BERT = ModelTraits()
+"""The traits of BERT."""
 
 
-def kind_of(transformer: OpenedModel) -> ModelKind:
-    """The kind of a model in memory, by a dozen passes over at most 17 tokens; ``drops`` and ``trains`` are not tried.
+def traits_of(transformer: OpenedModel) -> ModelTraits:
+    """The traits of a model in memory, by a dozen passes over at most 17 tokens; not ``drops`` and ``trains``.
 
     Raises:
         ModelUnavailableError: the model does not give each token of a text a state.
@@ -95,7 +95,7 @@ def kind_of(transformer: OpenedModel) -> ModelKind:
             raise ValueError(f"{LONG} tokens have states of shape {tuple(alone.shape)}")
         padded = _states(transformer, text, other_text[:SHORT])[1, :SHORT]
         elsewhere = _states(transformer, [other_text[0], *text[1:SHORT]])[0]
-        return ModelKind(
+        return ModelTraits(
             causal=_apart(alone[:SHORT], start) <= rounding,
             pads=by_longest or _apart(beside, padded) > rounding,
             varies=min(_relative(start.mean(0), beside.mean(0)), _relative(start[1], elsewhere[1])) > 1e-2 * rounding,

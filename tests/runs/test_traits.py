@@ -17,13 +17,13 @@ from suites import few
 
 import mirrorbench
 from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, TuningError, UsageError
-from mirrorbench.models.kinds import ModelKind
+from mirrorbench.models.traits import ModelTraits
 from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.kinds import KINDS_FOLDER, planned_kind, remembered
 from mirrorbench.runs.maintenance import entries
+from mirrorbench.runs.traits import TRAITS_FOLDER, planned_traits, remembered
 
 LINES = [f"line {n} of a small corpus, about {word}" for n in range(3) for word in ("cats", "dogs", "letters")]
-SEEN = ModelKind(causal=True, halves=("bf16",))
+SEEN = ModelTraits(causal=True, halves=("bf16",))
 
 
 def scaled(model: Path, into: Path, name: str, factor: float) -> Path:
@@ -41,7 +41,7 @@ def session(tmp_path: Path) -> mirrorbench.Session:
 
 
 def files(cache: Path) -> list[Path]:
-    return sorted((cache / KINDS_FOLDER).iterdir())
+    return sorted((cache / TRAITS_FOLDER).iterdir())
 
 
 def test_it_is_tried_once_and_the_cache_lists_it(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_it_is_tried_once_and_the_cache_lists_it(tmp_path: Path) -> None:
     assert [remembered(tmp_path, {"weights": "a"}, look) for _ in range(3)] == [SEEN] * 3
     assert look.call_count == 1
     (entry,) = entries(Cache(tmp_path))
-    assert entry.kind == KINDS_FOLDER
+    assert entry.folder == TRAITS_FOLDER
     assert remembered(tmp_path, {"weights": "b"}, look) == SEEN
     assert look.call_count == 2
     (tmp_path / "file").touch()
@@ -59,7 +59,7 @@ def test_it_is_tried_once_and_the_cache_lists_it(tmp_path: Path) -> None:
 def test_a_damaged_entry_is_tried_again(tmp_path: Path) -> None:
     remembered(tmp_path, {"weights": "a"}, lambda: SEEN)
     (file,) = files(tmp_path)
-    text, other = file.read_text(), ModelKind(pads=True)
+    text, other = file.read_text(), ModelTraits(pads=True)
     for damaged in (text.replace("true", "false", 1), text[:-9]):
         file.write_text(damaged)
         assert remembered(tmp_path, {"weights": "a"}, lambda: other) == other
@@ -68,10 +68,10 @@ def test_a_damaged_entry_is_tried_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("architecture", few(["llama", "bart", "t5", "mamba"], "t5", "mamba"))
 def test_the_first_layers_show_what_all_show(random_model: Models, tmp_path: Path, architecture: str) -> None:
-    kind = planned_kind(random_model(architecture), tmp_path)
-    assert (kind.causal, kind.pads, kind.layered) == (architecture in ("llama", "mamba"), False, True)
-    assert kind.drops == (architecture != "mamba")
-    assert planned_kind(random_model(architecture), tmp_path) == kind
+    traits = planned_traits(random_model(architecture), tmp_path)
+    assert (traits.causal, traits.pads, traits.layered) == (architecture in ("llama", "mamba"), False, True)
+    assert traits.drops == (architecture != "mamba")
+    assert planned_traits(random_model(architecture), tmp_path) == traits
 
 
 def test_types_of_berts_kind_are_planned_without_their_weights(
@@ -79,7 +79,7 @@ def test_types_of_berts_kind_are_planned_without_their_weights(
 ) -> None:
     """A plan of such a model opens nothing, and remembers nothing."""
     session.plan([f"{random_model('roberta')}"], ["quick-sts"])
-    assert not (tmp_path / "cache" / KINDS_FOLDER).exists()
+    assert not (tmp_path / "cache" / TRAITS_FOLDER).exists()
     session.plan([f"{random_model('gpt2')}"], ["quick-sts"])
     assert len(files(tmp_path / "cache")) == 1
 
