@@ -158,7 +158,7 @@ def test_an_option_that_a_row_does_not_honour_is_refused(random_model: Models) -
     for refused in ({"position_bias": states}, {"softcap": 0.0}):
         with pytest.raises(NotPackableError, match=next(iter(refused))):
             attend(row, causal_mask_function, *states, **refused)
-    assert not load_transformer(random_model("t5"), CPU).kind.packs
+    assert not load_transformer(random_model("t5"), CPU).traits.packs
 
 
 def vectors_and_gradients(transformer: Transformer, poolings: list[Pooling], packed: bool) -> dict[str, torch.Tensor]:
@@ -182,7 +182,7 @@ def test_a_packed_pass_gives_the_vectors_and_gradients_of_a_padded_one(
         set_rates(config, 0)
 
     transformer = load_transformer(random_model(architecture), CPU, without_dropout)
-    if not transformer.traits.packs:  # which those are: test_kinds
+    if not transformer.traits.packs:  # which those are: test_traits
         return
     transformer.model.train(training)
     poolings = [Pooling("mean"), Pooling("cls"), Pooling("mean", ":"), Pooling("target", "-2:")]

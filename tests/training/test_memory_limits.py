@@ -88,7 +88,7 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(bert: Path, monkeypatch
 
 def test_less_is_kept_before_smaller_parts_draw_other_dropout(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """How much is kept follows from the free memory, which other programs change: on a GPU it changes no bit."""
-    monkeypatch.setattr(microbatch, "kind", lambda device: "cuda")
+    monkeypatch.setattr(microbatch, "device_type", lambda device: "cuda")
     monkeypatch.setitem(microbatch.TOKEN_BUDGET, "cuda", 200)
     changed = replace(RECIPE, augment=(("dropout", 0.2),))
     transformer = opened(bert, changed)
@@ -141,7 +141,7 @@ def test_the_budget_of_a_gpu(bert: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
     assert limits(objective) == tokens(8 * gib, 8 * gib)
     monkeypatch.setattr(loop_module, "on_gpu", lambda device: True)
-    monkeypatch.setattr(loop_module, "kind", lambda device: "cuda")
+    monkeypatch.setattr(loop_module, "device_type", lambda device: "cuda")
     memory = {"total": 80 * gib, "free": 60 * gib, "reserved": 5 * gib, "allocated": 3 * gib}
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (memory["free"], memory["total"]))
     for name in ("reserved", "allocated"):
