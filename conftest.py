@@ -23,7 +23,7 @@ from hypothesis import settings
 from mirrorbench.core.devices import let_threads_sleep
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.registry import load_plugins
 
 if TYPE_CHECKING:
     from bench import Bench

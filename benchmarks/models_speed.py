@@ -20,8 +20,8 @@ from mirrorbench.models.batching import even_batches
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
-from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.loading import open_for_tuning
+from mirrorbench.runs.registry import load_plugins
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import mirror_preset, word_spans
 from mirrorbench.training.recipes import Recipe

@@ -17,18 +17,18 @@ from tabulate import tabulate
 from trivial_cells import TASKS
 
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.runs.builtin import plugins
 from mirrorbench.runs.plan import Plan, Request
+from mirrorbench.runs.registry import plugins
 from mirrorbench.runs.run import execute_plan, make_plan
-from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.workspace import Settings, Workspace
 
 EXECUTORS = "local,local:workers=2,ray:workers=2,slurm:cluster=debug,slurm:cluster=local;workers=2;groups=100"
 
 
 def workspace(text: str, folder: Path) -> Workspace:
     """An executor in a folder of its own."""
-    places = (folder / "data", folder / "results", folder / "cache")
-    return Workspace(*places, "cpu", offline=True, executor=text)
+    places = (folder / "results", folder / "data", folder / "cache")
+    return Workspace(Settings(*places, "cpu", offline=True, executor=text))
 
 
 def plan_of(cells: int, folder: Path) -> Plan:

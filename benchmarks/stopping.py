@@ -30,7 +30,7 @@ from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.runs.loading import open_for_tuning
-from mirrorbench.runs.plan import Planner, Request
+from mirrorbench.runs.plan import Planner, Purpose, Request
 from mirrorbench.tasks.base import Vectors, score_task
 from mirrorbench.tasks.metrics import spearman
 from mirrorbench.training.held_out import hold_out, positive_pairs
@@ -87,11 +87,11 @@ def sweep(session: Session, encoder: str, corpus: str, rates: list[float], lengt
     items = task.load(work.data)
     inputs = list(dict.fromkeys(task.inputs(items)))
     spec = EncoderSpec(encoder, method="mirror")
-    preset = planner.models(Request((spec,), (), corpus=name), spec, level)[0][0].recipe
+    preset = planner.models(Request((spec,), (), corpus=name), spec, Purpose(level))[0][0].recipe
     assert preset is not None
     for lr in rates or [preset.lr * factor for factor in FACTORS]:
         request = Request((spec.with_params(lr=lr, epochs=max(lengths)),), (), corpus=name)
-        model, pooling = planner.models(request, request.encoders[0], level)[0]
+        model, pooling = planner.models(request, request.encoders[0], Purpose(level))[0]
         assert model.recipe is not None
         assert model.corpus is not None
         assert model.path is not None

@@ -30,8 +30,8 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.corpora import SOME, Contamination, read_corpus
 from mirrorbench.reports.table import read_table
+from mirrorbench.runs.registry import expand_tasks
 from mirrorbench.runs.results import read_results
-from mirrorbench.runs.rows import expand_tasks
 
 HERE = Path(__file__).resolve().parent
 WORK = HERE.parent / "build" / "claims"

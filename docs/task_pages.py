@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mirrorbench.data.cardfile import load_cards
 from mirrorbench.data.cards import Card
-from mirrorbench.runs.builtin import plugins
+from mirrorbench.runs.registry import plugins
 
 CARDS = Path(__file__).resolve().parents[1] / "tasks"
 HEADS = {

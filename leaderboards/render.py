@@ -19,7 +19,7 @@ from pathlib import Path
 
 from mirrorbench.reports.renderers import markdown
 from mirrorbench.reports.table import Table, read_table
-from mirrorbench.runs.builtin import plugins
+from mirrorbench.runs.registry import plugins
 
 HERE = Path(__file__).resolve().parent
 RENDERED = HERE / "rendered"

@@ -72,9 +72,7 @@ if TYPE_CHECKING:
     from mirrorbench.reports.statistics.estimates import holm
     from mirrorbench.reports.statistics.items import ItemScores, influence, item_scores
     from mirrorbench.reports.table import DIGITS, Column, Row, Score, Table, TaskSource, to_object
-    from mirrorbench.runs.builtin import plugins
     from mirrorbench.runs.cells import Cell, CellGroup
-    from mirrorbench.runs.environment import describe_environment, package_version
     from mirrorbench.runs.executors import (
         RETRIES, Job, NoteReporter, compute, interrupts_blocked, runner_of, worker_devices,
     )
@@ -82,10 +80,11 @@ if TYPE_CHECKING:
     from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome, failed
     from mirrorbench.runs.plan import Plan, Planner, Request, merged
     from mirrorbench.runs.results import Result, hidden_id, read_predictions, read_result, read_results, result_files
-    from mirrorbench.runs.rows import check_spec, expand_tasks
+    from mirrorbench.runs.recipe import check_spec
+    from mirrorbench.runs.registry import expand_tasks, plugins
     from mirrorbench.runs.run import execute_plan, load_encoder, make_plan
     from mirrorbench.runs.runner import Runner
-    from mirrorbench.runs.workspace import WorkerContext, Workspace
+    from mirrorbench.runs.workspace import WorkerContext, Workspace, describe_environment, package_version
     from mirrorbench.session import Session
     from mirrorbench.tasks.base import Scores, Task, TaskInfo, TaskKind, Vectors, score_task
     from mirrorbench.tasks.metrics import (

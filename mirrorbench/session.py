@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Unpack
 
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Specs, as_names, as_spec, as_specs, as_texts
 from mirrorbench.models.systems import TextEncoder
-from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.registry import expand_tasks
+from mirrorbench.runs.workspace import Settings, SettingsFields, Workspace
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
@@ -24,22 +25,14 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """Plugins, folders, device and executor, and everything that mirrorbench does with them.
+    """A workspace, and everything that mirrorbench does with it.
 
     Args:
         results: the folder of results.
-        data_dir: the folder of data files; by default ``MIRRORBENCH_DATA`` or the platform's data directory.
-        cache: the folder of tuned models and embeddings; by default ``MIRRORBENCH_CACHE`` or the platform's.
-        device: ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
-        precision: of tuning: ``auto`` (on CUDA bf16, before Ampere fp16; else fp32), ``fp32``, ``bf16`` or ``fp16``.
-        eval_precision: of evaluation and of encoding: ``auto`` (fp32), ``fp32``, ``bf16`` or ``fp16``.
-        offline: open no socket.
-        deterministic: on a GPU only algorithms that repeat bit for bit.
-        executor: where cells are computed: ``NAME[:KEY=VALUE,...]``.
-        workers: worker processes; by default this process, or one for each GPU.
-        address: where the executor's cluster is.
         plugins: by default the built-in and the installed ones.
         reporter: receives progress; by default none.
+        **settings: the other fields of ``mirrorbench.runs.workspace.Settings``: ``data_dir``, ``cache``, ``device``,
+            ``precision``, ``eval_precision``, ``offline``, ``deterministic``, ``executor``, ``workers``, ``address``.
 
     Attributes:
         workspace: these settings, resolved.
@@ -49,15 +42,10 @@ class Session:
     """
 
     def __init__(
-        self, results: str | Path = "results", *, data_dir: str | Path | None = None, cache: str | Path | None = None,
-        device: str = "auto", precision: str = "auto", eval_precision: str = "auto", offline: bool = False,
-        deterministic: bool = False, executor: str = "local", workers: int | None = None, address: str = "",
-        plugins: Plugins | None = None, reporter: Reporter | None = None,
+        self, results: str | Path = "results", *, plugins: Plugins | None = None, reporter: Reporter | None = None,
+        **settings: Unpack[SettingsFields],
     ) -> None:  # fmt: skip
-        self.workspace = Workspace(
-            data_dir, results, cache, device, precision, eval_precision, offline, deterministic, executor, workers,
-            address, plugins, reporter,
-        )  # fmt: skip
+        self.workspace = Workspace(Settings(results, **settings), plugins, reporter)
 
     def plan(
         self, encoders: Specs = (), tasks: str | Sequence[str] = (), *, seeds: int | None = None, corpus: str = "",
@@ -66,7 +54,6 @@ class Session:
         """Plan what ``run`` with the same arguments would compute; with ``fetch=False`` nothing is downloaded."""
         from mirrorbench.core.plugins import call
         from mirrorbench.runs.plan import Plan, Request
-        from mirrorbench.runs.rows import expand_tasks
         from mirrorbench.runs.run import make_plan
 
         space, specs, names = self.workspace, self._specs(encoders), as_names(tasks)
@@ -163,7 +150,6 @@ class Session:
             UsageError: a folder is missing or holds no results, or they cannot be compared.
         """
         from mirrorbench.reports.selection import Choice, stored_leaderboard
-        from mirrorbench.runs.rows import expand_tasks
 
         plugins, names = self.workspace.plugins, as_names(tasks)
         choice = Choice(
@@ -195,7 +181,6 @@ class Session:
         """
         from mirrorbench.reports.selection import results_of
         from mirrorbench.reports.statistics.verdicts import compare_encoders
-        from mirrorbench.runs.rows import expand_tasks
 
         plugins, folders = self.workspace.plugins, [Path(f) for f in results] or [self.workspace.results.root]
         if len(folders) > 2:
@@ -348,7 +333,6 @@ class Session:
             UsageError: no such corpus or task.
         """
         from mirrorbench.data.corpora import check_corpus, find_contamination, read_corpus
-        from mirrorbench.runs.rows import expand_tasks
 
         plugins, store, names = self.workspace.plugins, self.workspace.data, as_names(tasks)
         if isinstance(corpus, str):

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.loading import open_for_tuning
+from mirrorbench.runs.registry import load_plugins
 from mirrorbench.training.augmentations import in_use
 from mirrorbench.training.loop import _Loop
 from mirrorbench.training.microbatch import MicroBatchReader, in_order

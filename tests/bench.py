@@ -15,7 +15,7 @@ from mirrorbench.runs.outcomes import Outcome
 from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.results import ResultStore
 from mirrorbench.runs.run import execute_plan, make_plan
-from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.workspace import Settings, Workspace
 
 
 class Bench:
@@ -28,10 +28,8 @@ class Bench:
         self.corpus.write_text("".join(f"line number {n}\n" for n in range(30)))
 
     def workspace(self, log: Log | None = None) -> Workspace:
-        return Workspace(
-            self.folder / "data", self.results.root, self.cache.root, "cpu", offline=True, plugins=self.plugins,
-            reporter=log or Log(),
-        )  # fmt: skip
+        settings = Settings(self.results.root, self.folder / "data", self.cache.root, "cpu", offline=True)
+        return Workspace(settings, self.plugins, log or Log())
 
     def plan(
         self, *encoders: str, tasks: Sequence[str] = ("cats", "dogs"), seeds: int = 1, protocol: str = "paper"

@@ -22,12 +22,12 @@ from transformers.models.bert.tokenization_bert import BertTokenizer  # noqa: F4
 import mirrorbench
 from mirrorbench.core import files as leases
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.plan import Plan
+from mirrorbench.runs.registry import load_plugins
 from mirrorbench.runs.run import execute_plan
 from mirrorbench.runs.runner import Runner
-from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.workspace import Settings, Workspace
 from mirrorbench.training import checkpoints
 
 LEASE_SECONDS = 4.0
@@ -70,7 +70,7 @@ def plugins() -> Plugins:
 
 
 def workspace(folder: Path) -> Workspace:
-    return Workspace(folder / "data", folder / "results", folder / "cache", "cpu", offline=True, plugins=plugins())
+    return Workspace(Settings(folder / "results", folder / "data", folder / "cache", "cpu", offline=True), plugins())
 
 
 def plan(folder: Path) -> Plan:

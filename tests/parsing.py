@@ -10,7 +10,7 @@ from samples import SAMPLES
 
 from mirrorbench.data.formats import parse
 from mirrorbench.data.items import Pair
-from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.registry import load_plugins
 
 PARSERS = load_plugins(discover=False).parsers
 SICK_HEADER = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"

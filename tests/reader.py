@@ -31,7 +31,7 @@ from pages import ROOT, parsed
 from mirrorbench.cli import COMMANDS, commands_of_plugins, main
 from mirrorbench.data import cardfile
 from mirrorbench.models import backbones
-from mirrorbench.runs import builtin as plugin_manager
+from mirrorbench.runs import registry as plugin_manager
 
 SUITES = ("sts", "simlex", "bel", "tsv")
 LANGUAGES = ("en", "fr", "et", "ar", "zh", "ru", "es", "pl")

@@ -17,7 +17,7 @@ from toys import CATS, ToyEncoder, ToyPlugin, toy_tasks
 import mirrorbench
 from mirrorbench.core.errors import PluginError, UnknownNameError, UsageError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.runs import builtin as plugin_manager
+from mirrorbench.runs import registry as plugin_manager
 
 ROOT = Path(__file__).resolve().parents[1]
 

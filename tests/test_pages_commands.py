@@ -13,7 +13,7 @@ from pages import PAGES, ROOT, own_commands, parsed
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec, split_names
-from mirrorbench.runs.rows import expand_tasks
+from mirrorbench.runs.registry import expand_tasks
 
 # Names that a page's own plugin brings, or that stand for a file of the reader's.
 OWN = re.compile(

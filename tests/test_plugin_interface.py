@@ -15,8 +15,7 @@ from test_rooms import imported, lines_of_code
 
 import mirrorbench.plugin
 from mirrorbench.core.errors import UnknownNameError
-from mirrorbench.runs.builtin import HOOKS, load_plugins
-from mirrorbench.runs.rows import expand_tasks
+from mirrorbench.runs.registry import HOOKS, expand_tasks, load_plugins
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))

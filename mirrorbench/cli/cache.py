@@ -13,7 +13,7 @@ from rich.filesize import decimal
 from mirrorbench.cli.display import Json, print_json, print_rows, say
 
 if TYPE_CHECKING:
-    from mirrorbench.runs.maintenance import CacheEntry
+    from mirrorbench.runs.cache import CacheEntry
 
 _OlderThan = Annotated[float | None, typer.Option(
     "--older-than", min=0, metavar="DAYS", help="What was not used for so long.")]  # fmt: skip
@@ -26,8 +26,7 @@ cache_app = typer.Typer(
 @cache_app.command("list")
 def list_cache(as_json: Json = False) -> None:
     """List what is in the cache, the largest first."""
-    from mirrorbench.runs.cache import Cache
-    from mirrorbench.runs.maintenance import entries
+    from mirrorbench.runs.cache import Cache, entries
 
     cache = Cache()
     cached = entries(cache)
@@ -52,8 +51,7 @@ def prune(
 
     `mirrorbench cache prune --older-than 30`
     """
-    from mirrorbench.runs.cache import Cache
-    from mirrorbench.runs.maintenance import prunable, remove
+    from mirrorbench.runs.cache import Cache, prunable, remove
 
     chosen = prunable(Cache(), older_than, everything, earlier)
     if not dry_run:

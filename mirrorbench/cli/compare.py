@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mirrorbench.cli.completion import complete
-from mirrorbench.cli.display import Json, Notes, OfProtocol, PluginFiles, print_json, print_rows, say, tasks_option
+from mirrorbench.cli.display import Json, Notes, OfProtocol, PluginFiles, print_json, print_table, tasks_option
 
 if TYPE_CHECKING:
     from mirrorbench.reports.statistics.comparisons import Comparison, SeedMean
     from mirrorbench.reports.statistics.verdicts import EncoderComparison
+    from mirrorbench.reports.table import Table
 
 # fmt: off
 _First = Annotated[str, typer.Argument(
@@ -46,49 +47,47 @@ def compare(
     )
     if as_json:
         print_json({"a": first, "b": second, **_as_json(compared)})
-        return
-    say(f"A: {first}\nB: {second}\n")
-    _print(compared, notes or "short")
+    else:
+        print_table(_table(compared, f"A: {first}, B: {second}"), notes)
 
 
-def _print(compared: EncoderComparison, notes: str) -> None:
-    from mirrorbench.reports.renderers.notes import MORE, MOST_LINES, p_words
+def _table(compared: EncoderComparison, title: str) -> Table:
+    """A line for each task, and for the average over several."""
+    from mirrorbench.reports.renderers.notes import p_words
     from mirrorbench.reports.statistics import LEVEL
+    from mirrorbench.reports.table import Column, Row, Score, Table
 
-    named: list[tuple[str, Comparison, float | None, str]] = [
-        (task.task, task, task.corrected, task.verdict) for task in compared.tasks
-    ]
-    if compared.average:
-        named.append((f"avg. of {len(compared.tasks)}", compared.average, compared.average.p, ""))
-    rows = []
-    for name, pair, p, verdict in named:
+    heads = ("items", "A", "B", "A - B", f"{LEVEL:.0%} interval", "p", "verdict")
+
+    def row(name: str, pair: Comparison, p: float | None, verdict: str) -> Row:
         ends = pair.estimate.interval()
-        rows.append((
-            name, f"{pair.n:,}", _score(pair.first), _score(pair.second), _shown(pair.difference, "+"),
-            f"[{', '.join(map(_shown, ends))}]" if ends else "undefined",
+        cells = (
+            f"{pair.n:,}", _score(pair.first), _score(pair.second), _number(pair.difference, "+"),
+            f"[{', '.join(map(_number, ends))}]" if ends else "undefined",
             "undefined" if p is None else p_words(p).removeprefix("= "), verdict,
-        ))  # fmt: skip
-    print_rows(("task", "items", "A", "B", "A - B", f"{LEVEL:.0%} interval", "p", "verdict"), rows)
+        )  # fmt: skip
+        return Row(name, "", tuple(Score(nan, None, 1, text=cell) for cell in cells))
+
+    rows = [row(task.task, task, task.corrected, task.verdict) for task in compared.tasks]
+    if average := compared.average:
+        rows.append(row(f"avg. of {len(rows)}", average, average.p, ""))
     corrected = f"; p of tasks: corrected for {len(compared.tasks)} (Holm)" if len(compared.tasks) > 1 else ""
     deviations = any(side.sd is not None for task in compared.tasks for side in (task.first, task.second))
-    lines = [f"{'±: over seeds. ' * deviations}Interval and p: over items and, of several, over seeds{corrected}."]
+    notes = [f"{'±: over seeds. ' * deviations}Interval and p: over items and, of several, over seeds{corrected}."]
     if any("this model" in task.verdict for task in compared.tasks):
-        lines.append("This model: tuned with one seed; other seeds may differ (--seeds 3).")
-    lines += compared.notes
-    if notes == "short" and len(lines) > MOST_LINES:
-        lines[MOST_LINES - 1 :] = [MORE]
-    if notes != "none":
-        say("\n" + "\n".join(lines))
+        notes.append("This model: tuned with one seed; other seeds may differ (--seeds 3).")
+    columns = tuple(Column(head, head) for head in heads)
+    return Table(title, columns, tuple(rows), (*notes, *compared.notes), "facts", "task")
 
 
-def _shown(value: float, sign: str = "") -> str:
+def _number(value: float, sign: str = "") -> str:
     from mirrorbench.reports.renderers.notes import number
 
     return f"{sign if value > 0 else ''}{number(value)}" if isfinite(value) else "undefined"
 
 
 def _score(score: SeedMean) -> str:
-    return _shown(score.mean) if score.sd is None else f"{_shown(score.mean)} ± {_shown(score.sd)}"
+    return _number(score.mean) if score.sd is None else f"{_number(score.mean)} ± {_number(score.sd)}"
 
 
 def _finite(value: float) -> float | None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def _plugins() -> Plugins:
-    from mirrorbench.runs.builtin import plugins
+    from mirrorbench.runs.registry import plugins
 
     return plugins()
 

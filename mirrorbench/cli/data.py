@@ -112,7 +112,7 @@ def import_data(
     that has the format and the published number of items is taken.
     """
     from mirrorbench.data.importing import import_folder
-    from mirrorbench.runs.builtin import cards, plugins
+    from mirrorbench.runs.registry import cards, plugins
 
     store = _store(data_dir, offline)
     report = import_folder(folder, store, cards(plugins()))
@@ -193,7 +193,7 @@ def show_overlap(
 
 def _store(data_dir: Path | None, offline: bool) -> DataStore:
     from mirrorbench.data.store import DataStore
-    from mirrorbench.runs.builtin import plugins
+    from mirrorbench.runs.registry import plugins
 
     return DataStore(data_dir, offline, plugins().parsers)
 
@@ -202,7 +202,7 @@ def _cards(names: Iterable[str], suites: bool = True) -> Sequence[Card]:
     """The cards of data sets, of the members of suites, and of data sets of the hub; without names all."""
     from mirrorbench.data.cardfile import builtin_suites
     from mirrorbench.data.cards import hub_card, is_hub_id
-    from mirrorbench.runs.builtin import cards, plugins
+    from mirrorbench.runs.registry import cards, plugins
 
     known, members = cards(plugins()), builtin_suites() if suites else {}
     flat = dict.fromkeys(task for name in names for task in members.get(name, (name,)))

@@ -29,7 +29,7 @@ PROTOCOL_HELP = "paper: as published; released: as the authors' code does it."
 
 def _load_plugins(files: list[Path] | None) -> list[Path] | None:
     if files:
-        from mirrorbench.runs.builtin import plugins
+        from mirrorbench.runs.registry import plugins
 
         for file in files:
             plugins().add_file(file)

@@ -11,7 +11,7 @@ from mirrorbench.core.specs import Value, parse_params
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Registry
-    from mirrorbench.runs.builtin import Renderer
+    from mirrorbench.runs.registry import Renderer
 
 
 def chosen_format(text: str, output: Path | None, renderers: Registry[Renderer]) -> tuple[str, dict[str, Value]]:

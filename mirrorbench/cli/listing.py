@@ -45,7 +45,7 @@ def list_registered(
 
     `mirrorbench list tasks --level wic --language de`
     """
-    from mirrorbench.runs.builtin import plugins
+    from mirrorbench.runs.registry import plugins
 
     if listed is not Listed.tasks and (suite or level or language or here):
         raise UsageError("--suite, --level, --language and --here choose tasks", "mirrorbench list tasks")

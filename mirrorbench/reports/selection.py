@@ -26,8 +26,8 @@ from mirrorbench.reports.comparable import (
 from mirrorbench.reports.headlines import headlines
 from mirrorbench.reports.leaderboard import Leaderboard, build_table, in_column_order, row_label
 from mirrorbench.reports.table import Table, read_table
+from mirrorbench.runs.ladder import POOLING_KEYS, place_of_row
 from mirrorbench.runs.results import Result, read_result, result_files
-from mirrorbench.runs.rows import POOLING_KEYS, place_of_row
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins

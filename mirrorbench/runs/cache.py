@@ -1,7 +1,8 @@
-"""The cache of tuned models, embeddings, corpora and transformations, addressed by content.
+"""The cache of tuned models, vectors, corpora, transformations and traits, and the removal of its entries.
 
-Every entry has a checksum that a process verifies at first use; a damaged entry is made again, with a warning. All
-entries can be made again. Word vectors and the checksums of their files are kept by ``core.checksums``.
+Entries are addressed by content. Each has a checksum that a process verifies at first use; a damaged entry is made
+again, with a warning. All entries can be made again. Word vectors and the checksums of their files are kept by
+``core.checksums``.
 
 Environment:
     MIRRORBENCH_CACHE: the folder; by default the user's cache directory of the platform.
@@ -9,36 +10,48 @@ Environment:
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import re
 import shutil
-from collections.abc import Sequence
+import tempfile
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
+import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from mirrorbench.core.checksums import damaged_files, store_folder
+from mirrorbench.core.checksums import ABOUT, damaged_files, store_folder
 from mirrorbench.core.errors import StorageError
-from mirrorbench.core.files import TEMPORARY, Leases, cache_root, writing
-from mirrorbench.core.identity import COMPUTATION
-from mirrorbench.core.inputs import Array, TextInput
+from mirrorbench.core.files import TEMPORARY, Leases, cache_root, unwritable, writing
+from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.data.corpora import corpus_checksum
+from mirrorbench.models.traits import ModelTraits
 from mirrorbench.models.transformations import Affine
+from mirrorbench.training.checkpoints import CHECKPOINTS
 
 if TYPE_CHECKING:
     from mirrorbench.models.transformer import Transformer
 
-KEY_BYTES = 16
-SHARD = re.compile(r"[0-9a-f]{64}")
-"""The name of a shard of vectors."""
-STATEMENT = "computation.txt"
-"""File in a folder of vectors that states the computation by which they are found."""
+EMBEDDINGS, STATEMENT = "embeddings", "computation.txt"
+"""The folder of vectors, and the file beside them that states their computation."""
+TRAITS_FOLDER = "traits"
+_TRIAL = 4
+"""Version of the passes that show traits; raised when they change."""
+LEFTOVER_AGE = 86_400.0
+"""Seconds after which a temporary file counts as abandoned."""
+_OURS = re.compile(rf"[0-9a-f]{{32,}}|{re.escape(TEMPORARY)}.*")
+"""Names of entries, complete or not; all other files belong to somebody else and stay."""
+_FOLDERS = ("models", CHECKPOINTS, EMBEDDINGS, "vectors", "corpora", "transformations", "checksums", TRAITS_FOLDER)
+"""Folders of the cache, each with its entries."""
+_DESCRIPTION = "mirrorbench.json"
+_READ_HERE = (_DESCRIPTION, STATEMENT, ABOUT)
 _logger = logging.getLogger(__name__)
 
 
@@ -66,7 +79,7 @@ class Cache:
             transformer.save(folder)
             transformer.check_saved(folder)
             text = json.dumps(description, indent=2, ensure_ascii=False)
-            (folder / "mirrorbench.json").write_text(text, encoding="utf-8")
+            (folder / _DESCRIPTION).write_text(text, encoding="utf-8")
 
         return store_folder(self.root / "models" / key, write, "the tuned model")
 
@@ -118,102 +131,118 @@ class Cache:
 
     def describe_model(self, key: str) -> dict[str, Any]:
         """The ``mirrorbench.json`` of a stored model."""
-        text = (self.root / "models" / key / "mirrorbench.json").read_text(encoding="utf-8")
+        text = (self.root / "models" / key / _DESCRIPTION).read_text(encoding="utf-8")
         return dict(json.loads(text))
 
-    def embeddings(self, key: str) -> EmbeddingCache:
-        """The vectors stored under one encoder's key."""
-        return EmbeddingCache(self.root / "embeddings" / key)
+    def traits(self, identity: dict[str, Any], look: Callable[[], ModelTraits]) -> ModelTraits:
+        """Traits of the model that ``identity`` names: those stored, else those that ``look`` returns, stored now.
+
+        They are stored under the versions of torch and transformers too. A cache that cannot be written stays as it is.
+        """
+        libraries = {name: version(name) for name in ("torch", "transformers")}
+        path = self.root / TRAITS_FOLDER / f"{digest({**identity, **libraries, 'trial': _TRIAL})}.json"
+        if stored := _stored_traits(path):
+            return stored
+        traits = look()
+        as_json = msgspec.to_builtins(asdict(traits))
+        with suppress(StorageError), writing(path, self.root, flush=False) as sink:
+            sink.write(json.dumps({"traits": as_json, "checksum": digest({path.stem: as_json})}).encode())
+        return traits
 
 
-class EmbeddingCache:
-    """Vectors of one encoder (weights, pooling, precision) by input, in shards that are memory-mapped.
-
-    A shard is two files: the vectors, and the keys of their inputs, written last, so that a shard without keys is
-    incomplete. Its name is the hash of both, so that processes filling the same folder do not conflict, and damage
-    shows.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._rows: dict[bytes, tuple[int, int]] = {}  # shard and row by the input's key
-        self._shards: list[Array] = []
-        self._unchecked: dict[int, str] = {}  # names of shards not verified yet, by number
-        for keys_file in sorted(folder.glob("*.keys.npy")):
-            name = keys_file.name.removesuffix(".keys.npy")
-            if not SHARD.fullmatch(name):
-                continue
-            try:
-                keys, vectors = np.load(keys_file), np.load(folder / f"{name}.npy", mmap_mode="r")
-            except (OSError, ValueError, EOFError):
-                self._drop(name)
-            else:
-                self._unchecked[len(self._shards)] = name
-                self._add(keys, vectors)
-        if self._shards:  # perhaps of a version that stated nothing
-            self._state()
-
-    def _state(self) -> None:
-        if not (self.folder / STATEMENT).is_file():
-            with suppress(StorageError), writing(self.folder / STATEMENT, flush=False) as sink:
-                sink.write(str(COMPUTATION).encode())
-
-    def _add(self, keys: NDArray[np.uint8], vectors: Array) -> None:
-        data, shard = keys.tobytes(), len(self._shards)
-        self._shards.append(vectors)
-        for row in range(len(keys)):
-            self._rows[data[row * KEY_BYTES : (row + 1) * KEY_BYTES]] = (shard, row)
-
-    def _drop(self, name: str) -> None:
-        _logger.warning("Vectors in %s are damaged (%s); they are computed again.", self.folder, name)
-        for suffix in (".keys.npy", ".npy"):
-            (self.folder / f"{name}{suffix}").unlink(missing_ok=True)
-
-    def missing(self, inputs: Sequence[TextInput]) -> list[TextInput]:
-        """The inputs that have no undamaged vectors here, in their order."""
-        keys = [item.key() for item in inputs]
-        for shard in sorted({self._rows[key][0] for key in keys if key in self._rows} & self._unchecked.keys()):
-            name = self._unchecked.pop(shard)  # verified once
-            if not is_whole(self.folder, name, self._shards[shard]):
-                self._rows = {key: position for key, position in self._rows.items() if position[0] != shard}
-                self._drop(name)
-        return [item for item, key in zip(inputs, keys, strict=True) if key not in self._rows]
-
-    def put(self, inputs: Sequence[TextInput], vectors: Array) -> None:
-        """Store the vectors of inputs, shape (len(inputs), dimensions)."""
-        keys = np.frombuffer(b"".join(item.key() for item in inputs), dtype=np.uint8).reshape(-1, KEY_BYTES)
-        name = shard_name(keys, vectors)
-        for suffix, array in ((".npy", vectors), (".keys.npy", keys)):
-            with writing(self.folder / f"{name}{suffix}", self.folder.parent, flush=False) as sink:
-                np.save(sink, array)
-        self._state()
-        self._add(keys, vectors)
-
-    def get(self, inputs: Sequence[TextInput]) -> Array:
-        """Vectors of inputs that are all stored, float32 of shape (len(inputs), dimensions)."""
-        places = np.array([self._rows[item.key()] for item in inputs]).reshape(-1, 2)
-        if not len(places):
-            return np.empty((0, 0), dtype=np.float32)
-        # Dimensions of a shard in use: the first shard may have been dropped as damaged.
-        result = np.empty((len(places), self._shards[places[0, 0]].shape[1]), dtype=np.float32)
-        for shard in np.unique(places[:, 0]):
-            here = places[:, 0] == shard
-            result[here] = self._shards[shard][places[here, 1]]
-        return result
+def _stored_traits(path: Path) -> ModelTraits | None:
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):  # msgspec's errors are ValueErrors
+        stored = json.loads(path.read_bytes())
+        if stored["checksum"] == digest({path.stem: stored["traits"]}):
+            return msgspec.convert(stored["traits"], ModelTraits)
+    return None
 
 
-def shard_name(keys: NDArray[np.uint8], vectors: Array) -> str:
-    """The hash of keys and vectors, which names their shard."""
-    digest = hashlib.blake2b(keys.tobytes(), digest_size=32)
-    digest.update(f"{vectors.dtype.str} {vectors.shape}".encode())
-    digest.update(np.ascontiguousarray(vectors).view(np.uint8).data)
-    return digest.hexdigest()
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """An entry of the cache."""
+
+    folder: str
+    """One of ``_FOLDERS``, or ``leftovers`` of killed processes."""
+    key: str
+    path: Path
+    size: int
+    """Bytes."""
+    used: float
+    """Time of the last write or, where the file system records it, the last read; seconds since 1970."""
+    what: str
+    """A description: encoder spec and seed of a model, source of vectors of words; otherwise empty."""
+    earlier: bool = False
+    """Whether a model or vectors were made by another computation, or by none that they state."""
 
 
-def is_whole(folder: Path, name: str, vectors: Array | None = None) -> bool:
-    """Whether a shard's keys and vectors (read unless given) match its name."""
+def entries(cache: Cache) -> list[CacheEntry]:
+    """All entries of the cache, the largest first."""
+    cache_entries = []
+    for folder in _FOLDERS:
+        for path in sorted(path for path in (cache.root / folder).glob("*") if _OURS.fullmatch(path.stem)):
+            with suppress(FileNotFoundError):  # removed by another process
+                cache_entries.append(_entry(folder, path))
+    return sorted(cache_entries, key=lambda entry: (-entry.size, entry.key))
+
+
+def _entry(folder: str, path: Path) -> CacheEntry:
+    files = [file for file in (path, *path.rglob("*")) if file.is_file()]
+    sizes = [file.stat() for file in files]
+    # What is read here is no use of the entry.
+    times = [s for file, s in zip(files, sizes, strict=True) if file.name not in _READ_HERE]
+    used = max((max(s.st_mtime, s.st_atime) for s in times), default=path.stat().st_mtime)
+    folder = "leftovers" if path.name.startswith(TEMPORARY) else folder
+    what, computation = _stated(folder, path)
+    return CacheEntry(folder, path.stem, path, sum(s.st_size for s in sizes), used, what, computation != COMPUTATION)
+
+
+def _stated(folder: str, path: Path) -> tuple[str, object]:
+    """The description of an entry, and its computation: today's where the folder states none."""
     try:
-        keys = np.load(folder / f"{name}.keys.npy")
-        return shard_name(keys, np.load(folder / f"{name}.npy") if vectors is None else vectors) == name
-    except (OSError, ValueError, EOFError):
-        return False
+        if folder == "models":
+            made = json.loads((path / _DESCRIPTION).read_text(encoding="utf-8"))
+            return f"{made['spec']} seed {made['seed']}", made.get("identity", {}).get("computation")
+        if folder == EMBEDDINGS:
+            return "", int((path / STATEMENT).read_text(encoding="utf-8"))
+        return (path / ABOUT).read_text(encoding="utf-8") if folder == "vectors" else "", COMPUTATION
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return "", None if folder in ("models", EMBEDDINGS) else COMPUTATION
+
+
+def prunable(
+    cache: Cache, older_than: float | None = None, everything: bool = False, earlier: bool = False
+) -> list[CacheEntry]:
+    """Entries that may be removed: leftovers, those not used for ``older_than`` days, ``earlier``, or ``everything``.
+
+    Entries that a running process holds are left out.
+    """
+    now, chosen = time.time(), []
+    for entry in entries(cache):
+        age = now - entry.used
+        if entry.folder == "leftovers":
+            chosen += [entry] if age > LEFTOVER_AGE else []
+            continue
+        asked = everything or (earlier and entry.earlier) or (older_than is not None and age > older_than * 86_400)
+        if asked and (lease := cache.leases.take(entry.key)):
+            with lease:
+                chosen.append(entry)
+    return chosen
+
+
+def remove(entry: CacheEntry) -> None:
+    """Remove an entry, or raise ``StorageError``. A folder is renamed first, so that no process opens part of it."""
+    try:
+        if not entry.path.is_dir():
+            entry.path.unlink()
+            return
+        # A new name each time: an earlier removal may have been killed.
+        doomed = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY}gone-", dir=entry.path.parent))
+        try:
+            entry.path.rename(doomed / "entry")
+        finally:
+            shutil.rmtree(doomed)
+    except FileNotFoundError:  # removed by another process
+        return
+    except OSError as error:
+        raise unwritable(f"{entry.path} cannot be removed", error, "have its owner remove it") from error

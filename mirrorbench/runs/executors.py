@@ -112,7 +112,7 @@ def worker_devices(job: Job) -> list[str]:
 
     All GPUs in turn for ``cuda``, otherwise the given device for each of ``workers``.
     """
-    device, workers = job.context.device, job.known(workers=0)["workers"]
+    device, workers = job.context.settings.device, job.known(workers=0)["workers"]
     assert isinstance(workers, int)
     if workers < 0:
         raise UsageError(f"{workers} workers cannot compute anything")

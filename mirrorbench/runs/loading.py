@@ -1,125 +1,138 @@
-"""Models onto the device, loaded or tuned now; vectors through the cache, and transformations fitted on them."""
+"""Models onto the device: opened, tried, taken from the cache, or tuned now."""
 
 from __future__ import annotations
 
 import copy
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from mirrorbench.core import checksums
-from mirrorbench.core.devices import cpu_threads, device_type, enter_gpu
-from mirrorbench.core.errors import ModelUnavailableError, TuningError
-from mirrorbench.core.identity import COMPUTATION, checksum, digest
-from mirrorbench.core.inputs import Encoder, TextInput, check_vectors
+from mirrorbench.core.devices import cpu_threads, enter_gpu
+from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, TuningError, UsageError
+from mirrorbench.core.identity import checksum
+from mirrorbench.core.inputs import Encoder
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.corpora import Corpus
-from mirrorbench.models.backbones import unchanged_backbone
+from mirrorbench.models.backbones import base_folder, fingerprint, unchanged_backbone
 from mirrorbench.models.encoder import LanguageRouter
-from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingEncoder, PoolingFunction
+from mirrorbench.models.families import not_telling_apart
+from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction
 from mirrorbench.models.systems import EncoderContext, create_encoder
-from mirrorbench.models.transformations import Affine, Taken, TransformedEncoder, fit
+from mirrorbench.models.traits import ModelTraits, drops, traits_of
+from mirrorbench.models.transformations import TransformedEncoder
+from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cells import CorpusRef, ModelRef
-from mirrorbench.runs.traits import try_opened
+from mirrorbench.runs.vectors import fitted_posts
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.checkpoints import CHECKPOINTS, Checkpoint
-from mirrorbench.training.methods import OF_TWO, PairMaker, base_preset, words_in_context
 from mirrorbench.training.recipes import Recipe
 
 if TYPE_CHECKING:
     import torch
 
     from mirrorbench.models.transformer import Transformer
-    from mirrorbench.runs.cache import EmbeddingCache
     from mirrorbench.runs.workspace import Workspace
     from mirrorbench.training.loop import TuningReport
+    from mirrorbench.training.progress import Trajectory
 
-WRITE_EVERY = {"cpu": 8_192, "mps": 8_192, "cuda": 65_536}
-"""Texts encoded between two writes to the cache, by device: some seconds of work, which a killed run does again."""
-
-
-def embeddings_key(encoder: Encoder, pooling: Pooling | None, model: ModelRef, precision: str) -> str:
-    """The cache's name for the vectors of an encoder."""
-    read = pooling.identity if pooling else model.spec.backbone
-    parts = {"encoder": encoder.fingerprint, "readout": read, "precision": precision, "computation": COMPUTATION}
-    return digest(parts)
+_LAYERS = 2
+"""Layers with which a model is tried when it is planned."""
+_RATE = 0.1
 
 
-def fill(
-    encoder: Encoder, missing: Sequence[TextInput], stored: Mapping[Pooling | None, EmbeddingCache], model: ModelRef,
-    workspace: Workspace,
-) -> None:  # fmt: skip
-    """Encode inputs under some poolings, and store their vectors.
+def planned_traits(path: Path, cache: Cache) -> ModelTraits:
+    """The traits of the backbone in a folder by its first layers, or by all where it has no fewer; in fp32 alone.
 
-    The inputs are sorted, so that the same texts make the same batches in whatever order they come.
+    It is configured with dropout, to see whether that changes anything.
     """
-    missing, reporter, spec = sorted(missing, key=TextInput.key), workspace.reporter, model.spec
-    reporter.stage("encoding", str(spec), len(missing), "texts")
-    poolings = [pooling for pooling in stored if pooling is not None]
-    size = WRITE_EVERY[device_type(workspace.torch_device)]
-    for start in range(0, len(missing), size):
-        chunk = missing[start : start + size]
-        if poolings:
-            assert isinstance(encoder, PoolingEncoder)  # only backbones have poolings
-            arrays = encoder.encode_pooled(chunk, poolings, reporter.advance)
-        else:
-            arrays = [check_vectors(encoder.encode(chunk), len(chunk), f"the encoder {spec}")]
-            reporter.advance(len(chunk))
-        for cache, array in zip(stored.values(), arrays, strict=True):
-            cache.put(chunk, array)
+    weights = fingerprint(path)
+
+    def look() -> ModelTraits:
+        with unchanged_backbone(path, weights):
+            return _by_first_layers(path)
+
+    return cache.traits({"fingerprint": weights, "layers": _LAYERS}, look)
 
 
-def fitted_posts(
-    encoder: Encoder, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus],
-    workspace: Workspace,
-) -> dict[str, Affine | Taken]:  # fmt: skip
-    """The transformations of a model by language, found in the cache or fitted now on vectors of their corpora.
+def _by_first_layers(path: Path) -> ModelTraits:
+    import torch
 
-    ``encoder`` gives the vectors before the transformation.
-    """
-    cache, vectors_key = workspace.cache, embeddings_key(encoder, pooling, model, precision)
-    transformations: dict[str, Affine | Taken] = {}
-    for language, post in model.posts:
-        if file := post.stored:
-            with checksums.unchanged(partial(list, [("", file)]), post.checksum, str(file)):
-                transformations[language] = Affine.read(file)
+    from mirrorbench.models.families import set_rates
+    from mirrorbench.models.transformer import load_transformer
+
+    def with_dropout(config: Any) -> None:
+        _shorten(config)
+        set_rates(config, _RATE)
+
+    def opened(configure: Callable[[Any], None] | None) -> Transformer:
+        return load_transformer(base_folder(path), torch.device("cpu"), configure)
+
+    for configure in (with_dropout, _shorten):
+        with suppress(MirrorbenchError):  # some have no fewer layers, or take no dropout
+            traits = _in_training(opened(configure))
+            return traits if configure is with_dropout else replace(traits, drops=False)
+    return _in_training(opened(None))
+
+
+def _in_training(transformer: Transformer) -> ModelTraits:
+    traits = traits_of(transformer)
+    try:
+        return replace(traits, drops=drops(transformer))
+    except ModelUnavailableError:
+        return replace(traits, trains=False)
+
+
+def _shorten(config: Any) -> None:
+    """Leave a configuration few layers."""
+    from mirrorbench.models.families import parts
+
+    for part in parts(config):
+        layers = getattr(part, "num_hidden_layers", None)
+        if not isinstance(layers, int) or layers <= _LAYERS:
             continue
-        if post.corpus is None:
-            transformations[language] = Taken(post.transformation.number, post.transformation.type)
-            continue
-        key = digest({"vectors": vectors_key, "language": language, "post": post.identity()})
-        affine = cache.transformation(key)
-        if affine is None:
-            inputs = fit_inputs(corpora[post.corpus].texts, model, pooling, workspace)
-            inputs = [replace(item, language=language) for item in inputs]
-            stored = cache.embeddings(vectors_key)
-            if missing := stored.missing(inputs):
-                fill(encoder, missing, {pooling: stored}, model, workspace)
-            affine = fit(stored.get(inputs), post.transformation)
-            cache.save_transformation(key, affine)
-        transformations[language] = replace(affine, type=post.transformation.type)
-    return transformations
+        for key, value in vars(part).items():
+            if isinstance(value, list) and len(value) == layers:
+                setattr(part, key, value[:_LAYERS])
+        part.num_hidden_layers = _LAYERS
 
 
-def fit_inputs(texts: Sequence[str], model: ModelRef, pooling: Pooling | None, workspace: Workspace) -> list[TextInput]:
-    """The distinct texts of a corpus as an encoder reads them, in their order.
+def try_opened(transformer: Transformer, model: ModelRef, key: str, precision: str, cache: Cache) -> None:
+    """Try an opened model, or remember what was seen of it, and raise where it cannot be read as asked.
 
-    Where it reads words in context, one random word of each text, as MirrorWiC draws it (paper 2, section 3.1); where
-    lines hold two texts or names, both.
+    ``key`` names its weights; ``precision`` is that of what is computed next.
     """
-    of_target = pooling is not None and pooling.of_target
-    pairs = workspace.plugins.methods[model.method].pairs if model.recipe else None
-    if not of_target and pairs not in OF_TWO:
-        return [TextInput(text) for text in dict.fromkeys(texts)]
-    plain = replace(model.recipe or base_preset("", "", ""), augment=(), sides=1)
-    maker = PairMaker(plain, np.random.default_rng(0), "", "paper", {})
-    made = pairs(texts, maker) if pairs in OF_TWO else words_in_context(texts, maker)
-    return list(dict.fromkeys([*made.left, *made.right]))
+    attention, device = model.attention, transformer.device.type
+    identity = {"weights": key, "attention": attention, "device": device, "kept": transformer.kept}
+    traits = transformer.traits = cache.traits(identity, lambda: traits_of(transformer))
+    name = f"the {transformer.model.config.model_type} model in {transformer.path}"
+    if not traits.varies and model.recipe and key == model.key:
+        raise TuningError(
+            f"{model.spec} does not tell texts apart after its tuning: vectors do not depend on what they are of",
+            f"Try a lower lr than {model.recipe.lr:g}.",
+        )
+    if not traits.varies:
+        raise not_telling_apart(name, "its weights and tokenizer")
+    if traits.typed:
+        raise ModelUnavailableError(
+            f"the tokenizer in {transformer.path} gives token types, which change the vectors of {name}: it is the "
+            "tokenizer of another model",
+            "Use the model's own, or take token_type_ids out of the model_input_names in tokenizer_config.json.",
+        )
+    if attention and traits.causal:
+        raise ModelUnavailableError(
+            f"attention={attention} changes nothing in {transformer.path.name}: its first tokens do not see those that "
+            "follow",
+            "Leave it out of the encoder spec; pooling=mean and pooling=last read a causal model.",
+        )
+    if precision not in ("fp32", *traits.halves):
+        raise UsageError(
+            f"{model.spec}: in {precision} the numbers of {name} are not finite, or far from those in fp32",
+            "Compute in another precision: --precision fp32 for tuning, --eval-precision fp32 for evaluation.",
+        )
 
 
 class EncoderLoader:
@@ -141,10 +154,8 @@ class EncoderLoader:
             plugins = self.workspace.plugins
             poolings = plugins.poolings.by_name()
             reporter, device = self.workspace.reporter, str(self.workspace.torch_device)
-            context = EncoderContext(
-                device, precision, self.workspace.offline, poolings, partial(reporter.stage, "loading", str(spec)),
-                reporter.advance,
-            )  # fmt: skip
+            offline, stage = self.workspace.settings.offline, partial(reporter.stage, "loading", str(spec))
+            context = EncoderContext(device, precision, offline, poolings, stage, reporter.advance)
             create = plugins.methods[spec.method].create if path else None
             made = create(spec, path, context) if create and path else create_encoder(spec, plugins, context)
             systems[spec, path, precision] = made
@@ -205,7 +216,7 @@ class EncoderLoader:
             stored = replace(transformer, tokenizer=copy.deepcopy(transformer.tokenizer))
             cache.save_model(model.key, stored, description)
             shutil.rmtree(self._checkpoint(model), ignore_errors=True)
-            try_opened(transformer, model, model.key, precision, cache.root)
+            try_opened(transformer, model, model.key, precision, cache)
         return transformer, float(description["tuning"]["seconds"])
 
     def _checkpoint(self, model: ModelRef) -> Path:
@@ -232,7 +243,7 @@ class EncoderLoader:
         attention = "" if model.recipe and not base else model.attention
         opened = load_transformer(path, device, poolings=poolings, attention=attention, precision=precision, base=base)
         self.workspace.reporter.stage("checking", str(model.spec))
-        try_opened(opened, model, key, precision, self.workspace.cache.root)
+        try_opened(opened, model, key, precision, self.workspace.cache)
         return opened
 
 
@@ -240,53 +251,34 @@ def tune_model(
     model: ModelRef, texts: Sequence[str], workspace: Workspace, held_out: Sequence[str] = (),
     folder: Path | None = None,
 ) -> tuple[Transformer, dict[str, Any]]:  # fmt: skip
-    """Tune a model on strings: it, ready to encode, and the description to store with it.
+    """Tune a model on strings; return it, ready to encode, and the description to store with it.
 
     ``held_out`` are looked at along the tuning; without any, ``stop=auto`` takes some of the strings for that.
-    ``folder`` holds the checkpoint of a tuning that was interrupted, and gets those of this one.
+    ``folder`` holds the checkpoint of a tuning that was interrupted, and receives those of this one.
     """
     import torch
 
     from mirrorbench.training.held_out import hold_out, positive_pairs
-    from mirrorbench.training.loop import tune_backbone
-    from mirrorbench.training.progress import Progress
 
-    recipe, plugins, device, reporter = model.recipe, workspace.plugins, workspace.torch_device, workspace.reporter
+    recipe, device = model.recipe, workspace.torch_device
     if recipe is None or model.path is None:
         raise TuningError(f"{model.spec} is nothing to tune")
     if recipe.stop == "auto" and not held_out:
         texts, held_out = hold_out(texts, model.seed)
-    pairs = plugins.methods[model.method].pairs
-    aside = positive_pairs(held_out, model.seed, pairs)
-    checkpoint = None if folder is None else Checkpoint(folder, _origin(device, aside), reporter.note)
-    saved = checkpoint.read() if checkpoint else {}
-    total, done = len(texts) * recipe.epochs, saved["progress"]["done"] if saved else 0
-    stage = f"{model.spec} seed {model.seed}"
-    if saved:
-        reporter.note(f"{stage}: goes on from its checkpoint at {done / total:.0%}")
-    registered: dict[str, Augmentation] = plugins.augmentations.by_name()
+    aside = positive_pairs(held_out, model.seed, workspace.plugins.methods[model.method].pairs)
+    checkpoint = None if folder is None else Checkpoint(folder, _origin(device, aside), workspace.reporter.note)
     with unchanged_backbone(model.path, model.fingerprint):
         transformer = open_for_tuning(
-            model.path, recipe, registered, device, model.protocol, plugins.poolings.by_name(), model.seed,
-            model.precision,
+            model.path, recipe, workspace.plugins.augmentations.by_name(), device, model.protocol,
+            workspace.plugins.poolings.by_name(), model.seed, model.precision,
         )  # fmt: skip
-    reporter.stage("checking", str(model.spec))
-    try_opened(transformer, model, model.fingerprint, model.precision, workspace.cache.root)
-    reporter.stage("tuning", stage, total - done, "strings")
-    with cpu_threads(workspace.threads):
-        progress = Progress(transformer, recipe, aside, total, reporter.advance)
-        if checkpoint:
-            checkpoint.parts["progress"] = progress
-        if saved:
-            progress.load_state_dict(saved["progress"])
-        report = tune_backbone(
-            transformer, texts, recipe, model.seed, registered, model.protocol, model.precision, progress.advance,
-            pairs, plugins.losses.by_name(), checkpoint, saved.get("loop"),
-        )  # fmt: skip
-        trajectory = progress.finish()
+    workspace.reporter.stage("checking", str(model.spec))
+    try_opened(transformer, model, model.fingerprint, model.precision, workspace.cache)
+    report, trajectory = _tune(transformer, model, recipe, texts, aside, workspace, checkpoint)
     for warning in _warnings(model, recipe, report):
-        reporter.note(warning)
-    description = {
+        workspace.reporter.note(warning)
+    transformer.model.zero_grad()  # frees the memory of the gradients
+    return transformer, {
         "spec": str(model.spec),
         "seed": model.seed,
         "recipe": recipe.to_json(),
@@ -296,8 +288,34 @@ def tune_model(
         "held_out": asdict(trajectory) if trajectory else None,
         "tuning": asdict(report) | {"device": str(device), "torch": torch.__version__},
     }
-    transformer.model.zero_grad()  # frees the memory of the gradients
-    return transformer, description
+
+
+def _tune(
+    transformer: Transformer, model: ModelRef, recipe: Recipe, texts: Sequence[str], aside: Sequence[tuple[str, str]],
+    workspace: Workspace, checkpoint: Checkpoint | None,
+) -> tuple[TuningReport, Trajectory | None]:  # fmt: skip
+    """Tune from the checkpoint, or from the start, and look at the pairs ``aside`` along the way."""
+    from mirrorbench.training.loop import tune_backbone
+    from mirrorbench.training.progress import Progress
+
+    plugins, reporter, stage = workspace.plugins, workspace.reporter, f"{model.spec} seed {model.seed}"
+    saved = checkpoint.read() if checkpoint else {}
+    total, done = len(texts) * recipe.epochs, saved["progress"]["done"] if saved else 0
+    if saved:
+        reporter.note(f"{stage}: goes on from its checkpoint at {done / total:.0%}")
+    reporter.stage("tuning", stage, total - done, "strings")
+    with cpu_threads(workspace.threads):
+        progress = Progress(transformer, recipe, aside, total, reporter.advance)
+        if checkpoint:
+            checkpoint.parts["progress"] = progress
+        if saved:
+            progress.load_state_dict(saved["progress"])
+        report = tune_backbone(
+            transformer, texts, recipe, model.seed, plugins.augmentations.by_name(), model.protocol, model.precision,
+            progress.advance, plugins.methods[model.method].pairs, plugins.losses.by_name(), checkpoint,
+            saved.get("loop"),
+        )  # fmt: skip
+        return report, progress.finish()
 
 
 def _warnings(model: ModelRef, recipe: Recipe, report: TuningReport) -> Iterator[str]:

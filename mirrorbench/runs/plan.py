@@ -5,32 +5,28 @@ Planning reads configurations, checksums and corpora, but loads no backbone and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from mirrorbench.core import checksums
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
-from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Value
+from mirrorbench.core.specs import PROTOCOLS, EncoderSpec
 from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_corpus
 from mirrorbench.data.formats.lines import have_parts, pairs_of
-from mirrorbench.models import backbones, families, modules
-from mirrorbench.models import pooling as poolings
+from mirrorbench.models import backbones
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import STORED, Transformation, split_post
 from mirrorbench.runs.cells import Cell, CorpusRef, ModelRef, PostRef
+from mirrorbench.runs.ladder import BackboneFiles, Lookups, expand_ladder, untuned_row, with_baselines, with_pairs
+from mirrorbench.runs.loading import EncoderLoader, planned_traits
 from mirrorbench.runs.outcomes import Failure
-from mirrorbench.runs.rows import check_lines, check_runs, expand_ladder, resolve_recipe, with_baselines, with_pairs
-from mirrorbench.runs.traits import planned_traits
+from mirrorbench.runs.recipe import check_lines, recipe_and_readout
 from mirrorbench.tasks.base import Task
-from mirrorbench.training.methods import Method
 
 if TYPE_CHECKING:
     from mirrorbench.runs.workspace import Workspace
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -115,16 +111,50 @@ def merged(plans: Sequence[Plan]) -> Plan:
     )
 
 
+class PlannedModel(NamedTuple):
+    """A model, and the pooling of its vectors; ``None`` for an encoder system."""
+
+    model: ModelRef
+    pooling: Pooling | None
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """The texts that an encoder is planned for.
+
+    Attributes:
+        level: picks the recipe.
+        languages: the first picks the backbone, all of them the corpus.
+        corpus: the task's own corpus, if it has one.
+        max_length: tokens that the task reads; 0 for any number.
+    """
+
+    level: str
+    languages: tuple[str, ...] = ("en",)
+    corpus: str = ""
+    max_length: int = 0
+
+    @classmethod
+    def of(cls, task: Task) -> Purpose:
+        """The purpose that a task states."""
+        return cls(task.level, tuple(task.languages), task.corpus, task.max_length)
+
+
 class Planner:
     """Turns requests into plans, and remembers what it read or could not find.
 
-    Without ``fetch`` missing data are not downloaded (dry run); ``corpora`` are the strings read so far.
+    Without ``fetch`` missing data are not downloaded (dry run).
+
+    Attributes:
+        files: of backbones.
+        corpora: the strings read so far.
     """
 
     def __init__(self, workspace: Workspace, fetch: bool = True) -> None:
         self.workspace, self.plugins, self.fetch = workspace, workspace.plugins, fetch
         self.corpora: dict[CorpusRef, Corpus] = {}
-        self._found: dict[tuple[Any, ...], Any] = {}
+        self.files = BackboneFiles(workspace.settings.offline, partial(planned_traits, cache=workspace.cache))
+        self._lookups = Lookups()
         workspace.systems.clear()  # of an earlier plan, whose files may have changed
 
     def plan(self, request: Request) -> Plan:
@@ -132,22 +162,10 @@ class Planner:
         tasks: list[Task] = [self.plugins.tasks[name] for name in request.tasks]
         if request.corpus:  # also if nothing is tuned, to report mistakes
             check_corpus(request.corpus, self.plugins.corpora)
-        rows: dict[EncoderSpec, set[str]] = {}  # with the levels of their tasks
-        has_baselines, untuned = False, not request.baselines and {task.untuned for task in tasks} == {True}
-        for spec in request.encoders:
-            for level in dict.fromkeys(task.level for task in tasks):
-                ladder = (self.untuned(spec),) if untuned else self._of_corpus(spec, level, request)
-                if request.baselines and len(ladder) > 1 and spec.get("post") is None:
-                    ladder = with_baselines(spec, ladder, level, self.plugins, self._dimensions(spec))
-                    has_baselines = True
-                for row in ladder:
-                    rows.setdefault(row, set()).add(level)
-        if request.baselines and not has_baselines:
-            problem = "baselines are rows beside the ladder of a bare backbone, and none is among the encoders"
-            raise UsageError(problem, "Name one without method, pooling and post, such as tiny, or no baselines.")
+        levels_of = self._rows(request, tasks)
         cells: list[Cell] = []
         failures: list[Failure] = []
-        for spec, levels in rows.items():
+        for spec, levels in levels_of.items():
             for task in tasks:
                 if task.level not in levels:
                     continue
@@ -157,120 +175,64 @@ class Planner:
                     if isinstance(error, UsageError) and not (request.baselines and spec not in request.encoders):
                         raise  # but what nobody wrote may not suit a small model or corpus
                     failures.append(self._failure(error, request, spec, task))
-        return Plan(tuple(cells), tuple(failures), dict(self.corpora), tuple(rows), request.tasks)
+        return Plan(tuple(cells), tuple(failures), dict(self.corpora), tuple(levels_of), request.tasks)
 
-    def _of_corpus(self, spec: EncoderSpec, level: str, request: Request) -> tuple[EncoderSpec, ...]:
-        """A ladder that tunes on pairs where a corpus holds them; what keeps it from being read the rows report."""
-        ladder, corpus = self.ladder(spec, level, request.protocol), request.corpus
+    def _rows(self, request: Request, tasks: Sequence[Task]) -> dict[EncoderSpec, set[str]]:
+        """The rows of the table, with the levels of the tasks on which each is evaluated."""
+        rows: dict[EncoderSpec, set[str]] = {}
+        has_baselines, untuned = False, not request.baselines and {task.untuned for task in tasks} == {True}
+        for spec in request.encoders:
+            for level in dict.fromkeys(task.level for task in tasks):
+                ladder = (self.untuned(spec),) if untuned else self._ladder(spec, level, request)
+                if request.baselines and len(ladder) > 1 and spec.get("post") is None:
+                    ladder = with_baselines(spec, ladder, level, self.plugins, self.files.dimensions(spec))
+                    has_baselines = True
+                for row in ladder:
+                    rows.setdefault(row, set()).add(level)
+        if request.baselines and not has_baselines:
+            problem = "baselines are rows beside the ladder of a bare backbone, and none is among the encoders"
+            raise UsageError(problem, "Name one without method, pooling and post, such as tiny, or no baselines.")
+        return rows
+
+    def _ladder(self, spec: EncoderSpec, level: str, request: Request) -> tuple[EncoderSpec, ...]:
+        """A ladder, which tunes on pairs where the request's corpus holds them."""
+        ladder = expand_ladder(spec, level, self.plugins, request.protocol, self.files)
+        if len(ladder) == 1 or not request.corpus:
+            return ladder
         try:
-            pairs = len(ladder) > 1 and corpus and pairs_of(self.corpora[self._corpus(spec, corpus)].texts, corpus)
-        except Exception as error:
-            if isinstance(error, UsageError):
-                raise
+            pairs = pairs_of(self.corpora[self._corpus(spec, request.corpus)].texts, request.corpus)
+        except UsageError:
+            raise
+        except Exception:  # the corpus cannot be read, which its rows report
             return ladder
         return with_pairs(ladder, self.plugins) if pairs else ladder
 
+    def untuned(self, spec: EncoderSpec) -> EncoderSpec:
+        """The row of a spec on own data: ``untuned_row``."""
+        return untuned_row(spec, self.plugins, self.files)
+
     def _failure(self, error: BaseException, request: Request, spec: EncoderSpec, task: Task) -> Failure:
-        """The failure of a row on a task; where its data are lacking, also whether its model is."""
+        """The failure of a row on a task; where its data are missing, also whether its model is."""
         failure = Failure.of(error, spec, task.name)
         if failure.lacks:
             try:
-                self._task_models(request, spec, task)
+                self.models(request, spec, Purpose.of(task))
             except MirrorbenchError as model_error:
                 return replace(failure, lacks=tuple(dict.fromkeys((*failure.lacks, *model_error.lacks))))
         return failure
 
-    def ladder(self, spec: EncoderSpec, level: str, protocol: str = "paper") -> tuple[EncoderSpec, ...]:
-        """``expand_ladder``, which is another one for causal models and for models of sentence-transformers."""
-        rows = expand_ladder(spec, level, self.plugins, protocol, of_files=modules.own_readout(spec))
-        known = backbones.BACKBONES.get(spec.backbone)
-        if len(rows) == 1 or (known and known.by_language):  # BERTs, of which no other than the task's is to be fetched
-            return rows
-        try:
-            of_files = self._of_files(spec)
-            causal = self.family(self._located(spec, "en")).traits.causal
-        except modules.NoPoolingError:
-            return expand_ladder(modules.as_system(spec), level, self.plugins, protocol)
-        except MirrorbenchError:  # reported where the rows are planned
-            return rows
-        return expand_ladder(spec, level, self.plugins, protocol, causal, of_files)
-
-    def untuned(self, spec: EncoderSpec) -> EncoderSpec:
-        """The row of a spec on own data: a bare backbone is its untuned row, read as the model's files say.
-
-        A model with prompts of its own for queries or documents is read by sentence-transformers (``sbert``).
-        """
-        row, *others = self.ladder(spec, "sentence")
-        if spec.method or row.backbone in self.plugins.encoders:
-            return row
-        try:
-            folder = self._located(spec, "en")
-        except MirrorbenchError:  # reported where the row is planned
-            return row
-        if not spec.params and any(poolings.own_prompts(folder).get(name) for name in poolings.ROLES):
-            return modules.as_system(spec)
-        keys = modules.keys_of_files(spec, folder) if others else {}  # of a short name
-        return spec.with_method("base").with_params(**keys | dict(spec.params)) if others else row
-
-    def _of_files(self, spec: EncoderSpec) -> dict[str, Value]:
-        """Keys of the readout that the files of sentence-transformers say; none for short names and our own files."""
-        if spec.backbone in backbones.BACKBONES or modules.own_readout(spec):
-            return {}
-        local = Path(spec.backbone).expanduser()
-        folder = local if spec.is_path or local.is_dir() else self._located(spec, "en")
-        try:
-            return modules.keys_of_files(spec, folder)
-        except modules.NoPoolingError:
-            if spec.get("pooling") is None:  # else it is read by that, as a plain transformer
-                raise
-            return {}
-
-    def family(self, path: Path) -> families.Family:
-        """The family of the backbone in a folder.
-
-        Types that read as BERT does are known; of others the first layers are opened and tried, which is remembered.
-        """
-        look = partial(planned_traits, cache=self.workspace.cache.root)
-        return self._once(("family", path), lambda: families.family(path, look))
-
-    def _dimensions(self, spec: EncoderSpec) -> int:
-        """The dimensions of a backbone's vectors; 0 if not known, as where each language has a model of its own."""
-        known = backbones.BACKBONES.get(spec.backbone)
-        if known and known.by_language:
-            return 0
-        try:
-            size = backbones.configuration(self._located(spec, "en"))["hidden_size"]
-        except (MirrorbenchError, KeyError):
-            return 0
-        return size if isinstance(size, int) else 0
-
-    def _located(self, spec: EncoderSpec, language: str) -> Path:
-        key = ("backbone", spec.backbone, spec.revision, language)
-        return self._once(key, lambda: backbones.locate(spec, language, self.workspace.offline))
-
     def _cells(self, request: Request, spec: EncoderSpec, task: Task) -> list[Cell]:
         if spec.is_path and spec.backbone not in self.plugins.encoders:  # before anything is fetched
-            self._located(spec, task.languages[0])
-        data = self._once(("data", task.name), lambda: self._identified(task))
+            self.files.locate(spec, task.languages[0])
+        data = self._lookups.once(("data", task.name), lambda: self._identified(task))
+        precision = self.precision(request, "encoding")
         return [
             Cell(
-                spec, task.name, task.level, model.seed, model, pooling,
-                self.precision(request, "encoding"), request.protocol, data, task.version,
-                request.limit,
+                spec, task.name, task.level, model.seed, model, pooling, precision, request.protocol, data,
+                task.version, request.limit,
             )
-            for model, pooling in self._task_models(request, spec, task)
+            for model, pooling in self.models(request, spec, Purpose.of(task))
         ]  # fmt: skip
-
-    def _once(self, key: tuple[Any, ...], find: Callable[[], _T]) -> _T:
-        """Call ``find`` once for each key, and return or raise the same again."""
-        if key not in self._found:
-            try:
-                self._found[key] = find()
-            except Exception as error:
-                self._found[key] = error
-        if isinstance(outcome := self._found[key], Exception):
-            raise outcome
-        return cast("_T", outcome)
 
     def _identified(self, task: Task) -> tuple[tuple[str, str], ...]:
         """Checksums of a task's data, after fetching it."""
@@ -278,52 +240,87 @@ class Planner:
             task.fetch(self.workspace.data)
         return tuple(sorted(task.identity(self.workspace.data).items()))
 
-    def _task_models(self, request: Request, spec: EncoderSpec, task: Task) -> list[tuple[ModelRef, Pooling | None]]:
-        """Plan one model of all the languages of a task, or of each where they have backbones of their own."""
+    def models(self, request: Request, spec: EncoderSpec, purpose: Purpose) -> list[PlannedModel]:
+        """Models of an encoder: one for each seed, a single one if nothing is tuned."""
         known = backbones.BACKBONES.get(spec.backbone)
-        own = (task.corpus, task.max_length)
-        if known is None or not any(language in known.by_language for language in task.languages[1:]):
-            return self.models(request, spec, task.level, task.languages, *own)
-        by_language = [self.models(request, spec, task.level, (language,), *own) for language in task.languages]
-        joint = []
-        for entries in zip(*by_language, strict=True):  # one entry a seed
-            members = tuple((language, model) for language, (model, _) in zip(task.languages, entries, strict=True))
-            first, pooling = entries[0]
-            posts = tuple((language, post) for language, model in members for _, post in model.posts)
-            joint.append((replace(first, members=members, posts=posts), pooling))
-        return joint
-
-    def models(
-        self, request: Request, spec: EncoderSpec, level: str, languages: Sequence[str] = ("en",), corpus: str = "",
-        max_length: int = 0,
-    ) -> list[tuple[ModelRef, Pooling | None]]:  # fmt: skip
-        """Models and poolings of an encoder: one entry for each seed, one in all if nothing is tuned.
-
-        ``level`` picks the recipe, the first of ``languages`` the backbone, all of them the corpus; ``corpus`` and
-        ``max_length`` are the task's own, if it has them.
-        """
+        if known and any(language in known.by_language for language in purpose.languages[1:]):
+            return self._joined(request, spec, purpose)
         tuned = bool(spec.method) and self.plugins.methods[spec.method].tunes
         plain, transformation = split_post(spec, tuned)
-        named = str(spec.get("corpus") or request.corpus or corpus)
-        # the spec's corpus, the run's, the task's, or that of level and languages
-        entries = self._models(request, plain, level, languages, named, max_length)
+        # The corpus of the spec, of the run, or of the task; without any that of level and languages.
+        purpose = replace(purpose, corpus=str(spec.get("corpus") or request.corpus or purpose.corpus))
+        if plain.backbone in self.plugins.encoders or self.plugins.methods[plain.method].create:
+            planned = [PlannedModel(self._system(request, plain, purpose), None)]
+        else:
+            planned = self._transformers(request, plain, purpose)
         if transformation is None:
-            return entries
-        if tuned or transformation.name == STORED or "{lang}" not in str(spec.get("path")):
-            posts = [("", self._post(spec, transformation, entries[0][0], level, languages, named))]
-        else:  # vectors of each language from a file of its own
-            parts = dict(zip(languages, named.split("+") if len(languages) > 1 else [named], strict=False))
-            posts = [
-                (lang, self._post(spec, transformation, entries[0][0], level, (lang,), parts.get(lang, "")))
-                for lang in languages
-            ]
-        return [(replace(model, posts=tuple(posts)), pooling) for model, pooling in entries]
+            return planned
+        posts = self._posts(spec, transformation, planned[0].model, purpose, tuned)
+        return [PlannedModel(replace(model, posts=posts), pooling) for model, pooling in planned]
 
-    def _post(
-        self, spec: EncoderSpec, transformation: Transformation, model: ModelRef, level: str, languages: Sequence[str],
-        named: str,
-    ) -> PostRef:  # fmt: skip
-        """The corpus that a model's transformation is fitted on: that of its tuning, or of a tuning at that level."""
+    def _joined(self, request: Request, spec: EncoderSpec, purpose: Purpose) -> list[PlannedModel]:
+        """Models of languages that have backbones of their own, joined into one for each seed."""
+        by_language = {
+            language: self.models(request, spec, replace(purpose, languages=(language,)))
+            for language in purpose.languages
+        }
+        joined = []
+        for of_seed in zip(*by_language.values(), strict=True):
+            members = tuple((lang, planned.model) for lang, planned in zip(by_language, of_seed, strict=True))
+            posts = tuple((language, post) for language, model in members for _, post in model.posts)
+            first, pooling = of_seed[0]
+            joined.append(PlannedModel(replace(first, members=members, posts=posts), pooling))
+        return joined
+
+    def _system(self, request: Request, spec: EncoderSpec, purpose: Purpose) -> ModelRef:
+        """An encoder system, or the encoder that a method makes of a backbone without tuning it."""
+        loader, precision = EncoderLoader(self.workspace), self.precision(request, "encoding")
+        if spec.backbone in self.plugins.encoders:
+            if "{lang}" in str(spec.get("path")) and spec.get("language") is None:
+                spec = spec.with_params(language=purpose.languages[0])
+            return ModelRef(spec, loader.system(spec, None, precision).fingerprint)
+        path = self.files.locate(spec, purpose.languages[0])
+        return ModelRef(spec, loader.system(spec, path, precision).fingerprint, path, spec.method)
+
+    def _transformers(self, request: Request, spec: EncoderSpec, purpose: Purpose) -> list[PlannedModel]:
+        """A backbone as it is, or tuned once for each seed."""
+        path, method = self.files.locate(spec, purpose.languages[0]), self.plugins.methods[spec.method]
+        recipe, pooling = recipe_and_readout(
+            spec, purpose.level, request.protocol, self.plugins, self.files, path, purpose.max_length
+        )
+        traits = self.files.family(path).traits
+        fingerprint = backbones.fingerprint(path)
+        untuned = ModelRef(spec, fingerprint, path, spec.method, attention=recipe.attention, traits=traits)
+        if not method.tunes:
+            return [PlannedModel(untuned, pooling)]
+        level = method.levels.get(purpose.level, purpose.level)
+        name = purpose.corpus or default_corpus(level, purpose.languages, request.protocol)
+        ref = self._corpus(spec, name, recipe.clean_corpus)
+        check_lines(spec, name, self.corpora[ref].texts)
+        repeats = self.workspace.settings.deterministic and self.workspace.planned_device != "cpu"
+        tuned = replace(
+            untuned, recipe=recipe, corpus=ref, protocol=request.protocol, deterministic=repeats,
+            precision=self.precision(request, "tuning"),
+        )  # fmt: skip
+        return [PlannedModel(replace(tuned, seed=seed), pooling) for seed in request.seeds]
+
+    def _posts(
+        self, spec: EncoderSpec, transformation: Transformation, model: ModelRef, purpose: Purpose, tuned: bool
+    ) -> tuple[tuple[str, PostRef], ...]:
+        """The transformation of a model, or of each language where each has a file of vectors."""
+        if tuned or transformation.name == STORED or "{lang}" not in str(spec.get("path")):
+            return (("", self._post(spec, transformation, model, purpose)),)
+        languages, corpora = purpose.languages, [purpose.corpus]
+        if len(languages) > 1:
+            corpora = purpose.corpus.split("+")
+        corpora += [""] * (len(languages) - len(corpora))
+        return tuple(
+            (language, self._post(spec, transformation, model, replace(purpose, languages=(language,), corpus=corpus)))
+            for language, corpus in zip(languages, corpora, strict=False)
+        )
+
+    def _post(self, spec: EncoderSpec, transformation: Transformation, model: ModelRef, purpose: Purpose) -> PostRef:
+        """A transformation with the corpus that it is fitted on: that of the tuning, or of a tuning at that level."""
         if transformation.name == STORED:
             file = backbones.stored_transformation(model.spec)
             return PostRef(transformation, stored=file, checksum=checksums.content([("", file)]))
@@ -331,54 +328,10 @@ class Planner:
         if not transformation.is_fitted:
             transformation.check(size if isinstance(size, int) else transformation.number, 0)
             return PostRef(transformation)
-        ref = model.corpus or self._corpus(spec, named or default_corpus(level, languages, "paper"), fitted=True)
+        name = purpose.corpus or default_corpus(purpose.level, purpose.languages, "paper")
+        ref = model.corpus or self._corpus(spec, name, fitted=True)
         transformation.check(size if isinstance(size, int) else ref.n, ref.n)
         return PostRef(transformation, ref)
-
-    def _models(
-        self, request: Request, spec: EncoderSpec, level: str, languages: Sequence[str], corpus: str, max_length: int
-    ) -> list[tuple[ModelRef, Pooling | None]]:
-        """Plan models before any transformation."""
-        from mirrorbench.runs.loading import EncoderLoader
-
-        language = languages[0]
-        if spec.backbone in self.plugins.encoders:
-            if "{lang}" in str(spec.get("path")) and spec.get("language") is None:
-                spec = spec.with_params(language=language)
-            system = EncoderLoader(self.workspace).system(spec, None, self.precision(request, "encoding"))
-            return [(ModelRef(spec, system.fingerprint), None)]
-        method: Method = self.plugins.methods[spec.method]
-        level = method.levels.get(level, level)
-        of_files = {} if method.create else self._of_files(spec)
-        path = self._located(spec, language)
-        if method.create:
-            system = EncoderLoader(self.workspace).system(spec, path, self.precision(request, "encoding"))
-            return [(ModelRef(spec, system.fingerprint, path, spec.method), None)]
-        settings, family = backbones.configuration(path), self.family(path)
-        architecture = str(settings.get("model_type", ""))
-        recipe = resolve_recipe(spec, level, architecture, request.protocol, self.plugins, family, of_files)
-        check_runs(spec, recipe, family, method.tunes, settings)
-        positions = backbones.max_positions(settings.get)
-        if positions and spec.get("train_max_length") is None:  # a method's preset, within what the model can take
-            recipe = replace(recipe, train_max_length=min(recipe.train_max_length, positions))
-        recipe = replace(recipe, prompt=recipe.prompt and poolings.template(recipe.prompt, path))
-        if recipe.pooling.startswith("target"):
-            of_files = {}
-        pooling = recipe.readout(modules.max_length({**of_files, **dict(spec.params)}, path, max_length))
-        base = ModelRef(
-            spec, backbones.fingerprint(path), path, spec.method, attention=recipe.attention, traits=family.traits
-        )
-        if not method.tunes:
-            return [(base, pooling)]
-        name = corpus or default_corpus(level, languages, request.protocol)
-        ref = self._corpus(spec, name, recipe.clean_corpus)
-        check_lines(spec, name, self.corpora[ref].texts)
-        precision = self.precision(request, "tuning")
-        repeats = self.workspace.deterministic and self.workspace.planned_device != "cpu"
-        tuned = replace(
-            base, recipe=recipe, corpus=ref, protocol=request.protocol, precision=precision, deterministic=repeats
-        )
-        return [(replace(tuned, seed=seed), pooling) for seed in request.seeds]
 
     def precision(self, request: Request, of: str) -> str:
         """The precision of ``tuning`` or ``encoding``."""
@@ -393,7 +346,8 @@ class Planner:
                 raise UsageError(f"{key}={value} is not a whole number from 0 on")
         check_corpus(name, self.plugins.corpora)
         read = partial(read_corpus, name, self.workspace.data, self.plugins.corpora.by_name(), size=size, sample=sample)
-        corpus = self._once(("corpus", name, size, sample, clean), partial(read, deduplicate=clean, strip=clean))
+        lookup = ("corpus", name, size, sample, clean)
+        corpus = self._lookups.once(lookup, partial(read, deduplicate=clean, strip=clean))
         corpus = corpus.alone() if fitted else corpus
         ref = CorpusRef(corpus.name, size, corpus.sha256, len(corpus.texts), have_parts(corpus.texts))
         self.corpora[ref] = corpus

@@ -10,9 +10,10 @@ from mirrorbench.core.inputs import Encoder
 from mirrorbench.core.specs import LEVELS, EncoderSpec
 from mirrorbench.runs.cells import Cell, CellGroup
 from mirrorbench.runs.executors import Job
+from mirrorbench.runs.ladder import expand_ladder
 from mirrorbench.runs.loading import EncoderLoader
 from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome
-from mirrorbench.runs.plan import Plan, Planner, Request, merged
+from mirrorbench.runs.plan import Plan, Planner, Purpose, Request, merged
 from mirrorbench.runs.results import Result
 from mirrorbench.runs.workspace import Workspace
 
@@ -32,10 +33,10 @@ def load_encoder(space: Workspace, spec: EncoderSpec, level: str = "sentence") -
     if level not in LEVELS:
         raise unknown_name("level", level, list(LEVELS))
     planner = Planner(space)
-    ladder = planner.ladder(spec, level)  # also checks the keys
+    ladder = expand_ladder(spec, level, space.plugins, files=planner.files)  # also checks the keys
     spec = ladder[0] if len(ladder) == 1 or level == "wic" else spec.with_method("base")
     request = Request((spec,), ())
-    model, pooling = planner.models(request, spec, level)[0]
+    model, pooling = planner.models(request, spec, Purpose(level))[0]
     precision = planner.precision(request, "encoding")
     return EncoderLoader(space).load_transformed(model, pooling, precision, planner.corpora)[0], spec
 

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -27,14 +27,12 @@ from mirrorbench.models.encoder import Cost
 from mirrorbench.models.pooling import Pooling, PoolingEncoder
 from mirrorbench.models.transformations import transform
 from mirrorbench.runs.cells import Cell, CellGroup, CorpusRef
-from mirrorbench.runs.environment import describe_environment
-from mirrorbench.runs.loading import EncoderLoader, embeddings_key, fill, fitted_posts
+from mirrorbench.runs.loading import EncoderLoader
 from mirrorbench.runs.outcomes import CellOutcome, failed
 from mirrorbench.runs.results import Result
+from mirrorbench.runs.vectors import encode_missing, fitted_posts
+from mirrorbench.runs.workspace import Workspace, describe_environment
 from mirrorbench.tasks.base import Scores, Task, Vectors, score_task
-
-if TYPE_CHECKING:
-    from mirrorbench.runs.workspace import Workspace
 
 
 class _Reading(NamedTuple):
@@ -174,23 +172,15 @@ class Runner:
 
     def _encode(self, encoder: Encoder, cells: list[Cell]) -> tuple[dict[Pooling | None, Vectors], float]:
         """Vectors of all inputs of the cells' tasks, by pooling, and the seconds that encoding took."""
-        cache, first = self.workspace.cache, cells[0]
-        wanted: dict[tuple[Pooling | None, ...], dict[TextInput, None]] = {}
-        inputs: dict[Pooling | None, dict[TextInput, None]] = {}
+        wanted: dict[Pooling | None, dict[TextInput, None]] = {}
         for reading in dict.fromkeys(map(_Reading.of, cells)):
             self._fitted[reading] = self._fit(encoder, self._read[reading])
-            poolings = tuple(dict.fromkeys(cell.pooling for cell in cells if _Reading.of(cell) == reading))
-            for bag in (wanted.setdefault(poolings, {}), *(inputs.setdefault(p, {}) for p in poolings)):
-                bag.update(dict.fromkeys(self._fitted[reading].inputs))
-        model, precision = first.model, first.precision
-        stored = {pooling: cache.embeddings(embeddings_key(encoder, pooling, model, precision)) for pooling in inputs}
+        for cell in cells:
+            wanted.setdefault(cell.pooling, {}).update(dict.fromkeys(self._fitted[_Reading.of(cell)].inputs))
         started = time.perf_counter()
-        for poolings, bag in wanted.items():  # texts with the same poolings are encoded together
-            missing = {item for pooling in poolings for item in stored[pooling].missing(list(bag))}
-            if missing:
-                fill(encoder, list(missing), {p: stored[p] for p in poolings}, model, self.workspace)
+        stored = encode_missing(encoder, wanted, cells[0].model, cells[0].precision, self.workspace)
         seconds, device = time.perf_counter() - started, str(self.workspace.torch_device)
-        return {p: Vectors(inputs[p], stored[p].get(list(inputs[p])), device) for p in inputs}, seconds
+        return {p: Vectors(inputs, stored[p].get(list(inputs)), device) for p, inputs in wanted.items()}, seconds
 
     def _transformed(self, encoder: Encoder, cell: Cell, vectors: Vectors) -> Vectors:
         """The vectors of a cell's pooling after its transformation; as they are without one."""

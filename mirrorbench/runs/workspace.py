@@ -1,19 +1,24 @@
-"""The workspace: plugins, folders, device and executor of a run."""
+"""The workspace of a run: its settings, and the plugins, folders, device and executor that they name."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
-from functools import cached_property
+import platform
+import subprocess
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from mirrorbench.core.errors import UsageError
+from mirrorbench.core.identity import __version__
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, Value, parse_params
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.outcomes import Reporter
+from mirrorbench.runs.registry import plugins as process_plugins
 from mirrorbench.runs.results import ResultStore
 
 if TYPE_CHECKING:
@@ -30,35 +35,83 @@ _ENVIRONMENT = (
 """Variables that decide which plugins and models a worker finds."""
 
 
-class Workspace:
-    """Plugins, folders, device and executor of a run, from user input; device and precisions are checked at first use.
+class SettingsFields(TypedDict, total=False):
+    """Settings as keyword arguments of the Python functions; meaning and defaults are those of ``Settings``."""
 
-    ``None`` means the default of the environment; ``executor`` is ``NAME[:KEY=VALUE,...]``, and ``workers`` and
-    ``address`` are options of it.
+    data_dir: str | Path | None
+    cache: str | Path | None
+    device: str
+    precision: str
+    eval_precision: str
+    offline: bool
+    deterministic: bool
+    executor: str
+    workers: int | None
+    address: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Folders, device, precisions and executor, as a user names them.
+
+    Attributes:
+        results: the folder of results.
+        data_dir: the folder of data files; by default ``MIRRORBENCH_DATA`` or the platform's data directory.
+        cache: the folder of tuned models and embeddings; by default ``MIRRORBENCH_CACHE`` or the platform's.
+        device: ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
+        precision: of tuning: ``auto`` (on CUDA bf16, before Ampere fp16; else fp32), ``fp32``, ``bf16`` or ``fp16``.
+        eval_precision: of evaluation and of encoding: ``auto`` (fp32), ``fp32``, ``bf16`` or ``fp16``.
+        offline: open no socket.
+        deterministic: on a GPU only algorithms that repeat bit for bit.
+        executor: where cells are computed: ``NAME[:KEY=VALUE,...]``.
+        workers: worker processes; by default this process, or one for each GPU.
+        address: where the executor's cluster is.
+    """
+
+    results: str | Path = "results"
+    data_dir: str | Path | None = None
+    cache: str | Path | None = None
+    device: str = "auto"
+    precision: str = "auto"
+    eval_precision: str = "auto"
+    offline: bool = False
+    deterministic: bool = False
+    executor: str = "local"
+    workers: int | None = None
+    address: str = ""
+
+
+class Workspace:
+    """Plugins, folders, device and executor of a run, made from its settings.
+
+    Device and precisions are checked at first use.
+
+    Args:
+        settings: as the user named them.
+        plugins: by default those of this process.
+        reporter: receives progress; by default none.
+
+    Raises:
+        UsageError: no such executor.
     """
 
     def __init__(
-        self, data_dir: str | Path | None = None, output: str | Path = "results", cache: str | Path | None = None,
-        device: str = "auto", precision: str = "auto", eval_precision: str = "auto", offline: bool = False,
-        deterministic: bool = False, executor: str = "local", workers: int | None = None, address: str = "",
-        plugins: Plugins | None = None, reporter: Reporter | None = None,
-    ) -> None:  # fmt: skip
+        self, settings: Settings = Settings(), plugins: Plugins | None = None, reporter: Reporter | None = None
+    ) -> None:
         from mirrorbench.core.devices import let_threads_sleep
-        from mirrorbench.runs.builtin import plugins as of_the_process
 
         let_threads_sleep()
-        self.plugins, (self.executor, _, tail) = plugins or of_the_process(), executor.partition(":")
+        self.settings, self.plugins, self.reporter = settings, plugins or process_plugins(), reporter or Reporter()
+        self.executor, _, tail = settings.executor.partition(":")
         if self.executor in IN_PACKAGES and self.executor not in self.plugins.executors:
             hint = "pip install {0}, or from a clone: pip install ./plugins/{0}".format(IN_PACKAGES[self.executor])
             raise UsageError(f"the executor {self.executor} is in a package that is not installed", hint)
         self.plugins.executors.entry(self.executor)
-        self.options: dict[str, Value] = dict(parse_params(tail, executor))
-        self.options |= {} if workers is None else {"workers": workers}
-        self.options |= {"address": address} if address else {}
-        self.data = DataStore(Path(data_dir) if data_dir else None, offline, self.plugins.parsers)
-        self.results, self.cache = ResultStore(Path(output)), Cache(Path(cache) if cache else None)
-        self.device, self.precision, self.eval_precision = device, precision, eval_precision
-        self.offline, self.deterministic, self.reporter = offline, deterministic, reporter or Reporter()
+        self.options: dict[str, Value] = dict(parse_params(tail, settings.executor))
+        self.options |= {} if settings.workers is None else {"workers": settings.workers}
+        self.options |= {"address": settings.address} if settings.address else {}
+        self.data = DataStore(_folder(settings.data_dir), settings.offline, self.plugins.parsers)
+        self.results, self.cache = ResultStore(Path(settings.results)), Cache(_folder(settings.cache))
         self.threads = 0  # with which tuning computes on the CPU; 0: torch's own number
         self.share = 1.0  # of the GPU's memory, for this process
         # Encoder systems that were planned and not loaded yet: planning needs their fingerprints.
@@ -66,76 +119,116 @@ class Workspace:
 
     @cached_property
     def torch_device(self) -> torch.device:
-        """The device of this process. Where cells are computed elsewhere, ``device`` is not about this machine."""
+        """The device of this process. Where cells are computed elsewhere, the setting is not about this machine."""
         from mirrorbench.core.devices import pick_device, use_deterministic_algorithms
 
-        if self.deterministic:
+        if self.settings.deterministic:
             use_deterministic_algorithms()
-        elsewhere = self.plugins.executors[self.executor].device and self.device != "cpu"
-        return pick_device("auto" if elsewhere else self.device)
+        elsewhere = self.plugins.executors[self.executor].device and self.settings.device != "cpu"
+        return pick_device("auto" if elsewhere else self.settings.device)
 
     @cached_property
     def planned_device(self) -> str:
         """The device that computes the cells, here or elsewhere."""
         elsewhere = self.plugins.executors[self.executor].device
-        return elsewhere(self.device, self.options) if elsewhere else str(self.torch_device)
+        return elsewhere(self.settings.device, self.options) if elsewhere else str(self.torch_device)
 
     @cached_property
     def numeric_precision(self) -> dict[str, str]:
-        """``fp32``, ``bf16`` or ``fp16`` of ``tuning`` and of ``encoding``, which is fp32 unless said otherwise."""
+        """``fp32``, ``bf16`` or ``fp16`` of ``tuning`` and of ``encoding``, whose default is fp32."""
         import torch
 
         from mirrorbench.core.devices import pick_precision, tuning_precision
 
         here = self.plugins.executors[self.executor].device is None
-        tuning = pick_precision(self.precision, tuning_precision(torch.device(self.planned_device), here))
-        return {"tuning": tuning, "encoding": pick_precision(self.eval_precision, "fp32")}
+        usual = tuning_precision(torch.device(self.planned_device), here)
+        tuning = pick_precision(self.settings.precision, usual)
+        return {"tuning": tuning, "encoding": pick_precision(self.settings.eval_precision, "fp32")}
 
     def context(self) -> WorkerContext:
-        """The settings from which a worker creates an equal workspace."""
+        """The context from which a worker makes an equal workspace."""
         import torch
 
-        return WorkerContext(
-            self.data.root.absolute(), self.results.root.absolute(), self.cache.root.absolute(), self.planned_device,
-            tuple(self.plugins.files), self.offline, self.deterministic, torch.get_num_threads(),
+        settings = Settings(
+            self.results.root.absolute(), self.data.root.absolute(), self.cache.root.absolute(), self.planned_device,
+            offline=self.settings.offline, deterministic=self.settings.deterministic,
         )  # fmt: skip
+        return WorkerContext(settings, tuple(self.plugins.files), torch.get_num_threads())
+
+
+def _folder(name: str | Path | None) -> Path | None:
+    return Path(name) if name else None
 
 
 @dataclass(frozen=True)
 class WorkerContext:
-    """The settings that a worker computes cells with: small, picklable, the same for all groups of a run."""
+    """Settings, plugin files and environment of a worker: small, picklable, the same for all groups of a run."""
 
-    data: Path
-    results: Path
-    cache: Path
-    device: str
+    settings: Settings
     plugin_files: tuple[Path, ...] = ()
-    offline: bool = False
-    deterministic: bool = False
     threads: int = 0
-    """With which tuning computes on the CPU: in all workers as in one process, since its sums depend on it."""
+    """Threads of tuning on the CPU: in all workers as in one process, since its sums depend on it."""
     share: float = 1.0
     """The share of a GPU's memory for each worker, from 0 to 1."""
     environment: tuple[tuple[str, str], ...] = field(
         default_factory=lambda: tuple((name, os.environ[name]) for name in _ENVIRONMENT if name in os.environ)
     )
 
+    def on(self, device: str) -> WorkerContext:
+        """The same context on another device."""
+        return replace(self, settings=replace(self.settings, device=device))
+
     def workspace(self) -> Workspace:
         """A workspace in this process, with the plugin files loaded."""
         os.environ.update(self.environment)
         import torch
 
-        from mirrorbench.runs.builtin import plugins
-
-        registered = plugins()
+        registered = process_plugins()
         for file in self.plugin_files:
             if file not in registered.files:
                 registered.add_file(file)
         # For tokenisers, which start their threads at first use; for torch OMP_NUM_THREADS was read already.
         os.environ.setdefault("RAYON_NUM_THREADS", str(torch.get_num_threads()))
-        made = Workspace(
-            self.data, self.results, self.cache, self.device, offline=self.offline, deterministic=self.deterministic,
-            plugins=registered,
-        )  # fmt: skip
-        made.threads, made.share = self.threads if self.device == "cpu" else 0, self.share
+        made = Workspace(self.settings, registered)
+        made.threads, made.share = self.threads if self.settings.device == "cpu" else 0, self.share
         return made
+
+
+_IN_RESULTS = ("torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn", "sentence-transformers")
+
+
+def describe_environment(device: torch.device) -> dict[str, Any]:
+    """The ``environment`` of a result; ``git`` is the commit of a checkout, otherwise null."""
+    from mirrorbench.core.devices import describe, describe_gpu
+
+    return {
+        "mirrorbench": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: installed for name in _IN_RESULTS if (installed := package_version(name))},
+        "device": str(device),
+        "device_name": describe(device),
+        "git": _commit(),
+        **describe_gpu(device),
+    }
+
+
+def package_version(name: str) -> str:
+    """The version of an installed distribution, empty if it is not installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+@cache
+def _commit() -> str | None:
+    checkout = Path(__file__).resolve().parents[2]
+    if not (checkout / ".git").exists():
+        return None
+    command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=40"]
+    try:
+        out = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return out.stdout.strip() or None

@@ -24,8 +24,8 @@ from mirrorbench.core.inputs import Array, Encoder, TextInput, encode_checked
 from mirrorbench.core.shown import without_texts
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.rows import pyarrow
-from mirrorbench.runs.cache import EmbeddingCache
 from mirrorbench.runs.run import load_encoder
+from mirrorbench.runs.vectors import EmbeddingCache
 from mirrorbench.texts.reading import read_inputs
 
 if TYPE_CHECKING:

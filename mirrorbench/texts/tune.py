@@ -24,9 +24,9 @@ from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import DIMS, Taken, TransformedEncoder, split_post
 from mirrorbench.models.transformer import check_tokenizer
 from mirrorbench.runs.cells import Cell, CorpusRef
+from mirrorbench.runs.ladder import IN_CONTEXT, PAIRS, SINGLE
 from mirrorbench.runs.loading import EncoderLoader
-from mirrorbench.runs.plan import Planner, Request
-from mirrorbench.runs.rows import IN_CONTEXT, PAIRS, SINGLE
+from mirrorbench.runs.plan import Planner, Purpose, Request
 from mirrorbench.texts.card import TunedEncoder, write_card
 from mirrorbench.texts.export import check_exportable, check_output, replacing, write_encoder
 from mirrorbench.texts.reading import TuningTexts, read_tuning_texts
@@ -81,7 +81,7 @@ def plan_tuning(
         texts = list(task.documents(task.load(workspace.data)))
     elif isinstance(texts, str | Path):
         read_rows(str(texts), columns)  # finds that it is not there before a model is fetched
-    check_tokenizer(locate(spec, "en", workspace.offline))
+    check_tokenizer(locate(spec, "en", workspace.settings.offline))
     # A named method other than ``pairs`` gets the lines as they are.
     read = read_tuning_texts(texts, columns, held_out, seed, raw=spec.method not in ("", PAIRS), name=name)
     workspace.reporter.note(f"{texts if isinstance(texts, str | Path) else read.name}: {read.summary}")
@@ -90,12 +90,12 @@ def plan_tuning(
     workspace.plugins = plugins.extended("register_corpora", corpus)
     planner = Planner(workspace)
     request = Request((spec,), (), seeds=(seed,), corpus=read.name)
-    model, pooling = planner.models(request, spec, level, max_length=window)[0]
+    model, pooling = planner.models(request, spec, Purpose(level, max_length=window))[0]
     assert pooling is not None  # a backbone with a tuning method has all three
     assert model.recipe is not None
     assert model.corpus is not None
     _check_adapter(spec, model.recipe, merge)
-    check_exportable(spec, pooling, model.path is not None and planner.family(model.path).half)
+    check_exportable(spec, pooling, model.path is not None and planner.files.family(model.path).half)
     if model.traits.pads:
         workspace.reporter.note(
             f"{spec} reads padding: other libraries compute its vectors from one text at a time (batch_size=1)"

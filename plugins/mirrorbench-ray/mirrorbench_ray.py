@@ -51,7 +51,7 @@ def execute(job: Job) -> Iterator[CellOutcome]:
     """
     import ray
 
-    on_gpu = job.context.device == "cuda"
+    on_gpu = job.context.settings.device == "cuda"
     options = job.known(address="", workers=0, cpus=1.0, gpus=float(on_gpu))
     address, workers, cpus, gpus = (options[name] for name in ("address", "workers", "cpus", "gpus"))
     assert isinstance(workers, int)

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench import hookimpl
@@ -70,7 +71,7 @@ def execute(job: Job) -> Iterator[CellOutcome]:
     device, else 0), ``cluster`` (``slurm``; ``local`` runs the jobs as processes of this machine, ``debug`` in this
     one).
     """
-    on_gpu = job.context.device == "cuda"
+    on_gpu = job.context.settings.device == "cuda"
     options = job.known(
         workers=16, groups=1, partition="", account="", minutes=60, memory=16, cpus=4, gpus=int(on_gpu), cluster="slurm"
     )
@@ -95,7 +96,7 @@ class _Array:
         self.job = job
         self.most = int(options["workers"])
         self.poll = POLL_SECONDS[cluster]
-        folder = job.context.results / ".slurm"
+        folder = Path(job.context.settings.results) / ".slurm"
         try:
             self.executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
         except RuntimeError as error:

@@ -16,8 +16,8 @@ import pytest
 
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.maintenance import entries, prunable, remove
+from mirrorbench.runs.cache import Cache, entries, prunable, remove
+from mirrorbench.runs.vectors import EmbeddingCache
 
 KEY = "a" * 64
 
@@ -32,7 +32,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory, random_model: Callable[[str
     cache = Cache(tmp_path_factory.mktemp("cache"))
     model = load_transformer(random_model("bert"), torch.device("cpu"))
     cache.save_model(KEY, model, {"spec": "tiny+mirror", "seed": 3})
-    cache.embeddings("b" * 64).put([TextInput("one"), TextInput("two")], np.ones((2, 5), dtype=np.float32))
+    vectors = EmbeddingCache(cache.root / "embeddings" / ("b" * 64))
+    vectors.put([TextInput("one"), TextInput("two")], np.ones((2, 5), dtype=np.float32))
     return cache.root
 
 
@@ -103,16 +104,16 @@ def test_what_earlier_versions_made_is_named_and_removed(
         description = {"spec": "tiny+mirror", "seed": 3, "identity": {"computation": computation}}
         (cache.root / "models" / key / "mirrorbench.json").write_text(json.dumps(description))
     inputs, vectors = [TextInput("one")], np.ones((1, 5), dtype=np.float32)
-    cache.embeddings("e" * 64).put(inputs, vectors)
+    EmbeddingCache(cache.root / "embeddings" / ("e" * 64)).put(inputs, vectors)
     (cache.root / "embeddings" / ("e" * 64) / "computation.txt").unlink()  # as versions before this one
     with monkeypatch.context() as before:
         before.setattr("mirrorbench.runs.cache.COMPUTATION", COMPUTATION - 1)
-        cache.embeddings("f" * 64).put(inputs, vectors)
+        EmbeddingCache(cache.root / "embeddings" / ("f" * 64)).put(inputs, vectors)
     assert {entry.key[0] for entry in entries(cache) if entry.earlier} == {"a", "d", "e", "f"}
     said = mirrorbench("cache", "list").assert_works("seed 3, of an earlier version")
     assert re.fullmatch("4 of them .*mirrorbench cache prune --earlier", said.out.splitlines()[-1])
     assert mirrorbench("cache", "prune").assert_works("0 entries removed")
-    cache.embeddings("e" * 64)  # a run finds them by today's computation
+    EmbeddingCache(cache.root / "embeddings" / ("e" * 64))  # a run finds them by today's computation
     assert {entry.key[0] for entry in entries(cache) if entry.earlier} == {"a", "d", "f"}
     mirrorbench("cache", "prune", "--earlier").assert_works("3 entries removed")
     assert {entry.key[0] for entry in entries(cache)} == {"b", "c", "e"}

@@ -13,7 +13,7 @@ from mirrorbench.cli.formats import chosen_format
 from mirrorbench.core.errors import UnknownNameError
 from mirrorbench.core.plugins import Registry
 from mirrorbench.reports.table import Table
-from mirrorbench.runs.builtin import Renderer
+from mirrorbench.runs.registry import Renderer
 
 RNG = np.random.default_rng(0)
 GOLD = RNG.normal(size=60)

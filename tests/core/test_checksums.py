@@ -25,8 +25,8 @@ REMEMBERED = {
     "models.backbones._from_hub": "where a download is; what is in there is hashed when it is opened",
     "reports.renderers.tex._template": "files of this package",
     "cli.__init__.commands_of_plugins": "what is installed",
-    "runs.builtin.plugins": "modules that were imported",
-    "runs.environment._commit": "what code this process runs",
+    "runs.registry.plugins": "modules that were imported",
+    "runs.workspace._commit": "what code this process runs",
     "runs.executors.runner_of": "folders; what is read from them is checked each time",
     "training.microbatch._pool": "threads",
 }

@@ -9,7 +9,7 @@ from toys import CATS, ToyEncoder, ToyPlugin
 
 from mirrorbench.core.errors import PluginError, UnknownNameError, unknown_name
 from mirrorbench.core.plugins import Plugins, PluginWarning, Registry
-from mirrorbench.runs.builtin import BUILTIN_PLUGINS, load_plugins
+from mirrorbench.runs.registry import BUILTIN_PLUGINS, load_plugins
 from mirrorbench.tasks import PairSimilarity
 
 HOOK = "import mirrorbench\n@mirrorbench.hookimpl\ndef "

@@ -23,7 +23,7 @@ from mirrorbench.data.cardfile import (
 )
 from mirrorbench.data.cards import ArchiveSource, GithubSource, HuggingFaceSource, PackageSource, UrlSource
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.registry import load_plugins
 from mirrorbench.tasks.kinds import as_task
 
 SHA = "0" * 64

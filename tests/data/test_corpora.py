@@ -37,9 +37,9 @@ from mirrorbench.data.corpora import (
 from mirrorbench.data.formats.lines import parse_lines
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.builtin import load_plugins
-from mirrorbench.runs.plan import Planner, Request
-from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.plan import Planner, Purpose, Request
+from mirrorbench.runs.registry import load_plugins
+from mirrorbench.runs.workspace import Settings, Workspace
 from mirrorbench.texts.reading import read_tuning_texts
 
 CONTENT = b" b \n\na\nb\n\ta\t\nc\x12\n"
@@ -252,8 +252,8 @@ def test_a_plugin_registers_one_and_its_content_is_its_identity(tmp_path: Path, 
         registered = load_plugins(discover=False)
         registered.corpora.add("made", GeneratedCorpus("made", "a toy", partial(list, texts)), "made")
         request = Request((parse_spec("tiny+mirror:corpus=made"),), ())
-        planner = Planner(Workspace(tmp_path, device="cpu", offline=True, plugins=registered))
-        ((model, _),) = planner.models(request, request.encoders[0], "sentence")
+        planner = Planner(Workspace(Settings(data_dir=tmp_path, device="cpu", offline=True), registered))
+        ((model, _),) = planner.models(request, request.encoders[0], Purpose("sentence"))
         keys.add(model.key)
     assert len(keys) == 2
 

@@ -35,7 +35,7 @@ def toys(server: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Card]:
     here = make_file(CONTENT, UrlSource(f"{server.url}/a.txt"))
     gone = make_file(b"gone", UrlSource(f"{server.url}/gone.txt"))
     cards = {"toy": make_card(here), "lost": make_card(gone, name="lost"), "lost2": make_card(gone, name="lost2")}
-    monkeypatch.setattr("mirrorbench.runs.builtin.cards", lambda plugins: cards)
+    monkeypatch.setattr("mirrorbench.runs.registry.cards", lambda plugins: cards)
     monkeypatch.setattr("mirrorbench.data.cardfile.builtin_suites", lambda: {"two": ("toy", "lost")})
     return cards
 

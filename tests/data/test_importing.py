@@ -19,7 +19,7 @@ from mirrorbench.data.cardfile import builtin_cards, builtin_suites
 from mirrorbench.data.cards import Card, DataFile
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.registry import load_plugins
 
 CONTENT = b"one\ttwo\n"
 Cards = dict[str, Card]

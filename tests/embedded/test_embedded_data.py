@@ -11,7 +11,7 @@ from mirrorbench.data.cardfile import builtin_cards, builtin_suites
 from mirrorbench.data.cards import EMBEDDED_DATA, PackageSource
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.registry import load_plugins
 
 LICENCES = EMBEDDED_DATA / "LICENCES.md"
 SHIPPED = sorted(

@@ -16,7 +16,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.plan import Request
 from mirrorbench.runs.run import execute_plan, make_plan
-from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.workspace import Settings, Workspace
 from mirrorbench.tasks import PairSimilarity, Scores, Task
 from mirrorbench.tasks.kinds import as_task
 
@@ -79,7 +79,7 @@ def test_a_wrong_encoder_fails_its_cells_only_and_nothing_of_it_is_stored(plugin
     encoders["exits"].encode = Mock(side_effect=SystemExit(3))
     plugins.add(ToyPlugin({**encoders, "good": ToyEncoder()}, [PairSimilarity("cats", CATS)]), "toys")
     data, results, cache = (tmp_path / name for name in ("data", "results", "cache"))
-    workspace = Workspace(data, results, cache, "cpu", plugins=plugins)
+    workspace = Workspace(Settings(results, data, cache, "cpu"), plugins)
     request = Request(tuple(map(parse_spec, [*encoders, "good"])), ("cats",))
     outcome = execute_plan(workspace, make_plan(workspace, request))
     assert {failure.spec.backbone for failure in outcome.failures} == set(encoders)

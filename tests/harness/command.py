@@ -11,7 +11,7 @@ from types import ModuleType
 
 from mirrorbench.cli import GROUP, commands_of_plugins, main
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.runs.builtin import plugins
+from mirrorbench.runs.registry import plugins
 
 
 def loaded_with(plugin: ModuleType) -> Plugins:

@@ -22,7 +22,7 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.outcomes import Outcome
 from mirrorbench.runs.plan import Request
 from mirrorbench.runs.run import execute_plan, make_plan
-from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.workspace import Settings, Workspace
 
 LETTERS = Path(letters.__file__)
 
@@ -45,23 +45,19 @@ class Bench:
     def run(self, name: str, *encoders: str, executor: str = "local", **options: Any) -> Outcome:
         """Compute the tasks ``cats`` and ``dogs`` for some encoders and two seeds, into the folder ``name``."""
         self.log = Log()
-        workspace = Workspace(
-            self.folder / "data", self.folder / name, self.folder / f"{name}-cache", "cpu", offline=True,
-            plugins=self.plugins, reporter=self.log,
-        )  # fmt: skip
+        folders = (self.folder / name, self.folder / "data", self.folder / f"{name}-cache")
+        workspace = Workspace(Settings(*folders, "cpu", offline=True), self.plugins, self.log)
         workspace.executor, workspace.options = executor, options
         specs, corpus = tuple(map(parse_spec, encoders)), str(self.folder / "mine.txt")
         return execute_plan(workspace, make_plan(workspace, Request(specs, ("cats", "dogs"), (0, 1), corpus)))
 
     def planned(self, encoder: str, executor: str, device: str) -> tuple[str, dict[str, str]]:
         """The device and the precisions for which a cell of an encoder is planned under an executor with options."""
-        workspace = Workspace(
-            self.folder / "data", self.folder / "planned", device=device, offline=True, executor=executor,
-            plugins=self.plugins,
-        )  # fmt: skip
+        folders = (self.folder / "planned", self.folder / "data")
+        workspace = Workspace(Settings(*folders, device=device, offline=True, executor=executor), self.plugins)
         request = Request((parse_spec(encoder),), ("cats",), (0,), str(self.folder / "mine.txt"))
         (cell,) = make_plan(workspace, request).cells
-        return workspace.context().device, cell.to_json()["precision"]
+        return workspace.context().settings.device, cell.to_json()["precision"]
 
     def stored(self, name: str) -> dict[str, bytes]:
         """All in the folder ``name`` that must not depend on the executor: everything but dates and costs."""

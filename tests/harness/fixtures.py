@@ -16,7 +16,7 @@ from harness.command import loaded_with
 from harness.terminal import start
 from mirrorbench.cli import COMMANDS, main
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.runs import builtin as plugin_manager
+from mirrorbench.runs import registry as plugin_manager
 
 Command = Callable[..., subprocess.Popen[str]]
 Said = Callable[..., tuple[int, str, str]]

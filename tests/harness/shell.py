@@ -14,7 +14,7 @@ from toys import PLUGIN
 
 from harness.terminal import start
 from mirrorbench.cli import main
-from mirrorbench.runs import builtin as plugin_manager
+from mirrorbench.runs import registry as plugin_manager
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,9 @@ from mirrorbench.data.items import RatedContexts
 from mirrorbench.models.backbones import ADAPTER
 from mirrorbench.models.traits import traits_of
 from mirrorbench.models.transformer import load_transformer
-from mirrorbench.runs.builtin import plugins
+from mirrorbench.runs.ladder import expand_ladder
 from mirrorbench.runs.plan import Planner
+from mirrorbench.runs.registry import plugins
 from mirrorbench.tasks import UsageSimilarity
 from mirrorbench.training.augmentations import Dropout
 
@@ -162,7 +163,8 @@ def test_a_family(random_model: Models, tmp_path: Path, architecture: str) -> No
 
 def test_a_causal_ladder_begins_with_the_last_token(random_model: Models) -> None:
     path = random_model("qwen3")
-    rows = Planner(mirrorbench.Session(device="cpu").workspace).ladder(parse_spec(str(path)), "sentence")
+    planner = Planner(mirrorbench.Session(device="cpu").workspace)
+    rows = expand_ladder(parse_spec(str(path)), "sentence", planner.plugins, files=planner.files)
     assert [str(one).removeprefix(str(path)) for one in rows] == ["+base:pooling=last", "+base:pooling=mean", "+mirror"]
 
 

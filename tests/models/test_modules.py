@@ -25,8 +25,9 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import backbones
 from mirrorbench.models.modules import NoPoolingError
-from mirrorbench.runs.plan import Planner, Request
-from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.ladder import expand_ladder
+from mirrorbench.runs.plan import Planner, Purpose, Request
+from mirrorbench.runs.workspace import Settings, Workspace
 
 TEXTS = ["A man is playing a guitar.", "two WORDS", "x", "a rather long text of many words, " * 9]
 LINES = [f"line {number} of {word}" for number in range(12) for word in ("cats", "dogs")]
@@ -148,11 +149,15 @@ def made(random_model: Models, tmp_path: Path) -> Made:
 
 @pytest.fixture
 def planner(tmp_path: Path, plugins: Plugins) -> Planner:
-    return Planner(Workspace(cache=tmp_path / "cache", offline=True, plugins=plugins))
+    return Planner(Workspace(Settings(cache=tmp_path / "cache", offline=True), plugins))
+
+
+def ladder(spec: EncoderSpec, level: str, planner: Planner) -> tuple[EncoderSpec, ...]:
+    return expand_ladder(spec, level, planner.plugins, files=planner.files)
 
 
 def planned(spec: EncoderSpec, planner: Planner) -> Any:
-    return planner.models(Request((spec,), (), corpus="quick-words"), spec, "sentence")[0]
+    return planner.models(Request((spec,), (), corpus="quick-words"), spec, Purpose("sentence"))[0]
 
 
 @pytest.mark.shipped("sbert")
@@ -275,18 +280,18 @@ def test_a_row_of_a_run_names_what_is_read(made: Made, planner: Planner) -> None
         (f"{folder}:pooling=cls", f"{folder}+base:pooling=cls"),
     ):
         for level in ("word", "wic"):
-            assert [str(found) for found in planner.ladder(parse_spec(spec), level)] == [row]
+            assert [str(found) for found in ladder(parse_spec(spec), level, planner)] == [row]
 
 
 @pytest.mark.shipped("sbert")
 def test_a_model_of_the_hub(made: Made, planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = made("Normalize")
     monkeypatch.setattr(backbones, "_from_hub", lambda name, revision, offline: folder)
-    (row,) = planner.ladder(parse_spec("owner/name"), "sentence")
+    (row,) = ladder(parse_spec("owner/name"), "sentence", planner)
     assert str(row) == "owner/name+base:max_length=40,normalize=true,pooling=cls"
-    assert len(planner.ladder(parse_spec("minilm"), "sentence")) == 2  # a short name keeps its rows
+    assert len(ladder(parse_spec("minilm"), "sentence", planner)) == 2  # a short name keeps its rows
     (folder / "modules.json").write_text((folder / "modules.json").read_text().replace("Normalize", "Other"))
-    (row,) = planner.ladder(parse_spec("owner/name@v1"), "sentence")
+    (row,) = ladder(parse_spec("owner/name@v1"), "sentence", planner)
     assert str(row) == "sbert@v1:model=owner/name"
 
 

@@ -12,7 +12,7 @@ import mirrorbench
 from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.pooling import POOLINGS, Pooling, Tokens, pool
-from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.registry import load_plugins
 
 LAYERS, BATCH, TOKENS, DIMENSIONS = 4, 3, 5, 2
 

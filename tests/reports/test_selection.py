@@ -10,8 +10,8 @@ from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.reports.selection import Choice, select, stored_leaderboard
+from mirrorbench.runs.ladder import expand_ladder, with_baselines
 from mirrorbench.runs.results import Result
-from mirrorbench.runs.rows import expand_ladder, with_baselines
 
 SPECS = ("bert+base:pooling=cls", "bert+mirror", "bert+mirror:drophead=0.2", "roberta+mirror")
 

@@ -14,7 +14,8 @@ from safetensors import SafetensorError
 from mirrorbench.core.errors import ReadBackError, StorageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.transformer import Transformer, load_transformer
-from mirrorbench.runs.cache import Cache, EmbeddingCache
+from mirrorbench.runs.cache import Cache
+from mirrorbench.runs.vectors import EmbeddingCache
 
 
 def inputs(*texts: str) -> list[TextInput]:

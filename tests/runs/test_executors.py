@@ -21,7 +21,7 @@ from mirrorbench.runs.executors import Job, compute, worker_devices
 from mirrorbench.runs.outcomes import Failure, Reporter
 from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.run import make_plan
-from mirrorbench.runs.workspace import WorkerContext, Workspace
+from mirrorbench.runs.workspace import Settings, WorkerContext, Workspace
 
 __all__ = ["bench", "plugins"]
 
@@ -48,7 +48,7 @@ def test_deterministic_reaches_torch_here_and_in_a_worker(bench: Bench, monkeypa
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     for deterministic in (False, True):
-        workspace = Workspace(device="cpu", deterministic=deterministic, plugins=bench.plugins)
+        workspace = Workspace(Settings(device="cpu", deterministic=deterministic), bench.plugins)
         for made in (workspace, workspace.context().workspace()):
             assert made.torch_device.type == "cpu"
             assert torch.are_deterministic_algorithms_enabled() == deterministic
@@ -57,10 +57,10 @@ def test_deterministic_reaches_torch_here_and_in_a_worker(bench: Bench, monkeypa
 
 
 def test_the_text_of_the_command_line(bench: Bench) -> None:
-    made = Workspace(executor="local:workers=3,cpus=1", workers=2, address="auto", plugins=bench.plugins)
+    made = Workspace(Settings(executor="local:workers=3,cpus=1", workers=2, address="auto"), bench.plugins)
     assert (made.executor, made.options) == ("local", {"workers": 2, "cpus": 1, "address": "auto"})
     with pytest.raises(UsageError, match="is not KEY=VALUE"):
-        Workspace(executor="local:workers", plugins=bench.plugins)
+        Workspace(Settings(executor="local:workers"), bench.plugins)
 
 
 @pytest.mark.parametrize(("device", "gpus", "workers", "expected"), [
@@ -71,8 +71,8 @@ def test_each_worker_has_a_device(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, device: str, gpus: int, workers: int, expected: list[str]
 ) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
-    context = WorkerContext(tmp_path, tmp_path, tmp_path, device, (), offline=True, threads=1)
-    job = Job(((), (), ()), {}, context, {"workers": workers}, Reporter(), Workspace(tmp_path))
+    context = WorkerContext(Settings(tmp_path, tmp_path, tmp_path, device, offline=True), threads=1)
+    job = Job(((), (), ()), {}, context, {"workers": workers}, Reporter(), Workspace(Settings(data_dir=tmp_path)))
     assert worker_devices(job) == expected
     assert worker_devices(replace(job, groups=((),))) == expected[:1]
 
@@ -91,8 +91,10 @@ def elsewhere(bench: Bench) -> Callable[..., Workspace]:
 
     bench.plugins.add(Plugin(), "elsewhere")
     return lambda options="", **settings: Workspace(
-        bench.folder / "data", bench.folder / "there", bench.folder / "cache", offline=True, plugins=bench.plugins,
-        executor=f"elsewhere:{options}".rstrip(":"), **settings,
+        Settings(
+            bench.folder / "there", bench.folder / "data", bench.folder / "cache", offline=True,
+            executor=f"elsewhere:{options}".rstrip(":"), **settings,
+        ), bench.plugins,
     )  # fmt: skip
 
 
@@ -111,7 +113,7 @@ def test_a_run_is_planned_for_the_gpus_of_workers_elsewhere(
     """As on a login node without a GPU: this machine."""
     workspace = elsewhere(options, **settings)
     tuned, letters = planned(workspace, bench).cells
-    assert workspace.context().device == device
+    assert workspace.context().settings.device == device
     assert tuned.to_json()["precision"] == {"tuning": tuning, "encoding": "fp32"}
     assert letters.to_json()["precision"] == {"tuning": None, "encoding": "fp32"}
     assert str(workspace.torch_device) == "cpu"  # where this process opens encoders for their fingerprints

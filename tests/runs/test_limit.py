@@ -16,7 +16,7 @@ from stored import stored
 from mirrorbench import Session
 from mirrorbench.core.errors import UsageError
 from mirrorbench.data.items import Pair
-from mirrorbench.runs.builtin import plugins
+from mirrorbench.runs.registry import plugins
 from mirrorbench.runs.results import read_results
 
 

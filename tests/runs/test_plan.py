@@ -21,7 +21,7 @@ from mirrorbench.models import backbones
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.plan import Plan, Request, merged
 from mirrorbench.runs.run import make_plan
-from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.workspace import Settings, Workspace
 from mirrorbench.tasks import PairSimilarity
 
 Make = Callable[..., Plan]
@@ -34,7 +34,9 @@ def make(registered: Plugins, tmp_path: Path) -> Make:
 
     def plan(*encoders: str, tasks: tuple[str, ...] = ("cats",), **options: Any) -> Plan:
         request = Request(tuple(map(parse_spec, encoders)), tasks, **({"corpus": str(corpus)} | options))
-        return make_plan(Workspace(tmp_path / "data", device="cpu", offline=True, plugins=registered), request)
+        return make_plan(
+            Workspace(Settings(data_dir=tmp_path / "data", device="cpu", offline=True), registered), request
+        )
 
     return plan
 

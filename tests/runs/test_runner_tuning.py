@@ -28,12 +28,13 @@ from mirrorbench.models.backbones import fingerprint, locate
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
-from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cells import CorpusRef, ModelRef
-from mirrorbench.runs.loading import WRITE_EVERY, open_for_tuning, tune_model
+from mirrorbench.runs.loading import open_for_tuning, tune_model
+from mirrorbench.runs.registry import load_plugins
 from mirrorbench.runs.results import ResultStore, read_results
-from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.vectors import WRITE_EVERY
+from mirrorbench.runs.workspace import Settings, Workspace
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import mirror_preset
 from mirrorbench.training.recipes import override
@@ -57,7 +58,7 @@ def bert(random_model: Callable[[str], Path], toy: object) -> str:
 
 @pytest.fixture
 def workspace(plugins: Plugins, tmp_path: Path) -> Workspace:
-    return Workspace(cache=tmp_path, device="cpu", plugins=plugins)
+    return Workspace(Settings(cache=tmp_path, device="cpu"), plugins)
 
 
 POOLINGS = [Pooling(mode, layers, 40) for mode in ("mean", "cls", "mean-padded") for layers in ("-1", "0:")]

@@ -18,9 +18,8 @@ from suites import few
 import mirrorbench
 from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, TuningError, UsageError
 from mirrorbench.models.traits import ModelTraits
-from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.maintenance import entries
-from mirrorbench.runs.traits import TRAITS_FOLDER, planned_traits, remembered
+from mirrorbench.runs.cache import TRAITS_FOLDER, Cache, entries
+from mirrorbench.runs.loading import planned_traits
 
 LINES = [f"line {n} of a small corpus, about {word}" for n in range(3) for word in ("cats", "dogs", "letters")]
 SEEN = ModelTraits(causal=True, halves=("bf16",))
@@ -46,32 +45,32 @@ def files(cache: Path) -> list[Path]:
 
 def test_it_is_tried_once_and_the_cache_lists_it(tmp_path: Path) -> None:
     look = Mock(return_value=SEEN)
-    assert [remembered(tmp_path, {"weights": "a"}, look) for _ in range(3)] == [SEEN] * 3
+    assert [Cache(tmp_path).traits({"weights": "a"}, look) for _ in range(3)] == [SEEN] * 3
     assert look.call_count == 1
     (entry,) = entries(Cache(tmp_path))
     assert entry.folder == TRAITS_FOLDER
-    assert remembered(tmp_path, {"weights": "b"}, look) == SEEN
+    assert Cache(tmp_path).traits({"weights": "b"}, look) == SEEN
     assert look.call_count == 2
     (tmp_path / "file").touch()
-    assert remembered(tmp_path / "file", {"weights": "a"}, look) == SEEN  # where nothing can be remembered
+    assert Cache(tmp_path / "file").traits({"weights": "a"}, look) == SEEN  # where nothing can be remembered
 
 
 def test_a_damaged_entry_is_tried_again(tmp_path: Path) -> None:
-    remembered(tmp_path, {"weights": "a"}, lambda: SEEN)
+    Cache(tmp_path).traits({"weights": "a"}, lambda: SEEN)
     (file,) = files(tmp_path)
     text, other = file.read_text(), ModelTraits(pads=True)
     for damaged in (text.replace("true", "false", 1), text[:-9]):
         file.write_text(damaged)
-        assert remembered(tmp_path, {"weights": "a"}, lambda: other) == other
-        assert remembered(tmp_path, {"weights": "a"}, lambda: SEEN) == other  # and healed
+        assert Cache(tmp_path).traits({"weights": "a"}, lambda: other) == other
+        assert Cache(tmp_path).traits({"weights": "a"}, lambda: SEEN) == other  # and healed
 
 
 @pytest.mark.parametrize("architecture", few(["llama", "bart", "t5", "mamba"], "t5", "mamba"))
 def test_the_first_layers_show_what_all_show(random_model: Models, tmp_path: Path, architecture: str) -> None:
-    traits = planned_traits(random_model(architecture), tmp_path)
+    traits = planned_traits(random_model(architecture), Cache(tmp_path))
     assert (traits.causal, traits.pads, traits.layered) == (architecture in ("llama", "mamba"), False, True)
     assert traits.drops == (architecture != "mamba")
-    assert planned_traits(random_model(architecture), tmp_path) == traits
+    assert planned_traits(random_model(architecture), Cache(tmp_path)) == traits
 
 
 def test_types_of_berts_kind_are_planned_without_their_weights(

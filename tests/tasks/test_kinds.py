@@ -10,7 +10,7 @@ from small_data import as_here, make, write
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.registry import load_plugins
 from mirrorbench.tasks.kinds import as_task
 
 PLUGINS = load_plugins(discover=False)

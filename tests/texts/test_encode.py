@@ -16,7 +16,7 @@ from mirrorbench.core.errors import EncodingError, StorageError, UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.workspace import Settings, Workspace
 from mirrorbench.texts import encode
 from mirrorbench.texts.encode import EncodedFile, check_vector_file
 
@@ -158,7 +158,7 @@ def test_lines_are_exact(tmp_path: Path, plugins: Plugins) -> None:
     vectors = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
     (tmp_path / "a.txt").write_text("a\nb\nc\nd\ne\n")
     plugins.add(ToyPlugin({"toy": ToyEncoder(broken=vectors)}), "exact")
-    workspace, output = Workspace(tmp_path, plugins=plugins), io.StringIO()
+    workspace, output = Workspace(Settings(data_dir=tmp_path), plugins), io.StringIO()
     done = encode.encode_texts(str(tmp_path / "a.txt"), EncoderSpec("toy"), output, workspace)
     assert done == EncodedFile(5, 0, 7)
     lines = [json.loads(line) for line in output.getvalue().splitlines()]

@@ -14,8 +14,8 @@ import mirrorbench
 from mirrorbench.core.devices import cpu_threads
 from mirrorbench.core.errors import UsageError
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.runs.builtin import load_plugins
 from mirrorbench.runs.loading import open_for_tuning
+from mirrorbench.runs.registry import load_plugins
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import identical_pairs, mirror_preset, mirrorwic_preset, words_in_context
 from mirrorbench.training.recipes import Recipe, override

@@ -20,8 +20,7 @@ from suites import few
 from mirrorbench.cli import main
 from mirrorbench.core.devices import cpu_threads
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.maintenance import entries
+from mirrorbench.runs.cache import Cache, entries
 from mirrorbench.training import checkpoints
 from mirrorbench.training.checkpoints import STATE, Checkpoint, damaged
 from mirrorbench.training.held_out import positive_pairs

@@ -17,8 +17,8 @@ from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.runs.builtin import load_plugins
-from mirrorbench.runs.rows import check_spec
+from mirrorbench.runs.recipe import check_spec
+from mirrorbench.runs.registry import load_plugins
 from mirrorbench.training.loop import _Loop, tune_backbone
 from mirrorbench.training.microbatch import MicroBatchReader
 from mirrorbench.training.objective import LOSSES, Objective, TokenizedPairs

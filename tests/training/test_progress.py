@@ -20,7 +20,7 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.cells import CorpusRef
-from mirrorbench.runs.plan import Planner, Request
+from mirrorbench.runs.plan import Planner, Purpose, Request
 from mirrorbench.training import progress
 from mirrorbench.training.held_out import measure_pairs, positive_pairs
 from mirrorbench.training.loop import tune_backbone
@@ -179,6 +179,6 @@ def test_the_strings_that_a_user_holds_out_are_part_of_the_identity(bench: Bench
         spec = f"{random_model('bert')}+mirror:stop={stop}"
         planner = Planner(bench.workspace())
         request = Request((parse_spec(spec),), (), corpus=str(bench.corpus))
-        model, _ = planner.models(request, request.encoders[0], "sentence")[0]
+        model, _ = planner.models(request, request.encoders[0], Purpose("sentence"))[0]
         assert isinstance(model.corpus, CorpusRef)
         assert (replace(model, corpus=replace(model.corpus, held_out="x")).key != model.key) == differs

@@ -20,8 +20,8 @@ from mirrorbench.reports.statistics.comparisons import Comparison, Comparisons, 
 from mirrorbench.reports.statistics.estimates import holm
 from mirrorbench.reports.statistics.items import ItemScores, items_of
 from mirrorbench.reports.table import Column, Table, Unseen, Verdict
+from mirrorbench.runs.ladder import POOLING_KEYS
 from mirrorbench.runs.results import Result
-from mirrorbench.runs.rows import POOLING_KEYS
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins

@@ -35,7 +35,7 @@ from toys import vectors_of
 from mirrorbench.core.errors import MirrorbenchError, PluginError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.registry import load_plugins
 from mirrorbench.tasks.base import score_task
 
 Row = dict[str, Any]

@@ -153,7 +153,8 @@ def plan_of_grid(
         if spec.method or spec.params:
             problem = f"--encoder {spec}: beside a grid file it names a backbone and no more"
             raise UsageError(problem, f"Write --encoder {spec.backbone}")
-    of_run = {"precision": workspace.precision, "eval_precision": workspace.eval_precision}
+    settings = workspace.settings
+    of_run = {"precision": settings.precision, "eval_precision": settings.eval_precision}
     given |= {key: value for key, value in of_run.items() if value != "auto"}
     read = read_grid(find_grid(name), workspace.plugins, backbones, **given)
     read = replace(read, requests=tuple((line, replace(request, limit=limit)) for line, request in read.requests))

@@ -16,9 +16,9 @@ from mirrorbench.core.hooks import hookimpl
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.plan import Plan, Request
-from mirrorbench.runs.rows import expand_tasks
+from mirrorbench.runs.registry import expand_tasks
 from mirrorbench.runs.run import make_plan
-from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.workspace import Settings, Workspace
 from mirrorbench.session import Session
 
 Read = Callable[..., GridFile]
@@ -37,7 +37,7 @@ def read(registered: Plugins, tmp_path: Path) -> Read:
 
 @pytest.fixture
 def plan(registered: Plugins, tmp_path: Path) -> PlanOf:
-    workspace = Workspace(tmp_path / "data", device="cpu", offline=True, plugins=registered)
+    workspace = Workspace(Settings(data_dir=tmp_path / "data", device="cpu", offline=True), registered)
     return lambda grid: plan_grid(grid, workspace)
 
 
@@ -208,7 +208,7 @@ def test_each_shipped_grid_loads_and_plans(
     """With the papers' encoders nothing is here, so each cell is impossible; with tiny those with data plan."""
     assert sorted(CELLS) == sorted(path.stem for path in grids_folder().glob("*.yaml"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    workspace = Workspace(tmp_path / "data", device="cpu", offline=True, plugins=plugins)
+    workspace = Workspace(Settings(data_dir=tmp_path / "data", device="cpu", offline=True), plugins)
     path = find_grid(name)
     papers = read_grid(path, plugins)
     assert papers.title.startswith(("Mirror-BERT, ", "MirrorWiC, "))

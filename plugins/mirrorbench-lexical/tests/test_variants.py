@@ -11,8 +11,7 @@ from mirrorbench_lexical import LexiconInduction
 from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.core.specs import split_names
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.builtin import plugins
-from mirrorbench.runs.rows import expand_tasks
+from mirrorbench.runs.registry import expand_tasks, plugins
 
 NAME = "bli-it-fr:vocabulary_size=500,self_learning=2"
 

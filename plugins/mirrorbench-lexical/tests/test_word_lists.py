@@ -23,7 +23,7 @@ from mirrorbench.core.errors import DataUnavailableError
 from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.registry import load_plugins
 
 
 def test_random_strings_have_no_meaning_and_never_change() -> None:

@@ -14,7 +14,7 @@ from mirrorbench.api import load
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.corpora import default_corpus
 from mirrorbench.models.systems import TextEncoder
-from mirrorbench.runs.builtin import plugins
+from mirrorbench.runs.registry import plugins
 from mirrorbench_mteb.meta import Facts, model_meta
 
 

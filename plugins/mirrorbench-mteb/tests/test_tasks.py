@@ -46,7 +46,7 @@ def test_the_tasks_are_registered_under_mtebs_names(plugins: Plugins, tmp_path: 
 def test_registering_imports_neither_mteb_nor_datasets() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(PROJECT)!r}); import mirrorbench_mteb as m\n"
-        "from mirrorbench.runs.builtin import plugins\n"
+        "from mirrorbench.runs.registry import plugins\n"
         "p = plugins()\n"
         "m in p or p.add(m, 'mteb')\n"
         "p.tasks['mteb-STSBenchmark']\n"

@@ -13,7 +13,7 @@ from mirrorbench_papers.tables import PaperTable, paper_tables
 from stored import stored, write
 
 import mirrorbench as package
-from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.registry import load_plugins
 
 
 def listing(out: str) -> dict[str, list[str]]:

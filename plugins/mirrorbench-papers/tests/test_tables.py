@@ -15,7 +15,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.corpora import check_corpus
 from mirrorbench.models import backbones
-from mirrorbench.runs.rows import expand_ladder
+from mirrorbench.runs.ladder import expand_ladder
 from mirrorbench.training.methods import mirror_preset, mirrorwic_preset
 from mirrorbench.training.recipes import override
 

@@ -181,7 +181,7 @@ class Pool:
     def _start(self, device: str, slot: str) -> _Worker:
         spawning = get_context("spawn")  # a forked process cannot use CUDA
         ours, theirs = spawning.Pipe()
-        context = replace(self.job.context, device=device, share=1 / self.devices.count(device))
+        context = replace(self.job.context.on(device), share=1 / self.devices.count(device))
         process = spawning.Process(target=serve, args=(theirs, context), daemon=True)
         resource_tracker.ensure_running()  # it would start with the first process, and unblock Ctrl-C
         # While all tune there are more threads than cores, which must sleep while they wait.

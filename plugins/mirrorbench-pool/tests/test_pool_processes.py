@@ -20,7 +20,7 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.cells import ModelRef
 from mirrorbench.runs.executors import Job
 from mirrorbench.runs.outcomes import Outcome
-from mirrorbench.runs.workspace import WorkerContext, Workspace
+from mirrorbench.runs.workspace import Settings, WorkerContext, Workspace
 
 
 def test_a_worker_ends_quietly_when_the_pool_is_gone_without_having_listened(
@@ -29,7 +29,9 @@ def test_a_worker_ends_quietly_when_the_pool_is_gone_without_having_listened(
     ours, theirs = get_context("spawn").Pipe()
     theirs.send("what nobody reads")  # then the other end does not just end: the connection is reset
     ours.close()
-    context = WorkerContext(tmp_path, tmp_path / "results", tmp_path / "cache", "cpu", (), offline=True, threads=1)
+    context = WorkerContext(
+        Settings(tmp_path / "results", tmp_path, tmp_path / "cache", "cpu", offline=True), threads=1
+    )
     monkeypatch.setattr("signal.signal", lambda *_: None)  # of this process, which lives on
     assert serve(theirs, context) is None  # and no exception
 
@@ -244,10 +246,12 @@ def test_workers_on_one_gpu_share_its_memory(bench: Bench, monkeypatch: pytest.M
     spawning = MagicMock()
     spawning.Pipe.return_value = MagicMock(), MagicMock()
     monkeypatch.setattr(pool, "get_context", lambda how: spawning)
-    workspace = Workspace(bench.folder / "data", device="cpu", plugins=bench.plugins)
+    workspace = Workspace(Settings(data_dir=bench.folder / "data", device="cpu"), bench.plugins)
     devices = ("cuda:0", "cuda:1", "cuda:0")
     made = pool.Pool(Job((), {}, workspace.context(), {}, workspace.reporter, workspace), devices)
     for device in devices:
         made._start(device, device)
     contexts = [call.kwargs["args"][1] for call in spawning.Process.call_args_list]
-    assert [(context.device, context.share) for context in contexts] == list(zip(devices, (0.5, 1, 0.5), strict=True))
+    assert [(context.settings.device, context.share) for context in contexts] == list(
+        zip(devices, (0.5, 1, 0.5), strict=True)
+    )

@@ -23,8 +23,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models.backbones import embedded_directory
 from mirrorbench.models.systems import EncoderContext, create_encoder
-from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.maintenance import entries, prunable
+from mirrorbench.runs.cache import Cache, entries, prunable
 
 VECTORS = {"ice": (1, 0, 0), "cream": (0, 1, 0), "hot": (0, 0, 1), "dog": (0, 0, 3), "New York": (5, 5, 5),
            "don't": (7, 0, 0), "well-known": (0, 8, 0), "!": (9, 9, 9)}  # fmt: skip

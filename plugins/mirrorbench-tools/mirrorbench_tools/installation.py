@@ -122,7 +122,7 @@ def lacking(data: DataStore) -> dict[str, list[str]]:
 
 def examine_installation(workspace: Workspace) -> dict[str, Any]:
     """Versions, devices, folders, plugins and missing data; ``problems`` is empty if what commands need is in order."""
-    data, plugins, offline = workspace.data, workspace.plugins, workspace.offline
+    data, plugins, offline = workspace.data, workspace.plugins, workspace.settings.offline
     packages, places = {name: package_version(name) for name in _NEEDED}, folders(data)
     python = f"{platform.python_version()} on {platform.platform()}"
     problems = [f"{name} is not installed" for name, version in packages.items() if not version]

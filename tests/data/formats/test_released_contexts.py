@@ -14,7 +14,7 @@ from samples import COSIMLEX
 
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.builtin import load_plugins
+from mirrorbench.runs.registry import load_plugins
 
 TARGETS, TEXTS = {"protocol": "released", "of_target": True}, {"protocol": "released", "of_target": False}
 

@@ -1,20 +1,20 @@
-"""The built-in plugins, and what each hook accepts.
+"""The built-in plugins, the values that each hook accepts, and names looked up among them.
 
-Plugins of higher rooms (renderers) are named here as modules to load, and not imported.
+Modules of the packages above (renderers) are named here and loaded later, not imported.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mirrorbench.core.errors import PluginError
+from mirrorbench.core.errors import PluginError, unknown_name
 from mirrorbench.core.plugins import Hook, Plugins, Registry, add_function
 from mirrorbench.core.specs import Value
-from mirrorbench.data.cardfile import load_cards
+from mirrorbench.data.cardfile import builtin_suites, load_cards
 from mirrorbench.data.cards import Card
 from mirrorbench.data.corpora import GeneratedCorpus
 from mirrorbench.runs.outcomes import CellOutcome
@@ -152,3 +152,16 @@ def load_plugins(discover: bool = True) -> Plugins:
 def plugins() -> Plugins:
     """The process-wide plugins, loaded at first use."""
     return load_plugins()
+
+
+def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
+    """Task names with suites expanded, without repeats, in the order given."""
+    suites = builtin_suites()
+    tasks: dict[str, None] = {}
+    for name in names:
+        plugins.tasks.check_left_out(*suites.get(name, [name]))
+        if name not in suites and name not in plugins.tasks:
+            listing = "mirrorbench list tasks; suites by: mirrorbench list suites"
+            raise unknown_name("task or suite", name, [*suites, *plugins.tasks.names()], listing)
+        tasks.update(dict.fromkeys(suites.get(name, [name])))
+    return tuple(tasks)
