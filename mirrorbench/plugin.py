@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from mirrorbench.cli.completion import complete
     from mirrorbench.cli.display import (
         DataDir, Device, EvalPrecision, Format, Json, Notes, Offline, Output, PluginFiles, Precision, Protocol, Quiet,
-        console, encoders_option, on_interrupt_go_on, print_json, print_or_write, print_rows, print_table, say,
-        tasks_option,
+        chosen_format, console, encoders_option, on_interrupt_go_on, print_json, print_or_write, print_rows,
+        print_table, say, tasks_option,
     )
-    from mirrorbench.cli.formats import chosen_format
     from mirrorbench.cli.progress import progress_display
     from mirrorbench.core.checksums import content, kept_checksum, kept_folder, unchanged
     from mirrorbench.core.devices import (

@@ -323,7 +323,7 @@ class Session:
     def overlap(
         self, corpus: str | Path, tasks: str | Sequence[str]
     ) -> dict[str, Contamination | MirrorbenchError | None]:
-        """How many test items hold texts that occur in a corpus, by task; ``None`` where a task names no texts.
+        """Count test items with texts that occur in a corpus, by task; ``None`` where a task names no texts.
 
         Args:
             corpus: a corpus to tune on, or a text file.

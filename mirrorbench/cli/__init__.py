@@ -37,7 +37,7 @@ COMMANDS: dict[str, Any] = {
     "data": "data.data_app",
     "cache": "cache.cache_app",
 }
-"""Where each command is, and once it was asked for the command itself; plugins add theirs."""
+"""Modules of the commands, and the commands themselves once they were asked for; plugins add theirs."""
 GROUP = "mirrorbench.commands"
 """The group of entry points that name the commands of plugins."""
 
@@ -51,7 +51,7 @@ _PANELS = {
     "Output": "output notes quiet format_ title as_json force merge",
 }
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names.split()}
-"""Where an option stands in the help of a command with many."""
+"""The panel of an option in the help of a command with many options."""
 
 
 class _Commands(TyperGroup):
@@ -202,10 +202,8 @@ def main() -> None:
 
 
 def _open_streams() -> None:
-    """Open a standard stream that is closed as /dev/null: its descriptor would be that of the next file opened.
-
-    Characters that cannot be printed, such as those of file names that are not UTF-8, are escaped.
-    """
+    """Open closed standard streams as /dev/null, and escape characters that cannot be printed."""
+    # The descriptor of a closed stream would be that of the next file opened.
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115

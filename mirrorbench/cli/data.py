@@ -165,7 +165,7 @@ def show_overlap(
     corpus: _Corpus, tasks: _Tasks, data_dir: DataDir = None, offline: Offline = False, as_json: Json = False,
     plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
-    """How many test items hold texts that occur in a corpus to tune on.
+    """Count test items with texts that occur in a corpus to tune on.
 
     Texts are compared after Unicode normalisation (NFKC) and case folding, white space collapsed. "any text": at least
     one text of the item is in the corpus; "all texts": every one, of a pair both.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,11 +16,14 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from mirrorbench.cli.completion import complete
-from mirrorbench.core.errors import Lack
+from mirrorbench.core.errors import Lack, UsageError, unknown_name
 from mirrorbench.core.shown import printable
+from mirrorbench.core.specs import Value, parse_params
 
 if TYPE_CHECKING:
+    from mirrorbench.core.plugins import Registry
     from mirrorbench.reports.table import Table
+    from mirrorbench.runs.registry import Renderer
 
 DEVICE_HELP = "auto, cpu, cuda, cuda:N or mps."
 PRECISION_HELP = "Of tuning: auto (on CUDA bf16, before Ampere fp16; else fp32), fp32, bf16 or fp16."
@@ -147,6 +151,35 @@ def on_interrupt(message: str) -> Iterator[None]:
 def on_interrupt_go_on(folder: Path) -> Any:
     """Ctrl-C inside says that the same command goes on from what lies in ``folder``."""
     return on_interrupt(f"Interrupted. What is done is stored in {folder}; the same command goes on from there.")
+
+
+def chosen_format(text: str, output: Path | None, renderers: Registry[Renderer]) -> tuple[str, dict[str, Value]]:
+    """The format asked for, by name or by the output's ending (Markdown for none), and its options.
+
+    Options are a renderer's keyword-only arguments whose default is true, false, a number or a text.
+
+    Raises:
+        UsageError: no format has the ending, or the format does not take an option, or not that value.
+    """
+    name, _, tail = text.partition(":")
+    endings = {ending: entry.name for entry in renderers for ending in entry.value.endings}
+    if output and not name:
+        if (ending := output.suffix.lower() or ".md") not in endings:
+            renderers.check_left_out(ending.removeprefix("."))
+            raise unknown_name("ending of an output", ending, list(endings))
+        name = endings[ending]
+    options: dict[str, Value] = {}
+    if not tail:
+        return name, options
+    parameters = signature(renderers[name].render).parameters.values()
+    known = {p.name: type(p.default) for p in parameters if p.kind is p.KEYWORD_ONLY}
+    for option, value in parse_params(tail, text):
+        if option not in known:
+            raise unknown_name(f"option of the format {name}", option, list(known))
+        options[option] = str(value) if known[option] is str else value
+        if type(options[option]) is not known[option]:
+            raise UsageError(f"--format {text}: {option}={value} is not of type {known[option].__name__}")
+    return name, options
 
 
 def print_table(table: Table, notes: str = "") -> None:

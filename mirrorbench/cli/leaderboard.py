@@ -9,8 +9,16 @@ import typer
 
 from mirrorbench.cli import display
 from mirrorbench.cli.completion import complete
-from mirrorbench.cli.display import Format, Notes, OfProtocol, Output, PluginFiles, encoders_option, tasks_option
-from mirrorbench.cli.formats import chosen_format
+from mirrorbench.cli.display import (
+    Format,
+    Notes,
+    OfProtocol,
+    Output,
+    PluginFiles,
+    chosen_format,
+    encoders_option,
+    tasks_option,
+)  # fmt: skip
 
 # fmt: off
 _Results = Annotated[list[Path] | None, typer.Argument(

@@ -1,4 +1,4 @@
-"""The progress of a run on standard error, and what is said of it at the end."""
+"""The progress of a run on standard error, and its summary at the end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PLAIN_INTERVAL = 10.0
 """Seconds between two progress lines where there is no terminal."""
 LOG = "failures.log"
-"""In the folder of results: why each cell failed, in full."""
+"""File in the folder of results with the reason of each failure, in full."""
 
 
 def in_words(seconds: float) -> str:
@@ -37,7 +37,7 @@ def in_words(seconds: float) -> str:
 
 
 class Display(Reporter):
-    """Reports a run on standard error: one bar, or lines that ``tell`` prints where ``progress`` is ``None``."""
+    """Reports a run on standard error: by one bar, or by lines of ``tell`` where ``progress`` is ``None``."""
 
     def __init__(self, progress: Progress | None = None, quiet: bool = False) -> None:
         self.total = self.done = self.cached = self.failed = 0
@@ -48,7 +48,7 @@ class Display(Reporter):
 
     @property
     def elapsed(self) -> str:
-        """The time since it was made, in words."""
+        """The time since the display was made, in words."""
         return in_words(time.monotonic() - self._began)
 
     def begin(self, cells: int) -> None:
@@ -89,12 +89,12 @@ class Display(Reporter):
         return ", ".join(filter(None, (cells, stage, f"{self.failed} failed" if self.failed else "")))
 
     def failure(self, failure: Failure) -> None:
-        """A cell failed: counted now; why is said at the end, once for all alike."""
+        """A cell failed: it is counted now, and its reason printed at the end."""
         self.failed += 1
         self._update()
 
     def note(self, message: str) -> None:
-        """Something worth saying."""
+        """A message for the user."""
         self._line(message)
 
     def _line(self, text: str) -> None:
@@ -104,7 +104,7 @@ class Display(Reporter):
         (self.progress.console if self.progress else stderr).print(Text(text), soft_wrap=True)
 
     def finish(self, outcome: Outcome | Leaderboard, root: Path, tables: Sequence[str] = ()) -> None:
-        """Say at the end what was done, what failed and why, and where it lies; ``tables``: names of files there."""
+        """Print the summary of a run: failures with their reasons, results, their folder, and ``tables`` in it."""
         if outcome.failures:
             self._explain(outcome, root)
         if not outcome.results:

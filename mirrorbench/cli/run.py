@@ -120,19 +120,25 @@ def run(
             _print_plan(planned, session.workspace, offline)
             return
         board = session.execute(planned)
-    folder, tables = limited(output, limit or 0), list[str]()
+    folder, tables = limited(output, limit or 0), []
     if board.results:
         display.print_table(board.table, "none" if quiet else notes)
-        stored = _all_stored(session, board, folder)
-        try:
-            for suffix, format_, comment in ((".md", "markdown", f"<!-- {MARK} -->"), (".tex", "latex", f"% {MARK}")):
-                file = _free(folder, suffix, comment)
-                display.print_or_write(f"{stored.render(format_)}\n{comment}\n", file)
-                tables.append(file.name)
-        except (OSError, StorageError) as error:  # what was asked for is done: the cells are stored
-            display.say(f"leaderboard.md and leaderboard.tex are not renewed: {error}", err=True)
+        tables = _write_tables(_all_stored(session, board, folder), folder)
     reporter.finish(board, folder, tables)
     raise typer.Exit(1 if board.failures else 0)
+
+
+def _write_tables(board: Leaderboard, folder: Path) -> list[str]:
+    """Write a table beside its results, as Markdown and as LaTeX; return the names of the files."""
+    names = []
+    try:
+        for suffix, format_, comment in ((".md", "markdown", f"<!-- {MARK} -->"), (".tex", "latex", f"% {MARK}")):
+            file = _free(folder, suffix, comment)
+            display.print_or_write(f"{board.render(format_)}\n{comment}\n", file)
+            names.append(file.name)
+    except (OSError, StorageError) as error:  # no reason to fail: the cells are stored
+        display.say(f"leaderboard.md and leaderboard.tex are not renewed: {error}", err=True)
+    return names
 
 
 def _free(folder: Path, suffix: str, comment: str) -> Path:

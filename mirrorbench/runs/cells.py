@@ -21,11 +21,11 @@ class CorpusRef:
     name: str
     """Name or path of the corpus, as given."""
     size: int
-    """How many strings are kept, from the first on; 0 for all."""
+    """Number of strings that are kept, from the first on; 0 for all."""
     sha256: str
     """Checksum of the strings that are kept."""
     n: int
-    """How many strings that are."""
+    """Number of strings in it."""
     parts: bool = False
     """Whether strings have parts (``data.formats.lines``), each of which counts for contamination."""
     held_out: str = ""
@@ -38,11 +38,11 @@ class PostRef:
 
     transformation: Transformation
     corpus: CorpusRef | None = None
-    """``None`` for one that is stored with the model, or needs none."""
+    """``None`` for a transformation that is stored with the model, or needs no corpus."""
     stored: Path | None = None
-    """The file of such a one."""
+    """The file of a transformation that is stored with the model."""
     checksum: str = ""
-    """The checksum of that file."""
+    """Checksum of ``stored``."""
 
     def identity(self) -> list[Any]:
         """The settings that determine it, beside the encoder and its readout."""
@@ -63,17 +63,17 @@ class ModelRef:
     method: str = ""
     """``base``, ``mirror`` ...; empty for an encoder system."""
     recipe: Recipe | None = None
-    """How it is tuned; this and the following are empty where nothing is tuned."""
+    """The recipe of its tuning; this and the following are empty where nothing is tuned."""
     corpus: CorpusRef | None = None
     seed: int = 0
     protocol: str = "paper"
     precision: str = ""
     deterministic: bool = False
-    """Whether it is tuned by algorithms alone that repeat; false on a CPU, where all do."""
+    """Whether only deterministic algorithms tune it; false on a CPU, where all are."""
     attention: str = ""
-    """``bidirectional`` for a causal model that reads in both directions; of a tuned one the recipe says so too."""
+    """``bidirectional`` for a causal model that reads in both directions; the recipe of a tuned model says so too."""
     traits: ModelTraits = AS_BERT
-    """The traits that its backbone shows when it is tried."""
+    """Traits that its backbone shows when it is tried."""
     members: tuple[tuple[str, ModelRef], ...] = ()
     """The model of each language, for a task whose languages have backbones of their own."""
     posts: tuple[tuple[str, PostRef], ...] = ()
@@ -109,12 +109,12 @@ class ModelRef:
         return digest(self.identity())
 
     def with_members(self) -> tuple[ModelRef, ...]:
-        """This reference and those of its languages."""
+        """The reference itself, then those of its languages."""
         return (self, *dict(self.members).values())
 
     @property
     def corpora(self) -> tuple[CorpusRef, ...]:
-        """The corpora that it and its members are tuned on, and their transformations fitted on."""
+        """Corpora of all its tunings and transformations."""
         refs = [*(model.corpus for model in self.with_members()), *(post.corpus for _, post in self.posts)]
         return tuple(dict.fromkeys(ref for ref in refs if ref))
 
@@ -130,7 +130,7 @@ class Cell:
     seed: int
     model: ModelRef
     pooling: Pooling | None
-    """How vectors are read; ``None`` for an encoder system."""
+    """The readout of its vectors; ``None`` for an encoder system."""
     precision: str
     """The precision of the encoding."""
     protocol: str
@@ -138,7 +138,7 @@ class Cell:
     """Checksums of the task's files by name."""
     task_version: int
     limit: int = 0
-    """How many items of the task are scored, from the first on; 0 for all."""
+    """Number of items of the task that are scored, from the first on; 0 for all."""
 
     def identity(self) -> dict[str, Any]:
         """The settings that determine the cell's numbers."""

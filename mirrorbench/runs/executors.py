@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mirrorbench.runs.workspace import WorkerContext, Workspace
 
 RETRIES = 2
-"""How often a group is tried again after its worker died."""
+"""Number of times that a group is tried again after its worker died."""
 
 
 @dataclass(frozen=True)

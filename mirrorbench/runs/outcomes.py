@@ -70,7 +70,7 @@ class Outcome:
     failures: tuple[Failure, ...]
     """The other cells."""
     computed: int
-    """How many cells were computed now."""
+    """Number of cells that were computed now."""
 
 
 Stage = Literal["planning", "computing", "loading", "checking", "tuning", "encoding", "scoring"]
@@ -83,10 +83,10 @@ class Reporter:
         """A plan of so many cells is about to be computed."""
 
     def stage(self, name: Stage, of: str, total: int = 0, unit: str = "") -> None:
-        """A stage begins: on what, and how many units of which kind."""
+        """A stage of work on ``of`` begins, with ``total`` units."""
 
     def advance(self, n: int) -> None:
-        """``n`` more units of the current stage are done."""
+        """``n`` more units of the stage are done."""
 
     def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
         """A cell is stored, or was found in the store."""
@@ -95,4 +95,4 @@ class Reporter:
         """A cell, or a row of cells, could not be computed."""
 
     def note(self, message: str) -> None:
-        """Something worth saying that stops nothing."""
+        """A message that stops nothing."""

@@ -37,7 +37,7 @@ _logger = logging.getLogger(__name__)
 ANALYSES_FOLDER = "analyses"
 """Folder of the analyses that stand in the papers' tables, within that of the results."""
 _APART = re.compile(rf"{ANALYSES_FOLDER}|limit-\d+")
-"""Folders of what are no scores of tasks; those of smoke runs are named after the number of items."""
+"""Folders that hold no scores of tasks: analyses, and smoke runs by their number of items."""
 RESULT_SCHEMA = 1
 """Version of the result file's layout."""
 
@@ -63,7 +63,7 @@ class Result:
     main_metric: str
     """The metric that tables show."""
     main_score: float | None
-    """Its value, in the metric's own unit (0.8203, not 82.03)."""
+    """Value of the main metric, in its own unit (0.8203, not 82.03)."""
     n_items: int
     """Items scored."""
     coverage: float
@@ -84,11 +84,11 @@ class Result:
     """``encoding`` and ``tuning``, shared by all cells of the same model: counts, seconds, speeds. Vectors from the
     cache are not counted; tuning is described as it was when it was done, with ``from_cache`` where that was before."""
     overlap: dict[str, Any] | None = None
-    """How many items hold texts that were tuned on; null where nothing was tuned or the task names no texts."""
+    """Number of items with texts of the tuning corpus; null where nothing was tuned or the task names no texts."""
     held_out: dict[str, Any] | None = None
     """Measures of held-out strings along the tuning (``training.progress.Trajectory``); null where none were."""
     beside: dict[str, str] = field(default_factory=dict)
-    """Checksums of the files beside it, by suffix; empty in files of before they were kept."""
+    """Checksums of the files beside it, by suffix; empty in older files."""
     schema: int = RESULT_SCHEMA
     """Version of this layout."""
 
@@ -124,7 +124,7 @@ class Result:
 
     @property
     def limit(self) -> int:
-        """How many items of the task were scored at most, in a smoke run; 0: all."""
+        """Number of items that a smoke run scored at most; 0 for all."""
         return int(self.data.get("limit", 0))
 
     @property
@@ -145,7 +145,7 @@ class Result:
 
 
 def limited(root: Path, limit: int) -> Path:
-    """The folder of the results of so many items a task; 0: of all, which is the folder itself."""
+    """The folder of results on at most ``limit`` items a task; ``root`` itself for 0, all items."""
     return root / f"limit-{limit}" if limit else root
 
 
@@ -173,7 +173,7 @@ class ResultStore:
 
     @property
     def analyses(self) -> ResultStore:
-        """Where analyses are stored, as results in which the analysis has the place of the task."""
+        """The store of analyses: results in which the analysis stands in place of the task."""
         return ResultStore(self.root / ANALYSES_FOLDER)
 
     def path(self, cell: Cell) -> Path:
@@ -186,7 +186,7 @@ class ResultStore:
         )
 
     def where(self, cell: Cell) -> Path:
-        """Where the result of exactly this cell lies: aside if it was moved there, else in its place."""
+        """The file of the result of exactly this cell: aside if it was moved there, else in its place."""
         path = self.path(cell)
         return aside if (aside := _aside(path, cell.id)).is_file() else path
 
@@ -208,11 +208,10 @@ class ResultStore:
         return None
 
     def restore(self, cell: Cell, result: Result) -> Result:
-        """Move the result of this cell back from aside, since tables show what was requested last; it is returned.
+        """Move the result of this cell back from aside and return it: tables show the latest request.
 
-        The file in its place is moved aside. A file that does not state its computation, or names another file of the
-        same strings, states what was requested from now on: the identity has shown it. A folder that cannot be written
-        stays as it is.
+        The file in its place is moved aside. Computation and corpus are restated as requested, since equal identities
+        mean equal content. A folder that cannot be written stays as it is.
         """
         path, stated, own = self.path(cell), result, {"computation": COMPUTATION, "corpus": cell.to_json()["corpus"]}
         if any(result.cell.get(key) != value for key, value in own.items()):

@@ -1,4 +1,4 @@
-"""The three things that are done with a workspace: a plan, its execution, and a single encoder."""
+"""Uses of a workspace: make a plan, execute it, load a single encoder."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from mirrorbench.runs.workspace import Workspace
 
 
 def make_plan(space: Workspace, *requests: Request, fetch: bool = True) -> Plan:
-    """One plan for all requests; without ``fetch`` missing data are not downloaded."""
+    """Make one plan for all requests; without ``fetch`` missing data are not downloaded."""
     planner = Planner(space, fetch)
     return merged([planner.plan(request) for request in requests])
 
 
 def load_encoder(space: Workspace, spec: EncoderSpec, level: str = "sentence") -> tuple[Encoder, EncoderSpec]:
-    """An encoder and the spec of its row; a tuned one comes from the cache, or is tuned with seed 0.
+    """Load an encoder; return it and the spec of its row. A tuned one comes from the cache, or is tuned with seed 0.
 
     A bare backbone is read by mean pooling, at level ``wic`` at the target word, a directory of ``mirrorbench
     tune`` as its files say.
@@ -61,7 +61,7 @@ def execute_plan(space: Workspace, plan: Plan) -> Outcome:
 
 
 def _outcomes(space: Workspace, plan: Plan) -> Generator[CellOutcome, None, None]:
-    """Those of stored cells, then those that the executor yields."""
+    """Outcomes of stored cells, then those that the executor yields."""
     groups: list[CellGroup] = []
     for cells in plan.groups.values():
         pending = []

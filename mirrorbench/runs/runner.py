@@ -36,7 +36,7 @@ from mirrorbench.tasks.base import Scores, Task, Vectors, score_task
 
 
 class _Reading(NamedTuple):
-    """The name of a task, and by what it reads its data, whose checksums were planned."""
+    """The settings that determine the items and inputs of a task."""
 
     task: str
     protocol: str
@@ -143,7 +143,7 @@ class Runner:
             yield from self._scored(cells, *loaded)
 
     def _scored(self, cells: list[Cell], encoder: Encoder, tuning: float) -> Iterator[CellOutcome]:
-        """The cells of an encoder, whose tuning took so many seconds."""
+        """Encode and score the cells of an encoder; ``tuning``: its seconds."""
         parts = [cells]
         while parts:
             part = parts.pop(0)
@@ -259,7 +259,7 @@ class Runner:
         return result, scores
 
     def _contamination(self, cell: Cell, fitted: _TaskInputs) -> Contamination | None:
-        """Which items hold texts that the encoder was tuned or fitted on; ``None`` if it was not."""
+        """Items with texts of the corpora of the encoder; ``None`` if it has no corpus."""
         strings = [text for corpus in cell.model.corpora for text in self.corpora[corpus].texts]
         return find_contamination(fitted.task.texts(fitted.items), strings) if strings else None
 
@@ -267,7 +267,7 @@ class Runner:
 def _notes(
     cell: Cell, languages: Sequence[str], texts_cut: int = 0, targets_cut: int = 0, targets_missing: int = 0
 ) -> Iterator[str]:
-    """Notes on the encoder for readers of a result: languages that it lacks, and texts or targets that were cut."""
+    """Notes on the encoder for readers of a result: missing languages, and texts or targets that were cut."""
     spec, tokens = cell.model.spec, cell.pooling.max_length if cell.pooling else 0
     if foreign := foreign_languages(spec, languages):
         yield f"{spec} has no model of {', '.join(foreign)}, and reads it with its English one"
@@ -290,7 +290,7 @@ def _notes(
 
 
 def _progress(cell: Cell, tuning: dict[str, Any]) -> Iterator[str]:
-    """The part of a tuned model's description on what ``stop=auto`` kept and whether the tuning helped."""
+    """The verdict on a tuning with ``stop=auto``: the step that was kept, and whether it helped."""
     if cell.model.recipe and cell.model.recipe.stop == "auto" and tuning.get("held_out"):
         from mirrorbench.training.progress import Trajectory
 
@@ -299,7 +299,7 @@ def _progress(cell: Cell, tuning: dict[str, Any]) -> Iterator[str]:
 
 
 def _description(encoder: Encoder, pooling: Pooling | None, dimensions: int) -> dict[str, Any]:
-    """The part of a result's ``encoder`` that is the same for all tasks."""
+    """The keys of a result's ``encoder`` that are the same for all tasks."""
     description: dict[str, Any] = {"fingerprint": encoder.fingerprint, "dimensions": dimensions}
     if pooling:
         description |= pooling.to_json()

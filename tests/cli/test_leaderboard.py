@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import spearmanr
 from stored import correlated
 
-from mirrorbench.cli.formats import chosen_format
+from mirrorbench.cli.display import chosen_format
 from mirrorbench.core.errors import UnknownNameError
 from mirrorbench.core.plugins import Registry
 from mirrorbench.reports.table import Table
