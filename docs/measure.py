@@ -1,10 +1,10 @@
-"""Measures what ``claims.md`` and ``measured.md`` say, keeps the values, and writes the two pages from them.
+"""Measures what ``measured.md`` says, keeps the values, and writes the page from them.
 
-    python docs/measure.py             # run what is not stored yet, then keep the values and write the pages
+    python docs/measure.py             # run what is not stored yet, then keep the values and write the page
     python docs/measure.py --no-run    # from what is stored
 
-The commands stand in ``docs/measurements/commands.txt``. They run in ``build/claims``, where results, tuned models and
-analyses stay, so that a second call computes nothing again; the data must be there (``mirrorbench data import`` or
+The commands stand in ``docs/measurements/commands.txt``. They run in ``build/measured``, where results, tuned models
+and analyses stay, so that a second call computes nothing again; the data must be there (``mirrorbench data import`` or
 ``fetch``). A value that is not stored there stays as it is kept, with the commit that computed it; it counts as of an
 earlier measurement from the next rise of the computation on.
 """
@@ -12,7 +12,6 @@ earlier measurement from the next rise of the computation on.
 from __future__ import annotations
 
 import json
-import math
 import os
 import shlex
 import statistics
@@ -22,19 +21,18 @@ import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
-import measured_pages
-from measured_pages import PAGES, Value, keep_values, kept_values
+import measured_page
+from measured_page import Value, keep_values, kept_values
 
 from mirrorbench import Session
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.corpora import SOME, Contamination, read_corpus
 from mirrorbench.reports.table import read_table
 from mirrorbench.runs.registry import expand_tasks
 from mirrorbench.runs.results import read_results
 
 HERE = Path(__file__).resolve().parent
-WORK = HERE.parent / "build" / "claims"
+WORK = HERE.parent / "build" / "measured"
 
 
 def run_all() -> None:
@@ -71,7 +69,7 @@ def write_names() -> None:
 
 
 class Stored:
-    """What is stored: each public method but ``of`` and ``tasks`` is a kind of value that a template asks for.
+    """What is stored: each public method but ``of`` is a kind of value that a template asks for.
 
     Scores are read from the results of the commands, and from the leaderboards that are kept where there are none.
 
@@ -85,13 +83,8 @@ class Stored:
         self.kept = kept_values()
         self.values: dict[str, Value] = {}
         self.scores: dict[tuple[str, str], dict[str, dict[int, tuple[float, str]]]] = {}
-        self.tuned: dict[tuple[str, str], float] = {}
-        for root in (folder / "results", *sorted((folder / "tables").glob("*"))):
-            for result in read_results(root) if root.is_dir() else ():
-                commit = result.environment["git"][:9]
-                self._add("", result.spec, result.task, result.seed, result.main_score, commit)
-                known = self.tuned.get((result.spec, result.task), math.inf)
-                self.tuned[result.spec, result.task] = min(known, result.seconds["train"])
+        for result in read_results(folder / "results") if (folder / "results").is_dir() else ():
+            self._add("", result.spec, result.task, result.seed, result.main_score, result.environment["git"][:9])
         for path in sorted((HERE.parent / "leaderboards" / "rendered").glob("*.json")):
             table = read_table(path)
             earlier = any(text.startswith("Of computation ") for text in table.warnings)
@@ -111,11 +104,14 @@ class Stored:
         key = " ".join((kind, *arguments))
         if key not in self.values:
             try:
-                self.values[key] = getattr(self, kind)(*arguments)
-            except (LookupError, UsageError) as missing:  # of a comparison: a score is kept, its predictions are not
-                if key not in self.kept:
-                    raise SystemExit(f"nothing is stored for {key!r}, and nothing was kept") from missing
-                self.values[key] = self.kept[key]
+                found: Value | None = getattr(self, kind)(*arguments)
+            except (LookupError, UsageError):  # of a comparison: a score is kept, its predictions are not
+                found = None
+            if not (found and found["from"]):
+                found = self.kept.get(key, found)
+            if not found:
+                raise SystemExit(f"nothing is stored for {key!r}, and nothing was kept")
+            self.values[key] = found
         return self.values[key]
 
     def of(self, spec: str, tasks: str, most_seeds: bool = False) -> tuple[list[float], set[str]]:
@@ -150,10 +146,6 @@ class Stored:
             raise LookupError("a single seed")
         return valued(statistics.stdev(means), sources)
 
-    def seconds(self, spec: str, task: str) -> Value:
-        """The seconds that the tuning took, of the fastest seed."""
-        return valued(self.tuned[str(parse_spec(spec)), task], self.of(spec, task)[1])
-
     def compared(self, spec: str, over: str, task: str) -> Value:
         """Difference, interval and p-value, as ``mirrorbench compare`` has them."""
         sources = self.of(spec, task)[1] | self.of(over, task)[1]
@@ -168,40 +160,21 @@ class Stored:
         verdict = next(verdict for verdict in verdicts if (verdict.spec, verdict.over) == asked)
         return {**valued(verdict.difference or 0.0, sources), "interval": verdict.interval, "p": verdict.p}
 
-    def analysis(self, name: str, spec: str, key: str, pairs: str = "") -> Value:
-        """A number that ``mirrorbench analyze`` wrote: of all, or of an encoder (of its last layer, or some pairs)."""
+    def analysis(self, name: str, spec: str, key: str) -> Value:
+        """A number that ``mirrorbench analyze`` wrote: of all, or of an encoder (of its last layer)."""
         files = sorted((self.folder / "analyses" / name).glob("*.json"))
         if not files:
             raise LookupError(f"no analysis {name}")
         document = json.loads(files[0].read_text(encoding="utf-8"))
         label = next(e["encoder"] for e in document["encoders"] if e["spec"] == str(parse_spec(spec)))
         rows = [row for row in document.get("encodings", document["rows"]) if row.get("encoder", label) == label]
-        value = document[key] if key in document else [r[key] for r in rows if pairs in ("", r.get("pairs"))][-1]
+        value = document[key] if key in document else rows[-1][key]
         return valued(value, {f"{files[0].name} of {document['created'][:10]}"})
-
-    def overlap(self, corpus: str, task: str) -> Value:
-        """The share of a task's items with a text of a corpus, as ``mirrorbench data overlap`` counts them."""
-        share = self.session.overlap(corpus, task)[task]
-        assert isinstance(share, Contamination), share
-        return valued(share.share(SOME), {f"data overlap {corpus} {task}"})
-
-    def shared(self, corpus: str, within: str) -> Value:
-        """How many strings of a corpus another one holds."""
-        space = self.session.workspace
-        known = space.plugins.corpora.by_name()
-        first, second = (set(read_corpus(name, space.data, known).texts) for name in (corpus, within))
-        return valued(len(first & second), {f"{corpus} in {within}"})
 
 
 def valued(value: float, sources: Iterable[str]) -> Value:
     """A value and where it is from: commits, files, a command; from nothing where an earlier computation gave it."""
     return {"value": value, "from": [] if "" in (found := sorted(sources)) else found}
-
-
-def keep_tables() -> None:
-    """Keep the tables of which the results lie in folders of their own."""
-    for folder in sorted((WORK / "tables").glob("*")):
-        mirrorbench("leaderboard", str(folder), "--output", str(measured_pages.FOLDER / f"{folder.name}.json"))
 
 
 def main() -> None:
@@ -210,10 +183,8 @@ def main() -> None:
         sys.exit(__doc__)
     if "--no-run" not in sys.argv:
         run_all()
-    keep_tables()
     stored = Stored()
-    for page in PAGES:
-        (HERE / page).write_text(measured_pages.render(page, stored), encoding="utf-8")
+    (HERE / measured_page.PAGE).write_text(measured_page.render(stored), encoding="utf-8")
     keep_values(stored.values)
     for key in (key for key, value in sorted(stored.values.items()) if not value["from"]):
         sys.stderr.write(f"of an earlier measurement: {key}\n")

@@ -1,4 +1,4 @@
-"""``docs/claims.md`` and ``docs/measured.md``: from stored results; the cheap ones are measured again."""
+"""``docs/measured.md``: from stored results; the cheap ones are measured again."""
 
 from __future__ import annotations
 
@@ -31,22 +31,21 @@ def measure(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def write(measure: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The command with a folder of its own, and templates and commands that a test writes."""
+    """The command with a folder of its own, and a template and commands that a test writes."""
     folder = tmp_path / "docs" / "measurements"
     folder.mkdir(parents=True)
     for module, name, value in [
-        (measure, "HERE", folder.parent), (measure, "WORK", tmp_path / "work"), (measure, "PAGES", ("page.md",)),
-        (measure, "write_names", lambda: None),
-        (measure.measured_pages, "FOLDER", folder), (measure.measured_pages, "KEPT", folder / "values.json"),
+        (measure, "HERE", folder.parent), (measure, "WORK", tmp_path / "work"), (measure, "write_names", lambda: None),
+        (measure.measured_page, "FOLDER", folder), (measure.measured_page, "KEPT", folder / "values.json"),
         (sys, "argv", ["measure.py"]),
     ]:  # fmt: skip
         monkeypatch.setattr(module, name, value)
 
     def written(template: str, *commands: str) -> str:
-        (folder / "page.md.jinja").write_text(template, encoding="utf-8")
+        (folder / "measured.md.jinja").write_text(template, encoding="utf-8")
         (folder / "commands.txt").write_text("\n".join(commands) + "\n", encoding="utf-8")
         measure.main()
-        return (folder.parent / "page.md").read_text(encoding="utf-8")
+        return (folder.parent / "measured.md").read_text(encoding="utf-8")
 
     return written
 
@@ -59,14 +58,13 @@ def test_every_command_is_a_command() -> None:
         assert command[0] in ("run", "paper") or command[-2] == "-o", "an analysis names its folder last"
 
 
-@pytest.mark.parametrize("page", ["claims.md", "measured.md"])
-def test_no_measured_number_stands_in_a_template(page: str) -> None:
-    """But what the papers published, and the two sections that say that they were not run again."""
-    text = (DOCS / "measurements" / f"{page}.jinja").read_text(encoding="utf-8")
-    text = re.sub(r"## What held-out texts say.*?(?=^## )|^## Reading the numbers.*", "", text, flags=re.S | re.M)
+def test_no_measured_number_stands_in_the_template() -> None:
+    """But what the papers published, and the section that names the commit of its numbers."""
+    text = (DOCS / "measurements" / "measured.md.jinja").read_text(encoding="utf-8")
+    text = re.sub(r"## What held-out texts say.*?(?=^## )", "", text, flags=re.S | re.M)
     text = re.sub(r"\{%.*?%\}|\{\{.*?\}\}", "", text, flags=re.S)
     text = re.sub(r'"[^"]*"|`[^`]*`|[.\d]+ in the paper|deviations below [^)]*', "", text)
-    assert re.findall(r"(?<!\w)\.\d{3}", text) == ([".753"] if page == "measured.md" else [])
+    assert not re.findall(r"(?<!\w)\.\d{3}", text)
 
 
 @pytest.mark.slow
@@ -79,7 +77,7 @@ def test_a_page_has_the_scores_of_its_results_and_is_rendered_again_without_them
     board = Session().leaderboard(measure.WORK / "results")
     after, before = (f"{row.scores[0].mean:.3f}".lstrip("0") for row in board.table.rows)  # CLS comes first
     assert page == f"{before}, {before} → {after}\n"
-    assert measure.measured_pages.render("page.md", lambda *asked: measure.kept_values()[" ".join(asked)]) == page
+    assert measure.measured_page.page() == page
 
 
 def test_a_number_of_an_older_computation_is_marked_and_one_that_nobody_kept_an_error(write: Any, measure: Any) -> None:
@@ -87,17 +85,37 @@ def test_a_number_of_an_older_computation_is_marked_and_one_that_nobody_kept_an_
     with pytest.raises(SystemExit, match="nothing is stored for 'score tiny"):
         write(template)
     values = {"score tiny+mirror:lr=1e-3 quick-sts": {"value": 0.5, "from": ["abc"]}}
-    measure.measured_pages.keep_values(values)
+    measure.measured_page.keep_values(values)
     assert write(template) == ".500"
-    measure.measured_pages.KEPT.write_text(json.dumps({"computation": COMPUTATION - 1, "values": values}))
+    measure.measured_page.KEPT.write_text(json.dumps({"computation": COMPUTATION - 1, "values": values}))
     assert write(template) == ".500†"
     assert write(template) == ".500†", "the mark outlives the page's next writing"
 
 
-@pytest.mark.parametrize(("gain", "verdict"), [(0.006, "holds"), (0.004, "does not hold"), (-0.2, "does not hold")])
+def test_a_table_marks_rows_with_older_numbers_or_its_head(measure: Any) -> None:
+    head = "| | a |\n|---|---|\n"
+    marked = measure.measured_page.marked_once
+    assert marked(f"{head}| x | .1† → .2† |\n| y | .3 |\n") == f"{head}| x † | .1 → .2 |\n| y | .3 |\n"
+    assert marked(f"{head}| x | .1† |\n| y | .3† |\n") == "| † | a |\n|---|---|\n| x | .1 |\n| y | .3 |\n"
+    assert marked(f"{head}| x | .1 |\n") == f"{head}| x | .1 |\n"
+
+
+def test_a_kept_number_is_taken_before_an_older_one_of_a_leaderboard(write: Any, measure: Any) -> None:
+    kept = {"value": 0.25, "from": ["abc"]}
+    measure.measured_page.keep_values({"mean tiny+mirror quick-sts": kept})
+    rendered = measure.HERE.parent / "leaderboards" / "rendered"
+    rendered.mkdir(parents=True)
+    board = json.loads((ROOT / "leaderboards" / "rendered" / "embedded.json").read_text(encoding="utf-8"))
+    board["warnings"] = ["Of computation 1: older"]
+    (rendered / "embedded.json").write_text(json.dumps(board), encoding="utf-8")
+    assert write("{{ mean('tiny+mirror', 'quick-sts') }}") == ".250"
+    assert re.fullmatch(r"\.\d{3}†", write("{{ mean('tiny+mirror', 'quick-simlex') }}"))
+
+
+@pytest.mark.parametrize(("gain", "verdict"), [(0.006, "yes"), (0.004, "no"), (-0.2, "no")])
 def test_verdicts_follow_from_the_numbers(measure: Any, gain: float, verdict: str) -> None:
     scores = {"before": 0.5, "after": 0.5 + gain}
-    said = measure.measured_pages.writer(lambda kind, spec, task: {"value": scores[spec], "from": ["x"]})
+    said = measure.measured_page.writer(lambda kind, spec, task: {"value": scores[spec], "from": ["x"]})
     assert said.from_string("{{ holds(gain('before', 'after', 'task')) }}").render() == verdict
 
 

@@ -6,18 +6,23 @@ Here the grammar alone is looked at: commands, options, encoder specs, tasks and
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
 
 import pytest
+import typer.main
 from mirrorbench_grids import find_grid
-from pages import PAGES, ROOT, own_commands, parsed
+from pages import PAGES, ROOT, own_commands, parsed, sections
 
+from mirrorbench.cli import COMMANDS, OfPlugin, app
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec, split_names
 from mirrorbench.runs.registry import expand_tasks
 
 # Names that a page's own plugin brings, or that stand for a file of the reader's.
 OWN = re.compile(
-    r"\./|mteb-|faq|readings|pets|vehicles|generality|scws|senses|uses|my-lab-|letters|static-|grid\.yaml|GRID\.yaml"
+    r"\./|mteb-|faq|pets|vehicles|generality|scws|senses|uses|my-lab-|letters|static-|grid\.yaml|GRID\.yaml"
 )
 
 
@@ -66,3 +71,37 @@ def test_the_command_line_takes_each(plugins: Plugins) -> None:
             except (Exception, SystemExit) as error:
                 wrong[where] = repr(error)
     assert {where: what for where, what in wrong.items() if what} == {}
+
+
+def every_command(name: str = "mirrorbench", command: Any = None) -> Iterator[tuple[str, Any]]:
+    """All commands and groups of commands, with their names."""
+    command = command or typer.main.get_command(app)
+    command = command.loaded() if isinstance(command, OfPlugin) else command
+    yield name, command
+    if hasattr(command, "list_commands"):
+        context = typer.Context(command)
+        for one in command.list_commands(context):
+            yield from every_command(f"{name} {one}", command.get_command(context, one))
+
+
+@pytest.mark.shipped("analysis", "evaluate", "papers", "tools")
+def test_the_page_has_every_command_and_option() -> None:
+    """An option that a command only names is described above it, for its group or for all commands."""
+    page = {heading.strip("`"): text for heading, text in sections(ROOT / "docs" / "commands.md").items()}
+    page["mirrorbench"] = page["Commands"]
+    missing = []
+    with patch.dict(COMMANDS):  # without what plugins add
+        commands = dict(every_command())
+    assert commands.keys() == page.keys() - {"", "Commands"}
+    for name, command in commands.items():
+        if " ".join(command.help.split("\n\n")[0].split()) not in page[name]:
+            missing.append(f"{name}: {command.help}")
+        shared = " ".join(re.findall("^- shared: (.*)$", page[name], re.M))
+        for parameter in command.params:
+            is_option = parameter.param_type_name == "option"
+            shown = max(parameter.opts, key=len) if is_option else parameter.metavar or parameter.name
+            described = re.compile(rf"^- `(?:-\w, )?{re.escape(shown)}(?![\w-])[^`]*`: \S", re.M)
+            above = page["Commands"] + page[name.rpartition(" ")[0]] if f"`{shown}`" in shared else ""
+            if shown != "--help" and not described.search(page[name] + above):
+                missing.append(f"{name} {shown}")
+    assert not missing

@@ -22,8 +22,8 @@ COMPUTATIONS = {
     "every tuned model changes.",
     5: "Similarities are rounded to 10 decimals before they are ranked or compared, so that equal texts tie; crowding "
     "for CSLS is computed in float64; a batch on a CPU has at least 256 tokens.",
-    6: "Texts are read with the spaces around them, as by sentence-transformers 6. Texts are encoded, and by more "
-    "architectures tuned on, without padding: vectors change by rounding, dropout draws other masks.",
+    6: "Spaces around a text are kept, as in sentence-transformers 6. Texts are encoded, and used for tuning in more "
+    "architectures, without padding: vectors change by rounding, dropout draws other masks.",
 }
 """Each version of the computation, and what it changed; ``docs/computations.md`` is made from it."""
 COMPUTATION = max(COMPUTATIONS)

@@ -107,7 +107,7 @@ def test_what_earlier_versions_made_is_named_and_removed(
     EmbeddingCache(cache.root / "embeddings" / ("e" * 64)).put(inputs, vectors)
     (cache.root / "embeddings" / ("e" * 64) / "computation.txt").unlink()  # as versions before this one
     with monkeypatch.context() as before:
-        before.setattr("mirrorbench.runs.cache.COMPUTATION", COMPUTATION - 1)
+        before.setattr("mirrorbench.runs.vectors.COMPUTATION", COMPUTATION - 1)
         EmbeddingCache(cache.root / "embeddings" / ("f" * 64)).put(inputs, vectors)
     assert {entry.key[0] for entry in entries(cache) if entry.earlier} == {"a", "d", "e", "f"}
     said = mirrorbench("cache", "list").assert_works("seed 3, of an earlier version")

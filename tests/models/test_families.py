@@ -1,6 +1,6 @@
 """Every family of models: each cell works, or is refused by one message that names a spec that works.
 
-The matrix is the page docs/families.md; ``PYTHONPATH=tests python tests/models/test_families.py`` makes it anew.
+The matrix is on the page docs/backbones.md; ``PYTHONPATH=tests python tests/models/test_families.py`` makes it anew.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from mirrorbench.runs.registry import plugins
 from mirrorbench.tasks import UsageSimilarity
 from mirrorbench.training.augmentations import Dropout
 
-PAGE = Path(__file__).parents[2] / "docs" / "families.md"
+PAGE = Path(__file__).parents[2] / "docs" / "backbones.md"
 CPU = torch.device("cpu")
 NAMES = {
     "llama": "Llama", "mistral": "Mistral", "qwen3": "Qwen3", "gemma3": "Gemma3", "gemma3-vision": "Gemma3 with vision",
     "gpt2": "GPT-2", "mamba": "Mamba", "eurobert": "EuroBERT", "bart": "BART (encoder)", "t5": "T5 (encoder)",
     "t5gemma": "T5Gemma (encoder)", "bert": "BERT", "roberta": "RoBERTa", "xlm-r": "XLM-R", "distilbert": "DistilBERT",
-    "electra": "ELECTRA", "deberta": "DeBERTa", "deberta-v2": "DeBERTa v2, v3", "albert": "ALBERT", "mpnet": "MPNet",
+    "electra": "ELECTRA", "deberta": "DeBERTa", "deberta-v2": "DeBERTa-v2/v3", "albert": "ALBERT", "mpnet": "MPNet",
     "modernbert": "ModernBERT", "nomic": "NomicBERT", "xlnet": "XLNet",
 }  # fmt: skip
 BASES = ("cls", "mean", "mean-padded", "last", "weighted-mean", "target")
@@ -51,9 +51,11 @@ SOME = ("+base:pooling=cls", "+base:pooling=mean", "+mirror", "+mirrorwic")
 """What the further types are read and tuned by."""
 TUNED = ("+mirror", "+mirrorwic", "+mirror:attention=bidirectional", "+mirror:lora=4")
 ALL = (*(f"+base:pooling={mode}" for mode in BASES), *TUNED)
+COLUMNS = {way: f"`{way.removeprefix('+base:')}`" for way in (ALL[0], *TUNED)}
+"""What has a column of the matrix; all families are read by the other poolings."""
 MEASURED = re.compile(r"mirrorbench run -e (\S+) --corpus FILE$")
-PADS, TRIED = "They were seen to read padding:", "## What is tried"
-OTHERS = "Further types that the full suite builds:"
+FIRST, NEXT = "| families |", "## Causal models"
+PADS, OTHERS = "These types read padding:", "Types that `nox -s full` builds and tests:"
 READ_PADDING = ("convbert", "cpmant", "fnet", "nystromformer", "yoso")
 TEXTS = ["acat", "twodogsrunoverthehill", "x", "quickzebras"]  # sentence-transformers has words of spaces
 LINES = [f"line {n} of a small corpus, about {word}" for n in range(3) for word in ("cats", "dogs", "letters")]
@@ -133,18 +135,27 @@ def test_the_page_names_all_types() -> None:
     assert named == list(FURTHER)
 
 
+def in_columns(cells: Sequence[str]) -> list[str]:
+    """The cells that the matrix shows; the others must work."""
+    found = dict(zip(ALL, cells, strict=True))
+    assert {said for way, said in found.items() if way not in COLUMNS} == {"yes"}
+    return [found[way] for way in COLUMNS]
+
+
 def page(rows: dict[str, list[str]]) -> str:
     """The page as it is, with the matrix anew, and the messages and types below it."""
     text = PAGE.read_text(encoding="utf-8")
+    rows = {name: in_columns(cells) for name, cells in rows.items()}
     messages = dict.fromkeys(said for cells in rows.values() for said in cells if said != "yes")
     numbers = {message: number for number, message in enumerate(messages, start=1)}
-    head = ["family", *BASES, "`+mirror`", "`+mirrorwic`", "`attention=bidirectional`", "`lora=4`"]
-    lines = [f"{text.split('| family')[0]}| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    alike: dict[tuple[str, ...], list[str]] = {}
     for name, cells in rows.items():
-        shown = ["yes" if said == "yes" else f"{numbers[said]}" for said in cells]
-        lines.append(f"| {NAMES[name]} | {' | '.join(shown)} |")
+        shown = tuple("yes" if said == "yes" else f"{numbers[said]}" for said in cells)
+        alike.setdefault(shown, []).append(NAMES[name])
+    lines = [f"{text.split(FIRST)[0]}{FIRST} {' | '.join(COLUMNS.values())} |", "|" + "---|" * (len(COLUMNS) + 1)]
+    lines += [f"| {', '.join(names)} | {' | '.join(stated)} |" for stated, names in alike.items()]
     lines += ["", *(f"{number}. {message}" for message, number in numbers.items()), ""]
-    lines.append(f"{TRIED}{text.split(TRIED)[1].split(PADS)[0]}".rstrip())
+    lines.append(f"{NEXT}{text.split(NEXT)[1].split(PADS)[0]}".rstrip())
     for title, names in ((PADS, READ_PADDING), (OTHERS, FURTHER)):
         lines += ["", fill(f"{title} {', '.join(f'`{name}`' for name in names)}.", 120, break_on_hyphens=False)]
     return "\n".join(lines) + "\n"
@@ -153,8 +164,8 @@ def page(rows: dict[str, list[str]]) -> str:
 @pytest.mark.parametrize("architecture", few(NAMES, "qwen3", "bart"))
 def test_a_family(random_model: Models, tmp_path: Path, architecture: str) -> None:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
-    (stated,) = (line for line in lines if line.startswith(f"| {NAMES[architecture]} |"))
-    cells = row(random_model(architecture), tmp_path / "tuned")
+    (stated,) = (line for line in lines if NAMES[architecture] in line.split(" | ")[0].removeprefix("| ").split(", "))
+    cells = in_columns(row(random_model(architecture), tmp_path / "tuned"))
     for said, shown in zip(cells, stated.split(" | ")[1:], strict=True):
         number = shown.strip(" |")
         expected = "yes" if number == "yes" else next(line for line in lines if line.startswith(f"{number}. "))[3:]

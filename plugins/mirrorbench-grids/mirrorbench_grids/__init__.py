@@ -1,4 +1,4 @@
-"""Grid files: many runs in one YAML file (format: ``docs/grids.md``).
+"""Grid files: many runs in one YAML file (format: ``docs/cluster.md``).
 
 A file is one block, or several under ``blocks``, with defaults for them beside it. Every key of an encoder spec may
 have lists and ranges; each block becomes one or more requests, and their plans are merged.

@@ -182,7 +182,7 @@ def test_what_varies_along_the_columns_is_found() -> None:
     assert not TABLES["mirror-bert/table3"].sweeps
 
 
-def test_every_spec_is_listed_on_the_page_of_the_papers() -> None:
-    page = (specs_folder().parent / "docs" / "papers.md").read_text(encoding="utf-8")
-    linked = re.findall(r"^\| \[[^]]+\]\(\.\./leaderboards/(\S+)\.yaml\)", page, re.MULTILINE)
+def test_every_spec_is_listed_on_the_page_of_what_was_measured() -> None:
+    page = (specs_folder().parent / "docs" / "measured.md").read_text(encoding="utf-8")
+    linked = re.findall(r"\]\(\.\./leaderboards/(\S+?)\.yaml\)", page)
     assert sorted(linked) == sorted(paper_tables())

@@ -1,15 +1,15 @@
-"""The pages ``claims.md`` and ``measured.md``, written from kept values.
+"""The page ``measured.md``, written from kept values.
 
-A page's text is a template in ``docs/measurements`` that names what it shows, as ``score("tiny+mirror", "sts")``;
-``values.json`` beside it holds the values, which ``docs/measure.py`` renews. A value that is from no
-stored result is of an earlier measurement, and is marked wherever it stands.
+Its text is a template in ``docs/measurements`` that names what it shows, as ``score("tiny+mirror", "sts")``;
+``values.json`` beside it holds the values, which ``docs/measure.py`` renews. A value that is from no stored result is
+of an earlier measurement, and marked: in a table its row, or the whole table.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,14 @@ import jinja2
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.reports import renderers
 from mirrorbench.reports.renderers.notes import p_words
-from mirrorbench.reports.table import read_table
 
 FOLDER = Path(__file__).resolve().parent / "measurements"
 KEPT = FOLDER / "values.json"
-PAGES = ("claims.md", "measured.md")
+PAGE = "measured.md"
 OLDER = "†"
 CLEAR = 0.005
 """From which difference on a score counts as better than another in the verdicts."""
-KINDS = ("score", "mean", "deviation", "seconds", "analysis", "overlap", "shared")
+KINDS = ("score", "mean", "deviation", "analysis")
 """Of values that are a single number; ``docs/measure.py`` has a function of each name."""
 TESTED = ("compared", "unseen")
 """Of values that are a difference with its interval and p-value."""
@@ -37,25 +36,22 @@ Values = Callable[..., Value]
 
 
 class Number(float):
-    """A number on a page; ``older``: of an earlier measurement."""
+    """A number on the page; ``older``: of an earlier measurement."""
 
-    older = False
+    older: bool
 
-    @classmethod
-    def of(cls, value: float, *sources: object) -> Number:
-        """Make a number from values, marked if any of them is older."""
-        number = cls(value)
-        number.older = any(getattr(source, "older", False) for source in sources)
+    def __new__(cls, value: float, older: bool = False) -> Number:
+        """Make a number."""
+        number = super().__new__(cls, value)
+        number.older = older
         return number
 
     def __sub__(self, subtrahend: float) -> Number:
-        return Number.of(float(self) - float(subtrahend), self, subtrahend)
-
-    def __truediv__(self, divisor: float) -> Number:
-        return Number.of(float(self) / float(divisor), self, divisor)
+        return Number(float(self) - float(subtrahend), self.older or getattr(subtrahend, "older", False))
 
     def __str__(self) -> str:
-        return renderers.number(self, 3 if abs(self) < 1 else 2) + OLDER * self.older
+        digits = 3 if abs(self) < 1 else 0 if self.is_integer() else 2
+        return renderers.number(self, digits) + OLDER * self.older
 
 
 def signed(value: Number) -> str:
@@ -63,24 +59,12 @@ def signed(value: Number) -> str:
     return f"{'+' if value > 0 else ''}{value}"
 
 
-def whole(value: Number) -> str:
-    """Rounded to a whole number."""
-    return f"{float(value):,.0f}" + OLDER * value.older
-
-
-def percent(value: Number) -> str:
-    """A share in percent."""
-    return f"{float(value):.0%}".replace("%", " %") + OLDER * value.older
-
-
 def writer(values: Values) -> jinja2.Environment:
     """What templates may call: each returns a number or a text."""
 
     def plain(kind: str, *arguments: str) -> Number:
         value = values(kind, *arguments)
-        number = Number(value["value"])
-        number.older = not value["from"]
-        return number
+        return Number(value["value"], not value["from"])
 
     def tested(kind: str, *arguments: str) -> str:
         value = values(kind, *arguments)
@@ -92,27 +76,35 @@ def writer(values: Values) -> jinja2.Environment:
         loader=jinja2.FileSystemLoader(FOLDER), undefined=jinja2.StrictUndefined, keep_trailing_newline=True,
         trim_blocks=True, lstrip_blocks=True, autoescape=False,
     )  # fmt: skip
-    environment.filters |= {"signed": signed, "whole": whole, "percent": percent}
+    environment.filters["signed"] = signed
     environment.globals |= {
         **{kind: partial(plain, kind) for kind in KINDS},
+        **{kind: partial(tested, kind) for kind in TESTED},
         "gain": lambda before, after, *task: score(after, *task) - score(before, *task),
         "change": lambda before, after, *task: f"{score(before, *task)} → {score(after, *task)}",
-        "gained": lambda after, before, task: plain("mean", after, task) - plain("mean", before, task),
-        **{kind: partial(tested, kind) for kind in TESTED},
-        "holds": lambda *gains: "holds" if min(gains) >= CLEAR else "does not hold",
-        "CLEAR": Number(CLEAR), "table": table,
+        "holds": lambda *gains: "yes" if min(gains) >= CLEAR else "no",
+        "CLEAR": Number(CLEAR),
     }  # fmt: skip
     return environment
 
 
-def table(name: str) -> str:
-    """A kept table with its verdicts, without notes."""
-    return renderers.markdown(replace(read_table(FOLDER / f"{name}.json"), notes=())).rstrip()
+def render(values: Values) -> str:
+    """The text of the page."""
+    text = writer(values).get_template(f"{PAGE}.jinja").render()
+    return re.sub(r"(?:^\|.*\n)+", lambda table: marked_once(table[0]), text, flags=re.M)
 
 
-def render(page: str, values: Values) -> str:
-    """The text of a page."""
-    return writer(values).get_template(f"{page}.jinja").render()
+def marked_once(table: str) -> str:
+    """A table whose rows with older numbers are marked in their first cell; its head, where all rows are."""
+    lines = table.splitlines(keepends=True)
+    older = [OLDER in line for line in lines]
+    if all(older[2:]):
+        older = [line is lines[0] for line in lines]
+    lines = [line.replace(OLDER, "") for line in lines]
+    return "".join(
+        re.sub(r"(\S)( *\|)", rf"\1 {OLDER}\2", line, count=1) if old else line
+        for line, old in zip(lines, older, strict=True)
+    )
 
 
 def kept_values() -> dict[str, Value]:
@@ -130,7 +122,7 @@ def keep_values(values: dict[str, Value]) -> None:
     KEPT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
-def pages() -> dict[str, str]:
-    """Name and text of each page, from the kept values."""
+def page() -> str:
+    """The text of the page, from the kept values."""
     kept = kept_values()
-    return {page: render(page, lambda *asked: kept[" ".join(asked)]) for page in PAGES}
+    return render(lambda *asked: kept[" ".join(asked)])

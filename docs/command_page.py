@@ -1,0 +1,123 @@
+"""The page ``commands.md``: Typer's reference, shortened. An option that several commands share is described once."""
+
+from __future__ import annotations
+
+import html
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+TYPER = """
+import typer
+from mirrorbench import cli
+from typer.cli import get_docs_for_click
+for point in cli.commands_of_plugins().values():
+    cli.OfPlugin(point).loaded()
+group = typer.main.get_command(cli.app)
+print(get_docs_for_click(obj=group, ctx=typer.Context(group), name="mirrorbench"))
+"""
+"""In a process of its own, since it changes the commands; those of plugins are loaded first."""
+SHARED_BY = 3
+"""How many commands must have the same option for it to be described once."""
+KINDS = {"int": "N", "int range": "N", "path": "PATH", "list[Path]": "PATH", "str": "TEXT"}
+"""Names of values, where an option has none of its own."""
+
+
+class Command(NamedTuple):
+    """A command or a group of commands, as the page shows it."""
+
+    name: str
+    about: str
+    examples: list[str]
+    usage: str
+    arguments: list[str]
+    options: list[str]
+
+
+def page() -> str:
+    """The whole page."""
+    out = subprocess.run([sys.executable, "-c", TYPER], capture_output=True, text=True, check=True, cwd=ROOT)
+    root, *commands = map(read, re.split(r"^#+ (?=`)", html.unescape(out.stdout), flags=re.M)[1:])
+    users = Counter(option for command in commands for option in command.options)
+    common = [option for option, n in users.most_common() if n >= SHARED_BY]
+    of_group = {option: group_of(option, commands) for option in common}
+    shared = {group: [o for o in common if of_group[o] == group] for group in of_group.values()}
+    links = " · ".join(f"[{c.name.partition(' ')[2]}](#{c.name.replace(' ', '-')})" for c in commands)
+    lines = [
+        "# Commands", "", f"{root.about} Every command explains itself with `-h` or `--help`.", "", links, "",
+        "Before the name of a command:", "", *(f"- {option}" for option in root.options), "",
+        "Shared options, described here once; each command lists those that it takes:", "",
+        *(f"- {option}" for option in shared[""]),
+    ]  # fmt: skip
+    for command in commands:
+        lines += ["", *section(command, shared.get(command.name, []), common)]
+    return "\n".join(lines) + "\n"
+
+
+def read(text: str) -> Command:
+    """A command from its section in Typer's reference."""
+    heading, *blocks = text.strip().split("\n\n")
+    parts: dict[str, list[str]] = {}
+    part = ""
+    for block in blocks:
+        if match := re.fullmatch(r"\*\*(\w+)\*\*:", block):
+            part = match[1]
+        else:
+            parts.setdefault(part, []).extend(block.split("\n") if part else [block])
+    about, *others = parts[""]
+    usage = next(line[2:] for line in parts["Usage"] if line.startswith("$ "))
+    options, arguments = ([item(line) for line in parts.get(key, [])] for key in ("Options", "Arguments"))
+    return Command(
+        heading.strip("`"),
+        " ".join(about.split()),
+        [other.strip("`") for other in others if other.startswith("`")],
+        re.sub(r"(\.\.\.\]?)\.\.\.$", r"\1", re.sub(r"[{}]", "", usage)),
+        arguments,
+        [option for option in options if not option.startswith("`--help`")],
+    )
+
+
+def item(line: str) -> str:
+    """An option or an argument: the name of its value, what it is, its default."""
+    match = re.fullmatch(r"\* `(.+?)(?: <(.+)>)?`: (.*?)(?:  \[(.*)\])?", line)
+    assert match, line
+    name, kind, text, bounds = match.groups()
+    value = f" {KINDS[kind]}" if kind and name.startswith("-") else ""
+    notes = [re.sub(r"^default: \((.*)\)$", r"default: \1", note) for note in split(bounds or "")]
+    notes = [re.sub("^env var: (.*)", r"or `\1`", note) for note in notes if not re.match(r"x[<>]=|required$", note)]
+    required = ["required"] if name.startswith("-") and "required" in (bounds or "") else []
+    return f"`{name}{value}`: {text}" + (f" ({'; '.join(required + notes)})" if required + notes else "")
+
+
+def split(bounds: str) -> list[str]:
+    """The notes in brackets behind an option; a semicolon within parentheses separates none."""
+    return [note for note in re.split(r"; (?![^(]*\))", bounds) if note]
+
+
+def group_of(option: str, commands: list[Command]) -> str:
+    """The group that has all commands with an option; empty where there is none."""
+    groups = {command.name.rpartition(" ")[0] for command in commands if option in command.options}
+    return groups.pop().removesuffix("mirrorbench") if len(groups) == 1 else ""
+
+
+def section(command: Command, shared: list[str], common: list[str]) -> Iterator[str]:
+    """What the page says of a command; ``shared``: options that its commands share; ``common``: all such options."""
+    yield f"{'#' * (command.name.count(' ') + 1)} `{command.name}`"
+    yield from ("", command.about)
+    if "COMMAND" in command.usage:
+        if shared:
+            yield from ("", "Shared options of its commands:", "", *(f"- {option}" for option in shared))
+        return
+    if command.arguments:
+        yield from ("", f"Usage: `{command.usage}`")
+    if command.examples:
+        yield from ("", "```console", *(f"$ {line}" for line in command.examples), "```")
+    yield ""
+    yield from (f"- {one}" for one in (*command.arguments, *(o for o in command.options if o not in common)))
+    if names := [re.findall(r"--[\w-]+", option)[0] for option in command.options if option in common]:
+        yield "- shared: " + ", ".join(f"`{name}`" for name in names)

@@ -1,0 +1,106 @@
+"""The part of ``plugins.md`` that is made from the code: the hooks, and the names that a plugin may import."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import mirrorbench.plugin
+from mirrorbench.core.hooks import HookSpecs
+
+PAGE = Path(__file__).resolve().with_name("plugins.md")
+BEGIN, END = "<!-- made from the code by docs/generate.py -->", "<!-- end of what is made -->"
+PURPOSES = {
+    "cli.completion": "completion in the shell",
+    "cli.display": "options of commands, printing",
+    "cli.progress": "progress of a run",
+    "core.checksums": "checksums of files",
+    "core.devices": "devices and precision",
+    "core.errors": "errors for users",
+    "core.files": "files, the cache folder",
+    "core.hooks": "hooks",
+    "core.identity": "versions and hashes",
+    "core.inputs": "inputs and vectors",
+    "core.plugins": "the plugin manager",
+    "core.schema": "YAML",
+    "core.shown": "users' texts in messages",
+    "core.specs": "encoder specs",
+    "data.archives": "zip, tar, Debian packages",
+    "data.cardfile": "reading cards",
+    "data.cards": "cards",
+    "data.corpora": "tuning corpora",
+    "data.formats": "tables in files",
+    "data.formats.contexts": "words in context",
+    "data.items": "items of tasks",
+    "data.rows": "rows of users' files",
+    "data.store": "the data directory",
+    "data.textfiles": "text files",
+    "models.backbones": "backbones and their files",
+    "models.batching": "batches",
+    "models.directories": "model directories",
+    "models.encoder": "texts to vectors",
+    "models.families": "families of models",
+    "models.opening": "opening models",
+    "models.pooling": "pooling and prompts",
+    "models.systems": "encoders of plugins",
+    "models.transformer": "transformers models",
+    "reports.comparable": "comparable results",
+    "reports.leaderboard": "leaderboards",
+    "reports.renderers": "tables as text",
+    "reports.renderers.notes": "notes below tables",
+    "reports.renderers.tex": "LaTeX",
+    "reports.renderers.text": "Markdown",
+    "reports.selection": "tables of papers",
+    "reports.statistics.comparisons": "comparisons",
+    "reports.statistics.estimates": "corrected p-values",
+    "reports.statistics.items": "scores of items",
+    "reports.table": "tables",
+    "runs.registry": "plugins and names of tasks",
+    "runs.cells": "cells",
+    "runs.executors": "executors",
+    "runs.loading": "loading encoders",
+    "runs.outcomes": "outcomes of runs",
+    "runs.plan": "plans of runs",
+    "runs.results": "stored results",
+    "runs.recipe": "checks of specs",
+    "runs.run": "planning and running",
+    "runs.runner": "computing cells",
+    "runs.workspace": "settings, versions, device",
+    "session": "all commands in Python",
+    "tasks.base": "tasks",
+    "tasks.metrics": "metrics",
+    "tasks.pairs": "tasks on pairs",
+    "training.augmentations": "augmentations",
+    "training.held_out": "held-out texts",
+    "training.methods": "methods",
+}
+"""What the names of each module are about."""
+
+
+def page() -> str:
+    """The page as it is, with its made part renewed."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return "\n".join([f"{before}{BEGIN}", "", *hooks(), "", *names(), "", f"{END}{after}"])
+
+
+def hooks() -> Iterator[str]:
+    """Every hook: what it registers, and what that must do."""
+    yield from ("## Hooks", "")
+    for name, function in vars(HookSpecs).items():
+        if name.startswith("register_"):
+            text = inspect.cleandoc(function.__doc__ or "").replace("``", "`")
+            yield f"- **`{name}`** {' '.join(text.split())}"
+
+
+def names() -> Iterator[str]:
+    """Every name of the public interface, by module."""
+    yield from ("## Names to import", "")
+    yield "A plugin writes `from mirrorbench.plugin import NAME`; `help(NAME)` describes it in full. Other names of"
+    yield "mirrorbench may change without notice."
+    yield from ("", "| for | module | names |", "|---|---|---|")
+    ordered = sorted(mirrorbench.plugin.MODULES.items(), key=lambda item: item[1])
+    for module, group in groupby(ordered, key=lambda item: item[1].removeprefix("mirrorbench.")):
+        yield f"| {PURPOSES[module]} | `{module}` | {', '.join(f'`{name}`' for name, _ in group)} |"
