@@ -18,7 +18,6 @@ from mirrorbench.core.inputs import Encoder
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.corpora import Corpus
 from mirrorbench.models.backbones import base_folder, fingerprint, unchanged_backbone
-from mirrorbench.models.encoder import LanguageRouter
 from mirrorbench.models.families import not_telling_apart
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction
 from mirrorbench.models.systems import EncoderContext, create_encoder
@@ -178,6 +177,8 @@ class EncoderLoader:
 
         Its vectors are those before the model's transformation. A model that was tuned now is stored.
         """
+        from mirrorbench.models.encoder import LanguageRouter, TransformerEncoder
+
         if model.members:
             loaded = {lang: self.load(member, pooling, precision, corpora) for lang, member in model.members}
             encoders = {language: encoder for language, (encoder, _) in loaded.items()}
@@ -188,8 +189,6 @@ class EncoderLoader:
             if system.fingerprint != model.fingerprint:
                 raise ModelUnavailableError(f"{model.spec} changed after it was planned", "Start it again.")
             return system, 0.0
-        from mirrorbench.models.encoder import TransformerEncoder
-
         if model.corpus is not None:
             transformer, seconds = self._tuned(model, corpora[model.corpus], precision)
         else:
