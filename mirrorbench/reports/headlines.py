@@ -1,49 +1,48 @@
-"""The verdicts that stand in a leaderboard's first notes: its largest gain, and its largest loss."""
+"""The verdicts in a leaderboard's first notes: its largest gain and its largest loss."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from typing import NamedTuple
 
 from mirrorbench.reports.table import Table, Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class Headlines:
-    """At most three verdicts; ``None`` where there is none of its kind.
+class Headlines(NamedTuple):
+    """At most three verdicts; ``None`` where the table has none."""
 
-    Attributes:
-        gain: the best tuned row against the untuned row that it changes, on the longest tested average, else on the
-            task with the largest significant gain. A table without tuned rows has the best transformed row instead.
-        over_best: the best tuned row of a backbone against its best untuned row, where that is another one.
-        loss: the largest significant loss of a row against the row that it changes, in any column.
-    """
-
-    gain: Verdict | None = None
-    over_best: Verdict | None = None
-    loss: Verdict | None = None
+    gain: Verdict | None
+    """The best tuned row against the untuned row that it changes, on the longest tested average, else on the task with
+    the largest significant gain. A table without tuned rows has the best transformed row instead."""
+    over_best: Verdict | None
+    """The best tuned row of a backbone against its best untuned row, where that is another one."""
+    loss: Verdict | None
+    """The largest significant loss of a row against the row that it changes, in any column."""
 
 
 def headlines(table: Table) -> Headlines:
-    """Choose from the tested verdicts of a table."""
-    rows = {(row.spec, row.protocol): row for row in reversed(table.rows)}
-    tested = [v for v in table.verdicts if v.p is not None and {(v.spec, v.protocol), (v.over, v.protocol)} <= {*rows}]
-    columns = {column.name: index for index, column in enumerate(table.columns)}
-    tuned = [v for v in tested if rows[v.spec, v.protocol].tuned and not rows[v.over, v.protocol].tuned]
-    first = tuned or [v for v in tested if not any(row.tuned for row in table.rows)]
-    longest = sorted(table.columns, key=lambda column: -len(column.average_of))
-    averages = [c.name for c in longest if c.average_of and any(v.column == c.name for v in first)]
-    shown = set(averages[:1]) or {column.name for column in longest if not column.average_of}
+    """Choose the headlines among the tested verdicts of a table."""
+    candidates = tested = [verdict for verdict in table.verdicts if verdict.p is not None]
+    if any(row.tuned for row in table.rows):
+        candidates = [v for v in tested if [row.tuned for row in table.rows_of(v)] == [True, False]]
 
-    def score(verdict: Verdict) -> float:
-        cell = rows[verdict.spec, verdict.protocol].scores[columns[verdict.column]]
-        return cell.mean if cell else float("-inf")
-
-    def weight(verdict: Verdict) -> tuple[bool, float]:
+    def gain_of(verdict: Verdict) -> tuple[bool, float]:
         difference = verdict.difference or 0.0
-        return (verdict.separable and difference > 0, difference) if len(shown) > 1 else (True, score(verdict))
+        return verdict.separable and difference > 0, difference
 
-    gain = max((v for v in first if v.column in shown and not v.best), key=weight, default=None)
-    best = [v for v in first if v.column in ({gain.column} if gain else shown) and v.best]
+    def score_of(verdict: Verdict) -> float:
+        row, _ = table.rows_of(verdict)
+        score = row.scores[[column.name for column in table.columns].index(verdict.column)]
+        return score.mean if score else float("-inf")
+
+    def strongest(columns: Collection[str], best: bool) -> Verdict | None:
+        own = [verdict for verdict in candidates if verdict.column in columns and verdict.best == best]
+        return max(own, key=score_of if len(columns) == 1 else gain_of, default=None)
+
+    averages = [c for c in table.columns if c.average_of and any(v.column == c.name for v in candidates)]
+    longest = max(averages, key=lambda column: len(column.average_of), default=None)
+    columns = [longest.name] if longest else [column.name for column in table.task_columns]
+    gain = strongest(columns, best=False)
+    over_best = strongest([gain.column] if gain else columns, best=True)
     losses = [v for v in tested if not v.best and v.separable and v is not gain and (v.difference or 0.0) < 0]
-    over_best = max(best, key=score if gain else weight, default=None)
     return Headlines(gain, over_best, min(losses, key=lambda v: v.difference or 0.0, default=None))

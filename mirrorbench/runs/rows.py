@@ -107,7 +107,7 @@ def expand_ladder(
         plugins.augmentations.check_left_out(key)
         known = [*POOLING_KEYS, *POST_KEYS, *RECIPE_KEYS, *plugins.augmentations.names()]
         raise unknown_name("encoder spec key", key, known)
-    own = {**of_files, **backbones.own_pooling(spec)}
+    own = {**of_files, **backbones.backbone_of(spec).readout}
     if any(own.get(key) != value for key, value in spec.params if key not in POST_KEYS):
         own.pop("post", None)  # it is of vectors that are read as the directory says
     if own or spec.get("pooling") is not None:
@@ -116,9 +116,8 @@ def expand_ladder(
     for method, params in _ladder(spec, level, causal):
         as_meant = {"pooling": _padded(str(params["pooling"]), protocol)} if "pooling" in params else {}
         rows.append(spec.with_method(method).with_params(**{**params, **as_meant}))
-        layers = (
-            backbones.presets(spec, "mirror", "sentence").get("layers") if params.get("pooling") == "mean" else None
-        )
+        preset = backbones.backbone_of(spec).preset("mirror", "sentence")
+        layers = preset.get("layers") if params.get("pooling") == "mean" else None
         if layers and spec.get("layers") is None:
             rows.append(rows[-1].with_params(layers=layers))
     return tuple(dict.fromkeys(rows))
@@ -184,7 +183,7 @@ def place_of_row(spec: EncoderSpec, level: str, plugins: Plugins) -> tuple[int, 
 
 def _ladder(spec: EncoderSpec, level: str, causal: bool) -> Iterator[tuple[str, dict[str, Value]]]:
     """The ladder of a level, read as the backbone was made to be; a causal one by the last token in place of [CLS]."""
-    made = backbones.pooling_of_texts(spec)
+    made = backbones.backbone_of(spec).pooling
     for method, params in LADDERS[level]:
         if made and params.get("pooling") in ("cls", "mean"):
             yield method, {"pooling": made}
@@ -218,11 +217,11 @@ def resolve_recipe(
             if key not in POOLING_KEYS:
                 raise unknown_name(f"key of +{method.name}", key, [*POOLING_KEYS, *POST_KEYS])
     of_prompt = READ.get(str(spec.get("prompt")), {})
-    params = {**backbones.presets(spec, method.name, level), **of_prompt, **dict(spec.params)}
+    params = {**backbones.backbone_of(spec).preset(method.name, level), **of_prompt, **dict(spec.params)}
     preset = method.preset(level, architecture, protocol)
     if preset.pooling in WHOLE_TEXTS and of_files:
         params = {key: value for key, value in of_files.items() if key != "max_length"} | params
-    elif preset.pooling in WHOLE_TEXTS and (pooling := backbones.pooling_of_texts(spec)):
+    elif preset.pooling in WHOLE_TEXTS and (pooling := backbones.backbone_of(spec).pooling):
         preset = replace(preset, pooling=_padded(pooling, protocol))
     elif preset.pooling == "cls" and not family.has_cls:
         preset = replace(preset, pooling=_padded("mean", protocol))

@@ -176,7 +176,7 @@ def test_percent_one_digit_and_no_deviations() -> None:
     assert r"\label{x}" in text
     assert r"\pm" not in text.partition(r"\end{tabular}")[0]
     with pytest.raises(UsageError, match="as printed"):
-        latex(replace(PLAIN, kind="facts"), percent=True)
+        latex(replace(PLAIN, layout="facts"), percent=True)
 
 
 def test_text_is_escaped() -> None:
