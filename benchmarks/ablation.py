@@ -29,7 +29,7 @@ WORKS = ("sentences", "words", "run")
 
 
 def _packing() -> Any:
-    """Texts are padded; micro-batches are still computed side by side."""
+    """Pad texts; micro-batches are still computed side by side."""
     from mirrorbench.training.microbatch import MicroBatchReader
 
     original = MicroBatchReader.__init__
@@ -42,14 +42,14 @@ def _packing() -> Any:
 
 
 def _data_parallel() -> Any:
-    """One micro-batch after the other, each with all threads."""
+    """Compute one micro-batch after the other, each with all threads."""
     from mirrorbench.training import microbatch
 
     return patch.object(microbatch, "map_shares", lambda function, items, threads: [function(items)])
 
 
 def _attention() -> Any:
-    """Torch's attention, with torch's own dropout inside."""
+    """Use torch's attention, with torch's own dropout inside."""
     from torch.nn import functional
 
     from mirrorbench.training import cpu_functions
@@ -61,7 +61,7 @@ def _attention() -> Any:
 
 
 def _quick_dropout() -> Any:
-    """Masks drawn by ``bernoulli_``, as torch does."""
+    """Draw masks by ``bernoulli_``, as torch does."""
     import torch
 
     from mirrorbench.training import cpu_functions
@@ -76,7 +76,7 @@ def _quick_dropout() -> Any:
 
 
 def _sparse_embedding() -> Any:
-    """Torch's gradient, as large as the vocabulary."""
+    """Use torch's gradient, as large as the vocabulary."""
     from torch.nn import functional
 
     from mirrorbench.training import cpu_functions
@@ -85,7 +85,7 @@ def _sparse_embedding() -> Any:
 
 
 def _prefetching() -> Any:
-    """Texts to encode are tokenised when they are asked for."""
+    """Tokenise texts only when the encoder asks for them."""
     from mirrorbench.models import batching
 
     def plain(items: Iterator[Any]) -> Iterator[Any]:
@@ -106,7 +106,7 @@ DEVICES: dict[str, Callable[[], Any]] = {
 
 
 def tuning(level: str, texts: list[str]) -> Callable[[], object]:
-    """A tuning of MiniLM, ready to be started."""
+    """Return a tuning of MiniLM, ready to be started."""
     from models_speed import CPU, recipe
     from speed import model_path
 
@@ -122,7 +122,7 @@ def tuning(level: str, texts: list[str]) -> Callable[[], object]:
 
 
 def whole_run(folder: str) -> Callable[[], object]:
-    """``mirrorbench run`` in a folder without data, cache or results; its imports are part of it."""
+    """Return ``mirrorbench run``, imports included, in a folder without data, cache or results."""
     os.environ.update(MIRRORBENCH_CACHE=f"{folder}/cache", MIRRORBENCH_DATA=f"{folder}/data")
 
     def run() -> None:
@@ -139,7 +139,7 @@ def whole_run(folder: str) -> Callable[[], object]:
 
 
 def measure(off: str, work: str, texts: list[str]) -> dict[str, float]:
-    """Seconds and peak memory of one run in this process."""
+    """Measure seconds and peak memory of one run in this process."""
     with tempfile.TemporaryDirectory() as folder, DEVICES[off]():
         run = whole_run(folder) if work == "run" else tuning(work.removesuffix("s"), texts)
         before, started = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()

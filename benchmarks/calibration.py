@@ -1,4 +1,4 @@
-"""How often are equal encoders called different, and how often does the interval of a difference hold the true one?
+"""Shares of simulated data sets on which equal encoders differ, and on which the interval holds the true difference.
 
     python benchmarks/calibration.py [--sets N] [--only TEXT] [--json FILE]
 
@@ -35,7 +35,7 @@ Simulation = Callable[[np.random.Generator], Made]
 
 @cache
 def real(task: str) -> Codes:
-    """What the items of an embedded task share."""
+    """Return codes of the texts that items of an embedded task share."""
     session = Session(offline=True)
     found = session.workspace.plugins.tasks[task]
     shared = found.shared(found.load(session.workspace.data))
@@ -43,28 +43,28 @@ def real(task: str) -> Codes:
 
 
 def groups(count: int, size: int) -> Codes:
-    """Groups of items that share something, such as the mentions of one document."""
+    """Return codes of equal groups of items, such as the mentions of one document."""
     return np.repeat(np.arange(count), size)[:, None].astype(np.int32)
 
 
 def effects(rng: np.random.Generator, codes: Codes) -> Floats:
-    """For each item the sum of the effects of what it shares, of variance 1."""
+    """Draw an effect of variance 1 for each item: the sum over its shared texts."""
     drawn = np.append(rng.normal(size=codes.max(initial=-1) + 1), 0)
     has = np.maximum(1, (codes >= 0).sum(axis=1))
     found: Floats = drawn[codes].sum(axis=1) / np.sqrt(has)
     return found
 
 
-def items(kind: str, values: Floats, gold: Floats, codes: Codes | None = None) -> ItemScores:
-    """The predictions of one encoder."""
+def items(statistic: str, values: Floats, gold: Floats, codes: Codes | None = None) -> ItemScores:
+    """Return the predictions of one encoder."""
     ids = tuple(map(str, range(len(values))))
-    return ItemScores(kind, ids, values.astype(np.float64), gold.astype(np.float64), shared=codes)
+    return ItemScores(statistic, ids, values.astype(np.float64), gold.astype(np.float64), shared=codes)
 
 
 def correlated(
     rng: np.random.Generator, n: int = 0, codes: Codes | None = None, effect: float = 1.0, worse: float = 1.0
 ) -> Made:
-    """Spearman's correlation with gold ratings; the errors of B are ``worse`` times as large."""
+    """Simulate Spearman's correlation with gold ratings; the errors of B are ``worse`` times as large."""
     n = n if codes is None else len(codes)
     gold = rng.normal(size=n)
     if codes is not None and codes.shape[1] == 1:  # what is judged depends on the group too
@@ -75,13 +75,13 @@ def correlated(
 
 
 def separated(rng: np.random.Generator, n: int, positive: int) -> Made:
-    """Area under the ROC curve."""
+    """Simulate the area under the ROC curve."""
     gold = (np.arange(n) < positive).astype(np.float64)
     return {(e, "t"): {0: items("auc", gold + rng.normal(size=n), gold)} for e in "AB"}
 
 
 def answered(rng: np.random.Generator, codes: Codes, right: float, own: float = 1.0, worse: float = 0.0) -> Made:
-    """Right and wrong answers; of their difficulty the share ``own`` is the encoder's own. B has fewer right ones."""
+    """Simulate right and wrong answers; a share ``own`` of their difficulty is the encoder's own. B has fewer right."""
     n = len(codes)
     hard = rng.normal(size=n) + effects(rng, codes)
     found: Made = {}
@@ -93,7 +93,7 @@ def answered(rng: np.random.Generator, codes: Codes, right: float, own: float = 
 
 
 def averaged(rng: np.random.Generator, tasks: int, shared: float, n: int = 200) -> Made:
-    """An average of correlations on the same items in several languages, of whose errors a share is common to all."""
+    """Simulate an average of correlations on the same items in several languages; a share of the errors is common."""
     found: Made = {}
     gold, common = rng.normal(size=n), rng.normal(size=(2, n))
     for task in range(tasks):
@@ -104,13 +104,13 @@ def averaged(rng: np.random.Generator, tasks: int, shared: float, n: int = 200) 
 
 
 def heavy(rng: np.random.Generator, n: int) -> Made:
-    """Pearson's correlation with ratings of a long tail, on which errors grow."""
+    """Simulate Pearson's correlation with ratings of a long tail, on which errors grow."""
     gold = rng.lognormal(size=n)
     return {(e, "t"): {0: items("pearson", gold * rng.lognormal(0, 0.5, n), gold)} for e in "AB"}
 
 
 def seeded(rng: np.random.Generator, spread: float, n: int = 500, seeds: tuple[int, int] = (3, 3)) -> Made:
-    """Several seeds of an encoder, whose true correlations spread around the same mean; one seed has that mean."""
+    """Simulate seeds of encoders, with true correlations around the same mean; a single seed has that mean."""
     gold, found = rng.normal(size=n), {}
     for encoder, count in zip("AB", seeds, strict=True):
         own = rng.normal(size=n)
@@ -122,7 +122,7 @@ def seeded(rng: np.random.Generator, spread: float, n: int = 500, seeds: tuple[i
 
 
 def equal() -> dict[str, Simulation]:
-    """Encoders that are equally good, by what is simulated."""
+    """Return simulations of equally good encoders, by name."""
     words, mentions = real("quick-simlex"), groups(100, 6)
     found: dict[str, Simulation] = {
         f"Spearman, {n:,} independent pairs": partial(correlated, n=n) for n in (30, 60, 250, 1888)
@@ -148,7 +148,7 @@ def equal() -> dict[str, Simulation]:
 
 
 def limits() -> dict[str, Simulation]:
-    """Equal encoders where too many are called different."""
+    """Return simulations of equal encoders of which too many are called different."""
     return {
         "two seeds against an untuned encoder, spread by 0.1": partial(seeded, spread=0.1, seeds=(2, 1)),
         "three seeds against an untuned encoder, spread by 0.1": partial(seeded, spread=0.1, seeds=(3, 1)),
@@ -157,7 +157,7 @@ def limits() -> dict[str, Simulation]:
 
 
 def better() -> dict[str, tuple[Simulation, float]]:
-    """Encoders of which the first is better, and by how much."""
+    """Return simulations of encoders of which the first is better, with the true difference."""
     of_pairs = 6 / np.pi * (np.arcsin(0.5**0.5 / 2) - np.arcsin((1 + 1.5**2) ** -0.5 / 2))
     single = groups(600, 1)
     return {
@@ -174,7 +174,7 @@ def better() -> dict[str, tuple[Simulation, float]]:
 
 
 def calibrate(name: str, simulate: Simulation, true: float, sets: int) -> tuple[float, float]:
-    """The shares of data sets in which the encoders differ at .05, and in which the interval holds the truth."""
+    """Return the shares of data sets with a difference at .05, and with the truth in the interval."""
     rng = np.random.default_rng(crc32(name.encode()))
     plugins = Session(offline=True).workspace.plugins
     alarms = covered = 0

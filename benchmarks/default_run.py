@@ -21,7 +21,7 @@ from pathlib import Path
 
 
 def once(folder: Path) -> tuple[float, float]:
-    """Wall-clock and processor seconds of one run in an empty folder.
+    """Measure wall-clock and processor seconds of one run in an empty folder.
 
     Raises:
         CalledProcessError: the run failed.

@@ -1,4 +1,4 @@
-"""Is mirrorbench right and fast on this GPU? Checks, and measurements beside their aims, as a table in Markdown.
+"""Checks of mirrorbench on this GPU, and measurements beside their aims, as a table in Markdown.
 
     python benchmarks/gpu.py [--device cuda:0] [--sentences FILE] [--only PART]... | tee table.md
 
@@ -31,7 +31,7 @@ from mirrorbench.models.opening import quiet_transformers  # noqa: E402
 
 
 def described(device: torch.device) -> str:
-    """The machine, its GPU, and torch's settings, in one line."""
+    """Describe the machine, its GPU, and torch's settings in one line."""
     if not on_gpu(device):
         return f"{machine()}; no GPU: nothing is asked of speed and memory"
     found = torch.cuda.get_device_properties(device)
@@ -41,7 +41,7 @@ def described(device: torch.device) -> str:
 
 
 def save_model(folder: Path, mini: bool) -> Path:
-    """A BERT-base with random weights and the built-in tokenizer."""
+    """Write a BERT-base with random weights and the built-in tokenizer."""
     from transformers import AutoTokenizer, BertConfig, BertModel
 
     small = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 1, "intermediate_size": 128}
@@ -53,7 +53,7 @@ def save_model(folder: Path, mini: bool) -> Path:
 
 
 def main() -> int:
-    """Run the parts, print their rows as they come; 1 if something is wrong."""
+    """Run the parts and print their rows as they come; return 1 if something is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="auto")
     corpus = ROOT / "mirrorbench/embedded/data/corpora/sentences.txt"
@@ -74,8 +74,8 @@ def main() -> int:
                     wrong |= row.verdict == WRONG
             except Exception as error:  # one broken part must not hide the others
                 traceback.print_exc()
-                told = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-                print(Row(name, "runs", told, WRONG), flush=True)
+                message = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+                print(Row(name, "runs", message, WRONG), flush=True)
                 wrong = True
     return int(wrong)
 

@@ -1,4 +1,4 @@
-"""What the parts of ``gpu.py`` share: rows of its table, models and texts, and how seconds and memory are measured."""
+"""Common code of the parts of ``gpu.py``: rows of its table, models, texts, and measures of seconds and memory."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class Row:
 
 
 def right(holds: bool) -> str:
-    """The verdict on what must hold."""
+    """Return the verdict on a necessary condition."""
     return "right" if holds else WRONG
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What all parts share: the device, a model's folder, texts, sizes."""
+    """The device, a model's folder, texts and sizes of all parts."""
 
     device: torch.device
     mini: bool
@@ -65,25 +65,25 @@ class Bench:
 
     @property
     def precision(self) -> str:
-        """That of tuning by default."""
+        """The default precision of tuning."""
         return tuning_precision(self.device)
 
     @property
     def half(self) -> str:
-        """The half precision to look at."""
+        """The half precision of the measurements."""
         return self.precision if on_gpu(self.device) else "bf16"
 
     def size(self, full: int, mini: int) -> int:
-        """One of two sizes."""
+        """Return the size for a full or a mini run."""
         return mini if self.mini else full
 
     def texts(self, n: int) -> list[str]:
-        """Distinct texts."""
+        """Return n distinct texts."""
         lines = self.lines
         return [f"{lines[i % len(lines)]} {i // len(lines) or ''}".strip() for i in range(n)]
 
     def opened(self, device: torch.device | None = None, dropout: float | None = None) -> Transformer:
-        """The model in memory, with the recipe's dropout or another."""
+        """Load the model, with the recipe's dropout or another."""
         recipe = self.recipe if dropout is None else replace(self.recipe, augment=(("dropout", dropout),))
 
         def configure(config: object) -> None:
@@ -93,20 +93,20 @@ class Bench:
         return load_transformer(self.path, device or self.device, configure)
 
     def tuned(self, model: Transformer, texts: Sequence[str], **options: Any) -> TuningReport:
-        """An epoch over the texts."""
+        """Tune for an epoch over the texts."""
         return tune_backbone(model, texts, self.recipe, 0, AUGMENTATIONS, **{"precision": self.precision, **options})
 
     def encoder(self, precision: str = "fp32", device: torch.device | None = None) -> TransformerEncoder:
-        """An encoder with a masked mean."""
+        """Return an encoder with a masked mean."""
         return TransformerEncoder(self.opened(device), Pooling("mean"), precision, "random weights")
 
     def wait(self) -> None:
-        """Until the device has done all that it was given."""
+        """Wait until the device has done all its work."""
         if on_gpu(self.device):
             torch.cuda.synchronize(self.device)
 
     def seconds(self, work: Work) -> float:
-        """Until the device has done the work."""
+        """Measure the seconds until the device has done the work."""
         self.wait()
         started = time.perf_counter()
         work()
@@ -114,15 +114,15 @@ class Bench:
         return time.perf_counter() - started
 
     def kernel_seconds(self, work: Work) -> float:
-        """In which the device computed or copied anything, by torch's profiler."""
-        kinds = ("CUDA", ProfilerActivity.CUDA) if on_gpu(self.device) else ("CPU", ProfilerActivity.CPU)
-        with profile(activities=[kinds[1]]) as seen:
+        """Measure the seconds in which the device computed or copied anything, by torch's profiler."""
+        device = "CUDA" if on_gpu(self.device) else "CPU"
+        with profile(activities=[getattr(ProfilerActivity, device)]) as seen:
             work()
             self.wait()
         spans = sorted(
             (event.time_range.start, event.time_range.end)
             for event in seen.events()
-            if event.device_type.name == kinds[0] and not event.is_user_annotation
+            if event.device_type.name == device and not event.is_user_annotation
         )
         total = until = 0.0
         for start, end in spans:  # microseconds; those of several streams may overlap
@@ -131,13 +131,13 @@ class Bench:
         return total / 1e6
 
     def products_per_second(self) -> float:
-        """Operations a second of a square bf16 product of random numbers."""
+        """Measure operations a second of a square bf16 product of random numbers."""
         size = self.size(8192, 128)
         one = torch.randn(size, size, device=self.device, dtype=torch.bfloat16)
         return 10 * 2 * size**3 / min(self.seconds(lambda: [one @ one for _ in range(10)]) for _ in range(3))
 
     def peak(self, work: Work) -> int:
-        """Most bytes on the device during the work beyond those before it; 0 on a CPU."""
+        """Measure the most bytes on the device during the work, less those before it; 0 on a CPU."""
         if not on_gpu(self.device):
             work()
             return 0
@@ -147,7 +147,7 @@ class Bench:
         return torch.cuda.max_memory_allocated(self.device) - before
 
     def filled(self, leave: int) -> torch.Tensor:
-        """What takes all memory of the device but ``leave`` bytes, as long as it is kept; nothing on a CPU."""
+        """Return a tensor that takes all memory of the device but ``leave`` bytes; nothing on a CPU."""
         if not on_gpu(self.device):
             return torch.empty(0)
         torch.cuda.empty_cache()
@@ -155,12 +155,12 @@ class Bench:
         return torch.empty(max(0, free - leave), dtype=torch.uint8, device=self.device)
 
     def failures(self) -> int:
-        """Allocations on the device that have failed; 0 on a CPU."""
+        """Return the number of failed allocations on the device; 0 on a CPU."""
         return torch.cuda.memory_stats(self.device)["num_ooms"] if on_gpu(self.device) else 0
 
     @contextmanager
     def telling_waits(self) -> Iterator[None]:
-        """Whatever waits for the device warns."""
+        """Warn at every wait for the device."""
         tell = torch.cuda.set_sync_debug_mode if on_gpu(self.device) else str
         tell("warn")
         try:
@@ -169,9 +169,9 @@ class Bench:
             tell("default")
 
     def reached(self, aim: bool) -> str:
-        """The verdict on an aim of speed or memory; none for a small model or a CPU."""
+        """Return the verdict on an aim of speed or memory; none for a small model or a CPU."""
         return "" if self.mini or not on_gpu(self.device) else "reached" if aim else "**missed**"
 
     def right_on_gpu(self, holds: bool) -> str:
-        """The verdict on what only a GPU can show."""
+        """Return the verdict on a condition that only a GPU can show."""
         return right(holds) if on_gpu(self.device) else ""

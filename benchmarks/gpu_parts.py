@@ -36,18 +36,18 @@ RELEASED_WORKERS = 16
 
 
 def distance(one: torch.Tensor, other: torch.Tensor) -> float:
-    """The norm of a difference, relative to that of ``other``."""
+    """Return the norm of a difference, relative to that of ``other``."""
     left, wanted = (tensor.detach().double().cpu() for tensor in (one, other))
     return float((left - wanted).norm() / wanted.norm().clamp(min=1e-30))
 
 
 def yes(answer: bool) -> str:
-    """As a word."""
+    """Return the answer as a word."""
     return "yes" if answer else "no"
 
 
 def numbers(bench: Bench) -> Iterator[Row]:
-    """Vectors and gradients with and without padding, against the CPU's with padding in fp32."""
+    """Compare vectors and gradients with and without padding with the CPU's with padding in fp32."""
     texts, model = bench.texts(64), bench.opened(dropout=0.0)
     vectors, gradients = differentiated(bench.opened(CPU, dropout=0.0), texts, "fp32", packed=False)
     for precision, near, near_too in (("fp32", 1e-4, 1e-3), (bench.half, 0.02, 0.05)):
@@ -63,7 +63,7 @@ def numbers(bench: Bench) -> Iterator[Row]:
 def differentiated(
     model: Transformer, texts: Sequence[str], precision: str, packed: bool
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """Vectors of texts in training mode, and the gradients of a function of them; those that are 0 in theory aside."""
+    """Return vectors of texts in training mode, and gradients of a function of them, but those that are 0 in theory."""
     model.model.train().zero_grad()
     with autocast(model.device, precision):
         vectors = model.forward(model.tokenize(texts, 50), [Pooling("mean")], packed=packed)[0]
@@ -76,7 +76,7 @@ def differentiated(
 
 
 def draws(bench: Bench) -> Iterator[Row]:
-    """Whether vectors that are computed twice, for want of memory, have the same dropout both times."""
+    """Check that vectors that are computed twice, to save memory, have the same dropout both times."""
     model, n = bench.opened(), bench.size(400, 40)
     ids = model.tokenize(bench.texts(n) * 2, 50)
     pairs = TokenizedPairs(ids, None, torch.arange(n))
@@ -92,7 +92,7 @@ def draws(bench: Bench) -> Iterator[Row]:
 
 
 def waits(bench: Bench) -> Iterator[Row]:
-    """How often a step of tuning waits for the device: the waits of 8 steps less those of 4."""
+    """Count the waits of a step of tuning for the device: those of 8 steps less those of 4."""
     model, said = bench.opened(), {}
     for steps in (1, 4, 8):  # the first one warms up
         texts = bench.texts(steps * bench.recipe.batch_size)
@@ -107,7 +107,7 @@ def waits(bench: Bench) -> Iterator[Row]:
 
 
 def tuning(bench: Bench) -> Iterator[Row]:
-    """An epoch over 10,000 sentences, and the released loop on the same device."""
+    """Measure an epoch over 10,000 sentences, and the released loop on the same device."""
     texts, model, reports = bench.texts(bench.size(10_000, 60)), bench.opened(), []
 
     def work() -> None:
@@ -138,7 +138,7 @@ def tuning(bench: Bench) -> Iterator[Row]:
 
 
 def encoding(bench: Bench) -> Iterator[Row]:
-    """As many texts as the seven STS sets have, in both precisions, and the released loop."""
+    """Encode as many texts as the seven STS sets have, in both precisions and by the released loop."""
     texts, some = bench.texts(bench.size(STS_TEXTS, 100)), bench.size(500, 100)
     reference = bench.encoder(device=CPU).encode(texts[:some])
     for precision, near, aim in (("fp32", 1e-4, "1 s warm, 5 s cold"), (bench.half, 0.02, "")):
@@ -159,7 +159,7 @@ def encoding(bench: Bench) -> Iterator[Row]:
 
 
 def search(bench: Bench) -> Iterator[Row]:
-    """A million names for ten thousand mentions; a mention is a name with some noise."""
+    """Search a million names for ten thousand mentions; a mention is a name with some noise."""
     names, mentions = bench.size(1_000_000, 2_000), bench.size(10_000, 50)
     rng, topk = np.random.default_rng(0), neighbours().topk
     keys = rng.standard_normal((names, 768), dtype=np.float32)
@@ -178,7 +178,7 @@ def search(bench: Bench) -> Iterator[Row]:
 
 
 def neighbours() -> ModuleType:
-    """The module of the search without the rest of ``mirrorbench.tasks``, whose imports may be missing."""
+    """Import the search without the rest of ``mirrorbench.tasks``, whose imports may be missing."""
     package = ModuleType("mirrorbench.tasks")
     package.__path__ = [str(Path(mirrorbench.__file__).parent / "tasks")]
     sys.modules.setdefault(package.__name__, package)
@@ -186,7 +186,7 @@ def neighbours() -> ModuleType:
 
 
 def memory(bench: Bench) -> Iterator[Row]:
-    """Encoding and tuning while something else holds memory that they would use."""
+    """Encode and tune while something else holds memory that they would use."""
     texts, encoder, vectors = bench.texts(bench.size(8_192, 60)), bench.encoder(), []
     needed = bench.peak(lambda: vectors.append(encoder.encode(texts)))
     before, failures = encoder.transformer.budget, bench.failures()
@@ -218,7 +218,7 @@ def memory(bench: Bench) -> Iterator[Row]:
 
 
 def repeats(bench: Bench) -> Iterator[Row]:
-    """Whether tuning and encoding twice give the same bits, with torch's deterministic algorithms and without."""
+    """Check that tuning and encoding twice give the same bits, with torch's deterministic algorithms and without."""
     texts = bench.texts(4 * bench.recipe.batch_size)
     for option, algorithms in (("", nullcontext), ("--deterministic", deterministic)):
         states = []
@@ -235,7 +235,7 @@ def repeats(bench: Bench) -> Iterator[Row]:
 
 @contextmanager
 def deterministic() -> Iterator[None]:
-    """What ``--deterministic`` does, for a while."""
+    """Use deterministic algorithms for a while, as ``--deterministic`` does."""
     use_deterministic_algorithms()
     try:
         yield

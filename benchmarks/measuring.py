@@ -1,4 +1,4 @@
-"""Shared by the benchmarks: alternating runs, ratios of their medians, and the table of results."""
+"""Common code of the benchmarks: alternating runs, ratios of their medians, and the table of results."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Table:
     rows: list[tuple[str, ...]] = field(default_factory=list)
 
     def title(self, text: str) -> None:
-        """A heading, and the head of a table."""
+        """Print a heading, and the head of a table."""
         print(
             f"\n## {text}\n\n| what | here | compared with | seconds here | there | times as fast | (processor time) |"
         )
         print("|---|---|---|---|---|---|---|", flush=True)
 
     def add(self, what: str, here: str, there: str, own: Times, other: Times, note: str = "") -> None:
-        """One row: how many times as fast ``own`` is as ``other``."""
+        """Add a row: the ratio of the speeds of ``own`` and ``other``."""
         wall = [b / a for a, b in zip(own.wall, other.wall, strict=True)]
         processor = median(b / a for a, b in zip(own.processor, other.processor, strict=True))
         cells = (
@@ -76,7 +76,7 @@ def _processor() -> float:
 
 
 def machine() -> str:
-    """Processor, cores and versions, in one line."""
+    """Describe processor, cores and versions in one line."""
     import torch
 
     packages = ("torch", "transformers", "tokenizers", "numpy", "sentence-transformers", "faiss-cpu")

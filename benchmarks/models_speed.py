@@ -29,16 +29,16 @@ from mirrorbench.training.recipes import Recipe
 CPU = torch.device("cpu")
 Encode = Callable[[list[str]], Any]
 LENGTH = 64
-"""Tokens that the released evaluation pads to."""
+"""Length in tokens to which the released evaluation pads."""
 
 
 def recipe(level: str, loss: str = "ntxent") -> Recipe:
-    """The paper's recipe for one epoch with a masked mean, as both sides of a comparison run it."""
+    """Return the paper's recipe for one epoch with a masked mean, for both sides of a comparison."""
     return replace(mirror_preset(level, "bert", "paper"), pooling="mean", loss=loss, epochs=1)
 
 
 def tuning(table: Table, path: Path, sentences: list[str], words: list[str], n: int, rounds: int) -> None:
-    """A tuning on sentences and one on words, each from its first text to its last step; loading left out."""
+    """Measure tuning on sentences and on words, each from its first text to its last step, without loading."""
     table.title("Tuning, fp32, masked mean: the released procedure padded to 50 tokens (sentences) and 25 (words)")
     for level, texts in (("sentence", sentences), ("word", words)):
         chosen = texts[: max(200, n // 200 * 200)]
@@ -65,7 +65,7 @@ def _tunings(path: Path, texts: list[str], plan: Recipe, rounds: int) -> Any:
 
 
 def encoding(table: Table, path: Path, texts: dict[str, list[str]], rounds: int) -> None:
-    """Texts of three kinds, against sentence-transformers, ONNX Runtime, and the model's matrix products alone."""
+    """Compare with sentence-transformers, ONNX Runtime, and the model's matrix products, on texts of three kinds."""
     table.title("Encoding, fp32, masked mean, at most 64 tokens")
     encoder = TransformerEncoder(load_transformer(path, CPU), Pooling("mean", max_length=LENGTH))
     peers = {**_sentence_transformers(path), **_onnx_runtime(path)}
@@ -94,7 +94,7 @@ def _encodings(
 
 
 def _products(encoder: TransformerEncoder, texts: list[str]) -> Callable[[], None]:
-    """All products of tokens and weights, in rows of as many tokens, and nothing else of the model."""
+    """Return all products of tokens and weights, in rows of as many tokens, and nothing else of the model."""
     model = encoder.transformer
     lengths = model.tokenize(texts, LENGTH).lengths
     rows = [int(lengths[batch].sum()) for batch in even_batches(lengths, model.budget)]
@@ -168,7 +168,7 @@ def _onnx_runtime(path: Path) -> dict[str, Encode]:
 
 
 def context(table: Table, path: Path, sentences: list[str], n: int, rounds: int) -> None:
-    """A word in each sentence, read at its tokens from the top four layers, against the sentences alone."""
+    """Compare a word in each sentence, read at its tokens from the top four layers, with the sentences alone."""
     table.title("Words in context: at most 1.3 times the seconds of the sentences alone, a ratio of at least 0.77")
     transformer = load_transformer(path, CPU)
     items = [_with_target(text) for text in sentences[:n]]

@@ -1,4 +1,4 @@
-"""How often does ``mirrorbench evaluate`` call two encoders different that are equally good?
+"""Share of data sets on which ``mirrorbench evaluate`` calls two equally good encoders different.
 
     python benchmarks/own_data_alarms.py [DATA] [--sets N] [--only TEXT] [--output DIR] [--json FILE]
 
@@ -25,7 +25,7 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from mirrorbench_evaluate.measures import chained, together
+from mirrorbench_evaluate.measures import resampling_groups, text_groups
 from numpy.typing import NDArray
 from scipy.stats import binomtest, rankdata
 
@@ -48,12 +48,12 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Outputs:
-    """What two encoders give for the n items of a data set.
+    """Values of two encoders for the n items of a data set.
 
     Attributes:
-        kind: what the data are.
+        kind: of the task.
         measure: its name in results.
-        metric: the kind of the ``ItemScores`` behind it.
+        metric: the statistic of its ``ItemScores``.
         data: name of the data set.
         values: shape (2, n).
         gold: shape (n,).
@@ -75,7 +75,7 @@ class Outputs:
     sizes: tuple[int, ...]
 
     def one_of_each(self) -> Outputs:
-        """The first item of each group."""
+        """Return the first item of each group."""
         rows = np.unique(self.groups, return_index=True)[1]
         shared, groups = [self.shared[row] for row in rows], np.arange(len(rows))
         return replace(
@@ -84,7 +84,7 @@ class Outputs:
         )  # fmt: skip
 
     def variants(self) -> Iterator[Outputs]:
-        """These outputs, exchanged by text too where texts chain items that have none in common, and without groups."""
+        """Return variants: exchanged by text too where texts chain items without a common one, and without groups."""
         yield self
         counts = Counter(text for own in self.shared for text in set(own))
         of_each = [max(own, key=counts.__getitem__) for own in self.shared]
@@ -94,19 +94,20 @@ class Outputs:
         yield self.one_of_each()
 
     def draw(self, rng: np.random.Generator, n: int) -> dict[tuple[str, str], dict[int, ItemScores]]:
-        """A null set of n items: groups in random order, of the last one as many as are missing."""
+        """Draw a null set of n items: groups in random order, the last one cut to fit."""
         order = rng.permutation(self.groups.max() + 1)
         rows = np.argsort(order[self.groups], kind="stable")[:n]
         swap = (rng.random(self.exchanged.max() + 1) < 0.5)[self.exchanged[rows]]
         values, ids = self.values[:, rows], tuple(map(str, rows))
-        codes = shared_codes(chained({name: self.shared[row] for name, row in zip(ids, rows, strict=True)}), ids)
+        texts = {name: self.shared[row] for name, row in zip(ids, rows, strict=True)}
+        codes = shared_codes(resampling_groups(texts), ids)
         both = zip("AB", np.where(swap, values[::-1], values), strict=True)
         return {(e, "t"): {0: ItemScores(self.metric, ids, own, self.gold[rows], shared=codes)} for e, own in both}
 
 
 @dataclass(frozen=True)
 class Found:
-    """What the null sets of one size gave."""
+    """Results of the null sets of one size."""
 
     kind: str
     measure: str
@@ -117,7 +118,7 @@ class Found:
     undefined: int
     sd_per_item: float
     error_ratio: float
-    """The standard deviation of the differences over the root mean square of their standard errors."""
+    """Return the standard deviation of the differences over the root mean square of their standard errors."""
 
     def __str__(self) -> str:
         """A line of the table."""
@@ -135,27 +136,27 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[obje
 
 
 def tabs(path: Path) -> list[list[str]]:
-    """The fields of each line; quotes are text."""
+    """Read the fields of each line; quotes are text."""
     return [line.split("\t") for line in path.read_text(encoding="utf-8").split("\n") if line]
 
 
 def pairs_of(data: Path, folder: Path) -> str:
-    """Questions of QNLI with a sentence, which answers it (1) or not; several questions have one sentence."""
+    """Read questions of QNLI with a sentence, which answers it (1) or not; several questions have one sentence."""
     rows = [(question, sentence, int(label == "entailment")) for _, question, sentence, label in tabs(data)[1:]]
-    groups = together([row[:2] for row in rows])
+    groups = text_groups([row[:2] for row in rows])
     order = np.random.default_rng(0).permutation(groups.max() + 1)
     kept = np.argsort(order[groups], kind="stable")[:PAIRS]
     return write_table(folder / "qnli.csv", ["sentence1", "sentence2", "label"], [rows[row] for row in kept])
 
 
 def sts(folder: Path, part: str) -> list[tuple[str, str, str]]:
-    """Two sentences and their rating."""
+    """Read two sentences and their rating."""
     inputs, ratings = (tabs(folder / f"STS.{what}.{part}.txt") for what in ("input", "gs"))
     return [(*map(str.strip, texts[:2]), rating) for texts, (rating, *_) in zip(inputs, ratings, strict=True)]
 
 
 def genres_of(folder: Path, to: Path) -> str:
-    """First sentences of STS 2014 with the part that they are of, such as captions of images."""
+    """Read first sentences of STS 2014 with their part, such as captions of images."""
     parts = ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news")
     rows = [(text, part) for part in parts for text, *_ in sts(folder, part)]
     kept = np.random.default_rng(0).permutation(len(rows))[:TEXTS]
@@ -185,7 +186,7 @@ def evaluated(data: Path, output: Path) -> list[Outputs]:
         of_items = task.shared(items) if kind == "retrieval" else task.texts(items)
         shared = [of_items[item] for item in one["ids"].tolist()]
         scores = ", ".join(f"{entry.result.main_metric} {entry.result.main_score:.3f}" for entry in entries)
-        n, groups = len(shared), together(shared)
+        n, groups = len(shared), text_groups(shared)
         largest = np.bincount(groups).max()
         print(f"{name}: {scores}; {n} items, {groups.max() + 1} groups, {largest} items in the largest", flush=True)
         if 2 * largest > n:  # such as queries that are chained by their relevant documents
@@ -199,7 +200,7 @@ def evaluated(data: Path, output: Path) -> list[Outputs]:
 
 
 def measures(kind: str, one: Arrays, other: Arrays) -> dict[str, tuple[str, Floats, Floats]]:
-    """By measure: the kind of its ``ItemScores``, the values of both encoders, and gold."""
+    """Return by measure the statistic of its ``ItemScores``, the values of both encoders, and gold."""
 
     def both(column: str) -> Floats:
         return np.array([arrays[column] for arrays in (one, other)], dtype=np.float64)
@@ -231,7 +232,7 @@ def alarms(of: Outputs, n: int, sets: int, plugins: Plugins) -> Found:
 
 
 def seconds(n: int, plugins: Plugins) -> float:
-    """Seconds of one comparison by average precision on n pairs, with random scores."""
+    """Measure the seconds of one comparison by average precision on n pairs, with random scores."""
     rng, ids = np.random.default_rng(0), tuple(map(str, range(n)))
     gold = (rng.random(n) < 0.4).astype(np.float64)
     made = {(encoder, "t"): {0: ItemScores("cosine_ap", ids, gold + rng.normal(size=n), gold)} for encoder in "AB"}

@@ -39,7 +39,7 @@ def write_collection(folder: Path, sentences: list[str], documents: int, queries
 
 
 def run(command: list[str], environment: dict[str, str], kill_after: float) -> tuple[float, float, str]:
-    """Run a command; seconds, peak resident memory in GiB, and what it said on standard error."""
+    """Run a command; return seconds, peak resident memory in GiB, and its standard error."""
     started, peak = time.perf_counter(), 0
     process = subprocess.Popen(command, env=environment, stdout=sys.stdout, stderr=subprocess.PIPE, text=True)
     watched = psutil.Process(process.pid)

@@ -24,27 +24,27 @@ BATCH = 64
 
 
 def mean(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """The masked mean over the last layer."""
+    """Return the masked mean over the last layer."""
     states = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state.float()
     mask = batch["attention_mask"][..., None]
     return (states * mask).sum(1) / mask.sum(1)
 
 
 def padded(tokenizer: Any, texts: Sequence[str], length: int) -> dict[str, torch.Tensor]:
-    """A batch of texts, each padded to ``length`` tokens."""
+    """Tokenise a batch of texts, each padded to ``length`` tokens."""
     return dict(tokenizer(list(texts), padding="max_length", truncation=True, max_length=length, return_tensors="pt"))
 
 
 @dataclass(frozen=True)
 class Views:
-    """Makes and tokenises both views of a batch, in a worker of the loader if it has any."""
+    """Maker and tokeniser of both views of a batch, in a worker of the loader if it has any."""
 
     tokenizer: Any
     length: int
     characters: int
 
     def __call__(self, texts: Sequence[str]) -> list[dict[str, torch.Tensor]]:
-        """The views, each padded."""
+        """Return the views, each padded."""
         rng = np.random.default_rng(torch.initial_seed())
         view = AugmentationContext(rng, self.characters, self.tokenizer.mask_token, "paper")
         right = [span_mask(text, view) for text in texts] if self.characters else texts
@@ -52,7 +52,7 @@ class Views:
 
 
 def tune(model: Any, texts: Sequence[str], views: Views, batch_size: int, temperature: float, workers: int = 0) -> int:
-    """One epoch of tuning; the dropout is the model's own.
+    """Tune for one epoch; the dropout is the model's own.
 
     Args:
         model: in float32; changed in place.
@@ -92,7 +92,7 @@ def tune(model: Any, texts: Sequence[str], views: Views, batch_size: int, temper
 
 @torch.no_grad()
 def encode(model: Any, tokenizer: Any, texts: Sequence[str], length: int) -> NDArray[np.float32]:
-    """Masked means, shape (len(texts), dimensions)."""
+    """Return masked means, shape (len(texts), dimensions)."""
     device = next(model.parameters()).device
     model.eval()
     parts = []

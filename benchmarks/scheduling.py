@@ -26,22 +26,22 @@ EXECUTORS = "local,local:workers=2,ray:workers=2,slurm:cluster=debug,slurm:clust
 
 
 def workspace(text: str, folder: Path) -> Workspace:
-    """An executor in a folder of its own."""
-    places = (folder / "results", folder / "data", folder / "cache")
-    return Workspace(Settings(*places, "cpu", offline=True, executor=text))
+    """Return a workspace of an executor in a folder of its own."""
+    folders = (folder / "results", folder / "data", folder / "cache")
+    return Workspace(Settings(*folders, "cpu", offline=True, executor=text))
 
 
 def plan_of(cells: int, folder: Path) -> Plan:
-    """A plan of groups of ``TASKS`` cells each."""
+    """Plan groups of ``TASKS`` cells each."""
     specs = tuple(parse_spec(f"trivial:n={number}") for number in range(cells // TASKS))
     return make_plan(workspace("local", folder), Request(specs, tuple(f"trivial-{number}" for number in range(TASKS))))
 
 
 def seconds(plan: Plan, text: str, folder: Path) -> float:
-    """How long an executor takes for a plan."""
-    place = workspace(text, folder)
+    """Measure the seconds of an executor for a plan."""
+    space = workspace(text, folder)
     started = time.perf_counter()
-    outcome = execute_plan(place, plan)
+    outcome = execute_plan(space, plan)
     assert (len(outcome.results), outcome.failures) == (len(plan.cells), ())
     return time.perf_counter() - started
 

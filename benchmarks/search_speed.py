@@ -16,7 +16,7 @@ MENTIONS, WIDTH, BLI_WIDTH = 1_000, 768, 300
 
 
 def retrieval(table: Table, names: int, rounds: int) -> None:
-    """Names for mentions by cosine (BEL), and translations by CSLS (BLI)."""
+    """Measure the search of names for mentions by cosine (BEL), and of translations by CSLS (BLI)."""
     rng = np.random.default_rng(0)
     table.title(f"Retrieval: {MENTIONS} mentions x {names} names x {WIDTH}; CSLS {names} x {names} x {BLI_WIDTH}")
     mentions = rng.normal(size=(MENTIONS, WIDTH)).astype(np.float32)
@@ -40,14 +40,14 @@ def retrieval(table: Table, names: int, rounds: int) -> None:
 def _row(
     table: Table, what: str, there: str, own: Callable[[], object], other: Callable[[], object], rounds: int
 ) -> None:
-    """A row whose note compares the peak memory of the two beside their input, in runs of their own."""
+    """Add a row with a note on the peak memory of both beside their input, in runs of their own."""
     own_times, other_times = alternate([own, other], rounds, warm_up=False)
     memory = f"{_peak(own):.0f} instead of {_peak(other):.0f} MiB"
     table.add(what, "in chunks", there, own_times, other_times, memory)
 
 
 def _peak(work: Callable[[], object]) -> float:
-    """By how many MiB the process grows while it works."""
+    """Measure the growth of the process during work, in MiB."""
     process, done, sizes = psutil.Process(), Event(), [0]
     before = process.memory_info().rss
 
@@ -68,7 +68,7 @@ def _units(vectors: Vectors) -> Vectors:
 
 
 def full_topk(queries: Vectors, keys: Vectors, k: int) -> NDArray[np.int64]:
-    """The k best by cosine from all similarities at once."""
+    """Return the k best by cosine from all similarities at once."""
     similarity = _units(queries) @ _units(keys).T
     some = np.argpartition(-similarity, k, axis=1)[:, :k]
     order = np.argsort(-np.take_along_axis(similarity, some, axis=1), axis=1)
@@ -76,7 +76,7 @@ def full_topk(queries: Vectors, keys: Vectors, k: int) -> NDArray[np.int64]:
 
 
 def full_csls(queries: Vectors, keys: Vectors, k: int = 10) -> NDArray[np.int64]:
-    """The best by CSLS from all similarities at once."""
+    """Return the best by CSLS from all similarities at once."""
     similarity = _units(queries) @ _units(keys).T
     of_query = np.partition(similarity, -k, axis=1)[:, -k:].mean(axis=1)
     of_key = np.partition(similarity, -k, axis=0)[-k:].mean(axis=0)

@@ -27,7 +27,7 @@ CORPORA = "embedded/data/corpora"
 
 
 def texts_of(path: Path | None, name: str) -> list[str]:
-    """Distinct lines of a file, or of a corpus inside the package, in random order."""
+    """Return distinct lines of a file, or of a corpus inside the package, in random order."""
     import mirrorbench
 
     where = path or Path(mirrorbench.__file__).parent / CORPORA / name
@@ -37,7 +37,7 @@ def texts_of(path: Path | None, name: str) -> list[str]:
 
 
 def model_path() -> Path:
-    """The directory of all-MiniLM-L6-v2."""
+    """Return the directory of all-MiniLM-L6-v2."""
     from mirrorbench.core.specs import parse_spec
     from mirrorbench.models.backbones import locate
 

@@ -16,7 +16,7 @@ TRANSFORMERS = ("-c", "from transformers import AutoModel")
 
 
 def startup(table: Table, rounds: int) -> None:
-    """Each command against an import of transformers' AutoModel, which none of them needs."""
+    """Compare each command with an import of transformers' AutoModel, which none of them needs."""
     table.title("Start-up: there one import of transformers' AutoModel; cold is without compiled Python modules")
     with tempfile.TemporaryDirectory() as folder:
         empty = Path(folder, "results")
@@ -34,7 +34,7 @@ def startup(table: Table, rounds: int) -> None:
 
 
 def _run(arguments: Sequence[str], folder: Path, **environment: str) -> None:
-    """One command in a process of its own; what it answers does not matter, a traceback does."""
+    """Run one command in a process of its own; only a traceback is an error."""
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,

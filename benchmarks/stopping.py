@@ -1,4 +1,4 @@
-"""Do measures of held-out strings follow the score of a task, and what does ``stop=auto`` pick by them?
+"""Correlation of measures of held-out strings with the score of a task, and the picks of ``stop=auto`` by them.
 
     python benchmarks/stopping.py [--encoder tiny|minilm] [--corpus sentences|words]... [--lr X]... [--epochs N]...
                                   [--json FILE]
@@ -41,7 +41,7 @@ CORPORA = {"sentences": ("sentence", "quick-sentences", "quick-sts"), "words": (
 LENGTHS = (1, 3, 10)
 """Epochs, by default."""
 FACTORS = (0.2, 1.0, 5.0, 25.0)
-"""Of the recipe's learning rate."""
+"""Factors of the recipe's learning rate."""
 CRITERIA: dict[str, Callable[[dict[str, float]], float]] = {
     "criterion of stop=auto": criterion,
     "alignment, negative": lambda m: -m["alignment"],
@@ -80,7 +80,7 @@ class Watched(Progress):
 
 
 def sweep(session: Session, encoder: str, corpus: str, rates: list[float], lengths: list[int]) -> Iterator[Point]:
-    """The states of a tuning by each learning rate; one that diverges ends there."""
+    """Yield the states of a tuning by each learning rate; one that diverges ends there."""
     level, name, task_name = CORPORA[corpus]
     work = session.workspace
     task, planner = work.plugins.tasks[task_name], Planner(work)
@@ -125,14 +125,14 @@ def sweep(session: Session, encoder: str, corpus: str, rates: list[float], lengt
 
 
 def tenths(points: list[Point], length: int) -> list[Point]:
-    """The states of one tuning that ``stop=auto`` would choose among, had it that length."""
+    """Return the states of one tuning among which ``stop=auto`` would choose, had it that length."""
     steps = [length * tenth / LOOKS for tenth in range(LOOKS + 1)]
     found = {min(i for i, p in enumerate(points) if p["epoch"] >= s - 1e-9) for s in steps if s <= points[-1]["epoch"]}
     return [points[i] for i in sorted(found)]
 
 
 def report(points: list[Point], lengths: list[int]) -> None:
-    """Print the correlations, and what each criterion picks."""
+    """Print the correlations, and the picks of each criterion."""
     scored = [point for point in points if point["score"] is not None]
     rows, picks = [], []
     for (corpus, lr), own in groupby(points, key=lambda p: (p["corpus"], p["lr"])):
@@ -151,15 +151,15 @@ def report(points: list[Point], lengths: list[int]) -> None:
     print(tabulate(rows, heading, tablefmt="github", disable_numparse=True), "\n")
     means = [sum(column) / len(picks) for column in zip(*picks, strict=True)]
     table = []
-    for place, (name, function) in enumerate(CRITERIA.items()):
+    for index, (name, function) in enumerate(CRITERIA.items()):
         by_corpus = []
         for corpus in CORPORA:
             some = [p for p in scored if p["corpus"] == corpus]
             by_corpus.append(spearman([function(p) for p in some], [p["score"] for p in some]) if some else None)
         shown = ["" if value is None else f"{value:+.2f}" for value in by_corpus]
-        table.append([name, *shown, f"{means[place]:.3f}"])
-    for place, name in enumerate(("none: before the tuning", "none: the last state", "the task's own score")):
-        table.append([name, "", "", f"{means[len(CRITERIA) + place]:.3f}"])
+        table.append([name, *shown, f"{means[index]:.3f}"])
+    for index, name in enumerate(("none: before the tuning", "none: the last state", "the task's own score")):
+        table.append([name, "", "", f"{means[len(CRITERIA) + index]:.3f}"])
     correlations = [f"rank correlation, {corpus}" for corpus in CORPORA]
     print(tabulate(table, ("measure", *correlations, "mean score of its picks"), tablefmt="github"), flush=True)
 

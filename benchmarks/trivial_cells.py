@@ -23,19 +23,19 @@ class Trivial:
     fingerprint: str
 
     def encode(self, inputs: Sequence[Any]) -> Any:
-        """How often each letter stands in each text."""
+        """Count each letter in each text."""
         return np.array([[item.text.count(letter) for letter in "acd"] for item in inputs], dtype=np.float32)
 
 
 @hookimpl
 def register_encoders(register: Callable[..., None]) -> None:
-    """Any number of them: ``trivial:n=17``."""
+    """Register any number of encoders: ``trivial:n=17``."""
     register("trivial", lambda spec, context: Trivial(str(spec)), "counts letters")
 
 
 @hookimpl
 def register_tasks(register: Callable[..., None]) -> None:
-    """Tasks of three pairs."""
+    """Register tasks of three pairs."""
     pairs = [Pair(str(n), "a", text, float(n)) for n, text in enumerate(_TEXTS)]
     for number in range(TASKS):
         register(PairSimilarity(f"trivial-{number}", pairs))

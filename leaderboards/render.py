@@ -1,4 +1,4 @@
-"""Makes the leaderboards in leaderboards/rendered: runs the encoders, keeps the tables' values, renders them.
+"""The leaderboards of leaderboards/rendered: run the encoders, keep the tables' values, render them.
 
     python leaderboards/render.py              # run what is not done yet, then render
     python leaderboards/render.py embedded     # this one alone
@@ -28,7 +28,7 @@ RESULTS = HERE.parent / "build" / "leaderboards"
 
 @dataclass(frozen=True)
 class Board:
-    """A leaderboard: its title, what ``mirrorbench run`` is asked for, and its columns."""
+    """A leaderboard: its title, the arguments of ``mirrorbench run``, and its columns."""
 
     title: str
     asked: tuple[str, ...]
@@ -53,12 +53,12 @@ BOARDS = {
 
 
 def mirrorbench(*arguments: str | Path) -> int:
-    """Run the command line; its exit code."""
+    """Run the command line and return its exit code."""
     return subprocess.run([sys.executable, "-m", "mirrorbench", *map(str, arguments)], check=False).returncode
 
 
 def measure(name: str, board: Board) -> bool:
-    """Run a leaderboard's encoders and keep the table's values; whether there are any."""
+    """Run a leaderboard's encoders and keep the table's values; return whether there are any."""
     results = RESULTS / name
     code = mirrorbench("run", *board.asked, "--output", results)
     if code not in (0, 1):  # 1: some cells failed, and are missing in the table
@@ -73,21 +73,21 @@ def measure(name: str, board: Board) -> bool:
 
 
 def render(name: str) -> None:
-    """From a table's values to text."""
+    """Render the kept values of a leaderboard."""
     table = read_table(RENDERED / f"{name}.json")
     for suffix, text in texts(table).items():
         (RENDERED / f"{name}{suffix}").write_text(text, encoding="utf-8")
 
 
 def texts(table: Table) -> dict[str, str]:
-    """The files of a leaderboard by their ending; in Markdown without intervals and with short notes."""
+    """Return the files of a leaderboard by their ending; in Markdown without intervals and with short notes."""
     rows = [replace(row, scores=tuple(s and replace(s, interval=None) for s in row.scores)) for row in table.rows]
     page = plugins().renderers["html"].render(table)
     return {".md": markdown(replace(table, rows=tuple(rows), shown="short")), ".html": page}
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line of this script."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("boards", nargs="*", help=f"which: {', '.join(BOARDS)}; all of them by default")
     parser.add_argument("--no-run", action="store_true", help="render the values that are kept")

@@ -21,7 +21,7 @@ RUNS = ("cells", "results", "outcomes", "cache", "registry", "workspace", "ladde
 """The modules of ``runs``, in the order in which they are read."""
 KNOWS_CORE_ONLY = ("data", "models")
 LONGEST_FILE = 400
-MOST = {"files": 117, "lines": 21_800, "lines of code": 14_160}
+MOST = {"files": 115, "lines": 21_250, "lines of code": 14_000}
 """Of the package; a capability that comes names what leaves."""
 SAME_NAME = {"run", "tune", "leaderboard"}
 """Functions of Python and of the command line, one beside the other."""

@@ -1,4 +1,4 @@
-"""Checksums of files, which hold until the file system says that a file changed, and folders that list their own."""
+"""Checksums of files, kept until the file system says that a file changed, and of folders that list their own."""
 
 from __future__ import annotations
 
@@ -8,39 +8,31 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mirrorbench.core.errors import ModelUnavailableError
-from mirrorbench.core.files import (
-    TEMPORARY,
-    building,
-    cache_root,
-    open_regular,
-    sync_folder,
-    sync_tree,
-    writing,
-)
+from mirrorbench.core.files import TEMPORARY, building, cache_root, open_regular, sync_folder, sync_tree, writing
 from mirrorbench.core.identity import checksum, digest
 
 SETTLED = 3.0
 """Seconds after which a second change to a file has another time: file systems count in steps of up to two seconds."""
 CHECKSUMS = "SHA256SUMS"
 ABOUT = "about.txt"
-"""A file of a folder that the cache makes: the line by which ``cache list`` calls it."""
+"""A file of a cached folder: the line that ``cache list`` shows for it."""
 
 Named = Sequence[tuple[str, Path]]
-"""Files by the names under which they count."""
+"""Files with the names under which they count."""
 FileStates = tuple[tuple[str, str, int, int, int, int, int], ...]
 
 _known: dict[FileStates, str] = {}  # checksums of files that have not changed since
-_whole: set[FileStates] = set()  # folders whose list of checksums was compared with them
+_whole: set[FileStates] = set()  # folders that agreed with their list, until one of their files changes
 _logger = logging.getLogger(__name__)
 
 
 def state(named: Named) -> FileStates:
-    """The state of files: names, paths, which files they are, sizes and times, also that of ``os.utime``."""
+    """Return the state of files: names, paths, devices, inodes, sizes and times, also that of the last ``os.utime``."""
     try:
         stats = [(name, str(file), file.stat()) for name, file in named]
     except OSError as error:
@@ -54,11 +46,15 @@ def _settled(seen: FileStates, began: int) -> bool:
 
 
 def content(named: Named) -> str:
-    """SHA-256 of names and contents of files; they are read again once one of them changed."""
+    """Return the SHA-256 of names and contents of files; they are read again once one of them changed."""
     before, began = state(named), time.time_ns()
     if before in _known:
         return _known[before]
-    sha256 = file_hash(named)
+    hashed = hashlib.sha256()
+    for name, file in named:
+        hashed.update(name.encode())
+        hashed.update(_sha256(file).digest())
+    sha256 = hashed.hexdigest()
     if _settled(before, began) and state(named) == before:
         _known[before] = sha256
     return sha256
@@ -66,20 +62,11 @@ def content(named: Named) -> str:
 
 @contextmanager
 def unchanged(named: Callable[[], Named], expected: str, what: str) -> Iterator[None]:
-    """Files are opened inside; a ``ModelUnavailableError`` unless their ``content`` was ``expected`` all the while."""
+    """Check that the ``content`` of files is ``expected`` until the block ends; a ``ModelUnavailableError`` if not."""
     before = state(named())
     yield
     if state(named()) != before or content(named()) != expected:
         raise ModelUnavailableError(f"the files of {what} changed after they were checksummed", "Start it again.")
-
-
-def file_hash(named: Iterable[tuple[str, Path]]) -> str:
-    """SHA-256 of names and contents of files."""
-    hashed = hashlib.sha256()
-    for name, file in named:
-        hashed.update(name.encode())
-        hashed.update(_sha256(file).digest())
-    return hashed.hexdigest()
 
 
 def _sha256(file: Path) -> hashlib._Hash:
@@ -91,12 +78,14 @@ def _sha256(file: Path) -> hashlib._Hash:
 
 
 def kept_checksum(path: Path) -> str:
-    """SHA-256 of a file, kept in the cache until the file changes: files of word vectors have gigabytes."""
+    """Return the SHA-256 of a file, kept in the cache until the file changes: files of word vectors have gigabytes."""
     before, began = state([("", path)]), time.time_ns()
     note = cache_root() / "checksums" / f"{digest({'file': before})}.json"
     if note.is_file():
-        if sha256 := noted(note):
-            return sha256
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            kept = json.loads(note.read_bytes())
+            if kept["check"] == checksum(f"{note.stem} {kept['sha256']}"):
+                return str(kept["sha256"])
         _logger.warning("The checksum of %s in the cache is damaged (%s); the file is read again.", path, note)
     sha256 = _sha256(path).hexdigest()
     if _settled(before, began) and state([("", path)]) == before:
@@ -106,26 +95,14 @@ def kept_checksum(path: Path) -> str:
     return sha256
 
 
-def noted(note: Path) -> str:
-    """The checksum that a file of ``kept_checksum`` holds; empty if it is damaged."""
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        kept = json.loads(note.read_bytes())
-        if kept["check"] == checksum(f"{note.stem} {kept['sha256']}"):
-            return str(kept["sha256"])
-    return ""
-
-
 def write_checksums(folder: Path) -> None:
-    """Write a folder's list of checksums; the last file that it gets."""
+    """Write a folder's list of checksums, its last file."""
     lines = "".join(f"{_sha256(file).hexdigest()}  {name}\n" for name, file in _files(folder) if name != CHECKSUMS)
     (folder / CHECKSUMS).write_text(lines, encoding="utf-8")
 
 
 def damaged_files(folder: Path) -> str:
-    """Files of a folder that differ from its list of checksums, or that there is no list; empty if all agree.
-
-    A folder that agrees is read again once one of its files changed.
-    """
+    """Return the files of a folder that differ from its list of checksums, or that it has none; empty if all agree."""
     try:
         before = state(_files(folder))
         if before in _whole:
@@ -151,10 +128,7 @@ def _files(folder: Path) -> list[tuple[str, Path]]:
 
 
 def store_folder(target: Path, write: Callable[[Path], None], what: str) -> Path:
-    """``target``, as ``write`` fills it, with a list of checksums; a whole one that another process stored stays.
-
-    The message of a ``StorageError`` calls it ``what``.
-    """
+    """Fill ``target`` by ``write``, with a list of checksums, unless another process stored it."""
     problem, another = f"{what} cannot be written to {target.parent}", "set MIRRORBENCH_CACHE=FOLDER"
     with building(target, f"{TEMPORARY}{target.name}-", problem, another) as folder:
         write(folder)
@@ -175,7 +149,7 @@ def store_folder(target: Path, write: Callable[[Path], None], what: str) -> Path
 
 
 def kept_folder(target: Path, write: Callable[[Path], None], what: str) -> Path:
-    """A folder of the cache with a list of checksums; made by ``write`` if it is not there or damaged."""
+    """Return a folder of the cache with a list of checksums; made by ``write`` if it is missing or damaged."""
     if target.is_dir():
         if not (wrong := damaged_files(target)):
             return target

@@ -1,4 +1,4 @@
-"""Devices and numeric precision: what ``--device auto`` means, and what is a GPU."""
+"""Devices and numeric precision of torch, and errors of GPUs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GPUS = ("cuda",)
 _BF16 = (8, 0)
 """The least compute capability that computes in bf16 (Ampere)."""
 _share = 1.0
-"""This process's share of the GPU's memory, from 0 to 1: see ``enter_gpu``."""
+"""Share of the GPU's memory for this process, from 0 to 1: see ``enter_gpu``."""
 
 _NO_MEMORY = re.compile(
     r"(MPS backend|CUDA|HIP)[a-z ]*:? out of memory|(CU|HIP)[A-Z]+_STATUS_\w*ALLOC\w*_FAILED|"
@@ -35,39 +35,35 @@ _LOST = re.compile(
     r"uncorrectable|hardware stack|address space|program counter|context is destroyed|"
     r"busy or unavailable|no CUDA-capable device|initialization error|unknown error)"
 )
-"""Errors of which CUDA's manual says that the process must be terminated to go on (cudaError_t 214, 700 to 719), and
-those of a GPU that cannot be had at all (3, 46, 100, 999)."""
+"""Errors after which only a new process can use the GPU, or none (cudaError_t 214, 700 to 719; 3, 46, 100, 999)."""
 
 
 def device_type(device: torch.device) -> str:
-    """``cpu``, ``mps``, or ``cuda`` for a GPU: the key of tables of sizes."""
+    """Return ``cpu``, ``mps``, or ``cuda`` for a GPU: the key of tables of sizes."""
     return "cuda" if device.type in GPUS else device.type
 
 
 def on_gpu(device: torch.device) -> bool:
-    """Whether a device is a GPU of CUDA (or ROCm, which has the same name in torch)."""
+    """Return whether a device is a GPU of CUDA (or ROCm, which has the same name in torch)."""
     return device_type(device) == "cuda"
 
 
 def gpu_count() -> int:
-    """How many GPUs this machine has for torch."""
+    """Return the number of GPUs that torch sees on this machine."""
     import torch
 
     return torch.cuda.device_count()
 
 
 def capability(device: torch.device) -> tuple[int, int]:
-    """The compute capability of a GPU (8.0: Ampere, 9.0: Hopper), ``(0, 0)`` for any other device."""
+    """Return the compute capability of a GPU (8.0: Ampere, 9.0: Hopper), ``(0, 0)`` for any other device."""
     import torch
 
     return torch.cuda.get_device_capability(device) if on_gpu(device) else (0, 0)
 
 
 def enter_gpu(device: torch.device, share: float = 1.0) -> None:
-    """Let plain ``cuda`` mean this GPU in this process, and torch take no more than a share of its memory.
-
-    Without that bound, which of several processes on a GPU runs out of memory would be chance.
-    """
+    """Let plain ``cuda`` mean this GPU, and bound torch's memory: else chance decides which process on it runs out."""
     import torch
 
     global _share
@@ -79,7 +75,7 @@ def enter_gpu(device: torch.device, share: float = 1.0) -> None:
 
 
 def gpu_memory(device: torch.device) -> tuple[int, int]:
-    """Bytes of a GPU that this process may take in all, and those that it can take now."""
+    """Return the bytes of a GPU that this process may take in all, and those that are free for it now."""
     import torch
 
     free, total = torch.cuda.mem_get_info(device)
@@ -88,7 +84,7 @@ def gpu_memory(device: torch.device) -> tuple[int, int]:
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """The device called ``auto`` (CUDA, else Apple's MPS, else the CPU), ``cpu``, ``cuda``, ``cuda:N`` or ``mps``."""
+    """Return a device: ``auto`` (CUDA, else Apple's MPS, else the CPU), ``cpu``, ``cuda``, ``cuda:N`` or ``mps``."""
     import torch
 
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
@@ -109,24 +105,19 @@ def pick_device(name: str = "auto") -> torch.device:
 
 
 def worker_device(asked: str, gpus: Value | None, here: bool = False) -> str:
-    """The device of workers that each see only the GPUs that they are given.
+    """Return the device, ``cpu`` or ``cuda``, of workers that each see only the GPUs that they are given.
 
     Args:
         asked: ``--device``.
-        gpus: the executor's option, how many GPUs a worker is given; ``None`` where it is not given.
+        gpus: the executor's option, the number of GPUs of a worker; ``None`` where it is not given.
         here: whether the workers are on this machine, whose own GPU then counts under ``auto``.
-
-    Returns:
-        ``cpu`` or ``cuda``.
 
     Raises:
         UsageError: device and number of GPUs do not fit, or the device is one that workers cannot have.
     """
     if asked not in ("auto", "cpu", "cuda", "cuda:0"):
-        raise UsageError(
-            f"--device {asked}: a worker of this executor sees only the GPUs that it is given, counted from 0",
-            "Use --device cuda, and gpus=1 among the options of the executor.",
-        )
+        problem = f"--device {asked}: a worker of this executor sees only the GPUs that it is given, counted from 0"
+        raise UsageError(problem, "Use --device cuda, and gpus=1 among the options of the executor.")
     if gpus is not None and not isinstance(gpus, int | float):
         raise UsageError(f"executor option gpus={gpus} is not a number")
     if asked == "auto":
@@ -137,7 +128,7 @@ def worker_device(asked: str, gpus: Value | None, here: bool = False) -> str:
 
 
 def _set_up_gpus() -> None:
-    """Settings of torch for all GPUs of this process, before the first product."""
+    """Set options of torch for all GPUs of this process, before the first product."""
     import torch
 
     # A fixed workspace makes cuBLAS give the same sums in the same order.
@@ -150,44 +141,38 @@ def _set_up_gpus() -> None:
 
 
 def pick_precision(name: str, auto: str) -> str:
-    """A precision by its name; ``auto`` is the one given."""
+    """Return a precision by its name; ``auto`` is the one given."""
     if name not in PRECISIONS:
         raise UsageError(f"unknown precision {name!r}", f"Precisions: {', '.join(PRECISIONS)}")
     return auto if name == "auto" else name
 
 
 def tuning_precision(device: torch.device, here: bool = True) -> str:
-    """The default precision of tuning: fp32 on a processor; on a GPU bf16, or fp16 before Ampere (released code: fp16).
-
-    A GPU that is not ``here`` is taken for one that computes in bf16.
-    """
+    """Return the default precision of tuning: fp32 on a CPU, bf16 on a GPU, before Ampere fp16 (as released)."""
     if not on_gpu(device):
         return "fp32"
-    # Not torch.cuda.is_bf16_supported(): older GPUs emulate bf16, slower than fp32 and with fewer digits.
+    # A GPU elsewhere is assumed to have bf16. Older ones emulate it (is_bf16_supported), slower than fp32.
     return "bf16" if not here or capability(device) >= _BF16 else "fp16"
 
 
 def check_half_precision(device: torch.device, precisions: Iterable[str]) -> None:
     """Raise ``UsageError`` if bf16 is among the precisions, and the device is a GPU that only emulates it."""
     if on_gpu(device) and "bf16" in precisions and capability(device) < _BF16:
-        has = "{}.{}".format(*capability(device))
-        raise UsageError(
-            f"{describe(device)} has no bf16: its compute capability is {has}, and bf16 begins with 8.0",
-            "Use fp16 or fp32: --precision of the tuning, --eval-precision of the evaluation.",
-        )
+        version = "{}.{}".format(*capability(device))
+        problem = f"{describe(device)} has no bf16: its compute capability is {version}, and bf16 begins with 8.0"
+        raise UsageError(problem, "Use fp16 or fp32: --precision of the tuning, --eval-precision of the evaluation.")
 
 
 def use_deterministic_algorithms() -> None:
-    """Let torch use only algorithms that repeat bit for bit, on one kind of GPU and version of torch and CUDA."""
+    """Let torch use only algorithms that repeat bit for bit, on one model of GPU and version of torch and CUDA."""
     import torch
 
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
     torch.backends.cudnn.benchmark = False
 
 
 def describe(device: torch.device) -> str:
-    """A device's name as it stands in results: the GPU's product name, or the processor's."""
+    """Return a device's name for results: the product name of the GPU, or the processor's."""
     import platform
 
     import torch
@@ -198,12 +183,12 @@ def describe(device: torch.device) -> str:
 
 
 def moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """A tensor on a device; to a GPU it is copied from pinned memory, for which nothing waits."""
+    """Copy a tensor to a device; to a GPU from pinned memory, so that nothing waits for the copy."""
     return tensor.pin_memory().to(device, non_blocking=True) if on_gpu(device) else tensor.to(device)
 
 
 def fetched(tensor: torch.Tensor) -> Callable[[], NDArray[Any]]:
-    """Start to copy a tensor to the host: the function waits for the copy, not for what is computed after it."""
+    """Start to copy a tensor to the host; the returned function waits for the copy, not for later computation."""
     import torch
 
     if not tensor.is_cuda:
@@ -221,7 +206,7 @@ def fetched(tensor: torch.Tensor) -> Callable[[], NDArray[Any]]:
 
 
 def describe_gpu(device: torch.device) -> dict[str, Any]:
-    """Settings that numbers of a GPU depend on: versions of CUDA and cuDNN, and settings of torch. Empty for others."""
+    """Return the settings that numbers of a GPU depend on: CUDA, cuDNN and flags of torch. Empty for other devices."""
     import torch
 
     if not on_gpu(device):
@@ -236,7 +221,7 @@ def describe_gpu(device: torch.device) -> dict[str, Any]:
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:
-    """The context in which a model with float32 weights computes in ``fp32``, ``bf16`` or ``fp16``."""
+    """Return the context in which a model with float32 weights computes in ``fp32``, ``bf16`` or ``fp16``."""
     import torch
 
     halves = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -251,7 +236,7 @@ def own_weights(model: Any) -> None:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether a device has no memory left for torch, or for a library beside it, whose errors have no type."""
+    """Return whether an error means that torch, or an untyped library beside it, has no memory left on a device."""
     import torch
 
     if isinstance(error, RuntimeError):
@@ -260,7 +245,7 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 def lost_device(error: BaseException) -> DeviceError | None:
-    """The error to raise if an error, or one behind it, leaves this process without its GPU; ``None`` if not."""
+    """Return the error to raise if an error, or its cause, leaves this process without its GPU; ``None`` if not."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, DeviceError):
         if (
@@ -278,7 +263,7 @@ def lost_device(error: BaseException) -> DeviceError | None:
 
 
 def _unresponsive() -> bool:
-    """Whether the GPU in use does not answer: to libraries beside torch an illegal access is a failure of their own."""
+    """Whether the GPU in use does not answer: libraries beside torch report an illegal access as their own failure."""
     import torch
 
     try:
@@ -291,7 +276,7 @@ def _unresponsive() -> bool:
 
 @contextmanager
 def cpu_threads(count: int) -> Iterator[None]:
-    """Torch computes with so many threads on the processor inside; 0: as before."""
+    """Compute with a number of threads on the processor inside the block; 0: as before."""
     import torch
 
     before = torch.get_num_threads()
@@ -305,8 +290,8 @@ def cpu_threads(count: int) -> Iterator[None]:
 def let_threads_sleep() -> None:
     """Let torch's threads sleep, not spin, while they wait for each other.
 
-    A thread that spins keeps its core busy, while the one that it waits for may have none, where other work is on the
-    machine. Their number, and so every sum, stays. Torch reads this when it is imported; ``OMP_WAIT_POLICY``,
+    A spinning thread keeps its core busy, while the thread that it waits for may have none, where other work is on the
+    machine. The number of threads, and so every sum, stays. Torch reads this when it is imported; ``OMP_WAIT_POLICY``,
     ``GOMP_SPINCOUNT`` or ``KMP_BLOCKTIME`` of the user win.
     """
     if "torch" not in sys.modules and not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}:
@@ -314,7 +299,7 @@ def let_threads_sleep() -> None:
 
 
 def release_memory(device: torch.device) -> None:
-    """Give memory back that torch keeps for later, or on a CPU glibc, in an arena for each thread that used it."""
+    """Release memory that torch keeps for later, or on a CPU glibc, in an arena for each thread that used it."""
     import torch
 
     if device_type(device) in ("cuda", "mps"):

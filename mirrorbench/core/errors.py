@@ -1,7 +1,4 @@
-"""The errors that a user can meet: what was asked, what is wrong, and (``hint``) what to do.
-
-The command line prints them without a traceback; any other exception is a bug and keeps its traceback.
-"""
+"""The errors that a user can meet; the command line prints them without a traceback. Any other exception is a bug."""
 
 from __future__ import annotations
 
@@ -15,17 +12,15 @@ MOST_NAMED = 30  # names that an error lists in full, where a command lists them
 
 
 class Lack(NamedTuple):
-    """Something that is not here and could not be fetched: a data set, or a model."""
+    """A missing data set or model (``category``: ``data``, ``models``), and the hosts that did not answer for it."""
 
     category: str
-    """``data`` or ``models``."""
     name: str
     hosts: tuple[str, ...] = ()
-    """The hosts that could not be reached for it."""
 
 
 def without_credentials(text: str) -> str:
-    """A text whose addresses name no user and no password, as that of a mirror of the hub may."""
+    """Remove user and password from the addresses in a text, as that of a mirror of the hub may have them."""
     return _CREDENTIALS.sub(r"\1", text)
 
 
@@ -33,9 +28,9 @@ class MirrorbenchError(Exception):
     """Base of all errors caused by input, data or environment rather than by a bug.
 
     Args:
-        message: what was asked and what is wrong, in one or two sentences.
-        hint: what to do about it; may be empty, may hold several lines.
-        lacks: what is not here, where that is the cause; errors with the same cause are told together.
+        message: the request and its problem, in one or two sentences.
+        hint: remedy; may be empty, may hold several lines.
+        lacks: the missing things that are the cause; errors with the same cause are reported together.
     """
 
     def __init__(self, message: str, hint: str = "", lacks: tuple[Lack, ...] = ()) -> None:
@@ -56,7 +51,7 @@ class UsageError(MirrorbenchError):
 
 
 class UnknownNameError(UsageError):
-    """A name that nothing registered; the hint lists the nearest ones."""
+    """A name is not registered; the hint lists the nearest ones."""
 
 
 class PluginError(MirrorbenchError):
@@ -64,19 +59,19 @@ class PluginError(MirrorbenchError):
 
 
 class DuplicateNameError(PluginError):
-    """Two plugins register one name; which of them is meant cannot be guessed."""
+    """Two plugins register the same name."""
 
 
 class DataUnavailableError(MirrorbenchError):
-    """A data file is not here and could not be fetched; the message names licence, sources and the way in."""
+    """A data file is missing and could not be fetched; the message names licence, sources and the remedy."""
 
 
 class DataIntegrityError(MirrorbenchError):
-    """A data file is here (or arrived) but is not the file that its card describes."""
+    """A data file is present (or arrived), but it is not the file that its card describes."""
 
 
 class DataFormatError(MirrorbenchError):
-    """A file's content does not follow its format; the message names the file and, where it can, the line."""
+    """The content of a file does not follow its format; the message names the file and, if known, the line."""
 
 
 class ModelUnavailableError(MirrorbenchError):
@@ -84,11 +79,11 @@ class ModelUnavailableError(MirrorbenchError):
 
 
 class TuningError(MirrorbenchError):
-    """Tuning cannot start or went wrong: an empty corpus, a loss that is not finite."""
+    """A tuning cannot start or went wrong: an empty corpus, a loss that is not finite."""
 
 
 class EncodingError(MirrorbenchError):
-    """An encoder returned something that is not one finite vector for each text."""
+    """An encoder did not return one finite vector for each text."""
 
 
 class StorageError(MirrorbenchError):
@@ -107,17 +102,17 @@ class ReadBackError(MirrorbenchError):
 
 
 class DeviceError(MirrorbenchError):
-    """A GPU failed so that every later call of this process on it fails too; a new process goes on."""
+    """A GPU failed so that every later call of this process on it fails too; a new process can go on."""
 
 
 def not_installed(error: type[_Error], needs: str, package: str, extra: str, instead: str = "") -> _Error:
-    """The error, of a type, for a package that something ``needs`` and an extra installs; ``instead``: a way around."""
+    """Return an error of a type for a package that an extra installs; ``instead`` ends the hint."""
     hint = f"Install it: pip install 'mirrorbench[{extra}]'{instead}"
     return error(f"{needs} the package {package}, which is not installed", hint)
 
 
 def unknown_name(noun: str, name: str, known: list[str], listing: str = "") -> UnknownNameError:
-    """The error for a name that is not in ``known``; the hint has the nearest names or the command ``listing``."""
+    """Return the error for a name not in ``known``; the hint has the nearest names or the command ``listing``."""
     if near := get_close_matches(name, known, n=3, cutoff=0.5):
         hint = f"Did you mean {' or '.join(near)}?"
     elif listing and len(known) > MOST_NAMED:

@@ -1,4 +1,4 @@
-"""Files and folders that are complete or absent, where the cache is, and leases on shared folders."""
+"""Files and folders that are complete or absent, the cache's folder, and leases on shared folders."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from filelock import OwnerRecord, SoftFileLease
 
 TEMPORARY = ".part-"
-"""The prefix of the name of a file until it is complete."""
+"""Prefix of the name of a file until it is complete."""
 PUT_ASIDE = "old"
-"""In a folder beside an output: what the output was until it is replaced."""
+"""Name, in a folder beside an output, of the old output until it is replaced."""
 _LEASE, _MARK = "lease", "UNFINISHED"  # in a folder beside an output: who works in it, and that it is ours
 
 LEASE_SECONDS = 120.0
-"""Longer than network file systems keep a file's times in memory (a minute on NFS)."""
+"""Seconds without a refresh after which a lease ends; network file systems cache times for up to a minute (NFS)."""
 POLL_SECONDS = 0.2
 _INITIAL_PID_NAMESPACE = 0xEFFFFFFC
 """The inode of the process namespace of Linux outside all containers (PROC_PID_INIT_INO)."""
@@ -49,12 +49,12 @@ _REMEDIES = {
 
 
 def unwritable(problem: str, error: Exception, another: str = "name another folder") -> StorageError:
-    """The error for what the system refused to write: its reason, and what helps against that.
+    """Return the error for a refused write: the system's reason, and a remedy.
 
     Args:
-        problem: what could not be written.
+        problem: the failed action, as the message begins.
         error: an ``OSError``, or the ``SafetensorError`` that safetensors makes of one.
-        another: how the user names another place to write to.
+        another: the user's way to name another place to write to.
     """
     quoted = re.search(r"\(os error (\d+)\)", str(error))
     full = errno.ENOSPC if " requested and " in str(error) else 0  # NumPy's error has no number
@@ -68,9 +68,9 @@ def unwritable(problem: str, error: Exception, another: str = "name another fold
 def writing(target: Path, store: Path | None = None, flush: bool = True) -> Iterator[IO[bytes]]:
     """Write a file atomically: a temporary file beside it is renamed once complete, or removed on an error.
 
-    A symbolic link stays, and the file that it points at is written; a pipe or a device is written to as it is.
-    The message of a ``StorageError`` names ``store``, if given, in place of ``target``. Without ``flush`` a power cut
-    can leave the name with no content: for files that readers check, and that can be made again.
+    A symbolic link stays, and its target is written; a pipe or a device is written to as it is. The message of a
+    ``StorageError`` names ``store``, if given, instead of ``target``. Without ``flush`` a power cut can leave an empty
+    file: for files that readers check, and that can be made again.
     """
     try:
         if target.exists() and not target.is_file():
@@ -98,7 +98,7 @@ def writing(target: Path, store: Path | None = None, flush: bool = True) -> Iter
 
 @contextmanager
 def building(target: Path, prefix: str, problem: str, another: str) -> Iterator[Path]:
-    """A new folder beside ``target``, removed at the end unless the caller renamed it; errors are ``StorageError``."""
+    """Make a new folder beside ``target``, removed at the end unless it was renamed; errors are ``StorageError``."""
     from safetensors import SafetensorError  # what a full disk raises under safetensors
 
     folder = target.with_name(f"{prefix}{token_hex(8)}")
@@ -113,10 +113,10 @@ def building(target: Path, prefix: str, problem: str, another: str) -> Iterator[
 
 @contextmanager
 def beside(output: Path) -> Iterator[Path]:
-    """A hidden folder beside ``output`` for what is not complete, in which no second process works.
+    """Open a hidden folder beside ``output`` for incomplete files, in which no second process works.
 
-    It is removed at the end if nothing is in it. What is left, also by a process that was killed, is there for the next
-    one that writes ``output``. A file in it tells it from a folder of that name that is the user's.
+    It is removed at the end if it is empty. Files left in it, also by a killed process, stay for the next one that
+    writes ``output``. A file in it marks it as ours, not a user's folder of that name.
     """
     folder = place_beside(output)
     try:
@@ -132,12 +132,12 @@ def beside(output: Path) -> Iterator[Path]:
 
 
 def place_beside(output: Path) -> Path:
-    """The path of the folder of ``beside``; ``..`` stays in it, since it leads elsewhere behind a symbolic link."""
+    """Return the path of the folder of ``beside``; ``..`` stays, since it leads elsewhere behind a symbolic link."""
     return output.parent / f".{os.path.basename(os.path.abspath(output))}.mirrorbench"
 
 
 def _claimed(folder: Path, output: Path) -> AbstractContextManager[object]:
-    """The lease on a folder, which is created and marked as ours; an error where it is somebody's, or in use."""
+    """The lease on a folder, which is created and marked as ours; an error where it is a user's, or in use."""
     leases, another = Leases(folder), "name another output"
     try:
         if folder.is_symlink() or folder.is_file() or (folder.is_dir() and _MARK not in (_contents(folder) or _MARK)):
@@ -158,7 +158,7 @@ def _claimed(folder: Path, output: Path) -> AbstractContextManager[object]:
 
 
 def _taken(leases: Leases) -> AbstractContextManager[object] | None:
-    """The lease, tried again where another process has just removed the folder, in which it had finished."""
+    """The lease, tried again where another process has just removed the folder after its work."""
     try:
         return leases.take(_LEASE)
     except StorageError as error:
@@ -173,7 +173,7 @@ def _contents(folder: Path) -> set[str]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush a folder's list of names to the disk, where the system has such a thing; Windows has not."""
+    """Flush a folder's list of names to the disk, where the system can (Windows cannot)."""
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -187,10 +187,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Flush every file below a folder to the disk, then the folders; files get the permissions of the folder.
-
-    Those that safetensors writes can otherwise be read by their owner alone.
-    """
+    """Flush files below a folder, then folders, to the disk; files get its permissions (safetensors' are private)."""
     for parent, _, names in os.walk(folder, topdown=False):
         for name in names:
             with open(Path(parent, name), "rb") as file:
@@ -200,7 +197,7 @@ def sync_tree(folder: Path) -> None:
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open a file for reading; ``OSError`` for a pipe or device, which would be waited for, and for a folder."""
+    """Open a file for reading; ``OSError`` for a folder, and for a pipe or device, which would block."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -209,7 +206,7 @@ def open_regular(path: Path) -> BufferedReader:
 
 
 def cache_root() -> Path:
-    """The cache folder: ``MIRRORBENCH_CACHE``, or else the platform's cache directory of the user."""
+    """Return the cache folder: ``MIRRORBENCH_CACHE``, or else the platform's cache directory of the user."""
     if configured := os.environ.get("MIRRORBENCH_CACHE"):
         return Path(configured).expanduser()
     import platformdirs
@@ -218,7 +215,7 @@ def cache_root() -> Path:
 
 
 class Leases:
-    """The leases of a folder: which process works on what, among processes and machines that share it.
+    """The leases of a folder, by which processes and machines that share it divide work.
 
     A lease is a file that its holder refreshes: filelock's ``SoftFileLease``, made with ``O_CREAT | O_EXCL``, which is
     atomic on local and network file systems, not on folders that are synchronised or object stores. It saves work and
@@ -238,7 +235,7 @@ class Leases:
         self._since: dict[str, tuple[tuple[int, int], float]] = {}  # state of a lease's file, and first seen when
 
     def take(self, name: str) -> AbstractContextManager[object] | None:
-        """The lease called ``name``, held already and released by ``with``; ``None`` if another process holds it."""
+        """Take the lease called ``name``, which ``with`` releases; ``None`` if another process holds it."""
         from filelock import LeaseSettingsMismatch, Timeout
 
         lease = self._lease(name)
@@ -260,12 +257,12 @@ class Leases:
         return held
 
     def holder(self, name: str) -> str:
-        """Which process holds a lease, as far as its file says: ``process 123 on node7``; empty if none does."""
+        """Return the holder of a lease as its file names it: ``process 123 on node7``; empty if there is none."""
         owner = self._lease(name).owner
         return f"process {owner.pid} on {owner.hostname.partition('?')[0]}" if owner else ""
 
     def is_fresh(self, name: str) -> bool:
-        """Whether a lease was refreshed within ``LEASE_SECONDS``, by the clocks of this machine and the file system."""
+        """Return whether a lease was refreshed within ``LEASE_SECONDS``, by the clocks of machine and file system."""
         with suppress(OSError):
             return time.time() - (self.folder / f"{name}.lease").stat().st_mtime < LEASE_SECONDS
         return False

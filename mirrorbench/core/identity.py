@@ -25,16 +25,16 @@ COMPUTATIONS = {
     6: "Spaces around a text are kept, as in sentence-transformers 6. Texts are encoded, and used for tuning in more "
     "architectures, without padding: vectors change by rounding, dropout draws other masks.",
 }
-"""Each version of the computation, and what it changed; ``docs/computations.md`` is made from it."""
+"""Changes of each version of the computation; ``docs/computations.md`` is made from it."""
 COMPUTATION = max(COMPUTATIONS)
 """Version of the computation; raised when tuning, encoding or scoring change their numbers."""
 
 
 def digest(parts: dict[str, Any]) -> str:
-    """SHA-256 of a JSON object in its one canonical form (sorted keys, no spaces, no NaN)."""
+    """Return the SHA-256 of a JSON object in its canonical form (sorted keys, no spaces, no NaN)."""
     return checksum(json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False))
 
 
 def checksum(text: str) -> str:
-    """SHA-256 of a text, which may hold halves of surrogate pairs."""
+    """Return the SHA-256 of a text, which may hold halves of surrogate pairs."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -14,7 +14,7 @@ from mirrorbench.core.errors import EncodingError, MirrorbenchError
 
 Array = NDArray[np.float32]
 DECIMALS = 10
-"""Decimals of similarities that are ranked, compared with each other or with a threshold.
+"""Decimals of similarities that are ranked or compared.
 
 Equal vectors have a cosine of 1 only up to its last bits, which the number of threads changes: unrounded, equal texts
 would be ranked by chance.
@@ -27,8 +27,8 @@ class TextInput:
 
     Attributes:
         text: the whole text.
-        spans: character spans ``(start, end)`` of the target word, several for a discontinuous one; empty where the
-            text as a whole is meant.
+        spans: character spans ``(start, end)`` of the target word, several for a discontinuous one; empty for the whole
+            text.
         language: ISO code where a task mixes languages that may have encoders of their own; empty otherwise.
         role: ``query`` or ``document`` where models may read these under prompts of their own.
     """
@@ -40,17 +40,17 @@ class TextInput:
 
     @property
     def target(self) -> str:
-        """The target word; the whole text where that is meant."""
+        """The target word, or the whole text."""
         return " ".join(self.text[start:end] for start, end in self.spans) or self.text
 
     def key(self) -> bytes:
-        """Sixteen bytes that identify this input (BLAKE2b of all that it has)."""
+        """Return sixteen bytes that identify this input (BLAKE2b of all its fields)."""
         data = f"{self.text}\0{self.spans}{self.language}" + f"\0{self.role}" * bool(self.role)
         return hashlib.blake2b(data.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def as_inputs(texts: Sequence[TextInput | str]) -> list[TextInput]:
-    """Plain strings as inputs without a target."""
+    """Return texts as inputs, strings as ones without a target."""
     return [TextInput(text) if isinstance(text, str) else text for text in texts]
 
 
@@ -60,29 +60,22 @@ class Encoder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever the vectors of some text would."""
+        """A text that changes whenever the vectors of some text would."""
 
     def encode(self, inputs: Sequence[TextInput]) -> Array:
-        """Vectors of texts.
-
-        Args:
-            inputs: n texts, or words in texts.
-
-        Returns:
-            One vector a row: shape (n, dimensions), in the order of ``inputs``.
-        """
+        """Encode n texts, or words in texts; returns shape (n, dimensions), in the order of ``inputs``."""
 
 
 @runtime_checkable
 class VocabularyEncoder(Encoder, Protocol):
-    """An encoder that knows a list of words, as static vectors do; others read any text."""
+    """An encoder with a list of words, such as static vectors; others read any text."""
 
     def vocabulary(self, language: str) -> Sequence[str]:
-        """Its distinct words of a language (ISO code), the most frequent first."""
+        """Return the encoder's distinct words of a language (ISO code), the most frequent first."""
 
 
 def encode_checked(encoder: Encoder, inputs: Sequence[TextInput], who: str) -> Array:
-    """The vectors of any encoder; an ``EncodingError`` if it raised or returned something else."""
+    """Return the vectors of any encoder; an ``EncodingError`` if it raised or returned something else."""
     try:
         vectors = encoder.encode(inputs)
     except MirrorbenchError:
@@ -93,7 +86,7 @@ def encode_checked(encoder: Encoder, inputs: Sequence[TextInput], who: str) -> A
 
 
 def check_vectors(vectors: object, n: int, who: str) -> Array:
-    """``vectors`` as float32; an ``EncodingError`` that names ``who`` unless it is one finite vector for each input."""
+    """Return vectors as float32; an ``EncodingError`` that names ``who`` unless each input has one finite vector."""
     try:
         array = np.asarray(vectors)
     except (TypeError, ValueError, RuntimeError) as error:  # the latter of a tensor that wants gradients
@@ -111,12 +104,12 @@ def check_vectors(vectors: object, n: int, who: str) -> Array:
 
 
 def rounded(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Similarities, or differences of them, to ``DECIMALS`` decimals."""
+    """Round similarities, or differences of them, to ``DECIMALS`` decimals."""
     return np.round(similarities, DECIMALS)
 
 
 def unit(vectors: NDArray[Any]) -> NDArray[np.float64]:
-    """Vectors, an array of shape (..., d), scaled to length 1, in float64; zero vectors stay zero."""
+    """Scale vectors, shape (..., d), to length 1, in float64; zero vectors stay zero."""
     rows = np.asarray(vectors, dtype=np.float64)
     norms = np.linalg.norm(rows, axis=-1, keepdims=True)
     scaled: NDArray[np.float64] = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)

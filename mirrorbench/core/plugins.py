@@ -1,10 +1,8 @@
-"""The plugin manager: loads built-in and third-party plugins and collects what they register.
+"""The plugin manager: loads built-in and third-party plugins and collects their registrations.
 
 A plugin is found through the entry-point group ``mirrorbench`` or loaded from a file with ``--plugin FILE``. A broken
-entry point (also one with a mistyped hook name) is skipped with a warning; a broken file is an error.
-
-Environment:
-    MIRRORBENCH_STRICT_PLUGINS: ``1`` makes a broken plugin an error instead of a warning.
+entry point (also one with a mistyped hook name) is skipped with a warning, or under ``MIRRORBENCH_STRICT_PLUGINS=1`` an
+error; a broken file is always an error.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ _LISTINGS = {"task": "mirrorbench list tasks", "corpus": "mirrorbench list corpo
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[_T]):
-    """One registered thing; ``origin`` is the plugin that registered it, ``description`` a line for listings."""
+    """A registered value; ``origin`` is the plugin that registered it, ``description`` a line for listings."""
 
     name: str
     value: _T
@@ -44,18 +42,18 @@ class Entry(Generic[_T]):
 
 
 class Registry(Generic[_T]):
-    """Names to values, in the order of registration; ``noun`` is the singular noun for messages (``task``)."""
+    """Values by name, in the order of registration; ``noun`` is the singular noun for messages (``task``)."""
 
     def __init__(self, noun: str) -> None:
         self.noun = noun
-        self.left_out: Callable[[str], str] = lambda name: ""
-        """The plugin that registers a name and is left out; empty where none does."""
+        self.left_out: Callable[[str], str] = lambda name: ""  # the left-out plugin that registers a name
         self._entries: dict[str, Entry[_T]] = {}
         self._any_name = False
 
     def add(self, name: str, value: _T, origin: str, description: str = "") -> None:
         """Register ``value`` under ``name``; a taken name is a ``DuplicateNameError`` that names both origins."""
-        if not (isinstance(name, str) and name) or not (self._any_name or _can_be_typed(name)):
+        can_be_typed = self._any_name or (str(name).isprintable() and not set(str(name)) & {" ", ","})
+        if not (isinstance(name, str) and name and can_be_typed):
             hint = "A name is a text without spaces and commas."
             raise PluginError(f"{origin} registers the {self.noun} {name!r:.60}", hint)
         if not isinstance(description, str):
@@ -66,27 +64,27 @@ class Registry(Generic[_T]):
         self._entries[name] = Entry(name, value, origin, description)
 
     def open_to_any_name(self) -> Registry[_T]:
-        """A copy that accepts any text as a name, also one that cannot stand on a command line."""
+        """Return a copy that accepts any text as a name, also one that cannot be typed on a command line."""
         twin = copy(self)
         twin._any_name, twin._entries = True, dict(self._entries)
         return twin
 
     def keep(self, names: Iterable[str]) -> None:
-        """Drop what is registered under other names."""
+        """Keep only these names."""
         self._entries = {name: self._entries[name] for name in names}
 
     def __getitem__(self, name: str) -> _T:
         return self.entry(name).value
 
     def entry(self, name: str) -> Entry[_T]:
-        """The entry called ``name``; otherwise an ``UnknownNameError`` with the nearest names, or its plugin's."""
+        """Return the entry called ``name``; else an ``UnknownNameError`` with the nearest names, or its plugin's."""
         self.check_left_out(name)
         if name not in self._entries:
             raise unknown_name(self.noun, name, list(self._entries), _LISTINGS.get(self.noun, ""))
         return self._entries[name]
 
     def check_left_out(self, *names: str) -> None:
-        """Raise ``UnknownNameError`` for the first of the names that a plugin registers which is left out."""
+        """Raise ``UnknownNameError`` for the first of the names whose plugin is left out."""
         for name in names:
             if name not in self and (plugin := self.left_out(name)):
                 problem = f"the {self.noun} {name} is in the plugin {plugin}, which is left out"
@@ -102,16 +100,12 @@ class Registry(Generic[_T]):
         return len(self._entries)
 
     def by_name(self) -> dict[str, _T]:
-        """All values."""
+        """Return all values by name."""
         return {entry.name: entry.value for entry in self}
 
     def names(self) -> list[str]:
-        """All names, in the order of registration."""
+        """Return all names, in the order of registration."""
         return list(self._entries)
-
-
-def _can_be_typed(name: str) -> bool:
-    return name.isprintable() and not set(name) & {" ", ","}
 
 
 class PluginWarning(UserWarning):
@@ -120,18 +114,21 @@ class PluginWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """The things that one hook registers."""
+    """A hook and its registry.
+
+    Attributes:
+        noun: singular noun for messages (``task``, ``encoder``).
+        add: ``(registry, origin, ...)``: adds an entry for one call of ``register``.
+        registry: makes the empty registry.
+    """
 
     noun: str
-    """In the singular, for messages (``task``, ``encoder``)."""
     add: Callable[..., None]
-    """``(registry, origin, ...)``: makes an entry of one call of ``register``."""
     registry: Callable[[str, Plugins], Registry[Any]] = lambda noun, plugins: Registry(noun)
-    """Made of the noun."""
 
 
 def add_function(registry: Registry[Any], origin: str, name: str, value: Any, description: str = "") -> None:
-    """The ``add`` of a ``Hook`` that registers functions."""
+    """Add a function to a registry: the ``add`` of a ``Hook``."""
     if not callable(value):
         raise PluginError(f"the {registry.noun} {name!r} of {origin} is a {type(value).__name__}, not a function")
     registry.add(name, value, origin, description)
@@ -142,7 +139,7 @@ def _registered(hook: str, doc: str) -> Any:
 
 
 def call(entry: Entry[Any], returns: type[_T], function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
-    """Call a function of a plugin; an error that is not ours, or a value of another type, is a ``PluginError``."""
+    """Call a function of a plugin; a foreign error, or a value of another type, is a ``PluginError``."""
     try:
         value = function(*args, **kwargs)
         if not isinstance(value, returns):
@@ -165,10 +162,13 @@ def _in_one_line(error: BaseException) -> str:
 
 
 class Plugins:
-    """The loaded plugins and what they registered: ``builtin`` modules, and those that entry points name.
+    """The loaded plugins and their registries.
 
-    Without ``discover`` these are the ones in mirrorbench's own distribution. ``blocked``: names of entry points that
-    are left out.
+    Args:
+        hooks: the hooks by name.
+        builtin: names of the built-in modules.
+        discover: load the plugins of all entry points, not only those of mirrorbench's own distribution.
+        blocked: names of entry points that are left out.
     """
 
     def __init__(
@@ -239,7 +239,7 @@ class Plugins:
         self.files.append(path.resolve())
 
     def extended(self, hook: str, *args: Any, **kwargs: Any) -> Plugins:
-        """A copy in which ``register(*args, **kwargs)`` of a hook was called, with any text as name."""
+        """Return a copy in which ``register(*args, **kwargs)`` of a hook was called, with any text as name."""
         registry = self.registry(hook).open_to_any_name()
         self._hooks[hook].add(registry, "this process", *args, **kwargs)
         twin = copy(self)
@@ -247,7 +247,7 @@ class Plugins:
         return twin
 
     def registry(self, hook: str) -> Registry[Any]:
-        """The registry of all that plugins registered through ``hook``; filled at first use."""
+        """Return the registry of a hook, filled at first use."""
         if hook not in self._registries:
             its = self._hooks[hook]
             registry = its.registry(its.noun, self)
@@ -258,7 +258,7 @@ class Plugins:
         return self._registries[hook]
 
     def _left_out(self, hook: str, name: str) -> str:
-        """The plugin that comes with mirrorbench, is left out, and registers ``name``; empty where none does."""
+        """The plugin of mirrorbench that is left out and registers ``name``; empty where none does."""
         if not self._blocked:
             return ""
         registry = Plugins(self._hooks, self._builtin, discover=False).registry(hook)
@@ -283,7 +283,7 @@ class Plugins:
             self._report(impl.plugin_name if named else f"{impl.plugin_name} ({dist})", error, named)
 
     def listing(self) -> list[dict[str, Any]]:
-        """Each plugin's name, distribution, hooks and commands, in the order of loading."""
+        """List each plugin's name, distribution, hooks and commands, in the order of loading."""
         rows: list[dict[str, Any]] = []
         left_out = [point for point in entry_points(group=PROJECT) if not self._manager.has_plugin(point.name)]
         blocked = {point.module.partition(".")[0] for point in left_out}
@@ -294,30 +294,28 @@ class Plugins:
                 package = getattr(plugin, "__name__", "").partition(".")[0]
                 own = [point for point in commands if point.module.partition(".")[0] == package]
                 commands = [point for point in commands if point not in own]
-                names = sorted(point.name for point in own)
-                rows.append(
-                    {"name": name, "distribution": self._distributions[name], "hooks": hooks, "commands": names}
-                )
+                row = {"name": name, "distribution": self._distributions[name], "hooks": hooks}
+                rows.append(row | {"commands": sorted(point.name for point in own)})
         return rows + [
             {"name": point.name, "distribution": _distribution(point), "hooks": [], "commands": [point.name]}
             for point in commands
         ]
 
-    encoders = _registered("register_encoders", "Systems that are encoders of their own.")
-    methods = _registered("register_methods", "What can be done to a backbone.")
-    poolings = _registered("register_poolings", "How a text can be read.")
-    losses = _registered("register_losses", "What a tuning can minimise.")
-    augmentations = _registered("register_augmentations", "Ways to make the two views of a string.")
+    encoders = _registered("register_encoders", "Encoder systems, which have no method.")
+    methods = _registered("register_methods", "Methods applied to a backbone.")
+    poolings = _registered("register_poolings", "Poolings of token states to a vector.")
+    losses = _registered("register_losses", "Losses of a tuning.")
+    augmentations = _registered("register_augmentations", "Augmentations that make the two views of a string.")
     parsers = _registered("register_parsers", "Readers of the files that cards name.")
-    task_kinds = _registered("register_task_kinds", "What can be done with the items of a card.")
+    task_kinds = _registered("register_task_kinds", "Kinds of tasks, by name.")
     tasks = _registered("register_tasks", "All tasks.")
     readers = _registered("register_readers", "Readers of a user's own data.")
     corpora = _registered("register_corpora", "All tuning corpora that have a name.")
     metrics = _registered("register_metrics", "All metrics.")
     papers = _registered("register_papers", "Folders of papers' tables.")
     renderers = _registered("register_renderers", "All table formats.")
-    executors = _registered("register_executors", "Where cells can be computed.")
-    tools = _registered("register_tools", "What a session does beside runs.")
-    tables = _registered("register_tables", "Tables of papers, with what was measured.")
+    executors = _registered("register_executors", "Executors of cells.")
+    tools = _registered("register_tools", "Tools of a session beside runs.")
+    tables = _registered("register_tables", "Tables of papers, read and measured.")
     analyses = _registered("register_analyses", "Analyses of spaces of vectors.")
     grids = _registered("register_grids", "Runs of many blocks, by name, and by the ending of files that hold them.")

@@ -1,7 +1,7 @@
-"""The one reader of what people write in YAML: cards, suites, grid files, the papers' tables.
+"""The only reader of YAML that people write: cards, suites, grid files, the papers' tables.
 
 A schema is a ``msgspec.Struct`` with ``forbid_unknown_fields``; its ``__post_init__`` may raise ``ValueError`` for
-what types cannot say. (msgspec takes 27 ms to import, pydantic's BaseModel 70.)
+errors beyond types. (msgspec takes 27 ms to import, pydantic's BaseModel 70.)
 
 Anchors, aliases, tags, merge keys, repeated keys and deep nesting are refused before anything is built from them. An
 unquoted value is read by the rules of encoder specs, not by those of YAML 1.1: ``2e-5`` is a number; ``on``, ``no`` and
@@ -47,7 +47,7 @@ class Located:
     line: int
 
     def bare(self) -> Any:
-        """The value without its lines: a plain value, a list or a dictionary of such."""
+        """Return the value without its lines: a plain value, a list or a dictionary of such."""
         if isinstance(self.value, tuple):
             return [item.bare() for item in self.value]
         if isinstance(self.value, dict):
@@ -56,17 +56,17 @@ class Located:
 
 
 def plain_value(text: str) -> Value | None:
-    """The meaning of an unquoted value: nothing, or the same as in an encoder spec."""
+    """Return the meaning of an unquoted value: nothing, or the same as in an encoder spec."""
     return None if text in ("", "~", "null") else parse_value(text)
 
 
 def read(path: Path, schema: type[_T], plain: Callable[[str], Value | None] = plain_value) -> _T:
-    """A YAML file as an object of ``schema``; a ``DataFormatError`` names file, line, key and the nearest valid key."""
+    """Read a YAML file as a ``schema``; a ``DataFormatError`` names file, line, key and the nearest valid key."""
     return convert(read_yaml(path, plain), schema, path)
 
 
 def convert(content: Located, schema: type[_T], source: Path | str) -> _T:
-    """Convert what ``read_yaml`` or ``located`` returned, with the errors of ``read``."""
+    """Convert a value of ``read_yaml`` or ``located`` to an object of ``schema``, with the errors of ``read``."""
     try:
         return msgspec.convert(content.bare(), schema)
     except msgspec.ValidationError as error:
@@ -74,14 +74,14 @@ def convert(content: Located, schema: type[_T], source: Path | str) -> _T:
 
 
 def located(value: Any) -> Located:
-    """A plain value, list or dictionary that stands in no file: at line 0, which errors do not name."""
+    """Wrap a plain value, list or dictionary that is in no file: at line 0, which errors do not name."""
     if isinstance(value, dict):
         return Located({str(key): located(item) for key, item in value.items()}, 0)
     return Located(tuple(map(located, value)) if isinstance(value, list | tuple) else value, 0)
 
 
 def problem_at(source: Path | str, content: Located, message: str, schema: Any = None) -> DataFormatError:
-    """The error for a message of a ``ValidationError`` (other text: of all content), with source and line in front."""
+    """Return the error for a message of a ``ValidationError``, with source and line; other text is of all content."""
     match = _PLACE.fullmatch(message)
     text, path = (match[1], match[2]) if match else (message, "")
     node, types, name = _follow(content, schema, path)
@@ -100,7 +100,7 @@ def problem_at(source: Path | str, content: Located, message: str, schema: Any =
 
 
 def _follow(content: Located, schema: Any, path: str) -> tuple[Located, list[Any], str]:
-    """Content, possible types and name of the place that a path of msgspec's (``.files[0].path``) leads to."""
+    """The content, possible types and name at a path of msgspec's (``.files[0].path``)."""
     types = [msgspec.inspect.type_info(schema)] if schema is not None else []
     name = ""
     for key, index in _STEP.findall(path):
@@ -117,7 +117,7 @@ def _follow(content: Located, schema: Any, path: str) -> tuple[Located, list[Any
 
 
 def _members(type_: Any, content: Located) -> Iterator[Any]:
-    """A type, or those of a union that a value may belong to, by its tag; all of them where no tag is that one."""
+    """A type, or the types of a union that a value may have, by its tag; all of them if no tag is that one."""
     members, keys = getattr(type_, "types", (type_,)), content.value if isinstance(content.value, dict) else {}
     stated = [(member, keys.get(getattr(member, "tag_field", None) or "")) for member in members]
     yield from [member for member, tag in stated if tag is None or tag.value == member.tag] or members
@@ -141,10 +141,7 @@ def _nearest(key: str, known: list[str]) -> str:
 
 
 def read_yaml(path: Path, plain: Callable[[str], Value | None] = plain_value) -> Located:
-    """Read a YAML file in UTF-8 of at most 1 MiB; errors are ``DataFormatError`` with path and line.
-
-    ``plain`` says what an unquoted value means; ``str`` leaves it as it is written.
-    """
+    """Read YAML (UTF-8, at most 1 MiB); errors name path and line. ``plain`` converts unquoted values."""
     import yaml
 
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # the fast one, where PyYAML was built with libyaml

@@ -1,7 +1,4 @@
-"""Encoder specs: ``BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...]``, a row of a table.
-
-What the keys mean is defined by ``mirrorbench.training.recipes`` and ``mirrorbench.models.pooling``.
-"""
+"""Encoder specs, ``BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...]``; recipes and poolings define the keys."""
 
 from __future__ import annotations
 
@@ -14,11 +11,12 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from mirrorbench.core.errors import UsageError
+from mirrorbench.core.shown import is_text
 
 Value = bool | int | float | str
 
 LEVELS = ("word", "phrase", "sentence", "wic")
-"""The levels of what is encoded: the level picks the recipe of a tuned encoder (``wic``: a word in context)."""
+"""Levels of encoded units; the level picks the recipe of a tuned encoder (``wic``: a word in context)."""
 PROTOCOLS = ("paper", "released")
 """Readings of one experiment: as published, or as the authors' code does it."""
 
@@ -43,7 +41,7 @@ class EncoderSpec:
     Attributes:
         backbone: short name, hub id, local path, or the name of a registered encoder system.
         revision: hub revision (branch, tag or commit), empty for the default.
-        method: what is done to the backbone (``base``, ``mirror`` ...), empty where none was named.
+        method: the method applied to the backbone (``base``, ``mirror`` ...), empty where none was named.
         params: keys and values, sorted by key.
     """
 
@@ -76,15 +74,15 @@ class EncoderSpec:
         return _is_path(self.backbone)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of ``key`` as the user wrote it, else ``default``."""
+        """Return the value of ``key`` as the user wrote it, else ``default``."""
         return dict(self.params).get(key, default)
 
     def with_params(self, /, **params: Value) -> EncoderSpec:
-        """A copy with some keys set."""
+        """Return a copy with some keys set."""
         return replace(self, params=tuple({**dict(self.params), **params}.items()))
 
     def with_method(self, method: str) -> EncoderSpec:
-        """A copy with another method."""
+        """Return a copy with another method."""
         return replace(self, method=method)
 
 
@@ -95,7 +93,7 @@ def parse_spec(text: str) -> EncoderSpec:
     part of the path, since a directory has no revisions.
 
     Raises:
-        UsageError: the text does not follow the grammar; the message quotes the part that is wrong.
+        UsageError: the text does not follow the grammar; the message quotes the wrong part.
 
     >>> parse_spec("roberta+mirror:dropout=0,drophead=0.05").params
     (('drophead', 0.05), ('dropout', 0))
@@ -123,7 +121,7 @@ def _check_text(text: str) -> None:
     """Refuse text that file systems, the hub or result files cannot hold."""
     if len(text) > _MAX_LENGTH:
         raise UsageError(f"an encoder spec of {len(text):,} characters", f"Grammar: {GRAMMAR}")
-    if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
+    if "\0" in text or not is_text(text):
         raise UsageError(f"the encoder spec {text!r} is not valid text", "Rename the directory, or quote it in UTF-8.")
 
 
@@ -141,25 +139,25 @@ Specs = str | Path | EncoderSpec | Sequence[str | Path | EncoderSpec]
 
 
 def as_spec(encoder: str | Path | EncoderSpec) -> EncoderSpec:
-    """A spec as written, or a directory whose path may hold what means something in a spec."""
+    """Return a spec, parsed if it is a text; a ``Path`` may hold reserved characters."""
     if isinstance(encoder, EncoderSpec):
         return encoder
     return EncoderSpec(str(encoder.absolute())) if isinstance(encoder, Path) else parse_spec(encoder)
 
 
 def as_specs(encoders: Specs) -> tuple[EncoderSpec, ...]:
-    """Distinct specs of one or several encoders."""
+    """Return the distinct specs of one or several encoders."""
     return tuple(dict.fromkeys(map(parse_spec, as_texts(encoders))))
 
 
 def as_texts(encoders: Specs) -> tuple[str, ...]:
-    """One or several encoders as they are written, which may be labels of rows."""
+    """Return one or several encoders as they are written, which may be labels of rows."""
     several = [encoders] if isinstance(encoders, str | Path | EncoderSpec) else encoders
     return tuple(encoder if isinstance(encoder, str) else str(as_spec(encoder)) for encoder in several)
 
 
 def as_names(names: str | Sequence[str]) -> list[str]:
-    """Names of tasks or suites from a list, or from one text with commas."""
+    """Return names of tasks or suites from a list, or from one text with commas."""
     return split_names([names] if isinstance(names, str) else names)
 
 
@@ -177,7 +175,7 @@ def parse_params(tail: str, whole: str) -> tuple[tuple[str, Value], ...]:
 
 
 def split_names(values: Iterable[str]) -> list[str]:
-    """Names from texts with commas (``["sts,wic", "bel"]``); after a task with options ``KEY=VALUE`` is another one."""
+    """Split texts at commas (``["sts,wic", "bel"]``), but not before a further option ``KEY=VALUE`` of a task."""
     names: list[str] = []
     for value in values:
         for part in filter(None, map(str.strip, value.split(","))):
@@ -189,7 +187,7 @@ def split_names(values: Iterable[str]) -> list[str]:
 
 
 def parse_value(text: str) -> Value:
-    """Numbers and booleans by their form, everything else (``-4:``, ``cls``, a path) as a string."""
+    """Parse a value: numbers and booleans by their form, everything else (``-4:``, ``cls``, a path) as a string."""
     if text in ("true", "false"):
         return text == "true"
     if re.fullmatch(r"[+-]?[0-9]+", text):

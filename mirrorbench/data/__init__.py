@@ -1,4 +1,1 @@
-"""Data sets: cards that declare them, a store of verified files, and parsers of the original formats.
-
-Nothing here knows about models, tasks or training.
-"""
+"""Data sets: cards, a store of verified files, parsers of the original formats. Knows no model, task or training."""

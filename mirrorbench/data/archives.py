@@ -1,7 +1,7 @@
-"""Reading single members of tar and zip archives and Debian packages, safely.
+"""Single members of tar and zip archives and Debian packages.
 
-An archive is never unpacked as a whole: one named regular file is read, up to a size limit. So an archive cannot
-write outside a folder, create links or devices, or fill the disk.
+One named regular file is read, up to a size limit, and nothing is unpacked: an archive cannot write outside a folder,
+create links or devices, or fill the disk.
 """
 
 from __future__ import annotations
@@ -16,35 +16,38 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, cast
 
 from mirrorbench.core.errors import DataFormatError, DataIntegrityError, DataUnavailableError
 from mirrorbench.core.files import writing
 
 MEMBER_LIMIT = 64 << 20
-"""Largest size in bytes of a member whose size is not known."""
+"""Limit in bytes on a member of unknown size."""
 
 _CHUNK = 1 << 20
 _AR = b"!<arch>\n"
 _DAMAGED = (
-    tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, NotImplementedError,
-    RuntimeError, ValueError,
-)  # fmt: skip
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    OSError,
+    RuntimeError,
+    ValueError,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """An open archive; ``sizes`` declares the bytes of each regular file.
-
-    Links, devices, folders and encrypted members are not in ``sizes``, so they cannot be read.
-    """
+    """An open archive and the sizes in bytes of its regular files, without links, devices and encrypted members."""
 
     path: Path
     sizes: dict[str, int]
     opener: Callable[[str], IO[bytes]]
 
     def find(self, name: str) -> str:
-        """The member with this name, or the only one whose path ends in it (``a.txt`` finds ``data/a.txt``)."""
+        """Return the member with a name, or the only one whose path ends in it (``a.txt`` finds ``data/a.txt``)."""
         exact = [member for member in self.sizes if member.removeprefix("./") == name]
         members = exact or [member for member in self.sizes if member.endswith("/" + name)]
         if len(members) != 1:
@@ -56,7 +59,7 @@ class Archive:
         return members[0]
 
     def read(self, member: str, limit: int) -> Iterator[bytes]:
-        """The content of a member in pieces; an error as soon as it exceeds ``limit`` bytes."""
+        """Read a member in pieces; more than ``limit`` bytes are a ``DataIntegrityError``."""
         done = 0
         try:
             with self.opener(member) as stream:
@@ -85,17 +88,12 @@ def _of_tar(path: Path, archive: tarfile.TarFile) -> Archive:
     for info in archive:
         if info.isreg() and not info.issparse():
             members.setdefault(info.name, info)
-
-    def opener(name: str) -> IO[bytes]:
-        stream = archive.extractfile(members[name])
-        assert stream is not None  # only regular files are in the table
-        return stream
-
-    return Archive(path, {name: info.size for name, info in members.items()}, opener)
+    sizes = {name: info.size for name, info in members.items()}
+    return Archive(path, sizes, lambda name: cast("IO[bytes]", archive.extractfile(members[name])))
 
 
 def _tar_stream(stream: IO[bytes]) -> IO[bytes]:
-    """The tar archive inside a Debian package, or the stream itself if it is no Debian package."""
+    """The tar archive inside a Debian package; any other stream itself."""
     # An ``ar`` archive: members with headers of 60 bytes, their size at 48, at even offsets (manual pages deb, ar).
     if stream.read(len(_AR)) != _AR:
         stream.seek(0)
@@ -114,7 +112,7 @@ def _tar_stream(stream: IO[bytes]) -> IO[bytes]:
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
-    """Open a tar (also compressed) or zip archive or a Debian package; the type is found from the content."""
+    """Open a tar (also compressed) or zip archive or a Debian package; its content tells which."""
     if not path.is_file():
         raise DataUnavailableError(f"There is no archive {path}.")
     with ExitStack() as stack:
@@ -126,9 +124,8 @@ def open_archive(path: Path) -> Iterator[Archive]:
                 opened = _of_tar(path, stack.enter_context(tarfile.open(fileobj=stream, mode="r:*")))
         except _DAMAGED as error:
             reason = " ".join(str(error).split())  # tarfile has a line for each compression
-            raise DataFormatError(
-                f"{path} is damaged, or no tar or zip archive and no Debian package ({reason})."
-            ) from error
+            problem = f"{path} is damaged, or no tar or zip archive and no Debian package ({reason})."
+            raise DataFormatError(problem) from error
         yield opened
 
 

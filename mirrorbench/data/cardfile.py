@@ -1,4 +1,4 @@
-"""Reading cards and suites from YAML, the built-in ones too. A key that is wrong or missing is an error."""
+"""Reads cards and suites from YAML, the built-in ones too. A wrong or missing key is an error."""
 
 from __future__ import annotations
 
@@ -44,8 +44,6 @@ _OWN: dict[str, Any] = {
 
 
 class _File(DataFile, frozen=True, forbid_unknown_fields=True):
-    """An entry of a card's ``files``."""
-
     sources: tuple[CardSource, ...] = ()
 
     def __post_init__(self) -> None:
@@ -77,11 +75,7 @@ class _Card(Card, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def load_cards(path: Path) -> tuple[Card, ...]:
-    """Read and check all cards of a file: one, or a family (see ``expand``), in file order.
-
-    Raises:
-        DataFormatError: the file is not a valid card; the message names file, line and key.
-    """
+    """Read and check all cards of a file, one or a family (``expand``), in order; errors name file, line and key."""
     content = read_yaml(path)
     raw = content.bare()
     if not isinstance(raw, dict):
@@ -101,14 +95,14 @@ def load_card(path: Path) -> Card:
 
 
 class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A named list of tasks, and a line on what they measure."""
+    """A named list of tasks, with a line on what they measure."""
 
     measures: str
     tasks: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 
 
 def read_suites(path: Path) -> dict[str, Suite]:
-    """Read the suites by name."""
+    """Read a file of suites; returns them by name."""
     suites = read(path, dict[str, Suite])
     for name, suite in suites.items():
         if len(set(suite.tasks)) != len(suite.tasks):
@@ -152,7 +146,7 @@ def _own_file(folder: Path, name: str) -> DataFile:
 
 
 def _file(file: _File, card: _Card) -> DataFile:
-    """A file with its own sources, then the card's, with ``{path}`` replaced by the file's path."""
+    """A file with its own sources, then the card's, and ``{path}`` in them replaced."""
     sources = []
     for source in (*file.sources, *card.sources):
         places = {key: getattr(source, key) for key in source.__struct_fields__ if key in ("path", "member", "url")}
@@ -166,11 +160,11 @@ _PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
 
 def expand(raw: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The mappings of all cards of a family; a card without ``variants`` is yielded as it is.
+    """Return the mapping of each card of a family; a card without ``variants`` stays as it is.
 
-    ``variants`` maps axes to lists of mappings from placeholders to values. Each combination of one mapping per axis
-    gives a card (the last axis varies fastest), with ``{placeholder}`` replaced in all texts but the citation, because
-    BibTeX uses braces. A text that is only a placeholder becomes the value itself: numbers and lists keep their type.
+    ``variants`` maps axes to lists of mappings from placeholders to values. Each combination of one mapping per axis is
+    a card (the last axis varies fastest), with ``{placeholder}`` replaced in all texts but the citation, because BibTeX
+    uses braces. A text that is only a placeholder becomes the value itself: numbers and lists keep their type.
     """
     card = {key: value for key, value in raw.items() if key != "variants"}
     if "variants" not in raw:
@@ -202,7 +196,7 @@ def _axes(variants: Any) -> list[list[dict[str, Any]]]:
 
 
 def _fill(template: Any, values: Mapping[str, Any]) -> Any:
-    """``template`` with placeholders replaced; unknown ones stay (``{path}`` is filled in by ``_file``)."""
+    """A template with its placeholders replaced; unknown ones stay (``_file`` replaces ``{path}``)."""
     if isinstance(template, dict):
         return {key: _fill(value, values) for key, value in template.items()}
     if isinstance(template, list):
@@ -215,30 +209,23 @@ def _fill(template: Any, values: Mapping[str, Any]) -> Any:
 
 
 def cards_folder() -> Path:
-    """The folder of the built-in cards: ``mirrorbench/cards`` in a wheel, ``tasks`` beside it in a checkout."""
+    """Return the folder of the built-in cards: ``mirrorbench/cards`` in a wheel, ``tasks`` beside it in a checkout."""
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "cards", package.parent / "tasks"):
         if (folder / "suites.yaml").is_file():
             return folder
-    raise DataFormatError(
-        f"The built-in cards are in neither {package / 'cards'} nor {package.parent / 'tasks'}.",
-        hint="Install mirrorbench again.",
-    )
+    problem = f"The built-in cards are in neither {package / 'cards'} nor {package.parent / 'tasks'}."
+    raise DataFormatError(problem, hint="Install mirrorbench again.")
 
 
 @lru_cache(maxsize=1)
 def builtin_cards() -> Mapping[str, Card]:
-    """All built-in cards by name, sorted by name."""
-    cards: dict[str, Card] = {}
-    for path in sorted(cards_folder().glob("*/*.yaml")):
-        for card in load_cards(path):
-            if card.name in cards:
-                raise DataFormatError(f"{path}: a second card named {card.name!r}.", hint="Rename one of the two.")
-            cards[card.name] = card
+    """Return all built-in cards by name, sorted by name."""
+    cards = {card.name: card for path in sorted(cards_folder().glob("*/*.yaml")) for card in load_cards(path)}
     return MappingProxyType(dict(sorted(cards.items())))
 
 
 @lru_cache(maxsize=1)
 def builtin_suites() -> Mapping[str, tuple[str, ...]]:
-    """The built-in suites: task names in table order."""
+    """Return the built-in suites: names of tasks in the order of the table."""
     return MappingProxyType({name: suite.tasks for name, suite in read_suites(cards_folder() / "suites.yaml").items()})

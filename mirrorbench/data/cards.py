@@ -16,18 +16,18 @@ from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.shown import shown
 
 CORPUS_KIND = "corpus"
-"""The kind of a corpus card; every other kind is a task kind."""
+"""The kind of a corpus card; all others are kinds of tasks."""
 
 COMMIT, SHA256 = r"[0-9a-f]{40}", r"[0-9a-f]{64}"
 MAX_NAME = 100
-"""Longest name or path component in bytes; file systems allow 255, and suffixes are added."""
+"""Limit in bytes on a name or path component; file systems allow 255, and suffixes are added."""
 
 EMBEDDED_DATA = Path(__file__).resolve().parents[1] / "embedded" / "data"
 """The folder of the data files inside the package."""
 
 
 def relative_path(value: str) -> str:
-    """The value, if it is a safe relative path below its folder; otherwise a ``ValueError``."""
+    """Return a value that is a safe relative path below its folder; any other is a ``ValueError``."""
     path = PurePosixPath(value)
     if not value:
         raise ValueError("a path is missing")
@@ -41,20 +41,26 @@ def relative_path(value: str) -> str:
 
 
 def matching(value: str, pattern: str, wanted: str) -> str:
-    """The value, if the pattern matches all of it; otherwise a ``ValueError`` that it is not ``wanted``."""
+    """Return a value that a pattern matches as a whole; any other is a ``ValueError`` ("is not ``wanted``")."""
     if not re.fullmatch(pattern, value, re.ASCII):
         raise ValueError(f"{shown(value)} is not {wanted}")
     return value
 
 
-_REPO = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
-_URL = r"https?://[^\s]+"
+_PATTERNS = {
+    "repo": (r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", "a repository (owner/name)"),
+    "commit": (COMMIT, "a commit (40 hex digits)"),
+    "revision": (COMMIT, "a revision (40 hex digits)"),
+    "url": (r"https?://[^\s]+", "an http or https address"),
+    "sha256": (f"|{SHA256}", "64 hex digits"),
+}
 
 
 class Source(msgspec.Struct, frozen=True, tag_field="from", forbid_unknown_fields=True):
-    """Where a file can be had. In a card: a mapping whose ``from`` names the class.
+    """A source of a file. In a card: a mapping whose key ``from`` names the class.
 
-    ``_PLACE`` and ``_LINE`` are templates, filled with the fields, ``folder`` and ``quoted`` (of the path) and ``hub``.
+    ``_PLACE`` and ``_LINE`` are templates of ``place`` and ``describe``, filled with the fields, ``folder`` and
+    ``quoted`` (of the path) and ``hub``.
     """
 
     _PLACE: ClassVar[str] = ""
@@ -66,8 +72,15 @@ class Source(msgspec.Struct, frozen=True, tag_field="from", forbid_unknown_field
         return self._filled(self._PLACE)
 
     def describe(self) -> str:
-        """One line for messages: the file itself; for a web source its download address."""
+        """Return one line for messages: the file itself, or the download address of a web source."""
         return self._filled(self._LINE)
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if name in _PATTERNS:
+                matching(getattr(self, name), *_PATTERNS[name])
+            elif name in ("path", "member"):
+                relative_path(getattr(self, name))
 
     def _filled(self, template: str) -> str:
         path = PurePosixPath(getattr(self, "path", ""))
@@ -84,11 +97,6 @@ class GithubSource(Source, frozen=True, tag="github"):
     commit: str
     path: str
 
-    def __post_init__(self) -> None:
-        matching(self.repo, _REPO, "a repository (owner/name)")
-        matching(self.commit, COMMIT, "a commit (40 hex digits)")
-        relative_path(self.path)
-
 
 class HuggingFaceSource(Source, frozen=True, tag="huggingface"):
     """An original file in a Hugging Face data set at a pinned revision."""
@@ -99,11 +107,6 @@ class HuggingFaceSource(Source, frozen=True, tag="huggingface"):
     revision: str
     path: str
 
-    def __post_init__(self) -> None:
-        matching(self.repo, _REPO, "a data set (owner/name)")
-        matching(self.revision, COMMIT, "a revision (40 hex digits)")
-        relative_path(self.path)
-
 
 class UrlSource(Source, frozen=True, tag="url"):
     """The file's official address."""
@@ -111,14 +114,11 @@ class UrlSource(Source, frozen=True, tag="url"):
     _PLACE = _LINE = "{url}"
     url: str
 
-    def __post_init__(self) -> None:
-        matching(self.url, _URL, "an http or https address")
-
 
 class ArchiveSource(Source, frozen=True, tag="archive"):
     """A member of a tar or zip archive.
 
-    In ``member`` leading folders may be omitted if the rest is unique; ``sha256`` and ``size`` are the archive's, if
+    Leading folders of ``member`` may be omitted if the rest is unique. ``sha256`` and ``size`` are the archive's, if
     known (the member's own checksum is checked in any case).
     """
 
@@ -129,22 +129,13 @@ class ArchiveSource(Source, frozen=True, tag="archive"):
     sha256: str = ""
     size: int | None = None
 
-    def __post_init__(self) -> None:
-        matching(self.url, _URL, "an http or https address")
-        relative_path(self.member)
-        if self.sha256:
-            matching(self.sha256, SHA256, "64 hex digits")
-
 
 class PackageSource(Source, frozen=True, tag="package"):
-    """A file under ``mirrorbench/embedded/data`` in the installed package; read in place."""
+    """A file under ``mirrorbench/embedded/data`` in the installed package, read in place."""
 
     _PLACE = "the mirrorbench package"
     _LINE = "embedded in mirrorbench ({path})"
     path: str
-
-    def __post_init__(self) -> None:
-        relative_path(self.path)
 
     @property
     def location(self) -> Path:
@@ -157,7 +148,7 @@ CardSource = GithubSource | HuggingFaceSource | UrlSource | ArchiveSource | Pack
 
 
 class BesideSource(Source, frozen=True):
-    """A user's own file in the folder of its card; read in place. Not written in cards."""
+    """A user's own file in the folder of its card, read in place. Not written in cards."""
 
     _PLACE = "the folder of its card"
     _LINE = "beside its card ({location})"
@@ -165,7 +156,7 @@ class BesideSource(Source, frozen=True):
 
 
 class DatasetSource(Source, frozen=True):
-    """A split of a Hugging Face data set at a pinned revision, read with the library ``datasets`` (see ``hub``)."""
+    """A split of a Hugging Face data set at a pinned revision, read with the library ``datasets``."""
 
     _PLACE = "https://huggingface.co/datasets/{repo}/tree/{revision}"
     repo: str
@@ -174,7 +165,7 @@ class DatasetSource(Source, frozen=True):
     split: str
 
     def describe(self) -> str:
-        """The id, as cards and ``mirrorbench data fetch`` take it."""
+        """Return the id that cards and ``mirrorbench data fetch`` take."""
         return "/".join(filter(None, [f"hf:{self.repo}@{self.revision}", self.config, self.split]))
 
 
@@ -186,12 +177,11 @@ class DataFile(msgspec.Struct, frozen=True):
         sha256: 64 hexadecimal digits; empty only if ``unverified``.
         size: in bytes; ``None`` only if ``unverified``.
         split: the split that the file holds (``train``, ``dev``, ``test``), or empty.
-        sources: where to get the file, in the order in which they are tried.
-        unverified: the original's checksum is not known. The file is taken if the card's parser reads it; its checksum
-            is recorded and required from then on, and results are marked.
-        optional: the task works without the file (e.g. labels that are not public); if it cannot be fetched, that is
-            no error.
-        rows: the published number of its items, which helps to tell an ``unverified`` file from another; 0 if unknown.
+        sources: the file's sources, in the order in which they are tried.
+        unverified: the original's checksum is unknown. The file is taken if the card's parser reads it; its checksum is
+            recorded and required from then on, and results are marked.
+        optional: the task works without the file (e.g. labels that are not public); a failed fetch is no error.
+        rows: published number of items, which helps to tell an ``unverified`` file from another; 0 if unknown.
     """
 
     path: str
@@ -205,11 +195,11 @@ class DataFile(msgspec.Struct, frozen=True):
 
 
 class Converted(HuggingFaceSource, frozen=True, tag=None):
-    """A converted copy of the data in one file of a Hugging Face data set: a last resort, named in a result's identity.
+    """A converted copy of the data, one file of a Hugging Face data set: a last resort, named in a result's identity.
 
-    Its checksum is not known in advance: that of the first fetch is recorded and required from then on. ``rows``: the
-    published size of the data set, which the file must have; ``format``, ``columns``, ``scale``: options of the
-    ``table`` parser.
+    Its checksum is not known in advance: that of the first fetch is recorded and required from then on. ``rows`` is the
+    published size of the data set, which the file must have; ``format``, ``columns`` and ``scale`` are options of the
+    parser ``table``.
     """
 
     rows: Annotated[int, msgspec.Meta(ge=0)]
@@ -219,7 +209,7 @@ class Converted(HuggingFaceSource, frozen=True, tag=None):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Options of the parser ``table``."""
+        """The options of the parser ``table``."""
         return {"format": self.format, "columns": self.columns, "scale": self.scale, "rows": self.rows}
 
     @property
@@ -243,7 +233,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
         level: ``word``, ``phrase``, ``sentence`` or ``wic``; selects the recipe.
         languages: ISO 639-1 codes.
         metric: main metric of a task; empty for a corpus.
-        parser: name of the parser, see ``mirrorbench.data.formats``.
+        parser: name of a registered parser.
         files: the original files.
         licence: name of the licence, or of several.
         licence_url: address of the licence text.
@@ -251,12 +241,12 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
         citation: BibTeX.
         homepage: address of the data set's page.
         version: raised when a change of the card changes scores.
-        notes: what readers of results should know.
+        notes: remarks for readers of results.
         options: of the parser; ``split`` names the split that the task scores.
         converted: a converted copy, used if no source of the originals can be reached.
         label: column header in tables; by default the name.
         folder: folder in the store, by default the name; cards of the same files share one.
-        identifies: what the ids of a task's items identify, where other cards' ids identify the same (``Task``).
+        identifies: name of the set that the ids of items are from, if other cards share it (see ``Task``).
     """
 
     name: str
@@ -290,11 +280,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
         return None if split is None else str(split)
 
     def files_of(self, split: str | None = None) -> tuple[DataFile, ...]:
-        """The files of one split, or all files for ``None``.
-
-        Raises:
-            DataFormatError: the card has no file of that split.
-        """
+        """Return the files of one split (``None``: all files); a split without files is a ``DataFormatError``."""
         files = tuple(file for file in self.files if split is None or file.split == split)
         if not files:
             known = ", ".join(sorted({file.split for file in self.files if file.split})) or "none"
@@ -304,24 +290,22 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedData:
-    """The data that a task is scored on: what to parse, how, and its identity.
+    """The data that a task is scored on.
 
     Attributes:
-        files: by path in the card.
+        files: paths by name in the card.
         parser, options: name of the parser, and its options.
-        checksums: SHA-256 by path; for a converted copy by ``hf:<repo>@<revision>/<path>``.
-        verified: whether all checksums were known in advance; otherwise they are those of the first fetch.
+        checksums: SHA-256 by name in the card; for a converted copy by ``hf:<repo>@<revision>/<path>``.
     """
 
     files: dict[str, Path]
     parser: str
     options: dict[str, Any]
     checksums: dict[str, str]
-    verified: bool
 
 
 def whole_number(options: Mapping[str, Any], key: str, default: int, least: int = 0) -> int:
-    """A card option that is an integer, at least ``least``."""
+    """Return a card option that is an integer of at least ``least``; anything else is a ``DataFormatError``."""
     value = options.get(key, default)
     if type(value) is not int or value < least:
         raise DataFormatError(f"The option {key!r} must be a whole number from {least} on, not {value!r}.")
@@ -329,7 +313,7 @@ def whole_number(options: Mapping[str, Any], key: str, default: int, least: int 
 
 
 def text_option(options: Mapping[str, Any], key: str) -> str:
-    """A required card option that is a non-empty string."""
+    """Return a required card option that is a non-empty string; anything else is a ``DataFormatError``."""
     value = options.get(key)
     if not isinstance(value, str) or not value:
         raise DataFormatError(f"The option {key!r} must be given, as a text; it is {value!r}.")
@@ -337,17 +321,14 @@ def text_option(options: Mapping[str, Any], key: str) -> str:
 
 
 def only_file(files: Mapping[str, Path], parser: str) -> Path:
-    """The file of a card that must have exactly one."""
+    """Return the file of a card that must have exactly one."""
     if len(files) != 1:
         raise DataFormatError(f"Parser {parser!r}: one file is needed, and the card gives {len(files)}.")
     return next(iter(files.values()))
 
 
-PREFIX = "hf:"
 HUB_FOLDER = "hub"
-"""Store folder of all hub splits."""
-HUB_GRAMMAR = "hf:OWNER/NAME@COMMIT[/CONFIG]/SPLIT, and #COLUMN for a corpus"
-
+"""The store's folder of all hub splits."""
 _ID = re.compile(
     r"hf:(?P<repo>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)@(?P<revision>[\w.-]+)"
     r"(?:/(?P<config>[A-Za-z0-9_][\w.-]*))?/(?P<split>\w[\w.]*)(?:#(?P<column>.+))?",
@@ -356,12 +337,12 @@ _ID = re.compile(
 
 
 def is_hub_id(text: str) -> bool:
-    """Whether a text is meant as a hub id, well-formed or not."""
-    return text.startswith(PREFIX)
+    """Return whether a text is meant as a hub id, well-formed or not."""
+    return text.startswith("hf:")
 
 
 def parse_hub_id(text: str) -> tuple[DatasetSource, str]:
-    """The split that an id names, and the column, empty if it names none.
+    """Return the split that a hub id names, and the column, empty if it names none.
 
     >>> source, column = parse_hub_id("hf:mteb/sts17@" + "0" * 40 + "/en-en/test#sentence1")
     >>> source.repo, source.config, source.split, column
@@ -369,29 +350,27 @@ def parse_hub_id(text: str) -> tuple[DatasetSource, str]:
     """
     match = _ID.fullmatch(text)
     if match is None:
-        raise UsageError(f"{text!r} names no split of a data set of the hub", f"Write {HUB_GRAMMAR}.")
+        hint = "Write hf:OWNER/NAME@COMMIT[/CONFIG]/SPLIT, and #COLUMN for a corpus."
+        raise UsageError(f"{text!r} names no split of a data set of the hub", hint)
     parts = {name: value or "" for name, value in match.groupdict().items()}
     column = parts.pop("column")
-    if not re.fullmatch(COMMIT, parts["revision"]):
-        raise UsageError(
-            f"{text!r} asks for {parts['revision']!r}, which is no commit of 40 hexadecimal digits; branches and tags "
-            "move, and the numbers with them",
-            f"The commits are at https://huggingface.co/datasets/{parts['repo']}/commits/main",
-        )
+    if not re.fullmatch(COMMIT, revision := parts["revision"]):
+        problem = f"{text!r} asks for {revision!r}, which is no commit of 40 hexadecimal digits; branches and tags move"
+        raise UsageError(problem, f"The commits are at https://huggingface.co/datasets/{parts['repo']}/commits/main")
     if any(len(part) > MAX_NAME for part in (*parts["repo"].split("/"), parts["config"], parts["split"])):
         raise UsageError(f"{text!r}: a name has more than {MAX_NAME} characters")
     return DatasetSource(**parts), column
 
 
 def hub_file(source: DatasetSource) -> DataFile:
-    """A split as a file of the store; its checksum is that of the first fetch."""
+    """Return a split as a file of the store; its checksum is that of the first fetch."""
     folders = [source.repo, source.revision, *filter(None, [source.config])]
     path = "/".join([*folders, f"{source.split}.jsonl"])
     return DataFile(path, sources=(source,), unverified=True)
 
 
 def hub_card(text: str) -> Card:
-    """A card for an id given as ``--corpus``; errors as in ``parse_hub_id``."""
+    """Return a card for a hub id given as ``--corpus``; errors as in ``parse_hub_id``."""
     source, column = parse_hub_id(text)
     return Card(
         name=text, kind=CORPUS_KIND, title="from the Hugging Face hub", level="sentence", languages=(), parser="lines",

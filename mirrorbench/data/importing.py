@@ -1,8 +1,8 @@
-"""Importing original files from a user's folder, whatever their names and places in it.
+"""Imports original files from a user's folder, under any names and paths.
 
-A file is recognised by size, then SHA-256; archives are searched as well. A file without a published checksum is
-recognised by its path: that in its card, or its name in a folder named after the card. It is adopted if the card's
-parser reads it and it has the published number of items, where one is known.
+A file is recognised by size and SHA-256, in archives too; without a published checksum by its path: that in its card,
+or its name in a folder named after the card. It is then adopted if the card's parser reads it and it has the published
+number of items, where one is known.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from mirrorbench.data.store import DataStore
 from mirrorbench.data.textfiles import pieces, sha256_of
 
 ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.xz", ".tar.bz2", ".deb")
-"""Ends of the names of the archives that are searched."""
+"""Endings of the names of archives that are searched."""
 ARCHIVE_LIMIT = 256 << 20
-"""Largest archive in bytes that is searched, unless a card knows its checksum."""
+"""Limit in bytes on an archive that is searched, unless a card knows its checksum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class CardImport:
         state: ``complete``; ``unverified``: complete, but some files have no published checksum; ``incomplete``; or
             ``absent``: none of its files.
         imported: paths of the files that were added to the store.
-        missing: paths of the files that the store lacks, without optional ones.
-        altered: paths of files that have other content in the store than they should; they were not changed.
+        missing: paths of the files that are missing in the store, without optional ones.
+        altered: paths of the files in the store whose content is not the card's; they were not changed.
         unverified: paths of the files in the store that have no published checksum.
     """
 
@@ -53,8 +53,10 @@ class CardImport:
 class ImportReport:
     """The outcome of ``import_folder``, by card.
 
-    ``n_files`` were examined; ``n_imported`` were added to the store. ``problems``: archives that could not be read,
-    files that bear the name of a card's file and were not adopted, and why.
+    Attributes:
+        n_files: number of files examined.
+        n_imported: number of files added to the store.
+        problems: unreadable archives, and files with the name of a card's file that were not adopted, with reasons.
     """
 
     folder: Path
@@ -65,10 +67,10 @@ class ImportReport:
 
 
 def import_folder(folder: Path, store: DataStore, cards: Mapping[str, Card]) -> ImportReport:
-    """Copy the original files of cards, found anywhere under a folder, into the store.
+    """Copy the original files of cards from anywhere under a folder into the store.
 
-    The folder is not changed, nor is a file in the store: one that has other content than its checksum says is reported
-    as altered. Symbolic links to folders are not followed.
+    Neither the folder nor a stored file is changed: a stored file with a wrong checksum is reported as altered.
+    Symbolic links to folders are not followed.
     """
     if not folder.is_dir():
         raise UsageError(f"Cannot import from {folder}: there is no such folder.")
@@ -78,9 +80,9 @@ def import_folder(folder: Path, store: DataStore, cards: Mapping[str, Card]) -> 
         n_files = 0
         for path in _walk(folder, store.root):
             n_files += 1
-            importer.look_at(path, path.relative_to(folder.parent).as_posix())
+            importer.examine(path, path.relative_to(folder.parent).as_posix())
         for card in cards.values():
-            importer.settle(card)
+            importer.adopt_candidates(card)
     outcome = {name: importer.outcome(card) for name, card in cards.items()}
     return ImportReport(folder, outcome, n_files, len(importer.imported), importer.problems)
 
@@ -88,8 +90,8 @@ def import_folder(folder: Path, store: DataStore, cards: Mapping[str, Card]) -> 
 _Place = tuple[str, str]  # in the store: a folder, and a path in it
 
 
-class _Found(NamedTuple):
-    """A file found: where its content lies, and its name in messages."""
+class _Candidate(NamedTuple):
+    """A file that may be a card's: the path of its content, its checksum, and its name in messages."""
 
     path: Path
     sha256: str
@@ -102,7 +104,7 @@ class _Importer:
     def __init__(self, store: DataStore, cards: Iterable[Card], staging: Path) -> None:
         self._store, self._staging = store, staging
         self.imported: set[_Place] = set()
-        self._found: dict[_Place, dict[str, _Found]] = {}  # for files without a published checksum, by checksum
+        self._candidates: dict[_Place, dict[str, _Candidate]] = {}  # of no published checksum, by their own
         self._refused: dict[str, str] = {}  # by name
         self._problems: list[str] = []
         files = [(card, file) for card in cards for file in card.files]
@@ -119,10 +121,9 @@ class _Importer:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Files that could not be read or were not adopted, with the reasons."""
         return (*self._problems, *self._refused.values())
 
-    def look_at(self, path: Path, name: str) -> None:
+    def examine(self, path: Path, name: str) -> None:
         """Take a file, and the members of an archive; ``name`` is its path from the folder's name on."""
         size = path.stat().st_size
         if size in self._sizes or self._places(name):
@@ -132,11 +133,11 @@ class _Importer:
                 self._problems.append(f"{path}: not looked into, it is larger than {ARCHIVE_LIMIT >> 20} MiB")
                 return
             try:
-                self._look_into(path)
+                self._examine_members(path)
             except (DataFormatError, DataIntegrityError) as error:
                 self._problems.append(error.message)
 
-    def _look_into(self, path: Path) -> None:
+    def _examine_members(self, path: Path) -> None:
         with open_archive(path) as archive:
             for name, size in archive.sizes.items():
                 if (named := self._places(name)) or size in self._sizes:
@@ -149,62 +150,63 @@ class _Importer:
                         staged.unlink()
 
     def _places(self, name: str) -> set[_Place]:
-        """Where files without a published checksum belong that have this path."""
+        """The places in the store of files without a published checksum that have this path."""
         parts = name.lower().split("/")
         return {target for start in range(len(parts)) for target in self._by_path.get("/".join(parts[start:]), ())}
 
     def _take(self, path: Path, name: str, shown: str) -> None:
-        """Copy a file of known checksum to its places in the store, and note one that is known by its path alone."""
-        hit = _Found(path, sha256_of(path), shown)
-        if known := self._by_sha256.get(hit.sha256):  # whatever the file's name
+        """Copy a file of known checksum to its places in the store; note one that is known by its path alone."""
+        candidate = _Candidate(path, sha256_of(path), shown)
+        if known := self._by_sha256.get(candidate.sha256):  # whatever the file's name
             for card, file in known:
                 if self._store.state(card, file) == "missing":
-                    self._copy(card, file, hit)
+                    self._copy(card, file, candidate)
             return
         for target in self._places(name):
-            self._found.setdefault(target, {}).setdefault(hit.sha256, hit)
+            self._candidates.setdefault(target, {}).setdefault(candidate.sha256, candidate)
 
-    def _copy(self, card: Card, file: DataFile, hit: _Found) -> None:
+    def _copy(self, card: Card, file: DataFile, candidate: _Candidate) -> None:
         with writing(self._store.root / card.folder / file.path) as sink:
-            sink.writelines(pieces(hit.path))
-        self._store.adopt(card, file, hit.sha256, hit.name)
+            sink.writelines(pieces(candidate.path))
+        self._store.adopt(card, file, candidate.sha256, candidate.name)
         self.imported.add((card.folder, file.path))
 
-    def settle(self, card: Card) -> None:
-        """Adopt for each of the card's files without a published checksum the first one found that its parser reads."""
+    def adopt_candidates(self, card: Card) -> None:
+        """Adopt, for each file of a card without a published checksum, the first candidate that its parser reads."""
         held = self._store.present(card)
-        rest = {file: list(hits.values()) for file in card.files if (hits := self._found.get((card.folder, file.path)))}
-        rest = {file: hits for file, hits in rest.items() if self._store.state(card, file) == "missing"}
-        for file in list(rest):
-            if any(self._adopt(card, held, {file: hit}) for hit in rest[file]):
-                del rest[file]
-        for folder in dict.fromkeys(hit.path.parent for hits in rest.values() for hit in hits):
-            # Some are only read with others, labels with their items: with those of the same folder, if it has them.
-            files = {f: next((hit for hit in hits if hit.path.parent == folder), hits[0]) for f, hits in rest.items()}
+        rest: dict[DataFile, list[_Candidate]] = {}
+        for file in card.files:
+            candidates = [*self._candidates.get((card.folder, file.path), {}).values()]
+            if not candidates or self._store.state(card, file) != "missing":
+                continue
+            if not any(self._adopt(card, held, {file: candidate}) for candidate in candidates):
+                rest[file] = candidates
+        # Some are only read with others, labels with their items: with those of the same folder, if it has them.
+        for folder in dict.fromkeys(candidate.path.parent for candidates in rest.values() for candidate in candidates):
+            files = {f: next((c for c in some if c.path.parent == folder), some[0]) for f, some in rest.items()}
             if self._adopt(card, held, files):
                 break
 
-    def _adopt(self, card: Card, held: dict[str, Path], files: dict[DataFile, _Found]) -> bool:
-        """Copy files that the card's parser reads together with those that are ``held``, which they join."""
-        joined = held | {file.path: hit.path for file, hit in files.items()}
+    def _adopt(self, card: Card, held: dict[str, Path], files: dict[DataFile, _Candidate]) -> bool:
+        """Copy files if the card's parser reads them together with the stored ones (``held``), which they then join."""
+        joined = held | {file.path: candidate.path for file, candidate in files.items()}
         try:
             n = self._store.count_items(card, joined)
             published = [file.rows for file in card.files if file.path in joined]
             if all(published) and n != sum(published):
                 raise DataFormatError(f"{n} items, not the published {sum(published)}")
         except MirrorbenchError as error:
-            for file, hit in files.items():
-                reason = error.message.replace(str(hit.path), hit.name).removeprefix(f"{hit.name}: ")
-                self._refused[hit.name] = f"{hit.name}: not taken as {file.path} of {card.name}: {reason}"
+            for file, candidate in files.items():
+                reason = error.message.replace(str(candidate.path), candidate.name).removeprefix(f"{candidate.name}: ")
+                self._refused[candidate.name] = f"{candidate.name}: not taken as {file.path} of {card.name}: {reason}"
             return False
-        for file, hit in files.items():
-            self._refused.pop(hit.name, None)
-            self._copy(card, file, hit)
-            held[file.path] = hit.path
+        for file, candidate in files.items():
+            self._refused.pop(candidate.name, None)
+            self._copy(card, file, candidate)
+            held[file.path] = candidate.path
         return True
 
     def outcome(self, card: Card) -> CardImport:
-        """The present state of a card in the store."""
         states = self._store.status(card)
         optional = {file.path for file in card.files if file.optional}
         missing = tuple(path for path, state in states.items() if state == "missing" and path not in optional)

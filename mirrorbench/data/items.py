@@ -1,11 +1,9 @@
-"""The items that parsers return and tasks work on."""
+"""Items of tasks, as parsers return them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
 
 
@@ -18,7 +16,7 @@ class Pair:
         left: first text, exactly as in the original file.
         right: second text.
         gold: similarity, on the data set's own scale.
-        subset: the part of the data set (``MSRpar``); empty if there are no parts.
+        subset: part of the data set (``MSRpar``); empty if there are no parts.
     """
 
     id: str
@@ -59,16 +57,8 @@ class RatedContexts:
 
 @dataclass(frozen=True, slots=True)
 class ContextChange:
-    """The same two words in two contexts: how does the context change their similarity?"""
+    """Two words in two contexts, each with a rating: does the context change their similarity?"""
 
     id: str
     first: RatedContexts
     second: RatedContexts
-
-
-def check_targets(task: str, pairs: Iterable[ContextPair | RatedContexts]) -> None:
-    """Check that the target spans of a task's items lie within their texts."""
-    for pair in pairs:
-        for side in (pair.left, pair.right):
-            if not all(0 <= start < end <= len(side.text) for start, end in side.spans):
-                raise DataFormatError(f"task {task}: a target of item {pair.id} is not in its text")

@@ -1,10 +1,4 @@
-r"""Reads rows of a user's file: of plain text its lines, of a table or of JSON lines the values of columns.
-
-The format follows from the suffix: ``.jsonl``, ``.ndjson`` and ``.json`` are JSON lines; ``.tsv`` and ``.csv`` tables;
-``.parquet`` and ``.pq`` Parquet; all else is plain text, one text per line. ``.gz`` (not of Parquet) is decompressed.
-``-`` is standard input: plain text, or JSON lines where columns are named. Lines end at ``\n`` alone; a byte order mark
-and one ``\r`` before the end are dropped.
-"""
+"""Rows of a user's file: lines of plain text, or values of columns of a table or of JSON lines."""
 
 from __future__ import annotations
 
@@ -19,7 +13,7 @@ from mirrorbench.core.shown import shown
 from mirrorbench.data.textfiles import STDIN, parse_index, parse_json, stream_lines
 
 PLAIN_TEXT = "text"
-"""The format of lines."""
+"""The format of a file without columns, one text per line."""
 _FORMATS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".tsv": "tsv", ".csv": "csv", ".parquet": "parquet",
     ".pq": "parquet",
@@ -28,12 +22,12 @@ _USUAL_COLUMNS = ("text", "sentence")  # the default of several columns
 
 
 def format_of(source: str) -> str:
-    """The format of a file by its name: ``text``, ``jsonl``, ``tsv``, ``csv`` or ``parquet``."""
+    """Return the format of a file by its name: ``text``, ``jsonl``, ``tsv``, ``csv`` or ``parquet``."""
     return _FORMATS.get(Path(source.lower().removesuffix(".gz")).suffix, PLAIN_TEXT)
 
 
 def text_of(value: Any, source: str, number: int) -> str:
-    """A value of a row, which must be a text."""
+    """Return a value of a row, which must be a text; any other is a ``DataFormatError`` with file and line."""
     if not isinstance(value, str):
         problem = "empty (null)" if value is None else f"of type {type(value).__name__}, not a text"
         raise line_error(source, number, f"the value is {problem}")
@@ -41,15 +35,18 @@ def text_of(value: Any, source: str, number: int) -> str:
 
 
 def read_rows(source: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Line or row numbers (from 1) of a file, each with the values of ``columns``.
+    r"""Read a file; returns line or row numbers (from 1), each with the values of ``columns``.
 
-    Columns of ``.tsv`` and ``.csv`` may be numbers from 0, and then there is no header line. The default is the column
-    ``text`` or ``sentence``, or the only one.
+    The format follows from the suffix: ``.jsonl``, ``.ndjson`` and ``.json`` are JSON lines, ``.tsv`` and ``.csv``
+    tables, ``.parquet`` and ``.pq`` Parquet, all else plain text, one text per line. ``.gz`` (not of Parquet) is
+    decompressed. ``-`` is standard input: plain text, or JSON lines where columns are named. Lines end at ``\n`` alone;
+    a byte order mark and one ``\r`` before the end are dropped. Columns of ``.tsv`` and ``.csv`` may be numbers from 0,
+    and then there is no header line. The default is the column ``text`` or ``sentence``, or the only one.
 
     Raises:
         UsageError: the file does not exist, or columns are named for plain text.
         DataUnavailableError: the file cannot be read.
-        DataFormatError: it is not UTF-8, damaged, or lacks a column; the message names the line.
+        DataFormatError: it is not UTF-8, damaged, or has no such column; the message names the line.
     """
     path, file_format = Path(source).expanduser(), format_of(source)
     if source == STDIN:
@@ -61,10 +58,8 @@ def read_rows(source: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, t
     elif not os.path.exists(path):
         raise UsageError(f"there is no file {path}", "Name a text file, or - for standard input.")
     if file_format == PLAIN_TEXT and columns:
-        raise UsageError(
-            f"{source} is read as plain text, which has no columns",
-            "Columns are in files ending in .jsonl, .tsv, .csv or .parquet; give the file such a name.",
-        )
+        hint = "Columns are in files ending in .jsonl, .tsv, .csv or .parquet; give the file such a name."
+        raise UsageError(f"{source} is read as plain text, which has no columns", hint)
     if file_format == PLAIN_TEXT:
         return ((number, (line,)) for number, line in _lines(source))
     if file_format == "jsonl":
@@ -73,27 +68,24 @@ def read_rows(source: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, t
 
 
 def read_strings(source: str, columns: Sequence[str] = (), strip: bool = True) -> Iterator[str]:
-    """The texts of a file that are not blank; the two of a pair, in two columns, are joined by a tab.
-
-    Tabs in columns become spaces. Errors are those of ``read_rows``.
-    """
+    """Read the texts of a file that are not blank, the two of a pair joined by a tab; errors as in ``read_rows``."""
     if len(columns) > 2:
         raise UsageError(f"{source}: texts are in one column, pairs in two", f"Got {', '.join(columns)}")
     plain = not columns and format_of(source) == PLAIN_TEXT
     for number, values in read_rows(source, columns):
         texts = [text_of(value, source, number) for value in values]
         if all(map(str.strip, texts)):
+            # A tab separates the texts of a pair, so tabs in columns become spaces.
             texts = texts if plain else [" ".join(text.split("\t")) for text in texts]
             yield "\t".join(map(str.strip, texts) if strip else texts)
 
 
 def _lines(source: str) -> Iterator[tuple[int, str]]:
-    """The lines of a file without line ends, numbered from 1."""
     return enumerate(stream_lines(Path(source).expanduser()), start=1)
 
 
 def line_error(source: str, number: int, problem: str, hint: str = "") -> DataFormatError:
-    """An error that names the line of a file."""
+    """Return an error that names the line of a file."""
     return DataFormatError(f"{source}, line {number}: {problem}.", hint)
 
 
@@ -139,7 +131,7 @@ def _table_rows(source: str, columns: Sequence[str], file_format: str) -> Iterat
 
 
 def _check_head(names: Sequence[str], source: str, file_format: str) -> None:
-    """A ``DataFormatError`` where the columns of a CSV file are separated by another mark than the comma."""
+    """Refuse a CSV file whose columns are separated by another mark than the comma."""
     if file_format == "csv" and len(names) == 1 and (mark := next((mark for mark in ";\t" if mark in names[0]), "")):
         problem = f"{source} is read as separated by commas, and its only column is {shown(names[0])}."
         by_tabs = "Give the file a name that ends in .tsv"
@@ -164,7 +156,7 @@ def _parquet_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tu
 
 
 def _resolve_columns(columns: Sequence[str], names: Collection[str], texts: Sequence[str], where: str) -> Sequence[str]:
-    """The named columns, if they exist, or the default one of ``texts``, the columns of texts."""
+    """The named columns, if they exist, or the default one among ``texts``, the columns of texts."""
     if not columns:
         columns = [name for name in _USUAL_COLUMNS if name in texts][:1] or texts
         if len(columns) != 1:
@@ -179,7 +171,7 @@ def _resolve_columns(columns: Sequence[str], names: Collection[str], texts: Sequ
 
 
 def pyarrow() -> tuple[Any, Any]:
-    """The modules ``pyarrow.parquet`` and ``pyarrow``; ``UsageError`` where they are not installed."""
+    """Import ``pyarrow.parquet`` and ``pyarrow``; a ``UsageError`` where they are not installed."""
     try:
         import pyarrow as arrow
         import pyarrow.parquet as parquet

@@ -1,8 +1,4 @@
-"""Fetching a file from the sources of its card, in their order.
-
-Downloads use pooch. One ``Fetcher`` serves one command: it downloads each archive once, and does not contact a host
-again that did not answer.
-"""
+"""Fetches files from the sources of their cards, downloads with pooch."""
 
 from __future__ import annotations
 
@@ -48,7 +44,7 @@ class _LimitedWriter:
 
 @contextmanager
 def fetching(workspace: Path) -> Iterator[Fetcher]:
-    """A ``Fetcher`` whose temporary files are in ``workspace``, best on the disk of the store."""
+    """Open a ``Fetcher`` whose temporary files are in ``workspace``, best on the disk of the store."""
     try:
         workspace.mkdir(parents=True, exist_ok=True)
         temporary = tempfile.TemporaryDirectory(prefix=".fetch-", dir=workspace, ignore_cleanup_errors=True)
@@ -59,7 +55,7 @@ def fetching(workspace: Path) -> Iterator[Fetcher]:
 
 
 class Fetcher:
-    """Fetches files through a temporary folder."""
+    """Fetches the files of one command: it downloads each archive once, and asks a host that did not answer no more."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -67,7 +63,7 @@ class Fetcher:
         self.unreachable: dict[str, None] = {}
 
     def fetch(self, file: DataFile, target: Path) -> tuple[Source | None, list[str]]:
-        """Write a file to ``target`` from the first source that has it; that source, and why the others failed."""
+        """Write a file to ``target`` from the first source that has it; returns it, and why others failed."""
         failures: list[str] = []
         for source in file.sources:
             try:
@@ -94,9 +90,8 @@ class Fetcher:
             if source.url not in self._archives:
                 whole = _DOWNLOAD_LIMIT if source.size is None else source.size
                 self._archives[source.url] = self._download(source.url, source.sha256, whole)
-            extract_member(
-                self._archives[source.url], source.member, got, MEMBER_LIMIT if file.size is None else file.size
-            )
+            limit = MEMBER_LIMIT if file.size is None else file.size
+            extract_member(self._archives[source.url], source.member, got, limit)
         elif isinstance(source, DatasetSource):
             with got.open("wb") as sink:
                 write_split(source, _LimitedWriter(sink, _DOWNLOAD_LIMIT).write)
@@ -133,10 +128,7 @@ class Fetcher:
 
 
 def write_split(source: DatasetSource, write: Callable[[bytes], object]) -> None:
-    """Write a split as JSON lines, with its columns of strings, numbers, booleans and class labels.
-
-    The library ``datasets`` keeps its own copy below ``HF_HOME``.
-    """
+    """Write a split's strings, numbers, booleans and class labels as JSON lines; a copy stays below ``HF_HOME``."""
     try:
         import datasets
     except ImportError as error:
@@ -156,12 +148,12 @@ def write_split(source: DatasetSource, write: Callable[[bytes], object]) -> None
     finally:
         if noisy:
             datasets.enable_progress_bars()
-    kinds = ("string", "large_string", "bool", "int", "uint", "float")  # types that JSON can hold
+    json_types = ("string", "large_string", "bool", "int", "uint", "float")
     kept = [
         name
         for name, feature in rows.features.items()
         if isinstance(feature, datasets.ClassLabel)
-        or (isinstance(feature, datasets.Value) and str(feature.dtype).startswith(kinds))
+        or (isinstance(feature, datasets.Value) and str(feature.dtype).startswith(json_types))
     ]
     if not kept:
         raise DataFormatError(f"no column of texts or numbers, but {', '.join(rows.features)}")
@@ -172,9 +164,13 @@ def write_split(source: DatasetSource, write: Callable[[bytes], object]) -> None
 def unavailable(
     card: Card, files: list[DataFile], failures: Sequence[str] = (), unreachable: Iterable[str] = ()
 ) -> DataUnavailableError:
-    """The error for files that cannot be had: what is missing, its sources, its licence, and what to do.
+    """Return the error for files that cannot be fetched: their names, sources and licence, and what to do.
 
-    ``failures``: why each source failed, empty where none may be tried; ``unreachable``: the hosts that did not answer.
+    Args:
+        card: the card of the files.
+        files: the missing files.
+        failures: a reason for each failed source; empty where none may be tried.
+        unreachable: hosts that did not answer.
     """
     sources = [source for file in files for source in file.sources]
     places = list(dict.fromkeys(source.place for source in sources))
@@ -193,7 +189,5 @@ def unavailable(
         hint = f"Fetch it where there is a network:  mirrorbench data fetch {' '.join(of_hub)}\n"
     elif places:
         hint = f"Fetch it where there is a network:  mirrorbench data fetch {card.name}\n" + hint
-    home = f"Its home page: {card.homepage}" if card.homepage else ""
-    return DataUnavailableError(
-        "\n".join(message), f"{hint}{home}".rstrip(), (Lack("data", card.name, tuple(unreachable)),)
-    )
+    hint += f"Its home page: {card.homepage}" if card.homepage else ""
+    return DataUnavailableError("\n".join(message), hint.rstrip(), (Lack("data", card.name, tuple(unreachable)),))

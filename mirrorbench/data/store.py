@@ -1,6 +1,6 @@
 """The store: one folder of original data files, returned only after their checksums were verified.
 
-Layout: ``<root>/<folder of the card>/<file path>``. In each card's folder, ``.verified.json`` records size,
+Files are at ``<root>/<folder of the card>/<file path>``. ``.verified.json`` in each card's folder records size,
 modification time, checksum and source of each hashed file, so that unchanged files are not hashed again.
 """
 
@@ -39,13 +39,13 @@ from mirrorbench.data.textfiles import sha256_of
 
 FileState = Literal["present", "missing", "altered"]
 UNVERIFIED = "unverified"
-"""In the data identity: prefix of a checksum that was recorded at the first fetch; alone before the first fetch."""
+"""Prefix, in the data identity, of a checksum recorded at the first fetch; alone before the first fetch."""
 
 _logger = logging.getLogger(__name__)
 
 
 class FileRecord(msgspec.Struct, frozen=True):
-    """A file when it was last hashed; another size or modification time means that it may have changed."""
+    """A hashed file; another size or modification time means that it may have changed since."""
 
     size: int
     mtime_ns: int
@@ -54,7 +54,7 @@ class FileRecord(msgspec.Struct, frozen=True):
 
 
 def data_root() -> Path:
-    """The store's folder: ``MIRRORBENCH_DATA``, or the platform's user data directory."""
+    """Return the store's folder: ``MIRRORBENCH_DATA``, or the platform's user data directory."""
     if configured := os.environ.get("MIRRORBENCH_DATA"):
         return Path(configured).expanduser()
     import platformdirs
@@ -68,7 +68,7 @@ class DataStore:
     Args:
         root: the folder, created at the first write; ``None`` for ``data_root()``.
         offline: never use the network; a missing file is an error.
-        parsers: what cards may name as their parser, by default the built-in ones.
+        parsers: parsers that cards may name, by default the built-in ones.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class DataStore:
         self._resolved: dict[str, tuple[Card, ResolvedData]] = {}
 
     def resolve(self, card: Card) -> ResolvedData:
-        """The data of the split that the card scores; missing files are fetched unless ``offline``.
+        """Return the data of the split that the card scores; missing files are fetched unless ``offline``.
 
         The converted copy is used if the originals are missing and it is present, or if no source of the originals can
         be reached. It is never used silently: a warning is logged, and ``checksums`` names it.
@@ -99,18 +99,16 @@ class DataStore:
             self.fetch(card, card.split)
         files, parser, options = originals, card.parser, dict(card.options)
         if card.converted and self._only_copy(card):
-            _logger.warning(
-                "%s: scored on a converted copy (%s), not the originals.", card.name, card.converted.identity
-            )
+            identity = card.converted.identity
+            _logger.warning("%s: scored on a converted copy (%s), not the originals.", card.name, identity)
             files, parser, options = (card.converted.file,), "table", card.converted.options
         paths = self._collect(card, files)
-        verified = not any(file.unverified for file in files)
-        data = ResolvedData(paths, parser, options, self.checksums(card), verified)
+        data = ResolvedData(paths, parser, options, self.checksums(card))
         self._resolved[card.name] = card, data
         return data
 
     def items(self, card: Card) -> list[Any]:
-        """The items in the files of the split that the card scores, in file order.
+        """Parse the files of the split that the card scores; returns the items in file order.
 
         Raises:
             DataUnavailableError, DataIntegrityError: as ``resolve``.
@@ -121,10 +119,7 @@ class DataStore:
         return parse(self.parsers.entry(data.parser), data.files, data.options)
 
     def count_items(self, card: Card, files: Mapping[str, Path]) -> int:
-        """How many items, or texts of a corpus, files hold; a ``DataFormatError`` if the card's parser fails on them.
-
-        A corpus must have as many texts as its card takes.
-        """
+        """Count items; a ``DataFormatError`` if the parser fails, or a corpus has fewer texts than its card takes."""
         n = len(parse(self.parsers.entry(card.parser), files, card.options))
         wanted = whole_number(card.options, "take", 1)
         if n < wanted:
@@ -132,10 +127,10 @@ class DataStore:
         return n
 
     def checksums(self, card: Card) -> dict[str, str]:
-        """The identity of the data that the card scores, without reading them: see ``ResolvedData.checksums``.
+        """Return the identity of the data that the card scores, without reading them: see ``ResolvedData.checksums``.
 
-        For a file without a known checksum the value is ``unverified:`` and the checksum of the first fetch, or
-        ``unverified`` before that; so take the identity of a result after ``resolve``.
+        For a file without a known checksum it is ``unverified:`` and the checksum of the first fetch, and before that
+        ``unverified``: take the identity of a result after ``resolve``.
         """
         known = self._resolved.get(card.name)
         if known and known[0] == card:
@@ -146,7 +141,7 @@ class DataStore:
         return {file.path: file.sha256 or self._recorded(card, file) for file in held}
 
     def fetch(self, card: Card, split: str | None = None, force: bool = False) -> dict[str, Path]:
-        """Fetch missing files, or the converted copy if no source can be reached; the verified files by path.
+        """Fetch missing files, or the converted copy if no source can be reached; returns the verified files by path.
 
         ``force`` also replaces altered files, which are kept as ``NAME.altered``.
 
@@ -173,22 +168,22 @@ class DataStore:
                 raise DataUnavailableError(message, error.hint, (Lack("data", card.name, tuple(hosts)),)) from second
 
     def status(self, card: Card) -> dict[str, FileState]:
-        """Whether each original file is present and intact; only changed files are hashed."""
+        """Return the state of each original file by path; only changed files are hashed."""
         return {file.path: self.state(card, file) for file in card.files}
 
     def present(self, card: Card) -> dict[str, Path]:
-        """The original files that are here and intact, by path; nothing is fetched."""
+        """Return the original files that are present and intact, by path; nothing is fetched."""
         return {file.path: self._location(card, file) for file in card.files if self.state(card, file) == "present"}
 
     def verify(self, card: Card) -> dict[str, FileState]:
-        """Hash every original file again, and return the states as ``status`` does."""
+        """Hash every original file again; returns the states as ``status`` does."""
         self._forget(card)
         records = self._records_of(card)
         records.update({path: msgspec.structs.replace(record, mtime_ns=-1) for path, record in records.items()})
         return self.status(card)
 
     def state(self, card: Card, file: DataFile) -> FileState:
-        """Whether a file is present and intact; hashed only if it changed since it was last hashed."""
+        """Return whether a file is present and intact; hashed only if it changed since it was last hashed."""
         path = self._location(card, file)
         if not path.is_file():
             return "missing"
@@ -210,7 +205,7 @@ class DataStore:
         self._remember(card, file, FileRecord(stat.st_size, stat.st_mtime_ns, sha256, source))
 
     def set_aside(self, card: Card, file: DataFile) -> None:
-        """Rename a stored file to ``NAME.altered`` (``.altered2`` ...), so that another can take its place."""
+        """Rename a stored file to ``NAME.altered`` (``.altered2`` ...), so that another can replace it."""
         path = self.root / card.folder / file.path
         kept, number = path.with_name(f"{path.name}.altered"), 1
         while kept.exists():
@@ -267,7 +262,7 @@ class DataStore:
             self._check(card, unchecked)
 
     def _check(self, card: Card, fetched: dict[Path, str]) -> None:
-        """Delete files without a published checksum that the parser does not read; ``fetched``: their sources."""
+        """Delete files without a published checksum that the parser does not read; ``fetched`` holds their sources."""
         try:
             self.count_items(card, self.present(card))
         except MirrorbenchError as error:
@@ -281,7 +276,7 @@ class DataStore:
             raise DataUnavailableError(message, "Take it from a folder:  mirrorbench data import DIR") from None
 
     def _present(self, card: Card, files: tuple[DataFile, ...]) -> list[DataFile]:
-        """The files without optional ones that are missing."""
+        """The files without missing optional ones."""
         return [file for file in files if not file.optional or self.state(card, file) != "missing"]
 
     def _complete(self, card: Card, files: tuple[DataFile, ...]) -> bool:
@@ -298,12 +293,10 @@ class DataStore:
         size = path.stat().st_size
         expected = file.sha256 or self._recorded(card, file).removeprefix(f"{UNVERIFIED}:")
         wanted = "" if file.size is None else f"{file.size} bytes, "
-        return DataIntegrityError(
-            f"{path} is not the file that card {card.name!r} describes.\n"
-            f"Expected: {wanted}sha256 {expected}\nFound:    {size} bytes, sha256 {sha256_of(path)}",
-            hint=f"Mend it (the present file is kept as {path.name}.altered):  "
-            f"mirrorbench data fetch {card.name} --force",
-        )
+        problem = f"{path} is not the file that card {card.name!r} describes."
+        details = f"Expected: {wanted}sha256 {expected}\nFound:    {size} bytes, sha256 {sha256_of(path)}"
+        remedy = f"Mend it (the present file is kept as {path.name}.altered):"
+        return DataIntegrityError(f"{problem}\n{details}", f"{remedy}  mirrorbench data fetch {card.name} --force")
 
     def _recorded(self, card: Card, file: DataFile) -> str:
         """The data identity of a file whose checksum was not known in advance."""
@@ -315,7 +308,7 @@ class DataStore:
         self._resolved = {name: known for name, known in self._resolved.items() if known[0].folder != card.folder}
 
     def _records_of(self, card: Card) -> dict[str, FileRecord]:
-        """The records of a card's folder; if their file is damaged, none, and the files are hashed again."""
+        """The records of a card's folder; none if their file is damaged, so that the files are hashed again."""
         if card.folder not in self._records:
             try:
                 written = (self.root / card.folder / ".verified.json").read_bytes()

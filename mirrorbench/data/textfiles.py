@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError
-from mirrorbench.core.shown import shown
+from mirrorbench.core.shown import is_text, shown
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _CHUNK = 1 << 20
@@ -28,7 +28,7 @@ MAX_UNPACKED = 1 << 30
 
 
 def pieces(path: Path) -> Iterator[bytes]:
-    """The content of a file in pieces of 1 MiB."""
+    """Read a file in pieces of 1 MiB."""
     try:
         with path.open("rb") as stream:
             while chunk := stream.read(_CHUNK):
@@ -38,7 +38,7 @@ def pieces(path: Path) -> Iterator[bytes]:
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file's bytes, as 64 hexadecimal digits."""
+    """Return the SHA-256 of a file's bytes, as 64 hexadecimal digits."""
     digest = hashlib.sha256()
     for piece in pieces(path):
         digest.update(piece)
@@ -47,7 +47,7 @@ def sha256_of(path: Path) -> str:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file to read from, ``-`` for standard input, decompressed if it ends in ``.gz``; errors of reading are ours."""
+    """Open a file to read (``-``: standard input), decompressed if it ends in ``.gz``; reading errors become ours."""
     try:
         if str(path) == STDIN:
             yield sys.stdin.buffer
@@ -61,18 +61,18 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file, decompressed if its name ends in ``.gz``."""
+    """Read a file, decompressed if its name ends in ``.gz``."""
     with opened(path) as stream:
         return b"".join(_bounded(stream, path))
 
 
 def read_lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
-    """The lines of a text file (see ``decoded``); decompressed if its name ends in ``.gz``."""
+    """Read the lines of a text file (see ``decoded``), decompressed if its name ends in ``.gz``."""
     return list(stream_lines(path, encoding))
 
 
 def stream_lines(path: Path, encoding: str = "utf-8-sig") -> Iterator[str]:
-    """Read the lines of ``read_lines`` one at a time."""
+    """Read the lines of a text file one at a time, as ``read_lines`` does."""
     with opened(path) as stream:
         yield from decoded(_bounded(stream, path), str(path), encoding)
 
@@ -87,7 +87,7 @@ def _bounded(stream: IO[bytes], path: Path) -> Iterator[bytes]:
 
 
 def decoded(lines: Iterable[bytes], where: str, encoding: str = "utf-8-sig") -> Iterator[str]:
-    r"""The lines of a text, without line ends; ``where`` is its file or archive member, for messages.
+    r"""Decode the lines of a text, without line ends; ``where`` is its file or archive member, for messages.
 
     Lines end at ``\n`` or ``\r\n`` only: ``str.splitlines`` would also split at U+2028, U+0085 and form feeds, which
     occur inside texts. A leading byte order mark is dropped, nothing else is stripped. A text whose only line ends are
@@ -115,13 +115,8 @@ def decoded(lines: Iterable[bytes], where: str, encoding: str = "utf-8-sig") -> 
         raise DataFormatError(f"{where}: its lines end in a carriage return alone.", hint)
 
 
-def is_text(text: str) -> bool:
-    """Whether a string can be written as UTF-8: JSON can contain lone surrogates, which cannot."""
-    return text.encode(errors="ignore").decode() == text
-
-
 def parse_json(text: str, where: str) -> Any:
-    """The value of a JSON text; a key that occurs twice in an object is an error."""
+    """Parse a JSON text; a key that occurs twice in an object is an error."""
 
     def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(members := dict(pairs)) != len(pairs):
@@ -144,7 +139,7 @@ class Ids:
         self._places: dict[str, tuple[Path | str, int]] = {}
 
     def add(self, identity: str, path: Path | str, line: int) -> str:
-        """Register the id of a line and return it; an id that was registered before is an error."""
+        """Register the id of a line and return it; a registered id is an error."""
         if identity in self._places:
             first, earlier = self._places[identity]
             where = f"line {earlier}" if first == path else f"{first}, line {earlier}"
@@ -154,15 +149,12 @@ class Ids:
 
 
 def parse_index(text: str) -> int:
-    """An index from 0 in ASCII digits; -1 for anything else."""
+    """Parse an index from 0 in ASCII digits; anything else is -1."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else -1
 
 
 def parse_number(text: str, path: Path | str, line: int, low: float, high: float) -> float:
-    """A decimal number between two bounds, both included.
-
-    Stricter than ``float``: no ``nan``, ``inf``, underscores, non-ASCII digits or spaces.
-    """
+    """Parse a decimal number between two bounds (included); no ``nan``, ``inf``, ``1_0``, spaces or other digits."""
     if not _NUMBER.match(text):
         raise DataFormatError(f"{path}, line {line}: {shown(text)} is not a number.")
     value = float(text)
@@ -172,10 +164,7 @@ def parse_number(text: str, path: Path | str, line: int, low: float, high: float
 
 
 def unmark(text: str, opening: str, closing: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """A text without its marks (``<b>`` and ``</b>``), and the character spans in it that they enclosed, ascending.
-
-    A mark that is not closed stays in the text.
-    """
+    """Remove closed marks (``<b>``, ``</b>``); returns the text and the spans that they enclosed, ascending."""
     parts: list[str] = []
     spans: list[tuple[int, int]] = []
     length = done = 0

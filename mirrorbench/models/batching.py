@@ -1,7 +1,7 @@
 """Token ids of texts, their division into batches, prefetching of batches, and replaced functions of torch.
 
-On a CPU, rows and batches of texts of one length, if not too small, give vectors that are bit for bit independent of
-the other texts. Padding would change the order of summation; for few tokens, libraries use another matrix product.
+On a CPU, packed rows and batches of texts of one length, of at least ``min_tokens``, make vectors bit for bit
+independent of the other texts: padding and few tokens would change the order of summation.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ _T = TypeVar("_T")
 TokenIds = NDArray[np.int32]
 
 TOKEN_BUDGET = {"cpu": 1024, "cuda": 65_536, "mps": 16_384}
-"""Tokens per micro-batch of a tuning, padding included: on a CPU what fits its cache, on a GPU what keeps it busy."""
+"""Tokens per micro-batch of a tuning, padding included: few enough for a CPU's cache, enough to keep a GPU busy."""
 
 ENCODING_BUDGET = TOKEN_BUDGET | {"cpu": 2048}
-"""Tokens per batch of texts to encode. On two cores MiniLM's products are as fast with 1,500 tokens as with 6,000, but
-glibc returns what more than 2,048 take to the system after each layer, which costs a tenth (``benchmarks/RESULTS.md``).
-"""
+"""Tokens per batch of texts to encode. On two cores MiniLM is as fast with 1,500 tokens as with 6,000, but glibc
+returns the memory of more than 2,048 to the system after each layer, which costs 10 % (``benchmarks/RESULTS.md``)."""
 
 PASS_COST = {"cpu": 32, "cuda": 4_096, "mps": 2_048}
 """Cost of one more batch (kernel launches, gradient accumulation), in padding tokens that it may save."""
@@ -42,10 +41,10 @@ MIN_TOKENS = 256
 
 
 def min_tokens(config: Any) -> int:
-    """Tokens in the smallest batch on a CPU.
+    """Return the tokens in the smallest batch on a CPU.
 
-    MKL adds smaller products in an order that depends on the number of threads: with two, those of as many rows as an
-    eighth of the feed-forward width (192 of MiniLM's 1,536, 384 of BERT-base's 3,072).
+    In smaller matrix products MKL's order of summation depends on the number of threads: with two threads, up to an
+    eighth of the feed-forward width in rows (192 of MiniLM's 1,536, 384 of BERT-base's 3,072).
     """
     inner = getattr(config, "intermediate_size", 0)
     return max(MIN_TOKENS, inner // 6 if isinstance(inner, int) else 0)
@@ -55,7 +54,7 @@ def min_tokens(config: Any) -> int:
 class Ragged:
     """Rows of integers of different lengths, concatenated in ``values``: about a tenth of the memory of lists.
 
-    ``starts``: where each row starts in ``values``, and where the last one ends; shape (n + 1,).
+    ``starts``: start of each row in ``values``, and end of the last one; shape (n + 1,).
     """
 
     values: TokenIds
@@ -63,7 +62,7 @@ class Ragged:
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]] | Sequence[NDArray[np.integer[Any]]]) -> Ragged:
-        """From lists or arrays."""
+        """Concatenate lists or arrays."""
         starts = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum([len(row) for row in rows], out=starts[1:])
         return cls(np.fromiter(chain.from_iterable(rows), np.int32, int(starts[-1])), starts)
@@ -83,37 +82,37 @@ class Ragged:
         return np.diff(self.starts)
 
     def take(self, rows: ArrayLike) -> Ragged:
-        """Some of the rows, in the order given."""
+        """Return some of the rows, in the order given."""
         chosen = np.asarray(rows, dtype=np.int64)
         lengths = self.lengths[chosen]
         starts = np.concatenate([[0], lengths.cumsum()])
-        where = np.arange(starts[-1]) + (self.starts[chosen] - starts[:-1]).repeat(lengths)
-        return Ragged(self.values[where], starts)
+        indices = np.arange(starts[-1]) + (self.starts[chosen] - starts[:-1]).repeat(lengths)
+        return Ragged(self.values[indices], starts)
 
     def weights(self, width: int) -> NDArray[np.float32]:
-        """Weights that average over the positions that rows hold: 1 / k at each of k, shape (n, width)."""
+        """Return weights that average over each row's k positions, 1 / k at each, shape (n, width)."""
         lengths = self.lengths
         matrix = np.zeros((len(self), width), dtype=np.float32)
         matrix[np.arange(len(self)).repeat(lengths), self.values] = (1 / lengths).repeat(lengths)
         return matrix
 
     def padded(self, width: int, fill: int) -> NDArray[np.int64]:
-        """A matrix of the rows, shorter ones padded at the end with ``fill``; shape (n, width)."""
+        """Return a matrix of the rows, padded at the end with ``fill``, shape (n, width)."""
         matrix = np.full((len(self), width), fill, dtype=np.int64)
         matrix[self.mask(width)] = self.values
         return matrix
 
     def mask(self, width: int) -> NDArray[np.bool_]:
-        """Where ``padded`` holds values of the rows, shape (n, width)."""
+        """Return true at the values of the rows in ``padded``, false at padding, shape (n, width)."""
         return np.arange(width) < self.lengths[:, None]
 
 
-# Each of these divides the indices of texts into batches, longest texts first. A batch has at most `budget` tokens, or
+# These functions divide the indices of texts into batches, longest texts first. A batch has at most `budget` tokens, or
 # a single longer text. With a `fixed_length` every text is padded to that length.
 
 
 def _longest_first(lengths: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Indices in a stable order, so that equal inputs give equal batches and rounding, and lengths in that order."""
+    """Return the indices in a stable order, which makes batches and rounding repeatable, and their lengths."""
     tokens = np.asarray(lengths, dtype=np.int64)
     order = np.argsort(-tokens, kind="stable")
     return order, tokens[order]
@@ -122,9 +121,9 @@ def _longest_first(lengths: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.in
 def similar_length_batches(
     lengths: ArrayLike, budget: int, fixed_length: int = 0, pass_cost: int = PASS_COST["cpu"]
 ) -> Iterator[list[int]]:
-    """Batches that end when they are full, or when padding the next texts would exceed ``pass_cost``.
+    """Yield batches that end when full, or when padding for the next text would exceed ``pass_cost`` tokens.
 
-    With 0 these are texts of one length.
+    A ``pass_cost`` of 0 makes batches of one length.
     """
     order, tokens = _longest_first(lengths)
     start = 0
@@ -140,9 +139,9 @@ def similar_length_batches(
 
 
 def even_batches(lengths: ArrayLike, budget: int) -> Iterator[list[int]]:
-    """The fewest batches of about as many tokens, at most ``budget`` and one text; for rows, which need no padding.
+    """Yield the fewest batches of about equal numbers of tokens, at most ``budget`` and one text, for packed rows.
 
-    Lengths are similar because attention may pad. Several batches are even in number, to use two cores equally.
+    Texts of a batch have similar lengths, since attention may pad. Several batches are even in number, for two cores.
     """
     order, tokens = _longest_first(lengths)
     least = max(1, -(-int(tokens.sum()) // budget))
@@ -155,9 +154,10 @@ def within_memory(
     batches: Iterable[list[int]], compute: Callable[[list[int]], _T], device: torch.device, lengths: NDArray[np.int64],
     too_large: Callable[[int], None] = lambda tokens: None,
 ) -> Iterator[tuple[list[int], _T]]:  # fmt: skip
-    """Each batch and what is computed of it; when the device runs out of memory, that batch and all others are halved.
+    """Yield each batch with its result, after halving it and all later ones whenever the device runs out of memory.
 
-    ``lengths``: tokens of each text; ``too_large`` gets the size of a batch that did not fit.
+    ``lengths``: tokens of each text; ``too_large`` gets the tokens of a batch that did not fit. A single text that does
+    not fit raises a ``DeviceMemoryError``.
     """
     waiting = deque(batches)
     while waiting:
@@ -184,10 +184,10 @@ def within_memory(
 
 
 def prefetch(items: Iterator[_T], room: int = 4) -> Generator[_T, None, None]:
-    """The same items in the same order, up to ``room`` of them computed in advance in another thread.
+    """Yield the same items, up to ``room`` of them computed in advance in another thread.
 
-    Tokenizers and torch release Python's lock, so they run in parallel. Nothing else may use what ``items`` uses until
-    it is exhausted or this generator is closed. An error in an item is raised when that item is due.
+    Tokenizers and torch release Python's lock, so they run in parallel. Objects that ``items`` uses must not be used
+    elsewhere until this generator is exhausted or closed. An error in an item is raised when that item is due.
     """
     end = object()
     executor = ThreadPoolExecutor(1, "mirrorbench-prefetch")
@@ -201,7 +201,7 @@ def prefetch(items: Iterator[_T], room: int = 4) -> Generator[_T, None, None]:
 
 
 class ReplacedFunctions(TorchFunctionMode):
-    """Inside the ``with`` block, replaces torch's functions in this thread; ``generator``: what they draw from."""
+    """A context that replaces torch's functions in this thread; ``generator``: their source of random numbers."""
 
     def __init__(
         self, replaced: Mapping[Callable[..., Any], Callable[..., Any]], generator: torch.Generator | None = None
@@ -211,31 +211,30 @@ class ReplacedFunctions(TorchFunctionMode):
         self.generator = generator
 
     def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call the replacement, or the function itself where there is none."""
         return self._replaced.get(func, func)(*args, **(kwargs or {}))
 
 
 def without_waiting(real: NDArray[np.bool_]) -> ReplacedFunctions:
-    """A context in which transformers' own code does not wait for the device.
+    """Return a context in which transformers' code does not wait for the device.
 
-    It would ask the device whether the mask ``real`` masks anything, and copy single numbers to it (DeBERTa v2).
+    It would ask the device whether the mask ``real`` is true everywhere, and copy single numbers to it (DeBERTa v2).
     """
     shape, whole = torch.Size(real.shape), bool(real.all())
 
-    def answer(mask: Tensor, *args: Any, **named: Any) -> Tensor | bool:
+    def all_(mask: Tensor, *args: Any, **named: Any) -> Tensor | bool:
         return whole if mask.shape == shape and not args and not named else mask.all(*args, **named)
 
     def type_as(number: Tensor, other: Tensor) -> Tensor:
         copied = number.dim() == 0 and number.device.type == "cpu"
         return other.new_full((), number.item()) if copied else number.type_as(other)
 
-    return ReplacedFunctions({Tensor.all: answer, Tensor.type_as: type_as})
+    return ReplacedFunctions({Tensor.all: all_, Tensor.type_as: type_as})
 
 
 def fills_in_range() -> ReplacedFunctions:
-    """A context in which masks are filled with the lowest number that a tensor has, where the one asked for is lower.
+    """Return a context in which ``masked_fill`` raises values to the lowest number of the tensor's precision.
 
-    transformers' DeBERTa v1 fills with float32's lowest, which half precision does not have.
+    transformers' DeBERTa v1 fills with float32's lowest, which is out of range in half precision.
     """
 
     def fill(states: Tensor, mask: Tensor, value: Any) -> Tensor:

@@ -1,6 +1,6 @@
-"""Gradient checkpointing: a pass in training keeps what enters each layer, and computes the layer again for gradients.
+"""Gradient checkpointing: training keeps the inputs of transformers' layers, and computes layers again for gradients.
 
-Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", section 4; layers are those of transformers.
+Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", section 4.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from mirrorbench.models.families import parts
 
 @contextmanager
 def checkpointed(model: Any, own_draws: bool = False) -> Iterator[None]:
-    """Inside the ``with`` block a model in training mode keeps less; its numbers stay the same.
+    """Switch gradient checkpointing on inside the ``with`` block, which changes no number.
 
-    ``own_draws``: dropout draws from generators of ``ReplacedFunctions`` alone, so torch's is left as it is.
+    ``own_draws``: dropout draws from generators of ``ReplacedFunctions`` alone, so torch's state is not restored.
     """
     caching = [part for part in parts(model.config) if getattr(part, "use_cache", False)]
     new = hasattr(model, "activation_checkpointing_enable")  # transformers 6 has no other name
@@ -39,14 +39,14 @@ def checkpointed(model: Any, own_draws: bool = False) -> Iterator[None]:
 
 
 def _twice() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
-    """Contexts of a layer's first pass and of its second, which replaces the same functions and draws the same."""
-    modes = _active()
+    """Return the contexts of a layer's first and second pass, with equal replaced functions and random numbers."""
+    modes = _active_modes()
     return nullcontext(), _again(modes, [mode.generator.get_state() if mode.generator else None for mode in modes])
 
 
 @contextmanager
 def _again(modes: Sequence[ReplacedFunctions], states: Sequence[torch.Tensor | None]) -> Iterator[None]:
-    active = _active()  # on a CPU some are in place still
+    active = _active_modes()  # on a CPU some are still active
     with ExitStack() as stack:
         for mode, state in zip(modes, states, strict=True):
             if mode not in active:
@@ -56,6 +56,6 @@ def _again(modes: Sequence[ReplacedFunctions], states: Sequence[torch.Tensor | N
         yield
 
 
-def _active() -> list[ReplacedFunctions]:
+def _active_modes() -> list[ReplacedFunctions]:
     stack = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
     return [mode for mode in stack if isinstance(mode, ReplacedFunctions)]

@@ -1,4 +1,4 @@
-"""Model directories: settings in JSON, the modules of sentence-transformers, and weights that are not read."""
+"""Model directories: settings in JSON, modules of sentence-transformers, and weights in formats that are not read."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ _UNREAD = re.compile(r"\.(gguf|ggml|onnx|ort|tflite|h5|msgpack|mlmodel|mlpackage
 
 
 def check_format(name: str) -> None:
-    """Raise for the name of a file or model whose weights are in none of the formats that are read."""
-    if os.path.isdir(os.path.expanduser(name)):
-        return
-    if _UNREAD.search(name.lower()):
+    """Raise a ``UsageError`` for the name of a file or model with weights in an unread format."""
+    if _UNREAD.search(name.lower()) and not os.path.isdir(os.path.expanduser(name)):
         raise _not_read(name)
 
 
 def check_readable(path: Path) -> None:
-    """Raise for a model's directory with weights in other formats only."""
+    """Raise a ``UsageError`` for a model's directory with weights in unread formats alone."""
     if any(file for pattern in _READ for file in path.glob(pattern)):
         return
     if file := next((file for file in sorted(path.rglob("*")) if _UNREAD.search(file.name.lower())), None):
@@ -40,22 +38,22 @@ def _not_read(what: str) -> UsageError:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """An entry of ``modules.json``, the list of what a model of sentence-transformers consists of."""
+    """An entry of ``modules.json``, the list of the modules of a model of sentence-transformers."""
 
     type: str
-    """The class."""
+    """Path of the class."""
     path: str
-    """Its folder in the model's directory."""
+    """Folder in the model's directory."""
 
     @property
     def class_name(self) -> str:
-        """The name of a class of sentence-transformers; of another the whole path, which is code beside the model."""
+        """Name of a class of sentence-transformers, or the whole path of any other class."""
         package, _, name = self.type.rpartition(".")
         return name if package.startswith("sentence_transformers.") else self.type
 
 
 def modules(path: Path) -> list[Module]:
-    """The modules of sentence-transformers that a directory lists; none for any other directory."""
+    """Read the modules of sentence-transformers in a directory; none for any other directory."""
     file = path / "modules.json"
     if not file.is_file():
         return []
@@ -71,7 +69,7 @@ def modules(path: Path) -> list[Module]:
 
 
 def json_object(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; a ``ModelUnavailableError`` for anything else."""
+    """Read the object in a JSON file; anything else raises a ``ModelUnavailableError``."""
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""From texts to vectors: tokenise, batch by length, run the model, pool; and the cost of that."""
+"""Encoders of transformers: they tokenise texts, batch them by length, run the model, pool, and count the cost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mirrorbench.models.targets import Targets
 from mirrorbench.models.transformer import Transformer
 
 TEXTS_PER_CHUNK = 2048
-"""Texts that are tokenised and sorted together; the next chunk is tokenised while the model runs on this one."""
+"""Texts tokenised and sorted together, while the model runs on the chunk before."""
 
 _Rows = NDArray[np.int64]
 _T = TypeVar("_T")
@@ -32,12 +32,12 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Work done by an encoder: reported in each result, part of no identity. Costs can be added."""
+    """Work done by an encoder: part of each result and of no identity. Costs can be added."""
 
     texts: int = 0
     """Texts encoded; a text counts once per pass."""
     tokens: int = 0
-    """Tokens, with special tokens, without padding."""
+    """Tokens with special tokens, without padding."""
     positions: int = 0
     """Tokens and padding."""
     seconds: float = 0.0
@@ -47,7 +47,7 @@ class Cost:
         return Cost(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def to_json(self) -> dict[str, float]:
-        """The costs as results store them: counts, share of padding (0 to 1), speeds per second."""
+        """Return the costs as results store them: counts, share of padding (0 to 1), speeds per second."""
         seconds = max(self.seconds, 1e-9)
         return {
             "texts": self.texts,
@@ -60,13 +60,10 @@ class Cost:
 
 
 class TransformerEncoder:
-    """A ``Transformer`` with a pooling; ``cost`` sums up all its encoding.
+    """A ``Transformer`` with a pooling for ``encode``; ``cost`` is the sum over all its encoding.
 
-    Args:
-        transformer: the model.
-        pooling: used by ``encode``; ``encode_pooled`` takes several.
-        precision: ``fp32``, or ``bf16`` for autocast.
-        fingerprint: identity of the weights; by default a checksum of the model's directory.
+    ``precision``: ``fp32``, or ``bf16`` for autocast. ``fingerprint``: identity of the weights, by default a checksum
+    of the model's directory.
     """
 
     def __init__(
@@ -84,21 +81,15 @@ class TransformerEncoder:
         return self._fingerprint or backbones.fingerprint(self.transformer.path)
 
     def encode(self, inputs: Sequence[TextInput | str]) -> Array:
-        """Vectors of texts, float32 of shape (n, dimensions)."""
+        """Return the vectors of texts, float32 of shape (n, dimensions)."""
         return self.encode_pooled(as_inputs(inputs), [self.pooling])[0]
 
     def encode_pooled(
         self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = lambda n: None
     ) -> list[Array]:
-        """Vectors of texts under several poolings, in as few passes as their lengths and paddings allow.
+        """Return one array per pooling, float32 of shape (n, dimensions), after as few passes as possible.
 
-        Args:
-            inputs: n texts.
-            poolings: the poolings.
-            advance: called with the number of texts done since the last call; ``len(inputs)`` over all passes.
-
-        Returns:
-            For each pooling float32 of shape (n, dimensions).
+        ``advance`` is called with the number of texts done since its last call; ``len(inputs)`` over all passes.
         """
         started = time.perf_counter()
         encoded: dict[Pooling, Array] = {}
@@ -106,12 +97,12 @@ class TransformerEncoder:
         for pooling in poolings:
             of_target = pooling.of_target and bool(pooling.prompt)
             groups.setdefault((pooling.max_length, pooling.marked, pooling.prompt, of_target), {})[pooling] = None
-        for left, alike in zip(reversed(range(len(groups))), map(list, groups.values()), strict=True):
-            vectors, windowed = self._pass(inputs, alike, (lambda n: None) if left else advance)
-            plain = [pooling for pooling in alike if not pooling.of_target]
+        for number, group in enumerate(map(list, groups.values()), 1):
+            vectors, windowed = self._pass(inputs, group, advance if number == len(groups) else lambda n: None)
+            plain = [pooling for pooling in group if not pooling.of_target]
             if plain and len(windowed):  # these read the start of long texts, not a window around the target
-                for pooling, again in self._pass([inputs[row] for row in windowed], plain)[0].items():
-                    vectors[pooling][windowed] = again
+                for pooling, from_start in self._pass([inputs[row] for row in windowed], plain)[0].items():
+                    vectors[pooling][windowed] = from_start
             encoded |= vectors
         self.cost += Cost(seconds=time.perf_counter() - started)
         return [check_vectors(encoded[p], len(inputs), f"the model {self.transformer.path.name}") for p in poolings]
@@ -120,11 +111,7 @@ class TransformerEncoder:
     def _pass(
         self, inputs: Sequence[TextInput], poolings: list[Pooling], advance: Callable[[int], None] = lambda n: None
     ) -> tuple[dict[Pooling, Array], _Rows]:
-        """One pass over the texts under poolings that read the same tokens.
-
-        With ``target`` among them, long texts are cut to a window around their target, and their rows are returned as
-        well; with ``mean-padded``, all texts are padded to the maximum length.
-        """
+        """Return the vectors under poolings that read the same tokens, and the rows cut to a window around a target."""
         shape = len(inputs), self.transformer.dimensions
         vectors = {pooling: np.empty(shape, dtype=np.float32) for pooling in poolings}
         pad_to = poolings[0].max_length if any(pooling.mode == "mean-padded" for pooling in poolings) else 0
@@ -133,7 +120,7 @@ class TransformerEncoder:
             for rows, arrays, windowed in one_behind(chunks):
                 for pooling, array in zip(poolings, arrays, strict=True):
                     chunk = array()
-                    if chunk.shape[1] != vectors[pooling].shape[1]:  # a plugin's pooling, known from its first vectors
+                    if chunk.shape[1] != vectors[pooling].shape[1]:  # only a plugin's first vectors show its dimensions
                         vectors[pooling] = np.empty((len(inputs), chunk.shape[1]), dtype=np.float32)
                     vectors[pooling][rows] = chunk
                 all_windowed.append(windowed)
@@ -142,7 +129,7 @@ class TransformerEncoder:
     def _chunks(
         self, inputs: Sequence[TextInput], poolings: list[Pooling], pad_to: int, advance: Callable[[int], None]
     ) -> Generator[tuple[_Rows, list[Callable[[], Array]], _Rows], None, None]:
-        """Chunks of texts whose computation has been started: rows, vectors to wait for, and rows that are windowed."""
+        """Yield chunks whose computation has started: rows, functions that wait for the vectors, and windowed rows."""
         with closing(batching.prefetch(_tokenised(self.transformer, inputs, poolings))) as chunks:
             for chunk_rows, ids, targets, windowed in chunks:
                 order: list[int] = []
@@ -157,10 +144,10 @@ class TransformerEncoder:
     def batches(
         self, ids: Ragged, targets: Targets | None, poolings: Sequence[Pooling], pad_to: int
     ) -> Iterator[tuple[list[int], list[torch.Tensor]]]:
-        """Batches and their vectors; the token budget is halved whenever the device runs out of memory.
+        """Yield batches with their vectors; the token budget is halved whenever the device runs out of memory.
 
-        Rows of tokens where texts stay apart in them; else, on a CPU, texts of one length, so that no vector depends on
-        other texts, and on a GPU texts of similar length, which fill it.
+        Batches are packed rows if the model packs; else texts of one length on a CPU, where no vector depends on other
+        texts, and texts of similar length on a GPU, which they fill.
         """
         self.transformer.model.eval()
         device, lengths, budget = self.transformer.device, ids.lengths, self.transformer.budget
@@ -179,7 +166,7 @@ class TransformerEncoder:
         self, rows: list[int], ids: Ragged, targets: Targets | None, poolings: Sequence[Pooling],
         pad_to: int, packed: bool,
     ) -> list[torch.Tensor]:  # fmt: skip
-        """One batch; on a CPU its last text is repeated up to ``min_tokens``."""
+        """Return the vectors of a batch, whose last text is repeated up to ``min_tokens`` on a CPU."""
         n, lengths = len(rows), np.maximum(pad_to, ids.lengths[rows])
         width, device = int(lengths.max()), self.transformer.device
         computed = int(lengths.sum()) if packed else n * width
@@ -195,7 +182,7 @@ class TransformerEncoder:
 
     @torch.inference_mode()
     def encode_ids(self, ids: Ragged, advance: Callable[[int], None] = lambda n: None) -> Array:
-        """Vectors of rows of token ids, special tokens included, float32 of shape (n, dimensions)."""
+        """Return the vectors of rows of token ids with special tokens, float32 of shape (n, dimensions)."""
         vectors = np.empty((len(ids), self.transformer.dimensions), dtype=np.float32)
         batches = self.batches(ids, None, [self.pooling], 0)
         for rows, array in one_behind((rows, fetched(pooled)) for rows, (pooled,) in batches):
@@ -204,25 +191,23 @@ class TransformerEncoder:
         return vectors
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
-        """Under a ``target`` pooling: inputs cut to a window, targets cut, and targets without tokens."""
+        """Count the texts cut to a window, the targets cut, and the targets without tokens."""
         located = self.transformer.read(inputs, pooling)
         return LostTargets(len(located.windowed), located.cut, located.missing)
 
 
 def one_behind(started: Iterator[_T]) -> Iterator[_T]:
-    """The same items, each after the next one was started, so that a GPU computes while results are fetched."""
+    """Yield each item after the start of the next one, so that a GPU computes while results are fetched."""
     return (item for item, _ in pairwise(chain(started, [None])))  # type: ignore[misc]
 
 
 def _tokenised(
     transformer: Transformer, inputs: Sequence[TextInput], poolings: Sequence[Pooling]
 ) -> Iterator[tuple[_Rows, Ragged, Ragged | None, _Rows]]:
-    """Rows of texts, their token ids and targets, and which are windowed; longest texts first."""
-    # Sorted by characters, because the number of tokens is not known yet.
+    """Yield chunks of texts, longest first by characters: rows, token ids, targets, and windowed rows."""
     characters = np.array([len(item.text) for item in inputs], dtype=np.int64)
-    many = len(inputs) > TEXTS_PER_CHUNK
     pooling = next((pooling for pooling in poolings if pooling.of_target), poolings[0])
-    order = np.argsort(-characters, kind="stable") if many else np.arange(len(inputs))
+    order = np.argsort(-characters, kind="stable") if len(inputs) > TEXTS_PER_CHUNK else np.arange(len(inputs))
     for start in range(0, len(order), TEXTS_PER_CHUNK):
         rows = order[start : start + TEXTS_PER_CHUNK]
         located = transformer.read([inputs[row] for row in rows], pooling)
@@ -231,13 +216,11 @@ def _tokenised(
 
 @dataclass(eq=False)
 class LanguageRouter:
-    """One encoder per language: for cross-lingual tasks with monolingual backbones (paper 1, section 4.3, BLI).
-
-    ``encoders``: one per ISO 639-1 code, with vectors of one dimension; ``fingerprint``: identity of all together.
-    """
+    """Encoders by language (ISO 639-1), for cross-lingual tasks with monolingual backbones (paper 1, section 4.3)."""
 
     encoders: Mapping[str, Any]
     fingerprint: str
+    """Identity of all encoders together."""
 
     @property
     def cost(self) -> Cost:
@@ -245,17 +228,17 @@ class LanguageRouter:
         return sum((getattr(encoder, "cost", Cost()) for encoder in self.encoders.values()), Cost())
 
     def encode(self, inputs: Sequence[TextInput]) -> Array:
-        """Vectors of inputs, each by the encoder of its language, float32 of shape (n, dimensions)."""
+        """Return the vectors of inputs by the encoders of their languages, float32 of shape (n, dimensions)."""
         return self._routed(inputs, lambda encoder, own: [encoder.encode(own)])[0]
 
     def encode_pooled(
         self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = lambda n: None
     ) -> list[Array]:
-        """Encode inputs under several poolings: one array for each."""
+        """Return one array of vectors per pooling."""
         return self._routed(inputs, lambda encoder, own: encoder.encode_pooled(own, poolings, advance))
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
-        """Sum over all languages."""
+        """Return the counts of all languages together."""
         counts = [
             encoder.lost_targets([item for item in inputs if item.language == language], pooling)
             for language, encoder in self.encoders.items()

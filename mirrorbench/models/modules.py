@@ -1,4 +1,4 @@
-"""The readout that the files of sentence-transformers beside a transformer describe, as keys of a spec."""
+"""Readouts described by files of sentence-transformers beside a transformer, as keys of a spec."""
 
 from __future__ import annotations
 
@@ -25,29 +25,27 @@ _PLAIN: Mapping[str, Sequence[Any]] = {
                              for name in ("last_hidden_state", "encoder_last_hidden_state")),
     "config_args": ({"output_hidden_states": True},),
 }  # fmt: skip
-"""Settings of a ``Transformer`` under which sentence-transformers reads texts as this package does."""
+"""Settings of a ``Transformer`` that sentence-transformers and this package read in the same way."""
 IDENTITY = "torch.nn.modules.linear.Identity"
-"""Activation of a ``Dense`` that is a matrix and a bias alone."""
+"""Activation of an affine ``Dense``."""
 _LONGEST = 100_000
 
 
 class NoPoolingError(UsageError):
-    """A model of sentence-transformers does what no pooling of this package does."""
+    """Error for a model of sentence-transformers without an equivalent pooling in this package."""
 
 
 def keys_of_files(spec: EncoderSpec, folder: Path) -> dict[str, Value]:
-    """The keys under which a backbone is read as the modules in its folder say; none for a plain transformer.
+    """Return the keys that read a backbone as the modules in its folder do; none for a plain transformer.
 
-    Raises:
-        NoPoolingError: no keys say that.
+    Modules that no keys describe raise a ``NoPoolingError``.
     """
-    if not (listed := modules(folder)):
-        return {}
-    return _keys(spec, folder, listed)
+    listed = modules(folder)
+    return _keys(spec, folder, listed) if listed else {}
 
 
 def max_length(keys: Mapping[str, Value], folder: Path, of_task: int) -> int:
-    """Tokens kept of each text: the spec's number, or the task's within what the model's files say, or the default."""
+    """Return the tokens kept of each text: the spec's, the task's within the model's limits, or the default."""
     value = keys.get("max_length")
     if value is None:
         window = _settings(folder / "sentence_bert_config.json").get("max_seq_length")
@@ -59,15 +57,12 @@ def max_length(keys: Mapping[str, Value], folder: Path, of_task: int) -> int:
 
 
 def own_readout(spec: EncoderSpec) -> dict[str, Value]:
-    """The readout that ``mirrorbench tune`` wrote into a backbone's directory; none where another library changed that.
-
-    Files of sentence-transformers beside it must say the same, as far as they have keys for it.
-    """
+    """Return the readout that ``mirrorbench tune`` wrote into a backbone's directory, if the modules there agree."""
     folder = Path(spec.backbone).expanduser()
     readout = {} if spec.backbone in BACKBONES else description_of(folder).readout
     try:
         return readout if readout and _agrees(readout, spec, folder) else {}
-    except MirrorbenchError:  # no keys say what the files say, or they cannot be read, which is reported later
+    except MirrorbenchError:  # no keys describe the modules, or files are damaged, which is reported later
         return {}
 
 
@@ -112,7 +107,7 @@ def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str
     if name is not None and name not in list(prompts):
         raise _no_pooling(spec, "has no prompt of its default's name")
     prompt = prompts[name] if name is not None else ""
-    if TEXT in prompt or MASK in prompt:  # which stand for something in a prompt here, and for themselves there
+    if TEXT in prompt or MASK in prompt:  # placeholders in prompts of this package, plain text there
         raise _no_pooling(spec, f"puts the prompt {prompt!r} before texts as it stands")
     if not (length := _text_length(transformer, length, prompt)):
         raise _no_pooling(spec, "names no number of tokens that its transformer can take")
@@ -121,7 +116,7 @@ def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str
 
 
 def as_system(spec: EncoderSpec) -> EncoderSpec:
-    """The spec under which sentence-transformers itself reads a directory or a model of the hub."""
+    """Return the spec that lets sentence-transformers itself read a directory or a model of the hub."""
     key = "path" if os.path.isdir(os.path.expanduser(spec.backbone)) else "model"
     return replace(spec, backbone="sbert", method="").with_params(**{key: spec.backbone})
 
@@ -139,7 +134,7 @@ def _settings(file: Path) -> dict[str, Any]:
 
 
 def _mode(settings: Mapping[str, Any]) -> str:
-    """The mode of a ``Pooling``, several joined by ``+``; files of before version 6 hold a flag for each."""
+    """Return the modes of a ``Pooling``, joined by ``+``; files from before version 6 have a flag for each."""
     modes = settings.get("pooling_mode")
     if modes is None:
         flags = (key.removeprefix("pooling_mode_") for key, value in settings.items() if value is True)
@@ -148,7 +143,7 @@ def _mode(settings: Mapping[str, Any]) -> str:
 
 
 def _text_length(transformer: Path, length: object, prompt: str) -> int:
-    """Tokens that are kept of a text beside its prompt; 0 if the files set no limit, or one that cannot be kept."""
+    """Return the tokens kept of a text beside its prompt; 0 if the files set no limit within the positions."""
     positions = max_positions(configuration(transformer).get)
     try:
         tokenizer: Any = read_tokenizer(transformer) if length is None or prompt else None
@@ -164,6 +159,6 @@ def _text_length(transformer: Path, length: object, prompt: str) -> int:
 
 
 def prompt_tokens(tokenizer: Any, prompt: str) -> int:
-    """Tokens of a prompt, counted before a word: a space at its end may be a token of its own otherwise."""
+    """Count the tokens of a prompt before a word; alone, a space at its end may be a token of its own."""
     bare, prompted = (len(tokenizer(text)["input_ids"]) for text in ("a", f"{prompt}a"))
     return prompted - bare

@@ -1,7 +1,7 @@
-"""The only way to other people's configurations, tokenizers, weights and adapters: local files, and no code of theirs.
+"""Loaders of configurations, tokenizers, weights and adapters from local files, which never run code beside a model.
 
-Without ``trust_remote_code=False`` transformers asks on standard input whether to run the code beside a model, and
-takes a line of the user's texts for the answer. So no other module calls these loaders.
+No other module calls the loaders of transformers: without ``trust_remote_code=False`` they ask on standard input
+whether to run such code, and take a line of the user's texts for the answer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def quiet_transformers() -> Iterator[None]:
 
 
 def read_config(path: Path) -> Any:
-    """The configuration of the model in a directory, or of an adapter's backbone."""
+    """Read the configuration of the model in a directory, or of an adapter's backbone."""
     from transformers import AutoConfig
 
     with quiet_transformers():
@@ -42,7 +42,7 @@ def read_config(path: Path) -> Any:
 
 
 def read_tokenizer(path: Path, **options: Any) -> Any:
-    """The tokenizer in a directory; that of its backbone where an adapter has none."""
+    """Read the tokenizer in a directory, or the backbone's for an adapter without one."""
     from transformers import AutoTokenizer
 
     path = tokenizer_folder(path)
@@ -50,25 +50,25 @@ def read_tokenizer(path: Path, **options: Any) -> Any:
         return AutoTokenizer.from_pretrained(path, **_SAFE, **options)
 
 
-def read_weights(path: Path, kind: str = "AutoModel", **options: Any) -> Any:
+def read_weights(path: Path, class_name: str = "AutoModel", **options: Any) -> Any:
     """Open weights by ``from_pretrained`` of a class of transformers, with its options."""
     import transformers
 
     _check_quantized(path, configuration(path))
     with quiet_transformers():
-        opened = getattr(transformers, kind).from_pretrained(path, **_SAFE, **options)
+        opened = getattr(transformers, class_name).from_pretrained(path, **_SAFE, **options)
     _check_floating(path, opened[0] if isinstance(opened, tuple) else opened)
     return opened
 
 
 def read_adapter(model: Any, folder: Path) -> Any:
-    """Put the adapter in a folder onto a model; what ``load_adapter`` reports of its weights."""
+    """Add the adapter in a folder to a model, and return the report of ``load_adapter`` on its weights."""
     with quiet_transformers():
         return model.load_adapter(str(folder), adapter_kwargs={"local_files_only": True})
 
 
 def read_sentence_transformer(path: Path, device: str, precision: str = "fp32") -> Any:
-    """The sentence-transformers model in a directory, in float32, or in that of its files where another is asked."""
+    """Open the sentence-transformers model in a directory: in float32 for ``fp32``, else in its files' precision."""
     from sentence_transformers import SentenceTransformer
 
     folders = [file.parent for file in path.rglob("config.json")]
@@ -76,12 +76,11 @@ def read_sentence_transformer(path: Path, device: str, precision: str = "fp32") 
         settings = configuration(folder)
         _check_quantized(folder, settings)
         _check_activation(folder, settings)
+    options: dict[str, Any] = {"model_kwargs": {"dtype": "float32"}} if precision == "fp32" else {}
     with quiet_transformers():
-        if precision != "fp32":
-            model = SentenceTransformer(str(path), device=device, **_SAFE)
-        else:
-            model = SentenceTransformer(str(path), device=device, model_kwargs={"dtype": "float32"}, **_SAFE)
-            model.float()  # modules beside the transformer, too
+        model = SentenceTransformer(str(path), device=device, **options, **_SAFE)
+    if precision == "fp32":
+        model.float()  # modules beside the transformer, too
     for folder in folders:
         _check_floating(folder, model)
     return model
@@ -94,7 +93,7 @@ def _check_quantized(path: Path, settings: Mapping[str, Any]) -> None:
 
 
 def _check_floating(path: Path, model: Any) -> None:
-    """Raise where a directory holds integers for a model's parameters, which were converted without their scales."""
+    """Raise for weights stored as integers, which transformers converts without their scales."""
     from safetensors import safe_open
 
     parameters = {name for name, _ in model.named_parameters()}
@@ -118,7 +117,7 @@ def _quantized(problem: str) -> ModelUnavailableError:
 
 
 def _check_activation(path: Path, settings: Mapping[str, Any]) -> None:
-    """Raise for a ``Dense`` with an activation in whose place sentence-transformers computes another one."""
+    """Raise for a ``Dense`` with an activation that sentence-transformers would replace by another one."""
     name = settings.get("activation_function", "torch.")
     if "in_features" in settings and not str(name).startswith("torch."):
         raise ModelUnavailableError(

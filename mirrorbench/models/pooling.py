@@ -1,8 +1,8 @@
-"""Pooling: how the hidden states of a text become its vector; and prompts, a text before it or a template around it.
+"""Poolings, which make a vector of a text's hidden states, and prompts, which are templates around a text.
 
-A prompt without ``{text}`` stands before the text, as in sentence-transformers. A template with ``{text}`` twice is
-read at its last place, where a causal model knows the whole text. ``{mask}`` is the tokenizer's mask token; such a
-template is put together from tokens, as in the released code of PromptBERT, others from characters.
+A prompt without ``{text}`` precedes the text, as in sentence-transformers. A template with ``{text}`` twice is read at
+its last copy, where a causal model has seen the whole text. ``{mask}`` is the tokenizer's mask token; templates with it
+are joined from tokens, as in the released code of PromptBERT, others from characters.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     import torch
 
 TEXT = "{text}"
-"""Where the text stands in a template."""
+"""Placeholder of the text in a template."""
 MASK = "{mask}"
+"""Placeholder of the mask token in a template."""
 
 PROMPTS = {
     "eol": 'This sentence : "{text}" means in one word:"',
@@ -35,24 +36,20 @@ PROMPTS = {
 code also ends sentences with a full stop and turns double quotes into single ones. ``echo``: the text twice (Springer
 et al., "Repetition Improves Language Model Embeddings", 2024), the template for documents of their released code."""
 READ: dict[str, dict[str, Value]] = {"eol": {"pooling": "last"}}
-"""How a prompt is read unless the spec says otherwise."""
+"""Default keys of a spec by prompt."""
 
 SETTINGS = "config_sentence_transformers.json"
 """File with the prompts of a model of sentence-transformers."""
 ROLES = ("query", "document", "passage", "corpus")
-"""Names of prompts for queries and documents, as sentence-transformers looks them up."""
+"""Names of prompts for queries and documents in sentence-transformers."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
 
 def template(prompt: str, path: Path) -> str:
-    """The template that a spec's prompt stands for: a text with ``{text}``, or nothing for a prompt that adds nothing.
+    """Return a prompt of a spec as a template with ``{text}``; empty for a prompt that adds nothing.
 
-    Args:
-        prompt: a template; a text to stand before each text; the name of one in ``PROMPTS`` or of the model's own.
-        path: the model's directory.
-
-    Raises:
-        UnknownNameError: a single word that names no prompt.
+    ``prompt``: a template, a text before each text, or the name of one in ``PROMPTS`` or in the model's directory. A
+    single word that names no prompt raises an ``UnknownNameError``.
     """
     if not _NAME.fullmatch(prompt):
         whole = prompt if TEXT in prompt else prompt + TEXT
@@ -66,7 +63,7 @@ def template(prompt: str, path: Path) -> str:
 
 
 def own_prompts(path: Path) -> dict[str, str]:
-    """The prompts that a model's authors named in its settings for sentence-transformers."""
+    """Read the named prompts in a model's settings for sentence-transformers."""
     file = path / SETTINGS
     if not file.is_file() and (path.parent / "modules.json").is_file():  # the transformer's own folder
         file = path.parent / SETTINGS
@@ -80,7 +77,7 @@ def own_prompts(path: Path) -> dict[str, str]:
 
 
 def prefix(prompt: str) -> str:
-    """The text before the text, for libraries that know no other prompt; an error if the template has more."""
+    """Return a template's text before ``{text}``; more text or a mask raises a ``UsageError``."""
     before, _, after = prompt.partition(TEXT)
     if after or MASK in before:
         problem = f"the prompt {prompt!r} has more than a text before {TEXT}, and sentence-transformers knows no other"
@@ -89,31 +86,26 @@ def prefix(prompt: str) -> str:
 
 
 DEFAULT_MAX_LENGTH = 64
-"""Tokens kept of each text, special tokens included (released code of paper 1; the paper states none). Paper 2's tasks
-set their own (``max_length`` in their cards), from its released code."""
+"""Tokens kept of each text, special tokens included (released code of paper 1; the paper states no number). The cards
+of paper 2's tasks set their own ``max_length``, from its released code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """A mean over layers, and a registered pooling over tokens.
-
-    Attributes:
-        mode: the name of a registered pooling (``register_poolings``). One that begins with ``target`` reads the tokens
-            of the target word (paper 2, section 3): a text without a target is its own target, without special tokens;
-            of a long text a window around the target is read.
-        layers: a Python slice of (embeddings, layer 1, ..., layer n); ``-1:`` is the last layer, ``-4:`` the mean of
-            the last four.
-        max_length: tokens kept of each text, special tokens included; overrides the tokenizer's setting.
-        prompt: a template around each text, with ``{text}`` (``mirrorbench.models.pooling``); empty for none. Its own
-            tokens do not count for ``max_length``.
-        normalize: whether vectors are scaled to length 1.
-    """
+    """A mean over layers, and a registered pooling over tokens."""
 
     mode: str = "mean"
+    """Name of a registered pooling (``register_poolings``). Names that begin with ``target`` read the tokens of the
+    target word (paper 2, section 3), in a window around it if the text is long; without a target those of the text,
+    special tokens excluded."""
     layers: str = "-1:"
+    """Python slice of (embeddings, layer 1, ..., layer n): ``-1:`` is the last layer, ``-4:`` the mean of four."""
     max_length: int = DEFAULT_MAX_LENGTH
+    """Tokens kept of each text, special tokens included, whatever the tokenizer's setting."""
     prompt: str = ""
+    """Template with ``{text}`` around each text, whose tokens do not count for ``max_length``; empty for none."""
     normalize: bool = False
+    """Whether vectors are scaled to length 1."""
 
     def __post_init__(self) -> None:
         if self.prompt and self.marked:
@@ -128,49 +120,39 @@ class Pooling:
             raise UsageError(problem, f"Leave {MASK} out.")
 
     def to_json(self) -> dict[str, Value]:
-        """The keys of a spec that say the same."""
-        later: dict[str, Value] = {"prompt": self.prompt, "normalize": self.normalize}
-        given = {key: value for key, value in later.items() if value}
+        """Return the equivalent keys of a spec."""
+        optional: dict[str, Value] = {"prompt": self.prompt, "normalize": self.normalize}
+        given = {key: value for key, value in optional.items() if value}
         return {"pooling": self.mode, "layers": self.layers, "max_length": self.max_length, **given}
 
     @property
     def identity(self) -> list[Value]:
-        """The settings that change vectors."""
+        """Settings that change vectors."""
         return list(self.to_json().values())
 
     @property
     def of_target(self) -> bool:
-        """Whether the vector is that of the target word."""
+        """Whether the vector is the target word's."""
         return self.mode.startswith("target")
 
     @property
     def marked(self) -> bool:
-        """Whether targets are marked while texts are tokenised."""
+        """Whether targets are in brackets while texts are tokenised."""
         return self.mode == "target-marked"
 
     @property
     def is_repeated(self) -> bool:
-        """Whether the text stands several times in the prompt and is read at its last place."""
+        """Whether the prompt holds several copies of the text, of which the last one is read."""
         return self.prompt.count(TEXT) > 1
 
     @property
-    def of_part(self) -> bool:
-        """Whether the vector is of the tokens of such a text."""
+    def of_copy(self) -> bool:
+        """Whether the pooling is over the tokens of the last copy of the text."""
         return self.is_repeated and not self.of_target
-
-    @property
-    def is_located(self) -> bool:
-        """Whether it must be known which tokens a target or a text inside a prompt is."""
-        return self.of_target or bool(self.prompt and MASK not in self.prompt)
-
-    @property
-    def last_layer_only(self) -> bool:
-        """Whether only the last layer is used, so that the model need not return the others."""
-        return self.layers == "-1:"
 
 
 def parse_layers(text: str) -> slice:
-    """A slice from ``-4:``, ``1:5``, ``:`` or a single index (``-2`` is the last layer but one)."""
+    """Return the slice of ``-4:``, ``1:5``, ``:`` or a single index (``-2`` is the last layer but one)."""
     match = re.fullmatch(r"(-?\d+)|(-?\d+)?:(-?\d+)?", text)
     if not match:
         raise UsageError(f"layers={text} is not a range of layers", "Write -4: (top four), 1:5, or a single layer.")
@@ -180,51 +162,50 @@ def parse_layers(text: str) -> slice:
 
 @dataclass
 class Tokens:
-    """The tokens of a batch of texts, for a pooling.
-
-    Attributes:
-        mask: 1 for tokens, special ones included, and 0 for padding, shape (texts, width).
-        find_ids: called for ``ids`` when a pooling asks for them.
-        tokenizer: the backbone's.
-        target: weights of the tokens of each text's target, shape (texts, width), or of several words in it, shape
-            (texts, words, width); ``None`` unless a ``target`` pooling is among those of the pass.
-    """
+    """The tokens of a batch of texts, for a pooling."""
 
     mask: torch.Tensor
+    """1 for tokens, special ones included, and 0 for padding, shape (texts, width)."""
     find_ids: Callable[[], torch.Tensor]
+    """Function that returns ``ids``."""
     tokenizer: Any
     target: torch.Tensor | None = None
+    """Weights of the tokens of each text's target, shape (texts, width), or of several words in it, shape (texts,
+    words, width); ``None`` without a ``target`` pooling in the pass."""
 
     @cached_property
     def ids(self) -> torch.Tensor:
-        """Token ids, shape (texts, width); at padding any."""
+        """Token ids, shape (texts, width), with any ids at padding."""
         return self.find_ids()
 
-    def part(self) -> Tokens:
-        """The same with the target's tokens alone in ``mask``."""
+    def of_target(self) -> Tokens:
+        """Return the same tokens with the target's alone in ``mask``."""
         assert self.target is not None
         return replace(self, mask=(self.target > 0).to(self.mask.dtype))
 
 
 class LostTargets(NamedTuple):
-    """Texts of which only a window around the target is read, targets longer than it, and targets without a token."""
+    """Counts of texts and targets that a ``target`` pooling does not read completely."""
 
     texts_cut: int
+    """Texts cut to a window around the target."""
     targets_cut: int
+    """Targets longer than the window."""
     targets_missing: int
+    """Targets without a token."""
 
 
 @runtime_checkable
 class PoolingEncoder(Encoder, Protocol):
-    """An encoder that can pool the same passes in several ways: a backbone."""
+    """The protocol of encoders that pool the same passes in several ways: backbones."""
 
     def encode_pooled(
         self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = ...
     ) -> list[Array]:
-        """For each pooling an array of shape (n, dimensions); ``advance`` is called with numbers of texts done."""
+        """Return one array per pooling, shape (n, dimensions); ``advance`` is called with numbers of texts done."""
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
-        """Counts of the inputs whose target a ``target`` pooling does not see."""
+        """Count the inputs whose target a ``target`` pooling does not read completely."""
 
 
 PoolingFunction = Callable[["torch.Tensor", Tokens], "torch.Tensor"]
@@ -260,18 +241,18 @@ def target_marked(states: torch.Tensor, tokens: Tokens) -> torch.Tensor:
 
 def last(states: torch.Tensor, tokens: Tokens) -> torch.Tensor:
     """The last token's vector, the only one of a causal model that has read the whole text."""
-    places = tokens.mask.long().cumsum(1)
-    return _weighted(states, (places == places[:, -1:]) & tokens.mask.bool())
+    positions = tokens.mask.long().cumsum(1)
+    return _weighted(states, (positions == positions[:, -1:]) & tokens.mask.bool())
 
 
 def mean_by_position(states: torch.Tensor, tokens: Tokens) -> torch.Tensor:
     """Mean over all tokens but padding, the i-th with weight i (SGPT: Muennighoff 2022, Eq. 2)."""
-    places = (tokens.mask.long().cumsum(1) * tokens.mask).to(states.dtype)
-    return _weighted(states, places / places.sum(1, keepdim=True))
+    positions = (tokens.mask.long().cumsum(1) * tokens.mask).to(states.dtype)
+    return _weighted(states, positions / positions.sum(1, keepdim=True))
 
 
 def _weighted(states: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Sums over tokens; weights of several words a text give several vectors."""
+    """Return weighted sums over tokens: one vector a text, or several if it has weights of several words."""
     import torch
 
     with torch.autocast(states.device.type, enabled=False):  # autocast would use half precision
@@ -293,7 +274,7 @@ POOLINGS: dict[str, PoolingFunction] = {
 
 @hookimpl
 def register_poolings(register: Register) -> None:
-    """The poolings of this module."""
+    """Register the poolings of this module."""
     for name, function in POOLINGS.items():
         register(name, function, (function.__doc__ or "").rstrip("."))
 
@@ -302,7 +283,7 @@ def pool(
     hidden_states: tuple[torch.Tensor, ...], tokens: Tokens, pooling: Pooling,
     registered: Mapping[str, PoolingFunction] = POOLINGS,
 ) -> torch.Tensor:  # fmt: skip
-    """The vectors of a batch, float32 of shape (batch, dimensions); for targets of several words (batch, words, ...).
+    """Return the vectors of a batch, float32 of shape (batch, dimensions), or (batch, words, ...) for several words.
 
     ``hidden_states``: embeddings and each layer's output, each (batch, tokens, dimensions); the last layer suffices for
     ``layers="-1:"``.
@@ -318,5 +299,5 @@ def pool(
         raise unknown_name("pooling", pooling.mode, list(registered))
     # float32 from here on: a mean over many tokens loses precision in half precision.
     states = chosen[0].float() if len(chosen) == 1 else torch.stack([h.float() for h in chosen]).mean(0)
-    vectors = registered[pooling.mode](states, tokens.part() if pooling.of_part else tokens)
+    vectors = registered[pooling.mode](states, tokens.of_target() if pooling.of_copy else tokens)
     return torch.nn.functional.normalize(vectors, dim=-1) if pooling.normalize else vectors

@@ -1,4 +1,4 @@
-"""Encoder systems: the context and bases of those that plugins register, and encoders of Python objects."""
+"""Encoder systems of plugins: their context, checks and base class; and encoders of Python objects."""
 
 from __future__ import annotations
 
@@ -21,27 +21,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EncoderContext:
-    """How an encoder system is to run.
-
-    Attributes:
-        device: e.g. ``cpu``, ``cuda:0``.
-        precision: ``fp32``, ``bf16`` or ``fp16``.
-        offline: do not use the network.
-        poolings: the registered ones, by name.
-        begin: called before long work with its size and unit (``30000, "tokens"``).
-        advance: called with how many more units are done.
-    """
+    """Settings of a run for an encoder system."""
 
     device: str = "cpu"
+    """``cpu``, ``cuda:0``, ..."""
     precision: str = "fp32"
+    """``fp32``, ``bf16`` or ``fp16``."""
     offline: bool = False
+    """Whether the network must not be used."""
     poolings: Mapping[str, PoolingFunction] = field(default_factory=lambda: POOLINGS)
+    """Registered poolings by name."""
     begin: Callable[[int, str], None] = lambda total, unit: None
+    """Called before long work with its size and unit (``30000, "tokens"``)."""
     advance: Callable[[int], None] = lambda n: None
+    """Called with the number of units done since the last call."""
 
 
 def create_encoder(spec: EncoderSpec, plugins: Plugins, context: EncoderContext) -> Encoder:
-    """An encoder system from a spec; a ``PluginError`` if the plugin returned something else."""
+    """Create the encoder system of a spec; a plugin that returns no encoder raises a ``PluginError``."""
     entry = plugins.encoders.entry(spec.backbone)
     encoder = entry.value(spec, context)
     if not isinstance(encoder, Encoder) or not isinstance(encoder.fingerprint, str):
@@ -53,7 +50,7 @@ def create_encoder(spec: EncoderSpec, plugins: Plugins, context: EncoderContext)
 
 
 def checked_params(spec: EncoderSpec, **types: type) -> dict[str, Any]:
-    """The keys of a spec, each checked to be known and of its type; values of text keys are converted to text."""
+    """Return the keys of a spec after checks of their names and types; values of text keys are converted to text."""
     for key, value in spec.params:
         if key not in types:
             raise unknown_name(f"key of {spec.backbone}", key, list(types))
@@ -65,28 +62,28 @@ def checked_params(spec: EncoderSpec, **types: type) -> dict[str, Any]:
 
 @dataclass
 class LazyEncoder:
-    """An encoder whose weights are loaded when it first encodes: ``load`` returns a function from inputs to vectors.
-
-    ``fingerprint``: identity of all that changes vectors; ``pooling``: its pooling, if known.
-    """
+    """An encoder whose weights are loaded when it first encodes."""
 
     fingerprint: str
+    """Identity of everything that changes vectors."""
     load: Callable[[], Callable[[list[TextInput]], Any]]
+    """Function that loads the weights and returns a function from inputs to vectors."""
     pooling: Pooling | None = None
+    """Pooling, if known."""
 
     @cached_property
     def _encode(self) -> Callable[[list[TextInput]], Any]:
         return self.load()
 
     def encode(self, inputs: Sequence[TextInput | str]) -> Any:
-        """Vectors of texts, shape (n, dimensions)."""
+        """Return the vectors of texts, shape (n, dimensions)."""
         return self._encode(as_inputs(inputs))
 
 
 def as_encoder(model: Any) -> Encoder:
-    """A Python object as an encoder: an encoder as it is, any other through its ``encode(strings)``.
+    """Return an encoder unchanged, and wrap any other object with ``encode(strings)``.
 
-    Only SentenceTransformers get a fingerprint; for other objects it is empty.
+    The fingerprint is empty unless the object is a SentenceTransformer.
     """
     if isinstance(getattr(model, "fingerprint", None), str) and isinstance(model, Encoder):
         return model
@@ -95,7 +92,7 @@ def as_encoder(model: Any) -> Encoder:
             f"a {type(model).__name__} is no encoder: it has no encode(texts)",
             "Give a spec, what mirrorbench.load returns, or a SentenceTransformer.",
         )
-    known = any(kind.__name__ == "SentenceTransformer" for kind in type(model).__mro__)
+    known = any(class_.__name__ == "SentenceTransformer" for class_ in type(model).__mro__)
     quiet = {"show_progress_bar": False} if known else {}
 
     def encode(inputs: list[TextInput]) -> Any:
@@ -105,7 +102,7 @@ def as_encoder(model: Any) -> Encoder:
 
 
 def _object_fingerprint(model: Any) -> str:
-    """Digest of weights, modules, tokenizer, prompts and settings: changes whenever vectors could."""
+    """Return a digest of weights, modules, tokenizer, prompts and settings."""
     weights = hashlib.sha256()
     for name, tensor in model.state_dict().items():
         weights.update(f"{name} {tuple(tensor.shape)}".encode())
@@ -122,22 +119,18 @@ def _object_fingerprint(model: Any) -> str:
 
 @dataclass(repr=False, eq=False)
 class TextEncoder:
-    """An encoder as ``load`` returns it: vectors of strings or of words in context.
-
-    Args:
-        encoder: computes the vectors.
-        name: the spec that was loaded.
-    """
+    """An encoder of strings and of words in context, as ``load`` returns it."""
 
     encoder: Encoder
     name: str = "encoder"
+    """The spec."""
 
     def __repr__(self) -> str:
         return f"<mirrorbench encoder {self.name}>"
 
     @property
     def fingerprint(self) -> str:
-        """Identity of the vectors: changes with weights, pooling or precision."""
+        """Identity of the vectors: of weights, pooling and precision."""
         pooling = getattr(self.encoder, "pooling", None)
         if not isinstance(pooling, Pooling):
             return self.encoder.fingerprint
@@ -145,14 +138,11 @@ class TextEncoder:
         return digest({"encoder": self.encoder.fingerprint, "readout": str(pooling), "precision": precision})
 
     def encode(self, texts: Sequence[str | TextInput]) -> Array:
-        """One vector per text: float32 of shape (len(texts), dimensions).
-
-        Args:
-            texts: strings, or inputs with target words.
+        """Return one vector per string or input with a target word, float32 of shape (len(texts), dimensions).
 
         Raises:
             UsageError: ``texts`` is a single string.
-            EncodingError: the encoder returned something else.
+            EncodingError: the encoder returned an array of another shape, or numbers that are not finite.
         """
         if isinstance(texts, str):
             raise UsageError("encode() takes a list of texts, and got one string", "Write encode([text]).")

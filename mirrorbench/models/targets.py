@@ -1,10 +1,10 @@
-"""Where a text stands in its tokens: target words, windows around them, and texts inside a prompt."""
+"""Positions of target words in tokens, windows around them, and copies of a text inside a prompt."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,27 +23,37 @@ class LocatedTargets:
     """Token ids of inputs, special tokens included, and the positions of their targets."""
 
     ids: Ragged
-    targets: Ragged | None
-    """Positions in ``ids`` of each target's tokens, ascending; all positions if the target has no tokens. Under a
-    prompt, those of the text itself where there is no target, of its last one where the prompt holds several."""
-    windowed: Positions
-    """Inputs of which a window around the target is read; of marked targets those that a cut at the end would lose."""
-    cut: int
-    """Number of targets that lost tokens, because they are longer than the window."""
-    missing: int
-    """Number of targets without tokens: the tokenizer drops their characters, or they are empty."""
+    targets: Ragged | None = None
+    """Ascending positions in ``ids`` of each target's tokens: see ``PlacedText``. All positions if it has no tokens."""
+    windowed: Positions = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Inputs cut to a window around the target; of marked targets those that a cut at the end would lose."""
+    cut: int = 0
+    """Number of targets with lost tokens, since they are longer than the window."""
+    missing: int = 0
+    """Number of targets without tokens, since they are empty or the tokenizer drops their characters."""
 
 
-def unprompted(item: TextInput) -> tuple[str, Spans, Spans]:
-    """A text as it is, with its target's spans; all of it if there is no target."""
-    return item.text, item.spans or ((0, len(item.text)),), ()
+class PlacedText(NamedTuple):
+    """A text as it is tokenised, and character spans in it."""
+
+    text: str
+    target: Spans
+    """The target; without one the whole text, or its last copy in a prompt."""
+    marks: Spans = ()
+    """The marks around the target, whose tokens are removed."""
+    copies: Spans = ()
+    """The copies of the text in a prompt."""
 
 
-def marked(item: TextInput) -> tuple[str, Spans, Spans]:
-    """A text with its target in ``[ `` and `` ]``, and spans of the target and of the marks.
+def placed(item: TextInput, with_marks: bool, prompt: str) -> PlacedText:
+    """Return a text as it is tokenised: in a prompt, with marks around its target, or unchanged."""
+    if prompt:
+        return prompted(item, prompt)
+    return marked(item) if with_marks else PlacedText(item.text, item.spans or ((0, len(item.text)),))
 
-    As paper 2's released code hands texts to the tokenizer. A text without a target has no marks.
-    """
+
+def marked(item: TextInput) -> PlacedText:
+    """Return the text with its target in ``[ `` and `` ]``, as paper 2's released code tokenises it."""
     text, spans, marks, done = "", [], [], 0
     for start, end in item.spans:
         text += item.text[done:start] + "[ "
@@ -52,63 +62,86 @@ def marked(item: TextInput) -> tuple[str, Spans, Spans]:
         text += item.text[start:end] + " ]"
         done = end
     text += item.text[done:]
-    return text, tuple(spans) or ((0, len(text)),), tuple(marks)
+    return PlacedText(text, tuple(spans) or ((0, len(text)),), tuple(marks))
 
 
-def prompted(prompt: str, item: TextInput) -> tuple[str, Spans, Spans]:
-    """A text in a prompt, with the spans of its target and of all places of the text.
-
-    The target is that of the last place, which a causal model reads when it knows the whole text; without a target it
-    is the text.
-    """
+def prompted(item: TextInput, prompt: str) -> PlacedText:
+    """Return the text in a prompt, with the target in its last copy, where a causal model has seen the whole text."""
     parts = prompt.split(TEXT)
     starts = np.cumsum([len(part) for part in parts[:-1]]) + len(item.text) * np.arange(len(parts) - 1)
-    places = tuple((int(start), int(start) + len(item.text)) for start in starts)
-    last = places[-1][0]
+    copies = tuple((int(start), int(start) + len(item.text)) for start in starts)
+    last = copies[-1][0]
     spans = tuple((last + start, last + end) for start, end in item.spans)
-    return item.text.join(parts), spans or places[-1:], places
+    return PlacedText(item.text.join(parts), spans or copies[-1:], copies=copies)
 
 
-def fitted(
-    ids: list[int], target: Positions, places: Sequence[Positions], room: int, positions: int
-) -> tuple[list[int], Positions]:
-    """Token ids with at most ``room`` of the text's at each of its places in a prompt, and the target's new positions.
+def locate_targets(
+    texts: Sequence[PlacedText], all_ids: Sequence[list[int]], all_offsets: Sequence[Sequence[tuple[int, int]]],
+    max_length: int, special: tuple[int, int], positions: int,
+) -> LocatedTargets:  # fmt: skip
+    """Locate the targets in the token ids of texts, and cut long texts to ``max_length``.
 
-    Fewer if a model of so many positions cannot read as many; 0 for any number. Of a long text a window around the
-    target is kept, or its start if the target is the text.
+    ``all_offsets``: start and end of each token in its text. ``special``: numbers of special tokens before and after a
+    text. ``positions``: of the model, 0 if unknown.
     """
-    alone, longest = len(ids) - sum(map(len, places)), max(map(len, places))
+    kept, targets, windowed = [], [], []
+    cut = missing = 0
+    for row, (text, ids, offsets) in enumerate(zip(texts, all_ids, all_offsets, strict=True)):
+        target = covering(offsets, text.text, text.target)
+        if text.marks:
+            ids, target = without(ids, target, covering(offsets, text.text, text.marks), max_length, special[1])
+        copies = [within(offsets, text.text, copy, special) for copy in text.copies]
+        copies = copies or [np.arange(special[0], len(ids) - special[1])]
+        kept_ids, kept_target = cut_to(ids, target, copies, max_length - sum(special), positions)
+        if len(kept_ids) < len(ids):
+            windowed.append(row)
+        missing += not len(target)
+        cut += len(kept_target) < len(target)
+        kept.append(kept_ids)
+        targets.append(kept_target if len(kept_target) else np.arange(len(kept_ids)))
+    return LocatedTargets(Ragged.of(kept), Ragged.of(targets), np.array(windowed, dtype=np.int64), cut, missing)
+
+
+def cut_to(
+    ids: list[int], target: Positions, copies: Sequence[Positions], room: int, positions: int = 0
+) -> tuple[list[int], Positions]:
+    """Cut a text, or each of its copies in a prompt, to ``room`` tokens; return the ids and the target's new positions.
+
+    ``positions``: of the model, which may leave less room; 0 for any number. A long text is cut to a window around the
+    target, or to its start if the target is the text.
+    """
+    alone, longest = len(ids) - sum(map(len, copies)), max(map(len, copies))
     if positions:
-        room = min(room, (positions - alone) // len(places))
+        room = min(room, (positions - alone) // len(copies))
     if room < 1:
         problem = f"the prompt alone has {alone} tokens, of the {positions} that the model reads"
         raise UsageError(problem if positions else "max_length leaves no token for a text", "Write a shorter prompt.")
     if longest <= room:
         return ids, target
-    last = places[-1]
+    last = copies[-1]
     start = window(len(last), target - last[0], room) if 0 < len(target) < len(last) else 0
-    cut = [span[(np.arange(len(span)) < start) | (np.arange(len(span)) >= start + room)] for span in places]
-    kept = np.setdiff1d(np.arange(len(ids)), np.concatenate(cut))
+    cut = np.concatenate([part for copy in copies for part in (copy[:start], copy[start + room :])])
+    kept = np.setdiff1d(np.arange(len(ids)), cut)
     return [ids[index] for index in kept], np.flatnonzero(np.isin(kept, target))
 
 
 def covering(offsets: ArrayLike, text: str, spans: Sequence[tuple[int, int]]) -> Positions:
-    """Positions of the tokens that cover a non-space character of the target.
+    """Return the positions of the tokens that cover a non-space character of the spans.
 
-    ``offsets``: each token's first character and the one after its last; equal for special tokens.
+    ``offsets``: start and end of each token in the text; equal for special tokens.
     """
     wanted = np.zeros(len(text) + 1, dtype=np.int64)
     for start, end in spans:
         wanted[start + 1 : end + 1] = [not character.isspace() for character in text[start:end]]
-    before = wanted.cumsum()  # before[i]: how many of the first i characters are wanted
+    before = wanted.cumsum()  # before[i]: number of wanted characters among the first i
     starts, ends = np.asarray(offsets, dtype=np.int64).reshape(-1, 2).T
     return np.flatnonzero(before[ends] > before[starts])
 
 
 def within(offsets: Sequence[tuple[int, int]], text: str, span: tuple[int, int], special: tuple[int, int]) -> Positions:
-    """Positions of all tokens at a text's place in a prompt, those of spaces around it too.
+    """Return the positions of all tokens of a copy of the text in a prompt, with spaces around it.
 
-    ``special``: numbers of special tokens before and after the whole.
+    ``special``: numbers of special tokens before and after the prompt.
     """
     starts, ends = np.asarray(offsets, dtype=np.int64)[special[0] : len(offsets) - special[1]].T
     last = len(starts) if span[1] == len(text) else (starts < span[1]).sum()
@@ -116,10 +149,10 @@ def within(offsets: Sequence[tuple[int, int]], text: str, span: tuple[int, int],
 
 
 def window(n: int, target: Positions, room: int) -> int:
-    """Start of a window of ``room`` tokens in a text of ``n`` that shows as much of the target as possible.
+    """Return the start of a window of ``room`` tokens in a text of ``n``, around the target.
 
-    The target is centred as far as the text's ends permit; of a target longer than the window the first tokens are
-    kept. Without a target the text is cut at its end.
+    The target is centred as far as the text's ends permit. The window starts with a target that is longer than it, and
+    at 0 without a target.
     """
     if n <= room or not len(target):
         return 0
@@ -128,25 +161,10 @@ def window(n: int, target: Positions, room: int) -> int:
     return min(max(middle, 0), n - room)
 
 
-def cut_to(ids: list[int], target: Positions, max_length: int, special: tuple[int, int]) -> tuple[list[int], Positions]:
-    """Token ids cut to a window around their target, and the new positions of the target's tokens that are kept.
-
-    ``special``: numbers of special tokens before and after the text, which are always kept.
-    """
-    if len(ids) <= max_length:
-        return ids, target
-    before, after = special
-    room = max_length - before - after
-    start = window(len(ids) - before - after, target - before, room)
-    kept = ids[:before] + ids[before + start : before + start + room] + ids[len(ids) - after :]
-    positions = target - start
-    return kept, positions[(positions >= before) & (positions < before + room)]
-
-
 def without(
     ids: list[int], target: Positions, marks: Positions, max_length: int, after: int
 ) -> tuple[list[int], Positions]:
-    """Token ids without those of marks, after a cut at the end unless it would lose a mark; the target's new positions.
+    """Cut token ids at the end unless that loses a mark, and remove the marks; return them and the target's positions.
 
     ``after``: number of special tokens at the end, which are always kept.
     """
@@ -157,10 +175,10 @@ def without(
 
 
 class Targets(Protocol):
-    """Positions of the tokens of words in texts: ``Ragged`` of one word a text, or what a plugin has of several."""
+    """The protocol of positions of words' tokens: ``Ragged`` for one word a text, a plugin's class for several."""
 
     def take(self, rows: ArrayLike) -> Targets:
-        """Some of the texts, in the order given."""
+        """Return some of the texts, in the order given."""
 
     def weights(self, width: int) -> NDArray[np.float32]:
-        """Weights over the tokens that average each word's, shape (texts, width) or (texts, words, width)."""
+        """Return weights that average each word's tokens, shape (texts, width) or (texts, words, width)."""

@@ -1,17 +1,12 @@
-"""Traits of a model, as a few short passes show them, since no list of names holds the next architecture.
-
-Tried is whether an early token sees later ones, whether padding changes a text, whether two texts differ, whether texts
-in one row of tokens stay apart, whether token types change a text, and what half precision leaves of the numbers.
-"""
+"""Traits of a model, measured by a few short passes, since no list of names holds the next architecture."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import signature
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,75 +16,58 @@ from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError
 if TYPE_CHECKING:
     import torch
 
+_Transformer = Any
+"""``models.transformer.Transformer``, a module that imports this one."""
 LONG, SHORT = 12, 5
-"""Tokens of the two texts that are tried together, so that the short one is padded."""
+"""Tokens of the two texts of a batch, of which the short one is padded."""
 BEYOND = 520
-"""Tokens of a text longer than BERT can read, and than short windows of attention."""
+"""Tokens of a text longer than BERT's positions and short attention windows."""
 _ROUNDING = {"fp32": 1e-3, "bf16": 0.1, "fp16": 0.03}
-"""How far apart equal states may be by rounding, in standard deviations of a dimension."""
+"""Largest distance of equal states by rounding, in standard deviations of a dimension."""
 _FAR = 0.3
-"""How far half precision may be from fp32, in parts of a vector's length."""
+"""Largest distance of vectors in half precision from those in fp32, relative to their length."""
 HALVES = ("bf16", "fp16")
-
-
-class OpenedModel(Protocol):
-    """The parts of a ``Transformer`` that are tried."""
-
-    path: Path
-    model: Any
-    tokenizer: Any
-    device: torch.device
-    kept: str
-
-    @property
-    def vocabulary(self) -> int: ...  # noqa: D102
-    @property
-    def positions(self) -> int: ...  # noqa: D102
-    @property
-    def padded_states(self) -> Callable[..., tuple[Sequence[torch.Tensor], Any]]: ...  # noqa: D102
-    @property
-    def parts(self) -> Callable[..., Any]: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
 class ModelTraits:
-    """The properties of a model that were seen when it was tried; the defaults are BERT's."""
+    """Measured properties of a model; the defaults are BERT's."""
 
     causal: bool = False
-    """Whether a token sees only what stands before it."""
+    """Whether a token attends to earlier ones alone."""
     pads: bool = False
     """Whether padding changes a text's vectors, so that only texts of one length may be read together."""
     varies: bool = True
-    """Whether different texts have different vectors, and a token another one beside other tokens."""
+    """Whether vectors depend on the text, and states of a token on its context."""
     packs: bool = True
     """Whether texts in one row of tokens have the vectors of each alone."""
     layered: bool = True
     """Whether all layers have states of one shape, so that they can be averaged."""
     drops: bool = True
-    """Whether two passes in training mode differ; tried where it is planned."""
+    """Whether two passes in training mode differ; measured in planning."""
     trains: bool = True
-    """Whether it reads texts in training mode (Reformer: whole chunks alone); tried where it is planned."""
+    """Whether it reads texts in training mode (Reformer: whole chunks alone); measured in planning."""
     typed: bool = False
-    """Whether the token types that its tokenizer gives, which other libraries hand on, change a text's vectors."""
+    """Whether its tokenizer's token types, which other libraries use, change a text's vectors."""
     halves: tuple[str, ...] = HALVES
-    """The half precisions whose numbers are finite and near those in fp32."""
+    """Half precisions with finite numbers near those in fp32."""
 
 
 AS_BERT = ModelTraits()
-"""The traits of BERT."""
+"""Traits of BERT."""
 
 
-def traits_of(transformer: OpenedModel) -> ModelTraits:
-    """The traits of a model in memory, by a dozen passes over at most 17 tokens; not ``drops`` and ``trains``.
+def traits_of(transformer: _Transformer) -> ModelTraits:
+    """Measure the traits of a model, except ``drops`` and ``trains``, by a dozen passes over at most 17 tokens.
 
     Raises:
-        ModelUnavailableError: the model does not give each token of a text a state.
+        ModelUnavailableError: the model does not return a state of each token.
     """
     rounding = _ROUNDING[transformer.kept]
     text, other_text = _texts(transformer)
-    # Its rotary angles depend on the longest text of a pass, from some thousand tokens on.
+    # Rotary angles that depend on the longest text of a pass, from some thousand tokens on.
     by_longest = '"rope_type": "longrope"' in transformer.model.config.to_json_string()
-    with _trying(transformer):
+    with _side_effects_undone(transformer):
         alone, start, beside = (_states(transformer, row)[0] for row in (text, text[:SHORT], other_text[:SHORT]))
         if alone.dim() != 2 or len(alone) != LONG:
             raise ValueError(f"{LONG} tokens have states of shape {tuple(alone.shape)}")
@@ -106,20 +84,20 @@ def traits_of(transformer: OpenedModel) -> ModelTraits:
         )
 
 
-def drops(transformer: OpenedModel) -> bool:
-    """Whether two passes in training mode differ.
+def drops(transformer: _Transformer) -> bool:
+    """Return whether two passes in training mode differ.
 
     Raises:
-        ModelUnavailableError: the model does not read such a text in training mode.
+        ModelUnavailableError: the model does not read a text of ``LONG`` tokens in training mode.
     """
-    with _trying(transformer):
+    with _side_effects_undone(transformer):
         transformer.model.train()
         return _relative(*(_states(transformer, _texts(transformer)[0]) for _ in range(2))) > 0
 
 
 @contextmanager
-def _trying(transformer: OpenedModel) -> Iterator[None]:
-    """Passes without gradients that leave the model and what is drawn as they were, and say why they fail."""
+def _side_effects_undone(transformer: _Transformer) -> Iterator[None]:
+    """Restore the model and random states after passes without gradients, and translate their errors."""
     import torch
 
     model, device = transformer.model, transformer.device
@@ -134,22 +112,27 @@ def _trying(transformer: OpenedModel) -> Iterator[None]:
     except MirrorbenchError:
         raise
     except Exception as error:  # architectures that want more than texts raise any exception
-        if (isinstance(error, RuntimeError) and out_of_memory(error)) or lost_device(error):
+        if _of_device(error):
             raise
         raise ModelUnavailableError(
             f"the {model.config.model_type} model in {transformer.path} cannot be read by its tokens alone: "
             f"{type(error).__name__}: {' '.join(str(error).split())[:200]}",
-            "Use another backbone, or what sentence-transformers makes of this one: sbert:path=DIRECTORY",
+            "Use another backbone, or read this one by sentence-transformers: sbert:path=DIRECTORY",
         ) from error
     finally:
         model.train(training)
-        torch.clear_autocast_cache()  # which a context around it shares, in whatever precision
+        torch.clear_autocast_cache()  # shared with the context around, in whatever precision
         if attention != getattr(model, "attention_type", None):  # BigBird reads short texts another way, for good
             model.set_attention_type(attention)
 
 
-def _texts(transformer: OpenedModel) -> tuple[list[int], list[int]]:
-    """Two texts of ordinary tokens from all over the vocabulary, without a token in common."""
+def _of_device(error: Exception) -> bool:
+    """Return whether an error is the device's instead of the model's."""
+    return (isinstance(error, RuntimeError) and out_of_memory(error)) or bool(lost_device(error))
+
+
+def _texts(transformer: _Transformer) -> tuple[list[int], list[int]]:
+    """Return two texts of ordinary tokens from all over the vocabulary, without a token in common."""
     known = min(len(transformer.tokenizer), transformer.vocabulary)
     ordinary = np.setdiff1d(np.arange(known), transformer.tokenizer.all_special_ids)
     if len(ordinary) < 2:
@@ -161,34 +144,31 @@ def _texts(transformer: OpenedModel) -> tuple[list[int], list[int]]:
     return ids[::2].tolist(), ids[1::2].tolist()
 
 
-def _states(transformer: OpenedModel, *rows: list[int], precision: str = "") -> torch.Tensor:
-    """The last layer's states of rows of token ids, float32 of shape (rows, width, dimensions)."""
+def _states(transformer: _Transformer, *rows: list[int], precision: str = "") -> torch.Tensor:
+    """Return the last layer's states of rows of token ids, float32 of shape (rows, width, dimensions)."""
     from mirrorbench.models.batching import Ragged
 
     with autocast(transformer.device, precision or transformer.kept):
-        return transformer.padded_states(Ragged.of(rows))[0][-1].float()
+        layers: list[torch.Tensor] = transformer.padded_states(Ragged.of(rows))[0]
+    return layers[-1].float()
 
 
-def _packs(transformer: OpenedModel, text: list[int], short: list[int]) -> bool:
-    """Whether texts in one row have the states of each alone: short ones in a row beyond the model's positions.
-
-    Beside a text beyond BERT's positions, where the model has more: windows of attention show there. It holds mask
-    tokens, whose share ESM takes over the row.
-    """
+def _packs(transformer: _Transformer, text: list[int], short: list[int]) -> bool:
+    """Return whether texts in one row have the states of each alone."""
     from mirrorbench.models.batching import Ragged
     from mirrorbench.models.packing import PACKED
 
     if transformer.model.config._attn_implementation != PACKED:
         return False
     few = 0 < transformer.positions < BEYOND
-    text = [transformer.tokenizer.mask_token_id or text[0], *text[1:]]
-    texts = [np.resize(text, LONG if few else BEYOND).tolist(), short]
-    row = Ragged.of(texts + [short] * (transformer.positions // SHORT if few else 0))
+    text = [transformer.tokenizer.mask_token_id or text[0], *text[1:]]  # ESM counts mask tokens over the whole row
+    texts = [np.resize(text, LONG if few else BEYOND).tolist(), short]  # a long text shows attention windows
+    row = Ragged.of(texts + [short] * (transformer.positions // SHORT if few else 0))  # longer than the positions
     try:
         with autocast(transformer.device, transformer.kept):
             packed = [part[1][-1][-1].float() for part in transformer.parts(row, packed=True)]
-    except Exception as error:  # what the attention of so many architectures takes fails in as many ways
-        if (isinstance(error, RuntimeError) and out_of_memory(error)) or lost_device(error):
+    except Exception as error:  # attention of so many architectures fails in as many ways
+        if _of_device(error):
             raise
         return False
     alone = (_states(transformer, text)[0] for text in texts)
@@ -196,10 +176,8 @@ def _packs(transformer: OpenedModel, text: list[int], short: list[int]) -> bool:
 
 
 def _apart(states: torch.Tensor, others: torch.Tensor) -> float:
-    """How far states are apart that may be equal, in standard deviations, in the dimension in the middle.
-
-    Single dimensions of large models are a thousand times as large as all others, with a rounding to match.
-    """
+    """Return the largest difference of states, in standard deviations of a dimension, as the median over dimensions."""
+    # Not the maximum: single dimensions of large models are a thousand times as large as all others, and rounded so.
     others = others[: len(states)]
     scale = states.std(0).clamp(min=1e-6 * float(states.abs().max()) + 1e-30)
     return float(((states - others).abs().amax(0) / scale).median())
@@ -209,7 +187,7 @@ def _relative(vector: torch.Tensor, another: torch.Tensor) -> float:
     return float((vector - another).norm() / vector.norm().clamp(min=1e-30))
 
 
-def _is_near(transformer: OpenedModel, text: list[int], vector: torch.Tensor, half: str) -> bool:
+def _is_near(transformer: _Transformer, text: list[int], vector: torch.Tensor, half: str) -> bool:
     import torch
 
     if transformer.kept not in ("fp32", half):
@@ -217,14 +195,14 @@ def _is_near(transformer: OpenedModel, text: list[int], vector: torch.Tensor, ha
     torch.clear_autocast_cache()
     try:
         half_vector = _states(transformer, text, precision=half)[0].mean(0)
-    except RuntimeError as error:  # an operation that a half precision, or this device's, lacks
-        if out_of_memory(error) or lost_device(error):
+    except RuntimeError as error:  # an operation without half precision, or without it on this device
+        if _of_device(error):
             raise
         return False
     return _relative(vector, half_vector) < _FAR
 
 
-def _is_typed(transformer: OpenedModel, rounding: float) -> bool:
+def _is_typed(transformer: _Transformer, rounding: float) -> bool:
     import torch
 
     model, given = transformer.model, transformer.tokenizer("a")
@@ -232,15 +210,15 @@ def _is_typed(transformer: OpenedModel, rounding: float) -> bool:
         return False
     ids, types = (torch.tensor([given[key]], device=transformer.device) for key in ("input_ids", "token_type_ids"))
     with autocast(transformer.device, transformer.kept):
-        alone, typed = (model(input_ids=ids, token_type_ids=some).last_hidden_state.float() for some in (None, types))
+        alone, typed = (model(input_ids=ids, token_type_ids=value).last_hidden_state.float() for value in (None, types))
     return _relative(alone, typed) > rounding
 
 
-def _is_layered(transformer: OpenedModel, text: list[int]) -> bool:
+def _is_layered(transformer: _Transformer, text: list[int]) -> bool:
     from mirrorbench.models.batching import Ragged
 
     try:
         with autocast(transformer.device, transformer.kept):
             return len({layer.shape for layer in transformer.padded_states(Ragged.of([text]), all_layers=True)[0]}) == 1
-    except (TypeError, AttributeError, KeyError):  # it keeps no states of its layers, or other ones
+    except (TypeError, AttributeError, KeyError):  # no states of layers, or of other shapes
         return False

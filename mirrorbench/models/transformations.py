@@ -1,9 +1,9 @@
 """Transformations of vectors after encoding: ``post=center``, ``zscore``, ``whiten`` or ``abtt``; ``dims=``; ``type=``.
 
-Those of ``post`` are fitted on the vectors of a corpus, without labels, and are one matrix and one bias; nothing is
-normalised after. ``dims=256`` keeps the first dimensions, for models that were trained for it (Matryoshka; Kusupati et
-al. 2022). ``type=binary`` keeps signs, ``type=int8`` the place of each value among 256 steps from the lowest to the
-highest value of its dimension in the corpus: both as ``quantize_embeddings`` of sentence-transformers.
+Those of ``post`` are fitted on the vectors of a corpus, without labels, as a matrix and a bias. ``dims=256`` keeps the
+first dimensions, for models trained for it (Matryoshka; Kusupati et al. 2022). ``type=binary`` keeps signs;
+``type=int8`` divides the range of each dimension in the corpus into 256 steps: both as ``quantize_embeddings`` of
+sentence-transformers.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 TRANSFORMATIONS = ("center", "zscore", "whiten", "abtt")
 STORED = "stored"
-"""The transformation that was fitted when ``mirrorbench tune`` wrote the encoder's directory."""
+"""Transformation in the encoder's directory, fitted by ``mirrorbench tune``."""
 DIMS, INT8, BINARY = "dims", "int8", "binary"
 POST_KEYS = ("post", "whiten", "abtt", DIMS, "type")
 CORPUS_KEYS = ("corpus", "corpus_size", "corpus_sample")
-"""Keys of the texts on which the transformation of an untuned encoder is fitted."""
+"""Keys of the corpus for the transformation of an untuned encoder."""
 WEIGHT, BIAS = "linear.weight", "linear.bias"
 """Names of the tensors in the module ``Dense`` of sentence-transformers."""
 Doubles = NDArray[np.float64]
@@ -41,21 +41,16 @@ _ROWS = 8192
 
 @dataclass(frozen=True, slots=True)
 class Transformation:
-    """A transformation that a spec asks for.
-
-    Attributes:
-        name: ``center``: minus the mean. ``zscore``: also each dimension by its standard deviation. ``whiten``: on the
-            principal axes, each by its standard deviation. ``abtt``: all but the top, minus the mean and without the
-            first principal axes. ``stored``: read from the encoder's directory.
-            ``dims``: the first dimensions. Empty: the vectors as they are.
-        number: axes that ``whiten`` keeps, 0 for all; axes that ``abtt`` removes, 0 for a hundredth of the dimensions;
-            dimensions that ``dims`` keeps.
-        type: ``int8`` or ``binary`` numbers, empty for those of the encoder.
-    """
+    """A transformation of a spec."""
 
     name: str
+    """``center``: minus the mean. ``zscore``: also each dimension by its standard deviation. ``whiten``: on principal
+    axes, each by its standard deviation. ``abtt`` (all but the top): minus the mean, without the first principal axes.
+    ``stored``: from the encoder's directory. ``dims``: the first dimensions. Empty: none."""
     number: int = 0
+    """Axes kept by ``whiten`` (0: all), axes removed by ``abtt`` (0: a hundredth), or dimensions kept by ``dims``."""
     type: str = ""
+    """``int8`` or ``binary`` numbers; empty for the encoder's."""
 
     def __str__(self) -> str:
         name = f"{self.name}={self.number}" if self.number else f"post={self.name}" if self.name else ""
@@ -68,14 +63,14 @@ class Transformation:
 
     @property
     def title(self) -> str:
-        """The name in rows of tables."""
+        """Name in rows of tables."""
         named = {"center": "centred", "zscore": "z-scored", "whiten": "whitened", "abtt": "all but the top",
                  "": "", DIMS: f"{self.number} dimensions"}  # fmt: skip
         name = named.get(self.name, "as fitted") + (f" ({self.number})" if self.number and self.name != DIMS else "")
         return ", ".join(filter(None, (name, self.type)))
 
     def check(self, dimensions: int, texts: int) -> None:
-        """Raise where vectors of so many dimensions, of so many texts, cannot be transformed."""
+        """Raise a ``UsageError`` if vectors of so many dimensions, of so many texts, cannot be transformed."""
         if self.name in (DIMS, ""):
             _check_dims(self.number, dimensions)
             return
@@ -93,16 +88,16 @@ def _check_dims(number: int, dimensions: int) -> None:
 
 
 def post_keys(spec: EncoderSpec) -> tuple[str, ...]:
-    """The keys of a spec that are of its transformation."""
+    """Return the keys of a spec's transformation."""
     return tuple(key for key in POST_KEYS if key != DIMS or spec.method != "static")  # +static has dims= of its own
 
 
 def split_post(spec: EncoderSpec, tuned: bool = False) -> tuple[EncoderSpec, Transformation | None]:
-    """A spec without its transformation, and that; the corpus keys stay with a tuning.
+    """Return a spec without its transformation, and the transformation; the corpus keys of a tuning remain in the spec.
 
     Raises:
         UsageError: a number without ``post``, or one that is not a number of axes.
-        UnknownNameError: another transformation.
+        UnknownNameError: an unknown transformation.
     """
     params = dict(spec.params)
     named = {key: params.pop(key) for key in post_keys(spec) if key in params}
@@ -120,8 +115,8 @@ def split_post(spec: EncoderSpec, tuned: bool = False) -> tuple[EncoderSpec, Tra
         if type(value) is not int or value < 1:
             raise UsageError(f"{spec}: {key}={value} is not a whole number from 1 on")
     number = named.get(str(name), 0)
-    left = {key: value for key, value in params.items() if tuned or key not in CORPUS_KEYS}
-    return replace(spec, params=tuple(left.items())), Transformation(str(name), int(number), str(type_))
+    rest = tuple((key, value) for key, value in params.items() if tuned or key not in CORPUS_KEYS)
+    return replace(spec, params=rest), Transformation(str(name), int(number), str(type_))
 
 
 def _check_name(spec: EncoderSpec, name: str, type_: str, tuned: bool) -> None:
@@ -145,26 +140,26 @@ class Affine:
     type: str = ""
 
     def apply(self, vectors: Array) -> Array:
-        """Vectors, float32 of shape (n, k); one of zeros, of a text without known words, stays one of zeros."""
+        """Return transformed vectors, float32 of shape (n, k); zeros, of texts without known words, remain zeros."""
         if vectors.shape[1] != len(self.matrix):
             problem = f"vectors of {vectors.shape[1]} dimensions do not fit a transformation of {len(self.matrix)}"
             raise EncodingError(problem)
         transformed = np.zeros((len(vectors), len(self.bias)), dtype=np.float32)
         for start in range(0, len(vectors), _ROWS):  # in double precision, since mean and vectors nearly cancel out
-            some = vectors[start : start + _ROWS]
-            known = some.any(axis=1, keepdims=True)
-            new = _typed(some @ self.matrix + self.bias, self.type)
+            block = vectors[start : start + _ROWS]
+            known = block.any(axis=1, keepdims=True)
+            new = _typed(block @ self.matrix + self.bias, self.type)
             np.copyto(transformed[start : start + _ROWS], new, "same_kind", known)
         return transformed
 
     @property
     def checksum(self) -> str:
-        """The checksum of matrix, bias and type."""
+        """Checksum of matrix, bias and type."""
         of_type = {"type": self.type} if self.type else {}
         return digest({"matrix": self.matrix.tobytes().hex(), "bias": self.bias.tobytes().hex(), **of_type})
 
     def dense(self) -> dict[str, torch.Tensor]:
-        """The weights of a ``Dense`` of sentence-transformers."""
+        """Return the weights of a ``Dense`` of sentence-transformers."""
         import torch
 
         weight, bias = torch.from_numpy(self.matrix), torch.from_numpy(self.bias)
@@ -172,7 +167,7 @@ class Affine:
 
     @classmethod
     def read(cls, file: Path) -> Affine:
-        """Read the file of such weights."""
+        """Read the weights of a ``Dense`` from a file."""
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
@@ -187,20 +182,20 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The first dimensions of vectors (0: all), as numbers of a type: what needs no corpus."""
+    """A transformation without a corpus: the first dimensions of vectors (0: all), as numbers of a type."""
 
     number: int
     type: str = ""
 
     def apply(self, vectors: Array) -> Array:
-        """Vectors, float32 of shape (n, number)."""
+        """Return transformed vectors, float32 of shape (n, number)."""
         _check_dims(self.number, vectors.shape[1])
         transformed = _typed(vectors[:, : self.number or None], self.type)
-        return np.asarray(transformed * vectors.any(axis=1, keepdims=True), dtype=np.float32)  # zeros stay zeros
+        return np.asarray(transformed * vectors.any(axis=1, keepdims=True), dtype=np.float32)  # zeros remain zeros
 
     @property
     def checksum(self) -> str:
-        """The checksum of number and type."""
+        """Checksum of number and type."""
         return digest({"number": self.number, "type": self.type})
 
 
@@ -211,21 +206,15 @@ def _typed(values: NDArray[Any], type_: str) -> NDArray[Any]:
 
 
 def fit(vectors: Array, transformation: Transformation) -> Affine:
-    """Fit a transformation, in double precision.
+    """Fit a transformation in double precision on the vectors of a corpus, shape (n, d), except for rows of zeros.
 
     ``whiten``: Su et al. 2021 ("Whitening Sentence Representations for Better Semantics and Faster Retrieval"): the
-    eigenvectors of the covariance, each divided by the root of its eigenvalue, the first k of them. All means those on
-    which the vectors vary at all: after a layer normalisation they do not along one axis.
-
-    ``abtt``: Mu and Viswanath 2018 ("All-but-the-Top", section 1: "choosing D around d/100"): the centred vectors
-    without their first D principal axes.
-
-    Args:
-        vectors: of the corpus, shape (n, d). Those of zeros, of texts without known words, are left out.
-        transformation: what to fit.
+    first k eigenvectors of the covariance, each divided by the root of its eigenvalue, or all with a variance: after a
+    layer normalisation one axis has none. ``abtt``: Mu and Viswanath 2018 ("All-but-the-Top", section 1: "choosing D
+    around d/100"): the centred vectors without their first D principal axes.
 
     Raises:
-        UsageError: the vectors have fewer axes than asked for.
+        UsageError: the vectors have fewer axes than the transformation.
     """
     known = vectors[vectors.any(axis=1)].astype(np.float64)
     (n, d), number = known.shape, transformation.number
@@ -262,7 +251,7 @@ def fit(vectors: Array, transformation: Transformation) -> Affine:
 
 
 def _principal_axes(centred: Doubles) -> tuple[Doubles, Doubles]:
-    """Standard deviations along the principal axes, the largest first, and the axes as columns."""
+    """Return the standard deviations along the principal axes, the largest first, and the axes as columns."""
     values, axes = np.linalg.eigh(centred.T @ centred / (len(centred) - 1))
     axes = axes[:, ::-1]
     largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
@@ -270,7 +259,7 @@ def _principal_axes(centred: Doubles) -> tuple[Doubles, Doubles]:
 
 
 def transform(vectors: Array, inputs: Sequence[TextInput], affines: Mapping[str, Affine | Taken]) -> Array:
-    """Vectors of inputs after the transformation of each one's language, or after the one under ``""``."""
+    """Transform the vectors of inputs by the transformation of their language, or by the one under ``""``."""
     if "" in affines:
         return check_vectors(affines[""].apply(vectors), len(inputs), "the transformation of the vectors")
     rows = {language: [i for i, item in enumerate(inputs) if item.language == language] for language in affines}
@@ -288,15 +277,11 @@ def transform(vectors: Array, inputs: Sequence[TextInput], affines: Mapping[str,
 
 @dataclass(eq=False)
 class TransformedEncoder:
-    """An encoder whose vectors are transformed.
-
-    Attributes:
-        encoder: gives the vectors.
-        affines: by language, or one under ``""``.
-    """
+    """An encoder with transformed vectors."""
 
     encoder: Encoder
     affines: Mapping[str, Affine | Taken]
+    """Transformations by language, or one under ``""``."""
 
     @property
     def fingerprint(self) -> str:
@@ -306,5 +291,5 @@ class TransformedEncoder:
         return digest({"encoder": self.encoder.fingerprint, "read": read, "post": fitted})
 
     def encode(self, inputs: Sequence[TextInput]) -> Array:
-        """Vectors of texts, float32 of shape (n, k)."""
+        """Return the vectors of texts, float32 of shape (n, k)."""
         return transform(np.asarray(self.encoder.encode(inputs), dtype=np.float32), inputs, self.affines)

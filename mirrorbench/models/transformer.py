@@ -17,34 +17,15 @@ from numpy.typing import NDArray
 from mirrorbench.core.devices import device_type, moved, on_gpu, own_weights
 from mirrorbench.core.errors import READ_BACK, MirrorbenchError, ModelUnavailableError, ReadBackError, UsageError
 from mirrorbench.core.inputs import TextInput
+from mirrorbench.models import families
 from mirrorbench.models.adapters import adapter_tensors, is_adapted, open_adapter
 from mirrorbench.models.backbones import base_folder, max_positions, tokenizer_folder
 from mirrorbench.models.batching import ENCODING_BUDGET, Ragged, fills_in_range, without_waiting
-from mirrorbench.models.families import (
-    check_complete,
-    check_vocabulary,
-    checkpoint_precision,
-    keep_precision,
-    open_model,
-    set_attention,
-    text_part,
-    unreadable,
-)
+from mirrorbench.models.families import text_part, unreadable
 from mirrorbench.models.opening import quiet_transformers, read_config, read_tokenizer
 from mirrorbench.models.packing import PackedRow, let_pack, reading
 from mirrorbench.models.pooling import MASK, POOLINGS, TEXT, Pooling, PoolingFunction, Tokens, pool
-from mirrorbench.models.targets import (
-    LocatedTargets,
-    Targets,
-    covering,
-    cut_to,
-    fitted,
-    marked,
-    prompted,
-    unprompted,
-    within,
-    without,
-)
+from mirrorbench.models.targets import LocatedTargets, Targets, locate_targets, placed
 from mirrorbench.models.traits import ModelTraits, traits_of
 
 _CPU = torch.device("cpu")
@@ -56,18 +37,18 @@ _IDS_ONLY = {"padding": False, "return_attention_mask": False, "return_token_typ
 
 @dataclass
 class Transformer:
-    """A backbone in memory: its directory, the model in float32, and its tokenizer."""
+    """A backbone in memory: its directory, its model and its tokenizer."""
 
     path: Path
     model: Any
     tokenizer: Any
     device: torch.device
     poolings: Mapping[str, PoolingFunction] = field(default_factory=lambda: POOLINGS)
-    """The registered ones."""
+    """Registered poolings by name."""
     whole: Any = None
-    """The whole model where ``model`` is one half of one with a decoder or with other inputs than text."""
+    """Whole model if ``model`` is a part of it: the encoder beside a decoder, or the reader of texts."""
     kept: str = "fp32"
-    """The precision of the matrices that do not learn; the model computes in it by autocast."""
+    """Precision of frozen matrices, in which the model computes by autocast."""
 
     @cached_property
     def budget(self) -> int:
@@ -76,12 +57,12 @@ class Transformer:
 
     @cached_property
     def traits(self) -> ModelTraits:
-        """The traits that a few passes show; may be set where they are known from before."""
+        """Traits, measured by a few passes unless they were set."""
         return traits_of(self)
 
     @property
     def vocabulary(self) -> int:
-        """How many token ids it knows."""
+        """Number of token ids."""
         return int(text_part(self.model.config).vocab_size)
 
     @property
@@ -96,23 +77,20 @@ class Transformer:
 
     @property
     def adapted(self) -> Any:
-        """The model that an adapter is put onto, with the names of the original's modules."""
+        """Model that takes adapters, with the original names of its modules."""
         return self.whole or self.model
 
     @property
     def half(self) -> bool:
-        """Whether transformers opens the model with its decoder only (BART)."""
+        """Whether transformers cannot open the model without its decoder (BART)."""
         return self.whole is not None and bool(getattr(self.whole.config, "is_encoder_decoder", False))
 
     def save(self, folder: Path) -> None:
-        """Write model and tokenizer in the format of transformers, with a padding token, which other libraries need.
-
-        Of a model with an adapter that alone.
-        """
+        """Write the model, or its adapter alone, and the tokenizer with a padding token for other libraries."""
         tokenizer = self.tokenizer
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token or tokenizer.bos_token
-        if tokenizer.is_fast:  # it would store the length to which it cut the last texts, as if it were its own
+        if tokenizer.is_fast:  # it would store the length of its last cut
             tokenizer.backend_tokenizer.no_truncation()
         with quiet_transformers():
             saved = self.adapted if self.half or is_adapted(self.adapted) else self.model
@@ -120,9 +98,9 @@ class Transformer:
             tokenizer.save_pretrained(folder)
 
     def check_saved(self, folder: Path) -> None:
-        """Raise unless the tensors that ``save`` wrote are read again bit for bit, which vectors of texts cannot show.
+        """Raise a ``ReadBackError`` unless the tensors that ``save`` wrote are read again bit for bit.
 
-        They are read on the CPU, while the device goes on; of an adapter the file alone, without its backbone.
+        They are read on the CPU, and an adapter's without its backbone.
         """
         adapted = is_adapted(self.adapted)
         expected = self.adapted.get_adapter_state_dict() if adapted else self.model.state_dict()
@@ -141,9 +119,9 @@ class Transformer:
         return sum(p.numel() for p in self.model.parameters())
 
     def tokenize(self, texts: Sequence[str], max_length: int, prompt: str = "") -> Ragged:
-        """Token ids of each text, with special tokens, cut to ``max_length``, not padded.
+        """Return the token ids of each text, with special tokens, cut to ``max_length``, not padded.
 
-        The tokens of a ``prompt`` (see ``Pooling``) come on top, as far as the model has positions.
+        Tokens of a ``prompt`` (see ``Pooling``) are added to that, as far as the model has positions.
         """
         self._check_length(max_length)
         if not texts:
@@ -161,7 +139,7 @@ class Transformer:
         return Ragged.of([row[:first] + before + row[first:end] + after + row[end:] for row, end in ends])
 
     def prompt_ids(self, prompt: str) -> tuple[list[int], list[int]]:
-        """Token ids of a prompt before and after the text, without special tokens."""
+        """Return the token ids of a prompt before and after the text, without special tokens."""
         if MASK in prompt and not self.tokenizer.mask_token:
             problem = f"prompt={prompt} has a mask, and the tokenizer of {self.path.name} has none"
             raise UsageError(problem, f"Leave {MASK} out, or use another backbone.")
@@ -171,26 +149,25 @@ class Transformer:
 
     @cached_property
     def _nothing(self) -> list[int]:
-        """The token that stands for an empty text in models without special tokens around a text."""
+        """Replacement of an empty text in models without special tokens."""
         return [self.tokenizer.eos_token_id or self.tokenizer.pad_token_id or 0]
 
     def read(self, inputs: Sequence[TextInput], pooling: Pooling) -> LocatedTargets:
-        """Token ids as a pooling reads texts; with positions only if it does not read all of them."""
-        if not pooling.is_located:
-            ids = self.tokenize([item.text for item in inputs], pooling.max_length, pooling.prompt)
-            return LocatedTargets(ids, None, np.empty(0, dtype=np.int64), 0, 0)
+        """Return the token ids for a pooling, with the positions of its tokens if it does not read all of them."""
         if pooling.of_target:
             return self.locate(inputs, pooling.max_length, pooling.marked, pooling.prompt)
+        if not pooling.prompt or MASK in pooling.prompt:
+            return LocatedTargets(self.tokenize([item.text for item in inputs], pooling.max_length, pooling.prompt))
         located = self.locate([TextInput(item.text) for item in inputs], pooling.max_length, prompt=pooling.prompt)
-        return LocatedTargets(located.ids, located.targets if pooling.of_part else None, located.windowed[:0], 0, 0)
+        return LocatedTargets(located.ids, located.targets if pooling.of_copy else None)
 
     def locate(
         self, inputs: Sequence[TextInput], max_length: int, with_marks: bool = False, prompt: str = ""
     ) -> LocatedTargets:
-        """Tokenize inputs, with the positions of targets; long texts are cut to a window around their target.
+        """Tokenize inputs and locate their targets; long texts are cut to a window around their target.
 
-        ``with_marks``: targets are ``marked`` and the text is cut at its end, if that leaves the target; the marks are
-        taken out after that. ``prompt``: a template, which is kept whole.
+        ``with_marks``: targets are ``marked``, and texts are cut at their end unless that would lose the target.
+        ``prompt``: a template, which is kept whole.
         """
         self._check_length(max_length)
         if not self.tokenizer.is_fast:
@@ -198,33 +175,13 @@ class Transformer:
             hint = "Use a model with a tokenizer.json, another pooling, or a prompt before texts alone."
             raise UsageError(problem, hint)
         if not inputs:
-            return LocatedTargets(Ragged.of([]), Ragged.of([]), np.empty(0, dtype=np.int64), 0, 0)
-        placed = (
-            prompted(prompt, item) if prompt else marked(item) if with_marks else unprompted(item) for item in inputs
-        )
-        texts, spans, others = zip(*placed, strict=True)  # others: places of the text in a prompt, or marks
-        whole = self.tokenizer(list(texts), truncation=False, return_offsets_mapping=True, verbose=False, **_IDS_ONLY)
-        kept_ids, targets, windowed = [], [], []
-        cut = missing = 0
-        for row, (ids, offsets) in enumerate(zip(whole["input_ids"], whole["offset_mapping"], strict=True)):
-            if not ids:
-                ids, offsets = self._nothing, [(0, 0)]
-            target = covering(offsets, texts[row], spans[row])
-            if prompt:
-                places = [within(offsets, texts[row], span, self.special_tokens) for span in others[row]]
-                room = max_length - sum(self.special_tokens)
-                kept, positions = fitted(ids, target, places, room, self.positions)
-            else:
-                if others[row]:
-                    marks = covering(offsets, texts[row], others[row])
-                    ids, target = without(ids, target, marks, max_length, self.special_tokens[1])
-                kept, positions = cut_to(ids, target, max_length, self.special_tokens)
-            windowed += [row] * (len(kept) < len(ids) if prompt else len(ids) > max_length)
-            missing += not len(target)
-            cut += len(positions) < len(target)
-            kept_ids.append(kept)
-            targets.append(positions if len(positions) else np.arange(len(kept)))
-        return LocatedTargets(Ragged.of(kept_ids), Ragged.of(targets), np.array(windowed, dtype=np.int64), cut, missing)
+            return LocatedTargets(Ragged.of([]), Ragged.of([]))
+        texts = [placed(item, with_marks, prompt) for item in inputs]
+        plain = [text.text for text in texts]
+        whole = self.tokenizer(plain, truncation=False, return_offsets_mapping=True, verbose=False, **_IDS_ONLY)
+        ids = [row or self._nothing for row in whole["input_ids"]]
+        offsets = [row or [(0, 0)] for row in whole["offset_mapping"]]
+        return locate_targets(texts, ids, offsets, max_length, self.special_tokens, self.positions)
 
     @cached_property
     def special_tokens(self) -> tuple[int, int]:
@@ -234,7 +191,7 @@ class Transformer:
 
     @property
     def positions(self) -> int:
-        """How many tokens the model can read, 0 if unknown."""
+        """Most tokens that the model can read, 0 if unknown."""
         return max_positions(lambda key: getattr(self.model.config, key, None))
 
     def _check_length(self, max_length: int) -> None:
@@ -246,18 +203,17 @@ class Transformer:
         self, ids: Ragged, poolings: Sequence[Pooling], pad_to: int = 0, targets: Targets | None = None,
         packed: bool = False,
     ) -> list[torch.Tensor]:  # fmt: skip
-        """Vectors of a batch, (batch, dimensions) for each pooling, with gradients; does not wait for the device.
+        """Return the vectors of a batch, (batch, dimensions) for each pooling, with gradients, without a wait for them.
 
-        ``pad_to``: pad to this many tokens instead of the longest text's. ``targets``: from ``read``; those of several
-        words a text give (batch, words, dimensions). ``packed``: no padding; only where ``traits.packs``, with
-        ``pad_to=0``.
+        ``pad_to``: number of tokens after padding, by default the longest text's. ``targets``: from ``read``; those of
+        several words a text make vectors of shape (batch, words, dimensions). ``packed``: without padding; requires
+        ``traits.packs`` and ``pad_to=0``.
         """
-        all_layers = not all(p.last_layer_only for p in poolings)
+        all_layers = any(pooling.layers != "-1:" for pooling in poolings)
         order, pooled = [], []
         for rows, layers, tokens in self.parts(ids, pad_to, all_layers, packed):
             if targets is not None:
-                own, width = targets.take(rows), tokens.mask.shape[1]
-                tokens.target = self._moved(own.weights(width))
+                tokens.target = self._moved(targets.take(rows).weights(tokens.mask.shape[1]))
             order.append(rows)
             pooled.append([pool(layers, tokens, pooling, self.poolings) for pooling in poolings])
         back = np.argsort(np.concatenate(order))
@@ -265,10 +221,10 @@ class Transformer:
         return vectors if (np.diff(back) > 0).all() else [v.index_select(0, self._moved(back)) for v in vectors]
 
     def parts(self, ids: Ragged, pad_to: int = 0, all_layers: bool = False, packed: bool = False) -> Iterator[_Part]:
-        """A batch in parts of one width: the texts of each, states of all layers or the last, and the tokens.
+        """Yield a batch in parts of one width: rows, states of all layers or the last one, and tokens.
 
-        States have shape (texts, width, dimensions). ``packed``: from one row of all tokens. Where padding would change
-        a text, texts of each length are a pass of their own.
+        States have shape (texts, width, dimensions). ``packed``: by one pass over a row of all tokens. If padding would
+        change texts, each length has a pass of its own.
         """
         if packed:
             yield from self._packed(ids, all_layers)
@@ -295,7 +251,7 @@ class Transformer:
         return tuple(output.hidden_states) if all_layers else (output.last_hidden_state,)
 
     def padded_states(self, ids: Ragged, pad_to: int = 0, all_layers: bool = False) -> _States:
-        """States of all layers or the last, shape (texts, width, dimensions), and their tokens, by one padded pass."""
+        """Return states of all layers or the last, shape (texts, width, dimensions), and tokens, by one padded pass."""
         width = max(pad_to, int(ids.lengths.max()))
         real = ids.mask(width)
         token_ids = self._moved(ids.padded(width, self.tokenizer.pad_token_id or 0))
@@ -310,7 +266,7 @@ class Transformer:
 
 
 def _joined(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Vectors of groups of texts; those of several words a text are filled up to the most words."""
+    """Concatenate vectors of groups of texts, with padding to the most words of a text."""
     if parts[0].dim() == 3:
         most = max(part.shape[1] for part in parts)
         parts = [torch.nn.functional.pad(part, (0, 0, 0, most - part.shape[1])) for part in parts]
@@ -322,31 +278,31 @@ def load_transformer(
     poolings: Mapping[str, PoolingFunction] = POOLINGS, attention: str = "", precision: str = "fp32",
     base: Path | None = None,
 ) -> Transformer:  # fmt: skip
-    """Load a backbone from a local directory, in float32; or an adapter, onto its backbone.
+    """Load a backbone from a local directory in float32, or an adapter with its backbone.
 
     Weights are read from safetensors, or with torch's weights-only unpickler if a model has none (as several of the
-    papers' backbones); code in the directory is never run. Missing weights, which would be random, are an error, except
-    for the pooler, which no pooling uses and masked language models lack. ``configure`` may change the configuration
-    first (dropout rates); ``attention``: ``bidirectional`` lets a causal model read in both directions. ``precision``:
-    where it is a half one, matrices that the file has in half precision are kept so: computing gives the same numbers.
-    ``base``: where an adapter's backbone is, if not where the adapter says.
+    papers' backbones); code in the directory is never run. Missing weights other than the pooler's are an error.
+
+    ``configure``: changes the configuration first (dropout rates). ``attention``: ``bidirectional`` for a causal model
+    that reads in both directions. ``precision``: a half precision keeps matrices that the file has in half precision,
+    which changes no number. ``base``: directory of an adapter's backbone, by default the one that the adapter names.
     """
     try:
         with torch.random.fork_rng(devices=[]):
             base = base or base_folder(path)
             config = read_config(base)
-            kept = "fp32" not in (checkpoint_precision(config), precision)
+            kept = "fp32" not in (families.checkpoint_precision(config), precision)
             if configure:
                 configure(config)
             if attention:
-                set_attention(config)
+                families.set_attention(config)
             tokenizer = read_tokenizer(path)
             torch.manual_seed(0)  # the unused pooler is random: the same at each load
-            placed = {"device_map": {"": device}} if on_gpu(device) and find_spec("accelerate") else {}
+            device_map = {"device_map": {"": device}} if on_gpu(device) and find_spec("accelerate") else {}
             dtype = config.dtype if kept else torch.float32
-            model, whole, missing = open_model(base, config, dtype=dtype, **placed)
+            model, whole, missing = families.open_model(base, config, dtype=dtype, **device_map)
             if kept:
-                keep_precision(whole)
+                families.keep_precision(whole)
             if base != path:
                 open_adapter(whole, path)
             own_weights(model.to(device))
@@ -355,28 +311,27 @@ def load_transformer(
         raise
     except Exception as error:  # damaged files may raise any exception in transformers
         raise unreadable(path, error) from error
-    check_complete(path, config, tokenizer, missing)
+    families.check_complete(path, config, tokenizer, missing)
     whole = None if whole is model else whole
-    kept_in = precision if kept else "fp32"
-    return Transformer(path, model.eval(), tokenizer, device, poolings, whole, kept_in)
+    return Transformer(path, model.eval(), tokenizer, device, poolings, whole, precision if kept else "fp32")
 
 
 def lower_casing_tokenizer(path: Path) -> Any:
-    """A backbone's tokenizer as the papers' training code opens it: with ``do_lower_case=True``, whatever the backbone.
+    """Open a backbone's tokenizer as the papers' training code does: with ``do_lower_case=True``.
 
-    In transformers 4.2.1, which that code asks for, the option reaches only tokenizers without a ``tokenizer.json``:
-    WordPiece then lower-cases, and strips accents unless its settings say otherwise; byte-level BPE and the
-    SentencePiece of CamemBERT and XLM-R have no such option. The tuned model keeps the tokenizer (released code:
-    ``load_model`` and ``save_model`` of Mirror-BERT, ``load_bert`` of SapBERT).
+    In transformers 4.2.1, which that code requires, the option affects tokenizers without a ``tokenizer.json`` alone:
+    WordPiece lower-cases, and strips accents by default; byte-level BPE and the SentencePiece of CamemBERT and XLM-R
+    have no such option. The tuned model keeps the tokenizer (released code: ``load_model`` and ``save_model`` of
+    Mirror-BERT, ``load_bert`` of SapBERT).
     """
     path = tokenizer_folder(path)
     return read_tokenizer(path, **({} if (path / "tokenizer.json").is_file() else {"do_lower_case": True}))
 
 
 def check_tokenizer(path: Path) -> None:
-    """Raise where the tokenizer in a directory cannot be opened, or has no vocabulary."""
+    """Raise a ``ModelUnavailableError`` for a tokenizer that cannot be opened or has no vocabulary."""
     try:
         tokenizer = read_tokenizer(path)
     except Exception as error:  # damaged files may raise any exception in transformers
         raise unreadable(path, error) from error
-    check_vocabulary(path, tokenizer)
+    families.check_vocabulary(path, tokenizer)

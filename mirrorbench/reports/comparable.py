@@ -1,7 +1,4 @@
-"""Which results may stand together: those of one computation, and of one experiment under one name.
-
-Results of several computations are never averaged, ranked or tested against each other: a table shows the newest.
-"""
+"""Rules on the results that one table may hold: those of one computation, and of one experiment under one name."""
 
 from __future__ import annotations
 
@@ -26,15 +23,15 @@ class Stored(NamedTuple):
 
 
 def read_stored(folders: Sequence[Path]) -> list[Stored]:
-    """All results in some folders; ``UsageError`` where a folder is missing."""
+    """Read all results in some folders; ``UsageError`` where a folder is missing."""
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(f"there is no folder of results {folder}", "Make some: mirrorbench run")
     return [Stored(read_result(path), path) for folder in folders for path in result_files(folder)]
 
 
-def by_computation(results: Iterable[Result]) -> dict[int | None, list[Result]]:
-    """Results by the computation that made them: the newest first, those that do not state it last."""
+def _by_computation(results: Iterable[Result]) -> dict[int | None, list[Result]]:
+    """Results by computation: the newest first, those without a stated one last."""
     groups: dict[int | None, list[Result]] = {}
     for result in results:
         groups.setdefault(result.computation, []).append(result)
@@ -42,118 +39,122 @@ def by_computation(results: Iterable[Result]) -> dict[int | None, list[Result]]:
 
 
 def newest(results: Iterable[Result], anew: str) -> tuple[list[Result], list[str]]:
-    """The results of the newest computation, and notes on those that are not of today's, with a command for them."""
-    groups = by_computation(results)
+    """Return the results of the newest computation, and notes on outdated ones; the command ``anew`` renews them."""
+    groups = _by_computation(results)
     chosen = next(iter(groups.values()), [])
-    others = [own for computation, own in groups.items() if computation != COMPUTATION]
-    return chosen, [
-        f"{'Shown' if own is chosen else 'Left out'}: {origin(own)}. Compute them anew: {anew}" for own in others
-    ]
+    notes = []
+    for computation, group in groups.items():
+        if computation != COMPUTATION:
+            state = "Shown" if group is chosen else "Left out"
+            notes.append(f"{state}: {_origin(group)}. Compute them anew: {anew}")
+    return chosen, notes
 
 
-def of_one_computation(sides: Sequence[Sequence[Stored]]) -> tuple[list[list[Stored]], list[str]]:
-    """Results of two encoders on one task, of the newest computation that both have, and notes on what is left out.
+def newest_shared(sides: Sequence[Sequence[Stored]]) -> tuple[list[list[Stored]], list[str]]:
+    """Keep the results of two encoders of the newest computation in which both have a task; note those left out.
 
-    Where they share none, each has its own newest, which cannot be compared.
+    Without such a computation each encoder keeps its own newest results, which cannot be compared.
     """
-    groups = [by_computation(entry.result for entry in side) for side in sides]
-    tasks = [{(own.computation, own.task) for group in by.values() for own in group} for by in groups]
-    shared = [c for c in groups[0] if any(c == computation for computation, _ in tasks[0] & tasks[1])]
-    chosen = [shared[0] if shared else next(iter(by)) for by in groups]
-    kept = [[e for e in side if e.result.computation == c] for side, c in zip(sides, chosen, strict=True)]
-    left = [own for by, c in zip(groups, chosen, strict=True) for computation, own in by.items() if computation != c]
-    return kept, list(dict.fromkeys(f"left out: {origin(own)}" for own in left))
+    first, second = ({(entry.result.computation, entry.result.task) for entry in side} for side in sides)
+    shared = {computation for computation, _ in first & second}
+    kept, notes = [], []
+    for side in sides:
+        groups = _by_computation(entry.result for entry in side)
+        chosen = next((computation for computation in groups if computation in shared), next(iter(groups)))
+        kept.append([entry for entry in side if entry.result.computation == chosen])
+        notes += [f"left out: {_origin(own)}" for computation, own in groups.items() if computation != chosen]
+    return kept, list(dict.fromkeys(notes))
 
 
-def origin(results: Sequence[Result]) -> str:
-    """How many results of one computation there are, which one, and which versions made them."""
+def _origin(results: Sequence[Result]) -> str:
     computation = results[0].computation
-    which = "a computation that is not stated" if computation is None else f"computation {computation}"
+    name = "a computation that is not stated" if computation is None else f"computation {computation}"
     today = "" if computation == COMPUTATION else f", not of today's {COMPUTATION}"
-    makers = ", ".join(sorted(set(map(maker, results))))
-    return f"{len(results)} result{'s' * (len(results) > 1)} of {which}{today}, by {makers}"
+    versions = ", ".join(sorted(set(map(version_of, results))))
+    return f"{len(results)} result{'s' * (len(results) > 1)} of {name}{today}, by {versions}"
 
 
-def maker(result: Result) -> str:
-    """The version that made a result: ``mirrorbench 0.1.0 (320fa15db)``."""
+def version_of(result: Result) -> str:
+    """Return the version that made a result: ``mirrorbench 0.1.0 (320fa15db)``."""
     commit, *dirty = str(result.environment.get("git") or "").split("-")
     git = f" ({'-'.join([commit[:9], *dirty])})" if commit else ""
     return f"mirrorbench {result.environment.get('mirrorbench', 'of an unknown version')}{git}"
 
 
 def without_repeats(results: Iterable[Result]) -> list[Result]:
-    """The latest result for each computation, spec, protocol, task and seed; ``mixtures`` names those that differ."""
+    """Keep the latest result for each computation, spec, protocol, task and seed; ``mixtures`` names different ones."""
     latest: dict[tuple[str, str, str, int | None, int], Result] = {}
     for result in results:
-        name = name_of(result)
-        if name not in latest or latest[name].created < result.created:
-            latest[name] = result
+        key = seed_key(result)
+        if key not in latest or latest[key].created < result.created:
+            latest[key] = result
     return list(latest.values())
 
 
-def mixtures(results: Iterable[Result], plugins: Plugins) -> list[str]:
-    """Reasons why results of one computation cannot be compared in one table, one line for each reason.
+def seed_key(result: Result) -> tuple[str, str, str, int | None, int]:
+    """Return the key of a result in tables; without its last part, the seed, it is the key of a score."""
+    return (result.spec, result.protocol, result.task, result.computation, result.seed)
+
+
+def mixtures(results: Sequence[Result], plugins: Plugins) -> list[str]:
+    """Return reasons why results of one computation cannot be compared in one table, one line for each reason.
 
     Reasons: several protocols, precisions of evaluation, versions of a task's data, or models behind one spec; and
     different experiments (recipe, corpus, precision ...) under one name or as seeds of one score.
     """
-    return list(dict.fromkeys(line for own in by_computation(results).values() for line in _mixed(own, plugins)))
 
-
-def _mixed(results: Sequence[Result], plugins: Plugins) -> list[str]:
     def model(result: Result) -> tuple[str, str]:
         # A name such as "bert" is a different model in each language.
         task = result.task
         return result.spec, ", ".join(plugins.tasks[task].languages) if task in plugins.tasks else task
 
-    protocols = sorted({result.protocol for result in results})
-    precisions = sorted({result.evaluated_in for result in results})
     data = _ambiguous(results, lambda r: r.task, lambda r: json.dumps(r.data, sort_keys=True))
     models = _ambiguous(results, model, lambda r: str(r.encoder.get("weights", "")))
+    # Different data or models are different experiments too: each reason is named once.
     rest = [result for result in results if result.task not in data and model(result) not in models]
-    experiments = _ambiguous(rest, name_of, lambda r: r.cell_id)
-    noted = {name[:-1] for name in experiments}
-    others = (result for result in rest if name_of(result)[:-1] not in noted)
-    seeds = _ambiguous(others, lambda r: name_of(r)[:-1], lambda r: r.experiment)
-    what = "different experiments (recipe, corpus or precision)"
+    repeats = _ambiguous(rest, seed_key, lambda r: r.cell_id)
+    rest = [result for result in rest if seed_key(result)[:-1] not in {key[:-1] for key in repeats}]
+    scores = _ambiguous(rest, lambda r: seed_key(r)[:-1], lambda r: r.experiment)
+    experiments = "different experiments (recipe, corpus or precision)"
     return [
-        *([f"protocols {' and '.join(protocols)}"] if len(protocols) > 1 else []),
-        *([f"evaluated in {' and '.join(precisions)}"] if len(precisions) > 1 else []),
+        *_several("protocols", {result.protocol for result in results}),
+        *_several("evaluated in", {result.evaluated_in for result in results}),
         *(f"{task}: {n} different versions of its data" for task, n in data.items()),
         *(f"{spec}: {n} different models ({languages})" for (spec, languages), n in models.items()),
-        *(f"{spec} on {task}, seed {seed}: {n} {what}" for (spec, _, task, _, seed), n in experiments.items()),
-        *(f"{spec} on {task}: its seeds are of {n} {what}" for (spec, _, task, _), n in seeds.items()),
+        *(f"{spec} on {task}, seed {seed}: {n} {experiments}" for (spec, _, task, _, seed), n in repeats.items()),
+        *(f"{spec} on {task}: its seeds are of {n} {experiments}" for (spec, _, task, _), n in scores.items()),
     ]
-
-
-def name_of(result: Result) -> tuple[str, str, str, int | None, int]:
-    """The name under which a result stands in tables; without the last part, the seed, that of a score."""
-    return (result.spec, result.protocol, result.task, result.computation, result.seed)
 
 
 def _ambiguous(
     results: Iterable[Result], key: Callable[[Result], Any], value: Callable[[Result], str]
 ) -> dict[Any, int]:
-    """Keys with more than one value, and how many values each has."""
+    """Count the values of each key that has more than one."""
     values: dict[Any, set[str]] = {}
     for result in results:
         values.setdefault(key(result), set()).add(value(result))
     return {name: len(distinct) for name, distinct in values.items() if len(distinct) > 1}
 
 
-def of_one_seed(results: Sequence[Result]) -> bool:
-    """Whether the results of an encoder on one task are those of a model that was tuned, with one seed."""
-    return len({result.seed for result in results}) == 1 and bool(results[0].cell.get("recipe"))
+def _several(name: str, values: set[str]) -> list[str]:
+    return [f"{name} {' and '.join(sorted(values))}"] if len(values) > 1 else []
 
 
 def incomparable(results: Sequence[Result]) -> list[str]:
-    """Reasons why results on one task cannot be compared: data, task versions, protocols, precisions or metrics."""
-    several = (
-        (lambda r: json.dumps(r.data.get("files"), sort_keys=True), "different data (checksums)"),
-        (lambda r: str(r.data.get("version")), "different versions of the task"),
-        (lambda r: str(r.computation), "different computations"),
-        (lambda r: r.protocol, f"protocols {' and '.join(sorted({r.protocol for r in results}))}"),
-        (lambda r: r.evaluated_in, f"evaluated in {' and '.join(sorted({r.evaluated_in for r in results}))}"),
-        (lambda r: r.main_metric, f"metrics {' and '.join(sorted({r.main_metric for r in results}))}"),
-    )
-    return [what for key, what in several if len({key(result) for result in results}) > 1]
+    """Return reasons why results on one task cannot be compared: data, computations, protocols, precisions, metrics."""
+    different = {
+        "data (checksums)": {json.dumps(result.data.get("files"), sort_keys=True) for result in results},
+        "versions of the task": {str(result.data.get("version")) for result in results},
+        "computations": {str(result.computation) for result in results},
+    }
+    return [
+        *(f"different {name}" for name, values in different.items() if len(values) > 1),
+        *_several("protocols", {result.protocol for result in results}),
+        *_several("evaluated in", {result.evaluated_in for result in results}),
+        *_several("metrics", {result.main_metric for result in results}),
+    ]
+
+
+def tuned_with_one_seed(results: Sequence[Result]) -> bool:
+    """Test whether the results of an encoder on one task are those of a single tuned model."""
+    return len({result.seed for result in results}) == 1 and bool(results[0].cell.get("recipe"))

@@ -1,4 +1,4 @@
-"""Selects stored results for a table, refuses those that are not comparable, and builds the leaderboard."""
+"""Selection of stored results for a table or a comparison, and the leaderboards built from them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,10 @@ from typing import TYPE_CHECKING
 from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.data.corpora import NONE
 from mirrorbench.models.backbones import BACKBONES
-from mirrorbench.reports.comparable import (
-    Stored,
-    mixtures,
-    name_of,
-    newest,
-    read_stored,
-    without_repeats,
-)
-from mirrorbench.reports.headlines import headlines
+from mirrorbench.reports.comparable import Stored, mixtures, newest, read_stored, seed_key, without_repeats
 from mirrorbench.reports.leaderboard import Leaderboard, build_table, in_column_order, row_label
+from mirrorbench.reports.renderers.notes import headlines
 from mirrorbench.reports.table import Table, read_table
 from mirrorbench.runs.ladder import POOLING_KEYS, place_of_row
 from mirrorbench.runs.results import Result, read_result, result_files
@@ -35,68 +27,69 @@ if TYPE_CHECKING:
 
 
 def labelled(text: str, folder: Path, plugins: Plugins) -> str:
-    """The spec of the row with this label among the results in a folder; the text itself if it names an encoder."""
+    """Return the spec of the row with this label among the results in a folder; the text itself if it is a spec."""
     with suppress(UsageError):
-        named = parse_spec(text)
-        if named.is_path or "/" in named.backbone or named.backbone in (*BACKBONES, *plugins.encoders.names()):
+        spec = parse_spec(text)
+        if spec.is_path or "/" in spec.backbone or spec.backbone in (*BACKBONES, *plugins.encoders.names()):
             return text
     for path in result_files(folder):
         with suppress(DataFormatError):  # whoever needs that file reports it
-            if row_label(parse_spec(spec := read_result(path).spec), plugins) == text:
-                return spec
+            stored = read_result(path).spec
+            if row_label(parse_spec(stored), plugins) == text:
+                return stored
     return text
 
 
 def results_of(spec: str, folder: Path, protocol: str, plugins: Plugins) -> list[Stored]:
-    """The results of one encoder in a folder under one protocol (empty: the only one).
+    """Return the results of one encoder in a folder under one protocol (empty: the only one).
 
-    ``spec`` may be the label of a row. Of a bare backbone, or ``BACKBONE+base``, those of its untuned row, read by the
+    ``spec`` may be the label of a row. A bare backbone, or ``BACKBONE+base``, stands for its untuned row, read by the
     model's own files or else by mean pooling.
     """
     known = [entry for entry in read_stored([folder]) if protocol in ("", entry.result.protocol)]
     specs = sorted({entry.result.spec for entry in known})
-    label = next((text for text in specs if row_label(parse_spec(text), plugins) == spec), "")
-    name = str(wanted := parse_spec(label or spec))
-    own = [entry for entry in known if entry.result.spec == name]
-    if not own and not wanted.params and wanted.method in ("", "base"):
-        of_base = [row for row in map(parse_spec, specs) if row == replace(wanted, method="base", params=row.params)]
-        untuned = [row for row in of_base if dict(row.params).keys() <= set(POOLING_KEYS)]
-        means = [row for row in untuned if str(row.get("pooling")).startswith("mean")]
-        chosen = min(untuned if len(untuned) == 1 else means, key=lambda row: len(row.params), default=None)
-        own = [entry for entry in known if entry.result.spec == str(chosen)]
+    wanted = parse_spec(next((text for text in specs if row_label(parse_spec(text), plugins) == spec), spec))
+    chosen = wanted if str(wanted) in specs else _untuned(wanted, list(map(parse_spec, specs)))
+    own = [entry for entry in known if entry.result.spec == str(chosen)]
     if not own:
-        raise unknown_name(f"encoder among the results in {folder}:", name, specs)
+        raise unknown_name(f"encoder among the results in {folder}:", str(wanted), specs)
     protocols = sorted({entry.result.protocol for entry in own})
     if len(protocols) > 1:
-        raise UsageError(f"{name} has results of the protocols {' and '.join(protocols)}", "Choose one with --protocol")
+        text = " and ".join(protocols)
+        raise UsageError(f"{wanted} has results of the protocols {text}", "Choose one with --protocol")
     return own
+
+
+def _untuned(wanted: EncoderSpec, specs: Sequence[EncoderSpec]) -> EncoderSpec | None:
+    """The untuned row of a bare backbone: the only one, or the one with mean pooling and the fewest settings."""
+    if wanted.params or wanted.method not in ("", "base"):
+        return None
+    rows = [spec for spec in specs if spec == replace(wanted, method="base", params=spec.params)]
+    rows = [spec for spec in rows if dict(spec.params).keys() <= set(POOLING_KEYS)]
+    if len(rows) > 1:
+        rows = [spec for spec in rows if str(spec.get("pooling")).startswith("mean")]
+    return min(rows, key=lambda spec: len(spec.params), default=None)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A published table as a leaderboard has it.
-
-    Attributes:
-        title: of the table.
-        where: in the paper.
-        rows: specs of the encoders.
-        metrics: the metric of each task; empty for a table without scores of tasks.
-    """
+    """The rows and columns of a published table; ``where`` is its place in the paper."""
 
     title: str
     where: str
     rows: tuple[EncoderSpec, ...]
     metrics: Mapping[str, str]
+    """Metric by task; empty for a table without scores of tasks."""
 
 
 def layouts(plugins: Plugins) -> dict[str, Layout]:
-    """The published tables that plugins know, by name."""
+    """Return the published tables of all plugins, by name."""
     return {name: layout for entry in plugins.tables for name, layout in entry.value(plugins).items()}
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which stored results a leaderboard shows, and what is computed from their per-item predictions.
+    """The stored results of a leaderboard, and the statistics to compute from their per-item predictions.
 
     Attributes:
         tasks: names; empty for all.
@@ -104,10 +97,10 @@ class Choice:
         rows: exact specs in order, those without results left out; empty for all.
         protocol: empty for any.
         metrics: metric by task, instead of the main metric; the key ``""`` is for all other tasks.
-        allow_mixed: show results that are not comparable (``leaderboard.mixtures``), with notes that say so.
+        allow_mixed: show results that are not comparable (``comparable.mixtures``), with notes on that.
         intervals: add confidence intervals over items.
         ties: mark scores that are not separable from the best.
-        without_overlap: leave out the items whose texts were tuned on.
+        without_overlap: leave out the items with a text of a tuning corpus.
     """
 
     tasks: tuple[str, ...] = ()
@@ -121,83 +114,77 @@ class Choice:
     without_overlap: bool = False
 
     def laid_out(self, name: str, plugins: Plugins) -> Choice:
-        """A copy with the tasks, encoders and metrics of a paper's table, except those already chosen."""
+        """Return a copy with the tasks, encoders and metrics of a paper's table, except those already chosen."""
         known = layouts(plugins)
         if name not in known:
             plugins.tables.entry("papers")
             raise unknown_name("table", name, list(known), "mirrorbench list tables")
-        layout = known[name]
-        if not layout.metrics:
+        rows, metrics = known[name].rows, known[name].metrics
+        if not metrics:
             raise UsageError(f"{name} has no scores of tasks", f"mirrorbench paper {name} shows what it has.")
-        return replace(
-            self, tasks=self.tasks or tuple(layout.metrics), rows=layout.rows, metrics=self.metrics or layout.metrics
-        )
+        return replace(self, tasks=self.tasks or tuple(metrics), rows=rows, metrics=self.metrics or metrics)
 
 
-EVERYTHING = Choice()
+_ALL = Choice()
 
 
 def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins) -> Leaderboard:
-    """The leaderboard of the results in folders, or of one table that the format ``json`` wrote."""
+    """Build the leaderboard of the results in folders, or read one table of the format ``json``."""
     if files := [path for path in sources if path.is_file()]:
         if len(sources) > 1:
             raise UsageError(f"{files[0]} is a finished table", "Name it alone, or name folders of results.")
-        if choice != EVERYTHING:
+        if choice != _ALL:
             raise UsageError(f"{files[0]} is a finished table", "Selections and statistics need folders of results.")
         return Leaderboard(read_table(files[0]), (), (), plugins)
     stored, rows, notes = select(sources, plugins, choice)
     items: dict[str, ItemScores] | None = None
     if choice.without_overlap:
-        paths = {entry.result.cell_id: entry.path for entry in stored}
-        results, items, lines = without_overlap([e.result for e in stored], _read_items(stored, plugins), plugins)
-        stored = [Stored(result, paths[result.cell_id]) for result in results]
+        stored, items, lines = without_overlap(stored, _read_items(stored, plugins), plugins)
         notes += lines
-    results = [entry.result for entry in stored]
+    results = tuple(entry.result for entry in stored)
     table = build_table(results, plugins, choice.tasks, rows)
     table = judged(table, stored, plugins, choice.intervals, choice.ties, items)
-    return Leaderboard(replace(table, warnings=(*table.warnings, *notes)), tuple(results), (), plugins)
+    return Leaderboard(replace(table, warnings=(*table.warnings, *notes)), results, (), plugins)
 
 
 def without_overlap(
-    results: Sequence[Result], items: Mapping[str, ItemScores], plugins: Plugins
-) -> tuple[list[Result], dict[str, ItemScores], list[str]]:
-    """Results scored again on the items with no text that any of the encoders was tuned on.
+    stored: Sequence[Stored], items: Mapping[str, ItemScores], plugins: Plugins
+) -> tuple[list[Stored], dict[str, ItemScores], list[str]]:
+    """Score results again on the items without a text of any encoder's tuning corpus.
 
-    Returns the results with new main scores, their items by ``cell_id``, and notes on the items that count and on
-    results that are left out since they cannot be scored again.
+    Returns:
+        The results with new main scores; their items by ``cell_id``; notes on the number of items, and on results that
+        are left out since they cannot be scored again.
     """
     from mirrorbench.reports.statistics.items import score_on
 
     seen: dict[str, set[str]] = {}
     lines: dict[str, None] = {}
-    lost = set()  # scores of which a seed cannot be scored again: a mean over the others would pass for one over all
-    for result in results:
-        item_scores = items.get(result.cell_id)
-        if item_scores is None or (result.cell.get("corpus") and item_scores.overlap is None):
-            reason = "its items are not stored" if item_scores is None else "its overlap is unknown"
+    lost = set()  # scores with a seed that cannot be scored again: a mean over the others would pass for one over all
+    for result in (entry.result for entry in stored):
+        own = items.get(result.cell_id)
+        if own is None or (result.cell.get("corpus") and own.overlap is None):
+            reason = "its items are not stored" if own is None else "its overlap is unknown"
             lines[f"missing: {result.spec} on {result.task}, seed {result.seed}: {reason} (run it again)."] = None
-            lost.add(name_of(result)[:-1])
-        if item_scores is not None:
-            rows = () if item_scores.overlap is None else (item_scores.overlap > NONE).nonzero()[0]
-            seen.setdefault(result.task, set()).update(item_scores.ids[row] for row in rows)
-    kept: list[Result] = []
-    behind: dict[str, ItemScores] = {}
-    counts: dict[str, tuple[int, int]] = {}
-    for result in (result for result in results if name_of(result)[:-1] not in lost):
-        item_scores = items[result.cell_id]
-        left = item_scores.only([row for row, item in enumerate(item_scores.ids) if item not in seen[result.task]])
-        score = score_on(left, plugins)
-        value = None if isnan(score) else score
-        metrics = {result.main_metric: value}
-        kept.append(replace(result, main_score=value, metrics=metrics, n_items=len(left.ids), overlap=None))
-        behind[result.cell_id] = left
-        counts[result.task] = len(left.ids), len(item_scores.ids)
-    left_out = ", ".join(f"{task} {n:,} of {of:,}" for task, (n, of) in counts.items())
-    return kept, behind, [*lines, f"Scored on items without a text that was tuned on: {left_out}"]
+            lost.add(seed_key(result)[:-1])
+        seen.setdefault(result.task, set()).update(own.seen if own else ())
+    kept: list[Stored] = []
+    left: dict[str, ItemScores] = {}
+    counts: dict[str, str] = {}
+    for result, path in stored:
+        if seed_key(result)[:-1] not in lost:
+            own = items[result.cell_id]
+            left[result.cell_id] = rest = own.without(seen[result.task])
+            score = score_on(rest, plugins)
+            main = None if isnan(score) else score
+            metrics, n = {result.main_metric: main}, len(rest.ids)
+            kept.append(Stored(replace(result, main_score=main, metrics=metrics, n_items=n, overlap=None), path))
+            counts[result.task] = f"{result.task} {n:,} of {len(own.ids):,}"
+    return kept, left, [*lines, f"Scored on items without a text that was tuned on: {', '.join(counts.values())}"]
 
 
 def everything(folder: Path, plugins: Plugins) -> Leaderboard:
-    """All results of a folder; without verdicts, which take longer than many a run that finds all it needs."""
+    """Build the leaderboard of all results of a folder, without verdicts: they can take longer than a run."""
     stored, rows, notes = select([folder], plugins, Choice(allow_mixed=True))
     results = tuple(entry.result for entry in stored)
     table = build_table(results, plugins, (), rows)
@@ -210,7 +197,7 @@ def judged(
     table: Table, stored: Sequence[Stored], plugins: Plugins, intervals: bool = False, ties: bool = False,
     items: Mapping[str, ItemScores] | None = None,
 ) -> Table:  # fmt: skip
-    """A table of stored results with verdicts, intervals and ties; ``items`` by cell, where they are read already."""
+    """Add verdicts, intervals and ties to a table of stored results; ``items`` by cell, if they are read already."""
     from mirrorbench.reports.statistics.verdicts import Marker, find_steps, with_verdicts
 
     steps = find_steps(table, [entry.result for entry in stored])
@@ -226,21 +213,21 @@ def judged(
 
 
 def _read_items(stored: Sequence[Stored], plugins: Plugins) -> dict[str, ItemScores]:
-    """The items of results by cell, of those whose predictions can be read: a table does not need them."""
+    """The items of results by cell; without those of unreadable predictions, which a table does not need."""
     from mirrorbench.reports.statistics.items import items_of
 
     items = {}
     for entry in stored:
         with suppress(DataFormatError):
-            if item_scores := items_of(entry, plugins):
-                items[entry.result.cell_id] = item_scores
+            if own := items_of(entry, plugins):
+                items[entry.result.cell_id] = own
     return items
 
 
 def select(
-    folders: Sequence[Path], plugins: Plugins, choice: Choice = EVERYTHING
+    folders: Sequence[Path], plugins: Plugins, choice: Choice = _ALL
 ) -> tuple[list[Stored], list[EncoderSpec], list[str]]:
-    """The chosen results (each cell once), their encoders in the order of the table, and warnings of mixed results.
+    """Return the chosen results (each cell once), their encoders in the order of the table, and warnings.
 
     Raises:
         UsageError: nothing is left, an encoder or metric is not among the results, or they are not comparable.
@@ -248,15 +235,15 @@ def select(
     stored, where = read_stored(folders), ", ".join(map(str, folders))
     if not stored:
         raise UsageError(f"no results in {where}", "Make some: mirrorbench run")
-    read = [entry.result for entry in stored]
-    kept = [r for r in read if (not choice.tasks or r.task in choice.tasks) and choice.protocol in ("", r.protocol)]
+    known = [entry.result for entry in stored]
+    kept = [r for r in known if (not choice.tasks or r.task in choice.tasks) and choice.protocol in ("", r.protocol)]
     if not kept:
-        held = ", ".join(sorted({r.task for r in read}))
-        raise UsageError(f"no results in {where} for the tasks or protocol asked for", f"There are results on: {held}")
+        tasks = ", ".join(sorted({result.task for result in known}))
+        raise UsageError(f"no results in {where} for the tasks or protocol asked for", f"There are results on: {tasks}")
     kept, notes = newest(kept, _run_again([r for r in kept if r.computation != COMPUTATION], folders))
     rows = _chosen_encoders(_encoders_in_order(kept, choice.tasks, plugins), choice, plugins)
-    shown, specs = {"": "", **choice.metrics}, {str(spec) for spec in rows}
-    kept = [_with_metric(r, shown.get(r.task, shown[""])) for r in kept if str(parse_spec(r.spec)) in specs]
+    metrics, specs = {"": "", **choice.metrics}, {str(spec) for spec in rows}
+    kept = [_with_metric(r, metrics.get(r.task, metrics[""])) for r in kept if str(parse_spec(r.spec)) in specs]
     mixed = mixtures(kept, plugins)
     if mixed and not choice.allow_mixed:
         reasons = "".join(f"\n  {reason}" for reason in mixed)
@@ -271,17 +258,17 @@ def select(
 
 
 def _run_again(results: Sequence[Result], folders: Sequence[Path]) -> str:
-    """The command that computes results anew: encoders, tasks and seeds, and what else they all have in common."""
+    """The command that computes results anew: encoders, tasks and seeds, and common options."""
     words = ["mirrorbench", "run", *(w for spec in dict.fromkeys(r.spec for r in results) for w in ("-e", spec))]
     words += ["-t", ",".join(dict.fromkeys(result.task for result in results))]
-    alike = {
+    values = {
         "--seeds": {str(1 + max((r.seed for r in results), default=0))} - {"1"},
         "--protocol": {r.protocol for r in results} - {"paper"},
         "--eval-precision": {r.evaluated_in for r in results} - {"fp32"},
         "--corpus": {str(corpus["name"]) for r in results if (corpus := r.cell.get("corpus"))},
         "-o": {str(folder) for folder in folders} - {"results"},
     }
-    words += [word for option, values in alike.items() if len(values) == 1 for word in (option, *values)]
+    words += [word for option, own in values.items() if len(own) == 1 for word in (option, *own)]
     return shlex.join(words)
 
 
@@ -290,17 +277,17 @@ def _encoders_in_order(results: Sequence[Result], tasks: Sequence[str], plugins:
     names = tasks or in_column_order({result.task for result in results}, plugins)
     level_of = {result.task: str(result.cell.get("level", "")) for result in results}
     levels = list(dict.fromkeys(level_of[name] for name in names if name in level_of))
-    first: dict[EncoderSpec, int] = {}
+    first_level: dict[EncoderSpec, int] = {}
     for result in results:
         spec, level = parse_spec(result.spec), levels.index(level_of[result.task])
-        first[spec] = min(level, first.get(spec, level))
-    backbones = list(dict.fromkeys(spec.backbone for spec in first))
+        first_level[spec] = min(level, first_level.get(spec, level))
+    backbones = list(dict.fromkeys(spec.backbone for spec in first_level))
 
-    def place(spec: EncoderSpec) -> tuple[int, ...]:
-        level = first[spec]
+    def order(spec: EncoderSpec) -> tuple[int, ...]:
+        level = first_level[spec]
         return backbones.index(spec.backbone), level, *place_of_row(spec, levels[level], plugins)
 
-    return sorted(first, key=place)
+    return sorted(first_level, key=order)
 
 
 def _chosen_encoders(known: list[EncoderSpec], choice: Choice, plugins: Plugins) -> list[EncoderSpec]:
@@ -314,24 +301,20 @@ def _chosen_encoders(known: list[EncoderSpec], choice: Choice, plugins: Plugins)
             )
     if not choice.encoders:
         return known
+    labels = {spec: row_label(spec, plugins) for spec in known}
     chosen: dict[EncoderSpec, None] = {}
     for wanted in choice.encoders:
-        labelled = [spec for spec in known if row_label(spec, plugins) == wanted]
+        labelled = [spec for spec in known if labels[spec] == wanted]
         matching = labelled or [spec for spec in known if _matches(spec, parse_spec(wanted))]
         if not matching:
-            labels = [row_label(spec, plugins) for spec in known]
-            raise unknown_name("encoder of these results", wanted, [*map(str, known), *labels])
+            raise unknown_name("encoder of these results", wanted, [*map(str, known), *labels.values()])
         chosen.update(dict.fromkeys(matching))
     return list(chosen)
 
 
 def _matches(spec: EncoderSpec, wanted: EncoderSpec) -> bool:
-    return (
-        spec.backbone == wanted.backbone
-        and wanted.revision in ("", spec.revision)
-        and wanted.method in ("", spec.method)
-        and set(wanted.params) <= set(spec.params)
-    )
+    same = spec.backbone == wanted.backbone and set(wanted.params) <= set(spec.params)
+    return same and wanted.revision in ("", spec.revision) and wanted.method in ("", spec.method)
 
 
 def _with_metric(result: Result, metric: str) -> Result:

@@ -1,13 +1,13 @@
-"""The table model of leaderboards and the papers' tables: rows of encoders, columns of tasks, a score in each cell.
+"""Tables of leaderboards and papers as values: rows of encoders, columns of tasks, a score in each cell.
 
-Ranks are computed only here; text is made only by renderers.
+Ranks are computed only here; renderers make the text.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -19,7 +19,7 @@ from mirrorbench.core.errors import DataFormatError, unknown_name
 
 AVERAGE = "avg."
 NOTES = ("none", "short", "all")
-"""How much of its notes a table shows: nothing, at most six lines, or every one."""
+"""Levels of notes: nothing, at most six lines, or every note."""
 DIGITS = 3
 """Digits after the point, as in the papers; scores that are equal when rounded share their rank."""
 TABLE_SCHEMA = 1
@@ -28,16 +28,15 @@ TABLE_SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One cell of a table.
+    """A cell of a table, of ``n`` seeds.
 
     Attributes:
         mean: over seeds; NaN where a paper's cell holds no number.
         sd: sample standard deviation over seeds; ``None`` for a single seed.
-        n: number of seeds.
         cell_ids: ids of the results.
         seeds: (seed, value) of each seed, ordered by seed.
-        interval: lower and upper end of a confidence interval, where computed; the table's notes say which kind.
-        tied: not separable from the best score of its column by the test that the notes name.
+        interval: lower and upper end of a confidence interval, where computed; the table's notes define it.
+        tied: not separable from the best score of its column by the test in the table's notes.
         text: printed instead of the number in a paper's table; ``None`` in a leaderboard.
     """
 
@@ -53,15 +52,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class TaskSource:
-    """The origin of a task's data, as its card has it.
-
-    Attributes:
-        title: one line on the data set.
-        citation: BibTeX.
-        homepage: an address; empty where there is none.
-        licence: its name, or those of several.
-        licence_url: the address of its text; empty where there is none.
-    """
+    """The origin of a task's data, as stated in its card; empty where unknown. ``citation`` is BibTeX."""
 
     title: str
     citation: str
@@ -72,20 +63,15 @@ class TaskSource:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: a task, or an average over tasks.
+    """A column: a task, or an average without level, languages, metric, source, and over several suites without suite.
 
     Attributes:
         name: the task's name, unique in a table.
-        title: the heading.
-        suite: the task's suite; empty for none, and for an average over several.
-        level: the task's level; empty for an average.
-        languages: the task's languages; empty for an average.
-        metric: the metric of the scores; empty for an average.
         average_of: names of the averaged columns; empty for a task.
         items: word for the test items, such as ``word pairs``.
-        n_items: their number; 0 where unknown.
-        seen: the largest share of them, over the rows, that holds a text that was tuned on.
-        source: of the task's data; ``None`` for an average, and where no card says it.
+        n_items: number of test items; 0 where unknown.
+        seen: share of the test items with a text of the tuning corpus, the largest over the rows.
+        source: origin of the task's data; ``None`` without a card.
     """
 
     name: str
@@ -100,22 +86,23 @@ class Column:
     seen: float = 0.0
     source: TaskSource | None = None
 
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Names of the averaged columns, or of the task."""
+        return self.average_of or (self.name,)
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: an encoder, or a baseline that needs none.
+    """A row: an encoder, or a baseline without one.
 
     Attributes:
-        label: the printed name.
         spec: the encoder spec; empty for a baseline, which has no rank.
         scores: in the order of the columns; ``None`` where missing.
-        backbone: as the spec names it.
         method: the spec's method, such as ``base`` or ``mirror``; empty for an encoder system.
-        protocol: the evaluation protocol.
         part: ``published``, ``measured`` or ``difference`` in a paper's table, each ranked separately; otherwise empty.
-        parameters: of the encoder; ``None`` where unknown.
-        dimensions: of its vectors; ``None`` where unknown.
-        tuned: whether its model was tuned.
+        parameters: number of the encoder's parameters; ``None`` where unknown.
+        dimensions: of the encoder's vectors; ``None`` where unknown.
     """
 
     label: str
@@ -129,18 +116,18 @@ class Row:
     dimensions: int | None = None
     tuned: bool = False
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Spec and protocol, unique among the encoders of a leaderboard."""
+        return self.spec, self.protocol
+
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """A gain on the test items without a text that either row was tuned on.
-
-    Attributes:
-        share: of the items that are left out.
-        difference: of the scores on the others; ``None`` where undefined.
-        interval: lower and upper end of its confidence interval.
-    """
+    """A gain on the test items without a text of either row's tuning corpus; ``None`` where undefined."""
 
     share: float
+    """Share of the items that are left out."""
     difference: float | None = None
     interval: tuple[float, float] | None = None
 
@@ -150,21 +137,17 @@ class Verdict:
     """The gain of a row of a leaderboard over the row that it changes, in one column.
 
     Attributes:
-        spec: of the row.
-        over: spec of the row that it is compared with.
-        protocol: of both.
-        column: its name.
+        over: spec of the other row.
         difference: of the scores on the items that both have.
         interval: lower and upper end of its confidence interval over items and seeds; ``None`` where undefined.
         p: the two-sided p-value; ``None`` where undefined.
-        corrected: the p-value corrected for the verdicts of the column, that of the best rows for what they were chosen
-            from.
-        separable: whether that is significant.
-        why_not: why there is no p-value; empty where there is one.
-        best: whether these are the best tuned row of a backbone in that column, and the best without tuning; their
-            interval is simultaneous for all pairs that they were chosen from.
-        this_model: whether a row was tuned with one seed, so that the verdict is about that model.
-        unseen: the difference on items without a tuned text; computed for the first headline alone.
+        corrected: the p-value corrected for all verdicts of the column, or for all pairs that ``best`` is chosen from.
+        separable: the corrected p-value is significant.
+        why_not: reason why there is no p-value; empty where there is one.
+        best: the rows are the best tuned and the best untuned one of a backbone in the column; the interval is
+            simultaneous for all pairs that they are chosen from.
+        this_model: a row was tuned with one seed, so the verdict is about that model.
+        unseen: the difference on unseen items; only in the first headline.
     """
 
     spec: str
@@ -187,16 +170,15 @@ class Table:
     """A leaderboard, or a table of a paper.
 
     Attributes:
-        title: one line.
         columns: tasks, and averages after each of several suites and at the end.
         rows: encoders; the measured and difference rows of a paper's row follow it without a label.
         notes: provenance and caveats, one line each.
         layout: ``leaderboard``, or for a paper's table ``scores`` or ``facts``.
-        corner: heading of the column of labels.
+        corner: heading of the labels.
         sweeps: groups of columns, by index, that are ranked along each row instead of down each column.
-        verdicts: of a leaderboard, on the steps between its rows; those of two rows follow each other.
-        warnings: reasons to distrust the whole table, which short notes hold too.
-        shown: which notes are rendered, one of ``NOTES``.
+        verdicts: on the steps between the rows of a leaderboard; the verdicts of two rows follow each other.
+        warnings: reasons to distrust the whole table, shown in short notes too.
+        shown: level of the rendered notes, one of ``NOTES``.
     """
 
     title: str
@@ -210,42 +192,52 @@ class Table:
     warnings: tuple[str, ...] = ()
     shown: str = "all"
 
+    @property
+    def task_columns(self) -> tuple[Column, ...]:
+        """The columns without averages."""
+        return tuple(column for column in self.columns if not column.average_of)
+
     def with_notes(self, level: str) -> Table:
-        """A copy that is rendered with these notes, one of ``NOTES``; ``UnknownNameError`` for another level."""
+        """Return a copy rendered with a level of notes; ``UnknownNameError`` for a level not in ``NOTES``."""
         if level not in NOTES:
             raise unknown_name("level of notes", level, list(NOTES))
         return replace(self, shown=level)
 
-    def ranks(self) -> list[list[int]]:
-        """For each row and column: 1 for the best score, 2 for the second best, 0 otherwise.
+    def rows_of(self, verdict: Verdict) -> tuple[Row, Row]:
+        """Return the row of a verdict and the row that it is compared with."""
+        rows = {row.key: row for row in self.rows}
+        return rows[verdict.spec, verdict.protocol], rows[verdict.over, verdict.protocol]
 
-        They are ranked down the columns, and along the rows in ``sweeps``. Scores that are equal as printed share a
-        rank. A single score has none, nor have those of a paper's table that are all equal.
+    def ranks(self) -> list[list[int]]:
+        """Return for each row and column 1 for the best score, 2 for the second best, 0 otherwise.
+
+        Scores are ranked down the columns, and along the rows in ``sweeps``; those that are equal as printed share a
+        rank. A single score has none, nor have equal scores of a paper's table.
         """
-        marks = [[0] * len(self.columns) for _ in self.rows]
+        ranks = [[0] * len(self.columns) for _ in self.rows]
         for cells in self._ranked_together():
-            shown = {
-                (i, column): round(score.mean, DIGITS)
-                for i, column in cells
-                if self.rows[i].spec and (score := self.rows[i].scores[column]) and not math.isnan(score.mean)
-            }
-            best = sorted(set(shown.values()), reverse=True)[:2]
-            if len(shown if self.layout == "leaderboard" else best) > 1:
-                for (i, column), value in shown.items():
-                    marks[i][column] = best.index(value) + 1 if value in best else 0
-        return marks
+            values = {}
+            for row, column in cells:
+                score = self.rows[row].scores[column]
+                if self.rows[row].spec and score and not math.isnan(score.mean):
+                    values[row, column] = round(score.mean, DIGITS)
+            best = sorted(set(values.values()), reverse=True)[:2]
+            if len(values if self.layout == "leaderboard" else best) > 1:
+                for (row, column), value in values.items():
+                    ranks[row][column] = best.index(value) + 1 if value in best else 0
+        return ranks
 
     def _ranked_together(self) -> Iterator[list[tuple[int, int]]]:
-        """Rows and columns of the cells of each ranking."""
+        """Row and column of each cell of each ranking."""
         swept = {column for group in self.sweeps for column in group}
-        for column in range(len(self.columns)):
-            for part in {row.part for row in self.rows} if column not in swept else ():
+        for column in set(range(len(self.columns))) - swept:
+            for part in {row.part for row in self.rows}:
                 yield [(i, column) for i, row in enumerate(self.rows) if row.part == part]
         for group in self.sweeps:
             yield from ([(i, column) for column in group] for i in range(len(self.rows)))
 
     def heads(self) -> list[str]:
-        """Headings for formats with a single heading line: a repeated title is preceded by its suite."""
+        """Return one-line headings; the suite precedes a repeated title, and each title of a paper's scores."""
         titles = [column.title for column in self.columns]
         return [
             f"{c.suite} {c.title}".strip() if titles.count(c.title) > 1 or self.layout == "scores" else c.title
@@ -253,13 +245,13 @@ class Table:
         ]
 
     def groups(self) -> list[tuple[str, int]]:
-        """Suites and the number of neighbouring columns of each; empty with no suite, or one on a leaderboard."""
+        """Return suites and the number of neighbouring columns of each; empty if a leaderboard has a single suite."""
         if len({column.suite for column in self.columns} - {""}) < (2 if self.layout == "leaderboard" else 1):
             return []
         return [(suite, len(list(columns))) for suite, columns in groupby(self.columns, lambda c: c.suite)]
 
     def sorted_by(self, column: str) -> Table:
-        """The rows by their scores in a column, best first; without a score, and baselines, last.
+        """Sort the rows by their scores in a column, best first; without a score, and baselines, last.
 
         Raises:
             UnknownNameError: no such column.
@@ -271,30 +263,19 @@ class Table:
                 raise unknown_name("column", column, [*dict.fromkeys((*names, *titles))])
             column = names[titles.index(column)]
 
-        def place(row: Row) -> tuple[bool, bool, float]:
+        def order(row: Row) -> tuple[bool, bool, float]:
             score = row.scores[names.index(column)]
             return not row.spec, score is None, -score.mean if score else 0.0
 
-        return replace(self, rows=tuple(sorted(self.rows, key=place)))
-
-    def column_blocks(self, fits: Callable[[Sequence[int]], bool]) -> list[list[int]]:
-        """Columns in blocks that fit, each of whole suites as far as they fit."""
-        blocks: list[list[int]] = [[]]
-        for _, group in groupby(range(len(self.columns)), lambda i: self.columns[i].suite):
-            columns = list(group)
-            for part in [columns] if fits(columns) else [[i] for i in columns]:
-                if blocks[-1] and not fits([*blocks[-1], *part]):
-                    blocks.append([])
-                blocks[-1] += part
-        return blocks
+        return replace(self, rows=tuple(sorted(self.rows, key=order)))
 
     def labels(self) -> list[list[str]]:
-        """The cells before the scores, of the heading and of each row: a label and, where rows have parts, the part."""
+        """Return the cells before the scores, of the heading and of each row: the label, and the part if any."""
         parts = self.layout != "leaderboard" and any(row.part not in ("", "published") for row in self.rows)
         return [[self.corner, ""][: 1 + parts], *([row.label, row.part][: 1 + parts] for row in self.rows)]
 
     def blocks(self) -> list[int]:
-        """Numbers of the rows where a new backbone (or row of a paper) begins; empty where each has only one row."""
+        """Return the indices of rows that begin a new backbone (or row of a paper); empty if each has a single row."""
         if self.layout != "leaderboard":
             starts = [i for i, row in enumerate(self.rows) if row.part in ("", "published") and i]
             return starts if len(self.labels()[0]) > 1 else []
@@ -305,7 +286,7 @@ class Table:
 
 
 def to_object(table: Table) -> dict[str, Any]:
-    """A leaderboard as a JSON object; a row's scores are keyed by column name."""
+    """Convert a leaderboard to a JSON object; a row's scores are keyed by column name."""
     data = asdict(table)
     for key in ("layout", "corner", "sweeps", "shown"):
         del data[key]

@@ -145,7 +145,7 @@ def expand_ladder(
         split_post(spec)
         return (spec,)
     _check_readout_keys(spec, plugins)
-    readout = {**modules.own_readout(spec), **backbones.own_pooling(spec)}
+    readout = {**modules.own_readout(spec), **backbones.backbone_of(spec).readout}
     causal = False
     if files and not readout and spec.get("pooling") is None and not _has_models_by_language(spec):
         try:
@@ -193,8 +193,8 @@ def _check_readout_keys(spec: EncoderSpec, plugins: Plugins) -> None:
 
 def _rows(spec: EncoderSpec, level: str, protocol: str, causal: bool) -> Iterator[EncoderSpec]:
     """The ladder of a bare backbone."""
-    made = backbones.pooling_of_texts(spec)
-    mirror_layers = backbones.presets(spec, "mirror", "sentence").get("layers")
+    known = backbones.backbone_of(spec)
+    made, mirror_layers = known.pooling, known.preset("mirror", "sentence").get("layers")
     for method, params in LADDERS[level]:
         if made and params.get("pooling") in ("cls", "mean"):
             params = {"pooling": made}

@@ -61,11 +61,11 @@ def resolve_recipe(
             if key not in POOLING_KEYS:
                 raise unknown_name(f"key of +{method.name}", key, [*POOLING_KEYS, *POST_KEYS])
     of_prompt = READ.get(str(spec.get("prompt")), {})
-    params = {**backbones.presets(spec, method.name, level), **of_prompt, **dict(spec.params)}
+    params = {**backbones.backbone_of(spec).preset(method.name, level), **of_prompt, **dict(spec.params)}
     preset = method.preset(level, architecture, protocol)
     if preset.pooling in WHOLE_TEXTS and stated:
         params = {key: value for key, value in stated.items() if key != "max_length"} | params
-    elif preset.pooling in WHOLE_TEXTS and (pooling := backbones.pooling_of_texts(spec)):
+    elif preset.pooling in WHOLE_TEXTS and (pooling := backbones.backbone_of(spec).pooling):
         preset = replace(preset, pooling=padded(pooling, protocol))
     elif preset.pooling == "cls" and not family.has_cls:
         preset = replace(preset, pooling=padded("mean", protocol))

@@ -1,7 +1,4 @@
-"""Tasks: a data set with a question and a metric. A task names the inputs to encode and scores their vectors.
-
-Tasks call no model, so that the runner can encode each text once for all of them.
-"""
+"""Tasks: a data set with a question and a metric. They call no model, so that each text is encoded once for all."""
 
 from __future__ import annotations
 

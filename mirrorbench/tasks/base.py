@@ -1,4 +1,4 @@
-"""The interface of tasks, and the base class of the kinds that are declared by cards."""
+"""The interface of tasks, and the base class of the kinds that cards declare."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Items = TypeVar("Items")
 
 
 class Vectors:
-    """The encoded vectors, looked up by input.
+    """Encoded vectors, looked up by input.
 
     Args:
         inputs: n distinct inputs.
@@ -44,7 +44,7 @@ class Vectors:
         self.array = array
 
     def __call__(self, inputs: Sequence[TextInput]) -> Array:
-        """Vectors of ``inputs`` in their order, float32 of shape (len(inputs), dimensions)."""
+        """Return the vectors of ``inputs`` in their order, float32 of shape (len(inputs), dimensions)."""
         return self.array[[self._row[item] for item in inputs]]
 
 
@@ -58,10 +58,9 @@ class Scores:
         scores: the encoder's score of each item, shape (n,); a list is converted.
         gold: the reference of each item, likewise.
         coverage: share of the data set's items that could be scored.
-        notes: what a reader of the numbers must know.
+        notes: remarks that readers of the numbers need.
         extra: further per-item arrays by name, stored beside the scores.
-        submission: answers for items whose labels are secret, in the organisers' format; stored as a text file beside
-            the scores.
+        submission: answers for items whose labels are secret, in the organisers' format; stored as a text file.
 
     Raises:
         PluginError: a metric or score is no finite number, ids are equal, or ids, scores and references differ in
@@ -94,7 +93,7 @@ class Scores:
 
 
 class Task(ABC):
-    """One data set with its question: what must be encoded, and how the vectors are scored.
+    """A data set with its question: the inputs to encode, and the scoring of their vectors.
 
     Attributes (set them in the class, or in ``__init__``; those without a default are required):
         name: as written after ``--tasks``.
@@ -103,10 +102,10 @@ class Task(ABC):
         title: the column's head in a table, by default the name.
         languages: ISO codes, most often one.
         corpus: the default corpus to tune an encoder on for this task; empty: that of its level and language.
-        max_length: tokens kept of each text unless the encoder spec sets them, at most what the backbone takes (0: 64).
-        version: raised when the same files would give other numbers.
-        identifies: what the ids of the items identify, where other tasks have the same: items of one id are then one
-            item of an average, or a part of one (what follows a slash). By default ids are those of the task's files.
+        max_length: tokens kept of each text unless the encoder spec sets them, at most the backbone's limit (0: 64).
+        version: raised when the same files would have other numbers.
+        identifies: name of the set that the ids of items are from, if other tasks share it: items of one id are then
+            one item of an average, or a part of one (after a slash). By default ids are those of the task's files.
         baselines: rows of tables that need no encoder: the row's label to the metric that holds its score.
         untuned: whether a bare backbone is its untuned row alone, read as its files say (own data), and no ladder.
     """
@@ -124,11 +123,11 @@ class Task(ABC):
     untuned: bool = False
 
     def reading(self, protocol: str, of_target: bool = False) -> Task:
-        """The task as a protocol reads its data; by default itself. Name, version and files must be the same.
+        """Return the task as a protocol reads its data; by default itself. Name, version and files must be the same.
 
         Args:
             protocol: ``paper`` or ``released``.
-            of_target: whether the encoder gives the vector of a target word, not of its text.
+            of_target: whether the encoder returns the vector of a target word, not of its text.
         """
         return self
 
@@ -142,7 +141,7 @@ class Task(ABC):
 
     @abstractmethod
     def identity(self, data: DataStore) -> dict[str, str]:
-        """Checksums of the data by file name; called for each plan, so it should not parse the data."""
+        """Return checksums of the data by file name; called for each plan, so it should not parse the data."""
 
     @abstractmethod
     def load(self, data: DataStore) -> Any:
@@ -154,24 +153,16 @@ class Task(ABC):
         """
 
     def with_vocabulary(self, items: Any, vocabulary: Callable[[str], Sequence[str]]) -> Any:
-        """The items for an encoder that has a vocabulary of its own; by default as they are.
+        """Return the items for an encoder that has a vocabulary of its own; by default all of them.
 
         Args:
-            items: what ``load`` returned; not changed.
-            vocabulary: the encoder's words of a language, the most frequent first.
+            items: the items of ``load``; not changed.
+            vocabulary: returns the encoder's words of a language, the most frequent first.
         """
         return items
 
     def first(self, items: Any, limit: int) -> Any:
-        """The first items, for a smoke run; by default of a sequence, so many of each of its splits.
-
-        Args:
-            items: what ``load`` returned; not changed.
-            limit: how many.
-
-        Raises:
-            UsageError: the items are no sequence.
-        """
+        """Return the first ``limit`` items of each split, for a smoke run; ``UsageError`` if they are no sequence."""
         if not isinstance(items, Sequence):
             raise UsageError(f"the task {self.name} has no first items", "Run it without --limit.")
         seen: Counter[str] = Counter()
@@ -184,28 +175,22 @@ class Task(ABC):
 
     @abstractmethod
     def inputs(self, items: Any) -> list[TextInput]:
-        """The inputs to encode for the items that ``load`` returned; they may repeat."""
+        """Return the inputs to encode for the items of ``load``; they may repeat."""
 
     def texts(self, items: Any) -> Mapping[str, tuple[str, ...]]:
-        """The texts of each test item, by its id in ``Scores.ids``, which the contamination check looks for in corpora.
-
-        By default none: the contamination of the task is then unknown.
-        """
+        """Return the texts of each test item by its id in ``Scores.ids``; without any, the contamination is unknown."""
         return {}
 
     def documents(self, items: Any) -> Sequence[str]:
-        """Texts of the data that an encoder may be tuned on before it is scored; by default none."""
+        """Return texts of the data that an encoder may be tuned on before it is scored; by default none."""
         return ()
 
     def shared(self, items: Any) -> Mapping[str, tuple[str, ...]]:
-        """By the id of each test item what it may share with others, which are then no independent observations.
-
-        By default its texts.
-        """
+        """Return the texts of each test item, by its id, that make items dependent if they share one."""
         return self.texts(items)
 
     def senses(self, items: Any, lemma: str) -> Mapping[TextInput, str] | None:
-        """A lemma in its contexts, with the sense of each; by default ``None``, for a task that knows no senses."""
+        """Return a lemma in its contexts, with the sense of each; ``None`` (the default) for a task without senses."""
         return None
 
     @abstractmethod
@@ -213,9 +198,9 @@ class Task(ABC):
         """Score the vectors.
 
         Args:
-            items: what ``load`` returned.
+            items: the items of ``load``.
             vectors: of everything in ``inputs(items)``.
-            protocol: ``paper``, or ``released`` for what the authors' code does where it differs.
+            protocol: ``paper``, or ``released`` to follow the authors' code where it differs.
         """
 
 
@@ -250,7 +235,7 @@ class TaskKind(Task, Generic[Items]):
     """
 
     items_name: ClassVar[str] = "items"
-    """The name under which the identity has items that come from no card."""
+    """The name, in the identity, of items that come from no card."""
     item_class: ClassVar[type] = object
     """The class of the items that a card's parser must return."""
     one_object: ClassVar[bool] = False
@@ -270,11 +255,7 @@ class TaskKind(Task, Generic[Items]):
 
     @classmethod
     def from_card(cls, card: Card) -> Self:
-        """The task that a card declares.
-
-        Raises:
-            DataFormatError: an option of the card is wrong.
-        """
+        """Make the task that a card declares; a wrong option of the card is a ``DataFormatError``."""
         info = TaskInfo(
             title=card.label, level=card.level, languages=card.languages, corpus=str(card.options.get("corpus", "")),
             main_metric=card.metric, version=card.version, identifies=card.identifies,
@@ -286,11 +267,7 @@ class TaskKind(Task, Generic[Items]):
         return task
 
     def reading(self, protocol: str, of_target: bool = False) -> TaskKind[Items]:
-        """The task of the same card with the options of the protocol.
-
-        Under ``released`` its parser gets the options ``protocol`` and ``of_target``, to read the files as the released
-        code does.
-        """
+        """Return the task whose parser, under ``released``, has the options ``protocol`` and ``of_target``."""
         if self.card is None or protocol == "paper":
             return self
         options = {**self.card.options, "protocol": protocol, "of_target": of_target}
@@ -298,7 +275,7 @@ class TaskKind(Task, Generic[Items]):
 
     @classmethod
     def parsed(cls, card: Card, data: DataStore) -> Any:
-        """The items in a card's files."""
+        """Parse a card's files; items of another class are a ``DataFormatError``."""
         items = data.items(card)
         if not isinstance(items[0], cls.item_class):
             raise DataFormatError(
@@ -315,7 +292,7 @@ class TaskKind(Task, Generic[Items]):
             data.resolve(self.card)
 
     def identity(self, data: DataStore) -> dict[str, str]:
-        """The checksums of the card's files, of a user's own card that too, or without a card that of the items."""
+        """Return checksums of the card's files, and of a user's own card; without a card, of the items."""
         if self.card is None:
             return {self.items_name: checksum(self.written(self.load(data)))}
         if not any(isinstance(source, BesideSource) for file in self.card.files for source in file.sources):
@@ -324,11 +301,7 @@ class TaskKind(Task, Generic[Items]):
         return data.checksums(self.card) | {"card": checksum(read)}
 
     def load(self, data: DataStore) -> Items:
-        """The checked items.
-
-        Raises:
-            DataFormatError: the items do not suit this kind of task.
-        """
+        """Read and check the items; unsuitable ones are a ``DataFormatError``."""
         items: Any = self._items(data) if callable(self._items) else self._items
         if isinstance(items, Iterable):
             items = list(items)
@@ -340,7 +313,7 @@ class TaskKind(Task, Generic[Items]):
         """Raise ``DataFormatError`` if the items do not suit this kind of task."""
 
     def written(self, items: Items) -> str:
-        """The items as text, which their checksum is computed from."""
+        """Return the items as text, for their checksum."""
         return repr(items)
 
     def check_ids(self, ids: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""From cards to tasks: the built-in kinds and tasks, and variants of tasks with other options."""
+"""The built-in kinds of tasks, the tasks of built-in cards, and variants of tasks with other options."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KINDS: dict[str, type[TaskKind[Any]]] = {
     "usage-similarity": UsageSimilarity,
     "similarity-change": SimilarityChange,
 }
-"""The class of each kind whose built-in cards no plugin brings."""
+"""The built-in kinds; plugins register all others."""
 
 REQUIRED = {"name": str, "level": str, "main_metric": str, "title": str, "languages": tuple, "version": int}
 """The required attributes of a task and their types."""
@@ -32,14 +32,14 @@ REQUIRED = {"name": str, "level": str, "main_metric": str, "title": str, "langua
 
 @hookimpl
 def register_task_kinds(register: Register) -> None:
-    """The kinds of pairs."""
+    """Register the kinds of pairs."""
     for name, kind in _KINDS.items():
         register(name, kind)
 
 
 @hookimpl
 def register_tasks(register: Register) -> None:
-    """One task for each built-in card of these kinds."""
+    """Register one task for each built-in card of these kinds."""
     for card in builtin_cards().values():
         if card.kind in _KINDS:
             register(card)
@@ -47,14 +47,14 @@ def register_tasks(register: Register) -> None:
 
 @hookimpl
 def register_corpora(register: Register) -> None:
-    """One corpus for each corpus card."""
+    """Register one corpus for each corpus card."""
     for card in builtin_cards().values():
         if card.kind == CORPUS_KIND:
             register(card)
 
 
 def as_task(value: Any, kinds: Registry[type[TaskKind[Any]]]) -> Task:
-    """The task itself, or one made of a card or the path of a card; anything else is a ``PluginError``."""
+    """Return a task, or make one of a card or the path of a card; anything else is a ``PluginError``."""
     if isinstance(value, Task):
         return _complete(value)
     if isinstance(value, str | Path):
@@ -69,18 +69,16 @@ def as_task(value: Any, kinds: Registry[type[TaskKind[Any]]]) -> Task:
 
 
 def _complete(task: Task) -> Task:
-    """The task, after checking its required attributes; the title defaults to the name."""
+    """Check a task's required attributes; the title defaults to the name."""
     name = getattr(task, "name", "")
     task.title = getattr(task, "title", "") or name
-    for attribute, kind in REQUIRED.items():
+    for attribute, type_ in REQUIRED.items():
         value = getattr(task, attribute, None)
-        if isinstance(value, kind) and value:
+        if isinstance(value, type_) and value:
             continue
-        wrong = f"has {attribute} = {value!r}, which is no {kind.__name__}" if value else f"has no {attribute}"
-        raise PluginError(
-            f"the task {name!r} ({type(task).__name__}) {wrong}",
-            f"Set the attribute in the class: {attribute} = ...; required are {', '.join(REQUIRED)}.",
-        )
+        wrong = f"has {attribute} = {value!r}, which is no {type_.__name__}" if value else f"has no {attribute}"
+        hint = f"Set the attribute in the class: {attribute} = ...; required are {', '.join(REQUIRED)}."
+        raise PluginError(f"the task {name!r} ({type(task).__name__}) {wrong}", hint)
     if task.level not in LEVELS:
         raise PluginError(f"task {name!r} has the level {task.level!r}", f"Levels: {', '.join(LEVELS)}")
     return task
@@ -90,17 +88,17 @@ class TaskRegistry(Registry[Task]):
     """Tasks by name, and variants with other options than their card's by ``NAME:KEY=VALUE,...``.
 
     A variant keeps that name, so that its results and table columns are its own. A name with a slash is the path of a
-    user's own data, which a registered reader makes a task of.
+    user's own data, from which a registered reader makes a task.
     """
 
-    def __init__(self, kind: str, plugins: Plugins) -> None:
-        super().__init__(kind)
+    def __init__(self, noun: str, plugins: Plugins) -> None:
+        super().__init__(noun)
         self.kinds: Registry[type[TaskKind[Any]]] = plugins.task_kinds
         self.readers: Registry[Any] = plugins.readers
         self._variants: dict[str, Entry[Task]] = {}
 
     def entry(self, name: str) -> Entry[Task]:
-        """The task called ``name``, or its variant; ``UnknownNameError`` or ``UsageError`` if there is none."""
+        """Return the task called ``name``, or its variant; ``UnknownNameError`` or ``UsageError`` if there is none."""
         base, colon, options = name.partition(":")
         if not colon and not _is_path(base):
             return super().entry(name)
@@ -147,8 +145,7 @@ def _variant(task: Task, name: str, options: str) -> Task:
             raise unknown_name(f"option of the task {task.name}", key, list(task.settable))
         default = card.options.get(key, task.settable[key])
         if type(value) is not type(default):
-            raise UsageError(f"{name}: {key}={value} is not of the kind of its default, {default!r}")
+            raise UsageError(f"{name}: {key}={value} is not of the type of its default, {default!r}")
     label = f"{card.label or card.name} ({options})"
-    return type(task).from_card(
-        msgspec.structs.replace(card, name=name, label=label, options={**card.options, **given})
-    )
+    variant = msgspec.structs.replace(card, name=name, label=label, options={**card.options, **given})
+    return type(task).from_card(variant)

@@ -12,11 +12,11 @@ from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.inputs import rounded
 
 STEP = 0.01
-"""Step of the released threshold search."""
+"""Step of the released code's threshold search."""
 
 
 def cosine(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
-    """Row-wise cosine similarity of two arrays of shape (n, d), ``rounded``; 0 where a vector is zero."""
+    """Return row-wise cosines of two arrays of shape (n, d), ``rounded``; 0 where a vector is zero."""
     x, y = left.astype(np.float64), right.astype(np.float64)
     norms = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
     products: NDArray[np.float64] = np.einsum("nd,nd->n", x, y)
@@ -24,14 +24,14 @@ def cosine(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def spearman(scores: ArrayLike, gold: ArrayLike) -> float | None:
-    """Spearman's rank correlation, ties given their mean rank; ``None`` for fewer than two items or a constant side."""
+    """Return Spearman's rank correlation, ties at their mean rank; ``None`` for under two items or a constant side."""
     from scipy.stats import spearmanr
 
     return _if_defined(spearmanr, scores, gold)
 
 
 def pearson(scores: ArrayLike, gold: ArrayLike) -> float | None:
-    """Pearson's linear correlation; ``None`` for fewer than two items or a constant side."""
+    """Return Pearson's linear correlation; ``None`` for fewer than two items or a constant side."""
     from scipy.stats import pearsonr
 
     return _if_defined(pearsonr, scores, gold)
@@ -45,7 +45,7 @@ def _if_defined(correlate: Callable[..., tuple[float, float]], scores: ArrayLike
 
 
 def uncentred_pearson(scores: ArrayLike, gold: ArrayLike) -> float | None:
-    """Pearson's correlation around zero instead of the means; ``None`` where one side is all zero.
+    """Return Pearson's correlation around zero instead of the means; ``None`` where one side is all zero.
 
     The measure of SemEval-2020 task 3 (CoSimLex), where zero means no change.
     """
@@ -55,19 +55,17 @@ def uncentred_pearson(scores: ArrayLike, gold: ArrayLike) -> float | None:
 
 
 def harmonic_mean(first: float | None, second: float | None) -> float | None:
-    """The harmonic mean of two correlations; ``None`` where one is undefined or not positive."""
+    """Return the harmonic mean of two correlations; ``None`` where one is undefined or not positive."""
     if first is None or second is None or first <= 0 or second <= 0:
         return None
     return 2 * first * second / (first + second)
 
 
 def over_subsets(
-    correlate: Callable[[ArrayLike, ArrayLike], float | None],
-    scores: NDArray[np.float64],
-    gold: NDArray[np.float64],
+    correlate: Callable[[ArrayLike, ArrayLike], float | None], scores: NDArray[np.float64], gold: NDArray[np.float64],
     subsets: list[str],
-) -> tuple[float | None, float | None]:
-    """The mean of a correlation over subsets, plain and weighted by size; ``None`` if it is undefined in one."""
+) -> tuple[float | None, float | None]:  # fmt: skip
+    """Return the mean of a correlation over subsets, plain and weighted by size; ``None`` if it is undefined in one."""
     names = np.asarray(subsets)
     masks = [names == name for name in dict.fromkeys(subsets)]
     values = [correlate(scores[inside], gold[inside]) for inside in masks]
@@ -78,7 +76,7 @@ def over_subsets(
 
 
 def auc(scores: ArrayLike, gold: ArrayLike) -> float | None:
-    """Area under the ROC curve, ties counted half, for labels 0 and 1; ``None`` where one of them is missing."""
+    """Return the area under the ROC curve, ties counted half, for labels 0 and 1; ``None`` where one is missing."""
     from sklearn.metrics import roc_auc_score
 
     labels = np.asarray(gold)
@@ -86,19 +84,19 @@ def auc(scores: ArrayLike, gold: ArrayLike) -> float | None:
 
 
 def roc_points(scores: ArrayLike, gold: ArrayLike) -> dict[str, NDArray[np.float64]]:
-    """The ROC curve: ``roc_fpr``, ``roc_tpr`` and ``roc_thresholds`` (falling, the first infinite)."""
+    """Return the ROC curve: ``roc_fpr``, ``roc_tpr`` and ``roc_thresholds`` (falling, the first infinite)."""
     from sklearn.metrics import roc_curve
 
     return dict(zip(("roc_fpr", "roc_tpr", "roc_thresholds"), roc_curve(gold, scores), strict=True))
 
 
 def accuracy(scores: ArrayLike, gold: ArrayLike, threshold: float) -> float:
-    """Share of items classified correctly, where a score strictly above the threshold means label 1."""
+    """Return the share of items classified correctly, where a score above the threshold means label 1."""
     return float(np.mean((np.asarray(scores) > threshold) == np.asarray(gold, dtype=bool)))
 
 
 def exact_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
-    """The threshold with the best accuracy; among equally good ones the highest.
+    """Return the threshold with the best accuracy; among equally good ones the highest.
 
     It lies midway between two neighbouring scores, just below the lowest (all true), or on the highest (none true).
     """
@@ -112,7 +110,7 @@ def exact_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
 
 
 def stepped_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
-    """The threshold that MirrorWiC's released code finds: from the highest score down in steps of 0.01, the first best.
+    """Return the threshold of MirrorWiC's released code: from the highest score down in steps of 0.01, the first best.
 
     The highest score itself is taken only if no step classifies any item correctly.
     """
@@ -128,7 +126,7 @@ def stepped_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
 
 
 def _correct_above(scores: ArrayLike, gold: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The m distinct scores, rising, and how many items are right if those from the i-th on are true, i from 0 to m."""
+    """The m distinct scores, rising, and the number of right items if those from the i-th on are true (i: 0 to m)."""
     labels = np.asarray(gold, dtype=bool)
     distinct, group = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True)
     positives = np.bincount(group[labels], minlength=len(distinct))
@@ -138,18 +136,18 @@ def _correct_above(scores: ArrayLike, gold: ArrayLike) -> tuple[NDArray[np.float
 
 
 def accuracy_at(k: int, ranks: ArrayLike) -> float:
-    """Share of one or more ranks (from 1) that are at most ``k``."""
+    """Return the share of one or more ranks (from 1) that are at most ``k``."""
     return float(np.mean(np.asarray(ranks) <= k))
 
 
 def mean_reciprocal_rank(ranks: ArrayLike) -> float:
-    """Mean of 1 / rank (from 1; infinite if not found)."""
+    """Return the mean of 1 / rank (from 1; infinite if missing)."""
     return float(np.mean(1 / np.asarray(ranks, dtype=np.float64)))
 
 
 @hookimpl
 def register_metrics(register: Register) -> None:
-    """The metrics that any task may have as its main metric."""
+    """Register the metrics that any task may have as its main metric."""
     register("spearman", spearman, "rank correlation over all items")
     register("pearson", pearson, "linear correlation over all items")
     register("uncentred_pearson", uncentred_pearson, "linear correlation around zero over all items")

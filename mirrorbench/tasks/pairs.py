@@ -1,4 +1,4 @@
-"""Pairs by cosine: of texts (STS, QNLI), and of words in context (WiC, Usim, CoSimLex)."""
+"""Tasks on pairs by cosine: of texts (STS, QNLI), and of words in context (WiC, Usim, CoSimLex)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput, rounded
-from mirrorbench.data.items import ContextChange, ContextPair, Pair, RatedContexts, check_targets
+from mirrorbench.data.items import ContextChange, ContextPair, Pair, RatedContexts
 from mirrorbench.tasks.base import Scores, TaskInfo, TaskKind, Vectors
 from mirrorbench.tasks.metrics import (
     accuracy,
@@ -29,7 +29,7 @@ from mirrorbench.tasks.metrics import (
 TUNED_ON = "dev"
 """The split on which the threshold is chosen."""
 SAME = 1e-4
-"""Where all cosines are this close to 1, both words got the vector of their text."""
+"""Largest distance of cosines from 1 at which both words are taken to have the vector of their text."""
 
 Item = TypeVar("Item", bound=Pair | ContextPair | RatedContexts | ContextChange)
 
@@ -38,15 +38,15 @@ class CosineTask(TaskKind[Sequence[Item]], Generic[Item]):
     """Base class of the tasks on pairs, which score the cosine of the two sides."""
 
     def check(self, items: Sequence[Item]) -> None:
-        """The ids are unique."""
+        """Check that the ids are unique."""
         self.check_ids([item.id for item in items])
 
     def texts(self, items: Sequence[Item]) -> Mapping[str, tuple[str, ...]]:
-        """The texts of each item, without repeats."""
+        """Return the texts of each item, without repeats."""
         return {item.id: tuple(dict.fromkeys(side.text for side in self.inputs([item]))) for item in items}
 
     def cosines(self, items: Sequence[Item], vectors: Vectors) -> NDArray[np.float64]:
-        """The cosine of each pair."""
+        """Return the cosine of each pair."""
         sides = self.inputs(items)
         return cosine(vectors(sides[::2]), vectors(sides[1::2]))
 
@@ -58,20 +58,23 @@ class ContextTask(CosineTask[Item], Generic[Item]):
 
     @staticmethod
     def pairs(items: Sequence[Any]) -> Sequence[Any]:
-        """The pairs of words that the items consist of."""
+        """Return the pairs of words of which the items consist."""
         return items
 
     def check(self, items: Sequence[Item]) -> None:
-        """The ids are unique, and the target words are in their texts."""
+        """Check that the ids are unique, and the target words in their texts."""
         super().check(items)
-        check_targets(self.name, self.pairs(items))
+        for item in items:
+            for side in self.inputs([item]):
+                if not all(0 <= start < end <= len(side.text) for start, end in side.spans):
+                    raise DataFormatError(f"task {self.name}: a target of item {item.id} is not in its text")
 
     def inputs(self, items: Sequence[Item]) -> list[TextInput]:
-        """Both words of each pair."""
+        """Return both words of each pair."""
         return [side for pair in self.pairs(items) for side in (pair.left, pair.right)]
 
     def shared(self, items: Sequence[Item]) -> Mapping[str, tuple[str, ...]]:
-        """The texts of each item, and its target words."""
+        """Return the texts and the target words of each item."""
         return {
             item.id: tuple(dict.fromkeys(text for side in self.inputs([item]) for text in (side.text, side.target)))
             for item in items
@@ -79,17 +82,11 @@ class ContextTask(CosineTask[Item], Generic[Item]):
 
 
 class PairSimilarity(CosineTask[Pair]):
-    """Cosine similarity of two texts against a human judgement.
+    """Cosine similarity of two texts against a human judgement; of two languages, the first is that of the left texts.
 
     Metrics: ``spearman`` and ``pearson`` over all pairs, as the papers report them; where the set has parts, also
     ``spearman_mean`` and ``spearman_wmean``: within each part, then averaged plainly or weighted by size (the three
     readings of an STS score differ by several points).
-
-    Args:
-        name: the task's name.
-        items: the pairs themselves, or a function that reads them from a ``DataStore``.
-        **info: title, level, languages (two are those of the left and of the right texts), corpus, main_metric and
-            version, see ``Task``.
     """
 
     item_class = Pair
@@ -98,7 +95,7 @@ class PairSimilarity(CosineTask[Pair]):
     main_metric = "spearman"
 
     def inputs(self, items: Sequence[Pair]) -> list[TextInput]:
-        """Both texts of each pair; with two languages each has its own."""
+        """Return both texts of each pair; with two languages each has its own."""
         languages = self.languages if len(self.languages) == 2 else ("", "")
         return [
             TextInput(text, language=language)
@@ -107,7 +104,7 @@ class PairSimilarity(CosineTask[Pair]):
         ]
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
-        """Cosines, and their correlations with the judgements; the protocol makes no difference."""
+        """Score cosines by their correlations with the judgements; the protocol makes no difference."""
         cosines, gold = self.cosines(items, vectors), np.array([pair.gold for pair in items], dtype=np.float64)
         metrics = {"spearman": spearman(cosines, gold), "pearson": pearson(cosines, gold)}
         subsets = [pair.subset for pair in items]
@@ -122,23 +119,18 @@ class PairClassification(PairSimilarity):
 
     Metric: ``auc``, the area under the ROC curve (Mirror-BERT, section 3, footnote 4). The points of the curve are
     stored beside the predictions (``roc_fpr``, ``roc_tpr``, ``roc_thresholds``).
-
-    Args:
-        name: the task's name.
-        items: pairs whose gold is 0 or 1, or a function that reads them from a ``DataStore``.
-        **info: those of ``PairSimilarity``.
     """
 
     main_metric = "auc"
 
     def check(self, items: Sequence[Pair]) -> None:
-        """The labels are 0 and 1, and both occur."""
+        """Check that the labels (``gold``) are 0 and 1, and both occur."""
         super().check(items)
         if {pair.gold for pair in items} != {0.0, 1.0}:
             raise DataFormatError(f"task {self.name}: the labels must be 0 and 1, and both must occur")
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
-        """Cosines, and how well they separate the labels; the protocol makes no difference."""
+        """Score cosines by their separation of the labels; the protocol makes no difference."""
         cosines, gold = self.cosines(items, vectors), np.array([pair.gold for pair in items], dtype=np.float64)
         metrics = {"auc": auc(cosines, gold)}
         return Scores(metrics, [pair.id for pair in items], cosines, gold, extra=roc_points(cosines, gold))
@@ -151,11 +143,8 @@ class WordInContext(ContextTask[ContextPair]):
     ``paper`` searches all thresholds, ``released`` goes down in steps of 0.01 as the authors' code does.
 
     Args:
-        name: the task's name.
-        items: the pairs themselves, or a function that reads them from a ``DataStore``.
-        answers: how the organisers write no and yes, for the submission of a test split without labels.
-        **info: title, level, languages, corpus, main_metric (undefined where its split has no labels) and version, see
-            ``Task``.
+        name, items, **info: as for ``TaskKind``; main_metric is undefined where its split has no labels.
+        answers: the organisers' words for no and yes, for the submission of a test split without labels.
     """
 
     item_class = ContextPair
@@ -168,13 +157,13 @@ class WordInContext(ContextTask[ContextPair]):
         self._answers = answers
 
     def check(self, items: Sequence[ContextPair]) -> None:
-        """Check what all words in context need, and that the development split has both labels."""
+        """Check ids and targets, and that the development split has both labels."""
         super().check(items)
         if {pair.label for pair in items if pair.split == TUNED_ON} != {0, 1}:
             raise DataFormatError(f"task {self.name}: the split {TUNED_ON!r} must have labels 0 and 1, and both")
 
     def score(self, items: Sequence[ContextPair], vectors: Vectors, protocol: str = "paper") -> Scores:
-        """Cosines, the best threshold of the development split, and its accuracy on each labelled split."""
+        """Score cosines by the best threshold of the development split, on each labelled split."""
         cosines = self.cosines(items, vectors)
         gold = np.array([np.nan if pair.label is None else pair.label for pair in items], dtype=np.float64)
         splits = np.array([pair.split for pair in items])
@@ -215,19 +204,19 @@ class UsageSimilarity(ContextTask[RatedContexts]):
     main_metric = "spearman"
 
     def score(self, items: Sequence[RatedContexts], vectors: Vectors, protocol: str = "paper") -> Scores:
-        """Cosines, and their correlations with the ratings; the protocol makes no difference."""
+        """Score cosines by their correlations with the ratings; the protocol makes no difference."""
         cosines, gold = self.cosines(items, vectors), np.array([pair.rating for pair in items])
         metrics = {"spearman": spearman(cosines, gold), "pearson": pearson(cosines, gold)}
         return Scores(metrics, [pair.id for pair in items], cosines, gold)
 
 
 class SimilarityChange(ContextTask[ContextChange]):
-    """Two words in two contexts: how similar they are in each, and how that changes (SemEval-2020 task 3).
+    """Similarity of two words in two contexts, and its change between them (SemEval-2020 task 3).
 
     Metrics of subtask 1, the change (second context minus first): ``subtask1_uncentred_pearson``, the organisers'
     measure; ``subtask1_pearson`` and ``subtask1_spearman``. Metrics of subtask 2, the similarity in all contexts
     together: ``subtask2_pearson``, ``subtask2_spearman`` and their ``subtask2_harmonic_mean``, the organisers' measure.
-    Undefined for an encoder that gives both words of a context the same vector, that of the text.
+    Undefined for an encoder whose vectors of both words of a context are the same, that of the text.
 
     The stored scores are the changes; ``similarities``, shape (n, 2), is stored beside them.
     """
@@ -237,11 +226,11 @@ class SimilarityChange(ContextTask[ContextChange]):
 
     @staticmethod
     def pairs(items: Sequence[ContextChange]) -> Sequence[RatedContexts]:
-        """The first and the second context of each item."""
+        """Return the first and the second context of each item."""
         return [pair for item in items for pair in (item.first, item.second)]
 
     def score(self, items: Sequence[ContextChange], vectors: Vectors, protocol: str = "paper") -> Scores:
-        """Similarities, changes, and their correlations; the protocol makes no difference."""
+        """Score similarities and changes by their correlations; the protocol makes no difference."""
         similarities, ratings = self.cosines(items, vectors), np.array([pair.rating for pair in self.pairs(items)])
         notes: tuple[str, ...] = ()
         if np.abs(1 - similarities).max() < SAME:

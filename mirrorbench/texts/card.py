@@ -1,4 +1,4 @@
-"""A tuned encoder as it is reported, and its model card, which quotes none of the user's texts."""
+"""The report of a tuned encoder, and its model card, which quotes none of the user's texts."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class TunedEncoder:
         folder: the directory; ``mirrorbench.load(folder)`` loads it.
         spec: the encoder spec with its method.
         recipe: all hyper-parameters.
-        pooling: how vectors are pooled.
-        corpus: name, checksum and number of the strings that it was tuned on.
+        pooling: the pooling of its vectors.
+        corpus: name, checksum and number of strings of its tuning corpus.
         held_out: the states of the tuning on held-out texts; ``None`` where none were held out.
         neighbours: for a few held-out texts: the text, and the nearest other one before and after tuning.
         seconds: duration of the tuning, also where the model came from the cache.
@@ -52,10 +52,7 @@ class TunedEncoder:
     seconds: float
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The heading of the report on the held-out texts and its rows: a measure's title, its values, its direction.
-
-        Empty where no texts were held out.
-        """
+        """Return the heading and rows of the report on held-out texts: a measure's title, its values, its direction."""
         if self.held_out is None:
             return []
         shown = self.held_out.columns
@@ -121,13 +118,12 @@ def _metadata(tuned: TunedEncoder, backbone: Path | None) -> str:
 
 
 def licence_of(name: str, backbone: Path | None) -> str | None:
-    """The licence of a backbone: that of a short name, or in the backbone's own card, if its folder has one."""
+    """Return the licence of a backbone: that of a short name, or in the backbone's own card, if its folder has one."""
     from huggingface_hub import ModelCard
 
     if name in BACKBONES and BACKBONES[name].licence:
         return BACKBONES[name].licence
-    card = backbone / "README.md" if backbone else None
-    if card is None or not card.is_file():
+    if backbone is None or not (card := backbone / "README.md").is_file():
         return None
     try:
         licence = ModelCard.load(card, ignore_metadata_errors=True).data.license

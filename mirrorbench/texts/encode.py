@@ -1,7 +1,7 @@
 """Encodes files of any length in chunks; memory is bounded by one chunk.
 
-The vectors of each chunk are first stored in an embedding cache in a hidden folder beside the output, from which an
-interrupted run is resumed. Chunk boundaries do not depend on interruptions, so neither do the bytes of the output.
+Chunks are first stored in an embedding cache in a hidden folder beside the output, from which an interrupted run is
+resumed. Chunk boundaries do not depend on interruptions, so neither do the bytes of the output.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -39,7 +39,7 @@ WriteChunk = Callable[[list[TextInput], Array], None]
 
 @dataclass(frozen=True, slots=True)
 class EncodedFile:
-    """The file that ``Session.encode`` wrote.
+    """Counts of a file that ``Session.encode`` wrote.
 
     Attributes:
         rows: number of inputs.
@@ -56,7 +56,7 @@ def encode_texts(
     source: str, spec: EncoderSpec, output: Path | IO[str], workspace: Workspace, *, column: str = "",
     words_in_context: bool = False, spans: Sequence[str] = (), level: str = "",
 ) -> EncodedFile:  # fmt: skip
-    """See ``Session.encode``; to a text stream, each vector is written as a line of JSON."""
+    """Encode as ``Session.encode`` does; a text stream gets each vector as a line of JSON."""
     in_context = words_in_context or bool(spans)
     if in_context and level:
         raise UsageError("--level does not go with words in context, which have a recipe of their own")
@@ -79,12 +79,10 @@ def encode_texts(
 
 
 def check_vector_file(output: Path) -> None:
-    """Raise where vectors are not to be written: unknown suffix, no pyarrow, or something is there."""
+    """Raise ``UsageError`` for a file of vectors with an unknown ending, without pyarrow, or that exists."""
     if output.suffix not in _WRITERS:
-        raise UsageError(
-            f"--output {output}: unknown ending",
-            "Endings: .npy (NumPy), .parquet. Without --output: JSON lines on standard output.",
-        )
+        hint = "Endings: .npy (NumPy), .parquet. Without --output: JSON lines on standard output."
+        raise UsageError(f"--output {output}: unknown ending", hint)
     if output.suffix != ".npy":
         pyarrow()
     if os.path.lexists(output):
@@ -94,13 +92,10 @@ def check_vector_file(output: Path) -> None:
 def encode_file(
     inputs: Iterable[TextInput], opened: Callable[[], Encoder], output: Path, advance: Callable[[int], None]
 ) -> EncodedFile:
-    """Encode a stream of inputs into a ``.npy`` or ``.parquet`` file, resuming an interrupted run.
-
-    The encoder is opened once it is known that the file can be written.
-    """
+    """Encode a stream into a ``.npy`` or ``.parquet`` file, resuming an interrupted run."""
     with beside(output) as workplace:
         complete = workplace / "vectors"
-        encoder = opened()
+        encoder = opened()  # now that the file can be written
         identity = {"encoder": encoder.fingerprint, "computation": COMPUTATION}
         identity |= {name: str(getattr(encoder, name, "")) for name in ("pooling", "precision")}
         chunks = workplace / "chunks"
@@ -177,8 +172,8 @@ def _parquet(file: IO[bytes]) -> Iterator[WriteChunk]:
         flat = arrow.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
         columns = {} if without_texts() else {"text": arrow.array([item.text for item in inputs], arrow.string())}
         if any(item.spans for item in inputs):
-            kind = arrow.list_(arrow.list_(arrow.int32()))
-            columns["target"] = arrow.array([[list(span) for span in item.spans] for item in inputs], kind)
+            spans = [[list(span) for span in item.spans] for item in inputs]
+            columns["target"] = arrow.array(spans, arrow.list_(arrow.list_(arrow.int32())))
         columns["vector"] = arrow.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
         table = arrow.table(columns)
         writer = writer or parquet.ParquetWriter(file, table.schema)
@@ -191,6 +186,4 @@ def _parquet(file: IO[bytes]) -> Iterator[WriteChunk]:
             writer.close()
 
 
-_WRITERS: dict[str, Callable[[IO[bytes]], AbstractContextManager[WriteChunk]]] = {
-    ".npy": _npy, ".parquet": _parquet, ".pq": _parquet,
-}  # fmt: skip
+_WRITERS = {".npy": _npy, ".parquet": _parquet, ".pq": _parquet}

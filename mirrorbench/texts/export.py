@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import StorageError, UsageError
 from mirrorbench.core.files import PUT_ASIDE, beside, sync_folder, sync_tree, unwritable
-from mirrorbench.core.shown import is_text_name
+from mirrorbench.core.shown import is_text
 from mirrorbench.models.adapters import is_adapted
 from mirrorbench.models.backbones import ADAPTER, DESCRIPTION
 from mirrorbench.models.modules import IDENTITY, prompt_tokens
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from mirrorbench.core.specs import EncoderSpec
     from mirrorbench.models.transformer import Transformer
 
-
 # What tune, and sentence-transformers where it saves there, write of an encoder and its modules.
 _FILES = (
     DESCRIPTION, "README.md", ".gitattributes", "config.json", "modules.json", "config_sentence_transformers.json",
@@ -44,14 +43,11 @@ _FILES = (
     "normalizer.json", "byte_maps.json", "word_shape.json", "word_pronunciation.json",
 )  # fmt: skip
 _FOLDERS = "[0-9]*_*"
-_NAMED = 3
-"""The most of a user's files that a message names."""
-
+_NAMED = 3  # the most of a user's files that a message names
 
 # The flags of sentence-transformers' Pooling, of all versions.
 _FLAGS = {"cls": "cls_token", "mean": "mean_tokens", "last": "lasttoken", "weighted-mean": "weightedmean_tokens",
           "target": "mean_tokens", "target-marked": "mean_tokens"}  # fmt: skip
-
 
 # How sentence-transformers reads the encoder of a model with a decoder.
 _OF_ENCODER = {
@@ -61,12 +57,11 @@ _OF_ENCODER = {
 
 
 def check_exportable(spec: EncoderSpec, pooling: Pooling, half: bool) -> None:
-    """Raise where other libraries do not have this pooling; ``half``: of an encoder that is saved with its decoder."""
+    """Raise ``UsageError`` where other libraries do not have this pooling; ``half``: saved with its decoder."""
     if half and pooling.layers != "-1:":
         problem = "of a model with a decoder sentence-transformers reads the last layer only"
-        raise UsageError(
-            f"{problem}, so layers={pooling.layers} cannot be exported", f"Write {spec.with_params(layers='-1:')}"
-        )
+        problem = f"{problem}, so layers={pooling.layers} cannot be exported"
+        raise UsageError(problem, f"Write {spec.with_params(layers='-1:')}")
     if prefix(pooling.prompt) and pooling.of_target:
         problem = f"prompt={pooling.prompt} and pooling={pooling.mode} cannot be exported together"
         raise UsageError(problem, "Leave one of them out.")
@@ -77,16 +72,16 @@ def check_exportable(spec: EncoderSpec, pooling: Pooling, half: bool) -> None:
 
 
 def check_output(output: Path, force: bool) -> None:
-    """Raise where ``output`` must not be replaced: it is no encoder of mirrorbench, or ``force`` is not given."""
+    """Raise ``UsageError`` where ``output`` must not be replaced: it is no encoder, or ``force`` is not given."""
     if output.is_symlink() or (output.exists() and not output.is_dir()):
         raise UsageError(f"{output} is a file, link or device; an encoder is a directory", "Name another --output.")
-    if not is_text_name(os.path.abspath(output)):
+    if not is_text(os.path.abspath(output)):
         problem = f"{os.path.abspath(output)} is no {sys.getfilesystemencoding()}, and models have no such names"
         raise UsageError(problem, "Name an --output whose path is text, or set PYTHONUTF8=1 where it is UTF-8.")
     mounted = os.path.ismount(output)
     if mounted or Path.cwd().is_relative_to(output.resolve()):
-        kind = "a mount point" if mounted else "the working directory, or holds it"
-        raise UsageError(f"{output} is {kind}, which cannot be replaced", f"Write --output {output / 'encoder'}")
+        reason = "a mount point" if mounted else "the working directory, or holds it"
+        raise UsageError(f"{output} is {reason}, which cannot be replaced", f"Write --output {output / 'encoder'}")
     if not output.is_dir() or not any(output.iterdir()):
         return
     if not (output / DESCRIPTION).is_file():
@@ -101,7 +96,7 @@ def check_output(output: Path, force: bool) -> None:
 
 
 def _foreign(folder: Path) -> list[str]:
-    """Paths in an encoder's directory of what no encoder has."""
+    """Paths in an encoder's directory that no encoder has."""
     foreign = []
     for parent, folders, files in os.walk(folder):
         unknown = [name for name in folders if parent != str(folder) or not fnmatchcase(name, _FOLDERS)]
@@ -113,9 +108,9 @@ def _foreign(folder: Path) -> list[str]:
 
 @contextmanager
 def claiming(output: Path, force: bool) -> Iterator[Path]:
-    """The hidden folder beside ``output`` in which an encoder is written, by no other process at the same time.
+    """Open the hidden folder beside ``output`` in which one process at a time writes an encoder.
 
-    What a killed process left there is removed, after the encoder that it had put aside is where it was.
+    Files that a killed process left there are removed, after the encoder that it had put aside is back in its place.
     """
     with beside(output) as workplace:
         try:
@@ -127,7 +122,7 @@ def claiming(output: Path, force: bool) -> Iterator[Path]:
 
 
 def _settle(workplace: Path, output: Path) -> None:
-    """Put back an encoder that was put aside and not replaced, and remove what is not complete."""
+    """Put back an encoder that was put aside and not replaced, and remove incomplete ones."""
     new, old = workplace / "new", workplace / PUT_ASIDE
     if old.is_dir() and new.is_dir():  # ended between the two renames
         try:
@@ -141,7 +136,7 @@ def _settle(workplace: Path, output: Path) -> None:
 
 @contextmanager
 def replacing(output: Path, workplace: Path, force: bool) -> Iterator[Path]:
-    """A new folder in the ``workplace`` of ``claiming`` that becomes ``output`` on success."""
+    """Make a new folder in the ``workplace`` of ``claiming`` that becomes ``output`` on success."""
     from safetensors import SafetensorError
 
     new = workplace / "new"
@@ -162,32 +157,12 @@ def write_encoder(
     folder: Path, transformer: Transformer, pooling: Pooling, description: dict[str, Any], post: Affine | None = None,
     base: Path | None = None,
 ) -> None:  # fmt: skip
-    """Write all but the model card into an empty directory; ``description`` goes into ``mirrorbench.json``.
-
-    ``base``: the backbone's folder, which is named where the model is an adapter.
-    """
+    """Write all but the model card into an empty directory; an adapter names ``base``, the folder of its backbone."""
     from safetensors.torch import save_file
 
     transformer.save(folder)
-    name = ADAPTER if is_adapted(transformer.adapted) else "config.json"
-    config, tokenizer = (
-        json.loads((folder / file).read_text(encoding="utf-8")) for file in (name, "tokenizer_config.json")
-    )
-    lower = {"output_hidden_states": True} if pooling.layers != "-1:" else {}  # layers that sentence-transformers needs
-    own: dict[str, Any] = _OF_ENCODER if transformer.half else {}
-    if name == ADAPTER:
-        config |= named_base(base or transformer.path)
-        own = {**own, "config_args": lower} if lower else own  # the configuration is the backbone's
-    else:
-        for part in (config, config.get("encoder")):  # T5Gemma's encoder has a configuration of its own
-            if isinstance(part, dict):
-                part.pop("output_hidden_states", None)
-                part |= lower
-    length = kept_length(transformer, pooling)
-    files: dict[str, Any] = {
-        name: config,
-        "tokenizer_config.json": {**tokenizer, "model_max_length": length, "padding_side": "right"},
-        "sentence_bert_config.json": {"max_seq_length": length, "do_lower_case": False, **own},
+    files = _transformer_files(folder, transformer, pooling, base or transformer.path)
+    files |= {
         "config_sentence_transformers.json": {
             "prompts": {"text": prefix(pooling.prompt)} if pooling.prompt else {},
             "default_prompt_name": "text" if pooling.prompt else None, "similarity_fn_name": "cosine",
@@ -196,26 +171,45 @@ def write_encoder(
             # These type names are resolved by every version of sentence-transformers.
             {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}
         ],
-        DESCRIPTION: {
-            "readout": {**pooling.to_json(), **({"post": STORED} if post else {})},
-            **description,
-        },
+        DESCRIPTION: {"readout": {**pooling.to_json(), **({"post": STORED} if post else {})}, **description},
     }  # fmt: skip
-    for number, (kind, settings, weights) in enumerate(_modules(transformer, pooling, post), start=1):
-        path = f"{number}_{kind}"
-        module = {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+    for number, (name, settings, weights) in enumerate(_modules(transformer, pooling, post), start=1):
+        path = f"{number}_{name}"
+        module = {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{name}"}
         files["modules.json"].append(module)
         files[f"{path}/config.json"] = settings
         (folder / path).mkdir()
         if weights:
             save_file(weights, folder / path / "model.safetensors")
-    for name, content in files.items():
+    for file, content in files.items():
         text = json.dumps(content, indent=2, ensure_ascii=False)
-        (folder / name).write_text(f"{text}\n", encoding="utf-8")
+        (folder / file).write_text(f"{text}\n", encoding="utf-8")
+
+
+def _transformer_files(folder: Path, transformer: Transformer, pooling: Pooling, base: Path) -> dict[str, Any]:
+    """The saved settings of the transformer, with those that sentence-transformers reads, by file."""
+    name = ADAPTER if is_adapted(transformer.adapted) else "config.json"
+    config, tokenizer = (json.loads((folder / file).read_bytes()) for file in (name, "tokenizer_config.json"))
+    lower = {"output_hidden_states": True} if pooling.layers != "-1:" else {}  # layers that sentence-transformers needs
+    own: dict[str, Any] = _OF_ENCODER if transformer.half else {}
+    if name == ADAPTER:
+        config |= named_base(base)
+        own = {**own, "config_args": lower} if lower else own  # the configuration is the backbone's
+    else:
+        for part in (config, config.get("encoder")):  # T5Gemma's encoder has a configuration of its own
+            if isinstance(part, dict):
+                part.pop("output_hidden_states", None)
+                part |= lower
+    length = kept_length(transformer, pooling)
+    return {
+        name: config,
+        "tokenizer_config.json": {**tokenizer, "model_max_length": length, "padding_side": "right"},
+        "sentence_bert_config.json": {"max_seq_length": length, "do_lower_case": False, **own},
+    }
 
 
 def kept_length(transformer: Transformer, pooling: Pooling) -> int:
-    """Tokens that other libraries keep of a text and its prompt together."""
+    """Return the number of tokens that other libraries keep of a text and its prompt together."""
     if not pooling.prompt:
         return pooling.max_length
     both = pooling.max_length + prompt_tokens(transformer.tokenizer, prefix(pooling.prompt))
@@ -223,7 +217,7 @@ def kept_length(transformer: Transformer, pooling: Pooling) -> int:
 
 
 def named_base(base: Path) -> dict[str, Any]:
-    """How an adapter names its backbone: by hub id and commit where it came from there, else by its folder."""
+    """Return an adapter's name of its backbone: hub id and commit where it came from the hub, else its folder."""
     cached = base.parts[-3:]  # models--OWNER--NAME/snapshots/COMMIT
     if len(cached) == 3 and cached[0].startswith("models--") and cached[1] == "snapshots":
         return {"base_model_name_or_path": "/".join(cached[0].split("--")[1:]), "revision": cached[2]}
@@ -233,7 +227,7 @@ def named_base(base: Path) -> dict[str, Any]:
 def _modules(
     transformer: Transformer, pooling: Pooling, post: Affine | None
 ) -> Iterator[tuple[str, dict[str, Any], dict[str, torch.Tensor]]]:
-    """The modules of sentence-transformers after the transformer: kind, settings and weights."""
+    """The modules of sentence-transformers after the transformer: name, settings and weights."""
     import torch
 
     tokenizer = transformer.tokenizer

@@ -1,4 +1,4 @@
-"""Reads texts, pairs and words in context from a user's file; holds some of what to tune on out."""
+"""Reads texts, pairs and words in context from a user's file, and holds some of a tuning's lines out."""
 
 from __future__ import annotations
 
@@ -22,26 +22,20 @@ _ESCAPED = (r"\[", r"\]", "\\\\")
 _BRACKET = re.compile(r"(\\[\[\]\\]|[\[\]])")
 
 
-def read_texts(source: str, column: str = "") -> Iterator[str]:
-    """The texts of a file, one for each line or row, also blank ones; errors as in ``read_rows``."""
-    rows = read_rows(source, (column,) if column else ())
-    return (text_of(value, source, number) for number, (value,) in rows)
-
-
 def read_inputs(
     source: str, column: str = "", in_context: bool = False, spans: Sequence[str] = ()
 ) -> Iterator[TextInput]:
-    """Texts to encode, or, with ``in_context``, words in square brackets in their texts (``parse_marked``).
+    """Read texts to encode, or, with ``in_context``, words in square brackets in their texts (``parse_marked``).
 
-    ``spans`` are instead of brackets the columns of a target's first character (from 0) and of the one after its last.
+    Instead of brackets, ``spans`` are the columns of a target's first character (from 0) and of the one after its last.
     """
     if spans and not column:
         raise UsageError("--span-columns says where targets are, but not in which text", "Add --column NAME.")
     if spans:
         return (_spanned(source, number, *values) for number, values in read_rows(source, (column, *spans)))
-    if not in_context:
-        return map(TextInput, read_texts(source, column))
     rows = read_rows(source, (column,) if column else ())
+    if not in_context:
+        return (TextInput(text_of(value, source, number)) for number, (value,) in rows)
     return (parse_marked(text_of(value, source, number), f"{source}, line {number}") for number, (value,) in rows)
 
 
@@ -61,12 +55,12 @@ def _position(value: Any, source: str, number: int) -> int:
 
 
 def parse_marked(text: str, where: str = "the text") -> TextInput:
-    r"""A text whose target is in square brackets; several bracketed parts are one discontinuous target.
+    r"""Parse a text whose target is in square brackets; several bracketed parts are one discontinuous target.
 
     A bracket of the text itself is written ``\[``. A missing or empty target is a ``DataFormatError``.
 
     >>> parse_marked("the [bank] of the river")
-    TextInput(text='the bank of the river', spans=((4, 8),), language='')
+    TextInput(text='the bank of the river', spans=((4, 8),), language='', role='')
     """
     plain = ""
     bounds: list[int] = []
@@ -104,18 +98,18 @@ class TuningTexts:
 
     @property
     def summary(self) -> str:
-        """How many lines of which kind."""
+        """The numbers of lines that were read, are repeated, are tuned on and are held out."""
         return (
             f"{self.n_read:,} {'pairs' if self.are_pairs else 'texts'}, {self.n_duplicates:,} of them repeated; "
             f"{len(self.train):,} to tune on, {len(self.held_out):,} held out"
         )
 
     def corpus(self) -> list[str]:
-        """A string for each line to tune on; the texts of a pair, which contain no tab, are joined by a tab."""
+        """Return a string for each line to tune on; the texts of a pair, which contain no tab, are joined by a tab."""
         return ["\t".join(line) for line in self.train]
 
     def aside(self) -> tuple[str, ...]:
-        """Likewise, for each line that is held out."""
+        """Return a string for each held-out line, as ``corpus`` does."""
         return tuple("\t".join(line) for line in self.held_out)
 
 
@@ -125,7 +119,7 @@ def read_tuning_texts(
 ) -> TuningTexts:  # fmt: skip
     """Read texts or pairs to tune on from a file, ``-`` or a list called ``name``, and hold ``held_out`` of them out.
 
-    ``pairs_of`` says which lines are pairs. By default 500 lines are held out, or a tenth where that is less.
+    ``pairs_of`` decides which lines are pairs. By default 500 lines are held out, or a tenth where that is less.
     """
     lines = cast("Iterable[str | tuple[str, ...]]", source)
     if isinstance(source, str | Path):

@@ -1,4 +1,4 @@
-"""Opens a directory that was written before anybody gets it: the libraries must read the encoder's vectors from it."""
+"""Opens a written directory before anybody gets it: other libraries must read the encoder's vectors from it."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _MOST_CHARACTERS = 10_000
 
 @dataclass(frozen=True)
 class Sample:
-    """Three texts and what an encoder makes of them, to compare with what is read from its directory.
+    """Three texts and their vectors, to compare with those read from an encoder's directory.
 
     Attributes:
         texts: of the user, since other ones may be unknown to the vocabulary.
         vectors: of the encoder in memory.
         tolerance: the largest distance of two vectors that rounding explains.
         pooling: of the encoder.
-        kept: the precision of the weights that did not learn; all is computed in it.
-        device: where the directory is opened.
+        kept: the precision of the frozen weights, in which everything is computed.
+        device: the device on which the directory is opened.
         poolings: the registered ones.
     """
 

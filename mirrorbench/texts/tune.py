@@ -47,13 +47,13 @@ class TuningPlan:
     """A tuning before it is computed.
 
     Attributes:
-        output: where the encoder goes.
+        output: the encoder's directory.
         force: whether an encoder there may be replaced.
         read: the texts.
         cell: the encoder, as a cell without a task.
         recipe: all hyper-parameters.
-        corpora: the strings of the corpora that the model has.
-        workspace: where it is computed; its corpora hold the texts.
+        corpora: the strings of the model's corpora.
+        workspace: the workspace of the tuning; its corpora hold the texts.
     """
 
     output: Path
@@ -70,7 +70,7 @@ def plan_tuning(
     workspace: Workspace, *, level: str = "sentence", columns: Sequence[str] = (), seed: int = 0,
     held_out: int | None = None, force: bool = False, merge: bool = False,
 ) -> TuningPlan:  # fmt: skip
-    """Plan what ``Session.tune`` does with the same arguments, before it opens the weights."""
+    """Plan the work of ``Session.tune`` with the same arguments, before it opens the weights."""
     output, plugins = output.expanduser(), workspace.plugins
     check_output(output, force)
     resolve_method(spec, level, None, plugins)  # finds errors in the spec before a large file is read
@@ -97,9 +97,8 @@ def plan_tuning(
     _check_adapter(spec, model.recipe, merge)
     check_exportable(spec, pooling, model.path is not None and planner.files.family(model.path).half)
     if model.traits.pads:
-        workspace.reporter.note(
-            f"{spec} reads padding: other libraries compute its vectors from one text at a time (batch_size=1)"
-        )
+        hint = "other libraries compute its vectors from one text at a time (batch_size=1)"
+        workspace.reporter.note(f"{spec} reads padding: {hint}")
     alone = bool(model.recipe.lora) and not merge
     # A frozen backbone stays as it was in the tuning: it may not fit in float32.
     precision = model.precision if alone else planner.precision(request, "encoding")
@@ -125,7 +124,7 @@ def tune_texts(planned: TuningPlan, workplace: Path, merge: bool = False) -> Tun
 
 
 def _computed(planned: TuningPlan) -> tuple[Encoder, TunedEncoder, dict[str, Any]]:
-    """The encoder, what to report of it, and its ``mirrorbench.json``."""
+    """The encoder, its report, and its ``mirrorbench.json``."""
     read, cell, workspace, recipe = planned.read, planned.cell, planned.workspace, planned.recipe
     spec, model, pooling, seed, ref = cell.spec, cell.model, cell.pooling, cell.seed, cell.model.corpus
     assert pooling is not None
@@ -144,21 +143,20 @@ def _computed(planned: TuningPlan) -> tuple[Encoder, TunedEncoder, dict[str, Any
         "mirrorbench": __version__,
     }  # fmt: skip
     neighbours = _neighbours(pairs, report)
-    return (
-        loaded, TunedEncoder(planned.output, spec, recipe, pooling, corpus, report, neighbours, seconds), description
-    )  # fmt: skip
+    tuned = TunedEncoder(planned.output, spec, recipe, pooling, corpus, report, neighbours, seconds)
+    return loaded, tuned, description
 
 
 def _backbone(loaded: Encoder) -> TransformerEncoder:
     """An encoder without its transformation."""
-    raw = loaded.encoder if isinstance(loaded, TransformedEncoder) else loaded
-    return raw  # type: ignore[return-value]  # backbones are loaded as this class
+    # Backbones are loaded as this class.
+    return loaded.encoder if isinstance(loaded, TransformedEncoder) else loaded  # type: ignore[return-value]
 
 
 def _write(
     folder: Path, loaded: Encoder, tuned: TunedEncoder, description: dict[str, Any], planned: TuningPlan, merge: bool
 ) -> Sample:
-    """Write an encoder into a folder; what its vectors of a few texts were before."""
+    """Write an encoder into a folder; returns a sample of its vectors before that."""
     encoder, path = _backbone(loaded), planned.cell.model.path
     post = loaded.affines[""] if isinstance(loaded, TransformedEncoder) else None
     assert not isinstance(post, Taken)
@@ -171,7 +169,6 @@ def _write(
 
 
 def _check_adapter(spec: EncoderSpec, recipe: Recipe, merge: bool) -> None:
-    """Raise where an adapter cannot be written as asked."""
     if merge and not recipe.lora:
         raise UsageError(f"{spec} makes no adapter that --merge could merge", f"Write {spec.with_params(lora=16)}")
     if recipe.lora and recipe.attention and not merge:
@@ -183,7 +180,7 @@ def _trajectory(
     workspace: Workspace, model: ModelRef, pooling: Pooling, encoder: TransformerEncoder,
     pairs: Sequence[tuple[str, str]],
 ) -> Trajectory | None:  # fmt: skip
-    """Measures along the tuning; before and after it alone, where a run has tuned this model and did not look."""
+    """Measures along the tuning; only before and after it, where a run tuned this model without measuring."""
     assert model.recipe is not None
     assert model.corpus is not None
     stored = workspace.cache.describe_model(model.key)
@@ -208,7 +205,7 @@ def _neighbours(pairs: Sequence[tuple[str, str]], report: Trajectory | None) -> 
 
 
 def resolve_method(spec: EncoderSpec, level: str, pairs: bool | None, plugins: Plugins) -> EncoderSpec:
-    """The spec with its method; ``pairs``: whether the texts are pairs, ``None`` if not known yet."""
+    """Return the spec with its method; ``pairs``: whether the texts are pairs, ``None`` if not known yet."""
     if level not in LEVELS:
         raise unknown_name("level", level, list(LEVELS))
     if spec.backbone in plugins.encoders:

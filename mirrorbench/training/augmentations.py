@@ -1,8 +1,7 @@
-"""Augmentations: ways to make two different views of one string.
+"""Augmentations, which make two different views of one string (paper 1, sections 2.2 and 4.4, footnote 13).
 
 A *text* augmentation rewrites a string, a *token* augmentation its token ids; both change one view of each pair, or
-both views under ``sides=2``. A *model* augmentation makes the network noisy, so that two passes over one text differ by
-what they drop. Sources: paper 1, sections 2.2 and 4.4, footnote 13.
+both views under ``sides=2``. A *model* augmentation makes the network noisy, so that two passes over one text differ.
 """
 
 from __future__ import annotations
@@ -19,53 +18,44 @@ from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.models.families import set_rates
 
 if TYPE_CHECKING:
-    import numpy as np
     from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class AugmentationContext:
-    """The random numbers and the model that an augmentation may use.
-
-    Attributes:
-        rng: the tuning's own generator; the only permitted source of randomness.
-        rate: the value from the recipe, above 0.
-        mask_token: how the backbone's tokenizer writes its mask token.
-        protocol: ``paper`` or ``released``.
-        shortest: characters; under ``released``, shorter strings are left alone (Mirror-BERT's code: 30).
-        mask_id: id of the mask token; for token augmentations.
-        special_ids: ids of the tokenizer's special tokens, which are no part of the text; for token augmentations.
-    """
+    """Random numbers, settings and special tokens for an augmentation."""
 
     rng: np.random.Generator
+    """The tuning's generator, the only permitted source of randomness."""
     rate: float
+    """The recipe's value, above 0."""
     mask_token: str
+    """The backbone's mask token as text."""
     protocol: str
+    """``paper`` or ``released``."""
     shortest: int = 30
+    """Characters; under ``released``, shorter strings are not changed (Mirror-BERT's code: 30)."""
     mask_id: int = -1
+    """Id of the mask token, for token augmentations."""
     special_ids: frozenset[int] = frozenset()
+    """Ids of the tokenizer's special tokens, for token augmentations."""
 
 
 class ModelAugmentation(Protocol):
-    """A change of the model for the time of one tuning.
-
-    Attributes:
-        packs: whether it works on several texts end to end in one row, computed by several threads: it must not tell
-            texts apart by the first axis of a tensor, and must draw with ``torch.nn.functional.dropout`` only. False by
-            default: texts are padded, which takes longer.
-    """
+    """The protocol of changes of the model for the time of one tuning."""
 
     packs: bool
+    """Whether it works on packed rows of texts in several threads: it must not distinguish texts by the first axis of a
+    tensor, and must draw by ``torch.nn.functional.dropout`` alone. False by default: texts are padded, which is slower.
+    """
 
     def configure(self, config: Any, rate: float) -> None:
         """Change the transformers configuration before the model is built."""
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
-        """Change, or check, the model that was built.
+        """Change or check the model, and return a function that undoes the change, or ``None`` without a change.
 
-        Returns:
-            A function that undoes the change after the tuning, or ``None`` where there is nothing to undo: no hook may
-            stay in the model that is evaluated and saved.
+        No hook may remain in the model that is evaluated and saved.
         """
 
 
@@ -76,27 +66,24 @@ TokenFunction = Callable[[list[int], AugmentationContext], list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Augmentation:
-    """A registered augmentation.
-
-    Attributes:
-        name: also the key of its rate in a spec.
-        function: ``(text, context) -> text`` for ``on="text"``, ``(ids, context) -> ids`` for ``on="tokens"`` (of the
-            same length under the pooling ``target``), a ``ModelAugmentation`` for ``on="model"``.
-        on: ``text``, ``tokens`` or ``model``.
-        probability: whether the rate is a probability, which must be below 1.
-    """
+    """A registered augmentation."""
 
     name: str
+    """Key of its rate in a spec."""
     function: TextFunction | TokenFunction | ModelAugmentation
+    """``(text, context) -> text`` for ``on="text"``, ``(ids, context) -> ids`` for ``on="tokens"`` (of the same length
+    under the pooling ``target``), a ``ModelAugmentation`` for ``on="model"``."""
     on: str = "text"
+    """``text``, ``tokens`` or ``model``."""
     probability: bool = False
+    """Whether the rate is a probability, which must be below 1."""
 
     def __post_init__(self) -> None:
         if self.on not in _INPUTS:
             raise PluginError(f"augmentation {self.name!r}: on={self.on!r}", f"It must be one of {', '.join(_INPUTS)}.")
 
     def check(self, rate: float) -> None:
-        """Raise ``UsageError`` for a rate that is negative, or not below 1 where it is a probability."""
+        """Raise a ``UsageError`` for a negative rate, or a probability of 1 or more."""
         if rate < 0 or (self.probability and rate >= 1):
             limits = "at least 0 and below 1" if self.probability else "at least 0"
             raise UsageError(f"{self.name}={rate:g} is out of range", f"It must be {limits}.")
@@ -105,7 +92,7 @@ class Augmentation:
 def in_use(
     rates: Sequence[tuple[str, float]], registered: Mapping[str, Augmentation], on: str
 ) -> list[tuple[Any, float]]:
-    """The functions and rates of the augmentations of one kind, in the order of ``rates`` (``Recipe.augment``).
+    """Return the functions and rates of the augmentations on one input, in the order of ``rates`` (``Recipe.augment``).
 
     Those on the model include rate 0, which comes first: ``dropout=0`` must not undo ``controlled_dropout``.
     """
@@ -116,11 +103,9 @@ def in_use(
 def span_mask(text: str, context: AugmentationContext) -> str:
     """Replace ``context.rate`` (k) consecutive characters by the mask token and spaces around it (Figure 2).
 
-    ``paper``: every position is equally likely, and exactly the drawn characters go. ``released``: the literal
-    ``[MASK]`` whatever the tokenizer, strings of fewer than ``context.shortest`` characters left alone, the last
-    position never drawn, and the cut made at the first place where the drawn characters occur.
-
-    Strings of at most k characters stay as they are.
+    Strings of at most k characters are not changed. ``paper``: every position is equally likely. ``released``: the
+    literal ``[MASK]`` whatever the tokenizer, strings of fewer than ``context.shortest`` characters not changed, the
+    last position never drawn, and the cut made at the first occurrence of the drawn characters.
     """
     k = int(context.rate)
     if k != context.rate:
@@ -140,7 +125,7 @@ def span_mask(text: str, context: AugmentationContext) -> str:
 
 
 def word_shuffle(text: str, context: AugmentationContext) -> str:
-    """Reorder the words at random so that none moves further than ``context.rate`` (k) places.
+    """Reorder the words at random; none moves further than ``context.rate`` (k) places.
 
     Paper 1 (footnote 13) does not define its reordering. This is the word noise of Lample et al. (2018, "Unsupervised
     Machine Translation Using Monolingual Corpora Only", section 2.3): words, separated by spaces, are sorted by their
@@ -155,34 +140,31 @@ def word_shuffle(text: str, context: AugmentationContext) -> str:
 
 
 class Dropout:
-    """Sets one rate in every dropout of the model: embeddings, attention, hidden states (paper 1, section 2.2)."""
+    """One rate in every dropout of the model: embeddings, attention, hidden states (paper 1, section 2.2)."""
 
     packs = True
 
     def configure(self, config: Any, rate: float) -> None:
-        """Set every dropout rate of the configuration before the model is built.
-
-        Some architectures (ModernBERT) build no dropout module for a rate of 0, and read the attention's rate from a
-        plain attribute.
-        """
+        """Set every dropout rate of the configuration; ModernBERT builds no dropout module for a rate of 0."""
         set_rates(config, rate)
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
-        """Set the rate of every dropout module; it is an error if there are none, or some whose rate cannot be set."""
-        import torch
+        """Set the rate of every dropout module; none, or one without a rate, raises a ``TuningError``."""
+        from torch.nn.modules.dropout import _DropoutNd
 
-        kind = torch.nn.modules.dropout._DropoutNd
-        # Today's models read the rate from their configuration.
-        if rate and not any(isinstance(module, kind) for module in model.modules()) and not _drops(model):
+        # Newer models read the rate from their configuration.
+        if rate and not any(isinstance(module, _DropoutNd) for module in model.modules()) and not _drops(model):
             raise TuningError(
                 f"{type(model).__name__} has no dropout, so dropout={rate:g} cannot be applied",
                 "Write dropout=0 and another augmentation: word_shuffle=3.",
             )
         for name, module in model.named_modules():
-            if isinstance(module, kind):
+            if isinstance(module, _DropoutNd):
                 module.p = float(rate)
-            # Dropout classes that are none of torch's (older DeBERTa) would keep their own rate; SqueezeBERT's has one.
-            elif "dropout" in type(module).__name__.lower() and not any(isinstance(m, kind) for m in module.modules()):
+            # Dropout classes other than torch's (older DeBERTa) would keep their own rate; SqueezeBERT's holds torch's.
+            elif "dropout" in type(module).__name__.lower() and not any(
+                isinstance(part, _DropoutNd) for part in module.modules()
+            ):
                 raise TuningError(
                     f"{type(model).__name__} has a dropout of its own kind at {name} ({type(module).__name__}); "
                     f"its rate cannot be set to {rate:g}"
@@ -191,7 +173,7 @@ class Dropout:
 
 
 def _drops(model: Any) -> bool:
-    """Whether two passes in training mode differ."""
+    """Return whether two passes in training mode differ."""
     import torch
 
     if not hasattr(model, "config"):
@@ -207,17 +189,17 @@ def _drops(model: Any) -> bool:
 
 
 class ControlledDropout(Dropout):
-    """Dropout whose masks the two views of a pair share (paper 1, section 4.4, Table 8 and Figure 6).
+    """Dropout with the same masks for both views of a pair (paper 1, section 4.4, Table 8 and Figure 6).
 
     It keeps dropout's regularisation without its augmentation: for identical strings f(x) = f(x-bar), in training mode.
-    Each mask is drawn for the first half of a micro-batch, the first views, and used again for the second half. It
-    replaces torch's functions, so it works in all architectures, for layers, functions and fused attention alike.
+    Masks are drawn for the first views, the first half of a micro-batch, and used again for the second half. Replaced
+    functions of torch make it work for layers, functions and fused attention of all architectures.
     """
 
     packs = False
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
-        """Set the rates, and share the masks in everything that this thread computes until it is undone."""
+        """Set the rates, and share the masks in this thread until it is undone."""
         if not rate:
             return None
         from torch.nn import functional as F  # noqa: N812  (torch's own convention)
@@ -233,7 +215,7 @@ class ControlledDropout(Dropout):
 def _dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     from torch.nn import functional as F  # noqa: N812
 
-    # What all rows share (DeBERTa's relative positions) has no batch axis, and one mask already.
+    # States shared by all rows (DeBERTa's relative positions) have no batch axis, and one mask already.
     if not training or p == 0 or x.dim() < 3 or len(x) % 2:
         return F.dropout(x, p, training, inplace)
     mask = F.dropout(x.new_ones(len(x) // 2, *x.shape[1:]), p)
@@ -260,7 +242,7 @@ def _attention(
 
 @hookimpl
 def register_augmentations(register: Register) -> None:
-    """The augmentations of this module, under their spec keys."""
+    """Register the augmentations of this module, under their spec keys."""
     register("span_mask", span_mask, on="text", description="k consecutive characters become the mask token")
     register("word_shuffle", word_shuffle, on="text", description="words move by at most k places")
     shared = "dropout with the same masks for both views of a pair; takes the place of dropout"

@@ -1,7 +1,7 @@
-"""Checkpoints: a tuning that was interrupted goes on from its last one, and ends in the same weights, bit for bit.
+"""Checkpoints, from which an interrupted tuning resumes and ends in the same weights, bit for bit.
 
-They are written seldom enough to take 2 % of the time. A damaged one, or one of another device or version of torch, is
-not used; a disk that is full ends them, not the tuning.
+They take at most 2 % of the time. A damaged checkpoint, or one of another device or version of torch, is not used. A
+full disk ends checkpoints, but not the tuning.
 """
 
 from __future__ import annotations
@@ -19,32 +19,29 @@ from mirrorbench.core.errors import StorageError
 from mirrorbench.core.files import TEMPORARY, writing
 
 INTERVAL = 30.0
-"""Seconds of work between two checkpoints, at least."""
+"""Least seconds between two checkpoints."""
 SHARE = 0.02
-"""Share of the time that checkpoints may take."""
+"""Largest share of the time for checkpoints."""
 ASSUMED_SPEED = 250e6
-"""Bytes a second, until a first checkpoint was timed."""
+"""Bytes written per second, before a first checkpoint was timed."""
 FORMAT = 1
 CHECKPOINTS = "checkpoints"
-"""The folder of the cache that holds a folder for each unfinished tuning, named by the model's key."""
+"""Folder of the cache with a folder for each unfinished tuning, named by the model's key."""
 STATE = "state.pt"
 
 
 class Stateful(Protocol):
-    """A part of a tuning that has a state."""
+    """The protocol of parts of a tuning with a state."""
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Plain values and tensors; ``None`` where the part cannot be saved, so that there are no checkpoints."""
-        ...
+        """Return plain values and tensors, or ``None`` for a part without checkpoints."""
 
 
 class Checkpoint:
     """The last checkpoint of one tuning; the caller holds the tuning's lease.
 
-    Args:
-        folder: of this tuning alone.
-        origin: what must be equal for a tuning to go on, beside what names the folder.
-        note: called with a message where checkpoints end.
+    ``folder``: for this tuning alone. ``origin``: values that must be equal to resume, such as versions. ``note``:
+    called with a message when checkpoints end.
     """
 
     def __init__(
@@ -56,7 +53,7 @@ class Checkpoint:
         self._cost, self._last = 0.0, time.perf_counter()
 
     def read(self) -> dict[str, Any]:
-        """The state of each part by its name; empty without a whole checkpoint of this origin."""
+        """Read the state of each part by its name; empty without a complete checkpoint of this origin."""
         import torch
 
         for left in self.folder.glob(f"{TEMPORARY}*"):
@@ -71,12 +68,12 @@ class Checkpoint:
             return {}
 
     def begin(self, name: str, part: Stateful, size: int) -> None:
-        """Add a last part, which has about ``size`` bytes; the time until the first checkpoint counts from now."""
+        """Add the last part, of about ``size`` bytes, and start the time until the first checkpoint."""
         self.parts[name] = part
         self._cost, self._last = size / ASSUMED_SPEED, time.perf_counter()
 
     def save_when_due(self) -> None:
-        """Write a checkpoint if the last one is long enough ago."""
+        """Write a checkpoint if enough time has passed since the last one."""
         if self._path is None or time.perf_counter() - self._last < max(INTERVAL, self._cost / SHARE):
             return
         started = time.perf_counter()
@@ -105,7 +102,7 @@ class Checkpoint:
 
 
 def damaged(folder: Path) -> str:
-    """The fault of a checkpoint; empty if it is whole."""
+    """Return the fault of a checkpoint; empty if it is complete."""
     with suppress(OSError, BadZipFile, EOFError), ZipFile(folder / STATE) as archive:
         wrong = archive.testzip()  # compares checksums
         return f"{wrong} in {STATE}" if wrong else ""

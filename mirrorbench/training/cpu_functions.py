@@ -1,8 +1,8 @@
 """Faster versions of torch's functions for tuning on a CPU.
 
 Dropout draws 16 bits a value, four values at a time (torch: 53 bits a value, on one core). Attention with dropout is
-written out, as torch computes it on a CPU. The gradient of an embedding holds only the rows that were read; torch's has
-the size of the vocabulary, once for each micro-batch.
+computed by its definition, as torch does on a CPU. The gradient of an embedding holds the rows in use; torch's has the
+size of the vocabulary, once for each micro-batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STEPS = 1 << 16
 
 
 def fast_cpu_functions(generator: torch.Generator | None = None) -> ReplacedFunctions:
-    """All replacements of this module; ``generator`` draws for dropout, by default torch's own."""
+    """Return a context with all functions of this module; ``generator`` draws for dropout, by default torch's own."""
     return ReplacedFunctions(
         {
             F.dropout: partial(dropout, generator=generator),
@@ -35,7 +35,7 @@ def fast_cpu_functions(generator: torch.Generator | None = None) -> ReplacedFunc
 def dropout(
     x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, generator: torch.Generator | None = None
 ) -> Tensor:
-    """``torch.nn.functional.dropout`` with ``p`` rounded to a multiple of 2^-16, and values scaled accordingly."""
+    """Compute torch's ``dropout``, with ``p`` rounded to a multiple of 2^-16 and values scaled accordingly."""
     dropped = round(p * _STEPS)
     if not training or not 0 < dropped < _STEPS or x.device.type != "cpu":
         return F.dropout(x, p, training, inplace)
@@ -50,7 +50,7 @@ def attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, generator: torch.Generator | None = None, **options: Any,
 ) -> Tensor:  # fmt: skip
-    """``torch.nn.functional.scaled_dot_product_attention``; what has no dropout is left to torch."""
+    """Compute torch's ``scaled_dot_product_attention``, by torch itself without dropout."""
     if not dropout_p or is_causal or any(options.values()) or query.device.type != "cpu":
         more = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, **options}
         return F.scaled_dot_product_attention(query, key, value, attn_mask, **more)
@@ -61,7 +61,7 @@ def plain_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, scale: float | None,
     drop: Callable[[Tensor], Tensor],
 ) -> Tensor:  # fmt: skip
-    """Attention by its definition; ``drop`` is applied to the weights, shape (..., queries, keys)."""
+    """Compute attention by its definition; ``drop`` is applied to the weights, shape (..., queries, keys)."""
     factor = query.shape[-1] ** -0.5 if scale is None else scale
     # matmul copies what is not contiguous, and a transposed matrix more slowly.
     products = (query * factor) @ key.contiguous().transpose(-2, -1)
@@ -76,7 +76,7 @@ def plain_attention(
 
 
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, *options: Any, **named: Any) -> Tensor:
-    """``torch.nn.functional.embedding``, its gradient sparse where that is smaller; other options are left to torch."""
+    """Compute torch's ``embedding``, with a sparse gradient if that is smaller and no other option is set."""
     has_other = any(options[:1]) or any(options[2:]) or any(value for key, value in named.items() if key != "norm_type")
     learns = torch.is_grad_enabled() and weight.requires_grad and weight.is_leaf
     if has_other or len(weight) <= input.numel() or not learns:
@@ -86,7 +86,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, *op
 
 
 class _SparseEmbedding(torch.autograd.Function):
-    """Rows of ``weight``; its gradient is coalesced and sparse, summed in torch's order and so equal bit for bit."""
+    """Embedding with a coalesced sparse gradient, summed in torch's order and so equal bit for bit."""
 
     @staticmethod
     def forward(ctx: Any, ids: Tensor, weight: Tensor, padding: int | None) -> Tensor:
@@ -97,8 +97,8 @@ class _SparseEmbedding(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor, None]:
         (ids,) = ctx.saved_tensors
-        rows, places = ids.unique(return_inverse=True)
-        values = torch.ops.aten.embedding_dense_backward(gradients[0], places, len(rows), -1, False)
+        rows, indices = ids.unique(return_inverse=True)
+        values = torch.ops.aten.embedding_dense_backward(gradients[0], indices, len(rows), -1, False)
         if ctx.padding is not None:
             values[rows == ctx.padding] = 0
         whole = torch.sparse_coo_tensor(rows[None], values, ctx.shape, is_coalesced=True, check_invariants=False)

@@ -1,4 +1,4 @@
-"""Held-out strings: which they are, their partners, and what their vectors are like, without labels.
+"""Held-out strings: their choice, their positive pairs, and measures of their vectors without labels.
 
 Alignment and uniformity are those of Wang & Isola ("Understanding Contrastive Representation Learning through Alignment
 and Uniformity on the Hypersphere", ICML 2020, section 4.1), over unit vectors: the mean squared distance of positive
@@ -24,7 +24,7 @@ from mirrorbench.training.recipes import Recipe
 HELD_OUT, HELD_OUT_SHARE = 500, 0.1
 """Strings held out by default, and their maximum share of all strings."""
 FEWEST = 10
-"""Held-out strings that ``stop=auto`` needs at least: among fewer, one hit is more than a tenth of the accuracy."""
+"""Least held-out strings for ``stop=auto``: among fewer, one hit is more than a tenth of the accuracy."""
 MEASURES = {
     "alignment": ("alignment", "lower is better"),
     "uniformity": ("uniformity", "lower is better"),
@@ -34,14 +34,14 @@ MEASURES = {
 }
 """Title and direction of each measure, in the order of reports."""
 _BLOCK = 256
-"""Directions at a time: bounds memory at n x 256 numbers."""
+"""Directions computed together, which bounds memory at n x 256 numbers."""
 
 
 def hold_out(texts: Sequence[str], seed: int) -> tuple[list[str], list[str]]:
-    """The strings that are left to tune on, with their repeats, and distinct ones that are held out.
+    """Divide strings into those to tune on, with their repeats, and distinct ones drawn by the seed to hold out.
 
-    Those are drawn by the seed: ``HELD_OUT`` of them, or ``HELD_OUT_SHARE`` where that is less. Fewer than ``FEWEST``
-    are a ``TuningError``.
+    ``HELD_OUT`` strings are held out, or ``HELD_OUT_SHARE`` if that is less; fewer than ``FEWEST`` raise a
+    ``TuningError``.
     """
     distinct = list(dict.fromkeys(texts))
     n = min(HELD_OUT, int(len(distinct) * HELD_OUT_SHARE))
@@ -55,9 +55,9 @@ def hold_out(texts: Sequence[str], seed: int) -> tuple[list[str], list[str]]:
 
 
 def shortened(text: str, rng: np.random.Generator) -> str:
-    """A text without a random span of a tenth of its characters (at least one): the positive of a single text.
+    """Remove a random span of a tenth of a text's characters (at least one), to make its positive.
 
-    It depends on no tokenizer and no recipe, so results of all models and tunings are comparable.
+    Without tokenizer and recipe, results of all models and tunings are comparable.
     """
     length = max(1, len(text) // 10)
     start = int(rng.integers(max(1, len(text) - length + 1)))
@@ -65,10 +65,9 @@ def shortened(text: str, rng: np.random.Generator) -> str:
 
 
 def positive_pairs(texts: Sequence[str], seed: int, pairs: PairFunction) -> list[tuple[str, str]]:
-    """Held-out corpus lines as positive pairs: those of a method of labelled pairs, else each with its short copy.
+    """Make positive pairs of held-out corpus lines: the labelled pairs of a method's function, or ``shortened`` texts.
 
-    ``pairs`` is the method's function. Where lines share a text or a concept, the first one stands for them: the others
-    would be false negatives.
+    Of several lines with a common text or concept only the first one is used: the others would be false negatives.
     """
     rng = np.random.default_rng(seed)
     if not texts or pairs not in OF_TWO:
@@ -82,10 +81,10 @@ def positive_pairs(texts: Sequence[str], seed: int, pairs: PairFunction) -> list
 
 
 def measure_pairs(left: Array, right: Array) -> tuple[dict[str, float], NDArray[np.bool_]]:
-    """``MEASURES`` of at least 2 pairs of vectors, each side of shape (n, d), and which pairs are retrieved.
+    """Return ``MEASURES`` of n > 1 pairs of vectors, each side of shape (n, d), and whether each pair is retrieved.
 
-    ``accuracy@1`` is the share of first texts whose own second text has the strictly highest cosine of all. Isotropy
-    and effective rank are of the first texts, uniformity too.
+    ``accuracy@1`` is the share of first texts with the strictly highest cosine to their own second text. Uniformity,
+    isotropy and effective rank are the first texts'.
     """
     first, second = unit(left), unit(right)
     similarity = rounded(first @ second.T)
@@ -104,7 +103,7 @@ def measure_pairs(left: Array, right: Array) -> tuple[dict[str, float], NDArray[
 
 
 def nearest_rows(vectors: Array, n: int) -> list[int]:
-    """For each of the first n rows, the other row with the highest cosine."""
+    """Return for each of the first n rows the other row with the highest cosine."""
     scaled = unit(vectors)
     similarity = rounded(scaled[:n] @ scaled.T)
     np.fill_diagonal(similarity, -np.inf)
@@ -112,9 +111,9 @@ def nearest_rows(vectors: Array, n: int) -> list[int]:
 
 
 def effective_rank(vectors: NDArray[Any]) -> float:
-    """Exp of the entropy of the singular values divided by their sum: from 1 to the rank; 0 for zeros alone.
+    """Return exp of the entropy of the singular values divided by their sum: from 1 to the rank; 0 for zeros alone.
 
-    The singular values are those of the vectors as they are, not centred, so a common direction lowers it.
+    The vectors are not centred, so a common direction lowers it.
     """
     values = np.linalg.svd(np.asarray(vectors, dtype=np.float64), compute_uv=False)
     shares = values[values > 0] / values.sum()
@@ -122,7 +121,7 @@ def effective_rank(vectors: NDArray[Any]) -> float:
 
 
 def log_isotropy(vectors: NDArray[Any]) -> float:
-    """log(min Z(c) / max Z(c)) over the eigenvectors c of V^T V, where Z(c) is the sum of exp(c . v) over the vectors.
+    """Return log(min Z(c) / max Z(c)) over the eigenvectors c of V^T V; Z(c) is the sum of exp(c . v) over the vectors.
 
     0 is isotropic. Both signs of each eigenvector count, since the sign depends on the linear-algebra library.
     """
@@ -132,15 +131,14 @@ def log_isotropy(vectors: NDArray[Any]) -> float:
 
 
 def directions(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The eigenvectors of V^T V, V the rows, by falling eigenvalue; each is a column with its largest part positive."""
+    """Return the eigenvectors of V^T V, V the rows, as columns by falling eigenvalue, largest components positive."""
     eigenvectors: NDArray[np.float64] = np.linalg.eigh(rows.T @ rows)[1][:, ::-1]
     largest = eigenvectors[np.abs(eigenvectors).argmax(axis=0), np.arange(eigenvectors.shape[1])]
-    oriented: NDArray[np.float64] = eigenvectors * np.where(largest < 0, -1.0, 1.0)
-    return oriented
+    return np.where(largest < 0, -1.0, 1.0) * eigenvectors
 
 
 def log_sums(rows: NDArray[np.float64], columns: NDArray[np.float64], signs: tuple[int, ...]) -> NDArray[np.float64]:
-    """Logarithms of Z(c) for each column c and each sign."""
+    """Return the logarithms of Z(c) for each column c and each sign."""
     from scipy.special import logsumexp
 
     blocks = (rows @ columns[:, start : start + _BLOCK] for start in range(0, columns.shape[1], _BLOCK))

@@ -2,7 +2,7 @@
 
 All randomness comes from the tuning's seed. A NumPy generator draws the order of the strings and text augmentations;
 dropout is seeded for each micro-batch of each step, so that a micro-batch may be computed twice and in any order. On
-one machine a CPU run repeats bit for bit, also one that went on from a checkpoint.
+one machine a CPU run repeats bit for bit, with or without an interruption.
 """
 
 from __future__ import annotations
@@ -34,51 +34,47 @@ from mirrorbench.training.recipes import Recipe
 CHECK_EVERY = 10
 """Steps between two checks of the loss, each of which waits for the device."""
 HELD_BYTES = {"cpu": 8 << 30, "mps": 4 << 30, "cuda": 16 << 30}
-"""Memory for activations by device type, on a GPU for those of a micro-batch; ``limits`` has the rest."""
+"""Memory for activations by device type; on a GPU for those of a micro-batch: see ``limits``."""
 _TOKEN_BYTES = 105
 """Bytes of float32 activations for each token, layer and hidden dimension: 79 to 104 in BERT of several sizes (dropout
 on, 20 to 64 tokens a text, a feed-forward width of four times the hidden one), up to 129 at 128 tokens; fewer in bf16.
 """
 _INPUT_BYTES = 8
-"""Likewise of what gradient checkpointing keeps, apart from the layer that is computed again: 4.5 in ModernBERT, 5.4 in
-T5."""
+"""Bytes of a layer's input, which gradient checkpointing keeps: 4.5 in ModernBERT, 5.4 in T5."""
 
 ROSE = 0.5
-"""Rise of the loss, in nats or as a share of it, above which a tuning did harm."""
+"""Rise of the loss, in nats or relative to it, above which a tuning did harm."""
 _KEPT = ("epoch", "done", "pairs", "draws", "steps", "strings", "tokens", "positions", "pending", "losses", "most",
          "first_loss")  # fmt: skip
-"""Attributes of the loop that a checkpoint keeps as they are."""
+"""Attributes of the loop in a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class TuningReport:
-    """Counts, times and losses of a tuning.
-
-    Attributes:
-        strings: strings seen, each counted once per epoch (two views each).
-        tokens: tokens of both views, without padding.
-        padding: share of the computed positions that were padding, 0 to 1.
-        seconds: wall-clock time of the loop, without loading, and without what was lost by an interruption.
-        losses: mean loss of each ``CHECK_EVERY`` steps.
-        first_loss: of the first step, with the weights as they came.
-    """
+    """Counts, times and losses of a tuning."""
 
     steps: int
     strings: int
+    """Strings, each counted once per epoch (two views each)."""
     tokens: int
+    """Tokens of both views, without padding."""
     padding: float
+    """Share of padding in the computed positions, 0 to 1."""
     seconds: float
+    """Wall-clock time of the loop, without loading and work lost by an interruption."""
     losses: tuple[float, ...]
+    """Mean loss of each ``CHECK_EVERY`` steps."""
     first_loss: float
+    """Loss of the first step, with the untuned weights."""
 
     @property
     def rose(self) -> bool:
-        """Whether the loss ended above that of the untuned weights by more than batches differ."""
+        """Whether the loss ended above that of the untuned weights by more than ``ROSE``."""
         return self.losses[-1] > self.first_loss + ROSE * max(1.0, abs(self.first_loss))
 
     @property
     def cost(self) -> dict[str, float]:
-        """The costs that results store: counts, the share of padding, and speeds per second."""
+        """Costs as results store them: counts, share of padding, speeds per second."""
         seconds = max(self.seconds, 1e-9)
         return {
             "steps": self.steps,
@@ -93,10 +89,10 @@ class TuningReport:
 def batches(
     n: int, size: int, drop_last: bool, rng: np.random.Generator, together: int = 1
 ) -> Iterator[NDArray[np.int64]]:
-    """One epoch's batches of the indices of n strings, at least 2, in random order.
+    """Yield one epoch's batches of the indices of n strings, at least 2, in random order.
 
     With ``drop_last`` an incomplete last batch is skipped; otherwise the strings are spread evenly over the batches, so
-    that no batch has hardly any negatives. ``together``: so many indices in a row come into the same batch.
+    that none has few negatives. ``together``: number of successive indices in the same batch.
     """
     order = rng.permutation(n // together)[:, None] * together + np.arange(together)
     n, size = len(order), max(1, size // together)
@@ -117,32 +113,23 @@ def tune_backbone(
 ) -> TuningReport:  # fmt: skip
     """Tune a backbone, built with the recipe's model augmentations, in place.
 
-    ``advance`` gets the number of strings done since its last call; where pairs are not strings, the corresponding
-    share. ``saved`` is what a ``checkpoint`` of the same tuning holds: the tuning goes on from there. Fewer than two
-    strings or pairs, an augmentation that cannot be applied and a loss that is not finite are a ``TuningError``.
+    ``advance`` gets the number of strings done since its last call, or the corresponding share of pairs. ``saved``: the
+    state in a ``checkpoint`` of the same tuning, from which it resumes.
+
+    Raises:
+        TuningError: fewer than two strings or pairs, an inapplicable augmentation, or a loss that is not finite.
     """
-    if len(texts) < 2:
-        raise TuningError(f"a corpus of {len(texts)} distinct strings cannot be tuned on", "It needs at least two.")
-    masking = [name for name, rate in recipe.augment if "mask" in name and rate]
-    if masking and not transformer.tokenizer.mask_token:
-        raise TuningError(
-            f"{transformer.path.name}'s tokenizer has no mask token, so {masking[0]} cannot be applied",
-            f"Add {masking[0]}=0 to the encoder spec.",
-        )
+    _check_tunable(transformer, texts, recipe)
     started = time.perf_counter()
     rng, device = np.random.default_rng(seed), transformer.device
     maker = PairMaker(recipe, rng, transformer.tokenizer.mask_token or "", protocol, augmentations)
     tokenizer = PairTokenizer(transformer, maker, augmentations)
-    packable = transformer.traits.packs  # tried before augmentations and the objective change the model
+    packable = transformer.traits.packs  # measured before augmentations and the objective change the model
     with torch.random.fork_rng(devices=[device] if on_gpu(device) else []), ExitStack() as attached:
         torch.manual_seed(seed)
         if device.type == "cpu":
             attached.enter_context(fast_cpu_functions())
-        on_the_model = in_use(recipe.augment, augmentations, "model")
-        for augmentation, rate in on_the_model:
-            if detach := augmentation.attach(transformer.model, rate):
-                attached.callback(detach)
-        packs = packable and all(getattr(augmentation, "packs", False) for augmentation, rate in on_the_model if rate)
+        packs = _attach(in_use(recipe.augment, augmentations, "model"), transformer.model, attached) and packable
         objective = objective_of(losses[recipe.loss], transformer, recipe)
         reader = MicroBatchReader(objective, precision, packs)
         if recipe.gradient_checkpointing:
@@ -157,7 +144,7 @@ def tune_backbone(
             made = pairs(texts, maker)
             n = len(made.left)
             order = batches(n, recipe.batch_size, recipe.drop_last, rng, made.together)
-            # All draws of an epoch are made before its first step, so skipped steps leave out none.
+            # All draws of an epoch are made before its first step, so a resumed epoch makes them all.
             for batch in tokenizer.batches(made, islice(order, loop.done, None)):
                 before = loop.pairs
                 loop.step(batch)
@@ -170,15 +157,34 @@ def tune_backbone(
     return loop.report()
 
 
+def _check_tunable(transformer: Transformer, texts: Sequence[str], recipe: Recipe) -> None:
+    if len(texts) < 2:
+        raise TuningError(f"a corpus of {len(texts)} distinct strings cannot be tuned on", "It needs at least two.")
+    masking = [name for name, rate in recipe.augment if "mask" in name and rate]
+    if masking and not transformer.tokenizer.mask_token:
+        raise TuningError(
+            f"{transformer.path.name}'s tokenizer has no mask token, so {masking[0]} cannot be applied",
+            f"Add {masking[0]}=0 to the encoder spec.",
+        )
+
+
+def _attach(augmentations: Sequence[tuple[Any, float]], model: Any, attached: ExitStack) -> bool:
+    """Attach augmentations with their rates to a model, and return whether all in use permit packed rows."""
+    for augmentation, rate in augmentations:
+        if detach := augmentation.attach(model, rate):
+            attached.callback(detach)
+    return all(getattr(augmentation, "packs", False) for augmentation, rate in augmentations if rate)
+
+
 class _Loop:
-    """Optimiser, loss and counters of one tuning; between two checks of the loss nothing waits for the device."""
+    """Optimiser, loss and counters of one tuning; nothing waits for the device between two checks of the loss."""
 
     def __init__(self, reader: MicroBatchReader, seed: int, started: float = 0.0) -> None:
         self.reader, self.objective, self.seed = reader, reader.objective, seed
         self.device = reader.transformer.device
         self.objective.train()
         self.optimizer = self.objective.optimizer()
-        # fp16 alone has gradients too small for it (released code: the same scaler); otherwise it does nothing.
+        # Gradients are too small for fp16 alone (released code: the same scaler); otherwise it does nothing.
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=reader.precision == "fp16")
         self.most, self.held = limits(self.objective)
         self.steps = self.strings = self.tokens = self.positions = 0
@@ -191,14 +197,14 @@ class _Loop:
         self.learned: list[Tensor] = [*self.reader.weights, *self.objective.buffers]
 
     def begin(self, epoch: int, rng: np.random.Generator) -> None:
-        """An epoch begins, or the one of a checkpoint goes on: it draws the same."""
+        """Begin an epoch, or resume a checkpoint's with the same random numbers."""
         if self.resumed:
             rng.bit_generator.state, self.resumed = self.draws, False
         else:
             self.epoch, self.done, self.pairs, self.draws = epoch, 0, 0, dict(rng.bit_generator.state)
 
     def state_dict(self) -> dict[str, Any] | None:
-        """All that later steps depend on, for a checkpoint; ``None`` if the objective has a state that is unknown."""
+        """Return the state for a checkpoint, or ``None`` if the objective's is unknown."""
         if (own := self.objective.state_dict()) is None:
             return None
         parts = {"optimizer": self.optimizer.state_dict(), "scaler": self.scaler.state_dict(), "objective": own}
@@ -207,7 +213,7 @@ class _Loop:
         return {**parts, **{name: getattr(self, name) for name in _KEPT}, "learned": learned, "seconds": seconds}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Resume from a checkpoint."""
         with torch.no_grad():
             for value, saved in zip(self.learned, state["learned"], strict=True):
                 value.copy_(saved)
@@ -219,7 +225,7 @@ class _Loop:
         self.started, self.resumed = time.perf_counter() - state["seconds"], True
 
     def step(self, pairs: TokenizedPairs) -> None:
-        """One optimiser step on a batch of pairs."""
+        """Make one optimiser step on a batch of pairs."""
         self.pending.append(self.within_memory(pairs))
         for weight in self.reader.weights:
             if weight.grad is not None and weight.grad.is_sparse:
@@ -235,11 +241,7 @@ class _Loop:
             self.check()
 
     def within_memory(self, pairs: TokenizedPairs) -> Tensor:
-        """``differentiate``, repeated while the device runs out of memory.
-
-        At first less is kept at once, which changes no number; once a micro-batch alone is too much, smaller ones draw
-        other dropout.
-        """
+        """Repeat ``differentiate`` with lower limits while the device runs out of memory."""
         counts = self.tokens, self.positions
         longest = max(self.reader.fixed, int(pairs.lengths.max()))
         while True:
@@ -250,9 +252,9 @@ class _Loop:
                 if not out_of_memory(error):
                     raise
             tried = self.positions - counts[1]
-            if self.most < tried <= self.held:  # several micro-batches, all kept
+            if self.most < tried <= self.held:  # several micro-batches, all kept: fewer kept change no number
                 self.held = tried // 2
-            else:
+            else:  # smaller micro-batches draw other dropout
                 self.most = min(self.most, tried) // 2
                 self.held = min(self.held, self.most)
             if self.most < 2 * longest:
@@ -265,13 +267,10 @@ class _Loop:
             self.tokens, self.positions = counts
 
     def differentiate(self, pairs: TokenizedPairs) -> Tensor:
-        """The loss of a batch of pairs; its gradients are added to those of the weights.
-
-        A batch whose activations take too much memory is computed twice: first for its vectors alone, then for the
-        gradients of the weights, one micro-batch at a time (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch
-        Size under Memory Limited Setup"). Both times draw the same dropout, so the loss and its gradients stay the
-        same.
-        """
+        """Return the loss of a batch of pairs, and add its gradients to those of the weights."""
+        # A batch with too many activations is computed twice with the same dropout: for its vectors and for gradients,
+        # one micro-batch at a time (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited
+        # Setup"). The loss and its gradients are the same.
         draws = np.random.default_rng((self.seed, self.steps))  # the same when the step is repeated
         parts, order = self.reader.split(pairs, self.most, draws)
         computed = [self.reader.positions(part) for part in parts]
@@ -292,7 +291,7 @@ class _Loop:
         return loss.detach()
 
     def check(self) -> None:
-        """Record the losses since the last check; ``TuningError`` if one is not finite."""
+        """Record the losses since the last check; one that is not finite raises a ``TuningError``."""
         if not self.pending:
             return
         values = torch.stack(self.pending).tolist()
@@ -307,25 +306,24 @@ class _Loop:
         self.pending.clear()
 
     def report(self) -> TuningReport:
-        """The report of the tuning."""
         padding, seconds = 1 - self.tokens / max(1, self.positions), time.perf_counter() - self.started
         losses = tuple(self.losses)
         return TuningReport(self.steps, self.strings, self.tokens, padding, seconds, losses, self.first_loss)
 
 
 def limits(objective: Objective) -> tuple[int, int]:
-    """Tokens of a micro-batch, and tokens whose activations are kept for back-propagation at once, each at least 2.
+    """Return the most tokens of a micro-batch, and of all activations kept for back-propagation, each at least 2.
 
-    How a batch is cut decides what dropout draws: on a GPU that follows from the size of the model and, if it is small,
-    of the memory, so that a run repeats. What is kept, which changes no number, follows from the memory that is free.
+    The size of micro-batches changes dropout: on a GPU it depends on the model and, if that is small, on the total
+    memory, so that a run repeats. The kept activations, which change no number, depend on the free memory.
     """
     transformer, device = objective.transformer, objective.transformer.device
     room = (HELD_BYTES[device_type(device)],) * 2
     if on_gpu(device):
         total, free = gpu_memory(device)
         weights = sum(weight.numel() * weight.element_size() for weight in objective.weights)
-        # The total holds frozen weights, and weights, gradients and two averages of the others; of these the gradients
-        # are not allocated yet. The rest of each is for what torch does not count, and what its blocks leave over.
+        # The total holds frozen weights, and weights, gradients and two averages of the others; gradients are not
+        # allocated yet. The rest of each is for memory that torch does not count, and gaps between its blocks.
         frozen = sum(w.numel() * w.element_size() for w in transformer.model.parameters() if not w.requires_grad)
         room = (min(room[0], (total - frozen - 4 * weights) // 2), (free - weights) * 3 // 4)
     layer, layers = _TOKEN_BYTES * transformer.dimensions, transformer.layers

@@ -1,6 +1,6 @@
-"""Methods: how an encoder is made of a backbone, and of which pairs of texts it learns.
+"""Methods, which make an encoder of a backbone: their recipes and their pairs of texts.
 
-A method that tunes brings a function ``(texts, maker) -> Pairs``, called at the start of each epoch. Mirror pairs every
+A method that tunes has a function ``(texts, maker) -> Pairs``, called at the start of each epoch. Mirror pairs every
 string with itself; others pair two names of one concept, or a word in context with the same word in a masked context.
 """
 
@@ -33,46 +33,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """The positive pairs of one epoch.
-
-    Attributes:
-        left: first views.
-        right: second views, same length and order.
-        groups: the group of each pair; pairs of one group are no negatives of each other. ``None``: each pair is a
-            group.
-        together: how many pairs in a row come into the same batch, in their order; a divisor of their number.
-    """
+    """The positive pairs of one epoch."""
 
     left: Sequence[TextInput]
+    """First views."""
     right: Sequence[TextInput]
+    """Second views, in the same order."""
     groups: Sequence[Hashable] | None = None
+    """Group of each pair; pairs of one group are no negatives of each other. ``None``: each pair is a group."""
     together: int = 1
+    """Number of successive pairs in the same batch, in their order; a divisor of the number of pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairMaker:
-    """The texts and the model that a method may use to make its pairs.
-
-    Attributes:
-        recipe: the hyper-parameters.
-        rng: the tuning's own generator; the only permitted source of randomness.
-        mask_token: how the backbone's tokenizer writes its mask token.
-        protocol: ``paper`` or ``released``.
-        augmentations: the registered ones, by name.
-    """
+    """Recipe, random numbers and augmentations for the pairs of a method."""
 
     recipe: Recipe
     rng: np.random.Generator
+    """The tuning's generator, the only permitted source of randomness."""
     mask_token: str
+    """The backbone's mask token as text."""
     protocol: str
+    """``paper`` or ``released``."""
     augmentations: Mapping[str, Augmentation]
+    """Registered augmentations by name."""
 
     def augment(self, texts: Sequence[str], shortest: int = 30) -> list[str]:
-        """The texts after the recipe's text augmentations, applied in the order of their names.
+        """Apply the recipe's text augmentations in the order of their names.
 
-        Args:
-            texts: the strings.
-            shortest: characters; under ``released``, shorter strings are left alone.
+        ``shortest``: characters; under ``released``, shorter strings are not changed.
         """
         result = list(texts)
         for function, rate in in_use(self.recipe.augment, self.augmentations, "text"):
@@ -81,7 +71,7 @@ class PairMaker:
         return result
 
     def pairs(self, left: Sequence[str], right: Sequence[str], groups: Sequence[Hashable] | None = None) -> Pairs:
-        """Pairs of strings with the second views augmented, under ``sides=2`` the first ones too."""
+        """Make pairs of strings with augmented second views, and augmented first views under ``sides=2``."""
         if self.recipe.sides == 2:
             left = self.augment(left)
         right = self.augment(right)
@@ -92,51 +82,45 @@ PairFunction = Callable[[Sequence[str], PairMaker], Pairs]
 
 
 def identical_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
-    """Every string paired with itself (paper 1, section 2.1)."""
+    """Pair every string with itself (paper 1, section 2.1)."""
     return maker.pairs(texts, texts)
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A registered method.
-
-    Attributes:
-        name: as written after ``+`` in a spec.
-        preset: ``(level, architecture, protocol) -> Recipe`` with the values of the paper; ``architecture`` is the
-            ``model_type`` of the backbone's configuration.
-        tunes: whether the weights change. A method that does not tune reads only pooling and layers from its recipe.
-        label: the row's name in tables, with ``{backbone}`` and ``{method}``.
-        pairs: ``(texts, maker) -> Pairs`` makes an epoch's pairs from the corpus; by default each string with itself.
-        levels: levels of tasks for which the recipe and corpus of another level are used: ``{"wic": "sentence"}`` for
-            Mirror, which encodes the whole sentence for words in context.
-        create: of a method that makes another encoder of the backbone and tunes nothing: ``(spec, path, context) ->
-            Encoder``, as an encoder system with the backbone's directory; it checks the spec's keys, and has no recipe.
-        baseline: whether it is a row of ``mirrorbench run --baselines``; such a method needs no labels and no settings.
-    """
+    """A registered method."""
 
     name: str
+    """Name after ``+`` in a spec."""
     preset: Callable[[str, str, str], Recipe]
+    """``(level, architecture, protocol) -> Recipe`` with the paper's values; ``architecture`` is the backbone's
+    ``model_type``."""
     tunes: bool = True
+    """Whether the weights change. A method that does not tune uses pooling and layers of its recipe alone."""
     label: str = "{backbone} + {method}"
+    """Name of the row in tables, with ``{backbone}`` and ``{method}``."""
     pairs: PairFunction = identical_pairs
+    """``(texts, maker) -> Pairs``, which makes an epoch's pairs of the corpus."""
     levels: Mapping[str, str] = field(default_factory=dict)
+    """Levels of tasks with the recipe and corpus of another level: ``{"wic": "sentence"}`` for Mirror, which encodes
+    the whole sentence for words in context."""
     create: Callable[[EncoderSpec, Path, EncoderContext], Encoder] | None = None
+    """``(spec, path, context) -> Encoder`` of a method that tunes nothing and makes another encoder of the backbone's
+    directory, as an encoder system; it checks the spec's keys, and has no recipe."""
     baseline: bool = False
+    """Whether it is a row of ``mirrorbench run --baselines``; such a method needs no labels and no settings."""
 
 
 def base_preset(level: str, architecture: str, protocol: str) -> Recipe:
-    """Mean pooling over the last layer (paper 1, footnote 5: better than [CLS] for untuned models).
-
-    Only pooling and layers matter, since nothing is tuned.
-    """
+    """Return mean pooling over the last layer (paper 1, footnote 5: better than [CLS] for untuned models)."""
     pooling = "mean-padded" if protocol == "released" else "mean"
     return Recipe(temperature=1.0, epochs=1, train_max_length=64, pooling=pooling)
 
 
 def mirror_preset(level: str, architecture: str, protocol: str) -> Recipe:
-    """Mirror-BERT's recipe (paper 1, section 3, "Training Setup and Details", and appendix B).
+    """Return Mirror-BERT's recipe (paper 1, section 3, "Training Setup and Details", and appendix B).
 
-    Word-in-context tasks get the sentence recipe, since Mirror encodes the whole sentence there (paper 2, Table 3).
+    Word-in-context tasks have the sentence recipe, since Mirror encodes the whole sentence there (paper 2, Table 3).
     """
     sentence = level in ("sentence", "wic")
     # Appendix B: sentence-level BERT is tuned and tested with mean pooling, all else with [CLS].
@@ -155,8 +139,8 @@ def mirror_preset(level: str, architecture: str, protocol: str) -> Recipe:
 
 Span = tuple[int, int]
 
-# The released code (get_mirrorwic_traindata.py): lengths of the sentences that it keeps, number of words among which it
-# draws the target, and the shortest context that it masks; lengths in characters.
+# Released code (get_mirrorwic_traindata.py): lengths of sentences, number of words among which the target is drawn, and
+# length of the shortest masked context; lengths in characters.
 RELEASED_LENGTHS = range(10, 149)
 RELEASED_WORDS = 20
 RELEASED_SHORTEST = 10
@@ -170,10 +154,10 @@ _MIRRORWIC_RATES = {"roberta": (0, 0.3), "xlm-roberta": (0, 0.3), "deberta": (1,
 
 
 def mirrorwic_preset(level: str, architecture: str, protocol: str) -> Recipe:
-    """MirrorWiC's recipe (paper 2, section 4, "Fine-Tuning Details", and Table 13), the same at every level.
+    """Return MirrorWiC's recipe (paper 2, section 4, "Fine-Tuning Details", and Table 13), the same at every level.
 
     The span mask, K characters on each side of the target, and the dropout rate are those of BERT (K = 10, 0.4),
-    RoBERTa (0, 0.3) and DeBERTa (1, 0.3); other architectures get BERT's. ``released``: the authors' script always
+    RoBERTa (0, 0.3) and DeBERTa (1, 0.3); other architectures have BERT's. ``released``: the authors' script always
     trains for 2 epochs with a dropout of 0.4 (``mirror_wic.sh`` never reads its fourth argument), with the positive in
     the denominator of the loss.
     """
@@ -186,7 +170,7 @@ def mirrorwic_preset(level: str, architecture: str, protocol: str) -> Recipe:
 
 
 def word_spans(text: str) -> list[Span]:
-    """The words of a text that hold a letter, without the punctuation around them.
+    """Return the spans of the words with a letter in a text, without the punctuation around them.
 
     Words are separated by spaces. In scripts without spaces two neighbouring characters count as a word, the most
     frequent length in Chinese and Japanese. (The released code uses a segmenter for each language.)
@@ -200,13 +184,12 @@ def word_spans(text: str) -> list[Span]:
 
 
 def words_in_context(texts: Sequence[str], maker: PairMaker) -> Pairs:
-    """A random word of each text, paired with itself; text augmentations change the context of one view (section 3.1).
+    """Pair a random word of each text with itself; text augmentations change the context of one view (section 3.1).
 
-    The text before the word and the text after it are augmented separately, so that the word stays intact. Texts
-    without a word are left out.
+    The texts before and after the word are augmented separately. Texts without a word are excluded.
 
-    ``released``: texts of fewer than 10 or more than 148 characters are left out as well, the word is one of the first
-    20, and a side of fewer than 10 characters stays as it is. (The released code draws among a tokenizer's tokens,
+    ``released``: texts of fewer than 10 or more than 148 characters are also excluded, the word is one of the first 20,
+    and a side of fewer than 10 characters is not changed. (The released code draws among a tokenizer's tokens,
     punctuation included, and once for all epochs; here among words, anew in each.)
     """
     released = maker.protocol == "released"
@@ -234,7 +217,7 @@ def _corrupted(drawn: Sequence[tuple[str, Span]], maker: PairMaker) -> list[Text
 
 
 def _joined(old: str, new: str, edge: int) -> str:
-    """The changed context, with a space next to the word if there was one or the adjacent character has changed."""
+    """Return the changed context, with a space next to the word if it had one or the adjacent character changed."""
     if new == old:
         return old
     new = new.strip()
@@ -243,19 +226,19 @@ def _joined(old: str, new: str, edge: int) -> str:
     return f"{new} " if edge else f" {new}"
 
 
-# pairs: supervised tuning on pairs of texts that mean the same, with Mirror-BERT's loss and recipe.
-# A corpus line holds both texts (`data.formats.lines`). They are the two views, so no text is masked;
-# the dropout stays, as in supervised SimCSE (Gao et al., EMNLP 2021, section 4).
+# pairs: supervised tuning on pairs of texts of equal meaning, with Mirror-BERT's loss and recipe. The two texts of a
+# corpus line (`data.formats.lines`) are the views, so no text is masked; dropout remains, as in supervised SimCSE (Gao
+# et al., EMNLP 2021, section 4).
 
 
 def pairs_preset(level: str, architecture: str, protocol: str) -> Recipe:
-    """Mirror-BERT's recipe of the level without its span mask."""
+    """Return Mirror-BERT's recipe of the level without its span mask."""
     recipe = mirror_preset(level, architecture, protocol)
     return replace(recipe, augment=(("dropout", recipe.rate("dropout")), ("span_mask", 0.0)))
 
 
 def text_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
-    """The two texts of each line; pairs that share a text are of one group. A line without two is a ``TuningError``."""
+    """Pair the two texts of each line; pairs that share a text are a group. Other lines raise a ``TuningError``."""
     left, right = zip(*map(_pair, texts, fields_of(texts)), strict=True)
     return maker.pairs(left, right, _groups(left, right))
 
@@ -268,7 +251,7 @@ def _pair(text: str, fields: Sequence[str]) -> tuple[str, str]:
 
 
 def _groups(left: Sequence[str], right: Sequence[str]) -> list[int]:
-    """A number for each pair, the same for pairs connected through shared texts."""
+    """Return a number for each pair, the same for pairs connected through shared texts."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -279,22 +262,20 @@ def _groups(left: Sequence[str], right: Sequence[str]) -> list[int]:
     return groups
 
 
-# sap: SapBERT's self-alignment (Liu et al., NAACL 2021), metric learning on the names of concepts.
-# A corpus line is a pair of names of one concept, `id||name||other name` (the format of SapBERT's training files), or
-# one name, `id||name` or `id<TAB>name`: then every two names of a concept make a pair, at most MOST_PAIRS a concept,
-# as SapBERT's paper builds its training data.
+# sap: SapBERT's self-alignment (Liu et al., NAACL 2021), metric learning on the names of concepts. A corpus line is a
+# pair of names of one concept, `id||name||other name` (the format of SapBERT's training files), or one name, `id||name`
+# or `id<TAB>name`: then every two names of a concept make a pair, at most MOST_PAIRS a concept, as in SapBERT's paper.
 
 MOST_PAIRS = 50
-"""Pairs drawn for a concept with many names (SapBERT: concepts with hundreds of names would dominate)."""
+"""Most pairs of one concept (SapBERT: concepts with hundreds of names would dominate)."""
 
 
 def sap_preset(level: str, architecture: str, protocol: str) -> Recipe:
-    """SapBERT's recipe (Liu et al. 2021, "Self-Alignment Pretraining for Biomedical Entity Representations").
+    """Return SapBERT's recipe (Liu et al. 2021, "Self-Alignment Pretraining for Biomedical Entity Representations").
 
     AdamW with 2e-5, batches of 256 name pairs, one epoch, names of at most 25 tokens, [CLS], and the model's own
     dropout, which is 0.1 in the BERT family (released code, ``train/pretrain.sh``). The same at every level; under
-    ``released`` the corpus is not cleaned, and alpha, beta and base of the loss are 1, 60 and 0.5 (``LOSS_PARAMETERS``
-    says why they are 2, 50 and 0.5 under ``paper``).
+    ``released`` the corpus is not cleaned, and the loss has the released code's ``LOSS_PARAMETERS``.
     """
     recipe = Recipe(temperature=0.04, epochs=1, train_max_length=25, pooling="cls", augment=(("dropout", 0.1),))
     recipe = replace(recipe, batch_size=256, loss=MULTI_SIMILARITY, clean_corpus=protocol == "paper")
@@ -302,7 +283,7 @@ def sap_preset(level: str, architecture: str, protocol: str) -> Recipe:
 
 
 def name_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
-    """Pairs of names that share an id, which is their group; a wrong line or no pairs are a ``TuningError``."""
+    """Pair names that share an id, which is their group; a wrong line or no pairs raise a ``TuningError``."""
     triples: list[tuple[str, str, str]] = []
     names: dict[str, dict[str, None]] = {}
     for text, fields in zip(texts, fields_of(texts), strict=True):
@@ -327,31 +308,20 @@ def name_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
 
 
 OF_TWO: tuple[PairFunction, ...] = (text_pairs, name_pairs)
-"""Whose corpus lines hold two texts or names; the lines of all others are texts."""
+"""Functions for corpus lines with two texts or names; for all others a line is a text."""
 
 
 @hookimpl
 def register_methods(register: Register) -> None:
-    """The methods of this module."""
-    register("base", Method("base", base_preset, tunes=False, label="{backbone}"), "the backbone as it comes")
-    register(
-        "mirror",
-        Method("mirror", mirror_preset, label="{backbone} + Mirror", levels={"wic": "sentence"}),
-        "Mirror-BERT: two views of each string, made by span masking and dropout",
-    )
+    """Register the methods of this module."""
+    base = Method("base", base_preset, tunes=False, label="{backbone}")
+    register("base", base, "the backbone as it comes")
+    mirror = Method("mirror", mirror_preset, label="{backbone} + Mirror", levels={"wic": "sentence"})
+    register("mirror", mirror, "Mirror-BERT: two views of each string, made by span masking and dropout")
     everywhere = {"word": "wic", "phrase": "wic", "sentence": "wic"}  # tuned on the same texts at every level
-    register(
-        "mirrorwic",
-        Method("mirrorwic", mirrorwic_preset, True, "{backbone} + MirrorWiC", words_in_context, everywhere),
-        "MirrorWiC: a word in its context against the same word in a corrupted one",
-    )
-    register(
-        "pairs",
-        Method("pairs", pairs_preset, True, "{backbone} + pairs", text_pairs, {"wic": "sentence"}),
-        "supervised: the two texts of each corpus line are the two views",
-    )
-    register(
-        "sap",
-        Method("sap", sap_preset, label="{backbone} + SAP", pairs=name_pairs),
-        "SapBERT: names of one concept are drawn together, hard pairs mined in the batch",
-    )
+    wic = Method("mirrorwic", mirrorwic_preset, True, "{backbone} + MirrorWiC", words_in_context, everywhere)
+    register("mirrorwic", wic, "MirrorWiC: a word in its context against the same word in a corrupted one")
+    pairs = Method("pairs", pairs_preset, True, "{backbone} + pairs", text_pairs, {"wic": "sentence"})
+    register("pairs", pairs, "supervised: the two texts of each corpus line are the two views")
+    sap = Method("sap", sap_preset, label="{backbone} + SAP", pairs=name_pairs)
+    register("sap", sap, "SapBERT: names of one concept are drawn together, hard pairs mined in the batch")

@@ -1,7 +1,7 @@
-"""From the pairs of an epoch to gradients: token ids, batches, and their micro-batches, on a CPU in several threads.
+"""Micro-batches: tokenised pairs, their vectors and their gradients, on a CPU in several threads.
 
-The loss sees the vectors of all micro-batches at once, so how a batch is split changes only the speed and the numbers
-that dropout draws: each micro-batch has a seed of its own.
+The loss takes the vectors of all micro-batches at once, so the split of a batch changes the speed and dropout alone:
+each micro-batch has a seed of its own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _R = TypeVar("_R")
 
 
 class PairTokenizer:
-    """Tokenises pairs; a mask in the middle of a word changes the tokens around it."""
+    """A tokeniser of pairs, which applies token augmentations."""
 
     def __init__(self, transformer: Transformer, maker: PairMaker, registered: dict[str, Augmentation]) -> None:
         self.transformer = transformer
@@ -47,10 +47,10 @@ class PairTokenizer:
         self._augment = [(function, replace(plain, rate=rate)) for function, rate in chosen]
 
     def batches(self, pairs: Pairs, order: Iterator[NDArray[np.int64]]) -> Iterator[TokenizedPairs]:
-        """One epoch's pairs, tokenised batch by batch; ``order`` yields the rows of each batch.
+        """Yield the batches of one epoch's pairs; ``order`` yields the rows of each batch.
 
-        Token augmentations draw for all first views, then for all second views, before the first batch is drawn; with
-        them, all texts are tokenised at once. Fewer than two pairs are a ``TuningError``.
+        With token augmentations all texts are tokenised at once: they draw for all first views, then for all second
+        views, before the first batch is drawn. Fewer than two pairs raise a ``TuningError``.
         """
         n = len(pairs.left)
         if n < 2:
@@ -67,22 +67,20 @@ class PairTokenizer:
                 yield self._tokenized(left, right, labels[torch.from_numpy(rows)])
 
     def _tokenized(self, left: Sequence[TextInput], right: Sequence[TextInput], labels: Tensor) -> TokenizedPairs:
-        """Token ids of pairs, after the recipe's token augmentations in the order of their names."""
+        """Tokenise pairs, and apply the recipe's token augmentations in the order of their names."""
         located = self.transformer.read([*left, *right], self.recipe.readout(self.recipe.train_max_length))
         if not self._augment:
             return TokenizedPairs(located.ids, located.targets, labels)
         rows: list[list[int]] = [row.tolist() for row in located.ids]
         first = 0 if self.recipe.sides == 2 else len(left)
         for views in (slice(first, len(left)), slice(len(left), None)):
-            lists = rows[views]
             for function, context in self._augment:
-                lists = [self._readable(row, function(row, context), located.targets is not None) for row in lists]
-            rows[views] = lists
+                rows[views] = [self._readable(row, function(row, context), located.targets) for row in rows[views]]
         return TokenizedPairs(Ragged.of(rows), located.targets, labels)
 
-    def _readable(self, ids: list[int], changed: list[int], targets: bool) -> list[int]:
-        """The changed ids, or the old ones where those are more than the model can read."""
-        if targets and len(changed) != len(ids):
+    def _readable(self, ids: list[int], changed: list[int], targets: Ragged | None) -> list[int]:
+        """Return the changed ids, or the old ones if the changed ones exceed the model's positions."""
+        if targets is not None and len(changed) != len(ids):
             problem = "an augmentation changes the number of tokens, so the target's tokens are not found any more"
             raise TuningError(problem, "Choose another pooling than target, or another augmentation.")
         return changed if len(changed) <= (self.transformer.positions or len(changed)) else ids
@@ -90,16 +88,16 @@ class PairTokenizer:
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """Pairs computed in one forward pass, first views before second views, and the seed of everything that it draws."""
+    """Pairs of one forward pass, first views before second views, and the seed of its random numbers."""
 
     pairs: TokenizedPairs
     seed: int
 
 
 class MicroBatchReader:
-    """Computes and differentiates the vectors of micro-batches with a model in training mode.
+    """A model in training mode that computes and differentiates the vectors of micro-batches.
 
-    ``packs``: all model augmentations in use permit texts without padding.
+    ``packs``: whether all model augmentations in use permit packed rows.
     """
 
     def __init__(self, objective: Objective, precision: str, packs: bool) -> None:
@@ -108,8 +106,8 @@ class MicroBatchReader:
         self.precision = precision
         self.pooling, self.fixed = objective.pooling, objective.pad_to
         self.packed = packs and not self.fixed and self.transformer.traits.packs
-        # Augmentations that must not be packed (controlled dropout, drophead) draw from torch's own generator, which
-        # all threads share, and replace functions in this thread alone.
+        # Augmentations without packing (controlled dropout, drophead) draw from torch's own generator, which all
+        # threads share, and replace functions in this thread alone.
         self.parallel = self.packed and self.transformer.device.type == "cpu"
         self.weights = objective.weights
         self.draws = "dropout" not in dict(recipe.augment) or any(rate for _, rate in recipe.augment)
@@ -118,10 +116,10 @@ class MicroBatchReader:
             raise TuningError(cause, "Leave controlled_dropout out of the encoder spec.")
 
     def split(self, pairs: TokenizedPairs, most: int, draws: np.random.Generator) -> tuple[list[MicroBatch], list[int]]:
-        """Micro-batches of at most ``most`` tokens, with pairs of similar length, and the rows of their pairs.
+        """Return micro-batches of at most ``most`` tokens, with pairs of similar length, and the rows of their pairs.
 
-        First views are the first half of a micro-batch, second views in the same order the second half: controlled
-        dropout relies on that.
+        First views are the first half of a micro-batch, second views in the same order the second half, as controlled
+        dropout requires.
         """
         device = device_type(self.transformer.device)
         budget, lengths = min(TOKEN_BUDGET[device], most), pairs.lengths
@@ -134,12 +132,12 @@ class MicroBatchReader:
         return batches, [row for rows in chosen for row in rows]
 
     def positions(self, batch: MicroBatch) -> int:
-        """Positions, padding included, that the model computes for one micro-batch."""
+        """Count the positions that the model computes for one micro-batch, padding included."""
         ids = batch.pairs.ids
         return len(ids.values) if self.packed else len(ids) * max(self.fixed, int(ids.lengths.max()))
 
     def read(self, batches: Sequence[MicroBatch], keep: bool = True) -> list[Tensor]:
-        """The vectors of each micro-batch; ``keep``: with the graph that ``differentiate`` needs."""
+        """Return the vectors of each micro-batch; ``keep``: with the graph for ``differentiate``."""
         shares = map_shares(partial(self._vectors, keep=keep), batches, self._threads)
         vectors: list[Tensor] = [torch.empty(0)] * len(batches)
         for start, share in enumerate(shares):
@@ -147,12 +145,12 @@ class MicroBatchReader:
         return vectors
 
     def differentiate(self, vectors: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
-        """Back-propagate the gradients of the vectors that ``read`` kept, and add those of the weights to theirs."""
-        if not self.parallel:  # one after the other, as where they are not kept: the sums round alike
-            for pair in zip(vectors, gradients, strict=True):
+        """Back-propagate the gradients of vectors that ``read`` kept, and add the gradients of the weights."""
+        pairs = list(zip(vectors, gradients, strict=True))
+        if not self.parallel:  # in turn, as for vectors without a graph: the sums round alike
+            for pair in pairs:
                 torch.autograd.backward(*pair)
             return
-        pairs = list(zip(vectors, gradients, strict=True))
         for share in map_shares(self._gradients, pairs, self._threads):  # in a fixed order: rounding depends on it
             for weight, gradient in zip(self.weights, share, strict=True):
                 if gradient is not None:
@@ -171,23 +169,21 @@ class MicroBatchReader:
         if not self.parallel:  # all threads share torch's own generator
             torch.manual_seed(batch.seed)
         with autocast(self.transformer.device, self.precision), own:
-            return self._forward(batch.pairs)
+            return self._of_views(batch.pairs)
 
-    def _forward(self, pairs: TokenizedPairs) -> Tensor:
-        def vectors(reader: Transformer, ids: Ragged, targets: Ragged | None) -> Tensor:
-            if targets is None and not self.draws:  # a text that repeats is read once
-                texts = np.array([row.tobytes() for row in ids], dtype=object)
-                _, first, places = np.unique(texts, return_index=True, return_inverse=True)
-                distinct = reader.forward(ids.take(first), [self.pooling], self.fixed, None, self.packed)[0]
-                return distinct.index_select(0, moved(torch.from_numpy(places), distinct.device))
+    def _forward(self, reader: Transformer, ids: Ragged, targets: Ragged | None) -> Tensor:
+        if targets is not None or self.draws:
             return reader.forward(ids, [self.pooling], self.fixed, targets, self.packed)[0]
+        texts = np.array([row.tobytes() for row in ids], dtype=object)  # repeated texts are read once
+        _, first, inverse = np.unique(texts, return_index=True, return_inverse=True)
+        distinct = reader.forward(ids.take(first), [self.pooling], self.fixed, None, self.packed)[0]
+        return distinct.index_select(0, moved(torch.from_numpy(inverse), distinct.device))
 
-        first, second = self.objective.readers
-        if first and first is second:
-            return vectors(first, pairs.ids, pairs.targets)
-        views = [
-            vectors(reader, *pairs.view(which)) if reader else None for which, reader in enumerate((first, second))
-        ]
+    def _of_views(self, pairs: TokenizedPairs) -> Tensor:
+        readers = self.objective.readers
+        if readers[0] and readers[0] is readers[1]:
+            return self._forward(readers[0], pairs.ids, pairs.targets)
+        views = [self._forward(reader, *pairs.view(row)) if reader else None for row, reader in enumerate(readers)]
         like = next(view for view in views if view is not None)
         return torch.cat([torch.zeros_like(like) if view is None else view for view in views])
 
@@ -197,12 +193,12 @@ class MicroBatchReader:
 
 
 def _added(left: Tensor, right: Tensor) -> Tensor:
-    """The sum of two gradients; torch needs the dense one first."""
+    """Add two gradients, the dense one first, as torch requires."""
     return right + left if left.is_sparse and not right.is_sparse else left + right
 
 
 def in_order(vectors: list[Tensor], order: list[int]) -> tuple[Tensor, Tensor]:
-    """First and second views in the order of the pairs; ``order`` has the rows of the pairs in the micro-batches."""
+    """Return first and second views in the order of the pairs; ``order``: rows of the pairs in the micro-batches."""
     back = moved(torch.tensor(order).argsort(), vectors[0].device)
     views = zip(*(part.chunk(2) for part in vectors), strict=True)
     first, second = (torch.cat(view).index_select(0, back) for view in views)
@@ -211,15 +207,15 @@ def in_order(vectors: list[Tensor], order: list[int]) -> tuple[Tensor, Tensor]:
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """The same threads for every tuning, since glibc keeps freed memory for the thread that freed it."""
+    """Return the same threads for every tuning, since glibc keeps freed memory for the thread that freed it."""
     return ThreadPoolExecutor(threads, thread_name_prefix="mirrorbench-tuning")
 
 
 def map_shares(function: Callable[[Sequence[_T]], _R], items: Sequence[_T], threads: int) -> list[_R]:
-    """The results of n shares, one a thread; share i is ``items[i::n]``, so items of similar cost should be neighbours.
+    """Apply a function to n shares of items, one a thread, and return the results; share i is ``items[i::n]``.
 
-    torch's own threads are divided among the shares. Results depend on the number of threads, not on which is faster.
-    Once all shares are done, the exception of the first one that failed is raised.
+    Items of similar cost should be neighbours. torch's own threads are divided among the shares. Results depend on the
+    number of threads, but not on their order. An exception is raised after all shares are done.
     """
     n = min(threads, len(items))
     if n <= 1:
@@ -235,5 +231,5 @@ def map_shares(function: Callable[[Sequence[_T]], _R], items: Sequence[_T], thre
     finally:
         for job in jobs:
             job.cancel()
-        torch.set_num_threads(threads)  # the shares' calls changed this thread's number, too
+        torch.set_num_threads(threads)  # the shares changed this thread's number, too
     return [job.result() for job in jobs]

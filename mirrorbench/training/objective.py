@@ -1,12 +1,7 @@
 """Objectives: losses over the vectors of both views, and modules that learn beside the model.
 
-Every loss takes the same four arguments:
-
-    left: first views, shape (N, dimensions).
-    right: second views, same shape and order.
-    temperature: tau.
-    labels: shape (N,), for the rows of both views; vectors of one label are no negatives of each other. By default
-        every pair has a label of its own.
+Every loss takes ``left`` and ``right``, the first and second views, shape (N, dimensions), ``temperature``, tau, and
+``labels`` of the pairs, shape (N,): vectors of one label are no negatives of each other. By default all labels differ.
 """
 
 from __future__ import annotations
@@ -36,25 +31,22 @@ if TYPE_CHECKING:
 LossFunction = Callable[..., "Tensor"]
 """``(left, right, temperature, labels) -> loss``: see ``mirrorbench.training.objective``."""
 TokenLoss = Callable[["Tensor", "Tensor", "Tensor"], "Tensor"]
-"""``(vectors, tokens, real) -> summed loss`` of n texts: padded ids of shape (n, width), and which are real."""
+"""``(vectors, tokens, real) -> summed loss`` of n texts: padded ids, shape (n, width), and true at real tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenizedPairs:
-    """Both views of n pairs: rows 0 to n - 1 are the first views, rows n to 2n - 1 the second ones in the same order.
-
-    Attributes:
-        ids: token ids, special tokens included, not padded.
-        targets: positions of the targets' tokens, for the pooling ``target`` only.
-        labels: shape (n,); pairs of one group have the same label.
-    """
+    """Both views of n pairs: rows 0 to n - 1 are the first views, rows n to 2n - 1 the second views in this order."""
 
     ids: Ragged
+    """Token ids, special tokens included, not padded."""
     targets: Ragged | None
+    """Positions of the targets' tokens, for the pooling ``target`` alone."""
     labels: Tensor
+    """Shape (n,); pairs of one group have the same label."""
 
     def take(self, rows: Sequence[int] | NDArray[np.int64]) -> TokenizedPairs:
-        """Some of the pairs."""
+        """Return some of the pairs."""
         chosen = np.asarray(rows, dtype=np.int64)
         both = np.concatenate([chosen, chosen + len(self.labels)])
         targets = None if self.targets is None else self.targets.take(both)
@@ -65,25 +57,25 @@ class TokenizedPairs:
         """Tokens of each view, shape (2, n)."""
         return self.ids.lengths.reshape(2, -1)
 
-    def view(self, which: int) -> tuple[Ragged, Ragged | None]:
-        """Token ids, and positions of the targets' tokens, of the first (0) or the second (1) views."""
-        rows = np.arange(which * len(self.labels), (which + 1) * len(self.labels))
+    def view(self, index: int) -> tuple[Ragged, Ragged | None]:
+        """Return token ids and positions of the targets' tokens of the first (0) or the second (1) views."""
+        rows = np.arange(index * len(self.labels), (index + 1) * len(self.labels))
         return self.ids.take(rows), None if self.targets is None else self.targets.take(rows)
 
 
 class Objective:
     """A loss with models, modules or a state of its own: one object a tuning. ``register_losses`` takes the class.
 
-    It is made when torch's seed is set and the model's augmentations are in place. The loop computes the vectors in
-    micro-batches, as for any loss, and drops the object after the last step: what is kept is ``transformer``.
+    It is created after torch's seed and the model's augmentations are set. The loop computes the vectors in
+    micro-batches, as for any loss, and keeps ``transformer`` alone after the last step.
 
     Attributes:
-        transformer: the backbone that is tuned.
+        transformer: the backbone.
         recipe: the hyper-parameters.
-        pooling: how vectors are read.
-        readers: which models read the first and the second views; both are ``transformer`` unless ``__init__`` puts a
-            copy there, or ``None`` for views that need no vectors (zeros take their places).
-        modules: what else learns; ``__init__`` appends to it. Weights shared with a reader count once.
+        pooling: the pooling of vectors.
+        readers: the models that read the first and the second views: ``transformer`` unless ``__init__`` sets a copy,
+            or ``None`` for views without vectors, which are zeros.
+        modules: further modules that learn; ``__init__`` appends to it. Weights shared with a reader count once.
     """
 
     def __init__(self, transformer: Transformer, recipe: Recipe) -> None:
@@ -95,21 +87,21 @@ class Objective:
         self.modules: list[nn.Module] = []
 
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
-        """The loss of a batch, whose gradients go to the vectors and to all ``weights`` that it reads.
+        """Return the loss of a batch, with gradients for the vectors and for all ``weights`` in use.
 
-        It may be called again for the same step, when memory runs out: a state changes in ``stepped``. Torch's seed is
-        the same each time.
+        It may be called again for the same step, with the same seed of torch, when memory runs out: a state changes in
+        ``stepped``.
 
         Args:
             left: vectors of the first views, shape (n, dimensions).
             right: vectors of the second views, in the same order.
-            batch: token ids of both views, and the labels of the pairs (on the CPU).
-            most: tokens whose activations fit into memory at once.
+            batch: token ids of both views, and labels of the pairs (on the CPU).
+            most: most tokens with activations in memory at once.
         """
         raise NotImplementedError
 
     def read(self, reader: Transformer, ids: Ragged, targets: Ragged | None, most: int) -> Tensor:
-        """Vectors of a view (``batch.view(0)`` or ``(1)``) from any model, without gradients."""
+        """Return the vectors of a view (``batch.view(0)`` or ``(1)``) by any model, without gradients."""
         import torch
 
         def vectors(rows: NDArray[np.int64]) -> Tensor:
@@ -120,10 +112,10 @@ class Objective:
             return torch.cat([vectors(rows) for rows in portions(ids, most)])
 
     def over_tokens(self, function: TokenLoss, vectors: Tensor, ids: Ragged, most: int) -> Tensor:
-        """The sum of a loss over the tokens of all texts, given the texts' vectors.
+        """Return the sum of a loss over the tokens of all texts, given the texts' vectors.
 
-        Predictions are as wide as the vocabulary, so the texts are taken in portions of an eighth of ``most`` tokens;
-        of several portions each is computed again for its gradients.
+        Predictions have the size of the vocabulary, so texts are read in portions of an eighth of ``most`` tokens,
+        which are computed again for gradients if there are several.
         """
         import torch
         from torch.utils.checkpoint import checkpoint
@@ -139,50 +131,73 @@ class Objective:
         return total
 
     def optimizer(self) -> torch.optim.Optimizer:
-        """The optimiser of ``weights``: AdamW at the recipe's learning rate and weight decay."""
-        return adamw(self.weights, self.recipe)
+        """Create AdamW for ``weights`` at the recipe's learning rate and weight decay.
+
+        Its averages are created at once: a first step without enough memory would leave half of them.
+
+        Raises:
+            DeviceMemoryError: the averages do not fit into memory.
+        """
+        import torch
+
+        weights = self.weights
+        optimizer = torch.optim.AdamW(weights, lr=self.recipe.lr, weight_decay=self.recipe.weight_decay, fused=True)
+        try:
+            for weight in weights:
+                averages: dict[str, Any] = {name: torch.zeros_like(weight) for name in ("exp_avg", "exp_avg_sq")}
+                step = torch.zeros((), dtype=torch.float32, device=weight.device)
+                optimizer.state[weight] = {"step": step, **averages}
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
+            raise DeviceMemoryError(
+                f"no memory left on {weights[0].device} for the averages that AdamW keeps of each weight",
+                "Tuning takes four times the memory of the weights: add lora=16 to the encoder spec, or use a smaller "
+                "model, fewer --workers on a GPU, or --device cpu.",
+            ) from error
+        return optimizer
 
     def stepped(self, optimizer: torch.optim.Optimizer, steps: int) -> None:
-        """Called after each step of the optimiser, with the number of steps done: schedules, averages, queues."""
+        """Update schedules, averages or queues after each of the optimiser's ``steps``."""
 
     def state_dict(self) -> dict[str, Any] | None:
-        """The state of ``stepped`` beside weights, buffers and the optimiser, for checkpoints: values and tensors.
+        """Return the values and tensors of ``stepped`` for checkpoints, beside weights, buffers and the optimiser.
 
-        ``None``, as here if there is a ``stepped``, means that an interrupted tuning starts anew.
+        ``None``, the default with a ``stepped``, makes an interrupted tuning start anew.
         """
         return {} if type(self).stepped is Objective.stepped else None
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a state that ``state_dict`` returned; its tensors are on the CPU."""
+        """Restore a state of ``state_dict``, with tensors on the CPU."""
 
     @property
     def weights(self) -> list[nn.Parameter]:
-        """Everything that learns."""
+        """Parameters that learn."""
         every = (weight for module in self._learning() for weight in module.parameters())
         return list(dict.fromkeys(weight for weight in every if weight.requires_grad))
 
     @property
     def buffers(self) -> list[Tensor]:
-        """Counts that the modules keep along the way, such as averages over batches."""
+        """Buffers of the modules, such as averages over batches."""
         return list(dict.fromkeys(buffer for module in self._learning() for buffer in module.buffers()))
 
     def _learning(self) -> list[nn.Module]:
         return [*(reader.model for reader in (self.transformer, *self.readers) if reader), *self.modules]
 
     def train(self) -> None:
-        """Switch dropout on, wherever something learns."""
+        """Switch all modules that learn to training mode."""
         for module in self._learning():
             module.train()
 
 
 def portions(ids: Ragged, most: int) -> list[NDArray[np.int64]]:
-    """The rows of texts in portions that have about ``most`` tokens when padded, in their order."""
+    """Divide the rows of texts, in their order, into portions of about ``most`` tokens when padded."""
     n = len(ids)
     return np.array_split(np.arange(n), min(n, -(-n * int(ids.lengths.max()) // max(1, most))))
 
 
 class OfVectors(Objective):
-    """A loss function alone."""
+    """The objective of a loss function."""
 
     def __init__(self, transformer: Transformer, recipe: Recipe, function: LossFunction) -> None:
         super().__init__(transformer, recipe)
@@ -190,52 +205,26 @@ class OfVectors(Objective):
         self.function = partial(function, **{name: getattr(recipe, name) for name in own})
 
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
-        """The function's value."""
+        """Return the function's value."""
         return self.function(left, right, self.recipe.temperature, moved(batch.labels, left.device))
 
 
 def objective_of(loss: LossFunction | type[Objective], transformer: Transformer, recipe: Recipe) -> Objective:
-    """The objective of a registered loss."""
-    made: Objective = loss(transformer, recipe) if isinstance(loss, type) else OfVectors(transformer, recipe, loss)
-    return made
-
-
-def adamw(weights: Sequence[nn.Parameter], recipe: Recipe) -> torch.optim.Optimizer:
-    """AdamW with its averages made, as its first step would: out of memory on the way, that would leave half of them.
-
-    Memory that does not suffice is a ``DeviceMemoryError``.
-    """
-    import torch
-
-    optimizer = torch.optim.AdamW(weights, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True)
-    try:
-        for weight in weights:
-            averages: dict[str, Any] = {name: torch.zeros_like(weight) for name in ("exp_avg", "exp_avg_sq")}
-            step = torch.zeros((), dtype=torch.float32, device=weight.device)
-            optimizer.state[weight] = {"step": step, **averages}
-    except RuntimeError as error:
-        if not out_of_memory(error):
-            raise
-        raise DeviceMemoryError(
-            f"no memory left on {weights[0].device} for the averages that AdamW keeps of each weight",
-            "Tuning takes four times the memory of the weights: add lora=16 to the encoder spec, or use a smaller "
-            "model, fewer --workers on a GPU, or --device cpu.",
-        ) from error
-    return optimizer
+    """Create the objective of a registered loss."""
+    return loss(transformer, recipe) if isinstance(loss, type) else OfVectors(transformer, recipe, loss)
 
 
 _PAPER = LOSS_PARAMETERS["paper"]
 MS_MARGIN = 0.2
-"""Euclidean distance by which a negative must be further away than a positive to count as easy (SapBERT's released
-code, ``miner_margin`` of its training script)."""
+"""Difference of Euclidean distances from which a negative is easy (SapBERT's released code, ``miner_margin``)."""
 
 
 def infonce(left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None) -> Tensor:
-    """InfoNCE as Eq. 1 of Mirror-BERT and MirrorWiC: the denominator holds the negatives only.
+    """InfoNCE as Eq. 1 of Mirror-BERT and MirrorWiC: the denominator holds the negatives alone.
 
     Each of the 2N vectors is an anchor (N is at least 2); its positive is its other view, its 2N - 2 negatives are all
-    other vectors. The papers sum over anchors; this is the mean, which only rescales the step. The loss can be
-    negative, since the fraction may exceed 1 without the positive in the denominator.
+    other vectors. The papers sum over anchors; this is the mean, which rescales the step. The loss can be negative,
+    since the fraction may exceed 1 without the positive in the denominator.
     """
     cosines, same, positive = _similarities(left, right, labels)
     similarity = cosines / temperature
@@ -244,7 +233,7 @@ def infonce(left: Tensor, right: Tensor, temperature: float, labels: Tensor | No
 
 
 def ntxent(left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None) -> Tensor:
-    """NT-Xent as in the papers' released code: as ``infonce``, with the positive in the denominator as well."""
+    """NT-Xent as in the papers' released code: ``infonce`` with the positive in the denominator, too."""
     cosines, same, positive = _similarities(left, right, labels)
     return _cross_entropy(cosines / temperature, same, positive)
 
@@ -255,9 +244,9 @@ def multi_similarity(
 ) -> Tensor:  # fmt: skip
     """The multi-similarity loss (Wang et al. 2019, Eq. 16) over hard pairs mined in the batch, as SapBERT trains.
 
-    A positive and a negative of an anchor are hard together if the negative is less than ``MS_MARGIN`` further away, as
-    Euclidean distances of normalised vectors; pairs that are hard with no other do not count. With S the cosine, P and
-    N the hard positives and negatives of an anchor, its loss is
+    A positive and a negative of an anchor are hard if the negative's Euclidean distance, of normalised vectors, is less
+    than ``MS_MARGIN`` larger than the positive's. With S the cosine, P and N the hard positives and negatives of an
+    anchor, its loss is
 
         1/alpha log(1 + sum_P exp(-alpha (S - base))) + 1/beta log(1 + sum_N exp(beta (S - base))).
 
@@ -267,8 +256,8 @@ def multi_similarity(
     import torch
 
     cosines, same, _ = _similarities(left, right, labels)
-    oneself = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
-    positive, negative = same & ~oneself, ~same
+    diagonal = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
+    positive, negative = same & ~diagonal, ~same
     with torch.no_grad():
         distance = (2 - 2 * cosines).clamp(min=0).sqrt()
         nearest = distance.masked_fill(~negative, float("inf")).amin(dim=1, keepdim=True)
@@ -283,9 +272,9 @@ def multi_similarity(
 def in_batch(left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None) -> Tensor:
     """Cross-entropy over in-batch negatives, in one direction (SimCSE: Gao et al., EMNLP 2021, Eq. 4).
 
-    Each first view is an anchor that must find its own among the N second views. Unlike in ``ntxent``, other first
-    views are no negatives, and second views are no anchors. Also known as ``MultipleNegativesRankingLoss``, with scale
-    1 / tau. Further rows of ``right`` are negatives of every anchor.
+    Each first view is an anchor, its own second view the positive, and the other N - 1 second views the negatives,
+    unlike in ``ntxent``. Also known as ``MultipleNegativesRankingLoss``, with scale 1 / tau. Further rows of ``right``
+    are negatives of every anchor.
     """
     import torch
     from torch.nn import functional as F  # noqa: N812  (torch's own convention)
@@ -298,7 +287,7 @@ def in_batch(left: Tensor, right: Tensor, temperature: float, labels: Tensor | N
 
 
 def _cross_entropy(similarity: Tensor, same: Tensor, positive: Tensor) -> Tensor:
-    """Mean cross-entropy of finding each anchor's positive; other columns with its label are left out."""
+    """Return the mean cross-entropy of each anchor's positive, without other columns of its label."""
     from torch.nn import functional as F  # noqa: N812
 
     others = same.scatter(1, positive[:, None], value=False)
@@ -306,7 +295,7 @@ def _cross_entropy(similarity: Tensor, same: Tensor, positive: Tensor) -> Tensor
 
 
 def _softplus_of_sum(exponents: Tensor, chosen: Tensor) -> Tensor:
-    """log(1 + sum of exp over the chosen entries of each row)."""
+    """Return log(1 + sum of exp over the chosen entries of each row)."""
     import torch
 
     masked = exponents.masked_fill(~chosen, float("-inf"))
@@ -314,7 +303,7 @@ def _softplus_of_sum(exponents: Tensor, chosen: Tensor) -> Tensor:
 
 
 def _similarities(left: Tensor, right: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Cosines of all 2N vectors, which of them share a label, and the index of each one's other view."""
+    """Return the cosines of all 2N vectors, true at pairs of one label, and the index of each vector's other view."""
     import torch
     from torch.nn import functional as F  # noqa: N812
 
@@ -336,6 +325,6 @@ LOSSES: dict[str, LossFunction] = {
 
 @hookimpl
 def register_losses(register: Register) -> None:
-    """The losses of this module."""
+    """Register the losses of this module."""
     for name, function in LOSSES.items():
         register(name, function, (function.__doc__ or "").split(":")[0].split(" (")[0].rstrip("."))

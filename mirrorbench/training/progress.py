@@ -1,9 +1,10 @@
-"""Did it help, without labels? Looks at held-out strings along a tuning, and keeps the best state where asked to."""
+"""Progress of a tuning without labels: measures of held-out strings along it, a verdict, and the best state."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,85 +23,86 @@ if TYPE_CHECKING:
     from mirrorbench.training.recipes import Recipe
 
 LOOKS = 10
-"""Looks at equal distances along a tuning, beside the one before it."""
+"""Measurements at equal distances along a tuning, beside the one before it."""
 SHOWN = 5
-"""Texts whose nearest neighbours are kept."""
+"""Number of texts with stored nearest neighbours."""
 COLLAPSED = 0.5
-"""Share of its effective rank below which a space counts as collapsed: tunings that help raise the rank."""
+"""Share of the effective rank before the tuning below which vectors have collapsed: useful tunings raise the rank."""
 CHANGED = 0.05
-"""p-value below which a change of retrieval counts as one."""
+"""p-value below which a change of retrieval is significant."""
 MOVED = 0.1
-"""Change of alignment plus uniformity below which nothing has happened: where that and retrieval stayed, no score of a
-task moved by more than .015 (``benchmarks/stopping.py``, tiny and MiniLM)."""
-_SATURATED = (
-    "Retrieval was too good before the tuning to show a gain; labelled pairs could: lines text1||text2, or a task that "
-    "mirrorbench run scores"
-)
-_TOO_FEW = "{n} held-out lines are too few to show a gain; hold out more (--held-out N), or tune on more text"
+"""Least change of alignment plus uniformity: below it, with equal retrieval, no score of a task changed by more than
+.015 (``benchmarks/stopping.py``, tiny and MiniLM)."""
 MANY = 60
-"""Held-out lines from which retrieval that can show no gain counts as too good: five missed are under 10 %."""
+"""Held-out pairs from which missing gains of retrieval are due to saturation: five missed pairs are under 10 %."""
+
+
+class Obstacle(Enum):
+    """A reason why retrieval of held-out pairs cannot show a gain, with its remedy."""
+
+    SATURATED = (
+        "Retrieval was too good before the tuning to show a gain; labelled pairs could: lines text1||text2, or a task "
+        "that mirrorbench run scores"
+    )
+    TOO_FEW = "{n} held-out lines are too few to show a gain; hold out more (--held-out N), or tune on more text"
+
+
+_NO_CHANGE = {None: "change worth having", Obstacle.SATURATED: "loss seen", Obstacle.TOO_FEW: "change seen"}
 
 
 def criterion(measures: dict[str, float]) -> float:
-    """By what ``stop=auto`` chooses among states: the higher the better.
+    """Return the criterion by which ``stop=auto`` chooses the state: the higher, the better.
 
-    Whole tenths of retrieval come first, then the sum of alignment and uniformity, which lies between -8 and 4.
-    Retrieval alone is 1 on easy corpora; the sum alone does not notice a model that broke and spread its vectors anew.
-    How both follow the score of a task is measured by ``benchmarks/stopping.py``.
+    Tenths of retrieval come first, then the sum of alignment and uniformity, which is between -8 and 4. Retrieval alone
+    is 1 on easy corpora; the sum alone does not notice a broken model with uniform vectors. ``benchmarks/stopping.py``
+    measures both against the scores of tasks.
     """
     return 100 * round(measures["accuracy@1"], 1) - measures["alignment"] - measures["uniformity"]
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Measures of held-out strings at one moment of a tuning.
-
-    Attributes:
-        share: of the strings to tune on that had been seen, 0 to 1.
-        measures: ``MEASURES`` by name.
-        gained: pairs that are retrieved and were not before the tuning.
-        lost: pairs that were retrieved before the tuning and are not.
-        nearest: for each of the first ``SHOWN`` texts, the row of the nearest other one.
-    """
+    """Measures of held-out strings at one moment of a tuning."""
 
     share: float
+    """Share of the tuning that is done, 0 to 1."""
     measures: dict[str, float]
+    """``MEASURES`` by name."""
     gained: int
+    """Pairs retrieved now, but not before the tuning."""
     lost: int
+    """Pairs retrieved before the tuning, but not now."""
     nearest: tuple[int, ...]
+    """Row of the nearest neighbour of each of the first ``SHOWN`` texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """The states of one tuning on held-out strings.
-
-    Attributes:
-        n: number of held-out pairs.
-        states: before the tuning, along it, and after it.
-        kept: which of the states the tuned model is in: the last one, or under ``stop=auto`` the best one.
-    """
+    """The states of one tuning on held-out strings."""
 
     n: int
+    """Number of held-out pairs."""
     states: tuple[State, ...]
+    """States before the tuning, along it, and after it."""
     kept: int
+    """Index of the tuned model's state: the last one, or the best one under ``stop=auto``."""
 
     @property
     def before(self) -> dict[str, float]:
-        """The measures before the tuning."""
+        """Measures before the tuning."""
         return self.states[0].measures
 
     @property
     def after(self) -> dict[str, float]:
-        """The measures of the tuned model."""
+        """Measures of the tuned model."""
         return self.states[self.kept].measures
 
     @property
     def verdict(self) -> str:
-        """In words, whether the tuning helped.
+        """Verdict in words on whether the tuning helped.
 
-        The effective rank tells a collapse, McNemar's exact test of retrieval a gain or loss, and where retrieval is
-        not separable, alignment plus uniformity what is likely. Where retrieval could not show a gain, since nearly all
-        pairs were retrieved before or there are too few of them, the verdict says which, and what could.
+        The effective rank shows a collapse, McNemar's exact test of retrieval a gain or loss, and without a significant
+        change alignment plus uniformity a likely one. An ``obstacle`` to a gain of retrieval is named with its remedy.
         """
         from scipy.stats import binomtest
 
@@ -116,47 +118,40 @@ class Trajectory:
         elif p < CHANGED:
             outcome = f"a {'gain' if kept.gained > kept.lost else 'loss'}: {retrieval}"
         elif abs(sums[1] - sums[0]) < MOVED:
-            nothing = "change worth having" if not self.blind else "loss seen" if self.n >= MANY else "change seen"
-            outcome = f"no {nothing}: {retrieval}"
+            outcome = f"no {_NO_CHANGE[self.obstacle]}: {retrieval}"
         else:
-            kind = "gain" if sums[1] < sums[0] else "loss"
-            outcome = f"perhaps a {kind}: alignment + uniformity from {sums[0]:.2f} to {sums[1]:.2f}; {retrieval}"
-        if self.blind and p >= CHANGED:
-            outcome += f". {self.blind}"
+            likely = "gain" if sums[1] < sums[0] else "loss"
+            outcome = f"perhaps a {likely}: alignment + uniformity from {sums[0]:.2f} to {sums[1]:.2f}; {retrieval}"
+        if self.obstacle and p >= CHANGED:
+            outcome += f". {self.obstacle.value.format(n=self.n)}"
         if self.kept == len(self.states) - 1:
             return outcome
         return f"the state at {kept.share:.0%} of the tuning was kept; {outcome}"
 
     @property
-    def blind(self) -> str:
-        """The reason why McNemar's test could not show a gain, and what could; empty where it could."""
+    def obstacle(self) -> Obstacle | None:
+        """Obstacle to a significant gain in McNemar's test; ``None`` if gains of all missed pairs would be one."""
         from scipy.stats import binomtest
 
         missed = round(self.n * (1 - self.before["accuracy@1"]))
         if missed and float(binomtest(missed, missed).pvalue) < CHANGED:
-            return ""
-        return _SATURATED if self.n >= MANY else _TOO_FEW.format(n=self.n)
+            return None
+        return Obstacle.SATURATED if self.n >= MANY else Obstacle.TOO_FEW
 
     @property
     def columns(self) -> dict[str, State]:
-        """The columns of reports, by title: the state before, the best one, the one after the last step."""
+        """Columns of reports by title: the state before the tuning, the best one, and the last one."""
         best = max(range(len(self.states)), key=lambda row: criterion(self.states[row].measures))
         shown = {"before": 0, f"best, at {self.states[best].share:.0%}": best, "end": len(self.states) - 1}
         return {title: self.states[row] for title, row in shown.items()}
 
 
 class Progress:
-    """Looks at held-out pairs of texts with a model that is being tuned; its weights and random state stay as they are.
+    """Measurements of held-out pairs of texts along a tuning, which leave weights and random state unchanged.
 
-    Texts are read as in the tuning: the recipe's pooling, layers and length; in float32, unless weights that do not
-    learn are kept in half precision.
-
-    Args:
-        transformer: the model.
-        recipe: of its tuning.
-        pairs: at least two pairs; without any, nothing is looked at.
-        total: strings to tune on, each counted once per epoch.
-        on_advance: called with what ``advance`` gets.
+    Texts are read as in the tuning: by the recipe's pooling, layers and length; in float32, or in the half precision of
+    frozen weights. ``pairs``: at least two, or none for no measurements; ``total``: strings to tune on, each counted
+    once per epoch; ``on_advance``: called with the argument of ``advance``.
     """
 
     def __init__(
@@ -173,24 +168,24 @@ class Progress:
         self.look(0.0)
 
     def advance(self, n: int) -> None:
-        """Take note of ``n`` more strings that the model was tuned on; look once for each tenth."""
+        """Count ``n`` more strings that the model was tuned on, and look once per tenth of all."""
         before, self.done = self.done, self.done + n
         if before * LOOKS // self.total < self.done * LOOKS // self.total and self.done < self.total:
             self.look(self.done / self.total)
         self.on_advance(n)
 
     def state_dict(self) -> dict[str, Any]:
-        """The state for a checkpoint."""
+        """Return the state for a checkpoint."""
         return {"states": [asdict(state) for state in self.states], "done": self.done, "best": self.best,
                 "weights": self._weights}  # fmt: skip
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Resume from a checkpoint."""
         self.states = [State(**fields) for fields in state["states"]]
         self.done, self.best, self._weights = state["done"], state["best"], state["weights"]
 
     def finish(self) -> Trajectory | None:
-        """Look for the last time, and give the model its best weights where the recipe says so."""
+        """Look for the last time, and restore the best weights under ``stop=auto``; ``None`` without held-out pairs."""
         self.look(1.0)
         if not self.states:
             return None
@@ -200,12 +195,12 @@ class Progress:
         return Trajectory(len(self.pairs), tuple(self.states), kept)
 
     def look(self, share: float) -> None:
-        """Add a state; vectors that are not finite give none, since the tuning fails at its next check of the loss."""
+        """Add the current state."""
         if not self.pairs:
             return
         try:
             left, right = self._vectors()
-        except EncodingError:
+        except EncodingError:  # vectors that are not finite: the tuning fails at its next check of the loss
             return
         measures, hits = measure_pairs(left, right)
         first = self._hits = hits if self._hits is None else self._hits
@@ -219,7 +214,6 @@ class Progress:
                 self._weights = {name: weight.detach().to("cpu", copy=True) for name, weight in learning}
 
     def _vectors(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The vectors of the first and of the second texts."""
         device, model = self.transformer.device, self.transformer.model
         rows = {text: row for row, text in enumerate(dict.fromkeys(text for pair in self.pairs for text in pair))}
         training = [module for module in model.modules() if module.training]
@@ -230,5 +224,5 @@ class Progress:
         finally:
             for module in training:
                 module.training = True
-        left, right = (vectors[[rows[pair[side]] for pair in self.pairs]] for side in (0, 1))
-        return left, right
+        left, right = zip(*self.pairs, strict=True)
+        return vectors[[rows[text] for text in left]], vectors[[rows[text] for text in right]]

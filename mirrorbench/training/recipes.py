@@ -1,7 +1,7 @@
 """Recipes: the hyper-parameters of a tuning. The papers' values are presets of the methods.
 
 Sources: "paper 1" is Mirror-BERT (EMNLP 2021), section 3 and Table 21; "paper 2" is MirrorWiC (CoNLL 2021), section 4
-and Table 13; "released code" is what the authors' repositories do.
+and Table 13; "released code" is the authors' repositories.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.specs import Value
 from mirrorbench.models.adapters import check_installed
-from mirrorbench.models.families import checked_attention
+from mirrorbench.models.families import BIDIRECTIONAL
 from mirrorbench.models.pooling import Pooling
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ LOSS_PARAMETERS: dict[str, dict[str, Any]] = {
     "paper": {"alpha": 2.0, "beta": 50.0, "base": 0.5},
     "released": {"alpha": 1.0, "beta": 60.0, "base": 0.5},
 }
-"""The parameters of ``multi-similarity`` by protocol. ``released``: ``metric_learning.py`` of SapBERT and of MirrorWiC.
-``paper``: the defaults of pytorch-metric-learning, with which that code computes the loss, since paper 1 (footnote 2)
-names the loss without values, and it could not be verified that SapBERT's paper has any."""
+"""Parameters of ``multi-similarity`` by protocol. ``released``: ``metric_learning.py`` of SapBERT and of MirrorWiC.
+``paper``: defaults of pytorch-metric-learning, the library of that code, since paper 1 (footnote 2) names the loss
+without values, and values in SapBERT's paper could not be verified."""
 
 STOPS = ("end", "auto")
 
@@ -42,9 +42,9 @@ class Recipe:
     train_max_length: int
     """Tokens kept of each string in tuning, special tokens included."""
     pooling: str
-    """How vectors are read, in tuning and afterwards: see ``mirrorbench.models.pooling``."""
+    """Pooling in tuning and afterwards: see ``mirrorbench.models.pooling``."""
     layers: str = "-1:"
-    """Which layers are averaged, as a Python slice over (embeddings, layer 1, ..., layer n)."""
+    """Layers that are averaged, as a Python slice over (embeddings, layer 1, ..., layer n)."""
     lr: float = 2e-5
     """Learning rate of AdamW, constant (paper 1, section 3)."""
     batch_size: int = 200
@@ -52,9 +52,9 @@ class Recipe:
     weight_decay: float = 0.01
     """AdamW's decoupled weight decay (released code; the papers do not state one)."""
     loss: str = "infonce"
-    """``infonce``: Eq. 1, negatives only in the denominator; ``ntxent``: released code, positive included;
-    ``multi-similarity``: with online mining of hard pairs (paper 1, footnote 2), which has no temperature;
-    ``in-batch``: SimCSE's, the second views alone as negatives of the first; or one that a plugin registered."""
+    """``infonce``: Eq. 1, negatives alone in the denominator; ``ntxent``: released code, positive included;
+    ``multi-similarity``: with online mining of hard pairs, without temperature (paper 1, footnote 2); ``in-batch``:
+    SimCSE's, the second views alone as negatives of the first; or a plugin's."""
     augment: tuple[tuple[str, float], ...] = ()
     """Augmentations and their rates, sorted by name (``dropout``, ``span_mask`` ...)."""
     drop_last: bool = False
@@ -63,8 +63,8 @@ class Recipe:
     """Whether lines are stripped and repeated strings removed (paper 1, section 2.1: "non-duplicated strings"); the
     released code takes the lines as they are."""
     sides: int = 1
-    """How many of the two views the text and token augmentations change: 1 (x-bar alone, paper 1, section 2.2) or 2,
-    each with its own draws."""
+    """Number of views that text and token augmentations change: 1 (x-bar alone, paper 1, section 2.2) or 2, with
+    independent random numbers."""
     alpha: float = LOSS_PARAMETERS["paper"]["alpha"]
     """Weight of positives in ``multi-similarity``; no other loss has this and the next two."""
     beta: float = LOSS_PARAMETERS["paper"]["beta"]
@@ -72,23 +72,23 @@ class Recipe:
     base: float = LOSS_PARAMETERS["paper"]["base"]
     """Cosine from which a positive is near enough and a negative too near."""
     lora: int = 0
-    """Rank of the matrices that learn in place of the model's own (``models.adapters``); 0: all weights learn."""
+    """Rank of LoRA's matrices, which learn instead of the model's own (``models.adapters``); 0: all weights learn."""
     gradient_checkpointing: bool = False
-    """Whether a pass keeps what enters each layer alone, and computes the rest again (``models.checkpointing``)."""
+    """Whether a pass keeps the inputs of layers alone, and computes the rest again (``models.checkpointing``)."""
     stop: str = "end"
     """``end``: the state after the last step is kept; ``auto``: the best one by held-out strings, without labels
     (``mirrorbench.training.progress``)."""
     attention: str = ""
     """``bidirectional`` lets each token of a causal model see the whole text; empty for the model's own attention."""
     prompt: str = ""
-    """A template around each text, in tuning and afterwards, or the name of one: ``mirrorbench.models.pooling``."""
+    """Template around each text, in tuning and afterwards, or its name: see ``mirrorbench.models.pooling``."""
     normalize: bool = False
     """Whether vectors are scaled to length 1, which changes no cosine."""
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object with every field that the loss uses, and of the others those that are set."""
+        """Return a JSON object of the fields, without unused parameters of losses and defaults of later fields."""
         unused = [] if self.loss == MULTI_SIMILARITY else [*LOSS_PARAMETERS["paper"]]
-        # Identities of before these keys stay as they are.
+        # Identities from before these keys remain valid.
         later = (("stop", "end"), ("prompt", ""), ("attention", ""), ("lora", 0), ("gradient_checkpointing", False),
                  ("normalize", False))  # fmt: skip
         unused += [key for key, before in later if getattr(self, key) == before]
@@ -96,11 +96,11 @@ class Recipe:
         return {key: value for key, value in settings.items() if key not in unused}
 
     def readout(self, max_length: int) -> Pooling:
-        """How texts of at most so many tokens are read."""
+        """Return the pooling of texts of at most so many tokens."""
         return Pooling(self.pooling, self.layers, max_length, self.prompt, self.normalize)
 
     def rate(self, augmentation: str) -> float:
-        """The rate of one augmentation, 0 where the recipe does not use it."""
+        """Return the rate of one augmentation, 0 if the recipe does not use it."""
         return dict(self.augment).get(augmentation, 0.0)
 
 
@@ -111,26 +111,24 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "base": (-1, 1), "lora": (0, 10_000),
 }  # fmt: skip
 RECIPE_KEYS = tuple(_TYPES)
-# Spec keys that are no part of a recipe: the pooling's length, and where the strings come from.
+# Spec keys outside of a recipe: the pooling's length and the source of the strings.
 OUTSIDE_KEYS = ("max_length", "corpus", "corpus_size", "corpus_sample")
 
 
 def override(recipe: Recipe, params: dict[str, Value], augmentations: Mapping[str, Augmentation]) -> Recipe:
-    """A recipe with the values that a spec sets; keys in ``OUTSIDE_KEYS`` are ignored.
+    """Return a recipe with the values of a spec; keys in ``OUTSIDE_KEYS`` are ignored.
 
-    ``controlled_dropout`` sets the rates of the same layers as ``dropout`` and so replaces it. An unknown key is an
+    ``controlled_dropout`` replaces ``dropout``, since it sets the rates of the same layers. An unknown key raises an
     ``UnknownNameError``, a wrong or contradictory value a ``UsageError``.
     """
     changes: dict[str, Any] = {}
     rates = dict(recipe.augment)
     for key, value in params.items():
-        if key in OUTSIDE_KEYS:
-            continue
         if key in augmentations:
             rates[key] = _number(key, value)
         elif key in _TYPES:
-            changes[key] = _coerce(key, value)
-        else:
+            changes[key] = _typed(key, value)
+        elif key not in OUTSIDE_KEYS:
             raise unknown_name("encoder spec key", key, [*_TYPES, *augmentations, *OUTSIDE_KEYS])
     if rates.get("controlled_dropout") and "dropout" not in params:
         rates["dropout"] = 0.0
@@ -145,14 +143,14 @@ def override(recipe: Recipe, params: dict[str, Value], augmentations: Mapping[st
     return changed
 
 
-def _coerce(key: str, value: Value) -> Value:
-    want = _TYPES[key]
-    if want == "float":
+def _typed(key: str, value: Value) -> Value:
+    type_ = _TYPES[key]
+    if type_ == "float":
         return _number(key, value)
-    if want == "str" and not isinstance(value, bool):
+    if type_ == "str" and not isinstance(value, bool):
         return str(value)
-    if type(value).__name__ != want:
-        raise UsageError(f"{key}={value} is not of type {want}")
+    if type(value).__name__ != type_:
+        raise UsageError(f"{key}={value} is not of type {type_}")
     return value
 
 
@@ -163,7 +161,9 @@ def _number(key: str, value: Value) -> float:
 
 
 def _check(recipe: Recipe) -> None:
-    checked_attention(recipe.attention)
+    if recipe.attention not in ("", BIDIRECTIONAL):
+        problem = f"attention={recipe.attention} is unknown"
+        raise UsageError(problem, f"Write attention={BIDIRECTIONAL}, or leave it out.")
     for name, (low, high) in _LIMITS.items():
         value = getattr(recipe, name)
         if not low <= value <= high:

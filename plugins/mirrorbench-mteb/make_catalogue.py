@@ -11,18 +11,18 @@ import langcodes
 import mteb
 from mirrorbench_mteb.catalogue import FILE, entries
 
-KINDS = ["STS", "PairClassification"]
-SAME_QUESTION = {"cosine_spearman", "max_ap", "max_accuracy"}
-"""A task of these types whose main score is another one (``alpha_auc``) asks another question, and is left out."""
+TYPES = ["STS", "PairClassification"]
+SIMILARITY_SCORES = {"cosine_spearman", "max_ap", "max_accuracy"}
+"""Main scores of tasks that ask for similarity; tasks with others (``alpha_auc``) are left out."""
 
 
-def ask_mteb() -> dict[str, Any]:
-    """The public tasks of the installed mteb on text alone, superseded ones too (results are published on them)."""
+def installed_catalogue() -> dict[str, Any]:
+    """List the public text-only tasks of the installed mteb; superseded ones too, as they have published results."""
     tasks = mteb.get_tasks(
-        task_types=KINDS, exclude_superseded=False, exclude_aggregate=True, modalities=["text"],
+        task_types=TYPES, exclude_superseded=False, exclude_aggregate=True, modalities=["text"],
         exclusive_modality_filter=True,
     )  # fmt: skip
-    fitting = [task for task in tasks if task.metadata.main_score in SAME_QUESTION]
+    fitting = [task for task in tasks if task.metadata.main_score in SIMILARITY_SCORES]
     codes = sorted({language for task in fitting for language in task.metadata.languages})
     languages = {code: langcodes.standardize_tag(code, macro=True) for code in codes}
     rows = [asdict(entry) for task in fitting for entry in entries(task, languages)]
@@ -31,4 +31,4 @@ def ask_mteb() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    FILE.write_text(json.dumps(ask_mteb(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    FILE.write_text(json.dumps(installed_catalogue(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,6 +1,6 @@
 """The executor ``ray``: each group of cells with the same weights is a Ray task.
 
-A task requests CPUs and GPUs and is retried where a worker died. All data are exchanged through the folders of the run,
+A task requests CPUs and GPUs, and is retried if a worker died. All data are exchanged through the folders of the run,
 which every node must see.
 """
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 START_TRIES = 3
+"""Tries to start a cluster on this machine."""
 
 
 class RayError(MirrorbenchError):
@@ -36,7 +37,7 @@ class RayError(MirrorbenchError):
 
 
 def device(asked: str, options: Mapping[str, Value]) -> str:
-    """The device of the tasks: a GPU where they are given one, or where a cluster of our own finds one."""
+    """Return the device of the tasks: a GPU if they request one, or if a cluster on this machine has one."""
     import ray
 
     return worker_device(asked, options.get("gpus"), here=not options.get("address") and not ray.is_initialized())
@@ -45,9 +46,9 @@ def device(asked: str, options: Mapping[str, Value]) -> str:
 def execute(job: Job) -> Iterator[CellOutcome]:
     """Compute a job on a Ray cluster.
 
-    Options: ``address`` (a running cluster; by default one is started on this machine for this run), ``workers`` (the
-    most tasks at a time; by default what the resources allow, and on a cluster of our own 2), ``cpus`` and ``gpus``
-    of a task (1 and, for a CUDA device, 1).
+    Options: ``address`` (a running cluster; by default one is started on this machine for this run), ``workers`` (most
+    tasks at a time; by default as many as the resources allow, 2 on a cluster started here), ``cpus`` and ``gpus`` of a
+    task (1 and, for a CUDA device, 1).
     """
     import ray
 
@@ -67,10 +68,10 @@ def execute(job: Job) -> Iterator[CellOutcome]:
         _connect(str(address), ceil((workers or 2) * max(1, cpus)))
     try:
         if not _fits(cpus, gpus):
-            wanted = f"{cpus:g} CPUs and {gpus:g} GPUs for a task"
+            resources = f"{cpus:g} CPUs and {gpus:g} GPUs for a task"
             if ours and not address:
-                raise UsageError(f"this machine has not the {wanted} that are asked for", "Ask for less: ray:gpus=0")
-            job.reporter.note(f"no node of the Ray cluster has the {wanted}; they wait until one joins")
+                raise UsageError(f"this machine does not have {resources}", "Ask for less: ray:gpus=0")
+            job.reporter.note(f"no node of the Ray cluster has {resources}; the tasks wait until one joins")
         task = ray.remote(compute_or_leave).options(  # the task's process sees its own GPUs only, as cuda:0 ...
             num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, retry_exceptions=False
         )
@@ -81,7 +82,7 @@ def execute(job: Job) -> Iterator[CellOutcome]:
 
 
 def compute_or_leave(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
-    """Compute a group in a task of Ray; a process that lost the GPU is ended, or Ray would give it the next task."""
+    """Compute a group in a task of Ray; end a process that lost the GPU, or it would get the next task of Ray."""
     try:
         return compute(context, cells)
     except DeviceError as error:
@@ -90,7 +91,7 @@ def compute_or_leave(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
 
 
 def _fits(cpus: float, gpus: float) -> bool:
-    """Whether a node of the cluster has room for a task; Ray would wait for one without a word."""
+    """Whether a node of the cluster has room for a task; Ray would wait silently for one."""
     import ray
 
     return any(
@@ -100,19 +101,19 @@ def _fits(cpus: float, gpus: float) -> bool:
 
 
 def _connect(address: str, cpus: int) -> None:
-    """Join the cluster at an address, or start one of so many CPUs on this machine."""
+    """Join the cluster at an address, or start one with ``cpus`` CPUs on this machine."""
     import ray
 
     tries = 1 if address else START_TRIES  # a busy machine may take longer than Ray waits for its own daemon
     for left in reversed(range(tries)):
         try:
             if address:
-                _knock(address)
+                _check_address(address)
                 ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
             else:
                 ray.init(num_cpus=cpus, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
             return
-        except Exception as error:  # Ray raises a plain one where its daemon does not start
+        except Exception as error:  # Ray raises a plain ``Exception`` if its daemon does not start
             ray.shutdown()
             if not left:
                 raise RayError(
@@ -121,8 +122,8 @@ def _connect(address: str, cpus: int) -> None:
                 ) from error
 
 
-def _knock(address: str) -> None:
-    """Raise ``OSError`` where nobody listens, which Ray itself would find out after minutes."""
+def _check_address(address: str) -> None:
+    """Raise ``OSError`` if nothing listens at an address, which Ray itself would notice after minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if colon and port.isdigit():
         socket.create_connection((host, int(port)), timeout=10).close()
@@ -146,7 +147,7 @@ def _results(job: Job, task: Any, workers: int) -> Iterator[CellOutcome]:
                 try:
                     answer = ray.get(reference)
                 except ray.exceptions.RayError as error:
-                    yield from failed(cells, _why(error))
+                    yield from failed(cells, _gave_up(error))
                 else:
                     for note in answer.notes:
                         job.reporter.note(note)
@@ -156,7 +157,7 @@ def _results(job: Job, task: Any, workers: int) -> Iterator[CellOutcome]:
             ray.cancel(reference, force=True)
 
 
-def _why(error: Exception) -> RayError:
+def _gave_up(error: Exception) -> RayError:
     lines = str(error).strip().splitlines()
     return RayError(
         f"Ray gave up after {RETRIES + 1} tries: {type(error).__name__}: {lines[0] if lines else ''}",
@@ -166,6 +167,6 @@ def _why(error: Exception) -> RayError:
 
 @hookimpl
 def register_executors(register: Register) -> None:
-    """Make the executor known."""
+    """Register the executor ``ray``."""
     summary = "A Ray cluster: --address HOST:PORT, or one on this machine; --executor ray:gpus=1,cpus=4"
     register("ray", execute, summary, device)

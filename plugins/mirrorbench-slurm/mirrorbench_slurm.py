@@ -1,7 +1,7 @@
 """The executor ``slurm``: groups of cells become jobs of a Slurm array, submitted and monitored through submitit.
 
 All data are exchanged through the folders of the run, which every node must see. A lost job (node failure, time limit,
-preemption) is submitted again and finds what it had stored.
+preemption) is submitted again and finds the results that it had stored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mirrorbench.runs.workspace import WorkerContext
 
 POLL_SECONDS = {"slurm": 10.0, "local": 0.2, "debug": 0.0}
-"""Between two looks at the jobs; submitit asks Slurm once for all of them."""
+"""Seconds between two checks of the jobs, by cluster; submitit asks Slurm once for all of them."""
 
 
 class SlurmError(MirrorbenchError):
@@ -39,7 +39,7 @@ class SlurmError(MirrorbenchError):
 
 @dataclass
 class _Part:
-    """Groups that one job computes one after the other."""
+    """The groups of one job."""
 
     groups: tuple[CellGroup, ...]
     job: Any = None
@@ -47,11 +47,11 @@ class _Part:
 
 
 def compute_all(context: WorkerContext, groups: Sequence[CellGroup]) -> list[GroupOutcome]:
-    """Compute groups in a job; it gives its lease back when it is cancelled, or others would wait for it.
+    """Compute groups in a job; a cancelled job returns its lease, or other runs would wait for it.
 
-    One that loses its GPU raises, which ends its process: it counts as lost.
+    A job that loses its GPU raises, which ends its process: it counts as lost.
     """
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # submitit has it ignored
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # submitit ignores it
     try:
         return [compute(context, cells) for cells in groups]
     finally:
@@ -59,17 +59,16 @@ def compute_all(context: WorkerContext, groups: Sequence[CellGroup]) -> list[Gro
 
 
 def device(asked: str, options: Mapping[str, Value]) -> str:
-    """The device of the jobs: a GPU where they are given one; elsewhere than on this machine if Slurm runs them."""
+    """Return the device of the jobs: a GPU if they request one; Slurm's nodes may have one that is not here."""
     return worker_device(asked, options.get("gpus"), here=options.get("cluster", "slurm") != "slurm")
 
 
 def execute(job: Job) -> Iterator[CellOutcome]:
     """Compute a job as a Slurm array.
 
-    Options: ``workers`` (the most jobs at a time, 16), ``groups`` (how many groups of cells a job computes, 1),
-    ``partition``, ``account``, ``minutes`` (of a job, 60), ``memory`` (GB, 16), ``cpus`` (4), ``gpus`` (1 for a CUDA
-    device, else 0), ``cluster`` (``slurm``; ``local`` runs the jobs as processes of this machine, ``debug`` in this
-    one).
+    Options: ``workers`` (most jobs at a time, 16), ``groups`` (number of groups of cells in a job, 1), ``partition``,
+    ``account``, ``minutes`` (of a job, 60), ``memory`` (GB, 16), ``cpus`` (4), ``gpus`` (1 for a CUDA device, else 0),
+    ``cluster`` (``slurm``; ``local`` runs the jobs as processes of this machine, ``debug`` in this process).
     """
     on_gpu = job.context.settings.device == "cuda"
     options = job.known(
@@ -80,7 +79,7 @@ def execute(job: Job) -> Iterator[CellOutcome]:
         raise UsageError(f"the Slurm executor knows no cluster {cluster!r}", f"Clusters: {', '.join(POLL_SECONDS)}")
     for name in ("workers", "groups"):
         if int(options[name]) < 1:
-            raise UsageError(f"executor option {name}={options[name]}: nothing could be computed", "At least 1.")
+            raise UsageError(f"executor option {name}={options[name]}: nothing could be computed", "The least is 1.")
     job.share()
     size = int(options["groups"])
     parts = [_Part(job.groups[start : start + size]) for start in range(0, len(job.groups), size)]
@@ -88,13 +87,13 @@ def execute(job: Job) -> Iterator[CellOutcome]:
 
 
 class _Array:
-    """Submits parts and gathers what became of them."""
+    """An array of jobs: submission, monitoring, cancellation."""
 
     def __init__(self, job: Job, options: dict[str, Value], cluster: str) -> None:
         import submitit
 
         self.job = job
-        self.most = int(options["workers"])
+        self.limit = int(options["workers"])
         self.poll = POLL_SECONDS[cluster]
         folder = Path(job.context.settings.results) / ".slurm"
         try:
@@ -104,25 +103,25 @@ class _Array:
                 f"Slurm cannot be used here: {error}",
                 "Run this where sbatch is, or use --executor slurm:cluster=local.",
             ) from error
-        asked = {"slurm_partition": options["partition"], "slurm_account": options["account"]}
+        named = {"slurm_partition": options["partition"], "slurm_account": options["account"]}
         self.executor.update_parameters(
             name="mirrorbench",
             timeout_min=options["minutes"],
             mem_gb=options["memory"],
             cpus_per_task=options["cpus"],
             gpus_per_node=options["gpus"],
-            slurm_array_parallelism=self.most,
-            **{name: value for name, value in asked.items() if value},
+            slurm_array_parallelism=self.limit,
+            **{name: value for name, value in named.items() if value},
         )
 
     def run(self, parts: list[_Part]) -> Iterator[CellOutcome]:
-        """Outcomes as they come."""
+        """Yield outcomes in the order of their arrival."""
         waiting = deque(parts)
         running: list[_Part] = []
         try:
             while waiting or running:
-                # Slurm holds back what is too much at a time; processes of this machine nobody would.
-                count = len(waiting) if self.executor.cluster == "slurm" else self.most - len(running)
+                # Slurm itself holds back excess jobs; nothing would hold back processes of this machine.
+                count = len(waiting) if self.executor.cluster == "slurm" else self.limit - len(running)
                 batch = [waiting.popleft() for _ in range(min(count, len(waiting)))]
                 self._submit(batch)
                 running += batch
@@ -136,9 +135,11 @@ class _Array:
 
     def _cancel(self, part: _Part) -> None:
         if self.executor.cluster != "local":
-            part.job.cancel(check=False)  # one that Slurm no longer knows keeps none of the others alive
+            part.job.cancel(
+                check=False
+            )  # no error for a job that Slurm no longer knows, so that the others are cancelled too
             return
-        with suppress(ProcessLookupError):  # what submitit sends makes its controller print a traceback
+        with suppress(ProcessLookupError):  # submitit's signal makes its controller print a traceback
             os.kill(int(part.job.job_id), signal.SIGTERM)
 
     def _submit(self, parts: Sequence[_Part]) -> None:
@@ -153,7 +154,7 @@ class _Array:
         except submitit.core.utils.FailedJobError as error:  # an unknown partition, more than an account may have ...
             raise SlurmError(
                 f"Slurm does not take the jobs: {' '.join(str(error).split())[:300]}",
-                "What is asked for stands after the executor's name: --executor slurm:partition=gpu,account=me,gpus=1",
+                "Options follow the executor's name: --executor slurm:partition=gpu,account=me,gpus=1",
             ) from error
 
     def _gather(self, part: _Part, waiting: deque[_Part]) -> Iterator[CellOutcome]:
@@ -183,6 +184,6 @@ class _Array:
 
 @hookimpl
 def register_executors(register: Register) -> None:
-    """Make the executor known."""
+    """Register the executor ``slurm``."""
     summary = "A Slurm cluster through submitit: --executor slurm:partition=gpu,minutes=60,gpus=1"
     register("slurm", execute, summary, device)

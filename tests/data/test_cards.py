@@ -142,6 +142,11 @@ def test_wrong_suites_are_refused(tmp_path: Path, text: str) -> None:
         read_suites(tmp_path / "suites.yaml")
 
 
+def test_every_built_in_card_has_a_name_of_its_own() -> None:
+    names = [card.name for path in cards_folder().glob("*/*.yaml") for card in load_cards(path)]
+    assert sorted(names) == list(builtin_cards())
+
+
 def test_the_suites_are_in_the_order_of_the_papers() -> None:
     cards, suites = builtin_cards(), builtin_suites()
     assert suites["sts"] == ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")

@@ -15,7 +15,7 @@ from mirrorbench.runs.registry import plugins
 
 
 def loaded_with(plugin: ModuleType) -> Plugins:
-    """The process-wide plugins, and among them one that registers itself only where it is installed.
+    """Return the process-wide plugins, with one that registers itself only where it is installed.
 
     Its name is what it would be then: the module ``mirrorbench_ray`` is ``ray``, as ``mirrorbench plugin new`` has it.
     """
@@ -27,7 +27,7 @@ def loaded_with(plugin: ModuleType) -> Plugins:
 
 
 def commands_of(plugin: ModuleType) -> dict[str, EntryPoint]:
-    """The commands that a plugin's ``pyproject.toml`` names."""
+    """Return the commands in a plugin's ``pyproject.toml``."""
     project = Path(plugin.__file__ or "").parents[plugin.__file__.endswith("__init__.py")] / "pyproject.toml"
     points = tomllib.loads(project.read_text("utf-8"))["project"]["entry-points"] if project.is_file() else {}
     return {name: EntryPoint(name, value, GROUP) for name, value in points.get(GROUP, {}).items()}

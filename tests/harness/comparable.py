@@ -10,7 +10,7 @@ _COSTS = ("created", "seconds", "cost")
 
 
 def stored(folder: Path) -> dict[str, bytes]:
-    """Every finished file of a folder of results, by its path: predictions as they are, results without costs."""
+    """Read every finished file of a folder of results, by path: predictions as they are, results without costs."""
     found = {}
     for path in sorted(folder.rglob("seed-*")):
         content = path.read_bytes()

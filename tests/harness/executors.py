@@ -28,7 +28,7 @@ LETTERS = Path(letters.__file__)
 
 
 class Bench:
-    """Runs plans of ``letters`` and of tuned models under an executor, each in folders of its own.
+    """Runner of plans of ``letters`` and of tuned models under an executor, each in folders of its own.
 
     Args:
         folder: where those folders go.
@@ -52,7 +52,7 @@ class Bench:
         return execute_plan(workspace, make_plan(workspace, Request(specs, ("cats", "dogs"), (0, 1), corpus)))
 
     def planned(self, encoder: str, executor: str, device: str) -> tuple[str, dict[str, str]]:
-        """The device and the precisions for which a cell of an encoder is planned under an executor with options."""
+        """Return the planned device and precisions of a cell of an encoder under an executor with options."""
         folders = (self.folder / "planned", self.folder / "data")
         workspace = Workspace(Settings(*folders, device=device, offline=True, executor=executor), self.plugins)
         request = Request((parse_spec(encoder),), ("cats",), (0,), str(self.folder / "mine.txt"))
@@ -60,7 +60,7 @@ class Bench:
         return workspace.context().settings.device, cell.to_json()["precision"]
 
     def stored(self, name: str) -> dict[str, bytes]:
-        """All in the folder ``name`` that must not depend on the executor: everything but dates and costs."""
+        """Read the content of the folder ``name`` that must not depend on the executor: all but dates and costs."""
         return comparable.stored(self.folder / name)
 
 
@@ -75,12 +75,12 @@ def bench(plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def interrupted(
     bench: Bench, command: Command, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Callable[[], tuple[str, str]]]:
-    """Presses Ctrl-C in a run under an executor, which the arguments choose; gives what starts the same command again.
+    """A function that presses Ctrl-C in a run under the executor of its arguments, and returns one that runs on.
 
-    The run computes ``cats`` for ``letters`` and ``blocking``, and is interrupted when the one is stored and the other
-    waits. Checked: it ends cleanly and says how to go on; begun again, it keeps what was stored, and stores what a run
-    without an executor does. Returned by what starts it again: what it printed, and what a run without one prints.
-    Only what is interrupted is a process of its own.
+    The run computes ``cats`` for ``letters`` and ``blocking``, and is interrupted when the first is stored and the
+    second waits. It must end cleanly and say how to go on; begun again, it must keep the stored result and store the
+    same as a run without an executor. The returned function runs on in this process, and returns the output of that run
+    and of a run without an executor.
     """
     cells = ("run", "-t", "cats", "-e", "letters", "-e", "blocking", "--offline")
     first = bench.folder / "results" / "letters" / "cats" / "seed-0.json"

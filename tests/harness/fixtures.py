@@ -21,12 +21,12 @@ from mirrorbench.runs import registry as plugin_manager
 Command = Callable[..., subprocess.Popen[str]]
 Said = Callable[..., tuple[int, str, str]]
 PATIENCE = 120.0
-"""Seconds after which a test gives a command up."""
+"""Seconds after which a command has failed."""
 
 
 @pytest.fixture(autouse=True)
 def own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No test reads or writes the data and cache of whoever runs it."""
+    """Keep tests from the data and cache of the user."""
     monkeypatch.setenv("MIRRORBENCH_DATA", str(tmp_path / "default-data"))
     monkeypatch.setenv("MIRRORBENCH_CACHE", str(tmp_path / "default-cache"))
     for name in ("MIRRORBENCH_STRICT_PLUGINS", "MIRRORBENCH_DEBUG"):
@@ -46,7 +46,7 @@ def plugins(plugin: ModuleType, request: pytest.FixtureRequest, monkeypatch: pyt
 
 @pytest.fixture
 def command(plugin: ModuleType, plugins: Plugins, tmp_path: Path) -> Command:
-    """Starts ``mirrorbench`` with the plugin, in the test's folder, as a terminal does; keywords are variables."""
+    """A function that starts ``mirrorbench`` with the plugin, as a terminal does; keywords are variables."""
 
     def mirrorbench(*arguments: str, **environment: str) -> subprocess.Popen[str]:
         program = ("harness.command", plugin.__name__)
@@ -57,7 +57,7 @@ def command(plugin: ModuleType, plugins: Plugins, tmp_path: Path) -> Command:
 
 @pytest.fixture
 def said(plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
-    """Runs ``mirrorbench`` in this process, with the plugin and in the test's folder: exit code and both streams."""
+    """A function that runs ``mirrorbench`` in this process with the plugin; returns exit code and both streams."""
     monkeypatch.chdir(tmp_path)
 
     def mirrorbench(*arguments: str) -> tuple[int, str, str]:

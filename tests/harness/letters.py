@@ -30,13 +30,13 @@ ILLEGAL_ACCESS = "CUDA error: an illegal memory access was encountered\nCUDA ker
 
 
 class Letters:
-    """Counts letters, after what its name says."""
+    """An encoder that counts letters, after the fault of its name."""
 
     def __init__(self, name: str) -> None:
         self.name = self.fingerprint = name
 
     def encode(self, inputs: Sequence[TextInput]) -> Array:
-        """How often each letter from a to z occurs, float32 of shape (n, 26)."""
+        """Count each letter from a to z, float32 of shape (n, 26)."""
         folder = Path(os.environ["LETTERS_FOLDER"])
         with (folder / "calls").open("a") as calls:
             calls.write(f"{self.name} {len(inputs)}\n")
@@ -59,7 +59,7 @@ class Letters:
 
 @hookimpl
 def register_encoders(register: Register) -> None:
-    """The encoders."""
+    """Register the encoders."""
     for name in NAMES:
 
         def factory(spec: Any, context: Any, name: str = name) -> Letters:
@@ -70,7 +70,7 @@ def register_encoders(register: Register) -> None:
 
 @hookimpl
 def register_tasks(register: Register) -> None:
-    """Two tasks that share texts, of three pairs and of two."""
+    """Register two tasks that share texts, of three pairs and of two."""
     texts = ("a cat", "the cat", "a dog", "quick zebras jump")
     register(PairSimilarity("cats", [Pair(str(n), texts[0], text, 5.0 - n) for n, text in enumerate(texts[1:])]))
     register(PairSimilarity("dogs", [Pair(str(n), texts[2], text, 1.0 + n) for n, text in enumerate(texts[:2])]))

@@ -7,7 +7,7 @@ from mirrorbench.runs.outcomes import Failure, Reporter, Stage
 
 
 class Log(Reporter):
-    """Remembers the events of a run.
+    """A reporter that remembers the events of a run.
 
     Attributes:
         lines: cells (``SPEC TASK computed`` or ``cached``), failures (``SPEC TASK failed``) and notes, as they came.
@@ -21,24 +21,24 @@ class Log(Reporter):
         self.done: dict[str, int] = {}
 
     def stage(self, name: Stage, of: str, total: int = 0, unit: str = "") -> None:
-        """A stage begins."""
+        """Remember the stage and its number of units."""
         self._current = f"{name} {of}"
         if name in ("tuning", "encoding"):
             self.stages[self._current] = total
 
     def advance(self, n: int) -> None:
-        """More of the current stage is done."""
+        """Count units of the current stage."""
         if self._current in self.stages:
             self.done[self._current] = self.done.get(self._current, 0) + n
 
     def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
-        """A cell is stored, or was."""
+        """Remember a computed or cached cell."""
         self.lines.append(f"{cell.spec} {cell.task} {'cached' if cached else 'computed'}")
 
     def failure(self, failure: Failure) -> None:
-        """A cell could not be computed."""
+        """Remember a failed cell."""
         self.lines.append(f"{failure.spec} {failure.task} failed")
 
     def note(self, message: str) -> None:
-        """Something worth saying."""
+        """Remember a note."""
         self.lines.append(message)

@@ -26,14 +26,14 @@ class Said:
     err: str
 
     def assert_works(self, *messages: str) -> Said:
-        """Exit code 0, and messages on standard output."""
+        """Check exit code 0 and messages on standard output."""
         assert self.code == 0, self.err
         for message in messages:
             assert message in self.out
         return self
 
     def assert_fails(self, code: int, *messages: str, out: str | None = None) -> Said:
-        """The exit code, messages on standard error, and, if given, all that stands on standard output."""
+        """Check the exit code, messages on standard error, and, if given, all of standard output."""
         assert self.code == code, self.err
         for message in messages:
             assert message in self.err
@@ -56,7 +56,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def mirrorbench(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
-    """Runs the command with its arguments, in ``folder``; an exception other than an exit is a traceback."""
+    """A function that runs the command in ``folder``; any exception but an exit is a traceback."""
 
     def run(*arguments: str) -> Said:
         plugin_manager.plugins.cache_clear()
@@ -76,12 +76,12 @@ def mirrorbench(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 @pytest.fixture
 def toys(mirrorbench: Command) -> Command:
-    """As ``mirrorbench run`` with the toy plugin, if no other command is named."""
+    """The command with the toy plugin, by default ``run``."""
     return lambda *arguments, command="run": mirrorbench(command, "--plugin", str(PLUGIN), *arguments)
 
 
 @pytest.fixture
 def process(folder: Path) -> Callable[..., subprocess.Popen[str]]:
-    """Starts the command in a process group of its own, as a terminal does."""
+    """A function that starts the command in a process group of its own, as a terminal does."""
 
     return partial(start, "mirrorbench", cwd=folder)

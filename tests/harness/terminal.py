@@ -1,4 +1,4 @@
-"""Starts Python modules in separate processes, as a terminal does."""
+"""Python modules in separate processes, started as a terminal does."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) ->
 
 
 def _hear_ctrl_c() -> None:
-    """A shell that starts the tests in the background has them ignore SIGINT, and their children with them."""
+    """Undo that a shell has tests in the background, and their children, ignore SIGINT."""
     signal.signal(signal.SIGINT, signal.default_int_handler)

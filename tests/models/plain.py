@@ -1,4 +1,4 @@
-"""What transformers alone computes of one text, which vectors of mirrorbench are compared with."""
+"""Reference computations for one text by transformers alone."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from transformers import AutoModel, AutoTokenizer
 
 @cache
 def opened(path: Path) -> tuple[Any, Any]:
-    """The tokenizer and the model."""
+    """Open the tokenizer and the model."""
     return AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).eval()
 
 
 def hidden_states(path: Path, text: str, **options: Any) -> tuple[np.ndarray, list[tuple[int, int]]]:
-    """From the embeddings to the last layer, shape (layers, tokens, dimensions), and where the tokens stand."""
+    """Return the states of all layers, embeddings first, shape (layers, tokens, dimensions), and token offsets."""
     tokenizer, model = opened(path)
     batch = tokenizer(text, return_tensors="pt", return_offsets_mapping=True, **options)
     offsets = batch.pop("offset_mapping")[0].tolist()

@@ -1,4 +1,4 @@
-"""LoRA: what its matrices add, what is stored, and weights that stay in half precision."""
+"""LoRA: its product, its stored files, and weights kept in half precision."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def vectors(transformer: Transformer, precision: str = "fp32") -> np.ndarray:
 
 
 def by_peft(model: torch.nn.Module, transformer: Transformer) -> np.ndarray:
-    """The same, of the tokens of ``transformer``."""
+    """Return the vectors of a plain model for the tokens of ``transformer``."""
     read = [torch.from_numpy(row)[None] for row in transformer.tokenize(TEXTS, 32)]
     with torch.no_grad():
         return np.array([model(input_ids=ids).last_hidden_state[0].mean(0).numpy() for ids in read])
 
 
 def half(path: Path, to: Path, dtype: torch.dtype = torch.bfloat16) -> Path:
-    """The same model as a checkpoint in half precision."""
+    """Store a model as a checkpoint in half precision."""
     transformer = load_transformer(path, CPU)
     transformer.adapted.to(dtype)
     transformer.save(to)
@@ -108,20 +108,20 @@ def test_the_seed_draws_the_matrices_which_change_nothing_at_first(random_model:
 
 
 def test_an_adapters_identity_is_its_files_and_those_of_its_backbone(random_model: Models, tmp_path: Path) -> None:
-    path, other = random_model("bert"), tmp_path / "other"
+    path, moved = random_model("bert"), tmp_path / "other"
     transformer = adapted(path)
-    for folder in (tmp_path / "one", other):
+    for folder in (tmp_path / "one", moved):
         transformer.save(folder)
-    settings = json.loads((other / "adapter_config.json").read_text())
+    settings = json.loads((moved / "adapter_config.json").read_text())
     changed = half(path, tmp_path / "half")
-    (other / "adapter_config.json").write_text(json.dumps(settings | {"base_model_name_or_path": str(changed)}))
+    (moved / "adapter_config.json").write_text(json.dumps(settings | {"base_model_name_or_path": str(changed)}))
     assert base_folder(tmp_path / "one") == path
     assert configuration(tmp_path / "one") == configuration(path)
-    assert len({fingerprint(folder) for folder in (path, tmp_path / "one", other)}) == 3
+    assert len({fingerprint(folder) for folder in (path, tmp_path / "one", moved)}) == 3
     gone = {"base_model_name_or_path": str(tmp_path / "gone")}
-    (other / "adapter_config.json").write_text(json.dumps(settings | gone))
+    (moved / "adapter_config.json").write_text(json.dumps(settings | gone))
     with pytest.raises(ModelUnavailableError, match="which is not available"):
-        base_folder(other)
+        base_folder(moved)
 
 
 @pytest.mark.shipped("sbert")
@@ -144,7 +144,7 @@ def test_an_adapter_whose_backbone_was_replaced_is_refused(random_model: Models,
 def test_peft_opens_that_of_a_model_with_vision(
     random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shortened: bool
 ) -> None:
-    """With all its parts, whose layers have the same names where ``peft`` shortens them, as it does in large models."""
+    """All parts have layers of the same names if ``peft`` shortens them, as it does in large models."""
     path = random_model("gemma3-vision")
     monkeypatch.setattr("peft.tuners.tuners_utils.MIN_TARGET_MODULES_FOR_OPTIMIZATION", 2 if shortened else 1000)
     transformer = adapted(path)
@@ -166,7 +166,7 @@ def test_peft_opens_that_of_a_model_with_vision(
     {"modules_to_save": ["embeddings.LayerNorm"]}, {"trainable_token_indices": [5, 6, 7]}, {"use_dora": True},
 ])  # fmt: skip
 def test_adapters_of_peft_are_read_as_by_it(random_model: Models, tmp_path: Path, options: dict[str, Any]) -> None:
-    """One without a tokenizer, as ``PeftModel.save_pretrained`` writes it."""
+    """``PeftModel.save_pretrained`` writes no tokenizer."""
     path = random_model("roberta")
     theirs = get_peft_model(AutoModel.from_pretrained(path), LoraConfig(r=4, target_modules=["query"], **options))
     learnt(theirs)
@@ -190,7 +190,7 @@ def test_vectors_before_a_text_are_no_adapter_that_is_read(random_model: Models,
 
 @pytest.mark.parametrize(("family", "dtype"), [("bert", torch.bfloat16), ("llama", torch.float16)])
 def test_matrices_kept_in_half_precision(random_model: Models, tmp_path: Path, family: str, dtype: torch.dtype) -> None:
-    """As float32 weights, which autocast rounds to the same ones: bit for bit. Adapters are float32."""
+    """Vectors equal those of float32 weights, which autocast rounds, bit for bit. Adapters are float32."""
     path = half(random_model(family), tmp_path / "half", dtype)
     adapted(path).save(tmp_path / "adapter")
     for folder in (path, tmp_path / "adapter"):
@@ -209,7 +209,7 @@ def test_matrices_kept_in_half_precision(random_model: Models, tmp_path: Path, f
 def test_weights_read_onto_the_device(
     random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str
 ) -> None:
-    """The way of a GPU, with the CPU as the device: transformers' ``device_map``, and an adapter onto such a model."""
+    """The CPU takes the branch of a GPU: transformers' ``device_map``, and an adapter on such a model."""
     path, maps = random_model(family), []
     adapted(path).save(tmp_path / "adapter")
     expected = [load_transformer(folder, CPU) for folder in (path, tmp_path / "adapter")]
@@ -221,10 +221,10 @@ def test_weights_read_onto_the_device(
 
     monkeypatch.setattr(PreTrainedModel, "from_pretrained", classmethod(remember))
     monkeypatch.setattr("mirrorbench.models.transformer.on_gpu", lambda device: True)
-    for one, folder in zip(expected, (path, tmp_path / "adapter"), strict=True):
-        other = load_transformer(folder, CPU)
-        ours, theirs = (dict(read.adapted.state_dict()) for read in (other, one))
+    for plain, folder in zip(expected, (path, tmp_path / "adapter"), strict=True):
+        mapped = load_transformer(folder, CPU)
+        ours, theirs = (dict(read.adapted.state_dict()) for read in (mapped, plain))
         assert ours.keys() == theirs.keys()
         assert all(torch.equal(weight, theirs[name]) for name, weight in ours.items())
-        assert not [name for name, tensor in other.adapted.named_buffers() if tensor.is_meta]
+        assert not [name for name, tensor in mapped.adapted.named_buffers() if tensor.is_meta]
     assert maps == [{"": CPU}, {"": CPU}]

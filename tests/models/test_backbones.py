@@ -53,7 +53,7 @@ def test_what_is_no_hub_id() -> None:
 
 
 def test_weights_in_other_formats_are_not_read(random_model: Models, tmp_path: Path) -> None:
-    """Told by a name, and by what a directory holds, of which the name says nothing."""
+    """The name or the files of a directory show the format."""
     for name in ("~/m/model.tflite", "model.Q4_K_M.gguf", "TheBloke/Llama-2-7B-GGUF", "nomic-embed.onnx"):
         with pytest.raises(UsageError, match=f"{name}: weights in GGUF, ONNX and the like are not read") as refused:
             mirrorbench.load(name)
@@ -68,7 +68,7 @@ def test_weights_in_other_formats_are_not_read(random_model: Models, tmp_path: P
 
 
 def test_a_model_that_the_hub_does_not_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody answers, or its terms were not agreed to."""
+    """The hub does not answer, or its terms were not accepted."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     error: Exception = LocalEntryNotFoundError("cannot reach the hub\nand more")
     monkeypatch.setattr("huggingface_hub.snapshot_download", Mock(side_effect=error))
@@ -117,19 +117,19 @@ def test_a_mistyped_name_is_told_before_the_hub_is_asked() -> None:
 
 def test_the_fingerprint_follows_weights_and_settings(random_model: Models, tmp_path: Path) -> None:
     copy = shutil.copytree(random_model("bert"), tmp_path / "copy")
-    found = [backbones.fingerprint(random_model("bert")), backbones.fingerprint(copy)]
+    actual = [backbones.fingerprint(random_model("bert")), backbones.fingerprint(copy)]
     (copy / "README.md").write_text("notes")
-    found.append(backbones.fingerprint(copy))
-    assert len(set(found)) == 1
+    actual.append(backbones.fingerprint(copy))
+    assert len(set(actual)) == 1
     flip(copy / "model.safetensors")
-    found.append(backbones.fingerprint(copy))
+    actual.append(backbones.fingerprint(copy))
     (copy / "config.json").write_text((copy / "config.json").read_text().replace("1e-12", "1e-6"))
-    found.append(backbones.fingerprint(copy))
-    assert len(set(found)) == 3
+    actual.append(backbones.fingerprint(copy))
+    assert len(set(actual)) == 3
 
 
 def test_labels_are_the_papers_or_as_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not what a link points at."""
+    """A link has its own name, not its target's."""
     (tmp_path / "blob").mkdir()
     (tmp_path / "mine").symlink_to("blob")
     monkeypatch.chdir(tmp_path / "mine")
@@ -165,7 +165,7 @@ def test_an_encoder_that_was_put_aside_by_a_killed_tuning_is_named(tmp_path: Pat
 
 @pytest.mark.parametrize("text", ['{"readout": {"pooling": ["cls"]}}', "[]", "[" * 100_000, "{"])
 def test_a_description_of_an_encoder_that_is_none(tmp_path: Path, text: str) -> None:
-    """What `mirrorbench tune` writes beside a model, changed."""
+    """The file of `mirrorbench tune` beside a model was changed."""
     (tmp_path / "mirrorbench.json").write_text(text)
     with pytest.raises(ModelUnavailableError, match="cannot be read") as caught:
         backbones.description_of(tmp_path)

@@ -70,7 +70,7 @@ def prefetching() -> bool:
 
 @pytest.mark.parametrize("n", [0, 20])
 def test_prefetched_items_are_the_same_in_order(n: int) -> None:
-    """Made in another thread; an error comes where its item would have."""
+    """Another thread computes them; an error replaces its item."""
     makers = set()
 
     def items() -> Iterator[int]:

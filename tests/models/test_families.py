@@ -62,45 +62,45 @@ LINES = [f"line {n} of a small corpus, about {word}" for n in range(3) for word 
 
 
 def vectors(spec: str, folder: Path) -> np.ndarray:
-    """Of an untuned row, or of a tuned one by the directory that ``tune`` writes, where both libraries agree."""
+    """Encode by an untuned row, or by a tuned directory, on which both libraries agree."""
     if "+base" in spec:
         return mirrorbench.load(spec, device="cpu").encode(TEXTS)
     level = "wic" if "mirrorwic" in spec else "sentence"
     mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu", level=level, force=True)
-    found = mirrorbench.load(folder, device="cpu").encode(TEXTS)
+    actual = mirrorbench.load(folder, device="cpu").encode(TEXTS)
     assert (folder / ADAPTER).exists() == ("lora" in spec)
     assert AutoTokenizer.from_pretrained(folder).pad_token is not None
     pads = "batch_size=1" in (folder / "README.md").read_text(encoding="utf-8")
     theirs = SentenceTransformer(str(folder), device="cpu").encode(TEXTS, batch_size=1 if pads else len(TEXTS))
-    np.testing.assert_allclose(theirs, found, atol=1e-5)
-    return found
+    np.testing.assert_allclose(theirs, actual, atol=1e-5)
+    return actual
 
 
 def cell(path: Path, rest: str, folder: Path, working: set[str]) -> str:
-    """``yes``, or the message of the refusal, after the spec that it names was found to work, if it is none before."""
+    """Return ``yes``, or the message of the refusal after a check of the spec that it names."""
     try:
-        found = vectors(f"{path}{rest}", folder)
+        actual = vectors(f"{path}{rest}", folder)
         working.add(f"{path}{rest}")
-        said = "yes"
+        answer = "yes"
     except MirrorbenchError as error:
-        said = f"{error.message}. {error.hint}".replace(str(path), "MODEL")
+        answer = f"{error.message}. {error.hint}".replace(str(path), "MODEL")
         if measured := MEASURED.search(error.hint):
             runs(measured[1], folder)
-            return said
-        (other,) = re.findall(r"^Write (\S+)$", error.hint)
-        if other in working:
-            return said
+            return answer
+        (spec,) = re.findall(r"^Write (\S+)$", error.hint)
+        if spec in working:
+            return answer
         try:
-            found = vectors(other, folder)
+            actual = vectors(spec, folder)
         except UsageError as another:  # what is wrong with the model is said before what is wrong with its directory
             runs(MEASURED.findall(another.hint)[0], folder)
-            return said
-    assert min(np.abs(one - other).max() for one, other in combinations(found, 2)) > 1e-3, "constant vectors"
-    return said
+            return answer
+    assert min(np.abs(left - right).max() for left, right in combinations(actual, 2)) > 1e-3, "constant vectors"
+    return answer
 
 
 def runs(spec: str, folder: Path) -> None:
-    """Tuned on the lines of a file and measured, which takes no directory of an encoder."""
+    """Tune on the lines of a file and score, without a directory of the encoder."""
     texts = folder.with_name("lines.txt")
     texts.write_text("\n".join(LINES), encoding="utf-8")
     session = mirrorbench.Session(folder.with_name("results"), cache=folder.with_name("cache"), device="cpu")
@@ -143,14 +143,14 @@ def in_columns(cells: Sequence[str]) -> list[str]:
 
 
 def page(rows: dict[str, list[str]]) -> str:
-    """The page as it is, with the matrix anew, and the messages and types below it."""
+    """Return the page with a new matrix, and the messages and types below it."""
     text = PAGE.read_text(encoding="utf-8")
     rows = {name: in_columns(cells) for name, cells in rows.items()}
-    messages = dict.fromkeys(said for cells in rows.values() for said in cells if said != "yes")
+    messages = dict.fromkeys(answer for cells in rows.values() for answer in cells if answer != "yes")
     numbers = {message: number for number, message in enumerate(messages, start=1)}
     alike: dict[tuple[str, ...], list[str]] = {}
     for name, cells in rows.items():
-        shown = tuple("yes" if said == "yes" else f"{numbers[said]}" for said in cells)
+        shown = tuple("yes" if answer == "yes" else f"{numbers[answer]}" for answer in cells)
         alike.setdefault(shown, []).append(NAMES[name])
     lines = [f"{text.split(FIRST)[0]}{FIRST} {' | '.join(COLUMNS.values())} |", "|" + "---|" * (len(COLUMNS) + 1)]
     lines += [f"| {', '.join(names)} | {' | '.join(stated)} |" for stated, names in alike.items()]
@@ -166,17 +166,17 @@ def test_a_family(random_model: Models, tmp_path: Path, architecture: str) -> No
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     (stated,) = (line for line in lines if NAMES[architecture] in line.split(" | ")[0].removeprefix("| ").split(", "))
     cells = in_columns(row(random_model(architecture), tmp_path / "tuned"))
-    for said, shown in zip(cells, stated.split(" | ")[1:], strict=True):
+    for answer, shown in zip(cells, stated.split(" | ")[1:], strict=True):
         number = shown.strip(" |")
         expected = "yes" if number == "yes" else next(line for line in lines if line.startswith(f"{number}. "))[3:]
-        assert said == expected
+        assert answer == expected
 
 
 def test_a_causal_ladder_begins_with_the_last_token(random_model: Models) -> None:
     path = random_model("qwen3")
     planner = Planner(mirrorbench.Session(device="cpu").workspace)
     rows = expand_ladder(parse_spec(str(path)), "sentence", planner.plugins, files=planner.files)
-    assert [str(one).removeprefix(str(path)) for one in rows] == ["+base:pooling=last", "+base:pooling=mean", "+mirror"]
+    assert [str(row).removeprefix(str(path)) for row in rows] == ["+base:pooling=last", "+base:pooling=mean", "+mirror"]
 
 
 def test_what_the_plan_says_of_a_decoder_at_a_word(random_model: Models, tmp_path: Path) -> None:
@@ -187,12 +187,12 @@ def test_what_the_plan_says_of_a_decoder_at_a_word(random_model: Models, tmp_pat
     session = mirrorbench.Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu", plugins=own)
     path = random_model("llama")
     specs = [f"{path}+base:pooling=target{more}" for more in ("", ",attention=bidirectional", ",prompt=echo")]
-    one, *others = session.run(specs, ["uses"]).results
-    assert [note for note in one.notes if "without the words that follow it" in note]
-    assert not [note for other in others for note in other.notes if "without the words that follow it" in note]
-    assert len({found.cell_id for found in (one, *others)}) == 3
+    causal, *seeing = session.run(specs, ["uses"]).results
+    assert [note for note in causal.notes if "without the words that follow it" in note]
+    assert not [note for result in seeing for note in result.notes if "without the words that follow it" in note]
+    assert len({result.cell_id for result in (causal, *seeing)}) == 3
     encoders = [mirrorbench.load(spec, device="cpu").encode(words) for spec in specs]
-    assert [np.ptp(found, axis=0).max() > 1e-3 for found in encoders] == [False, True, True]  # what follows does it
+    assert [np.ptp(actual, axis=0).max() > 1e-3 for actual in encoders] == [False, True, True]  # what follows does it
 
 
 def test_all_that_keeps_a_spec_from_running_is_said_at_once(random_model: Models) -> None:
@@ -206,13 +206,13 @@ def test_all_that_keeps_a_spec_from_running_is_said_at_once(random_model: Models
 
 @pytest.mark.parametrize("architecture", few(["qwen3", "bart", "gemma3-vision", "gpt2", "t5gemma"], 0, 1))
 def test_dropout_reaches_what_has_no_module_of_it(random_model: Models, architecture: str) -> None:
-    """Two passes in training mode differ at the rate asked for, and not at 0."""
+    """Two passes in training mode differ at the recipe's rate, but not at 0."""
     for rate, differ in ((0.3, True), (0.0, False)):
         model = load_transformer(random_model(architecture), CPU, partial(Dropout().configure, rate=rate)).model
         Dropout().attach(model, rate)
         model.train()
-        one, again = (model(input_ids=torch.arange(5, 20)[None]).last_hidden_state for _ in range(2))
-        assert torch.equal(one, again) != differ
+        first, second = (model(input_ids=torch.arange(5, 20)[None]).last_hidden_state for _ in range(2))
+        assert torch.equal(first, second) != differ
 
 
 def main() -> None:

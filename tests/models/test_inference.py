@@ -30,17 +30,17 @@ POOLINGS = [Pooling("target", "-2:", 40), Pooling("mean", max_length=40), Poolin
 
 
 def test_together_as_each_alone(random_model: Models) -> None:
-    """Of the texts the last alone is cut, and read at its start as well as around its target."""
-    one, other = (encoder(random_model("deberta")) for _ in range(2))
-    for pooling, vectors in zip(POOLINGS, one.encode_pooled(INPUTS, POOLINGS), strict=True):
-        np.testing.assert_allclose(vectors, other.encode_pooled(INPUTS, [pooling])[0], atol=1e-5)
-    assert one.cost.texts == len(INPUTS) + 1
+    """The last text is cut, and read at its start and around its target."""
+    together, alone = (encoder(random_model("deberta")) for _ in range(2))
+    for pooling, vectors in zip(POOLINGS, together.encode_pooled(INPUTS, POOLINGS), strict=True):
+        np.testing.assert_allclose(vectors, alone.encode_pooled(INPUTS, [pooling])[0], atol=1e-5)
+    assert together.cost.texts == len(INPUTS) + 1
 
 
 def test_chunks_in_flight(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is fetched when the next is started."""
-    one, texts = encoder(random_model("bert"), POOLINGS[1]), [item.text for item in INPUTS for _ in range(2)]
-    whole, seen = one.encode(texts), []
+    """Each chunk is fetched after the start of the next one."""
+    reader, texts = encoder(random_model("bert"), POOLINGS[1]), [item.text for item in INPUTS for _ in range(2)]
+    whole, seen = reader.encode(texts), []
 
     def started(tensor: torch.Tensor) -> Callable[[], np.ndarray]:
         number = sum("start" in line for line in seen)
@@ -50,8 +50,8 @@ def test_chunks_in_flight(random_model: Models, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(inference, "fetched", started)
     monkeypatch.setattr(inference, "TEXTS_PER_CHUNK", 6)
     done: list[int] = []
-    found = one.encode_pooled([TextInput(text) for text in texts], [one.pooling], done.append)
-    np.testing.assert_allclose(found[0], whole, atol=1e-5)
+    actual = reader.encode_pooled([TextInput(text) for text in texts], [reader.pooling], done.append)
+    np.testing.assert_allclose(actual[0], whole, atol=1e-5)
     assert sum(done) == len(texts)
     assert seen == ["start 0", "start 1", "fetch 0", "start 2", "fetch 1", "start 3", "fetch 2", "fetch 3"]
 
@@ -62,14 +62,14 @@ def test_chunks_in_flight(random_model: Models, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.usefixtures("rows_stand_alone")
 def test_a_vector_does_not_depend_on_the_other_texts(architecture: str, padded: bool, random_model: Models) -> None:
-    one = encoder(TINY if architecture == "tiny" else random_model(architecture))
+    reader = encoder(TINY if architecture == "tiny" else random_model(architecture))
     poolings = [*POOLINGS, Pooling("mean-padded", max_length=40)] if padded else POOLINGS
     rng = random.Random(architecture)
     inputs = [*INPUTS, *(TextInput(" ".join(rng.choices(WORDS, k=rng.randint(1, 9))), ((0, 2),)) for _ in range(80))]
-    whole = one.encode_pooled(inputs, poolings)
+    whole = reader.encode_pooled(inputs, poolings)
     for size in (1, 2, 3, 7, 30):
         rows = rng.sample(range(len(inputs)), size)
-        for vectors, expected in zip(one.encode_pooled([inputs[row] for row in rows], poolings), whole, strict=True):
+        for vectors, expected in zip(reader.encode_pooled([inputs[row] for row in rows], poolings), whole, strict=True):
             np.testing.assert_array_equal(vectors, expected[rows])
 
 
@@ -81,30 +81,31 @@ def test_products_of_the_smallest_batch_have_the_same_bits_with_one_thread_and_t
         weights, rows = torch.randn(inner, outer), torch.randn(1024, inner)
         least = min_tokens(SimpleNamespace(intermediate_size=inner))
         for n in (least, least + 1, 700, 1024):
-            found = []
+            actual = []
             for threads in (1, 2):
                 with cpu_threads(threads):
-                    found.append(rows[:n] @ weights)
-            assert torch.equal(*found), (inner, outer, n)
+                    actual.append(rows[:n] @ weights)
+            assert torch.equal(*actual), (inner, outer, n)
 
 
 def test_the_cost_is_counted(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of one row, and of batches of one length; the shortest text is read often enough for a product of many rows."""
+    """Texts are in one row, or in batches of one length; the shortest text is repeated for a product of many rows."""
     monkeypatch.setattr("mirrorbench.models.batching.MIN_TOKENS", 64)
     texts = ["ab", "abcd" * 10, "ab"]
     for architecture in ("deberta", "bert"):
-        one = encoder(random_model(architecture), Pooling())
-        ids = [len(one.transformer.tokenizer(text)["input_ids"]) for text in texts]
+        reader = encoder(random_model(architecture), Pooling())
+        ids = [len(reader.transformer.tokenizer(text)["input_ids"]) for text in texts]
         assert (ids[0], ids[1]) == (4, 42)
-        one.encode(texts)
+        reader.encode(texts)
         positions = 84 + 64 if architecture == "deberta" else sum(ids) + 16
-        assert (one.cost.texts, one.cost.tokens, one.cost.positions) == (3, sum(ids), positions)
-    assert one.cost.to_json()["padding"] == round(1 - sum(ids) / positions, 4)
-    one.encode(texts[:2])
-    assert (one.cost.texts, one.cost.tokens) == (5, sum(ids) + sum(ids[:2]))
-    assert one.cost.to_json()["tokens_per_second"] == pytest.approx(one.cost.tokens / one.cost.seconds, rel=0.01)
+        assert (reader.cost.texts, reader.cost.tokens, reader.cost.positions) == (3, sum(ids), positions)
+    assert reader.cost.to_json()["padding"] == round(1 - sum(ids) / positions, 4)
+    reader.encode(texts[:2])
+    assert (reader.cost.texts, reader.cost.tokens) == (5, sum(ids) + sum(ids[:2]))
+    speed = reader.cost.tokens / reader.cost.seconds
+    assert reader.cost.to_json()["tokens_per_second"] == pytest.approx(speed, rel=0.01)
     assert Cost().to_json()["padding"] == Cost().to_json()["texts_per_second"] == 0
-    router = LanguageRouter({"en": one, "de": encoder(random_model("bert"))}, "both")
+    router = LanguageRouter({"en": reader, "de": encoder(random_model("bert"))}, "both")
     router.encode([TextInput("a", language="en"), TextInput("b", language="de")])
     assert router.cost.texts == 7
 

@@ -1,4 +1,4 @@
-"""Directories of sentence-transformers of every kind: read as their files say, tuned as that, or refused with a way."""
+"""Directories of sentence-transformers: read and tuned as their files say, or refused with an alternative."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ TEXTS = ["A man is playing a guitar.", "two WORDS", "x", "a rather long text of 
 LINES = [f"line {number} of {word}" for number in range(12) for word in ("cats", "dogs")]
 SIZE = 32
 Built = SentenceTransformer
-Kind = tuple[Callable[[Path], Built], dict[str, Any] | None]
+Layout = tuple[Callable[[Path], Built], dict[str, Any] | None]
 """How a model is made of a transformer's folder, and the keys under which a pooling of ours reads it, if one does."""
 
 
 def pooled(
     mode: str, prompt: str = "", length: int = 40, lower: bool = False, normalize: bool = False, **pooling: Any
 ) -> Any:
-    """A transformer and the pooling of some modes, with other modules after it."""
+    """Return a builder of a transformer with a pooling of some modes and further modules."""
 
     def build(path: Path, *after: torch.nn.Module) -> Built:
         transformer = modules.Transformer(str(path), do_lower_case=lower)
@@ -57,7 +57,7 @@ def pooled(
 
 
 def followed(module: Callable[[], torch.nn.Module]) -> Callable[[Path], Built]:
-    """The same with a random module after the pooling."""
+    """Return a builder with a random module after the pooling."""
 
     def build(path: Path) -> Built:
         torch.manual_seed(3)
@@ -89,7 +89,7 @@ def routed(path: Path) -> Built:
 
 
 def as_before(folder: Path, lower_case: bool = False) -> None:
-    """Turn a directory into what sentence-transformers wrote before version 6: other names, a flag for each pooling."""
+    """Convert a directory to the names and flags of sentence-transformers before version 6."""
     own = folder / "0_Transformer"
     own.mkdir()
     for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
@@ -100,13 +100,13 @@ def as_before(folder: Path, lower_case: bool = False) -> None:
     flags = {f"pooling_mode_{name}": False for name in ("cls_token", "mean_tokens", "max_tokens")}
     flags |= {"pooling_mode_lasttoken": True}
     (folder / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": SIZE, **flags}))
-    kinds = [{"idx": n, "name": str(n), "path": f"{n}_{kind}", "type": f"sentence_transformers.models.{kind}"}
-             for n, kind in enumerate(["Transformer", "Pooling"])]  # fmt: skip
-    (folder / "modules.json").write_text(json.dumps(kinds))
+    listed = [{"idx": n, "name": str(n), "path": f"{n}_{name}", "type": f"sentence_transformers.models.{name}"}
+              for n, name in enumerate(["Transformer", "Pooling"])]  # fmt: skip
+    (folder / "modules.json").write_text(json.dumps(listed))
 
 
 PLAIN = {"pooling": "mean", "max_length": 40}
-KINDS: dict[str, Kind] = {
+LAYOUTS: dict[str, Layout] = {
     "mean": (pooled("mean"), PLAIN),
     "cls": (pooled("cls"), {**PLAIN, "pooling": "cls"}),
     "last": (pooled("lasttoken"), {**PLAIN, "pooling": "last"}),
@@ -125,7 +125,8 @@ KINDS: dict[str, Kind] = {
     "files of before": (pooled("mean"), {"pooling": "last", "max_length": 30}),
     "Normalize": (pooled("cls", normalize=True), {**PLAIN, "pooling": "cls", "normalize": True}),
     "Dense": (followed(lambda: modules.Dense(SIZE, 12, activation_function=torch.nn.Tanh())), None),
-    "half Dense": (lambda path: KINDS["Dense"][0](path).to(torch.bfloat16), None),  # of which the library makes no fp32
+    # The library keeps its half precision.
+    "half Dense": (lambda path: LAYOUTS["Dense"][0](path).to(torch.bfloat16), None),
     "linear Dense": (followed(lambda: modules.Dense(SIZE, 12, activation_function=torch.nn.Identity())), None),
     "static": (static, None),
     "Router": (routed, None),
@@ -137,11 +138,11 @@ Made = Callable[[str], Path]
 
 @pytest.fixture
 def made(random_model: Models, tmp_path: Path) -> Made:
-    def write(kind: str) -> Path:
+    def write(layout: str) -> Path:
         folder = tmp_path / "model"
-        KINDS[kind][0](random_model(ARCHITECTURE.get(kind, "bert"))).save(str(folder))
-        if kind.endswith("of before"):
-            as_before(folder, lower_case="lower" in kind)
+        LAYOUTS[layout][0](random_model(ARCHITECTURE.get(layout, "bert"))).save(str(folder))
+        if layout.endswith("of before"):
+            as_before(folder, lower_case="lower" in layout)
         return folder
 
     return write
@@ -161,10 +162,10 @@ def planned(spec: EncoderSpec, planner: Planner) -> Any:
 
 
 @pytest.mark.shipped("sbert")
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_directory_is_read_as_sentence_transformers_reads_it(kind: str, made: Made) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_directory_is_read_as_sentence_transformers_reads_it(layout: str, made: Made) -> None:
     """The identity of what sentence-transformers reads is that of the files."""
-    folder, keys = made(kind), KINDS[kind][1]
+    folder, keys = made(layout), LAYOUTS[layout][1]
     encoder = mirrorbench.load(str(folder))
     there = SentenceTransformer(str(folder), model_kwargs={"dtype": "float32"}).float()
     np.testing.assert_allclose(encoder.encode(TEXTS), there.encode(TEXTS), atol=2e-5 if keys else 1e-6, rtol=1e-5)
@@ -175,15 +176,15 @@ def test_a_directory_is_read_as_sentence_transformers_reads_it(kind: str, made: 
         assert encoder.fingerprint == directory_checksum(folder)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_directory_is_tuned_as_it_is_read_or_refused(kind: str, made: Made, planner: Planner) -> None:
-    folder, keys = made(kind), KINDS[kind][1]
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_directory_is_tuned_as_it_is_read_or_refused(layout: str, made: Made, planner: Planner) -> None:
+    folder, keys = made(layout), LAYOUTS[layout][1]
     spec = EncoderSpec(str(folder), "", "mirror", (("dropout", 0.0), ("span_mask", 0.0)))
     if keys is None:
         with pytest.raises((NoPoolingError, ModelUnavailableError)) as refused:
             planned(spec, planner)
         assert f"Write sbert:path={folder}" in refused.value.hint
-        if kind not in ("static", "Router"):
+        if layout not in ("static", "Router"):
             way = refused.value.hint.rpartition("name: ")[2]
             _, pooling = planned(parse_spec(way), planner)
             assert pooling.to_json() == {"pooling": "mean", "layers": "-1:", "max_length": 64}
@@ -205,7 +206,7 @@ def test_a_prompt_that_ends_in_a_space_is_written_as_it_is_read(made: Made, tmp_
     assert there.max_seq_length == before.max_seq_length == 40
     assert [type(module) for module in there] == [type(module) for module in before]
     assert there.prompts["text"] == before.prompts["about"]
-    assert tuned.pooling.to_json() == {"layers": "-1:", **(KINDS["prompt"][1] or {})}
+    assert tuned.pooling.to_json() == {"layers": "-1:", **(LAYOUTS["prompt"][1] or {})}
 
 
 def resaved(folder: Path, change: str) -> None:
@@ -227,7 +228,7 @@ def resaved(folder: Path, change: str) -> None:
 def test_a_tuned_directory_that_sentence_transformers_changed(
     random_model: Models, tmp_path: Path, change: str, keys: str
 ) -> None:
-    """What ``mirrorbench tune`` wrote beside it is heeded only while it says the same."""
+    """The readout of ``mirrorbench tune`` is used only while the modules agree with it."""
     spec = f"{random_model('bert')}+mirror:epochs=1,pooling=mean{keys}"
     mirrorbench.tune(LINES, spec, folder := tmp_path / "tuned", held_out=0, device="cpu")
     before = mirrorbench.load(str(folder)).encode(TEXTS)
@@ -240,21 +241,21 @@ def test_a_tuned_directory_that_sentence_transformers_changed(
 
 @pytest.mark.shipped("sbert")
 @pytest.mark.parametrize("read", ["", "sbert:path="])
-@pytest.mark.parametrize("kind", ["int8", "quantization_config"])
-def test_quantised_weights_are_refused(made: Made, kind: str, read: str) -> None:
+@pytest.mark.parametrize("setting", ["int8", "quantization_config"])
+def test_quantised_weights_are_refused(made: Made, setting: str, read: str) -> None:
     """``transformers`` converts integers to floating-point numbers without their scales."""
     folder = made("mean")
     weights, settings = load_file(folder / "model.safetensors"), json.loads((folder / "config.json").read_text())
     weights["embeddings.position_ids"] = torch.arange(80)[None]  # integers that are no parameter
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     mirrorbench.load(f"{read}{folder}").encode(TEXTS)
-    if kind == "int8":
+    if setting == "int8":
         name = "encoder.layer.0.attention.output.dense.weight"
         scale = weights[name].abs().amax(1, keepdim=True) / 127
         weights |= {name: (weights[name] / scale).round().to(torch.int8), f"{name}_scale": scale}
         save_file(weights, folder / "model.safetensors", {"format": "pt"})
     else:
-        (folder / "config.json").write_text(json.dumps(settings | {kind: {"quant_method": "unheard of"}}))
+        (folder / "config.json").write_text(json.dumps(settings | {setting: {"quant_method": "unheard of"}}))
     with pytest.raises(ModelUnavailableError, match="only weights in floating-point numbers are read") as refused:
         mirrorbench.load(f"{read}{folder}").encode(TEXTS)
     assert refused.value.hint
@@ -262,7 +263,7 @@ def test_quantised_weights_are_refused(made: Made, kind: str, read: str) -> None
 
 @pytest.mark.shipped("sbert")
 def test_an_activation_that_is_not_computed_is_refused(made: Made) -> None:
-    """sentence-transformers computes Tanh in its place."""
+    """sentence-transformers computes Tanh instead."""
     folder = made("Dense")
     file = folder / "2_Dense" / "config.json"
     file.write_text(file.read_text().replace("torch.nn.modules.activation.Tanh", "somebody.else.Swish"))
@@ -280,7 +281,7 @@ def test_a_row_of_a_run_names_what_is_read(made: Made, planner: Planner) -> None
         (f"{folder}:pooling=cls", f"{folder}+base:pooling=cls"),
     ):
         for level in ("word", "wic"):
-            assert [str(found) for found in ladder(parse_spec(spec), level, planner)] == [row]
+            assert [str(spec_) for spec_ in ladder(parse_spec(spec), level, planner)] == [row]
 
 
 @pytest.mark.shipped("sbert")

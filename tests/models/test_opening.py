@@ -1,4 +1,4 @@
-"""What others wrote is opened in one module, and code beside it is never run."""
+"""Files of others are opened in one module, and code beside them is never run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def loaders(tree: ast.AST) -> list[ast.Call]:
 
 
 def test_every_loader_stands_in_one_module_and_is_called_safely() -> None:
-    """Also in the plugins of this repository, where it is at hand."""
+    """Plugins of this repository are checked if they are present."""
     root = PACKAGE.parent
     files = [*PACKAGE.rglob("*.py"), *root.glob("plugins/*/*/**/*.py")]
     trees = {path.relative_to(root).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in files}
@@ -63,7 +63,7 @@ def armed(random_model: Models, tmp_path: Path) -> Path:
 def test_an_answer_on_standard_input_runs_no_code_beside_a_model(
     armed: Path, folder: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As ``printf 'y\\nsome text\\n' | mirrorbench encode - -e ./armed``, and a dry run after it."""
+    """The input is that of ``printf 'y\\nsome text\\n' | mirrorbench encode - -e ./armed``, and a dry run after it."""
     from mirrorbench.cli import main
 
     answered = tmp_path / "answers"

@@ -1,4 +1,4 @@
-"""Of texts packed in one row each sees itself alone, in every architecture whose attention permits it."""
+"""Texts packed in one row attend to themselves alone, in every architecture that permits it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def row_of(lengths: list[int], padded: bool, device: str = "cpu") -> PackedRow:
 
 
 def attend(row: PackedRow, rule: Callable[..., torch.Tensor], *states: torch.Tensor, **options: object) -> torch.Tensor:
-    """As a layer of a model does; states and what comes out have shape (tokens, heads, dimensions of a head)."""
+    """Call attention like a layer; states and result have shape (tokens, heads, dimensions of a head)."""
     heads_first = (part.transpose(0, 1)[None] for part in states)
     return packing.row_attention(SimpleNamespace(), *heads_first, RowMask(row, rule), **options)[0][0]
 
@@ -69,13 +69,13 @@ kernels = pytest.mark.parametrize(
 def one_by_one(
     row: PackedRow, rule: Callable[..., torch.Tensor], *states: torch.Tensor, scaling: float | None
 ) -> torch.Tensor:
-    """Attention of each text alone, by torch."""
-    found = []
+    """Compute the attention of each text alone, by torch."""
+    actual = []
     for text in zip(*(part.transpose(0, 1).split(row.starts.diff().tolist(), dim=1) for part in states), strict=True):
         n = text[0].shape[1]
         seen = torch.tensor([[bool(rule(0, 0, torch.tensor(i), torch.tensor(j))) for j in range(n)] for i in range(n)])
-        found.append(F.scaled_dot_product_attention(*text, attn_mask=seen, scale=scaling))
-    return torch.cat(found, dim=1).transpose(0, 1)
+        actual.append(F.scaled_dot_product_attention(*text, attn_mask=seen, scale=scaling))
+    return torch.cat(actual, dim=1).transpose(0, 1)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -92,23 +92,23 @@ def test_attention_is_that_of_each_text(
     states = [part.detach().float().cpu().requires_grad_() for part in own]
     factors = torch.randn(sum(lengths), 2, 8)
     with as_if_on_ampere(monkeypatch) if device == "cpu" else nullcontext() as flash:
-        found = attend(row, RULES[rule], *own, scaling=scaling)
-        gradients = torch.autograd.grad((found.float().cpu() * factors).sum(), own)
+        actual = attend(row, RULES[rule], *own, scaling=scaling)
+        gradients = torch.autograd.grad((actual.float().cpu() * factors).sum(), own)
     if flash:  # which sees all of a text
         whole = rule == "all" or max(lengths) == 1
         assert bool(flash.calls) == (way == "flash" and whole)
     wanted = one_by_one(row, RULES[rule], *states, scaling=scaling)
     close = {} if dtype is torch.float32 else {"rtol": 0.02, "atol": 0.02}
-    assert_close(found.float().cpu(), wanted, **close)
-    for one, other in zip(gradients, torch.autograd.grad((wanted * factors).sum(), states), strict=True):
-        assert_close(one.float().cpu(), other, **close)
+    assert_close(actual.float().cpu(), wanted, **close)
+    for gradient, exact in zip(gradients, torch.autograd.grad((wanted * factors).sum(), states), strict=True):
+        assert_close(gradient.float().cpu(), exact, **close)
 
 
 @kernels
 def test_attention_drops_what_it_is_told(
     way: str, dtype: torch.dtype, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Values of one: what comes out is the sum of the weights that are kept, 1 on average."""
+    """For values of one the result is the sum of the kept weights, 1 on average."""
     torch.manual_seed(0)
     lengths = [30, 20, 10] * 20
     row = row_of(lengths, way == "padded", device)
@@ -120,17 +120,17 @@ def test_attention_drops_what_it_is_told(
         return attend(row, bidirectional_mask_function, query, key, value, dropout=rate).float()
 
     with as_if_on_ampere(monkeypatch) if device == "cpu" else nullcontext():
-        found, whole = kept(0.3), kept(0.0)
+        actual, whole = kept(0.3), kept(0.0)
         with torch.no_grad():
             again = kept(0.3)
-        (gradient,) = torch.autograd.grad(found.sum(), value)
-    assert abs(found.mean().item() - 1) < 0.01
-    assert found.std() > 0.05
+        (gradient,) = torch.autograd.grad(actual.sum(), value)
+    assert abs(actual.mean().item() - 1) < 0.01
+    assert actual.std() > 0.05
     assert_close(whole, torch.ones_like(whole), rtol=0.01, atol=0.01)
-    assert torch.equal(again, found)  # the same draws, as when a micro-batch is computed twice
+    assert torch.equal(again, actual)  # the same draws, as when a micro-batch is computed twice
     # The gradient of a value is the sum of the kept weights that read it: the way back drops the same ones.
     parts = row.starts.diff().tolist()
-    for read, written in zip(gradient.float().split(parts), found.detach().split(parts), strict=True):
+    for read, written in zip(gradient.float().split(parts), actual.detach().split(parts), strict=True):
         assert_close(read.sum(0), written.sum(0), rtol=0.01, atol=0.0)
 
 
@@ -151,7 +151,7 @@ def test_what_the_flash_kernel_takes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_option_that_a_row_does_not_honour_is_refused(random_model: Models) -> None:
-    """Such as T5's bias by distance."""
+    """T5's bias by distance is an example."""
     row, states = row_of([3, 2], False), torch.randn(3, 5, 2, 8)
     for allowed in ({"dropout": 0.0, "sliding_window": None, "position_ids": states}, {"softcap": None}):
         assert attend(row, causal_mask_function, *states, **allowed).shape == (5, 2, 8)
@@ -166,9 +166,9 @@ def vectors_and_gradients(transformer: Transformer, poolings: list[Pooling], pac
     located = transformer.locate(items, 40)
     vectors = transformer.forward(located.ids, poolings, targets=located.targets, packed=packed)
     sum((vector.sin() * (1 + number)).sum() for number, vector in enumerate(vectors)).backward()
-    found = {name: p.grad for name, p in transformer.model.named_parameters() if p.grad is not None}
+    actual = {name: p.grad for name, p in transformer.model.named_parameters() if p.grad is not None}
     transformer.model.zero_grad()
-    return found | {str(pooling): vector.detach() for pooling, vector in zip(poolings, vectors, strict=True)}
+    return actual | {str(pooling): vector.detach() for pooling, vector in zip(poolings, vectors, strict=True)}
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -186,9 +186,9 @@ def test_a_packed_pass_gives_the_vectors_and_gradients_of_a_padded_one(
         return
     transformer.model.train(training)
     poolings = [Pooling("mean"), Pooling("cls"), Pooling("mean", ":"), Pooling("target", "-2:")]
-    found, wanted = (vectors_and_gradients(transformer, poolings, packed) for packed in (True, False))
-    assert len(found) > 10
-    assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    actual, wanted = (vectors_and_gradients(transformer, poolings, packed) for packed in (True, False))
+    assert len(actual) > 10
+    assert_close(actual, wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("architecture", few(["bert", "roberta"]))
@@ -198,10 +198,10 @@ def test_flash_attention_in_a_model(random_model: Models, architecture: str, mon
     with torch.autocast("cpu", torch.bfloat16):
         padded, exact = (vectors_and_gradients(transformer, [Pooling()], packed) for packed in (False, True))
         with as_if_on_ampere(monkeypatch) as flash:
-            found = vectors_and_gradients(transformer, [Pooling()], True)
+            actual = vectors_and_gradients(transformer, [Pooling()], True)
     assert flash.calls == [("forward", 0.0)] * layers + [("backward", 0.0)] * layers
-    assert found.keys() == padded.keys()
+    assert actual.keys() == padded.keys()
     for name, wanted in padded.items():
         if not name.endswith("key.bias"):  # its gradient is 0 but for rounding: softmax does not see it
-            for other in (found, exact):
-                assert (other[name] - wanted).norm() < 0.04 * wanted.norm(), name
+            for rounded in (actual, exact):
+                assert (rounded[name] - wanted).norm() < 0.04 * wanted.norm(), name

@@ -51,8 +51,8 @@ def test_pooling(states: tuple[torch.Tensor, ...], layers: str, chosen: list[int
     }[pooling]
     means = np.stack(states)[chosen].mean(0)
     expected = [np.average(text, 0, weight) for text, weight in zip(means, weights, strict=True)]
-    found = pool(states, tokens(mask=mask), Pooling(pooling, layers))
-    np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
+    actual = pool(states, tokens(mask=mask), Pooling(pooling, layers))
+    np.testing.assert_allclose(actual.numpy(), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
@@ -63,9 +63,9 @@ def test_half_precision_around_it_changes_nothing(states: tuple[torch.Tensor, ..
     for given in (states, half):
         expected = pool(tuple(state.float() for state in given), tokens(target), Pooling(pooling, ":"))
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            found = pool(given, tokens(target), Pooling(pooling, ":"))
-        assert found.dtype == torch.float32
-        assert torch.equal(found, expected)
+            actual = pool(given, tokens(target), Pooling(pooling, ":"))
+        assert actual.dtype == torch.float32
+        assert torch.equal(actual, expected)
 
 
 def test_wrong_values(states: tuple[torch.Tensor, ...]) -> None:
@@ -95,21 +95,21 @@ def register_poolings(register):
 
 
 def test_a_plugin_reads_at_its_own_tokens(random_model: Models, tmp_path: Path) -> None:
-    """At the mask token, beside the first one: more dimensions than the model has, in a run, tuned and untuned."""
+    """The first token and the mask token make more dimensions than the model has, in a run, tuned and untuned."""
     (tmp_path / "plugin.py").write_text(AT_THE_MASK)
     plugins = load_plugins(discover=False)
     plugins.add_file(tmp_path / "plugin.py")
     session = mirrorbench.Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu", plugins=plugins)
     texts = [TextInput("ab [MASK] cd"), TextInput("e [MASK]"), TextInput("fgh [MASK] i")]
     path = random_model("bert")
-    found = session.load(f"{path}:pooling=at-mask").encode(texts)
-    for item, vector in zip(texts, found, strict=True):
+    actual = session.load(f"{path}:pooling=at-mask").encode(texts)
+    for item, vector in zip(texts, actual, strict=True):
         states, offsets = hidden_states(path, item.text)
-        place = [start for start, _ in offsets].index(item.text.index("[MASK]"), 1)
-        np.testing.assert_allclose(vector, np.concatenate([states[-1][place], states[-1][0]]), atol=1e-5)
+        position = [start for start, _ in offsets].index(item.text.index("[MASK]"), 1)
+        np.testing.assert_allclose(vector, np.concatenate([states[-1][position], states[-1][0]]), atol=1e-5)
     corpus = tmp_path / "texts.txt"
     corpus.write_text("".join(f"{a}{b} [MASK]\n" for a in "abcd" for b in "efg"))
     spec = f"{path}+mirror:pooling=at-mask,corpus={corpus},span_mask=0,batch_size=4"
     tuned = session.load(spec).encode(texts)
-    assert tuned.shape == found.shape
-    assert np.abs(tuned - found).max() > 1e-4
+    assert tuned.shape == actual.shape
+    assert np.abs(tuned - actual).max() > 1e-4

@@ -38,35 +38,35 @@ def tiny() -> TransformerEncoder:
 
 
 def last_layer(whole: str, path: Path = TINY) -> tuple[np.ndarray, list[tuple[int, int]]]:
-    """States of a string, whose mask is the tokenizer's, and where its tokens stand in it, by transformers alone."""
+    """Return the states and token offsets of a string with the tokenizer's mask, by transformers alone."""
     states, offsets = hidden_states(path, whole.replace("{mask}", opened(path)[0].mask_token or ""))
     return states[-1], offsets
 
 
 def within(whole: str, start: int, end: int) -> np.ndarray:
-    found, offsets = last_layer(whole)
-    return found[[a < b and start <= a and b <= end for a, b in offsets]]
+    actual, offsets = last_layer(whole)
+    return actual[[a < b and start <= a and b <= end for a, b in offsets]]
 
 
-def encoded(one: TransformerEncoder, pooling: str, prompt: str, items: list[Any], max_length: int = 64) -> np.ndarray:
+def encoded(reader: TransformerEncoder, pooling: str, prompt: str, items: list[Any], length: int = 64) -> np.ndarray:
     inputs = [item if isinstance(item, TextInput) else TextInput(item) for item in items]
-    return one.encode_pooled(inputs, [Pooling(pooling, max_length=max_length, prompt=prompt)])[0]
+    return reader.encode_pooled(inputs, [Pooling(pooling, max_length=length, prompt=prompt)])[0]
 
 
 @pytest.mark.parametrize("architecture", ["tiny", "bert", "roberta"])
 def test_a_prompt_is_read_around_each_text(random_model: Models, architecture: str) -> None:
     path, texts = (TINY, TEXTS) if architecture == "tiny" else (random_model(architecture), SHORT)
-    one = encoder(path)
+    reader = encoder(path)
     for prompt in (*TEMPLATES, "Instruct: find it\nQuery: {text}", PROMPTS["eol"]):
-        found = {name: encoded(one, name, prompt, texts) for name in ("cls", "mean", "last")}
+        actual = {name: encoded(reader, name, prompt, texts) for name in ("cls", "mean", "last")}
         for row, text in enumerate(texts):
             states, _ = last_layer(prompt.replace("{text}", text), path)
             for name, expected in (("cls", states[0]), ("mean", states.mean(0)), ("last", states[-1])):
-                np.testing.assert_allclose(found[name][row], expected, atol=1e-5)
+                np.testing.assert_allclose(actual[name][row], expected, atol=1e-5)
 
 
 def test_of_a_text_twice_the_second_is_read(tiny: TransformerEncoder) -> None:
-    found = {name: encoded(tiny, name, ECHO, TEXTS) for name in ("mean", "last", "weighted-mean", "target")}
+    actual = {name: encoded(tiny, name, ECHO, TEXTS) for name in ("mean", "last", "weighted-mean", "target")}
     for row, text in enumerate(TEXTS):
         whole = ECHO.replace("{text}", text)
         inside = within(whole, len(whole) - len(text), len(whole))
@@ -75,30 +75,30 @@ def test_of_a_text_twice_the_second_is_read(tiny: TransformerEncoder) -> None:
             ("mean", inside.mean(0)), ("target", inside.mean(0)),  # a text without a word is its own
             ("last", inside[-1]), ("weighted-mean", weights @ inside / weights.sum()),
         ):  # fmt: skip
-            np.testing.assert_allclose(found[name][row], expected, atol=1e-5)
+            np.testing.assert_allclose(actual[name][row], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("prompt", [ECHO, 'In "{text}" it means'])
 def test_a_target_is_found_behind_a_prompt(tiny: TransformerEncoder, prompt: str) -> None:
     text = "  the river bank was wet, and the bank was closed"
     (first, second), word = (i for i in range(len(text)) if text.startswith("bank", i)), len("bank")
-    items = [TextInput(text, ((place, place + word),)) for place in (first, second)]
-    found = encoded(tiny, "target", prompt, items)
-    for row, place in enumerate((first, second)):
-        at = prompt.replace("{text}", text, prompt.count("{text}") - 1).index("{text}") + place
+    items = [TextInput(text, ((start, start + word),)) for start in (first, second)]
+    actual = encoded(tiny, "target", prompt, items)
+    for row, start in enumerate((first, second)):
+        at = prompt.replace("{text}", text, prompt.count("{text}") - 1).index("{text}") + start
         expected = within(prompt.replace("{text}", text), at, at + word).mean(0)
-        np.testing.assert_allclose(found[row], expected, atol=1e-5)
+        np.testing.assert_allclose(actual[row], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("prompt", few([*TEMPLATES, PROMPTS["eol"], ECHO], 1, 3, 4))
 def test_a_long_text_is_cut_and_the_prompt_is_kept(tiny: TransformerEncoder, prompt: str) -> None:
     words = ["one", "two", "three", "four"] * 20
     for pooling in ("mean", "last") if "{mask}" in prompt else ("mean", "last", "target"):
-        got = encoded(tiny, pooling, prompt, [" ".join(words)], max_length=12)
+        got = encoded(tiny, pooling, prompt, [" ".join(words)], length=12)
         kept = " ".join(words[:10])  # and two special tokens; those of the prompt come on top
         np.testing.assert_allclose(got, encoded(tiny, pooling, prompt, [kept]), atol=1e-5)
     size, places = len(last_layer(prompt.replace("{text}", ""))[0]), prompt.count("{text}")
-    got = encoded(tiny, "mean", prompt, [" ".join(words)], max_length=64)  # the model has 64 positions, for prompts too
+    got = encoded(tiny, "mean", prompt, [" ".join(words)], length=64)  # the model has 64 positions, for prompts too
     kept = " ".join(words[: (64 - size) // places])
     np.testing.assert_allclose(got, encoded(tiny, "mean", prompt, [kept]), atol=1e-5)
     if "{mask}" in prompt:
@@ -108,12 +108,12 @@ def test_a_long_text_is_cut_and_the_prompt_is_kept(tiny: TransformerEncoder, pro
     for text in (" ".join(around), " ".join(around[75:85])):  # a window of ten words, the target in its middle
         at = text.index("bank")
         targets.append(TextInput(text, ((at, at + 4),)))
-    got = encoded(tiny, "target", prompt, targets[:1], max_length=12)
+    got = encoded(tiny, "target", prompt, targets[:1], length=12)
     np.testing.assert_allclose(got, encoded(tiny, "target", prompt, targets[1:]), atol=1e-5)
 
 
 def test_several_prompts_at_once(tiny: TransformerEncoder) -> None:
-    """The poolings of one call are told apart, also where words and texts are read."""
+    """The poolings of one call are separate, also of words and texts together."""
     items = [TextInput(TEXTS[2], ((4, 9),)), TextInput(TEXTS[0], ((2, 5),))]
     poolings = [Pooling(mode, prompt=prompt) for prompt in ("", "query: {text}", ECHO) for mode in ("mean", "target")]
     for pooling, together in zip(poolings, tiny.encode_pooled(items, poolings), strict=True):
@@ -173,9 +173,9 @@ def test_it_is_part_of_the_identity_where_there_is_one(random_model: Models) -> 
     assert Recipe(1.0, 1, 64, "mean", prompt=TEMPLATES[0]).to_json()["prompt"] == TEMPLATES[0]
     assert Pooling(prompt=TEMPLATES[0]).identity == ["mean", "-1:", 64, TEMPLATES[0]]
     path = random_model("bert")
-    (found,) = mirrorbench.load(f"{path}:pooling=mean,prompt={TEMPLATES[1]}", device="cpu").encode(SHORT[:1])
+    (actual,) = mirrorbench.load(f"{path}:pooling=mean,prompt={TEMPLATES[1]}", device="cpu").encode(SHORT[:1])
     expected = last_layer(TEMPLATES[1].replace("{text}", SHORT[0]), path)[0].mean(0)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(actual, expected, atol=1e-5)
 
 
 @pytest.mark.shipped("sbert")

@@ -1,4 +1,4 @@
-"""Target words: the tokens chosen are those of the span, in every script and tokenizer, and stay in the window."""
+"""Target words: their tokens are those of the span, in every script and tokenizer, and remain in the window."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ ALPHABET = sorted({c for line in TRAINING for c in line} | set(" \t\n  ﬁ½ǆ�
 
 
 @cache
-def tokenizer(kind: str) -> ByteLevelBPETokenizer | SentencePieceUnigramTokenizer:
-    """One whose tokens are bytes, with spaces inside of them, or one that normalises texts."""
+def tokenizer(type_: str) -> ByteLevelBPETokenizer | SentencePieceUnigramTokenizer:
+    """Train a tokenizer of bytes, with spaces inside tokens, or one that normalises texts."""
     ends = ["[CLS]", "[SEP]"]
-    if kind == "bytes":
+    if type_ == "bytes":
         made = ByteLevelBPETokenizer()
         made.train_from_iterator(TRAINING, vocab_size=360, special_tokens=ends, show_progress=False)
     else:
@@ -51,7 +51,7 @@ def tokenizer(kind: str) -> ByteLevelBPETokenizer | SentencePieceUnigramTokenize
 
 @st.composite
 def targets(draw: st.DrawFn) -> tuple[str, list[tuple[int, int]]]:
-    """A text, and one to three spans in it that are not empty."""
+    """Draw a text and one to three non-empty spans in it."""
     words = [word for line in TRAINING for word in line.split()]
     pieces = st.one_of(st.sampled_from(words), st.text(st.sampled_from(ALPHABET), min_size=1, max_size=8))
     text = draw(st.sampled_from([" ", "", "  "])).join(draw(st.lists(pieces, min_size=1, max_size=8)))
@@ -62,15 +62,15 @@ def targets(draw: st.DrawFn) -> tuple[str, list[tuple[int, int]]]:
     return text, spans
 
 
-@pytest.mark.parametrize("kind", ["bytes", "unigram"])
+@pytest.mark.parametrize("type_", ["bytes", "unigram"])
 @settings(max_examples=40)
 @given(targets())
 @example(("  a  b", [(0, 3)]))
 @example(("a b", [(1, 2)]))
 @example(("😀😀", [(1, 2)]))
-def test_the_tokens_chosen_cover_exactly_the_span(kind: str, drawn: tuple[str, list[tuple[int, int]]]) -> None:
+def test_the_tokens_chosen_cover_exactly_the_span(type_: str, drawn: tuple[str, list[tuple[int, int]]]) -> None:
     text, spans = drawn
-    encoding = tokenizer(kind).encode(text)
+    encoding = tokenizer(type_).encode(text)
     characters = [set(range(start, end)) for start, end in encoding.offsets]
     chosen = set(covering(encoding.offsets, text, spans).tolist())
     wanted = {i for start, end in spans for i in range(start, end) if not text[i].isspace()}
@@ -86,7 +86,8 @@ def test_a_cut_keeps_the_target(n: int, data: st.DataObject, max_length: int, sp
     before, after = special
     ids = [-1] * before + list(range(n)) + [-2] * after
     target = sorted(data.draw(st.sets(st.integers(0, n - 1)))) if n else []
-    kept, positions = cut_to(ids, np.array(target, dtype=np.int64) + before, max_length, special)
+    text, room = np.arange(before, before + n), max_length - before - after
+    kept, positions = cut_to(ids, np.array(target, dtype=np.int64) + before, [text], room)
     assert len(kept) == min(len(ids), max_length)
     assert (kept[:before], kept[len(kept) - after :]) == (ids[:before], ids[len(ids) - after :])
     content = kept[before : len(kept) - after]
@@ -113,7 +114,7 @@ def word_input(words: list[str], *targets: int) -> TextInput:
 
 
 def naive(path: Path, item: TextInput, layers: slice) -> np.ndarray:
-    """One text at a time, token by token, from the hidden states of plain transformers."""
+    """Pool one text, token by token, from the hidden states of plain transformers."""
     states, offsets = hidden_states(path, item.text)
     wanted = {c for start, end in item.spans for c in range(start, end) if not item.text[c].isspace()}
     inside = [not wanted.isdisjoint(range(start, end)) for start, end in offsets]
@@ -125,13 +126,13 @@ def test_the_vector_is_the_mean_over_sub_words_and_layers(random_model: Models, 
     path = random_model(architecture)
     items = [word_input(WORDS, 1), word_input(WORDS, 0), word_input(WORDS, 4, 6), word_input(["x"], 0)]
     for layers, chosen in (("-1:", slice(-1, None)), ("-2:", slice(-2, None)), (":", slice(None))):
-        found = encoder(path, Pooling("target", layers)).encode(items)
-        for vector, item in zip(found, items, strict=True):
+        actual = encoder(path, Pooling("target", layers)).encode(items)
+        for vector, item in zip(actual, items, strict=True):
             np.testing.assert_allclose(vector, naive(path, item, chosen), atol=1e-5)
 
 
 def as_released(path: Path, item: TextInput, max_length: int) -> np.ndarray:
-    """As ``get_embed`` of MirrorWiC's ``src/helper.py`` reads a target between brackets, one text at a time."""
+    """Read a target between brackets as ``get_embed`` of MirrorWiC's ``src/helper.py``, one text at a time."""
     tok, model = opened(path)
     ((start, end),) = item.spans
     text = f"{item.text[:start]}[ {item.text[start:end]} ]{item.text[end:]}"
@@ -153,22 +154,22 @@ def test_marked_targets_are_read_as_in_the_released_code(random_model: Models, a
         TextInput("no riverbanks", ((8, 12),)),  # inside a word, which the marks divide
         TextInput("ab " * 18 + "cd", ((24, 26),)),  # too long with its marks alone
     ]  # fmt: skip
-    found = encoder(path, Pooling("target-marked", "-2:", 40)).encode(items)
-    for vector, item in zip(found, items, strict=True):
+    actual = encoder(path, Pooling("target-marked", "-2:", 40)).encode(items)
+    for vector, item in zip(actual, items, strict=True):
         np.testing.assert_allclose(vector, as_released(path, item, 40), atol=1e-5)
     # What a cut at the end would lose, where the released code stops, is read in a window.
     items = [word_input(long, target) for target in (3, 30, 59)]
-    one, poolings = encoder(path), [Pooling(f"target{mark}", max_length=40) for mark in ("", "-marked")]
-    window, marked = one.encode_pooled(items, poolings)
+    reader, poolings = encoder(path), [Pooling(f"target{mark}", max_length=40) for mark in ("", "-marked")]
+    window, marked = reader.encode_pooled(items, poolings)
     np.testing.assert_allclose(marked[1:], window[1:], atol=1e-6)
     assert np.abs(marked[0] - window[0]).max() > 1e-3
-    assert [one.lost_targets(items, pooling).texts_cut for pooling in poolings] == [3, 2]
+    assert [reader.lost_targets(items, pooling).texts_cut for pooling in poolings] == [3, 2]
 
 
 def test_what_has_no_target_in_its_window_is_counted(random_model: Models) -> None:
     path = random_model("bert")
     pooling = Pooling("target", max_length=10)
-    one = encoder(path, pooling)
+    reader = encoder(path, pooling)
     items = [
         word_input(WORDS, 1),  # moved, not lost
         word_input(["a", "x" * 30, "b"], 1),  # longer than the window
@@ -176,15 +177,15 @@ def test_what_has_no_target_in_its_window_is_counted(random_model: Models) -> No
         TextInput("a\u200bb", ((1, 2),)),  # a character that the tokenizer drops
         TextInput("  a", ((0, 2),)),  # the spaces around the text
     ]
-    begun, whole = one.encode([TextInput("  the bank", ((1, 5),)), TextInput("the bank", ((0, 3),))])
+    begun, whole = reader.encode([TextInput("  the bank", ((1, 5),)), TextInput("the bank", ((0, 3),))])
     np.testing.assert_allclose(begun, whole, atol=1e-6)
-    assert one.lost_targets(items, pooling) == LostTargets(texts_cut=2, targets_cut=1, targets_missing=3)
+    assert reader.lost_targets(items, pooling) == LostTargets(texts_cut=2, targets_cut=1, targets_missing=3)
     mean = encoder(path, Pooling("mean", max_length=10))
-    np.testing.assert_allclose(one.encode(items)[2:], mean.encode(items)[2:], atol=1e-6)
+    np.testing.assert_allclose(reader.encode(items)[2:], mean.encode(items)[2:], atol=1e-6)
     text = "the bank was steep"  # a text without a target is its own
-    found = one.encode([TextInput(text), TextInput(text, ((0, len(text)),)), TextInput(f" {text} ")])
-    np.testing.assert_allclose(found, np.tile(found[:1], (3, 1)), atol=1e-6)
-    assert one.encode([TextInput("")]).shape == (1, 32)
-    one.transformer.tokenizer = SimpleNamespace(is_fast=False)
+    actual = reader.encode([TextInput(text), TextInput(text, ((0, len(text)),)), TextInput(f" {text} ")])
+    np.testing.assert_allclose(actual, np.tile(actual[:1], (3, 1)), atol=1e-6)
+    assert reader.encode([TextInput("")]).shape == (1, 32)
+    reader.transformer.tokenizer = SimpleNamespace(is_fast=False)
     with pytest.raises(UsageError, match="pooling=target"):
-        one.transformer.locate([TextInput("a", ((0, 1),))], 10)
+        reader.transformer.locate([TextInput("a", ((0, 1),))], 10)

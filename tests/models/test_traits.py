@@ -1,4 +1,4 @@
-"""What a few passes show of a model is what transformers alone computes, and is heeded wherever texts are read."""
+"""Measured traits of models agree with transformers alone, and are respected wherever texts are read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def further(model_type: str, folder: Path) -> Transformer:
 
 @pytest.mark.parametrize("architecture", few(FAMILIES, "bert", "deberta", "gpt2", "t5"))
 def test_the_traits_of_each_family(random_model: Models, architecture: str) -> None:
-    """Also that a trial leaves the model as it was, in training mode and without a draw."""
+    """A measurement leaves training mode and random state unchanged."""
     transformer = load_transformer(random_model(architecture), CPU)
     transformer.model.train()
     before = torch.random.get_rng_state()
@@ -43,7 +43,7 @@ def test_the_traits_of_each_family(random_model: Models, architecture: str) -> N
 
 @pytest.mark.parametrize(("model_type", "pads"), few([("convbert", True), ("fnet", True), ("ernie", False)], 0, 2))
 def test_a_model_that_reads_padding_reads_each_text_as_alone(tmp_path: Path, model_type: str, pads: bool) -> None:
-    """Under every pooling, and with gradients; by the padded pass that it is spared they would differ."""
+    """Vectors under every pooling and gradients are the same; a padded pass would change them."""
     transformer = further(model_type, tmp_path)
     assert transformer.traits.pads == pads
     rng = random.Random(1)
@@ -55,14 +55,14 @@ def test_a_model_that_reads_padding_reads_each_text_as_alone(tmp_path: Path, mod
             states = transformer.model(input_ids=torch.tensor([ids]), output_hidden_states=True).hidden_states
             last = states[-1][0]
             both = torch.stack(states[-2:]).mean(0)[0]
-            for found, wanted in zip(together, (last.mean(0), last[0], last[-1], both.mean(0)), strict=True):
-                torch.testing.assert_close(found[row], wanted, atol=1e-4, rtol=1e-4)
+            for actual, wanted in zip(together, (last.mean(0), last[0], last[-1], both.mean(0)), strict=True):
+                torch.testing.assert_close(actual[row], wanted, atol=1e-4, rtol=1e-4)
         padded = transformer.padded_states(Ragged.of(rows))[0][-1][0, :4].mean(0)
     assert (float((padded - together[0][0]).abs().max()) > 1e-3) == pads
 
 
 def test_tokens_that_see_no_others_are_no_encoder(random_model: Models) -> None:
-    """As MRA without its kernels: nothing of a text but its own tokens is in a state."""
+    """MRA without its kernels is such a model: states depend on their own token alone."""
     transformer = load_transformer(random_model("bert"), CPU)
     assert traits_of(transformer).varies
     for layer in transformer.model.encoder.layer:
@@ -71,7 +71,7 @@ def test_tokens_that_see_no_others_are_no_encoder(random_model: Models) -> None:
 
 
 def test_a_packed_pair_that_differs_is_not_packed(random_model: Models) -> None:
-    """Position ids that are not those of the architecture: what its code says of itself does not help."""
+    """Position ids differ from the architecture's, although its code permits packing."""
     transformer = load_transformer(random_model("roberta"), CPU)
     assert traits_of(transformer).packs
     transformer.model.config.model_type = "electra"  # which numbers positions from 0
@@ -101,19 +101,19 @@ def test_models_of_more_than_tokens_are_refused(tmp_path: Path, model_type: str)
 @pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize("architecture", few(FAMILIES, "bert", "gemma3", "t5"))
 def test_every_family_computes_in_half_precision(random_model: Models, architecture: str, half: str) -> None:
-    """Under autocast itself, padded texts, with gradients, and as an encoder: near fp32, and no number is infinite."""
+    """Padded texts under autocast, gradients and the encoder's vectors are finite and near fp32."""
     transformer = load_transformer(random_model(architecture), CPU)
     texts = ["a text of some length, padded to none", "short"]
     ids = transformer.tokenize(texts, 40)
     wanted = TransformerEncoder(transformer, Pooling("mean")).encode(texts)
     with autocast(CPU, half):
-        (found,) = transformer.forward(ids, [Pooling("mean")])
+        (actual,) = transformer.forward(ids, [Pooling("mean")])
     encoded = TransformerEncoder(transformer, Pooling("mean"), half).encode(texts)
     assert encoded.dtype == np.float32
-    for vectors in (found.detach().numpy(), encoded):
+    for vectors in (actual.detach().numpy(), encoded):
         near = np.linalg.norm(vectors - wanted, axis=1) / np.linalg.norm(wanted, axis=1)
         assert 0 < near.max() < 0.1
-    (found / 16).sum().backward()
+    (actual / 16).sum().backward()
     gradients = [weight.grad for weight in transformer.model.parameters() if weight.grad is not None]
     assert gradients
     assert all(gradient.isfinite().all() for gradient in gradients)

@@ -30,8 +30,8 @@ NEW: Array = (RNG.normal(size=(200, 32)) * np.geomspace(4, 0.1, 32) + 0.2).astyp
 
 def test_centred_and_z_scored() -> None:
     for name, scaler in (("center", StandardScaler(with_std=False)), ("zscore", StandardScaler())):
-        found = fit(VECTORS, Transformation(name)).apply(VECTORS)
-        assert np.abs(found - scaler.fit_transform(VECTORS.astype(float))).max() < 1e-5
+        actual = fit(VECTORS, Transformation(name)).apply(VECTORS)
+        assert np.abs(actual - scaler.fit_transform(VECTORS.astype(float))).max() < 1e-5
     constant = VECTORS.copy()
     constant[:, 4] = 2.5
     assert np.abs(fit(constant, Transformation("zscore")).apply(constant)[:, 4]).max() < 1e-5
@@ -39,9 +39,9 @@ def test_centred_and_z_scored() -> None:
 
 @pytest.mark.parametrize("k", [0, 5, 12])
 def test_whitened_as_scikit_learn(k: int) -> None:
-    found = fit(VECTORS, Transformation("whiten", k)).apply(VECTORS)
+    actual = fit(VECTORS, Transformation("whiten", k)).apply(VECTORS)
     expected = PCA(k or None, whiten=True).fit_transform(VECTORS.astype(float))
-    assert np.abs(found - expected * np.sign((expected * found).sum(0))).max() < 1e-5  # an axis has no sign
+    assert np.abs(actual - expected * np.sign((expected * actual).sum(0))).max() < 1e-5  # an axis has no sign
 
 
 @pytest.mark.parametrize("d", [0, 3])
@@ -56,11 +56,11 @@ def test_all_but_the_top(d: int) -> None:
 
 
 def test_an_axis_without_variance_is_left_out() -> None:
-    """After a layer normalisation vectors lie in a hyperplane; along its normal there is rounding alone."""
+    """Layer-normalised vectors are in a hyperplane; along its normal there is rounding alone."""
     flat = VECTORS - VECTORS.mean(axis=1, keepdims=True)
-    found = fit(flat, Transformation("whiten")).apply(flat)
-    assert found.shape == (400, 11)
-    assert np.abs(np.cov(found.T.astype(float)) - np.eye(11)).max() < 1e-5
+    actual = fit(flat, Transformation("whiten")).apply(flat)
+    assert actual.shape == (400, 11)
+    assert np.abs(np.cov(actual.T.astype(float)) - np.eye(11)).max() < 1e-5
     with pytest.raises(UsageError, match="whiten=12 keeps more axes than the 11") as caught:
         fit(flat, Transformation("whiten", 12))
     assert "Write whiten=11" in caught.value.hint
@@ -103,8 +103,8 @@ def test_weights_for_sentence_transformers(tmp_path: Path) -> None:
     weights = affine.dense()
     linear = VECTORS @ weights["linear.weight"].numpy().T + weights["linear.bias"].numpy()
     save_file(weights, tmp_path / "dense")
-    for found in (affine, Affine.read(tmp_path / "dense")):
-        assert np.abs(found.apply(VECTORS) - linear).max() < 1e-4
+    for actual in (affine, Affine.read(tmp_path / "dense")):
+        assert np.abs(actual.apply(VECTORS) - linear).max() < 1e-4
     (tmp_path / "dense").write_bytes(b"cut")
     with pytest.raises(ModelUnavailableError, match="cannot be read"):
         Affine.read(tmp_path / "dense")
@@ -112,22 +112,22 @@ def test_weights_for_sentence_transformers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dims", [0, 8])
 def test_int8_as_sentence_transformers(dims: int) -> None:
-    found = fit(FITTED, Transformation("dims" if dims else "", dims, "int8")).apply(NEW)
+    actual = fit(FITTED, Transformation("dims" if dims else "", dims, "int8")).apply(NEW)
     keep = slice(dims or None)
     theirs = quantize_embeddings(NEW[:, keep], "int8", calibration_embeddings=FITTED[:, keep]).astype(float)
-    assert found.shape == theirs.shape
-    assert found.min() == -128
-    assert found.max() == 127
+    assert actual.shape == theirs.shape
+    assert actual.min() == -128
+    assert actual.max() == 127
     # They divide in single precision: a value on the edge between two steps may fall on the other side.
-    assert np.abs(found - theirs).max() <= 1
-    assert (found != theirs).mean() < 1e-3
+    assert np.abs(actual - theirs).max() <= 1
+    assert (actual != theirs).mean() < 1e-3
 
 
 @pytest.mark.parametrize("dims", [0, 16])
 def test_binary_as_sentence_transformers(dims: int) -> None:
-    found = Taken(dims, "binary").apply(NEW)
+    actual = Taken(dims, "binary").apply(NEW)
     bits = np.unpackbits(quantize_embeddings(NEW[:, : dims or None], "ubinary"), axis=1)
-    np.testing.assert_array_equal(found, bits * 2.0 - 1)
+    np.testing.assert_array_equal(actual, bits * 2.0 - 1)
 
 
 def test_a_transformation_before_it() -> None:
@@ -153,8 +153,8 @@ def test_an_encoder_gives_what_sentence_transformers_truncates(tmp_path: Path) -
 
 def test_keys_of_a_spec() -> None:
     spec = parse_spec("x+mirror:post=whiten,whiten=7,corpus=mine,lr=0.1")
-    plain, found = split_post(spec, tuned=True)
-    assert (str(plain), found) == ("x+mirror:corpus=mine,lr=0.1", Transformation("whiten", 7))
+    plain, actual = split_post(spec, tuned=True)
+    assert (str(plain), actual) == ("x+mirror:corpus=mine,lr=0.1", Transformation("whiten", 7))
     assert str(split_post(parse_spec("x+base:post=center,corpus=mine,corpus_size=9"))[0]) == "x+base"
     assert split_post(parse_spec("x:corpus=mine")) == (parse_spec("x:corpus=mine"), None)
     assert split_post(parse_spec("x+static:dims=64"))[1] is None  # those of its own PCA
@@ -165,9 +165,9 @@ def test_keys_of_a_spec() -> None:
         ("post=center,type=int8", Transformation("center", 0, "int8"), "centred, int8"),
         ("post=whiten,whiten=9,type=int8", Transformation("whiten", 9, "int8"), ""),
     ):  # fmt: skip
-        found = split_post(parse_spec(f"x+base:{keys}"))[1]
-        assert found == meant
-        assert found.title == (title or found.title)
+        actual = split_post(parse_spec(f"x+base:{keys}"))[1]
+        assert actual == meant
+        assert actual.title == (title or actual.title)
 
 
 @pytest.mark.parametrize(("spec", "message", "hint"), [

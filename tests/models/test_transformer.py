@@ -1,4 +1,4 @@
-"""Transformers of every architecture that the papers use, tiny and with random weights."""
+"""Tiny transformers of every architecture in the papers, with random weights."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def naive(path: Path, text: str, pooling: Pooling) -> np.ndarray:
 @architectures
 def test_every_pooling_equals_one_text_at_a_time(random_model: Models, architecture: str) -> None:
     path = random_model(architecture)
-    found = encoder(path).encode_pooled(as_inputs(TEXTS), POOLINGS)
-    for pooling, vectors in zip(POOLINGS, found, strict=True):
+    actual = encoder(path).encode_pooled(as_inputs(TEXTS), POOLINGS)
+    for pooling, vectors in zip(POOLINGS, actual, strict=True):
         assert vectors.shape == (len(TEXTS), 32)
         assert vectors.dtype == np.float32
         for index in (0, 1, 3, 6, 7):
@@ -139,7 +139,7 @@ def test_the_option_reaches_no_tokenizer_json_and_no_bpe(cased: Path, random_mod
 
 @architectures
 def test_answers_of_the_host(architecture: str, random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What keeps a pass on a GPU from waiting changes no bit."""
+    """Replaced functions against waits for a GPU change no bit."""
     transformer = load_transformer(random_model(architecture), CPU)
     ids = transformer.tokenize(TEXTS, 40)
     for some in (ids, ids.take([2, 2, 4])):  # with padding, and without
@@ -148,5 +148,5 @@ def test_answers_of_the_host(architecture: str, random_model: Models, monkeypatc
             with monkeypatch.context() as patch:
                 patch.setattr(devices, "GPUS", ("cpu",))
                 patch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
-                found = transformer.forward(some, [Pooling("mean", ":")])[0]
-        assert torch.equal(found, plain)
+                actual = transformer.forward(some, [Pooling("mean", ":")])[0]
+        assert torch.equal(actual, plain)

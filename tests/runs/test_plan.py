@@ -100,7 +100,7 @@ def test_the_recipe_is_preset_of_the_level_then_backbone_then_user(
     cells = make(f"{bert}+mirror", tasks=("cats", "words")).cells
     temperatures = {cell.task: cell.model.recipe.temperature for cell in cells}  # type: ignore[union-attr]
     assert temperatures == {"cats": 0.04, "words": 0.2}
-    monkeypatch.setattr(backbones, "presets", lambda spec, method, level: {"lr": 0.5, "epochs": 7})
+    monkeypatch.setattr(backbones.Backbone, "preset", lambda self, method, level: {"lr": 0.5, "epochs": 7})
     (cell,) = make(f"{bert}+mirror:epochs=9,max_length=30,layers=-2:").cells
     recipe = cell.model.recipe
     assert recipe is not None

@@ -12,7 +12,7 @@ import pytest
 from bench import Bench
 from damage import flip
 from harness.log import Log
-from mirrorbench_analysis.kinds import analyze
+from mirrorbench_analysis.analyses import analyze
 from scipy.stats import spearmanr
 from sklearn.decomposition import PCA
 from toys import CATS, DOGS, ToyEncoder, ToyPlugin
@@ -134,7 +134,7 @@ def test_systems_take_one_and_a_wrong_one_costs_its_own_row_alone(bench: Bench, 
     assert outcome.results[2].main_score == pytest.approx(expected, abs=1e-9)
     with pytest.raises(UsageError, match="whiten=9999 cannot be fitted on 30 texts with vectors of 32 dimensions"):
         bench.plan(f"{bert}{MEAN},post=whiten,whiten=9999")  # where their number is known, before anything is encoded
-    with pytest.raises(UsageError, match="a transformation is not of each layer"):
+    with pytest.raises(UsageError, match="single layers are not transformed"):
         analyze(bench.workspace(), "layers", encoders=[f"{bert}{MEAN},post=center,corpus={bench.corpus}"], task="cats")
 
 

@@ -23,7 +23,7 @@ architectures = pytest.mark.parametrize("architecture", few(ARCHITECTURES, "bert
 
 
 class DropoutRates(TorchFunctionMode):
-    """Notes the rate of every dropout that torch is asked for."""
+    """A recorder of the rate of every dropout."""
 
     def __init__(self) -> None:
         super().__init__()

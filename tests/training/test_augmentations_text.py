@@ -1,4 +1,4 @@
-"""Augmentations of strings and token ids: what they change, how often, and what they leave."""
+"""Augmentations of strings and token ids: their changes and frequencies."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def test_the_released_reading(text: str, k: int, seed: int) -> None:
 )
 def test_where_spans_start(protocol: str, token: str, text: str, most: int) -> None:
     made = view(5, 0, protocol)
-    found = Counter(len(span_mask(text, made).partition(token)[0].removesuffix(" ")) for _ in range(40 * most))
-    assert set(found) == set(range(most))
-    assert min(found.values()) > 18  # 40 expected
+    actual = Counter(len(span_mask(text, made).partition(token)[0].removesuffix(" ")) for _ in range(40 * most))
+    assert set(actual) == set(range(most))
+    assert min(actual.values()) > 18  # 40 expected
 
 
 def view(rate: float = 5, seed: int = 0, protocol: str = "paper") -> AugmentationContext:

@@ -1,4 +1,4 @@
-"""Gradient checkpointing: the same weights, in less memory, and off again afterwards."""
+"""Gradient checkpointing: equal weights, less memory, and no effect afterwards."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINES = [f"line {n} of a small corpus, about {word}" for n in range(4) for word 
 
 
 def recipe(method: str = "mirror", **keys: Any) -> Recipe:
-    """A method's, in two batches."""
+    """Return a method's recipe with two batches."""
     preset = mirror_preset("sentence", "bert", "paper") if method == "mirror" else mirrorwic_preset("wic", "", "paper")
     small = {"epochs": 1, "batch_size": 8, "span_mask": 0, "pooling": "mean" if method == "mirror" else "target"}
     return override(preset, {**small, **keys}, REGISTERED)
@@ -54,14 +54,14 @@ def tuned(path: Path, method: str = "mirror", precision: str = "fp32", **keys: A
 )  # fmt: skip
 @pytest.mark.parametrize("method", few(["mirror", "mirrorwic"]))
 def test_the_weights_are_those_without_it(random_model: Models, family: str, keys: dict[str, Any], method: str) -> None:
-    """Bit for bit, whatever is drawn: by BERT from generators of its own, by the others from torch's."""
+    """They are equal bit for bit: BERT draws from its own generators, the others from torch's."""
     path = random_model(family)
-    one, other = (tuned(path, method, gradient_checkpointing=on, **keys) for on in (False, True))
-    for (name, weight), (_, same) in zip(one.model.named_parameters(), other.model.named_parameters(), strict=True):
+    plain, saving = (tuned(path, method, gradient_checkpointing=on, **keys) for on in (False, True))
+    for (name, weight), (_, same) in zip(plain.model.named_parameters(), saving.model.named_parameters(), strict=True):
         assert torch.equal(weight, same), name
-    assert not any(getattr(module, "gradient_checkpointing", False) for module in other.model.modules())
-    assert one.model.config.to_dict() == other.model.config.to_dict()  # what is saved
-    hooks = [sum(len(module._forward_hooks) for module in made.model.modules()) for made in (one, other)]
+    assert not any(getattr(module, "gradient_checkpointing", False) for module in saving.model.modules())
+    assert plain.model.config.to_dict() == saving.model.config.to_dict()  # what is saved
+    hooks = [sum(len(module._forward_hooks) for module in made.model.modules()) for made in (plain, saving)]
     assert hooks[0] == hooks[1]
 
 
@@ -69,8 +69,8 @@ def test_so_they_are_where_batches_are_computed_twice(random_model: Models, monk
     monkeypatch.setattr("mirrorbench.training.loop.limits", lambda objective: (150, 2))
     monkeypatch.setattr("mirrorbench.training.microbatch.MicroBatchReader._threads", 2)
     with cpu_threads(2):
-        one, other = (tuned(random_model("bert"), gradient_checkpointing=on) for on in (False, True))
-    for weight, same in zip(one.model.parameters(), other.model.parameters(), strict=True):
+        plain, saving = (tuned(random_model("bert"), gradient_checkpointing=on) for on in (False, True))
+    for weight, same in zip(plain.model.parameters(), saving.model.parameters(), strict=True):
         assert torch.equal(weight, same)
 
 

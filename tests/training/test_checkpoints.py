@@ -1,4 +1,4 @@
-"""A tuning that was interrupted ends in the same weights, bit for bit, as one that was not."""
+"""Interrupted tunings end in the same weights, bit for bit, as uninterrupted ones."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ EPOCHS, STEPS = 2, 4
 
 
 class Interrupted(BaseException):
-    """As Ctrl-C."""
+    """Interruption of a tuning, as by Ctrl-C."""
 
 
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checkpoint after each step."""
+    """Write a checkpoint after each step."""
     monkeypatch.setattr(checkpoints, "INTERVAL", 0)
     monkeypatch.setattr(checkpoints, "SHARE", float("inf"))
 
@@ -48,7 +48,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 def tune(
     path: Path, changed: Recipe, checkpoint: Checkpoint, stop_after: int = 0, losses: Any = LOSSES
 ) -> tuple[torch.Tensor, Any, int]:
-    """Weights, reports and the number of steps of a tuning as by ``tune_model``, interrupted after ``stop_after``."""
+    """Tune as ``tune_model`` until ``stop_after``; return weights, reports and the number of steps."""
     transformer, saved, steps = opened(path, changed), checkpoint.read(), 0
 
     def interrupt(n: int) -> None:
@@ -65,8 +65,8 @@ def tune(
         transformer, TRAIN, changed, 0, AUGMENTATIONS, advance=progress.advance, losses=losses,
         checkpoint=checkpoint, saved=saved.get("loop"),
     )  # fmt: skip
-    told = (replace(report, seconds=0), progress.finish())
-    return torch.cat([weight.detach().flatten() for weight in transformer.model.parameters()]), told, steps
+    reported = (replace(report, seconds=0), progress.finish())
+    return torch.cat([weight.detach().flatten() for weight in transformer.model.parameters()]), reported, steps
 
 
 NOISES: list[dict[str, Any]] = [
@@ -78,18 +78,18 @@ NOISES: list[dict[str, Any]] = [
 @pytest.mark.shipped("papers")
 @pytest.mark.parametrize("noise", few(NOISES), ids=str)
 def test_it_goes_on_bit_for_bit(random_model: Models, tmp_path: Path, noise: dict[str, Any]) -> None:
-    """Interrupted in the first epoch, at the end of an epoch, and before the last step, one after the other."""
+    """Interruptions are in the first epoch, at the end of an epoch, and before the last step."""
     changed, path = recipe(batch_size=10, epochs=EPOCHS, lr=0.01, **noise), random_model("bert")
-    weights, told, steps = tune(path, changed, Checkpoint(tmp_path / "straight", {}))
+    weights, reported, steps = tune(path, changed, Checkpoint(tmp_path / "straight", {}))
     assert steps == EPOCHS * STEPS
     for done, more in ((0, 2), (2, 2), (4, 3)):
         with pytest.raises(Interrupted):
             tune(path, changed, Checkpoint(tmp_path / "cut", {}), stop_after=more)
         assert Checkpoint(tmp_path / "cut", {}).read()["loop"]["steps"] == done + more
     assert Checkpoint(tmp_path / "cut", {"device": "cuda"}).read() == {}  # of another origin
-    found, again, steps = tune(path, changed, Checkpoint(tmp_path / "cut", {}))
-    assert torch.equal(found, weights)
-    assert again == told
+    actual, again, steps = tune(path, changed, Checkpoint(tmp_path / "cut", {}))
+    assert torch.equal(actual, weights)
+    assert again == reported
     assert steps == 1
 
 
@@ -116,11 +116,11 @@ class Counting(OfVectors):
         super().__init__(transformer, recipe, LOSSES["infonce"])
 
     def stepped(self, optimizer: torch.optim.Optimizer, steps: int) -> None:
-        """It would count."""
+        """Count the steps."""
 
 
 def test_an_objective_with_a_state_must_show_it(random_model: Models, tmp_path: Path) -> None:
-    """Those of ``mirrorbench-methods`` do."""
+    """Objectives of ``mirrorbench-methods`` do so."""
     changed, path, losses = recipe(batch_size=10, loss="counting"), random_model("bert"), {"counting": Counting}
     with pytest.raises(Interrupted):
         tune(path, changed, Checkpoint(tmp_path, {}), 2, losses)
@@ -133,11 +133,11 @@ def test_a_full_disk_ends_the_checkpoints_and_not_the_tuning(
 ) -> None:
     notes: list[str] = []
     changed, path = recipe(batch_size=20, dropout=0.1), random_model("bert")
-    weights, told, _ = tune(path, changed, Checkpoint(tmp_path / "straight", {}))
+    weights, reported, _ = tune(path, changed, Checkpoint(tmp_path / "straight", {}))
     full_disk("full")
-    found, again, _ = tune(path, changed, Checkpoint(tmp_path / "full", {}, notes.append))
-    assert torch.equal(found, weights)
-    assert again == told
+    actual, again, _ = tune(path, changed, Checkpoint(tmp_path / "full", {}, notes.append))
+    assert torch.equal(actual, weights)
+    assert again == reported
     (note,) = notes
     assert note.startswith("No checkpoint could be written")
     assert "No space left on device" in note
@@ -164,7 +164,7 @@ main()
 def test_the_same_command_goes_on_after_a_kill(
     random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of 10 steps, killed after 5; Ctrl-C, which ends a tuning in the same way, is in ``tests/cli``."""
+    """The tuning is killed after 5 of 10 steps; ``tests/cli`` has the same with Ctrl-C."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in TEXTS[:60]))
     spec = f"{random_model('bert')}+mirror:batch_size=5,span_mask=0"
@@ -181,5 +181,5 @@ def test_the_same_command_goes_on_after_a_kill(
             main()
         assert ("from its checkpoint at 50%" in capsys.readouterr().err) == goes_on
         assert not [entry for entry in entries(cache) if entry.folder == "checkpoints"]
-    one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("straight", "cut"))
-    assert one == two
+    straight, resumed = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("straight", "cut"))
+    assert straight == resumed

@@ -1,4 +1,4 @@
-"""What a CPU computes in place of torch's functions is torch's, but for which values dropout drops."""
+"""Replaced functions for a CPU equal torch's, except for the values that dropout drops."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ MICRO_BATCHES = ([[3, 7, 7], [3, 0, 9]], [[7, 7, 0]], [[40, 3, 3], [1, 1, 1]])
 @pytest.mark.parametrize("p", [1e-4, 0.1, 0.4, 0.999])
 def test_dropout_has_its_rate_and_scale(p: float) -> None:
     torch.manual_seed(0)
-    found = dropout(torch.ones(401, 997), p)
-    zeros = int((found == 0).sum())
-    assert binomtest(zeros, found.numel(), p).pvalue > 1e-4
-    kept = found[found != 0]
+    actual = dropout(torch.ones(401, 997), p)
+    zeros = int((actual == 0).sum())
+    assert binomtest(zeros, actual.numel(), p).pvalue > 1e-4
+    kept = actual[actual != 0]
     assert kept.unique().numel() == 1
     assert kept[0].item() == pytest.approx(1 / (1 - p), rel=0.01 if p > 0.99 else 1e-4)
 
@@ -45,15 +45,15 @@ def test_each_value_is_dropped_alone() -> None:
 def test_dropout_of_any_shape_in_place_or_not_with_its_gradient(shape: tuple[int, ...]) -> None:
     x = torch.randn(shape, requires_grad=True)
     torch.manual_seed(1)
-    found = dropout(x, 0.5)
-    assert found.shape == x.shape
-    assert ((found == 0) | torch.isclose(found, 2 * x)).all()
+    actual = dropout(x, 0.5)
+    assert actual.shape == x.shape
+    assert ((actual == 0) | torch.isclose(actual, 2 * x)).all()
     torch.manual_seed(1)
     inside = x.detach().clone()
     assert dropout(inside, 0.5, inplace=True) is inside
-    assert_close(inside, found.detach())
-    (gradient,) = torch.autograd.grad(found.sum(), x)
-    assert_close(gradient, 2.0 * (found != 0))
+    assert_close(inside, actual.detach())
+    (gradient,) = torch.autograd.grad(actual.sum(), x)
+    assert_close(gradient, 2.0 * (actual != 0))
 
 
 @pytest.mark.parametrize(("p", "training"), [(0.0, True), (1.0, True), (0.5, False)])
@@ -79,37 +79,37 @@ def test_attention_that_drops_nothing_is_torchs(
     """A rate below half of 2^-16 takes the quick way and drops nothing."""
     mine, torchs = states(queries, keys), states(queries, keys)
     mask = None if mask is None else mask[..., :keys]
-    found = function(*mine, attn_mask=mask, dropout_p=1e-9, scale=scale)
+    actual = function(*mine, attn_mask=mask, dropout_p=1e-9, scale=scale)
     wanted = F.scaled_dot_product_attention(*torchs, attn_mask=mask, scale=scale)
-    assert_close(found, wanted)
-    assert_close(torch.autograd.grad(found.sin().sum(), mine), torch.autograd.grad(wanted.sin().sum(), torchs))
+    assert_close(actual, wanted)
+    assert_close(torch.autograd.grad(actual.sin().sum(), mine), torch.autograd.grad(wanted.sin().sum(), torchs))
 
 
 def test_attention_drops_weights_at_the_rate_and_looks_at_nothing_masked() -> None:
     query = torch.zeros(50, 4, 20, 8)  # all weights are 1 / 20
     value = torch.eye(20).expand(50, 4, 20, 20)
     torch.manual_seed(0)
-    found = attention(query, query, value, dropout_p=0.3) * 20
-    assert abs((found == 0).float().mean().item() - 0.3) < 0.01
-    assert_close(found[found != 0], torch.full_like(found[found != 0], 1 / 0.7), rtol=1e-4, atol=0)
+    actual = attention(query, query, value, dropout_p=0.3) * 20
+    assert abs((actual == 0).float().mean().item() - 0.3) < 0.01
+    assert_close(actual[actual != 0], torch.full_like(actual[actual != 0], 1 / 0.7), rtol=1e-4, atol=0)
     query, key, value = states()
     value = torch.ones_like(value).masked_fill(~HALF.transpose(-1, -2), 1e6)
     assert attention(query, key, value, attn_mask=HALF, dropout_p=0.2).max() < 10
 
 
 def test_attention_that_it_does_not_know_is_torchs() -> None:
-    value, found = states()[2], []
+    value, actual = states()[2], []
     for options in ({"dropout_p": 0.0}, {"is_causal": True, "dropout_p": 0.5}):
         for function in (attention, F.scaled_dot_product_attention):
             torch.manual_seed(1)
-            found.append(function(value, value, value, **options))  # type: ignore[operator]
-        assert torch.equal(*found[-2:])
+            actual.append(function(value, value, value, **options))  # type: ignore[operator]
+        assert torch.equal(*actual[-2:])
 
 
 @pytest.mark.parametrize("padding", [None, 0, -1, 7])
 def test_the_embeddings_gradients_are_torchs_bit_for_bit(padding: int | None) -> None:
-    """Of a function of several micro-batches that share rows."""
-    layer, found = torch.nn.Embedding(50, 16, padding_idx=padding), []
+    """The function has several micro-batches that share rows."""
+    layer, actual = torch.nn.Embedding(50, 16, padding_idx=padding), []
     for fast in (True, False):
         layer.weight.grad = None
         torch.manual_seed(1)
@@ -118,8 +118,8 @@ def test_the_embeddings_gradients_are_torchs_bit_for_bit(padding: int | None) ->
                 (layer(torch.tensor(rows)) * torch.randn(16)).tanh().sum().backward()
         assert layer.weight.grad is not None
         assert layer.weight.grad.is_sparse == fast
-        found.append(layer.weight.grad.to_dense())
-    assert torch.equal(*found)
+        actual.append(layer.weight.grad.to_dense())
+    assert torch.equal(*actual)
     with fast_cpu_functions(), torch.no_grad():
         assert not layer(torch.tensor([1])).requires_grad
 
@@ -127,14 +127,14 @@ def test_the_embeddings_gradients_are_torchs_bit_for_bit(padding: int | None) ->
 @pytest.mark.parametrize("options", [{"max_norm": 0.5}, {"scale_grad_by_freq": True}, {}])
 def test_an_embedding_that_it_does_not_know_is_torchs(options: dict[str, float]) -> None:
     """Norms and scales; and, without options, a vocabulary smaller than the text."""
-    found = []
+    actual = []
     for function in (embedding, F.embedding):
         weight = torch.arange(20.0).reshape(5, 4).requires_grad_()
         used = weight * 1 if "max_norm" in options else weight  # which is changed in place
         function(torch.tensor([0, 1, 1, 4, 4, 4, 2]), used, None, **options).pow(2).sum().backward()  # type: ignore[arg-type]
-        found.append(weight.grad)
-    assert not found[0].is_sparse
-    assert torch.equal(*found)
+        actual.append(weight.grad)
+    assert not actual[0].is_sparse
+    assert torch.equal(*actual)
 
 
 def test_models_use_them_inside_the_mode_alone_and_draw_from_its_generator() -> None:

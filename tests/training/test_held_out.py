@@ -38,18 +38,18 @@ def test_the_numbers_are_the_definition() -> None:
     rng = np.random.default_rng(0)
     left = rng.normal(size=(12, 5)).astype(np.float32)
     right = (left + rng.normal(size=(12, 5))).astype(np.float32)
-    found, hits = measure_pairs(left, right)
-    assert found == pytest.approx(by_definition(left, right), abs=1e-5)
-    assert list(found) == list(MEASURES)
-    assert hits.mean() == found["accuracy@1"]
-    assert 0 < found["accuracy@1"] < 1
+    actual, hits = measure_pairs(left, right)
+    assert actual == pytest.approx(by_definition(left, right), abs=1e-5)
+    assert list(actual) == list(MEASURES)
+    assert hits.mean() == actual["accuracy@1"]
+    assert 0 < actual["accuracy@1"] < 1
 
 
 def test_identical_pairs_are_aligned_and_one_point_is_not_uniform() -> None:
     same = np.ones((4, 3), dtype=np.float32)
-    found, _ = measure_pairs(same, same)
-    assert [found["alignment"], found["uniformity"], found["accuracy@1"]] == [0, pytest.approx(0), 0]
-    assert found["effective_rank"] == pytest.approx(1)
+    actual, _ = measure_pairs(same, same)
+    assert [actual["alignment"], actual["uniformity"], actual["accuracy@1"]] == [0, pytest.approx(0), 0]
+    assert actual["effective_rank"] == pytest.approx(1)
     assert effective_rank(np.eye(6)[[0, 1, 2, 0, 1, 2]]) == pytest.approx(3)
     assert effective_rank(np.zeros((3, 2))) == 0
 

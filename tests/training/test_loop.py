@@ -50,19 +50,19 @@ def first_step(opened: Callable[..., Transformer], precision: str) -> tuple[_Loo
     tokenizer = PairTokenizer(transformer, maker, AUGMENTATIONS)
     (pairs,) = tokenizer.batches(identical_pairs(TEXTS, maker), iter([np.arange(8)]))
     loop.within_memory(pairs)
-    found = [p.grad.flatten() for p in transformer.model.parameters() if p.grad is not None]
-    return loop, pairs, torch.cat(found) / loop.scaler.get_scale()
+    actual = [p.grad.flatten() for p in transformer.model.parameters() if p.grad is not None]
+    return loop, pairs, torch.cat(actual) / loop.scaler.get_scale()
 
 
 def test_fp16_has_the_gradients_of_fp32_through_a_scale_and_skips_steps_that_overflow(
     fresh: Callable[..., Transformer],
 ) -> None:
-    """As the released code tunes (train.py: autocast and ``GradScaler``): a GPU before Ampere has no bf16."""
+    """The released code tunes so (train.py: autocast and ``GradScaler``): a GPU before Ampere has no bf16."""
     *_, expected = first_step(fresh, "fp32")
-    loop, pairs, found = first_step(fresh, "fp16")
+    loop, pairs, actual = first_step(fresh, "fp16")
     assert loop.scaler.get_scale() == 65536.0
-    assert torch.cosine_similarity(found, expected, dim=0) > 0.999
-    assert abs(found.norm() / expected.norm() - 1) < 0.01
+    assert torch.cosine_similarity(actual, expected, dim=0) > 0.999
+    assert abs(actual.norm() / expected.norm() - 1) < 0.01
     before = weights(loop.reader.transformer)
     loop.scaler = torch.amp.GradScaler("cpu", init_scale=1e30)
     loop.step(pairs)
@@ -72,11 +72,12 @@ def test_fp16_has_the_gradients_of_fp32_through_a_scale_and_skips_steps_that_ove
 
 @given(st.integers(2, 400), st.integers(2, 50), st.booleans())
 def test_batches_lose_nothing_but_what_the_released_code_drops(n: int, size: int, drop_last: bool) -> None:
-    found, again, other = (list(batches(n, size, drop_last, np.random.default_rng(seed))) for seed in (0, 0, 1))
-    rows, lengths = np.concatenate(found).tolist(), [len(batch) for batch in found]
+    seeds = (0, 0, 1)
+    actual, again, reseeded = (list(batches(n, size, drop_last, np.random.default_rng(seed))) for seed in seeds)
+    rows, lengths = np.concatenate(actual).tolist(), [len(batch) for batch in actual]
     assert len(set(rows)) == len(rows)
     assert rows == np.concatenate(again).tolist()
-    assert n < 40 or rows != np.concatenate(other).tolist() != sorted(rows)
+    assert n < 40 or rows != np.concatenate(reseeded).tolist() != sorted(rows)
     if drop_last:
         assert lengths == ([size] * (n // size) or [n])
     else:
@@ -98,7 +99,7 @@ def test_tuning_lowers_the_loss(fresh: Callable[..., Transformer]) -> None:
 
 
 def test_a_seed_repeats_bit_for_bit_and_another_differs(fresh: Callable[..., Transformer]) -> None:
-    found = []
+    actual = []
     for seed, noise in ((3, 1), (3, 2), (4, 1)):
         model = fresh()
         torch.manual_seed(noise)  # what went before must not matter
@@ -106,13 +107,13 @@ def test_a_seed_repeats_bit_for_bit_and_another_differs(fresh: Callable[..., Tra
         drawn = torch.rand(3)
         torch.manual_seed(noise)
         assert torch.equal(torch.rand(3), drawn)  # the caller's generator is left alone
-        found.append((weights(model), report.losses))
-    assert torch.equal(found[0][0], found[1][0])
-    assert found[0][1] == found[1][1]
-    assert not torch.equal(found[0][0], found[2][0])
+        actual.append((weights(model), report.losses))
+    assert torch.equal(actual[0][0], actual[1][0])
+    assert actual[0][1] == actual[1][1]
+    assert not torch.equal(actual[0][0], actual[2][0])
     ordered = replace(FAST, epochs=1, augment=(("dropout", 0.0),))  # which draws the order of the strings alone
-    one, other = (run(fresh(ordered), ordered, seed).losses for seed in (3, 4))
-    assert one != other
+    losses, reseeded = (run(fresh(ordered), ordered, seed).losses for seed in (3, 4))
+    assert losses != reseeded
 
 
 def test_what_cannot_be_tuned(fresh: Callable[..., Transformer]) -> None:
@@ -182,18 +183,18 @@ def test_one_side_is_masked_and_drawn_anew_in_each_epoch(
 def test_each_augmentation_changes_the_tuning_and_repeats(
     architecture: str, params: dict[str, object], random_model: Models
 ) -> None:
-    found = []
+    actual = []
     for changed in (recipe(**params), recipe(**params), recipe()):
         transformer = opened(random_model(architecture), changed)
         tune_backbone(transformer, HUNDRED[:50], changed, 0, AUGMENTATIONS)
-        found.append(weights(transformer))
-    assert torch.equal(found[0], found[1])
-    assert not torch.equal(found[0], found[2])
+        actual.append(weights(transformer))
+    assert torch.equal(actual[0], actual[1])
+    assert not torch.equal(actual[0], actual[2])
 
 
 @pytest.mark.shipped("papers")
 def test_a_method_brings_its_own_pairs(random_model: Models) -> None:
-    """Half of the strings, with their neighbours, in groups of five: what is asked for is what is tuned on."""
+    """Half of the strings are paired with their neighbours, in groups of five."""
     seen: list[int] = []
 
     def neighbours(texts: Sequence[str], maker: PairMaker) -> Pairs:

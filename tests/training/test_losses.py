@@ -58,9 +58,9 @@ def ranking(left: torch.Tensor, right: torch.Tensor, temperature: float) -> torc
 )
 def test_values_and_gradients_are_those_of(loss: Any, reference: Any, temperature: float, n: int) -> None:
     inputs = views(n)
-    found, expected = loss(*inputs, temperature), reference(*inputs, temperature)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-    for here, there in zip(torch.autograd.grad(found, inputs), torch.autograd.grad(expected, inputs), strict=True):
+    actual, expected = loss(*inputs, temperature), reference(*inputs, temperature)
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+    for here, there in zip(torch.autograd.grad(actual, inputs), torch.autograd.grad(expected, inputs), strict=True):
         torch.testing.assert_close(here, there, rtol=1e-3, atol=1e-5)
 
 

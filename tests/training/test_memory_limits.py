@@ -30,7 +30,7 @@ FULL = RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when")
 
 
 def limit_memory(transformer: Transformer, limit: int) -> list[int]:
-    """Make a real model raise what a GPU raises, for every batch of more positions than fit; the rest it computes."""
+    """Make a real model raise a GPU's error for every batch of too many positions."""
     seen: list[int] = []
     forward = transformer.model.forward
 
@@ -87,7 +87,7 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(bert: Path, monkeypatch
 
 
 def test_less_is_kept_before_smaller_parts_draw_other_dropout(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How much is kept follows from the free memory, which other programs change: on a GPU it changes no bit."""
+    """The kept part depends on the free memory, which other programs change: on a GPU it changes no bit."""
     monkeypatch.setattr(microbatch, "device_type", lambda device: "cuda")
     monkeypatch.setitem(microbatch.TOKEN_BUDGET, "cuda", 200)
     changed = replace(RECIPE, augment=(("dropout", 0.2),))
@@ -110,7 +110,7 @@ def test_less_is_kept_before_smaller_parts_draw_other_dropout(bert: Path, monkey
 
     monkeypatch.setattr(loop.reader, "read", limited)
     tokens = loop.tokens
-    assert all(torch.equal(one, other) for one, other in zip(computed(), expected, strict=True))
+    assert all(map(torch.equal, computed(), expected))
     assert (loop.most, loop.tokens) == (200, 2 * tokens)
     assert 200 < loop.held < 10**4
     most = 150
@@ -131,7 +131,7 @@ def test_no_room_for_the_averages_is_one_message(bert: Path, monkeypatch: pytest
 
 
 def test_the_budget_of_a_gpu(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cut follows from the memory that there is, what is kept from what is free; of both the model is taken off."""
+    """Micro-batches depend on the total memory, kept activations on the free memory, both less the model's."""
     transformer = encoder(bert, Pooling("cls")).transformer
     objective, config, gib = Objective(transformer, RECIPE), transformer.model.config, 1 << 30
     weights = 4 * transformer.n_parameters

@@ -1,4 +1,4 @@
-"""Which pairs the methods learn from, with which recipes."""
+"""Methods: their pairs and recipes."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_target_stays_intact(rate: int, seed: int) -> None:
 
 
 def test_the_target_is_set_off_as_in_the_text() -> None:
-    """Without spaces only the mask token is; elsewhere a byte-level tokenizer would read another word without one."""
+    """A mask token needs no space; elsewhere a byte-level tokenizer would read a different word without one."""
     for seed in range(40):
         made = in_context(["一二三四五六七八九十", "bcdfgh jklmnp qrstvw"], 3, seed).right
         (head, tail), (before, after) = ((i.text[: i.spans[0][0]], i.text[i.spans[0][1] :]) for i in made)
@@ -161,14 +161,14 @@ def concept_pairs(texts: Sequence[str]) -> Pairs:
 def test_all_pairs_of_a_concepts_names(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["C1||heart attack", "C2||cold", "C1||MI", "C1||myocardial infarction", "C2||common cold", "C3||x"]
     made = concept_pairs(names)
-    found = zip(made.groups or (), [i.text for i in made.left], [i.text for i in made.right], strict=True)
+    actual = zip(made.groups or (), [i.text for i in made.left], [i.text for i in made.right], strict=True)
     ready = [
         ("C1", "heart attack", "MI"),
         ("C1", "heart attack", "myocardial infarction"),
         ("C1", "MI", "myocardial infarction"),
         ("C2", "cold", "common cold"),
     ]
-    assert sorted(found) == sorted(ready)
+    assert sorted(actual) == sorted(ready)
     assert made == concept_pairs([line.replace("||", "\t") for line in names])
     assert made == concept_pairs(["||".join(pair) for pair in ready])
     monkeypatch.setattr(methods, "MOST_PAIRS", 7)  # a concept with many names does not dominate

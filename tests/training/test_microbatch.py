@@ -32,9 +32,9 @@ SHAPES = {
 
 
 def gradients(transformer: Transformer) -> dict[str, torch.Tensor]:
-    found = {n: p.grad.to_dense().clone() for n, p in transformer.model.named_parameters() if p.grad is not None}
+    actual = {n: p.grad.to_dense().clone() for n, p in transformer.model.named_parameters() if p.grad is not None}
     transformer.model.zero_grad()
-    return found
+    return actual
 
 
 def plain(transformer: Transformer, views: Sequence[Sequence[str]], labels: Any, changed: Recipe) -> torch.Tensor:
@@ -58,10 +58,11 @@ def tokenized(transformer: Transformer, left: Sequence[str], right: Sequence[str
     return TokenizedPairs(transformer.tokenize([*left, *right], LENGTH), None, labels)
 
 
-def close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
-    assert found.keys() == expected.keys()
+def close(actual: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
+    assert actual.keys() == expected.keys()
     for name, gradient in expected.items():
-        torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=2e-6, msg=lambda text, n=name: f"{n}: {text}")
+        named = lambda text, name=name: f"{name}: {text}"  # noqa: E731
+        torch.testing.assert_close(actual[name], gradient, rtol=1e-3, atol=2e-6, msg=named)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -118,10 +119,10 @@ def test_a_batch_over_the_memory_is_read_twice_with_the_same_masks_and_holds_one
     alive: weakref.WeakSet[torch.Tensor] = weakref.WeakSet()
 
     def watched(*args: Any) -> list[torch.Tensor]:
-        found = Transformer.forward(transformer, *args)
-        alive.update(found if found[0].requires_grad else ())
+        actual = Transformer.forward(transformer, *args)
+        alive.update(actual if actual[0].requires_grad else ())
         passes.append((torch.is_grad_enabled(), len(alive)))
-        return found
+        return actual
 
     with cpu_threads(threads), attached(random_model("bert"), changed) as transformer:
         monkeypatch.setattr(transformer, "forward", watched)
@@ -143,16 +144,16 @@ def test_each_part_and_each_step_draws_anew(random_model: Models) -> None:
     changed = recipe(dropout=0.1)
     transformer = opened(random_model("bert"), changed)
     pairs = tokenized(transformer, TEXTS[:4], TEXTS[:4])
-    found = []
+    actual = []
     for seed in (0, 1):
         for step in (0, 1):
             loop = tuning_of(transformer, changed)
             loop.seed, loop.steps = seed, step
             left, right = embed(loop, pairs)
             assert not torch.allclose(left, right)
-            found.append(loop.differentiate(pairs).item())
-            assert loop.differentiate(pairs).item() == found[-1]
-    assert len(set(found)) == 4
+            actual.append(loop.differentiate(pairs).item())
+            assert loop.differentiate(pairs).item() == actual[-1]
+    assert len(set(actual)) == 4
 
 
 def test_shares_hold_each_item_have_threads_of_their_own_and_divide_torchs() -> None:
@@ -163,13 +164,13 @@ def test_shares_hold_each_item_have_threads_of_their_own_and_divide_torchs() -> 
         return threading.current_thread().name, torch.get_num_threads()
 
     with cpu_threads(4):
-        found = map_shares(work, [1, 2], 4)
+        actual = map_shares(work, [1, 2], 4)
         assert torch.get_num_threads() == 4
         assert map_shares(list, range(6), 4) == [[0, 4], [1, 5], [2], [3]]
         assert map_shares(list, [], 4) == [[]]
         assert map_shares(lambda share: torch.get_num_threads(), [1], 4) == [4]  # one share has them all
-    assert [threads for _, threads in found] == [2, 2]
-    assert len({name for name, _ in found} | {threading.current_thread().name}) == 3
+    assert [threads for _, threads in actual] == [2, 2]
+    assert len({name for name, _ in actual} | {threading.current_thread().name}) == 3
 
 
 def test_an_error_waits_for_the_others() -> None:

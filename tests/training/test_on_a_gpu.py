@@ -1,4 +1,4 @@
-"""What a GPU is asked to do, on torch's ``meta`` device, whose tensors have no numbers: any look at one raises."""
+"""Operations for a GPU on torch's ``meta`` device, which raises when a number is read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHORT = ["a", "the cat sat", "dd", "e f g " * 3, "", "hh " * 4]
 
 
 class NoWaiting(TorchDispatchMode):
-    """Raises at what waits for the device and that ``meta`` permits: copies that are not asynchronous."""
+    """A context that raises at synchronous copies, which ``meta`` permits."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
@@ -43,8 +43,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> torch.device:
     """A GPU in all branches, without numbers."""
     device = force_gpu(monkeypatch)
     on, enabled = torch.autocast, torch.is_autocast_enabled
-    monkeypatch.setattr(torch, "autocast", lambda kind, *a, **k: nullcontext() if kind == "meta" else on(kind, *a, **k))
-    monkeypatch.setattr(torch, "is_autocast_enabled", lambda *kind: kind != ("meta",) and enabled(*kind))
+    monkeypatch.setattr(torch, "autocast", lambda name, *a, **k: nullcontext() if name == "meta" else on(name, *a, **k))
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda *name: name != ("meta",) and enabled(*name))
     monkeypatch.setattr(sys.modules["torch.optim.adam"], "_device_dtype_check_for_fused", lambda *args: None)
     monkeypatch.setattr(tuning, "gpu_memory", lambda device: (141 << 30, 140 << 30))
     return device
@@ -132,5 +132,5 @@ def test_encoding_waits_for_nothing_but_its_result(architecture: str, random_mod
         targets = located.targets if len(same) == len(SHORT) else located.targets.take([2, 2])
         for mode in ("mean-padded", "target"):
             with torch.no_grad(), NoWaiting():  # inference mode would hide what some operations consist of
-                (found,) = transformer.forward(same, [Pooling(mode, "-2:")], 24 * (mode == "mean-padded"), targets)
-            assert (found.shape, found.dtype) == ((len(same), 32), torch.float32)
+                (actual,) = transformer.forward(same, [Pooling(mode, "-2:")], 24 * (mode == "mean-padded"), targets)
+            assert (actual.shape, actual.dtype) == ((len(same), 32), torch.float32)

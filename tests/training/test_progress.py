@@ -1,4 +1,4 @@
-"""Looks at held-out strings along a tuning: they change nothing, and the state that is kept is the best one."""
+"""Measurements of held-out strings along a tuning, which change nothing, and the choice of the best state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mirrorbench.training import progress
 from mirrorbench.training.held_out import measure_pairs, positive_pairs
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import identical_pairs
-from mirrorbench.training.progress import Progress, State, Trajectory
+from mirrorbench.training.progress import Obstacle, Progress, State, Trajectory
 from mirrorbench.training.recipes import Recipe
 
 TRAIN, ASIDE = TEXTS[:80], positive_pairs(TEXTS[80:], 0, identical_pairs)
@@ -52,41 +52,41 @@ def whole(random_model: Models) -> tuple[Transformer, Trajectory]:
 @pytest.mark.parametrize("noise", few([{"drophead": 0.2}, {"dropout": 0.2}, {"controlled_dropout": 0.2}]), ids=str)
 def test_looks_change_no_weight(random_model: Models, noise: dict[str, float]) -> None:
     changed = recipe(**noise)
-    with_looks, found = tuned(random_model("bert"), changed)
+    with_looks, actual = tuned(random_model("bert"), changed)
     without, nothing = tuned(random_model("bert"), changed, looks=False)
     assert torch.equal(weights(with_looks), weights(without))
     assert nothing is None
-    assert [state.share for state in found.states] == [step / 4 for step in range(5)]  # fewer steps than tenths
+    assert [state.share for state in actual.states] == [step / 4 for step in range(5)]  # fewer steps than tenths
 
 
 def test_the_states_are_of_each_tenth_and_the_measures_of_the_models_before_and_after(
     random_model: Models, whole: tuple[Transformer, Trajectory]
 ) -> None:
-    transformer, found = whole
-    assert [state.share for state in found.states] == pytest.approx(np.arange(11) / 10)
-    assert (found.n, found.kept) == (20, 10)
+    transformer, actual = whole
+    assert [state.share for state in actual.states] == pytest.approx(np.arange(11) / 10)
+    assert (actual.n, actual.kept) == (20, 10)
     ours = encoder(random_model("bert"), Pooling("mean", max_length=20))
     hits = []
-    for measures in (found.before, found.after):
+    for measures in (actual.before, actual.after):
         left, right = (ours.encode([pair[side] for pair in ASIDE]) for side in (0, 1))
         expected, hit = measure_pairs(left, right)
         assert measures == pytest.approx(expected, abs=1e-6)
         hits.append(hit)
         ours.transformer = transformer
-    assert found.states[-1].gained == sum(~hits[0] & hits[1])
-    assert found.states[-1].lost == sum(hits[0] & ~hits[1])
-    assert found.before != found.after
+    assert actual.states[-1].gained == sum(~hits[0] & hits[1])
+    assert actual.states[-1].lost == sum(hits[0] & ~hits[1])
+    assert actual.before != actual.after
 
 
 def test_the_best_state_is_kept(
     random_model: Models, monkeypatch: pytest.MonkeyPatch, whole: tuple[Transformer, Trajectory]
 ) -> None:
-    """By any criterion: here by how near the uniformity is to that of one state."""
+    """The criterion here is the distance of the uniformity from that of one state."""
     states = whole[1].states
     wanted = states[3].measures["uniformity"]
     monkeypatch.setattr(progress, "criterion", lambda measures: -abs(measures["uniformity"] - wanted))
-    transformer, found = tuned(random_model("bert"), replace(PLAIN, stop="auto"))
-    assert (found.kept, found.states) == (3, states)
+    transformer, actual = tuned(random_model("bert"), replace(PLAIN, stop="auto"))
+    assert (actual.kept, actual.states) == (3, states)
     assert Progress(transformer, PLAIN, ASIDE).states[0].measures == states[3].measures
 
 
@@ -108,7 +108,7 @@ MEASURES = {"alignment": 0.5, "uniformity": -2.5, "accuracy@1": 0.5, "effective_
 def trajectory(
     rank: float = 90, hits: tuple[int, int] = (0, 0), sums: float = -2.0, kept: int = 2, n: int = 100, hit: float = 0.5
 ) -> Trajectory:
-    """Of ``n`` pairs a share ``hit`` was retrieved before; then ``hits`` were gained and lost."""
+    """Make a trajectory of ``n`` pairs, a share ``hit`` retrieved before the tuning, then ``hits`` gained and lost."""
     before = MEASURES | {"accuracy@1": hit}
     changed = {"uniformity": sums - 0.5, "accuracy@1": hit + (hits[0] - hits[1]) / 100, "effective_rank": rank}
     later = before | changed
@@ -117,7 +117,7 @@ def trajectory(
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("actual", "expected"),
     [
         (trajectory(rank=4), "the vectors have collapsed: effective rank from 91 to 4"),
         (trajectory(hits=(9, 1)), "a gain: held-out retrieval from 0.500 to 0.580 (p = 0.021)"),
@@ -134,15 +134,15 @@ def trajectory(
         (trajectory(hit=1.0, hits=(0, 10)), "a loss: held-out retrieval from 1.000 to 0.900 (p = 0.002)"),
     ],
 )
-def test_the_verdict(found: Trajectory, told: str) -> None:
+def test_the_verdict(actual: Trajectory, expected: str) -> None:
     """p-values by hand: of ten pairs that changed, nine one way is 2 (1 + 10) / 2^10; five of eight is 2 (93) / 2^8.
 
     Of six missed pairs, all six gained would be 2 / 2^6 = .031; of five, .0625, which shows no gain.
     """
-    assert found.verdict.startswith(told)
-    blind = found.before["accuracy@1"] >= 0.95
-    assert bool(found.blind) == blind
-    assert ("labelled pairs could" in found.verdict) == (blind and not told.startswith("a loss"))
+    assert actual.verdict.startswith(expected)
+    saturated = actual.before["accuracy@1"] >= 0.95
+    assert actual.obstacle is (Obstacle.SATURATED if saturated else None)
+    assert ("labelled pairs could" in actual.verdict) == (saturated and not expected.startswith("a loss"))
 
 
 def test_the_verdict_of_too_few_lines() -> None:
@@ -165,11 +165,12 @@ def test_the_key_of_the_spec(bench: Bench, random_model: Models, toy: object) ->
     plain, end, auto = outcome.results
     assert plain.cell_id == end.cell_id != auto.cell_id
     assert plain.held_out is None
-    found = msgspec.convert(auto.held_out, Trajectory)
-    assert found.n == 12
-    assert f"seed 0: {found.verdict}" in auto.notes[-1]
+    actual = msgspec.convert(auto.held_out, Trajectory)
+    assert actual.n == 12
+    assert f"seed 0: {actual.verdict}" in auto.notes[-1]
     assert plain.notes == end.notes == []
-    assert found.kept == max(range(len(found.states)), key=lambda row: progress.criterion(found.states[row].measures))
+    criteria = [progress.criterion(state.measures) for state in actual.states]
+    assert actual.kept == criteria.index(max(criteria))
     with pytest.raises(UsageError, match="unknown value of stop 'always'"):
         bench.plan(f"{path}+mirror:stop=always", tasks=["cats"])
 

@@ -56,12 +56,12 @@ def test_every_value_can_be_overridden() -> None:
 def test_the_parameters_of_the_multi_similarity_loss(method: str, plugins: Plugins) -> None:
     """Released code: ``alpha=1, beta=60, base=0.5`` in SapBERT's and in MirrorWiC's ``metric_learning.py``."""
     preset = plugins.methods[method].preset
-    found = {}
+    actual = {}
     for protocol in ("paper", "released"):
         recipe = override(preset("phrase", "bert", protocol), {"loss": "multi-similarity"}, AUGMENTATIONS)
-        found[protocol] = (recipe.alpha, recipe.beta, recipe.base)
+        actual[protocol] = (recipe.alpha, recipe.beta, recipe.base)
         assert recipe.to_json().items() >= {"alpha": recipe.alpha, "beta": recipe.beta, "base": recipe.base}.items()
-    assert found == {"paper": (2, 50, 0.5), "released": (1, 60, 0.5)}
+    assert actual == {"paper": (2, 50, 0.5), "released": (1, 60, 0.5)}
     own = changed(loss="multi-similarity", alpha=3, base=0)
     assert (own.alpha, own.beta, own.base) == (3, 50, 0)
     assert not {"alpha", "beta", "base"} & changed().to_json().keys()

@@ -1,4 +1,4 @@
-"""A whole run, tuning and scores, is what the plain procedure gives: padded, unsorted, text by text."""
+"""Complete runs, tuning and scores, against the plain procedure: padded, unsorted, text by text."""
 
 from __future__ import annotations
 

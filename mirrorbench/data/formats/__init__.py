@@ -1,8 +1,7 @@
 """Parsers of original file formats: from the files of a card (by path) and its options to ``mirrorbench.data.items``.
 
-No row is dropped silently: what does not follow the format is a ``DataFormatError`` with file and line. Texts are
-returned exactly as in the file unless a parser says otherwise; white space around columns stays (some STS files have
-it).
+No row is dropped silently: an irregular one is a ``DataFormatError`` with file and line. Texts are returned exactly as
+in the file unless a parser says otherwise; white space around columns stays (some STS files have it).
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _MODULES = {
 
 @hookimpl
 def register_parsers(register: Register) -> None:
-    """The parsers of this folder, each imported when it is first used."""
+    """Register the parsers of this folder, each imported when it is first used."""
     for name in _MODULES:
         register(name, partial(_parse, name))
 
@@ -51,14 +50,14 @@ def _parse(name: str, files: Mapping[str, Path], options: Mapping[str, Any]) -> 
 
 @cache
 def builtin_parsers() -> Registry[Parser]:
-    """The parsers of this folder by name."""
+    """Return the parsers of this folder by name."""
     registry: Registry[Parser] = Registry("parser")
     register_parsers(lambda name, parser: registry.add(name, parser, "built in"))
     return registry
 
 
 def parse(parser: Entry[Parser], files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Any]:
-    """The items of files, in file order; an invalid or empty file, and files without items, are a DataFormatError."""
+    """Parse files to items, in file order; an invalid or empty file, or no item, is a ``DataFormatError``."""
     for path in files.values():
         # Empty, or only the byte order mark that some editors write.
         if path.is_file() and path.stat().st_size <= len(BOM_UTF8) and path.read_bytes() in (b"", BOM_UTF8):
@@ -79,29 +78,29 @@ class TableRow:
     ids: Ids
 
     def error(self, problem: str) -> DataFormatError:
-        """An error about the row, with file and line."""
+        """Return an error about the row, with file and line."""
         return DataFormatError(f"{self.path}, line {self.line}: {problem}.")
 
     def text(self, column: str | int) -> str:
-        """The text in a column, unchanged; it must not be blank."""
+        """Return the text in a column, unchanged; it must not be blank."""
         value = self.values.get(column)
         if not isinstance(value, str) or not value.strip():
             raise self.error(f"column {column!r} is missing, empty or no text")
         return value
 
     def number(self, column: str | int, scale: tuple[float, float]) -> float:
-        """The decimal number in a column, within a scale."""
+        """Return the decimal number in a column, within a scale."""
         return parse_number(self.text(column).strip(), self.path, self.line, *scale)
 
     def label(self, column: str | int, labels: Mapping[str, _T]) -> _T:
-        """The value of the label in a column."""
+        """Return the value of the label in a column."""
         value = self.values.get(column)
         if not isinstance(value, str) or value not in labels:
             raise self.error(f"the label {shown(str(value))} is none of {', '.join(labels)}")
         return labels[value]
 
     def unique(self, identity: str) -> str:
-        """The id of the row's item, which must be unique in all files."""
+        """Register the id of the row's item, which must be unique in all files, and return it."""
         return self.ids.add(identity, self.path, self.line)
 
 
@@ -126,11 +125,11 @@ class Columns:
     encoding: str = "utf-8-sig"
 
     def read(self, path: Path, ids: Ids | None = None) -> list[TableRow]:
-        """The rows of a file; see ``split``."""
+        """Read the rows of a file; ids must be unique among all rows read with the same ``ids``."""
         return self.split(read_lines(path, self.encoding), path, ids)
 
     def split(self, lines: Sequence[str], path: Path | str, ids: Ids | None = None) -> list[TableRow]:
-        """Lines as rows."""
+        """Split lines into rows; ``path`` is their file, for messages."""
         if self.separator == ",":
             cut = [_csv_fields(text, path, line) for line, text in enumerate(lines, start=1)]
         else:
@@ -154,7 +153,7 @@ class Columns:
         return rows
 
     def read_all(self, files: Mapping[str, Path]) -> Iterator[TableRow]:
-        """The rows of several files; ids are unique among all."""
+        """Read the rows of several files; ids are unique among all."""
         ids = Ids()
         for path in files.values():
             yield from self.read(path, ids)
@@ -172,7 +171,7 @@ def _csv_fields(text: str, path: Path | str, line: int) -> list[str]:
 
 
 def json_rows(path: Path, ids: Ids) -> Iterator[TableRow]:
-    """The rows of a JSON-lines file."""
+    """Read the rows of a JSON-lines file."""
     for line, text in enumerate(read_lines(path), start=1):
         values = parse_json(text, f"{path}, line {line}")
         if not isinstance(values, dict):
@@ -181,7 +180,7 @@ def json_rows(path: Path, ids: Ids) -> Iterator[TableRow]:
 
 
 def parallel_lines(path: Path, rows: Sequence[TableRow]) -> list[str]:
-    """The lines of a file that has one line for each row of another file."""
+    """Read a file that has one line for each row of another file."""
     lines = read_lines(path)
     if len(lines) != len(rows):
         raise DataFormatError(f"{path} has {len(lines)} lines instead of {len(rows)}, one for each item.")
@@ -189,7 +188,7 @@ def parallel_lines(path: Path, rows: Sequence[TableRow]) -> list[str]:
 
 
 def parallel_labels(path: Path | None, rows: Sequence[TableRow], labels: Mapping[str, int]) -> list[int | None]:
-    """The values of a file of labels, one for each row of another file; ``None`` for each if there is no file."""
+    """Read a file of labels, one for each row of another file; without a file each label is ``None``."""
     if path is None:
         return [None] * len(rows)
     lines = [(line, text.strip()) for line, text in enumerate(parallel_lines(path, rows), start=1)]
@@ -197,10 +196,10 @@ def parallel_labels(path: Path | None, rows: Sequence[TableRow], labels: Mapping
 
 
 def by_name(files: Mapping[str, Path], pattern: str, shape: str, needed: Sequence[str]) -> dict[str, dict[str, Path]]:
-    """Files by group and part, which their names give: ``dev.gold.txt`` is the part ``gold`` of the group ``dev``.
+    """Group files by their names: ``dev.gold.txt`` is the part ``gold`` of the group ``dev``.
 
     ``pattern`` has groups ``group`` and ``part`` (``data`` if empty); ``shape`` describes it in messages. Every group
-    must have all ``needed`` parts; the first one's files give the order of groups.
+    must have all ``needed`` parts; the files of the first part have the order of groups.
     """
     groups: dict[str, dict[str, Path]] = {}
     for name, path in files.items():

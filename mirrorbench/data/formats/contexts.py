@@ -1,7 +1,7 @@
 """Formats of words in context: WiC, WiC-TSV, XL-WiC, AM2iCo, Usim, CoSimLex.
 
 Where the options name the protocol ``released``, texts are made as MirrorWiC's released code makes them: without square
-brackets, which mark the target there; CoSimLex and WiC-TSV differ in more, see their parsers.
+brackets, which mark the target there; the parsers of CoSimLex and WiC-TSV describe further differences.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ STATEMENTS = {
     2: "{target} is a kind of {hypernyms}",
     3: "{target} is a kind of {hypernyms} and means {definition}",
 }
-"""The second context in each subtask of WiC-TSV: a statement about the target (MirrorWiC, footnote 5)."""
+"""Second context in each subtask of WiC-TSV: a statement about the target (MirrorWiC, footnote 5)."""
 
 RELEASED = "released"
-"""The protocol that parsers read from the option ``protocol``."""
+"""Value of the option ``protocol`` under which texts are made as the released code makes them."""
 WORDPUNCT = re.compile(r"\w+|[^\w\s]+")
 """Words and runs of punctuation, as in NLTK's ``wordpunct_tokenize``, which the released code uses."""
 
@@ -38,7 +38,7 @@ _Sides = TypeVar("_Sides", ContextPair, RatedContexts)
 
 
 def parse_wic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextPair]:
-    """WiC in its original form, which SuperGLUE adopted.
+    """Parse WiC in its original form, which SuperGLUE adopted.
 
     ``dev.data.txt`` holds target, part of speech, ``i-j`` and two sentences; ``i`` and ``j`` index the sentences'
     words, which are separated by single spaces. ``dev.gold.txt``, if public, holds T or F. The id is ``dev/<line>``.
@@ -58,7 +58,7 @@ def parse_wic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Con
 
 
 def parse_wic_tsv(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextPair]:
-    """WiC-TSV, target sense verification; the option ``subtask`` is 1 (definition), 2 (hypernyms) or 3 (both).
+    """Parse WiC-TSV, target sense verification; the option ``subtask`` is 1 (definition), 2 (hypernyms) or 3 (both).
 
     ``dev_examples.txt`` holds target, word index and context, words separated by single spaces; ``dev_definitions.txt``
     a definition; ``dev_hypernyms.txt`` tab-separated hypernyms with underscores for spaces; ``dev_labels.txt``, if
@@ -67,7 +67,7 @@ def parse_wic_tsv(files: Mapping[str, Path], options: Mapping[str, Any]) -> list
     training item has no hypernyms: its statement ends before them in subtask 2, and is that of subtask 1 in subtask 3.
     The id is ``dev/<line>``.
 
-    ``released``: hypernyms with their underscores, joined by commas without spaces. An encoder of whole texts gets no
+    ``released``: hypernyms with their underscores, joined by commas without spaces. An encoder of whole texts reads no
     statement but the definition, the hypernyms separated by spaces, or both with ``||`` between.
     """
     subtask = whole_number(options, "subtask", 0)
@@ -81,28 +81,30 @@ def parse_wic_tsv(files: Mapping[str, Path], options: Mapping[str, Any]) -> list
         rows = columns.read(parts["examples"])
         definitions, hypernyms = (parallel_lines(parts[part], rows) for part in needed[1:])
         labels = parallel_labels(parts.get("labels"), rows, _TRUE_FALSE)
-        for row, definition, kinds, label in zip(rows, definitions, hypernyms, labels, strict=True):
+        for row, definition, hypernym_line, label in zip(rows, definitions, hypernyms, labels, strict=True):
             if not definition.strip():
                 raise DataFormatError(f"{parts['definitions']}, line {row.line}: an empty line.")
             left = _nth_word(row, "context", row.values["index"])
-            right = _second_context(subtask, left.text[slice(*left.spans[0])], definition, kinds, options)
+            right = _second_context(subtask, left.text[slice(*left.spans[0])], definition, hypernym_line, options)
             pairs.append(ContextPair(f"{split}/{row.line}", left, right, label, split))
     return _as_read(pairs, options)
 
 
-def _second_context(subtask: int, target: str, definition: str, kinds: str, options: Mapping[str, Any]) -> TextInput:
+def _second_context(
+    subtask: int, target: str, definition: str, hypernyms: str, options: Mapping[str, Any]
+) -> TextInput:
     released = options.get("protocol") == RELEASED
     if released and not options.get("of_target"):
-        listed = " ".join(kinds.split())
+        listed = " ".join(hypernyms.split())
         return TextInput({1: definition, 2: listed, 3: f"{definition}||{listed}"}[subtask])
-    listed = ",".join(kinds.split()) if released else ", ".join(kinds.replace("_", " ").split("\t"))
+    listed = ",".join(hypernyms.split()) if released else ", ".join(hypernyms.replace("_", " ").split("\t"))
     statement = STATEMENTS[1 if subtask == 3 and not listed else subtask]
     text = statement.format(target=target, definition=definition, hypernyms=listed)
     return TextInput(text.rstrip(), ((0, len(target)),))
 
 
 def parse_xlwic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextPair]:
-    """XL-WiC: words in context in twelve languages, in the files of its two official archives.
+    """Parse XL-WiC: words in context in twelve languages, in the files of its two official archives.
 
     A line holds target, part of speech, start and end of the target in both contexts (in characters), the two contexts,
     and 1 or 0 if labels are public. Files: ``valid.txt`` and ``test.txt``, or ``zh_valid.txt``, ``zh_test_data.txt``
@@ -126,7 +128,7 @@ def parse_xlwic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[C
 
 
 def parse_am2ico(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextPair]:
-    """AM2iCo: a context in another language (option ``language``), one in English, and T or F.
+    """Parse AM2iCo: a context in another language (option ``language``), one in English, and T or F.
 
     ``<word>...</word>`` marks the target in both; the marks are removed. A file is named after its split (``dev.tsv``).
     The id is ``dev/<line>``, from 1 after the header.
@@ -134,22 +136,16 @@ def parse_am2ico(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
     language = text_option(options, "language")
     columns = Columns(("context1", "context2", "label"), header="exact")
     names = r"(?P<group>train|dev|test)(?P<part>)\..*"
-    pairs = [
-        ContextPair(
-            f"{split}/{row.line - 1}",
-            _only_marked(row, "context1", language),
-            _only_marked(row, "context2", "en"),
-            row.label("label", _TRUE_FALSE),
-            split,
-        )
-        for split, parts in by_name(files, names, "SPLIT.tsv", ("data",)).items()
-        for row in columns.read(parts["data"])
-    ]
+    pairs = []
+    for split, parts in by_name(files, names, "SPLIT.tsv", ("data",)).items():
+        for row in columns.read(parts["data"]):
+            left, right = _only_marked(row, "context1", language), _only_marked(row, "context2", "en")
+            pairs.append(ContextPair(f"{split}/{row.line - 1}", left, right, row.label("label", _TRUE_FALSE), split))
     return _as_read(pairs, options)
 
 
 def parse_usim(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[RatedContexts]:
-    """Usim (how similar are two uses of a word?) in the form used by the authors of MirrorWiC.
+    """Parse Usim (how similar are two uses of a word?) in the form used by the authors of MirrorWiC.
 
     A line holds a context (words separated by single spaces), the index of the target, the mean rating from 1 to 5, and
     the lemma with the sentence's number (``bright.a 1``). Two consecutive lines are a pair and have the same rating.
@@ -176,19 +172,16 @@ def parse_usim(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Ra
     return _as_read(pairs, options)
 
 
-_COSIMLEX = Columns(
-    (
-        "word1", "word2", "context1", "context2", "sim1", "sim2", "stdev1", "stdev2", "pvalue",
-        "word1_context1", "word2_context1", "word1_context2", "word2_context2",
-    ),
-    header="exact",
+_COSIMLEX = (
+    "word1", "word2", "context1", "context2", "sim1", "sim2", "stdev1", "stdev2", "pvalue",
+    "word1_context1", "word2_context1", "word1_context2", "word2_context2",
 )  # fmt: skip
 
 
 def parse_cosimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextChange]:
-    """CoSimLex (SemEval-2020 task 3): two words, both in each of two contexts; tab-separated despite the name ``.csv``.
+    """Parse CoSimLex (SemEval-2020 task 3): two words, both in each of two contexts; tab-separated despite ``.csv``.
 
-    ``<strong>`` marks the words in both contexts, in any order; ``word1_context1`` etc. give the forms that occur. The
+    ``<strong>`` marks the words in both contexts, in any order; ``word1_context1`` etc. are the forms that occur. The
     marks are removed. The id is the number of the row, from 1.
 
     ``released``: the text is cut into words and runs of punctuation, with spaces between; the target is the first of
@@ -208,7 +201,7 @@ def parse_cosimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> lis
 
     return [
         ContextChange(row.unique(str(row.line - 1)), in_context(row, "1"), in_context(row, "2"))
-        for row in _COSIMLEX.read_all(files)
+        for row in Columns(_COSIMLEX, header="exact").read_all(files)
     ]
 
 
@@ -257,7 +250,7 @@ def _nth_word(row: TableRow, column: str, index: str) -> TextInput:
 
 
 def _between(row: TableRow, column: str, first: str, last: str) -> TextInput:
-    """A word in a text, by its first character and the one after its last."""
+    """The word between two character positions of a text."""
     text, bounds = row.values[column], (row.values[first], row.values[last])
     start, end = map(parse_index, bounds)
     if not 0 <= start < end <= len(text):

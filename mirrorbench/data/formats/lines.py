@@ -11,22 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError, UsageError
-from mirrorbench.core.shown import shown
+from mirrorbench.core.shown import is_text, shown
 from mirrorbench.data.cards import text_option, whole_number
-from mirrorbench.data.textfiles import is_text, parse_json, read_lines
+from mirrorbench.data.textfiles import parse_json, read_lines
 
 PAIR_MARK = "||"
-"""Separates the parts of a line in plain text."""
+"""Mark between the parts of a line of plain text."""
 
 
 def fields_of(lines: Sequence[str]) -> list[list[str]]:
-    """The parts of each line; a mark inside a part is text where all lines have a tab, and so is a tab otherwise."""
+    """Split each line at tabs if all lines have one, otherwise at ``||`` or, in lines without it, at tabs."""
     first, second = ("\t", PAIR_MARK) if all("\t" in line for line in lines) else (PAIR_MARK, "\t")
     return [[part.strip() for part in line.split(first if first in line else second)] for line in lines]
 
 
 def pairs_of(lines: Sequence[str], name: str, raw: bool = False) -> list[tuple[str, str]] | None:
-    """The pairs that all lines are; ``None`` where they are texts.
+    """Return the pairs that all lines are; ``None`` where they are texts.
 
     Args:
         lines: of a corpus, without blank ones.
@@ -45,30 +45,29 @@ def pairs_of(lines: Sequence[str], name: str, raw: bool = False) -> list[tuple[s
     if len(pairs) == len(lines):
         return pairs or None
     if not raw and 2 * len(pairs) > len(lines):
-        raise UsageError(
-            f"{name}: {len(pairs)} of {len(lines)} lines are pairs (text1||text2), "
-            f"but not {shown(lines[candidates.index(None)])}",
-            "Make all lines pairs, or none. To tune on the lines as they are, name the method: BACKBONE+mirror",
-        )
+        text = shown(lines[candidates.index(None)])
+        problem = f"{name}: {len(pairs)} of {len(lines)} lines are pairs (text1||text2), but not {text}"
+        hint = "Make all lines pairs, or none. To tune on the lines as they are, name the method: BACKBONE+mirror"
+        raise UsageError(problem, hint)
     return None
 
 
 def texts_of(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """The texts that an encoder may have seen of each line: itself, and its parts but the id before two names."""
+    """Return the texts of each line that count as seen: itself, and its parts but the id before two names."""
     for line, own in zip(lines, fields_of(lines), strict=True):
         yield (line, *own[-2:]) if len(own) in (2, 3) and all(own) else (line,)
 
 
 def have_parts(lines: Sequence[str]) -> bool:
-    """Whether any line has parts."""
+    """Return whether any line has parts."""
     return any(len(texts) > 1 for texts in texts_of(lines))
 
 
 def parse_lines(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[str]:
-    """The strings of files without blank ones; the options are ``separator``, ``column``, ``skip``, ``take`` (of each).
+    """Parse files to non-blank strings; options: ``separator``, ``column``, ``skip``, ``take`` (of each file).
 
     ``column`` is an index from 0 into a line split at the separator, or a name: with a separator a heading of the first
-    line, otherwise a key of JSON lines. A list of such gives several strings a line.
+    line, otherwise a key of JSON lines. A list of columns makes several strings of a line.
     """
     if unknown := set(options) - {"separator", "column", "skip", "take"}:
         raise DataFormatError(f"Parser 'lines': unknown options {', '.join(sorted(unknown))}.")
@@ -80,15 +79,14 @@ def _strings(path: Path, options: Mapping[str, Any]) -> list[str]:
     texts = lines[skip:]
     if "column" in options:
         cut = _cutter(options, f"{path}, line 1", "".join(lines[:1]))
-        texts = [
-            field for line, text in enumerate(texts, start=skip + 1) for field in cut(text, f"{path}, line {line}")
-        ]
+        numbered = enumerate(texts, start=skip + 1)
+        texts = [field for line, text in numbered for field in cut(text, f"{path}, line {line}")]
     kept = [text for text in texts if text.strip()]
     return kept[: whole_number(options, "take", len(kept))]
 
 
 def _cutter(options: Mapping[str, Any], where: str, head: str) -> Callable[[str, str], list[str]]:
-    """The function that cuts a line (with its place, for messages) into the strings of the option ``column``."""
+    """The function that cuts a line, given its position for messages, into the strings of the option ``column``."""
     columns = options["column"]
     columns = columns if isinstance(columns, list) and columns else [columns]
     named = all(isinstance(column, str) for column in columns)

@@ -2,7 +2,7 @@
 
 A pair of Multi-SimLex in one language has the mean of the annotators' scores. Cross-lingual pairs follow its paper
 (Vulić et al. 2020, section 7): two aligned pairs (w1, w2) and (t1, t2) whose scores differ by at most a fifth of the
-scale give (w1, t2) and (w2, t1), both with the mean of the two scores.
+scale become (w1, t2) and (w2, t1), both with the mean of the two scores.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_DIFFERENCE = 1.2  # a fifth of the scale
 
 
 def parse_sts(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
-    """SemEval's STS tasks: ``STS.input.X.txt`` holds two sentences per line, ``STS.gs.X.txt`` the score from 0 to 5.
+    """Parse SemEval's STS tasks: ``STS.input.X.txt`` holds two sentences per line, ``STS.gs.X.txt`` scores from 0 to 5.
 
     STS16 has two more columns (option ``columns``: 4), notes on sources. Pairs with a blank gold line (STS15, STS16)
     were not scored and are left out. The id is ``X/<line>``, the subset ``X``.
@@ -44,27 +44,23 @@ def parse_sts(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pai
 
 
 def parse_stsb(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
-    """The STS benchmark: tab-separated despite its names (``sts-dev.csv``); some rows have two more, on licences.
+    """Parse the STS benchmark: tab-separated despite its names (``sts-dev.csv``), some rows with two more, on licences.
 
     Quotes are text: a reader that interprets them keeps only 1,119 of the 1,379 test rows. The id is
     ``sts-test/<line>``.
     """
     columns = Columns(("genre", "file", "year", "number", "score", "left", "right"), widths=(7, 9))
     ids = Ids()
-    return [
-        Pair(
-            row.unique(f"{PurePosixPath(name).stem}/{row.line}"),
-            row.text("left"),
-            row.text("right"),
-            row.number("score", _STS_SCALE),
-        )
-        for name, path in files.items()
-        for row in columns.read(path, ids)
-    ]
+    pairs = []
+    for name, path in files.items():
+        for row in columns.read(path, ids):
+            identity, score = row.unique(f"{PurePosixPath(name).stem}/{row.line}"), row.number("score", _STS_SCALE)
+            pairs.append(Pair(identity, row.text("left"), row.text("right"), score))
+    return pairs
 
 
 def parse_sick(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
-    """SICK relatedness, as three files (SemEval 2014) or as the single ``SICK.txt`` with a column of splits.
+    """Parse SICK relatedness, as three files (SemEval 2014) or as the single ``SICK.txt`` with a column of splits.
 
     The option ``semeval_set`` (``train``, ``dev``, ``test``) names the split to take from the single file. The id is
     SICK's own pair number.
@@ -86,7 +82,7 @@ def parse_sick(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pa
 
 
 def parse_qnli(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
-    """A labelled file of GLUE's QNLI (``dev.tsv``); gold is 1 if the sentence answers the question, else 0.
+    """Parse a labelled file of GLUE's QNLI (``dev.tsv``); gold is 1 if the sentence answers the question, else 0.
 
     Quotes are text: a reader that interprets them keeps only 5,398 of 5,463 rows. The id is the data set's.
     """
@@ -102,7 +98,7 @@ _QQP_COLUMNS = ("id", "qid1", "qid2", "question1", "question2", "is_duplicate")
 
 
 def parse_qqp(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
-    """Quora Question Pairs; gold is 1 if the questions are duplicates, else 0. The id is the data set's.
+    """Parse Quora Question Pairs; gold is 1 if the questions are duplicates, else 0. The id is the data set's.
 
     Quora's ``quora_duplicate_questions.tsv``, Kaggle's ``train.csv`` and GLUE's ``train.tsv`` have the same columns,
     split at tabs or at commas as the header is. Quotes follow RFC 4180; a question's white space becomes single spaces.
@@ -124,10 +120,7 @@ def parse_qqp(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pai
 
 
 def parse_qqp_duplicates(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
-    """A part of QQP that has duplicates only: of what ``parse_qqp`` gives, the second half becomes negative.
-
-    There each first question has the second question of the next pair; the id is ``1+2``.
-    """
+    """Parse duplicates of QQP; the second half get the second question of the next pair (id ``1+2``) and gold 0."""
     duplicates = parse_qqp(files, options)
     if wrong := [pair.id for pair in duplicates if pair.gold != 1]:
         raise DataFormatError(f"{', '.join(files)}: pair {wrong[0]} is no duplicate, and all must be.")
@@ -159,7 +152,7 @@ _Judged = dict[str, tuple[str, str, float]]  # by id: two words of one language,
 
 
 def parse_multisimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
-    """The official tables ``translation.csv`` and ``scores.csv``, with one row per pair in the same order.
+    """Parse the official tables ``translation.csv`` and ``scores.csv``, with one row per pair in the same order.
 
     The words of language XXX are in the columns ``XXX 1`` and ``XXX 2`` of the first, the mean score in the column
     ``XXX`` of the second (as in Mirror-BERT's released code). The option ``languages`` lists one or two codes. The id
@@ -183,12 +176,13 @@ def parse_multisimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> 
 
 
 def parse_multisimlex_concepticon(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
-    """Concepticon's list ``Vulic-2020-2244.tsv``, which has one row per concept instead of one per pair.
+    """Parse Concepticon's list ``Vulic-2020-2244.tsv``, which has one row per concept instead of one per pair.
 
-    A row gives the pairs and sides of a concept (``SIMLEX_IDS``: ``203:2 5:1``), and for each language as many words
+    A row holds the pairs and sides of a concept (``SIMLEX_IDS``: ``203:2 5:1``), and for each language as many words
     (``ENGLISH_IN_SOURCE``) and scores. Spaces separate words and also the parts of a word; the concept's forms
     (``ENGLISH``: ``form (other form/other form)``) show where to split. ``[null]`` is the word "null", mistaken for a
-    missing value in that edition. The option ``languages`` lists one or two columns (``ENGLISH``). Ids as above.
+    missing value in that edition. The option ``languages`` lists one or two columns (``ENGLISH``). Ids are those of
+    ``parse_multisimlex``.
     """
     path = only_file(files, "multisimlex-concepticon")
     tables = []
@@ -212,7 +206,7 @@ def parse_multisimlex_concepticon(files: Mapping[str, Path], options: Mapping[st
 
 
 def _words_of_concept(row: TableRow, fields: Sequence[str]) -> Iterator[tuple[str, str, str, float]]:
-    """For each place of a concept: id of the pair, side, word and score."""
+    """The occurrences of a concept: id of the pair, side, word and score."""
     places, forms, words, scores = fields
     slots, values = places.split(" "), scores.split(" ")
     texts = _cut(words, len(slots), _forms(forms))
@@ -226,7 +220,7 @@ def _words_of_concept(row: TableRow, fields: Sequence[str]) -> Iterator[tuple[st
 
 
 def _forms(text: str) -> set[str]:
-    """The forms of a concept: ``a (b/c)`` gives a, b, c, and the whole text, because words may contain brackets."""
+    """The forms of a concept: ``a (b/c)`` has a, b, c, and the whole text, because words may contain brackets."""
     if text == "[null]":
         return {""}
     main, bracket, others = text.removesuffix(")").partition(" (")

@@ -12,10 +12,10 @@ import msgspec
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.schema import convert, located
-from mirrorbench.core.shown import shown
+from mirrorbench.core.shown import is_text, shown
 from mirrorbench.data.formats import Columns, TableRow, json_rows
 from mirrorbench.data.items import ContextPair, Pair, RatedContexts
-from mirrorbench.data.textfiles import Ids, is_text, unmark
+from mirrorbench.data.textfiles import Ids, unmark
 
 _SPLITS = {"train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "test": "test"}
 _Mark = Annotated[str, msgspec.Meta(min_length=1)]
@@ -47,7 +47,7 @@ class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def parse_table(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair | ContextPair | RatedContexts]:
-    """A user's own pairs; ``.gz`` files are decompressed. Anything irregular is a ``DataFormatError``.
+    """Parse a user's own pairs; ``.gz`` files are decompressed. Anything irregular is a ``DataFormatError``.
 
     Items are ``Pair``; with the option ``marks`` they are ``RatedContexts``, and with ``labels`` too ``ContextPair``.
 
@@ -63,11 +63,12 @@ def parse_table(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[P
             ``scale``: the least and the greatest gold value; or ``labels``: each text in the gold column with 1, 0 or,
             for a secret label of words in context, null;
 
-            ``marks``: what stands before and after the target word in its text, e.g. ``["<b>", "</b>"]``; several
-            marked parts are one discontinuous target, and white space inside the marks is not part of it;
+            ``marks``: the text before and after the target word, e.g. ``["<b>", "</b>"]``; several marked parts are one
+            discontinuous target, and white space inside the marks is not part of it;
 
-            ``header``: whether the first line names the columns (default false); ``rows``: the required number of rows
-            per file (by default not checked).
+            ``header``: whether the first line names the columns (default false);
+
+            ``rows``: the required number of rows per file (by default not checked).
     """
     table = _checked(options)
     pairs = []
@@ -129,7 +130,6 @@ def _pair(row: TableRow, table: _Options, stem: str) -> Pair | ContextPair | Rat
 
 
 def _marked(row: TableRow, marked: str, marks: tuple[str, str]) -> TextInput:
-    """The target word that a text marks."""
     text, spans = unmark(marked, *marks)
     bounds = []
     for first, last in spans:

@@ -1,4 +1,4 @@
-"""Tables as text. Numbers are rounded and marked only here.
+"""Formats of tables; numbers are rounded and marked only here.
 
 The best score of a column is bold, the second italic (in LaTeX underlined); ties with the best carry a dagger.
 """
@@ -16,9 +16,9 @@ __all__ = ["as_json", "comma_separated", "draw", "escape_latex", "latex", "markd
 
 @hookimpl
 def register_renderers(register: Register) -> None:
-    """The built-in formats."""
+    """Register the built-in formats."""
     register("markdown", markdown, "a GitHub table", endings=(".md",))
-    latex_is = "a booktabs table (split, resize, percent, deviations, standalone, label)"
-    register("latex", latex, latex_is, endings=(".tex",))
+    options = "split, resize, percent, deviations, standalone, label"
+    register("latex", latex, f"a booktabs table ({options})", endings=(".tex",))
     register("csv", comma_separated, "comma-separated values, full precision", endings=(".csv",))
     register("json", as_json, "values with standard deviations, seeds and cell ids", endings=(".json",))

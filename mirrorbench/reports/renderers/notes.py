@@ -1,19 +1,20 @@
-"""Scores, p-values and metrics in words; the lines below a table: who gained, what was measured, what to distrust."""
+"""Scores, p-values and metrics in words, and the notes below a table: gains, measurements, warnings."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
 
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.backbones import label as backbone_label
-from mirrorbench.reports.headlines import headlines
 from mirrorbench.reports.table import DIGITS, Row, Score, Table, Unseen, Verdict
 
 MISSING = "–"
+"""The text of a missing score."""
 TIED = "†"
-"""Marks a score that is not separable from the best one."""
+"""The mark of a score that is not separable from the best one."""
 
 _METRICS = {
     "spearman": "Spearman's correlation", "pearson": "Pearson's correlation", "auc": "area under the ROC curve",
@@ -23,18 +24,18 @@ _METRICS = {
 
 
 def number(value: float, digits: int = DIGITS) -> str:
-    """A score as the papers print it: ``.743``, ``-.012``, ``1.000``."""
+    """Format a score as in the papers: ``.743``, ``-.012``, ``1.000``."""
     text = f"{value:z.{digits}f}"  # z: no -0.000
     return text.replace("0.", ".", 1) if abs(float(text)) < 1 else text
 
 
 def p_words(value: float) -> str:
-    """A p-value with two significant digits after ``p``: ``= .012``; ``< .001``."""
+    """Format a p-value with two significant digits, to follow ``p``: ``= .012``; ``< .001``."""
     return "< .001" if value < 0.001 else f"= {value:#.2g}".replace("0.", ".", 1)
 
 
 def metric_words(name: str) -> str:
-    """A metric's name in words: ``dev_accuracy`` is ``accuracy on the dev split``."""
+    """Return a metric's name in words: ``dev_accuracy`` is ``accuracy on the dev split``."""
     split, _, rest = name.partition("_")
     if split in ("train", "dev", "test") and rest:
         return f"{metric_words(rest)} on the {split} split"
@@ -42,77 +43,118 @@ def metric_words(name: str) -> str:
 
 
 def with_deviation(score: Score | None, show: Callable[[float], str] = number) -> str:
-    """A score and, for several seeds, its standard deviation: ``.743 ± .002``."""
-    if score is None or score.text is not None:
-        return MISSING if score is None else score.text or ""
+    """Format a score and, for several seeds, its standard deviation: ``.743 ± .002``."""
+    if score is None:
+        return MISSING
+    if score.text is not None:
+        return score.text
     return show(score.mean) if score.sd is None else f"{show(score.mean)} ± {show(score.sd)}"
 
 
-def with_marks(score: Score | None, show: Callable[[float], str] = number) -> str:
-    """The interval and the dagger of a score, where there are any."""
-    if score is None:
-        return ""
-    interval = f" [{show(score.interval[0])}, {show(score.interval[1])}]" if score.interval else ""
-    return interval + (TIED if score.tied else "")
+def marks(score: Score | None) -> str:
+    """Format the interval and the dagger of a score; empty where it has neither."""
+    interval = f" [{', '.join(map(number, score.interval))}]" if score and score.interval else ""
+    return interval + (TIED if score and score.tied else "")
 
 
 MOST_LINES = 6
-"""The most notes that are printed with ``--notes short``."""
+"""The largest number of notes with ``--notes short``."""
 _MOST_TASKS = 4
-"""An average over more tasks than this stands for them in a line: it says more."""
+"""The largest number of tasks that are listed beside their average."""
 MORE = "All tests and settings: --notes all"
 
 Line = tuple[str, str]
 """A mark (``+`` gain, ``-`` loss, ``=`` neither, ``!`` warning, or none) and a note."""
 
 
+class Headlines(NamedTuple):
+    """The verdicts in the first notes of a leaderboard; ``None`` where it has none."""
+
+    gain: Verdict | None
+    """The best tuned row against the untuned row that it changes, on the longest tested average, else on the task with
+    the largest significant gain. A table without tuned rows has the best transformed row instead."""
+    over_best: Verdict | None
+    """The best tuned row of a backbone against its best untuned row, where that is another one."""
+    loss: Verdict | None
+    """The largest significant loss of a row against the row that it changes, in any column."""
+
+
+def headlines(table: Table) -> Headlines:
+    """Choose the headlines among the tested verdicts of a table."""
+    candidates = tested = [verdict for verdict in table.verdicts if verdict.p is not None]
+    if any(row.tuned for row in table.rows):
+        candidates = [v for v in tested if [row.tuned for row in table.rows_of(v)] == [True, False]]
+
+    def gain_of(verdict: Verdict) -> tuple[bool, float]:
+        difference = verdict.difference or 0.0
+        return verdict.separable and difference > 0, difference
+
+    def score_of(verdict: Verdict) -> float:
+        row, _ = table.rows_of(verdict)
+        score = row.scores[[column.name for column in table.columns].index(verdict.column)]
+        return score.mean if score else float("-inf")
+
+    def strongest(columns: Collection[str], best: bool) -> Verdict | None:
+        own = [verdict for verdict in candidates if verdict.column in columns and verdict.best == best]
+        return max(own, key=score_of if len(columns) == 1 else gain_of, default=None)
+
+    averages = [c for c in table.columns if c.average_of and any(v.column == c.name for v in candidates)]
+    longest = max(averages, key=lambda column: len(column.average_of), default=None)
+    columns = [longest.name] if longest else [column.name for column in table.task_columns]
+    gain = strongest(columns, best=False)
+    over_best = strongest([gain.column] if gain else columns, best=True)
+    losses = [v for v in tested if not v.best and v.separable and v is not gain and (v.difference or 0.0) < 0]
+    return Headlines(gain, over_best, min(losses, key=lambda v: v.difference or 0.0, default=None))
+
+
 def note_lines(table: Table, show: Callable[[float], str] = number) -> list[Line]:
-    """The notes that ``table.shown`` asks for; ``show`` writes a score."""
+    """Return the notes at the level ``table.shown``; ``show`` formats a score."""
     if table.shown == "none":
         return []
     return _short(table, show) if table.shown == "short" else _all(table, show)
 
 
 def _short(table: Table, show: Callable[[float], str]) -> list[Line]:
-    """At most three verdicts, one line on what was measured, warnings, and where the rest is."""
+    """Return three verdicts at most, one line on the measurement, warnings, and the option that shows the rest."""
     if table.layout != "leaderboard":
         lines = [("", note) for note in table.notes]
         return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], ("", MORE)]
     chosen = headlines(table)
-    named = [(chosen.gain, "{}"), (chosen.over_best, "the best untuned row ({})"), (chosen.loss, "{}")]
-    lines = [_headline(table, verdict, over, show) for verdict, over in named if verdict]
+    lines = [_headline(table, verdict, show) for verdict in chosen if verdict]
     lines += [*_measured(table), *_warnings(table, chosen.gain or chosen.over_best, show)]
     return [*lines[: MOST_LINES - 1], ("", MORE)]
 
 
-def _headline(table: Table, verdict: Verdict, over: str, show: Callable[[float], str]) -> Line:
-    """One verdict as a sentence: ``Mirror beats the untuned model: +.067 [.051, .083], p < .001``."""
-    rows = {(row.spec, row.protocol): row for row in reversed(table.rows)}
+def _headline(table: Table, verdict: Verdict, show: Callable[[float], str]) -> Line:
+    """A verdict as a sentence: ``Mirror beats the untuned model: +.067 [.051, .083], p < .001``."""
     alone = len({(row.backbone, row.protocol) for row in table.rows if row.spec}) == 1
-    name, lower = (_name(rows[spec, verdict.protocol], alone) for spec in (verdict.spec, verdict.over))
-    lower = over.format(lower.removeprefix("the untuned model (").removesuffix(")" * alone)) if verdict.best else lower
+    name, lower = (_name(row, alone) for row in table.rows_of(verdict))
+    if verdict.best:
+        lower = f"the best untuned row ({lower.removeprefix('the untuned model (').removesuffix(')' * alone)})"
     p, corrected = (p_words(value or 0.0) for value in (verdict.p, verdict.corrected))
     value = f"{_signed(verdict, show)}, {'corrected ' * (corrected != p)}p {corrected}"
     column = next(column for column in table.columns if column.name == verdict.column)
-    where = f" on average over {len(column.average_of)} tasks" if column.average_of else f" on {column.title}"
-    where = where if len(table.columns) > 1 else ""
+    on = f" on average over {len(column.average_of)} tasks" if column.average_of else f" on {column.title}"
+    on *= len(table.columns) > 1
     if not verdict.separable:
-        return "=", f"No gain shown{where}: {name} over {lower} {value}"
+        return "=", f"No gain shown{on}: {name} over {lower} {value}"
     if (verdict.difference or 0.0) > 0:
-        return "+", f"{name} beats {lower}{where}: {value}{_elsewhere(table, verdict)}"
-    return "-", f"{name} loses to {lower}{where}: {value}"
+        return "+", f"{name} beats {lower}{on}: {value}{_without_gain(table, verdict)}"
+    return "-", f"{name} loses to {lower}{on}: {value}"
 
 
-def _elsewhere(table: Table, verdict: Verdict) -> str:
-    """Name the other tasks, if any, on which the row of a gain has no significant one."""
-    titles = {column.name: column.title for column in table.columns if not column.average_of}
-    same = [v for v in table.verdicts if (v.spec, v.protocol) == (verdict.spec, verdict.protocol) and not v.best]
+def _without_gain(table: Table, gain: Verdict) -> str:
+    """The other tasks, if any, on which the row with a gain on one task has no significant one."""
+    titles = {column.name: column.title for column in table.task_columns}
+    if gain.best or gain.column not in titles:
+        return ""
+    same = [v for v in table.verdicts if (v.spec, v.protocol, v.best) == (gain.spec, gain.protocol, False)]
     none = [titles[v.column] for v in same if v.p is not None and not v.separable and v.column in titles]
-    return f"; no gain shown on {', '.join(none)}" if none and verdict.column in titles and not verdict.best else ""
+    return f"; no gain shown on {', '.join(none)}" if none else ""
 
 
 def _name(row: Row, alone: bool) -> str:
-    """A row's label, without its backbone where the table has one backbone alone."""
+    """A row's label, without its backbone if that is alone in the table."""
     backbone = backbone_label(parse_spec(row.spec))
     if not alone or not row.label.startswith(backbone):
         return row.label
@@ -130,19 +172,20 @@ def _signed(gain: Verdict | Unseen, show: Callable[[float], str]) -> str:
 
 
 def _measured(table: Table) -> list[Line]:
-    """Tasks, metric, number of items and of seeds, in one line."""
-    tasks = [column for column in table.columns if not column.average_of]
+    """Tasks, metrics, numbers of items and of seeds, in one line."""
+    tasks = table.task_columns
     if not tasks:
         return []
     metrics = Counter(column.metric for column in tasks)
     parts = [metric_words(name) + (f" ({n})" if len(metrics) > 1 else "") for name, n in metrics.items() if name]
-    n_items = sum(column.n_items for column in tasks)
-    parts += [f"{n_items:,} {_items(table)}"] if n_items else []
+    if n_items := sum(column.n_items for column in tasks):
+        parts.append(f"{n_items:,} {_items(table)}")
     text = f"{table.heads()[0] if len(tasks) == 1 else f'{len(tasks)} tasks'}: {', '.join(parts)}"
     seeds = sorted({score.n for row in table.rows if row.tuned for score in row.scores if score})
-    if seeds:
-        several = " to ".join(map(str, seeds[:: len(seeds) - 1 or 1]))
-        text += "; one seed (--seeds 3 for more)" if seeds == [1] else f"; {several} seeds (±)"
+    if seeds == [1]:
+        text += "; one seed (--seeds 3 for more)"
+    elif seeds:
+        text += f"; {' to '.join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))} seeds (±)"
     if _has_tied(table):
         text += f"; {TIED} not separable from the best"
     return [("", text)]
@@ -154,54 +197,58 @@ def _has_tied(table: Table) -> bool:
 
 def _items(table: Table) -> str:
     """The word for the test items of all tasks."""
-    items = {column.items for column in table.columns if not column.average_of}
+    items = {column.items for column in table.task_columns}
     return items.pop() if len(items) == 1 else "items"
 
 
 def _warnings(table: Table, first: Verdict | None, show: Callable[[float], str]) -> list[Line]:
-    """Reasons to distrust the table and the verdict of its first line, the weightiest first."""
+    """Reasons to distrust the table and the verdict of its first line."""
     reasons = [re.split(r"\.\s", warning)[0] for warning in table.warnings]
-    columns = [column for column in table.columns if not column.average_of]
-    column = max(columns, key=lambda column: column.seen, default=None)
-    if first and (unseen := first.unseen):
-        own = [column for column in columns if first.column == column.name]
-        on = f" on {own[0].title}" if own and len(columns) > 1 else ""
-        without = _signed(unseen, show)
-        reasons.append(f"{unseen.share:.0%} of the {_items(table)}{on} hold a tuned text (without them {without})")
-    elif column and column.seen:
-        on = f" on {column.title}" * (len(columns) > 1)
-        reasons.append(f"{column.seen:.0%} of the {_items(table)}{on} hold a tuned text")
+    tasks, column, share, without = table.task_columns, "", 0.0, ""
+    if first and first.unseen:
+        column, share = first.column, first.unseen.share
+        without = f" (without them {_signed(first.unseen, show)})"
+    elif tasks:
+        most = max(tasks, key=lambda task: task.seen)
+        column, share = most.name, most.seen
+    if share:
+        on = "".join(f" on {task.title}" for task in tasks if task.name == column and len(tasks) > 1)
+        reasons.append(f"{share:.0%} of the {_items(table)}{on} hold a tuned text{without}")
     return [("!", text) for text in reasons]
 
 
 def _all(table: Table, show: Callable[[float], str]) -> list[Line]:
-    """Every verdict, a line for two rows, then warnings and notes; the dagger is explained only where it is used."""
-    rows = {(row.spec, row.protocol): row for row in reversed(table.rows)}  # verdicts are on the first computation's
-    heads = dict(zip([column.name for column in table.columns], table.heads(), strict=True))
-    averages = [column for column in table.columns if len(column.average_of) > _MOST_TASKS]
-    groups: dict[tuple[bool, str, str, str], list[Verdict]] = {}
+    """Every verdict, in one line for two rows, then warnings and notes; the dagger is explained if it is used."""
+    by_rows: dict[tuple[bool, str, str, str], list[Verdict]] = {}
     for verdict in table.verdicts:
-        groups.setdefault((verdict.best, verdict.spec, verdict.over, verdict.protocol), []).append(verdict)
-    lines = []
-    for (best, spec, over, protocol), group in groups.items():
-        tested = {verdict.column for verdict in group if not verdict.why_not}
-        hidden = {name for column in averages if column.name in tested for name in column.average_of}
-        verdicts = [verdict for verdict in group if verdict.column not in hidden]
-        wordings: dict[tuple[str, str], list[str]] = {}  # what, in words, of which columns
-        for verdict in verdicts:
-            wordings.setdefault(_said(verdict, show), []).append(heads.get(verdict.column, verdict.column))
-        names = " over ".join(rows[of, protocol].label if (of, protocol) in rows else of for of in (spec, over))
-        parts = "; ".join(f"{what} on {', '.join(columns)}{rest}" for (what, rest), columns in wordings.items())
-        parts = parts.removesuffix(".")  # of "avg."
-        lines.append(f"{'Best tuned row over best untuned row: ' * best}{names}: {parts}.")
+        by_rows.setdefault((verdict.best, verdict.spec, verdict.over, verdict.protocol), []).append(verdict)
+    lines = [_verdict_line(table, verdicts, show) for verdicts in by_rows.values()]
     tied = _has_tied(table)
     for note in (*table.warnings, *table.notes):
-        if tied or not note.startswith("Tied"):
-            lines.append(f"{TIED} {note}" if note.startswith("Tied") else note)
+        if not note.startswith("Tied"):
+            lines.append(note)
+        elif tied:
+            lines.append(f"{TIED} {note}")
     return [("", line) for line in lines]
 
 
-def _said(verdict: Verdict, show: Callable[[float], str]) -> tuple[str, str]:
+def _verdict_line(table: Table, verdicts: Sequence[Verdict], show: Callable[[float], str]) -> str:
+    """All verdicts on two rows; an average over many tasks stands for them."""
+    headings = dict(zip((column.name for column in table.columns), table.heads(), strict=True))
+    tested = {verdict.column for verdict in verdicts if not verdict.why_not}
+    averages = [c for c in table.columns if len(c.average_of) > _MOST_TASKS and c.name in tested]
+    hidden = {task for column in averages for task in column.average_of}
+    columns: dict[tuple[str, str], list[str]] = {}  # by the words before and after them
+    for verdict in verdicts:
+        if verdict.column not in hidden:
+            columns.setdefault(_verdict_words(verdict, show), []).append(headings[verdict.column])
+    names = " over ".join(row.label for row in table.rows_of(verdicts[0]))
+    parts = "; ".join(f"{before} on {', '.join(on)}{after}" for (before, after), on in columns.items())
+    parts = parts.removesuffix(".")  # of "avg."
+    return f"{'Best tuned row over best untuned row: ' * verdicts[0].best}{names}: {parts}."
+
+
+def _verdict_words(verdict: Verdict, show: Callable[[float], str]) -> tuple[str, str]:
     """A verdict in words: the part before the name of its column, and the part after it."""
     if verdict.difference is None or verdict.corrected is None:
         return "not tested", f" ({verdict.why_not})"

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import accumulate, groupby
+from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -27,18 +27,18 @@ _ESCAPES = {
     "σ": r"$\sigma$", "τ": r"$\tau$", "≠": r"$\neq$", "≈": r"$\approx$", "✓": r"$\surd$", "✗": r"$\times$",
 }  # fmt: skip
 _LAST_LATIN = "\u017f"  # T1 has Latin letters up to here
-_MARKS = ("{}", r"\textbf{{{}}}", r"\underline{{{}}}")
+_RANK_MARKS = ("{}", r"\textbf{{{}}}", r"\underline{{{}}}")
 DEFAULT_TITLE = "Leaderboard"
-_HEAD = 12
+_HEADING = 12
 """Characters of a line of a heading."""
 _LONG, _BREAKS = 16, ",:=/+_.-"
-"""Characters of a word that may have to break, and after which it does."""
-_BELOW = 1200
+"""The longest word that may not break, and the marks after which longer ones do."""
+_FLOAT = 1200
 """Characters of notes that stay in the float of their table; longer ones would not fit on its page."""
 
 
 def escape_latex(text: str) -> str:
-    """Text escaped for pdflatex; a character that is not in its fonts becomes its code point."""
+    """Escape text for pdflatex; a character that is not in its fonts becomes its code point."""
     text = re.sub(r"(?<![\w-])-(?=\.?\d)", "−", " ".join(text.split()))
     parts = re.split(r"(?<=-)(?=-)", text)  # two hyphens would be printed as a dash
     return "{}".join("".join(map(_escape, part)) for part in parts)
@@ -56,7 +56,7 @@ def latex(
     table: Table, *, split: bool = False, resize: bool = False, percent: bool = False, deviations: bool = True,
     standalone: bool = False, label: str = "",
 ) -> str:  # fmt: skip
-    r"""A booktabs table: bold best, underlined second, suites above their columns, a rule between backbones.
+    r"""Render a booktabs table: bold best, underlined second, suites above their columns, a rule between backbones.
 
     The title is the caption; notes stand below the table. Comments at the top name the packages that it needs.
 
@@ -77,14 +77,14 @@ def latex(
     if not deviations:
         rows = (replace(row, scores=tuple(s and replace(s, sd=None) for s in row.scores)) for row in table.rows)
         table = replace(table, rows=tuple(rows))
-    title, show, resize = table.title or DEFAULT_TITLE, _percent if percent else number, resize or standalone
+    title, show = table.title or DEFAULT_TITLE, _percent if percent else number
     notes = " ".join(ended(note) for _, note in note_lines(table, show))
     words = " ".join([title, notes, *(row.label for row in table.rows), *(column.title for column in table.columns)])
     return _template().render(
-        tabulars=[_tabular(table, columns, show) for columns in _blocks(table, split)],
-        notes=breakable(notes), whole=len(notes) < _BELOW, caption=breakable(title),
+        tabulars=[_tabular(table, columns, show) for columns in _column_blocks(table, split)],
+        notes=breakable(notes), whole=len(notes) < _FLOAT, caption=breakable(title),
         label=label or f"tab:{re.sub(r'[^a-z0-9]+', '-', title.lower()).strip('-')}", standalone=standalone,
-        resize=resize, t1=any(c == '"' or (not c.isascii() and c not in _ESCAPES) for c in words),
+        resize=resize or standalone, t1=any(c == '"' or (not c.isascii() and c not in _ESCAPES) for c in words),
     )  # fmt: skip
 
 
@@ -92,8 +92,8 @@ def _percent(value: float) -> str:
     return f"{100 * value:z.1f}"  # z: no -0.0
 
 
-def _blocks(table: Table, split: bool) -> list[list[int]]:
-    """Columns of each tabular: all, or those of a suite and what follows without one."""
+def _column_blocks(table: Table, split: bool) -> list[list[int]]:
+    """Columns of each tabular: all, or those of a suite and the following ones without a suite."""
     blocks: list[list[int]] = [[]]
     for i, column in enumerate(table.columns):
         if split and i and column.suite not in ("", table.columns[i - 1].suite):
@@ -103,7 +103,7 @@ def _blocks(table: Table, split: bool) -> list[list[int]]:
 
 
 def _tabular(table: Table, columns: Sequence[int], show: Callable[[float], str]) -> dict[str, Any]:
-    """A ``tabular``: the types of its columns, and its lines; rows without a score in the columns are left out."""
+    """The values of a ``tabular`` in the template; rows without a score in the columns are left out."""
     every = table.layout != "leaderboard" or len(columns) == len(table.columns)
     rows = [i for i, row in enumerate(table.rows) if every or any(row.scores[c] for c in columns)]
     types = "l" * len(table.labels()[0]) + ("l" if table.layout == "facts" else "c") * len(columns)
@@ -111,28 +111,32 @@ def _tabular(table: Table, columns: Sequence[int], show: Callable[[float], str])
 
 
 def ended(text: str) -> str:
-    """Text with a mark at its end."""
+    """Add a full stop to text that has no mark at its end."""
     text = text.strip()
     return text if not text or text.endswith((".", "!", "?", ":")) else f"{text}."
 
 
 def _head(table: Table, columns: Sequence[int]) -> list[str]:
-    """The lines of the heading: suites above their columns where there are several."""
+    """The lines of the heading, with suites above their columns where there are several."""
     shown = [table.columns[i] for i in columns]
-    parts = [wrap(column.title, _HEAD, break_long_words=False, break_on_hyphens=False) for column in shown]
-    texts = [r" \\{} ".join(map(escape_latex, lines)) for lines in parts]
-    titles = [rf"\shortstack{{{text}}}" if len(lines) > 1 else text for text, lines in zip(texts, parts, strict=True)]
     labels = [escape_latex(part) for part in table.labels()[0]]
-    head = [" & ".join([*labels, *titles]) + r" \\"]
+    head = [" & ".join([*labels, *(_heading(column.title) for column in shown)]) + r" \\"]
     if table.groups() and any(column.suite for column in shown):
-        suites = [(suite, len(list(members))) for suite, members in groupby(shown, lambda column: column.suite)]
-        lasts = [len(labels) + end for end in accumulate(n for _, n in suites)]
-        rules = [
-            rf"\cmidrule(lr){{{last - n + 1}-{last}}}" for (suite, n), last in zip(suites, lasts, strict=True) if suite
-        ]
-        above = [rf"\multicolumn{{{span}}}{{c}}{{{escape_latex(suite)}}}" for suite, span in suites]
-        head = [" & ".join([*("" for _ in labels), *above]).lstrip() + r" \\", " ".join(rules), *head]
+        suites, rules, start = ["" for _ in labels], [], len(labels) + 1
+        for suite, members in groupby(shown, lambda column: column.suite):
+            span = len(list(members))
+            suites.append(rf"\multicolumn{{{span}}}{{c}}{{{escape_latex(suite)}}}")
+            if suite:
+                rules.append(rf"\cmidrule(lr){{{start}-{start + span - 1}}}")
+            start += span
+        head = [" & ".join(suites).lstrip() + r" \\", " ".join(rules), *head]
     return head
+
+
+def _heading(title: str) -> str:
+    lines = [escape_latex(line) for line in wrap(title, _HEADING, break_long_words=False, break_on_hyphens=False)]
+    text = r" \\{} ".join(lines)
+    return rf"\shortstack{{{text}}}" if len(lines) > 1 else text
 
 
 def _body(table: Table, rows: Sequence[int], columns: Sequence[int], show: Callable[[float], str]) -> list[str]:
@@ -149,23 +153,25 @@ def _cell(score: Score | None, rank: int, show: Callable[[float], str]) -> str:
     text = with_deviation(score, show)
     if text.strip("+-.0123456789± ≠") == "":  # a number, in which "-" is a minus sign and no hyphen
         text = text.replace("-", "−")
-    text = escape_latex(text).replace(r" $\neq$", r"\,$\neq$")
-    interval = score.interval if score and score.interval else ()
-    ends = ", ".join(escape_latex(show(end).replace("-", "−")) for end in interval)
-    after = rf"\,{{\scriptsize [{ends}]}}" if ends else ""
-    return _MARKS[rank].format(text) + (escape_latex(TIED) if score and score.tied else "") + after
+    text = _RANK_MARKS[rank].format(escape_latex(text).replace(r" $\neq$", r"\,$\neq$"))
+    if score and score.tied:
+        text += escape_latex(TIED)
+    if score and score.interval:
+        ends = ", ".join(escape_latex(show(end).replace("-", "−")) for end in score.interval)
+        text += rf"\,{{\scriptsize [{ends}]}}"
+    return text
 
 
 def breakable(text: str) -> str:
-    """An escaped text in which long words may break: after a mark, very long ones anywhere."""
+    """Escape text in which long words may break: after a mark, very long ones anywhere."""
+    return " ".join(map(_breakable_word, text.split()))
 
-    def of(word: str) -> str:
-        if len(word) <= _LONG:
-            return escape_latex(word)
-        marks = "" if max(map(len, re.split(f"[{_BREAKS}]", word))) > _LONG else _BREAKS
-        return "".join(escape_latex(c) + (r"\allowbreak{}" if not marks or c in marks else "") for c in word)
 
-    return " ".join(map(of, text.split()))
+def _breakable_word(word: str) -> str:
+    if len(word) <= _LONG:
+        return escape_latex(word)
+    anywhere = max(map(len, re.split(f"[{_BREAKS}]", word))) > _LONG
+    return "".join(escape_latex(char) + r"\allowbreak{}" * (anywhere or char in _BREAKS) for char in word)
 
 
 @lru_cache

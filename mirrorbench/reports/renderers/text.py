@@ -1,4 +1,4 @@
-"""The formats Markdown, CSV and JSON. The best score of a column is bold, the second italic."""
+"""The formats Markdown, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -7,30 +7,31 @@ import io
 import json
 import re
 
-from mirrorbench.reports.renderers.notes import note_lines, with_deviation, with_marks
+from mirrorbench.reports.renderers.notes import marks, note_lines, with_deviation
 from mirrorbench.reports.table import Table, to_object
 
 # Characters that Markdown could take for markup; "_" only at the edge of a word, "]" only where a link would follow.
 _SPECIAL = re.compile(
     r"[\\`*|$]|<(?=[A-Za-z/!?])|&(?=[#A-Za-z0-9])|~(?=~)|\](?=\()|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^(?:[#>+-]|\d+[.)])(?=\s)"
 )
-_MARKS = ("{}", "**{}**", "*{}*")
+_RANK_MARKS = ("{}", "**{}**", "*{}*")
 
 
 def escape_markdown(text: str) -> str:
-    """Text escaped for Markdown, also in a cell of a table."""
+    """Escape text for Markdown, also in a cell of a table."""
     return _SPECIAL.sub(lambda match: "\\" + match[0], " ".join(text.split()))
 
 
 def markdown(table: Table) -> str:
-    """A GitHub table, and its notes as paragraphs."""
+    """Render a GitHub table, and its notes as paragraphs."""
     from tabulate import tabulate
 
     head, *labels = table.labels()
     rows = []
     for label, row, ranks in zip(labels, table.rows, table.ranks(), strict=True):
-        marked = zip(row.scores, ranks, strict=True)
-        cells = [_MARKS[rank].format(escape_markdown(with_deviation(s))) + with_marks(s) for s, rank in marked]
+        cells = []
+        for score, rank in zip(row.scores, ranks, strict=True):
+            cells.append(_RANK_MARKS[rank].format(escape_markdown(with_deviation(score))) + marks(score))
         rows.append([*map(escape_markdown, label), *cells])
     text = tabulate(
         rows, headers=[*head, *map(escape_markdown, table.heads())], disable_numparse=True,
@@ -43,7 +44,7 @@ def markdown(table: Table) -> str:
 
 
 def comma_separated(table: Table) -> str:
-    """CSV with full precision: encoder, spec, then for each column mean, sd, number of seeds, and any interval."""
+    """Render CSV with full precision: encoder, spec, then for each column mean, sd, number of seeds, any interval."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     intervals = any(score and score.interval for row in table.rows for score in row.scores)
@@ -58,7 +59,7 @@ def comma_separated(table: Table) -> str:
 
 
 def as_json(table: Table) -> str:
-    """The table's values as JSON, which ``mirrorbench leaderboard`` can read."""
+    """Render the table's values as JSON, which ``mirrorbench leaderboard`` can read."""
     data = to_object(table)
     if table.shown != "all":
         data |= {"notes": [note for _, note in note_lines(table)], "warnings": []}

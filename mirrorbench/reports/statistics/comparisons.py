@@ -1,4 +1,4 @@
-"""Scores of encoders and their differences: the one path of ``run``, ``leaderboard`` and ``compare``.
+"""Scores of encoders and their differences, with errors from the items and seeds behind them.
 
 An encoder's score is the mean over its seeds. Seeds are never pooled as further items, which would be dependent
 observations (Dror et al., ACL 2018).
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.data.corpora import NONE
 from mirrorbench.reports.statistics.estimates import FEW, UNDEFINED, PointEstimate, Variance
 from mirrorbench.reports.statistics.items import FloatArray, ItemScores, common, influence, score_on
 from mirrorbench.reports.table import Unseen
@@ -30,11 +29,7 @@ _ROWS = 512
 
 
 class Dependence:
-    """Dependence between the items of some tasks: the same item of several, and items that share a text.
-
-    Args:
-        tasks: the items of each task.
-    """
+    """Dependence between the items of several tasks, given task by task: equal items, and items that share a text."""
 
     def __init__(self, tasks: Sequence[ItemScores]) -> None:
         from scipy.sparse import hstack
@@ -42,46 +37,48 @@ class Dependence:
         names, units = np.unique(np.concatenate([items.units or items.ids for items in tasks]), return_inverse=True)
         self._n = len(names)
         self._units = np.split(units, np.cumsum([len(items.ids) for items in tasks])[:-1])
-        held = [_held(of, items.shared, self._n) for of, items in zip(self._units, tasks, strict=True)]
-        self._groups = _with_loners(hstack(held, "csr"), np.arange(self._n))
+        shared = [_membership(own, items.shared, self._n) for own, items in zip(self._units, tasks, strict=True)]
+        self._groups = _with_loners(hstack(shared, "csr"), np.arange(self._n))
         # An area under the ROC curve has two samples, of which each has a variance of its own.
         self._strata = [
             np.unique(i.gold if i.statistic == "auc" else 0 * i.gold, return_inverse=True)[1] for i in tasks
         ]
         self._alone, self._together = [], []  # factors of each item's influence
-        for of, groups, strata in zip(self._units, held, self._strata, strict=True):
-            n = len(own := np.unique(of))
-            near = sum(part.nnz for _, part in _neighbours(_with_loners(groups, own)))
+        for own, groups, strata in zip(self._units, shared, self._strata, strict=True):
+            n = len(distinct := np.unique(own))
+            pairs = sum(block.nnz for _, block in _neighbours(_with_loners(groups, distinct)))
             sizes = np.bincount(strata)[strata]
-            self._alone.append(np.sqrt(np.divide(sizes, sizes - 1, out=np.full(len(of), np.nan), where=sizes > 1)))
+            self._alone.append(np.sqrt(np.divide(sizes, sizes - 1, out=np.full(len(own), np.nan), where=sizes > 1)))
             # Influences of a task sum to 0, which takes a G-th of the variance of G equal groups.
-            self._together.append(self._alone[-1] * np.sqrt((n - 1) * n / (n**2 - near) if near < n**2 else 1))
+            self._together.append(self._alone[-1] * np.sqrt((n - 1) * n / (n**2 - pairs) if pairs < n**2 else 1))
 
     def variance(self, influences: Sequence[FloatArray]) -> Variance:
-        """The variance of a score with these influences of the items of each task, and its degrees of freedom."""
+        """Return the variance, with its degrees of freedom, of a score with these influences of each task's items."""
         alone, grouped = (
-            self._summed([of * factor for of, factor in zip(influences, factors, strict=True)])
+            self._summed([own * factor for own, factor in zip(influences, factors, strict=True)])
             for factors in (self._alone, self._together)
         )
-        strata = zip(influences, self._strata, strict=True)
-        expected = self._summed([(np.bincount(own, of * of) / np.bincount(own))[own] for of, own in strata])
+        by_task = zip(influences, self._strata, strict=True)
+        expected = self._summed(
+            [(np.bincount(strata, own * own) / np.bincount(strata))[strata] for own, strata in by_task]
+        )
         together = spread = 0.0
         for rows, near in _neighbours(self._groups):
             together += float(grouped[rows] @ (near @ grouped))
             spread += float(expected[rows] @ (near @ expected))
-        # Of this sum of products, were the items independent (Satterthwaite 1946); of G equal groups G - 1.
+        # Degrees of freedom of this sum for independent items (Satterthwaite 1946): G - 1 for G equal groups.
         df = float(expected.sum() ** 2 / spread - 1) if spread > 0 else 1.0
         return max(float(alone @ alone), together), max(1.0, df)
 
     def _summed(self, values: Sequence[FloatArray]) -> FloatArray:
         """Sums over tasks of the values of each unit's items, shape (units,)."""
-        parts = [np.bincount(of, own, self._n) for of, own in zip(self._units, values, strict=True)]
+        parts = [np.bincount(units, own, self._n) for units, own in zip(self._units, values, strict=True)]
         total: FloatArray = np.sum(parts, axis=0)
         return total
 
 
-def _held(units: NDArray[np.intp], shared: NDArray[np.int32] | None, n: int) -> csr_array:
-    """An indicator of which of n units has which of the shared things, shape (n, things)."""
+def _membership(units: NDArray[np.intp], shared: NDArray[np.int32] | None, n: int) -> csr_array:
+    """An indicator of the shared texts of each of n units, shape (n, texts)."""
     from scipy.sparse import csr_array
 
     codes = np.empty((len(units), 0), np.int32) if shared is None else shared
@@ -99,7 +96,7 @@ def _with_loners(groups: csr_array, units: NDArray[np.intp]) -> csr_array:
 
 
 def _neighbours(groups: csr_array) -> Iterator[tuple[slice, csr_array]]:
-    """Blocks of the indicator of which units have a group in common, shape (rows, units), with their rows."""
+    """Blocks of the indicator of pairs of units with a common group, shape (rows, units), with their rows."""
     for start in range(0, groups.shape[0], _ROWS):
         rows = slice(start, start + _ROWS)
         yield rows, (groups[rows] @ groups.T) != 0
@@ -124,14 +121,9 @@ class SeedMean:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two encoders on the items of a task that both have, or on average over several tasks.
+    """Two encoders on the n items of a task that both have, or on average over several tasks.
 
-    Attributes:
-        n: number of items.
-        left_out: number of items that only one of them has.
-        first: score of the first encoder on the n items.
-        second: score of the second encoder.
-        estimate: the first less the second.
+    ``left_out`` is the number of items that only one of them has, ``estimate`` the first less the second.
     """
 
     n: int
@@ -147,17 +139,12 @@ class Comparison:
 
     @property
     def p(self) -> float | None:
-        """Its two-sided p-value; ``None`` where undefined."""
+        """The two-sided p-value of the difference; ``None`` where undefined."""
         return self.estimate.p
 
 
 class Comparisons:
-    """Rows on tasks, each by the items of its seeds.
-
-    Args:
-        seeds: the items by row and task.
-        plugins: with the metrics.
-    """
+    """Estimates for rows on tasks, from the items of each seed by row and task."""
 
     def __init__(self, seeds: Mapping[tuple[RowKey, str], Seeds], plugins: Plugins) -> None:
         self._seeds, self._plugins = seeds, plugins
@@ -165,55 +152,53 @@ class Comparisons:
         self._dependence: dict[tuple[tuple[str, tuple[str, ...], bool], ...], Dependence] = {}
 
     def known(self, row: RowKey, tasks: Sequence[str]) -> bool:
-        """Whether the row has items on all of the tasks."""
+        """Test whether the row has items on all of the tasks."""
         return all(self._seeds.get((row, task)) for task in tasks)
 
     def items(self, row: RowKey, task: str) -> Iterable[ItemScores]:
-        """The items of each seed of a row on a task."""
+        """Return the items of each seed of a row on a task."""
         return self._seeds.get((row, task), {}).values()
 
     def estimate(self, row: RowKey, tasks: Sequence[str]) -> PointEstimate:
         """Estimate a row's mean over tasks."""
         own = [common([self._seeds[row, task]])[0] for task in tasks]
-        score, influences, seeds = self._scores(row, tasks, own)
+        score, influences, over_seeds = self._scores(row, tasks, own)
         variance = self._variance(tasks, [list(seeds.values()) for seeds in own], influences)
-        estimate = PointEstimate(score.mean, (variance, *seeds))
+        estimate = PointEstimate(score.mean, (variance, *over_seeds))
         return estimate if estimate.error > 0 else UNDEFINED
 
     def compare(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Comparison:
         """Compare the means of two rows over tasks; the estimate is undefined where they share no item of a task."""
         pairs = [common([self._seeds[row, task], self._seeds[over, task]]) for task in tasks]
-        both = [[items for side in pair for items in side.values()] for pair in pairs]
+        both = [[*first.values(), *second.values()] for first, second in pairs]
         n = sum(len(items[0].ids) for items in both)
-        seeds = ([*self._seeds[row, task].values(), *self._seeds[over, task].values()] for task in tasks)
-        left_out = sum(len({item for items in of for item in items.ids}) for of in seeds) - n
-        first, of_first, of_seeds = self._scores(row, tasks, [pair[0] for pair in pairs])
-        second, of_second, of_others = self._scores(over, tasks, [pair[1] for pair in pairs])
+        every = ([*self.items(row, task), *self.items(over, task)] for task in tasks)
+        left_out = sum(len({name for items in seeds for name in items.ids}) for seeds in every) - n
+        first, of_first, over_seeds = self._scores(row, tasks, [pair[0] for pair in pairs])
+        second, of_second, over_others = self._scores(over, tasks, [pair[1] for pair in pairs])
         difference = round(first.mean - second.mean, 10)  # the same vectors but for the last bits do not differ
         if isnan(difference):
             return Comparison(n, left_out, first, second, UNDEFINED)
         variance = self._variance(tasks, both, [a - b for a, b in zip(of_first, of_second, strict=True)])
-        estimate = PointEstimate(difference, (variance, *of_seeds, *of_others), _discordant(both))
+        estimate = PointEstimate(difference, (variance, *over_seeds, *over_others), _discordant(both))
         return Comparison(n, left_out, first, second, estimate)
 
     def compare_unseen(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Unseen | None:
-        """Compare two rows on the items without a text that one was tuned on; ``None`` where no item has one."""
+        """Compare two rows on the items without a text of either's tuning corpus; ``None`` where those are all."""
         kept: dict[tuple[RowKey, str], Seeds] = {}
-        n, left = 0, 0
+        n = left_out = 0
         for task in tasks:
-            seeds = [items for side in (row, over) for items in self._seeds[side, task].values()]
-            known = [(items.ids, items.overlap) for items in seeds if items.overlap is not None]
-            seen = {ids[index] for ids, overlap in known for index in (overlap > NONE).nonzero()[0]}
+            both = [*self.items(row, task), *self.items(over, task)]
+            seen = set().union(*(items.seen for items in both))
             for side in (row, over):
-                of = self._seeds[side, task].items()
-                kept[side, task] = {s: i.only([r for r, name in enumerate(i.ids) if name not in seen]) for s, i in of}
-            n, left = n + len(seeds[0].ids), left + len(seen)
-        if not left:
+                kept[side, task] = {seed: items.without(seen) for seed, items in self._seeds[side, task].items()}
+            n, left_out = n + len(both[0].ids), left_out + len(seen)
+        if not left_out:
             return None
-        if not all(items.ids for own in kept.values() for items in own.values()):
-            return Unseen(left / n)
+        if not all(items.ids for seeds in kept.values() for items in seeds.values()):
+            return Unseen(left_out / n)
         estimate = Comparisons(kept, self._plugins).compare(row, over, tasks).estimate
-        return Unseen(left / n, None if estimate.p is None else estimate.value, estimate.interval())
+        return Unseen(left_out / n, None if estimate.p is None else estimate.value, estimate.interval())
 
     def _scores(
         self, row: RowKey, tasks: Sequence[str], own: Sequence[Seeds]
@@ -221,34 +206,34 @@ class Comparisons:
         """A row's mean over tasks, each item's influence on it, and the variance over seeds where there are several."""
         scored = [self._score(row, task, seeds) for task, seeds in zip(tasks, own, strict=True)]
         counts = [len(scores) for scores, _ in scored]
-        moves: dict[int, float] = {}  # by how much each seed moves the mean
+        shifts: dict[int, float] = {}  # of the mean, by each seed
         for scores, n in ((scores, len(scores)) for scores, _ in scored if len(scores) > 1):
             mean, scale = statistics.fmean(scores.values()), 1 / sqrt(n * (n - 1)) / len(tasks)
             for seed, score in scores.items():
-                moves[seed] = moves.get(seed, 0) + scale * (score - mean)
-        variance = sum(move**2 for move in moves.values())
+                shifts[seed] = shifts.get(seed, 0) + scale * (score - mean)
+        variance = sum(shift**2 for shift in shifts.values())
         alike = min(counts) > 1 and all(scores.keys() == scored[0][0].keys() for scores, _ in scored)
         mean = statistics.fmean(statistics.fmean(scores.values()) for scores, _ in scored)
-        of_seeds = [(variance, min(n for n in counts if n > 1) - 1.0)] if moves else []
+        over_seeds = [(variance, min(n for n in counts if n > 1) - 1.0)] if shifts else []
         seed_mean = SeedMean(mean, sqrt(variance * counts[0]) if alike else None, min(counts))
-        return seed_mean, [influences / len(tasks) for _, influences in scored], of_seeds
+        return seed_mean, [influences / len(tasks) for _, influences in scored], over_seeds
 
     def _score(self, row: RowKey, task: str, seeds: Seeds) -> tuple[dict[int, float], FloatArray]:
         """A row's score on a task by seed, and the mean of the items' influences."""
         key = row, task, next(iter(seeds.values())).ids
         if key not in self._scored:
             scores = {seed: score_on(items, self._plugins) for seed, items in seeds.items()}
-            each = [np.full(len(key[2]), nan)]
+            influences = [np.full(len(key[2]), nan)]
             if not any(map(isnan, scores.values())):
-                each = [influence(items, self._plugins) for items in seeds.values()]
-            self._scored[key] = scores, np.mean(each, axis=0)
+                influences = [influence(items, self._plugins) for items in seeds.values()]
+            self._scored[key] = scores, np.mean(influences, axis=0)
         return self._scored[key]
 
     def _variance(
         self, tasks: Sequence[str], items: Sequence[Sequence[ItemScores]], influences: Sequence[FloatArray]
     ) -> Variance:
-        """The variance over items; what they share is the same for all encoders of which any says it."""
-        representatives = [next((own for own in of if own.shared is not None), of[0]) for of in items]
+        """The variance over items; shared texts are the same for all encoders, and known from any of them."""
+        representatives = [next((own for own in of_task if own.shared is not None), of_task[0]) for of_task in items]
         key = tuple((task, own.ids, own.shared is None) for task, own in zip(tasks, representatives, strict=True))
         if key not in self._dependence:
             self._dependence[key] = Dependence(representatives)
@@ -256,10 +241,7 @@ class Comparisons:
 
 
 def _discordant(tasks: Sequence[Sequence[ItemScores]]) -> tuple[int, int, int] | None:
-    """Counts of the items that one of two encoders with one seed each alone answers, and of all, where these are few.
-
-    ``None`` for other scores, and for several tasks unless they are copies of one.
-    """
+    """The field of ``PointEstimate``, for one seed of each encoder, and one task or copies of it."""
     if any(len(items) > 2 or not all(own.hits for own in items) for items in tasks):
         return None
     differences = [first.values - second.values for first, second in tasks]

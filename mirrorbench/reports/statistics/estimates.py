@@ -12,8 +12,7 @@ import numpy as np
 from mirrorbench.reports.statistics import LEVEL
 
 FEW = 25
-"""Fewer items than this on which one of two encoders alone is right: McNemar's exact test counts too."""
-
+"""Bound on the items that one of two encoders alone answers: below it McNemar's exact test counts too."""
 Interval = tuple[float, float]
 """The lower and the upper end."""
 Variance = tuple[float, float]
@@ -26,10 +25,10 @@ class PointEstimate:
 
     Attributes:
         value: in the metric's unit.
-        parts: independent parts of its variance: over items, and over the seeds of each encoder that has several.
-        discordant: how many items the first of two encoders alone answers, how many the second alone, and of how many;
-            ``None`` but where these are few. Interval and p-value are then the less certain ones of t and McNemar's
-            exact test.
+        parts: independent parts of its variance: over items, and over the seeds of each encoder with several.
+        discordant: numbers of items that the first of two encoders alone answers, that the second alone answers, and of
+            all items; ``None`` unless the first two are few. Interval and p-value are then the less certain ones of t
+            and McNemar's exact test.
     """
 
     value: float
@@ -38,7 +37,7 @@ class PointEstimate:
 
     @cached_property
     def error(self) -> float:
-        """The standard error; NaN where undefined. What rounding leaves of none is none."""
+        """The standard error, rounded to 12 digits, so that errors of rounding are 0; NaN where undefined."""
         return round(sqrt(sum(variance for variance, _ in self.parts)), 12)
 
     @cached_property
@@ -60,14 +59,14 @@ class PointEstimate:
         return max(p_values, default=None)
 
     def interval(self, level: float = LEVEL) -> Interval | None:
-        """The confidence interval, which holds 0 where ``p`` is above ``1 - level``; ``None`` where undefined."""
+        """Return the confidence interval, which holds 0 if ``p`` is above ``1 - level``; ``None`` where undefined."""
         from scipy.stats import binomtest, t
 
         ends: list[float] = []
         if self.error > 0 or self.value == self.error == 0:
             half = self.error * float(t.ppf((1 + level) / 2, self.df))
             ends += [self.value - half, self.value + half]
-        if self.discordant:  # the share of those that the first answers: Clopper and Pearson's interval
+        if self.discordant:  # the share of discordant items that the first answers: Clopper and Pearson's interval
             wins, losses, n = self.discordant
             shares = binomtest(wins, wins + losses).proportion_ci(level, "exact")
             ends += [(2 * share - 1) * (wins + losses) / n for share in shares]
@@ -78,7 +77,7 @@ UNDEFINED = PointEstimate(nan, ((nan, 1.0),))
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """P-values corrected by Holm's step-down procedure (1979), in the order given; undefined ones are left out."""
+    """Correct p-values by Holm's step-down procedure (1979), in the order given; undefined ones stay ``None``."""
     known = [index for index, p in enumerate(p_values) if p is not None]
     p = np.array([p_values[index] for index in known], np.float64)
     order = np.argsort(p, kind="stable")

@@ -1,10 +1,10 @@
-"""Per-item values behind a stored score, from which it is computed again on some of the items."""
+"""The items behind a stored score: their values, and their influences on it."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.identity import checksum
+from mirrorbench.data.corpora import NONE
 from mirrorbench.reports.comparable import Stored
 from mirrorbench.runs.results import Result, read_predictions
 
@@ -24,27 +25,24 @@ FloatArray = NDArray[np.float64]
 
 
 def influence(items: ItemScores, plugins: Plugins) -> FloatArray:
-    """Influences on the score of items; NaN where it is undefined without some of them."""
-    known = _INFLUENCES.get(items.statistic.removeprefix("cosine_"))  # as MTEB names the same
-    if known:
+    """Return the influence of each item on their score; NaN where it is undefined without some of them."""
+    if known := _INFLUENCES.get(items.statistic.removeprefix("cosine_")):  # as MTEB names the same
         return known(items.values, items.gold)
     return influence_of_leaving_out(plugins.metrics[items.statistic], items.values, items.gold, items.groups)
 
 
-def influence_on_mean(values: FloatArray, gold: FloatArray) -> FloatArray:
-    """Influences on the mean of values."""
-    centred: FloatArray = values - values.mean()
-    return centred / len(values)
+def _on_mean(values: FloatArray, gold: FloatArray) -> FloatArray:
+    return (values - np.mean(values)) / len(values)
 
 
-def influence_on_pearson(values: FloatArray, gold: FloatArray, centred: bool = True) -> FloatArray:
+def _on_pearson(values: FloatArray, gold: FloatArray, centred: bool = True) -> FloatArray:
     """Influences on Pearson's correlation; without ``centred`` on the cosine of the two vectors."""
     x, y = (v - v.mean() if centred else v for v in (values, gold))
     return _on_correlation(x, y, x * y, x * x, y * y)
 
 
-def influence_on_spearman(values: FloatArray, gold: FloatArray) -> FloatArray:
-    """Influences on Spearman's correlation: an item counts itself, and moves the ranks of all others."""
+def _on_spearman(values: FloatArray, gold: FloatArray) -> FloatArray:
+    """Influences on Spearman's correlation: of each item itself, and of its effect on the ranks of all others."""
     from scipy.stats import rankdata
 
     x, y = (rankdata(v) - (len(v) + 1) / 2 for v in (values, gold))
@@ -52,32 +50,30 @@ def influence_on_spearman(values: FloatArray, gold: FloatArray) -> FloatArray:
     return _on_correlation(x, y, crossed, x * x + _above_less_below(values, x), y * y + _above_less_below(gold, y))
 
 
-def influence_on_auc(values: FloatArray, gold: FloatArray) -> FloatArray:
-    """Influences on the area under the ROC curve: how often an item is right of those of the other label."""
+def _on_auc(values: FloatArray, gold: FloatArray) -> FloatArray:
+    """Influences on the area under the ROC curve, from each item's rank among items of the other label."""
     positive, negative = gold, 1 - gold
-    below = (1 - _above_less_below(values, negative) / negative.sum()) / 2
-    above = (1 + _above_less_below(values, positive) / positive.sum()) / 2
-    area = (below @ positive) / positive.sum()
-    influences: FloatArray = (below - area) * positive / positive.sum() + (above - area) * negative / negative.sum()
-    return influences
+    n, m = np.sum(positive), np.sum(negative)
+    below = (1 - _above_less_below(values, negative) / m) / 2
+    above = (1 + _above_less_below(values, positive) / n) / 2
+    area = float(below @ positive) / n
+    return (below - area) * positive / n + (above - area) * negative / m
 
 
 _INFLUENCES: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
-    "mean": influence_on_mean, "spearman": influence_on_spearman, "pearson": influence_on_pearson,
-    "uncentred_pearson": partial(influence_on_pearson, centred=False), "auc": influence_on_auc,
+    "mean": _on_mean, "spearman": _on_spearman, "pearson": _on_pearson,
+    "uncentred_pearson": partial(_on_pearson, centred=False), "auc": _on_auc,
 }  # fmt: skip
 
 
 def influence_of_leaving_out(
-    metric: Callable[[FloatArray, FloatArray], float | None],
-    values: FloatArray,
-    gold: FloatArray,
+    metric: Callable[[FloatArray, FloatArray], float | None], values: FloatArray, gold: FloatArray,
     groups: NDArray[np.intp],
-) -> FloatArray:
-    """Influences on any metric: its loss without a group of items, as much for each item of the group.
+) -> FloatArray:  # fmt: skip
+    """Return influences on any metric: its loss without a group of items, in equal parts for the group's items.
 
-    This is the jackknife that deletes one group at a time (Efron and Tibshirani 1993, chapter 11). ``groups``: the
-    number of each item's group, from 0, shape (n,).
+    This is the delete-a-group jackknife (Efron and Tibshirani 1993, chapter 11). ``groups``: the number of each item's
+    group, from 0, shape (n,).
     """
     sizes = np.bincount(groups)
     without = (metric(values[kept], gold[kept]) for kept in (groups != group for group in range(len(sizes))))
@@ -87,7 +83,7 @@ def influence_of_leaving_out(
 
 
 def _on_correlation(x: FloatArray, y: FloatArray, xy: FloatArray, xx: FloatArray, yy: FloatArray) -> FloatArray:
-    """The derivative of a correlation, of those of the three sums of products."""
+    """Derivatives of a correlation, from those of its three sums of products."""
     a, b = x @ x, y @ y
     scale = np.sqrt(a * b)
     derivative: FloatArray = xy / scale - (x @ y) / scale / 2 * (xx / a + yy / b)
@@ -95,7 +91,7 @@ def _on_correlation(x: FloatArray, y: FloatArray, xy: FloatArray, xx: FloatArray
 
 
 def _above_less_below(values: FloatArray, amounts: FloatArray) -> FloatArray:
-    """Sums, for each item, of the amounts of items of higher value less those of items of lower value."""
+    """Return, for each item, the sum of amounts of items of higher value less that of items of lower value."""
     _, group = np.unique(values, return_inverse=True)
     sums = np.bincount(group, amounts)
     up_to = np.cumsum(sums)
@@ -118,9 +114,9 @@ class ItemScores:
         values: shape (n,).
         gold: shape (n,); zeros for a mean.
         overlap: overlap of each item with the tuning corpus (``mirrorbench.data.corpora``), shape (n,); ``None``
-            where nothing was tuned or it is unknown.
+            without a corpus or where unknown.
         shared: codes of the texts and words that items share, shape (n, k), -1 for none; ``None`` where unknown.
-        units: names of the items that are the same in each task that has them; empty: the ids.
+        units: names under which several tasks have the same items; empty: the ids.
     """
 
     statistic: str
@@ -133,53 +129,62 @@ class ItemScores:
 
     @property
     def hits(self) -> bool:
-        """Whether the values are right and wrong answers."""
+        """Whether the values are right (1) and wrong (0) answers."""
         return self.statistic == MEAN and bool(np.isin(self.values, (0, 1)).all())
 
     @property
+    def seen(self) -> set[str]:
+        """Ids of the items with a text of the tuning corpus; empty where unknown."""
+        return set() if self.overlap is None else {self.ids[row] for row in (self.overlap > NONE).nonzero()[0]}
+
+    @property
     def groups(self) -> NDArray[np.intp]:
-        """A number for each item, from 0, the same for those that share a thing where none shares more than one."""
+        """The number of each item's group, from 0; items that share one thing at most are grouped by it."""
         own = -1 - np.arange(len(self.ids))
         if self.shared is not None and self.shared.shape[1] == 1:
             own = np.where(self.shared[:, 0] < 0, own, self.shared[:, 0])
         return np.unique(own, return_inverse=True)[1]
 
     def only(self, keep: NDArray[Any] | Sequence[int]) -> ItemScores:
-        """Some of the items, by a mask or by row numbers in their order."""
+        """Return some of the items, by a mask or by row numbers in their order."""
         rows = np.arange(len(self.ids))[np.asarray(keep, dtype=None if len(keep) else np.int64)]
-        overlap, shared = (None if of is None else of[rows] for of in (self.overlap, self.shared))
-        ids, units = (tuple(of[row] for row in rows) for of in (self.ids, self.units or self.ids))
+        overlap, shared = (None if array is None else array[rows] for array in (self.overlap, self.shared))
+        ids, units = (tuple(names[row] for row in rows) for names in (self.ids, self.units or self.ids))
         values, gold = self.values[rows], self.gold[rows]
         return replace(self, ids=ids, units=units, values=values, gold=gold, overlap=overlap, shared=shared)
 
+    def without(self, ids: Collection[str]) -> ItemScores:
+        """Return the items whose ids are not among ``ids``."""
+        return self.only([row for row, item in enumerate(self.ids) if item not in ids])
+
 
 def item_scores(result: Result, arrays: Mapping[str, NDArray[Any]], plugins: Plugins) -> ItemScores | None:
-    """The items of a result's main score; ``None`` where predictions do not reproduce it."""
+    """Return the items of a result's main score; ``None`` where predictions do not reproduce it."""
     if result.main_score is None:
         return None
     items = _items(result.main_metric, arrays, plugins)
     # A plugin's task may compute a metric of this name differently: accept only what reproduces the stored score.
     if items is None or not items.ids or not abs(score_on(items, plugins) - result.main_score) < _TOLERANCE:
         return None
-    name = plugins.tasks[result.task].identifies if result.task in plugins.tasks else ""
-    if name:  # 203/12 and 203/21 are two parts of 203
-        return replace(items, units=tuple(f"{name} {item.partition('/')[0]}" for item in items.ids))
-    files = checksum(json.dumps(result.data.get("files"), sort_keys=True))
-    return replace(items, units=tuple(f"{files} {item}" for item in items.ids))
+    if name := plugins.tasks[result.task].identifies if result.task in plugins.tasks else "":
+        ids = [item.partition("/")[0] for item in items.ids]  # 203/12 and 203/21 are two parts of 203
+    else:
+        name, ids = checksum(json.dumps(result.data.get("files"), sort_keys=True)), list(items.ids)
+    return replace(items, units=tuple(f"{name} {item}" for item in ids))
 
 
 def items_of(entry: Stored, plugins: Plugins) -> ItemScores | None:
-    """The items of a stored main score; ``None`` where predictions do not reproduce it."""
+    """Read the items of a stored main score; ``None`` where predictions do not reproduce it."""
     return item_scores(entry.result, read_predictions(entry.path, entry.result), plugins)
 
 
 def score_on(items: ItemScores, plugins: Plugins) -> float:
-    """The metric of some items; NaN where it is undefined."""
+    """Compute the score of some items; NaN where it is undefined."""
     if not items.ids:
         return np.nan
-    value = (
-        items.values.mean() if items.statistic == MEAN else plugins.metrics[items.statistic](items.values, items.gold)
-    )
+    if items.statistic == MEAN:
+        return float(items.values.mean())
+    value = plugins.metrics[items.statistic](items.values, items.gold)
     return np.nan if value is None else float(value)
 
 
@@ -192,11 +197,10 @@ def _items(metric: str, arrays: Mapping[str, NDArray[Any]], plugins: Plugins) ->
             return _make(arrays, MEAN, arrays["predictions"] == arrays["gold"]).only(inside)
         return _make(arrays, rest, arrays["scores"]).only(inside) if rest in plugins.metrics else None
     if match := re.fullmatch(r"(nn_)?(?:accuracy@(\d+)|mrr)", metric):
-        name = f"{match[1] or ''}rank"
-        if name not in arrays:
+        ranks = arrays.get(f"{match[1] or ''}rank")
+        if ranks is None:
             return None
-        ranks = arrays[name].astype(np.float64)
-        return _mean(arrays, ranks <= int(match[2]) if match[2] else 1 / ranks)
+        return _mean(arrays, ranks <= int(match[2]) if match[2] else 1 / ranks.astype(np.float64))
     if metric == "accuracy":
         return _mean(arrays, arrays["scores"])
     statistic = metric.removeprefix("subtask1_")
@@ -204,7 +208,7 @@ def _items(metric: str, arrays: Mapping[str, NDArray[Any]], plugins: Plugins) ->
 
 
 def _mean(arrays: Mapping[str, NDArray[Any]], values: NDArray[Any]) -> ItemScores:
-    """Values whose mean is the score; for a mean over folds they are scaled so that each fold has equal weight."""
+    """Items whose mean is the score; over folds, values are scaled so that each fold has equal weight."""
     values = values.astype(np.float64)
     if "fold" in arrays:
         _, fold, sizes = np.unique(arrays["fold"], return_inverse=True, return_counts=True)
@@ -219,16 +223,20 @@ def _make(arrays: Mapping[str, NDArray[Any]], statistic: str, values: NDArray[An
 
 
 def common(encoders: Sequence[Mapping[int, ItemScores]]) -> list[dict[int, ItemScores]]:
-    """The items of all seeds of all encoders, in one order; ``DataFormatError`` where statistics or gold differ."""
-    every = [items for seeds in encoders for items in seeds.values()]
-    first, aligned = every[0], [dict(seeds) for seeds in encoders]
-    if any(items.ids != first.ids for items in every):
-        shared = frozenset(first.ids).intersection(*(items.ids for items in every))
+    """Return the items that all seeds of all encoders have, in one order.
+
+    Raises:
+        DataFormatError: statistics or gold differ.
+    """
+    first, *rest = (items for seeds in encoders for items in seeds.values())
+    aligned = [dict(seeds) for seeds in encoders]
+    if any(items.ids != first.ids for items in rest):
+        shared = frozenset(first.ids).intersection(*(items.ids for items in rest))
         order = [item for item in first.ids if item in shared]
         aligned = [{seed: _ordered(items, order) for seed, items in seeds.items()} for seeds in encoders]
-    gold = next(iter(aligned[0].values())).gold
-    for items in (items for seeds in aligned for items in seeds.values()):
-        if items.statistic != first.statistic or not np.array_equal(items.gold, gold, equal_nan=True):
+    first, *rest = (items for seeds in aligned for items in seeds.values())
+    for items in rest:
+        if items.statistic != first.statistic or not np.array_equal(items.gold, first.gold, equal_nan=True):
             raise DataFormatError("items with the same ids have different gold, or are scored by different metrics")
     return aligned
 

@@ -1,4 +1,4 @@
-"""``mirrorbench analyze``: numbers and figures of what tuning does to a space of vectors, and where it helps."""
+"""``mirrorbench analyze``: a command for each analysis, made from the options in ``ANALYSES``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mirrorbench.plugin import (
 from mirrorbench_analysis import ANALYSES
 
 analyze_app = typer.Typer(
-    help="Numbers and figures: what tuning does to a space of vectors, and where it helps.", no_args_is_help=True
+    help="Numbers and figures: effects of tuning on a space of vectors, and on scores.", no_args_is_help=True
 )
 
 
@@ -36,48 +36,48 @@ def _encoders(help_: str, default: str) -> Any:
 _Texts = Annotated[str, typer.Option(
     "--texts", metavar="NAME|FILE", help="A corpus or text file.", show_default="the task's texts",
     autocompletion=complete("corpora"))]
-_Results = Annotated[Path, typer.Option("--results", help="Where results are; what is missing is computed into it.")]
+_Results = Annotated[Path, typer.Option("--results", help="Folder of results; missing ones are stored there.")]
 _Folders = Annotated[list[Path] | None, typer.Argument(help="Folders of results.", show_default="results")]
-_FIRST: dict[str, Any] = {
+_FIRST_OPTIONS: dict[str, Any] = {
     "encoders": _encoders(
-        "As for `run`; a bare backbone is the ladder. May be repeated.", "tiny, the model inside the package"),
+        "Specs as for `run`; a bare backbone is the ladder. May be repeated.", "tiny, the model inside the package"),
     "task": Annotated[str, typer.Option(
-        "--task", "-t", metavar="NAME", help="Picks texts, level, language and tuning corpus.",
+        "--task", "-t", metavar="NAME", help="Decides texts, level, language and tuning corpus.",
         autocompletion=complete("tasks"))],
 }
-_LAST: dict[str, Any] = {
+_LAST_OPTIONS: dict[str, Any] = {
     "corpus": Annotated[str, typer.Option(
         help="Corpus name or text file to tune on.", show_default="the task's own",
         autocompletion=complete("corpora"))],
-    "seed": Annotated[int, typer.Option(help="Of the tuning and of random samples.")],
+    "seed": Annotated[int, typer.Option(help="Seed of the tuning and of random samples.")],
     "protocol": Protocol, "device": Device, "data_dir": DataDir, "offline": Offline,
-    "output": Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where numbers and figures go.")],
+    "output": Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for numbers and figures.")],
     "format_": Annotated[str, typer.Option(
         "--format", "-f", metavar="NAME,...", help="pdf, svg, png, or none.", show_default="pdf")],
     "plugin": PluginFiles,
 }
 # fmt: on
-"""Options that several kinds have, around their own."""
+"""Options that several analyses have, before and after their own."""
 _DEFAULTS: dict[str, Any] = {
     "results": Path("results"), "device": "auto", "data_dir": None, "offline": False, "output": Path("analysis"),
     "format_": "", "plugin": None,
 }  # fmt: skip
-"""Defaults of parameters that are no option of an analysis itself."""
+"""Defaults of the parameters that are not in ``ANALYSES``."""
 
 
-def _command(kind: str, summary: str, *examples: str, **own: Any) -> None:
-    """Makes the command of a kind from its help and the options that it alone has; defaults are in ``ANALYSES``."""
+def _command(analysis: str, summary: str, *examples: str, **own: Any) -> None:
+    """Add the command of an analysis, with its help and the options that no other has."""
     help_ = "\n\n".join((summary, *(f"`mirrorbench {example}`" for example in examples)))
-    defaults = _DEFAULTS | ANALYSES[kind]
+    defaults = _DEFAULTS | ANALYSES[analysis]
     if "encoders" not in defaults:
         del defaults["device"]
     if "task" not in defaults:
         del defaults["data_dir"], defaults["offline"]
-    options = {name: option for name, option in (_FIRST | own | _LAST).items() if name in defaults}
+    options = {name: option for name, option in (_FIRST_OPTIONS | own | _LAST_OPTIONS).items() if name in defaults}
 
     def command(output: Path, format_: str, plugin: object, **given: Any) -> None:
-        asked = {name: value for name in ANALYSES[kind] if (value := given.pop(name)) is not None}
-        _analyze(kind, asked, given, output, format_)
+        own_options = {name: value for name in ANALYSES[analysis] if (value := given.pop(name)) is not None}
+        _analyze(analysis, own_options, given, output, format_)
 
     command.__signature__ = Signature([  # type: ignore[attr-defined]  # what Typer reads
         Parameter(
@@ -86,23 +86,23 @@ def _command(kind: str, summary: str, *examples: str, **own: Any) -> None:
         for name, option in options.items()
     ])  # fmt: skip
     command.__annotations__ = options
-    analyze_app.command(kind, help=help_)(command)
+    analyze_app.command(analysis, help=help_)(command)
 
 
-def _analyze(kind: str, options: dict[str, Any], where: dict[str, Any], output: Path, format_: str) -> None:
-    """Compute, print the table, write the files, and say what failed."""
+def _analyze(name: str, options: dict[str, Any], session: dict[str, Any], output: Path, format_: str) -> None:
+    """Run an analysis, print its table and failures, and write its files."""
     from mirrorbench.plugin import Session, progress_display
 
     formats = _figure_formats(format_)
     if "tasks" in options:
         options["tasks"] = split_names(options["tasks"])
     with progress_display() as reporter:
-        analysis = Session(reporter=reporter, **where).analyze(kind, **options)
+        analysis = Session(reporter=reporter, **session).analyze(name, **options)
     if analysis.summary:
         say(analysis.summary)
     if table := analysis.rows if analysis.table is None else analysis.table:
         cells = [[cell_text(value) for value in row.values()] for row in table]
-        print_rows([name.replace("_", " ") for name in table[0]], cells)
+        print_rows([column.replace("_", " ") for column in table[0]], cells)
     if files := analysis.write(output, formats):
         say(f"written: {', '.join(map(str, files))}", err=True)
     for failure in analysis.failures:
@@ -112,7 +112,7 @@ def _analyze(kind: str, options: dict[str, Any], where: dict[str, Any], output: 
 
 
 def cell_text(value: Any) -> str:
-    """A value on the screen: numbers with four significant digits, a dash where there is none."""
+    """Format a value for the screen: numbers with four significant digits, a dash for none."""
     if value is None or value != value:  # NaN
         return "–"
     if not isinstance(value, float):
@@ -121,7 +121,7 @@ def cell_text(value: Any) -> str:
 
 
 def _figure_formats(text: str) -> tuple[str, ...]:
-    """Formats from ``pdf,svg``; none for ``none``. Without matplotlib the default is none, with a word about it."""
+    """The formats in a text such as ``pdf,svg`` or ``none``; by default PDF, or none without matplotlib."""
     from mirrorbench_analysis.figures import check_formats, have_matplotlib
 
     if not text and not have_matplotlib():
@@ -132,10 +132,10 @@ def _figure_formats(text: str) -> tuple[str, ...]:
 
 _command(
     "errors",
-    "Items whose answer changes between two encoders (MirrorWiC, Table 6); for graded tasks, whose rank does.",
+    "Items whose answer (for graded tasks: rank) changes between two encoders (MirrorWiC, Table 6).",
     "analyze errors -e bert+base:pooling=target,layers=-4: -e bert+mirrorwic -t wic",
-    encoders=_encoders("Two of them: before and after.", "tiny before and after MirrorWiC"),
-    show=Annotated[int, typer.Option(min=0, help="Changed items to print of each kind.")],
+    encoders=_encoders("Two encoders: before and after tuning.", "tiny before and after MirrorWiC"),
+    show=Annotated[int, typer.Option(min=0, help="Changed items to print for the better, and as many for the worse.")],
     results=_Results,
 )  # fmt: skip
 _command(
@@ -146,22 +146,22 @@ _command(
     results=_Folders,
     x=Annotated[str, typer.Option(
         "--x", metavar="KEY", help="The spec key that varies: corpus_size, dropout, span_mask ...")],
-    tasks=Annotated[list[str] | None, tasks_option("Only these.", "all")],
+    tasks=Annotated[list[str] | None, tasks_option("Tasks to draw.", "all")],
     log=Annotated[bool, typer.Option("--log", help="A logarithmic x axis.")],
 )  # fmt: skip
 _command(
     "frequency",
-    "How a task's words are spread over buckets of frequency, and scores after tuning on each (Mirror-BERT, Figure 8).",
+    "A task's words by frequency bucket, and scores after tuning on each bucket (Mirror-BERT, Figure 8).",
     "run -e bert+mirror:corpus=words-en-0-10k -e bert+mirror:corpus=words-en-10-20k -t multisimlex-en",
     "analyze frequency --task multisimlex-en",
     results=_Folders,
 )
 _command(
     "isotropy",
-    "How evenly vectors fill their space: isotropy score, its logarithm, mean-vector norm (Mirror-BERT, Tables 9, 14).",
+    "Isotropy of vectors: isotropy score, its logarithm, mean-vector norm (Mirror-BERT, Tables 9, 14).",
     "analyze isotropy -e bert -t stsb --texts sts-sentences",
     texts=_Texts,
-    limit=Annotated[int, typer.Option(min=0, help="Texts to draw at random where there are more; 0: all.")],
+    limit=Annotated[int, typer.Option(min=0, help="Most texts, drawn at random; 0: all.")],
 )
 _command(
     "similarity", "Cosines of similar and dissimilar pairs, before and after tuning (Mirror-BERT, Figure 7).",
@@ -171,22 +171,22 @@ _command(
     "layers", "Layer by layer: performance, isotropy, random-word and intra-sentence similarity (MirrorWiC, Figure 2).",
     "analyze layers -e bert -t wic --texts wic-sentences-20k",
     texts=_Texts,
-    limit=Annotated[int, typer.Option(min=1, help="Sentences in a sample where there are more.")],
-    samples=Annotated[int, typer.Option(min=1, help="Random samples of sentences; isotropy is the mean over them.")],
+    limit=Annotated[int, typer.Option(min=1, help="Most sentences in a sample.")],
+    samples=Annotated[int, typer.Option(min=1, help="Random samples of sentences; isotropy is averaged over them.")],
 )  # fmt: skip
 _command(
     "projection",
-    "The senses of a word in two dimensions (MirrorWiC, Figure 3), and how well they part (silhouette).",
+    "The senses of a word in two dimensions (MirrorWiC, Figure 3), and their separation (silhouette).",
     "analyze projection -e bert -t wsd:examples=all --word spring",
     word=Annotated[str, typer.Option(
-        help="A lemma of a disambiguation task (`wsd`), with all its senses there; under other tasks spring or summer.",
+        help="A lemma of a disambiguation task (`wsd`), with all its senses; with other tasks spring or summer.",
         show_default="spring")],
     texts=Annotated[str, typer.Option(
         "--texts", metavar="FILE", show_default="sentences inside the package",
         help="Lines of a sense, a tab, and a text with the word marked: `<t>word</t>`.")],
-    method=Annotated[str, typer.Option(help="tsne, pca, or umap (if umap-learn is installed).")],
+    method=Annotated[str, typer.Option(help="Projection: tsne, pca, or umap (needs umap-learn).")],
 )  # fmt: skip
 _command(
-    "roc", "ROC curves of a task with yes and no (Mirror-BERT, Figure 4).",
+    "roc", "ROC curves of a task with binary labels (Mirror-BERT, Figure 4).",
     "analyze roc -e roberta -t qnli", results=_Results,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Figures of analyses, one function for each kind, in the sizes of the ACL style; call them inside ``style()``.
+"""Figures of analyses, one function for each analysis, in the sizes of the ACL style; call them inside ``style()``.
 
 No figure depends on colour alone: markers, line styles or positions differ as well.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 TableRows = Sequence[Mapping[str, Any]]
 """Rows of a table, by column name."""
 FIGURE_FORMATS: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
-"""Formats, with the metadata that leave out dates, so that files are reproducible."""
+"""Formats, each with the metadata that leave out dates, so that files are reproducible."""
 COLUMN, PAGE = 3.03, 6.3
 """Width of a column and of a page, in inches."""
 
@@ -53,7 +53,7 @@ _STYLE: dict[str, Any] = {
 
 
 def check_formats(names: Sequence[str]) -> tuple[str, ...]:
-    """The given formats without repeats; ``UsageError`` for an unknown one, or without matplotlib."""
+    """Return the formats without repeats; ``UsageError`` for an unknown one, or without matplotlib."""
     for name in names:
         if name not in FIGURE_FORMATS:
             raise unknown_name("figure format", name, list(FIGURE_FORMATS))
@@ -63,13 +63,13 @@ def check_formats(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def have_matplotlib() -> bool:
-    """Whether matplotlib is installed."""
+    """Return whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Publication settings for figures drawn and saved in this context."""
+    """Apply publication settings to figures that are drawn and saved in this context."""
     from matplotlib import rc_context
 
     with rc_context(cast(Any, _STYLE)):
@@ -85,7 +85,7 @@ def _panels(rows: int, columns: int, width: float, height: float, **shared: Any)
 
 
 def titled(figure: Figure, title: str) -> Figure:
-    """Write the subject of a figure above its legend; the figure grows by its height."""
+    """Write a title above the legend of a figure, which grows by the height of the title."""
     text = _wrapped(title, figure.get_figwidth())
     if figure.legends:
         figure.legends[0].set_title(text)
@@ -110,7 +110,7 @@ _ROW, _LINE, _LETTER = 0.24, 0.17, 0.06
 
 
 def isotropy_figure(table: TableRows) -> Figure:
-    """Three isotropy measures of each encoder (Mirror-BERT, Table 14, as a figure)."""
+    """Draw three isotropy measures of each encoder (Mirror-BERT, Table 14, as a figure)."""
     figure, axes = _panels(1, 3, PAGE, 0.75 + _ROW * len(table), sharey=True)
     names = ("log_isotropy", "mean_vector_norm", "mean_cosine")
     titles = ("log isotropy score", "mean-vector norm", "mean cosine")
@@ -129,7 +129,7 @@ def isotropy_figure(table: TableRows) -> Figure:
 
 
 def similarity_figure(distributions: Mapping[str, dict[str, Any]]) -> Figure:
-    """Histograms of the cosines of each kind of pair, a panel for each encoder (Mirror-BERT, Figure 7)."""
+    """Draw histograms of the cosines in each band of pairs, a panel for each encoder (Mirror-BERT, Figure 7)."""
     figure, axes = _panels(len(distributions), 1, COLUMN, 0.45 + 0.95 * len(distributions), sharex=True)
     # Blue positives and orange negatives, as in the paper; line styles differ for print without colour.
     looks = {"negative": (1, "--"), "positive": (0, "-"), "low": (1, "--"), "middle": (4, ":"), "high": (0, "-")}
@@ -148,7 +148,7 @@ def similarity_figure(distributions: Mapping[str, dict[str, Any]]) -> Figure:
 
 
 def layers_figure(measures: Mapping[str, TableRows], metric: str) -> Figure:
-    """Four measures by layer, a line for each encoder (MirrorWiC, Figure 2)."""
+    """Draw four measures by layer, a line for each encoder (MirrorWiC, Figure 2)."""
     from matplotlib.ticker import MaxNLocator
 
     figure, axes = _panels(2, 2, PAGE, 3.4, sharex=True)
@@ -171,7 +171,7 @@ def layers_figure(measures: Mapping[str, TableRows], metric: str) -> Figure:
 
 
 def projection_figure(points: Mapping[str, NDArray[np.float64]], senses: Sequence[str], axis_names: bool) -> Figure:
-    """Contexts of a word in two dimensions, marked by sense, a panel for each encoder (MirrorWiC, Figure 3).
+    """Draw contexts of a word in two dimensions, marked by sense, a panel for each encoder (MirrorWiC, Figure 3).
 
     ``axis_names``: label the axes as components of a PCA; the axes of t-SNE and UMAP have no meaning and no scale.
     """
@@ -196,7 +196,7 @@ def projection_figure(points: Mapping[str, NDArray[np.float64]], senses: Sequenc
 
 
 def roc_figure(curves: Mapping[str, dict[str, Any]]) -> Figure:
-    """ROC curves with the areas under them in the legend (Mirror-BERT, Figure 4)."""
+    """Draw ROC curves with the areas under them in the legend (Mirror-BERT, Figure 4)."""
     figure, (ax,) = _panels(1, 1, COLUMN, COLUMN)
     ax.plot([0, 1], [0, 1], color="0.7", linewidth=0.8)
     for number, (label, roc) in enumerate(curves.items()):
@@ -206,7 +206,7 @@ def roc_figure(curves: Mapping[str, dict[str, Any]]) -> Figure:
 
 
 def curves_figure(curves: Mapping[str, Series], key: str, log: bool) -> Figure:
-    """Scores by a hyper-parameter, with the deviation over seeds (Mirror-BERT, Figure 5; MirrorWiC, Figure 4)."""
+    """Draw scores by a hyper-parameter, with the deviation over seeds (Mirror-BERT, Figure 5; MirrorWiC, Figure 4)."""
     figure, (ax,) = _panels(1, 1, COLUMN, 2.1)
     for number, (label, curve) in enumerate(curves.items()):
         x, y, spread = ([point[name] for point in curve.points] for name in ("x", "mean", "sd"))
@@ -221,7 +221,7 @@ def curves_figure(curves: Mapping[str, Series], key: str, log: bool) -> Figure:
 
 
 def frequency_figure(buckets: TableRows, lines: Mapping[str, Series]) -> Figure:
-    """Words of a task in each frequency bucket (bars), and scores after tuning on it (lines; Mirror-BERT, Figure 8).
+    """Draw words of a task by frequency bucket (bars), and scores after tuning on it (lines; Mirror-BERT, Figure 8).
 
     A bucket without words and scores is left out; each bar has its number above it.
     """
@@ -245,7 +245,7 @@ def frequency_figure(buckets: TableRows, lines: Mapping[str, Series]) -> Figure:
 
 
 def errors_figure(better: TableRows, worse: TableRows, labels: Sequence[str], graded: bool) -> Figure:
-    """Each changed item under both encoders: score minus threshold (MirrorWiC, Table 6), or error of the rank."""
+    """Draw each changed item under both encoders: score minus threshold (MirrorWiC, Table 6), or error of the rank."""
     figure, (ax,) = _panels(1, 1, COLUMN, COLUMN)
     if graded:
         names, measure, look = ("nearer", "further"), "error of the rank", {"s": 8, "linewidths": 0, "alpha": 0.6}
@@ -290,7 +290,7 @@ def _line(
 
 
 def _column(rows: TableRows, name: str) -> list[float]:
-    """The values of a column; NaN, which is drawn as a gap, where there is none."""
+    """The values of a column, with NaN, which is drawn as a gap, for ``None``."""
     return [np.nan if row[name] is None else row[name] for row in rows]
 
 

@@ -33,13 +33,13 @@ from mirrorbench.plugin import (
 
 
 def measure_isotropy(vectors: NDArray[Any]) -> dict[str, Any]:
-    """All measures by column name; ``isotropy`` ranges from 0 to 1 (isotropic). ``ValueError`` without vectors.
+    """Return all measures by column name; ``isotropy`` ranges from 0 to 1 (isotropic). ``ValueError`` without vectors.
 
-    ``row_isotropy`` is what the script of Mirror-BERT's authors computes (issue 3 of their repository), and what to
-    compare with Table 9: it uses the rows of the eigenvector matrix instead of its columns. These are no principal
-    directions, so the score is much higher: where the first eigenvector is near the mean vector, the score over columns
-    is at most about exp(-norm of the mean), .001 for BERT's 6.93 (Table 14), but Table 9 has .222. It depends on the
-    signs and order of the eigenvectors, which ``directions`` fixes.
+    ``row_isotropy`` is comparable with Table 9: the script of Mirror-BERT's authors (issue 3 of their repository) uses
+    the rows of the eigenvector matrix instead of its columns. Rows are no principal directions, so the score is much
+    higher: if the first eigenvector is near the mean vector, the score over columns is at most about exp(-norm of the
+    mean), .001 for BERT's 6.93 (Table 14), but Table 9 has .222. The score depends on the signs and order of the
+    eigenvectors, which ``directions`` fixes.
     """
     rows = np.asarray(vectors, dtype=np.float64)
     if rows.ndim != 2 or 0 in rows.shape:
@@ -58,7 +58,7 @@ def measure_isotropy(vectors: NDArray[Any]) -> dict[str, Any]:
 
 
 def mean_cosine(vectors: NDArray[Any]) -> float:
-    """Average cosine over all pairs of different vectors (Ethayarajh 2019); 0 for pairs with a zero vector."""
+    """Average the cosine over all pairs of different vectors (Ethayarajh 2019); 0 for pairs with a zero vector."""
     rows = unit(vectors)
     total = float(np.square(rows.sum(axis=0)).sum()) - float(np.square(rows).sum())
     return total / (len(rows) * (len(rows) - 1))
@@ -66,14 +66,14 @@ def mean_cosine(vectors: NDArray[Any]) -> float:
 
 METHODS = ("tsne", "pca", "umap")
 EXAMPLES = files("mirrorbench_analysis") / "senses.tsv"
-"""Our own sentences with three senses each of *spring* and *summer*, the words of MirrorWiC's Figure 3."""
+"""File of our own sentences with three senses each of *spring* and *summer*, the words of MirrorWiC's Figure 3."""
 EXAMPLE_WORDS = ("spring", "summer")
 _NEIGHBOURS = 15
 
 
 @dataclass(frozen=True, slots=True)
 class SenseExamples:
-    """A word in n contexts, the sense of each, and their source."""
+    """A word in n contexts, its sense in each, and the name of their source."""
 
     inputs: tuple[TextInput, ...]
     senses: tuple[str, ...]
@@ -81,7 +81,7 @@ class SenseExamples:
 
 
 def project(vectors: NDArray[Any], method: str = "tsne", seed: int = 0) -> NDArray[np.float64]:
-    """Vectors in two dimensions, shape (n, 2), by ``tsne``, ``pca`` or ``umap``.
+    """Project vectors to two dimensions, shape (n, 2), by ``tsne``, ``pca`` or ``umap``.
 
     Vectors are scaled to unit length, as for cosines; t-SNE starts from two principal components, with a perplexity of
     30, or (n - 1) / 3 if that is less.
@@ -90,7 +90,7 @@ def project(vectors: NDArray[Any], method: str = "tsne", seed: int = 0) -> NDArr
         raise unknown_name("projection", method, list(METHODS))
     rows = unit(vectors)
     if len(rows) < 4:
-        raise UsageError(f"a projection needs 4 contexts or more; here are {len(rows)}")
+        raise UsageError(f"a projection needs 4 contexts or more, but got {len(rows)}")
     if method == "umap":
         try:
             umap = import_module("umap").UMAP
@@ -111,9 +111,9 @@ def project(vectors: NDArray[Any], method: str = "tsne", seed: int = 0) -> NDArr
 
 
 def silhouette(vectors: NDArray[Any], senses: Sequence[str]) -> float | None:
-    """Mean silhouette of the senses by cosine in the original space, from -1 to 1.
+    """Return the mean silhouette of the senses by cosine in the original space, from -1 to 1.
 
-    ``None`` where it is undefined: a single sense, or no two contexts with the same sense.
+    ``None`` if it is undefined: a single sense, or no two contexts with the same sense.
     """
     from sklearn.metrics import silhouette_score
 
@@ -123,7 +123,7 @@ def silhouette(vectors: NDArray[Any], senses: Sequence[str]) -> float | None:
 
 
 def own_examples(word: str) -> SenseExamples:
-    """The contexts inside the package of one of ``EXAMPLE_WORDS``."""
+    """Return the contexts inside the package of one of ``EXAMPLE_WORDS``."""
     if word not in EXAMPLE_WORDS:
         problem = f"there are no contexts of {word!r} inside the package, only of {' and '.join(EXAMPLE_WORDS)}"
         raise UsageError(problem, f"Take --task wsd --word {word}, or bring contexts of your own: --texts FILE")
@@ -133,7 +133,7 @@ def own_examples(word: str) -> SenseExamples:
 
 
 def read_examples(file: str = "") -> SenseExamples:
-    """Contexts from a file of lines ``SENSE<TAB>TEXT`` with the word in ``<t>`` and ``</t>``; by default our own."""
+    """Read contexts from lines ``SENSE<TAB>TEXT`` with the word between ``<t>`` and ``</t>``; by default our own."""
     if file and not os.path.isfile(file):  # unlike Path.is_file, does not raise for a name that is too long
         raise UsageError(f"there is no file {file}", "Each line holds a sense, a tab, and a <t>marked</t> text.")
     name = file or "examples inside the package"
@@ -153,8 +153,8 @@ def read_examples(file: str = "") -> SenseExamples:
     return SenseExamples(tuple(inputs), tuple(senses), name)
 
 
-def examples_of(word: str, senses: Mapping[TextInput, str] | None, task: str) -> SenseExamples:
-    """The contexts of a word that a task knows, with the sense of each; without senses (``None``) our own."""
+def task_examples(word: str, senses: Mapping[TextInput, str] | None, task: str) -> SenseExamples:
+    """Return the contexts of a word in a task, with the sense of each; our own for a task without senses (``None``)."""
     if senses is None:
         return own_examples(word)
     if (n := len(set(senses.values()))) < 2:

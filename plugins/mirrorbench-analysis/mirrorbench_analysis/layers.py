@@ -25,7 +25,7 @@ from mirrorbench_analysis.geometry import mean_cosine
 WORD_SAMPLES, SAMPLE_SIZE = 5, 200
 """Random samples of words, and words in each (MirrorWiC, section 5.3)."""
 TOP = 4
-"""Last layers that stand for a model: those that MirrorWiC tunes, and that its Figure 2 marks."""
+"""Number of last layers that represent a model: those that MirrorWiC tunes, and that its Figure 2 marks."""
 _WORD = re.compile(r"\w+(?:[-'’]\w+)*")
 
 Rows = NDArray[np.int64]
@@ -33,14 +33,14 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """The words of a sentence, each in its context, and the number of each word's lower-case form."""
+    """The words of a sentence, each in its context, and the index of each word's lower-case form."""
 
     words: tuple[TextInput, ...]
     forms: Rows
 
 
 def words_in(texts: Iterable[str]) -> list[Sentence]:
-    """The words of sentences (letters, digits, inner hyphens and apostrophes); sentences of one word are left out."""
+    """Split sentences into words (letters, digits, inner hyphens, apostrophes); those of one word are left out."""
     numbers: dict[str, int] = {}
     sentences = []
     for text in texts:
@@ -52,7 +52,7 @@ def words_in(texts: Iterable[str]) -> list[Sentence]:
 
 
 def draw_samples(n: int, size: int, samples: int, seed: int) -> list[Rows]:
-    """Random samples of ``size`` of n numbers, each without repeats and in rising order; all, once, if n is no more."""
+    """Draw random samples of ``size`` of n indices, without repeats, in rising order; one of all n if n <= size."""
     if not 0 < size < n:
         return [np.arange(n)]
     rng = np.random.default_rng(seed)
@@ -72,8 +72,8 @@ class LayerSums:
         n_forms = 1 + max(chain.from_iterable(sentence.forms.tolist() for sentence in sentences))
         self.word_samples = draw_samples(n_forms, SAMPLE_SIZE, WORD_SAMPLES, seed)
         drawn = np.unique(np.concatenate(self.word_samples))
-        self._place = np.full(n_forms, -1)
-        self._place[drawn] = np.arange(len(drawn))
+        self._slots = np.full(n_forms, -1)
+        self._slots[drawn] = np.arange(len(drawn))
         self._contexts = np.zeros(len(drawn), dtype=np.int64)
         self._read = np.zeros(len(sentences), dtype=bool)
         self._words: NDArray[Any]
@@ -82,7 +82,7 @@ class LayerSums:
         self._words = self._means = self._intra = np.empty(0)
 
     def add(self, sentence: int, vectors: NDArray[Any]) -> None:
-        """Take in the vectors of a sentence's words, shape (layers, words, dimensions)."""
+        """Add the vectors of a sentence's words, shape (layers, words, dimensions)."""
         rows = vectors.astype(np.float64)
         layers, _, dimensions = rows.shape
         if not self._means.size:
@@ -92,29 +92,29 @@ class LayerSums:
         centres = rows.mean(axis=1)
         self._means[:, sentence] = centres
         self._intra[:, sentence] = np.einsum("lwd,ld->lw", unit(rows), unit(centres)).mean(axis=1)
-        places = self._place[self.sentences[sentence].forms]
-        for word in np.flatnonzero(places >= 0):
-            self._words[:, places[word]] += rows[:, word]
-            self._contexts[places[word]] += 1
+        slots = self._slots[self.sentences[sentence].forms]
+        for word in np.flatnonzero(slots >= 0):
+            self._words[:, slots[word]] += rows[:, word]
+            self._contexts[slots[word]] += 1
         self._read[sentence] = True
 
     def measure(self, samples: Sequence[Rows], scores: Sequence[float | None]) -> list[dict[str, Any]]:
-        """The measures of each layer (0: the embeddings) by column name, under the layer's score on a task.
+        """Return the measures of each layer (0: the embeddings) by column name, with the layer's score on a task.
 
-        ``log_isotropy`` is that of sentences, the mean over ``samples`` of them (Figures 2c, 2d; footnote 8),
-        ``random_similarity`` the average cosine of two words, each the mean of its contexts, the mean over random
-        samples of words (2e, 2f), ``intra_similarity`` the average cosine of a sentence's words with their mean vector,
-        and ``adjusted_intra_similarity`` that minus the random one (2g, 2h).
+        ``log_isotropy`` is that of sentence means, averaged over ``samples`` of sentences (Figures 2c, 2d; footnote 8);
+        ``random_similarity`` is the average cosine of two words, each the mean of its contexts, averaged over random
+        samples of words (2e, 2f); ``intra_similarity`` is the average cosine of a sentence's words with their mean
+        vector, and ``adjusted_intra_similarity`` the same minus ``random_similarity`` (2g, 2h).
         """
         kept = [sample[self._read[sample]] for sample in samples]
         known = self._contexts > 0
-        drawn = [places[known[places]] for places in (self._place[forms] for forms in self.word_samples)]
+        drawn = [slots[known[slots]] for slots in (self._slots[forms] for forms in self.word_samples)]
         with np.errstate(invalid="ignore"):
             words = self._words / self._contexts[:, None]
         rows = []
         for layer, score in enumerate(scores):
             isotropy = [log_isotropy(self._means[layer, sample]) for sample in kept]
-            random = [mean_cosine(words[layer, places]) for places in drawn]
+            random = [mean_cosine(words[layer, slots]) for slots in drawn]
             intra = float(self._intra[layer, self._read].mean())
             rows.append({
                 "layer": layer,
@@ -128,7 +128,7 @@ class LayerSums:
 
     @property
     def n_words(self) -> int:
-        """Words of the sentences that were added."""
+        """Number of words of the added sentences."""
         return sum(len(sentence.words) for sentence, read in zip(self.sentences, self._read, strict=True) if read)
 
 
@@ -136,8 +136,8 @@ def _deviation(values: Sequence[float]) -> float | None:
     return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
-def of_top_layers(rows: Sequence[dict[str, Any]]) -> dict[str, float | None]:
-    """Each measure's mean over the last layers of a model (``measure``'s rows); ``None`` where one has no value."""
+def top_layer_means(rows: Sequence[dict[str, Any]]) -> dict[str, float | None]:
+    """Average each measure of ``LayerSums.measure`` over the last layers; ``None`` if a layer has no value."""
     means: dict[str, float | None] = {}
     for name in ("score", "log_isotropy", "random_similarity", "intra_similarity", "adjusted_intra_similarity"):
         values = [row[name] for row in rows[-TOP:]]

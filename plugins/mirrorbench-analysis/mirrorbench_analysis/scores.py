@@ -29,17 +29,20 @@ from mirrorbench.plugin import (
 )
 
 FEWEST, MOST = 12, 40
-"""Limits for the number of bins of a histogram, which follows the Rice rule, 2 n^(1/3)."""
+"""Limits of the number of bins of a histogram, which follows the Rice rule, 2 n^(1/3)."""
 GRADES = ("low", "middle", "high")
 """Bands of graded judgements: thirds of the gold range."""
 Arrays = Mapping[str, NDArray[Any]]
 """Stored predictions: ids, scores, gold and more, by name."""
 Answers = tuple[NDArray[np.int64], NDArray[np.float64]]
-"""The binary answer to each item, and each score minus the encoder's threshold."""
+"""Binary answers to the items, and scores minus the encoder's threshold."""
 
 
-def bands_of(gold: ArrayLike) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """The kinds of pairs, and the index of each pair's kind; graded judgements are cut into ``GRADES``."""
+def judgement_bands(gold: ArrayLike) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Return the names of the bands of pairs, and the index of each pair's band.
+
+    Graded judgements are cut into ``GRADES``. ``ValueError`` if all judgements are equal.
+    """
     values = np.asarray(gold, dtype=np.float64)
     low, high = values.min(), values.max()
     if low == high:
@@ -51,7 +54,7 @@ def bands_of(gold: ArrayLike) -> tuple[tuple[str, ...], NDArray[np.int64]]:
 
 
 def shared_edges(cosines: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Histogram edges over the cosines of all encoders, so that their histograms are comparable."""
+    """Return histogram edges over the cosines of all encoders, so that their histograms are comparable."""
     low, high = min(float(c.min()) for c in cosines), max(float(c.max()) for c in cosines)
     margin = 0.01 * max(high - low, 1e-6)
     bins = int(np.clip(round(2 * max(len(c) for c in cosines) ** (1 / 3)), FEWEST, MOST))
@@ -60,28 +63,28 @@ def shared_edges(cosines: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 
 
 def distribution(predictions: Arrays, edges: NDArray[np.float64]) -> dict[str, Any]:
-    """The distribution of an encoder's similarities in each kind of pair that occurs.
+    """Describe the distribution of an encoder's similarities in each band of pairs that occurs.
 
     ``overlap`` is the shared area of the lowest and highest histograms, from 0 (separate) to 1 (equal), ``auc`` the
     share of cases in which a pair of the highest band scores above one of the lowest.
     """
-    cosines, (names, kind) = predictions["scores"], bands_of(predictions["gold"])
+    cosines, (names, band_of_pair) = predictions["scores"], judgement_bands(predictions["gold"])
     bands: list[dict[str, Any]] = []
     for index, name in enumerate(names):
-        own = cosines[kind == index]
+        own = cosines[band_of_pair == index]
         if len(own):
             sd = float(own.std(ddof=1)) if len(own) > 1 else None
             density = np.histogram(own, edges, density=True)[0]
             numbers = {"n": len(own), "mean": float(own.mean()), "sd": sd, "median": float(np.median(own))}
             bands.append({"name": name, **numbers, "density": density})
     overlap = float((np.minimum(bands[0]["density"], bands[-1]["density"]) * np.diff(edges)).sum())
-    extreme = (kind == 0) | (kind == len(names) - 1)
-    area = auc(cosines[extreme], kind[extreme] > 0)
+    extreme = (band_of_pair == 0) | (band_of_pair == len(names) - 1)
+    area = auc(cosines[extreme], band_of_pair[extreme] > 0)
     return {"bands": bands, "edges": edges, "overlap": overlap, "auc": area}
 
 
 def roc_curve(predictions: Arrays) -> dict[str, Any]:
-    """The ROC curve of predictions, from its stored points or their scores; items of unknown gold (NaN) left out."""
+    """Return the ROC curve of predictions, stored or computed; items of unknown gold (NaN) are left out."""
     scores, gold = predictions["scores"], predictions["gold"]
     scores, gold = scores[~np.isnan(gold)], gold[~np.isnan(gold)]
     if set(np.unique(gold)) != {0.0, 1.0}:
@@ -94,10 +97,10 @@ def roc_curve(predictions: Arrays) -> dict[str, Any]:
 
 
 def answers(predictions: Arrays, threshold: float | None = None) -> Answers | None:
-    """The binary answer to each item; ``None`` for graded judgements.
+    """Return the binary answer to each item; ``None`` for graded judgements.
 
-    The threshold is the task's own if it stored one with its decisions, 0.5 where scores are hits (1) and misses (0),
-    and otherwise the one with the best accuracy on the same items.
+    The threshold is that of the task if it stored decisions, 0.5 if scores are hits (1) and misses (0), and otherwise
+    the one with the best accuracy on the same items.
     """
     scores, gold = predictions["scores"], predictions["gold"]
     known = ~np.isnan(gold)
@@ -112,7 +115,7 @@ def answers(predictions: Arrays, threshold: float | None = None) -> Answers | No
 
 
 def changed_answers(ids: Sequence[str], gold: ArrayLike, before: Answers, after: Answers) -> list[dict[str, Any]]:
-    """The items whose answers differ, the largest change of the score first.
+    """Return the items whose answers differ, the largest change of the score first.
 
     Scores are relative to each encoder's threshold; the paper's are "isotropy-adjusted" by random-word similarity.
     """
@@ -126,9 +129,9 @@ def changed_answers(ids: Sequence[str], gold: ArrayLike, before: Answers, after:
 def shifted_ranks(
     ids: Sequence[str], gold: ArrayLike, before: NDArray[np.float64], after: NDArray[np.float64]
 ) -> list[dict[str, Any]]:
-    """Ranks of at least two items by gold and both encoders, from 0 (least similar) to 1, largest change first.
+    """Return the ranks of at least two items by gold and both encoders, from 0 (least similar) to 1.
 
-    ``gain`` is by how much the second encoder's rank is closer to the gold rank; negative where it is further away.
+    ``gain`` is the error of the rank before minus the error after; the largest change comes first.
     """
     from scipy.stats import rankdata
 
@@ -145,7 +148,7 @@ _BUCKET = re.compile(r"words-en-(\d+)-(\d+)k")
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The curve of one encoder on one task; ``spec`` is without the key that varies.
+    """The curve of one encoder on one task; ``spec`` has no key that varies.
 
     ``points`` by rising ``x`` have ``mean`` and sample standard deviation ``sd`` of the main metric over ``n`` seeds.
     """
@@ -157,14 +160,14 @@ class Series:
     points: tuple[dict[str, Any], ...]
 
     def at(self, x: float) -> dict[str, Any]:
-        """The point at ``x``; its mean and deviation are ``None`` where there is no such point."""
+        """Return the point at ``x``, or one whose mean and deviation are ``None``."""
         return next((point for point in self.points if point["x"] == x), {"mean": None, "sd": None})
 
 
 def setting(result: Result, key: str) -> float | None:
-    """The value of a hyper-parameter in a result, also where it came from a preset.
+    """Return the value of a hyper-parameter in a result, also from a preset; ``None`` if it is not a number.
 
-    ``corpus_size`` is the actual number of strings that were tuned on. ``None`` where the value is not a number.
+    ``corpus_size`` is the number of strings in the tuning corpus of the result.
     """
     recipe, corpus = result.cell.get("recipe") or {"augment": {}}, result.cell.get("corpus")
     if key == "corpus_size":
@@ -174,14 +177,14 @@ def setting(result: Result, key: str) -> float | None:
 
 
 def bucket(result: Result, key: str = "corpus") -> float | None:
-    """The middle rank of the frequency bucket that was tuned on, in thousands."""
+    """Return the middle rank, in thousands, of the frequency bucket that was the tuning corpus."""
     return middle((result.cell.get(key) or {}).get("name", ""))
 
 
 def curves_over(
     results: Iterable[Result], key: str, x_of: Callable[[Result, str], float | None] = setting, least: int = 2
 ) -> list[Series]:
-    """The curves over a key of the spec with at least ``least`` points; undefined scores are left out.
+    """Return the curves over a key of the spec with at least ``least`` points; undefined scores are left out.
 
     Results of one curve have specs that differ in ``key`` alone, and the same task, metric and protocol.
     """
@@ -206,19 +209,19 @@ def _point(x: float, scores: list[float]) -> dict[str, Any]:
 
 
 def bounds(corpus: str) -> tuple[int, int] | None:
-    """First and last frequency rank of a bucket, in thousands, from its corpus name; ``None`` for other corpora."""
+    """Return first and last frequency rank of a bucket, in thousands, from its name; ``None`` for other corpora."""
     match = _BUCKET.fullmatch(corpus)
     return (int(match[1]), int(match[2])) if match else None
 
 
 def middle(corpus: str) -> float | None:
-    """The middle of ``bounds``."""
+    """Return the middle of ``bounds``."""
     limits = bounds(corpus)
     return sum(limits) / 2 if limits else None
 
 
 def count_words(words: Iterable[str], buckets: Iterable[tuple[str, Sequence[str]]]) -> list[dict[str, Any]]:
-    """Number and share of a task's distinct words in each corpus (name and words), case ignored."""
+    """Count a task's distinct words in each corpus (name and words), case ignored; ``share`` is of all its words."""
     own = {word.lower() for word in words}
     counts = {corpus: len(own & {member.lower() for member in members}) for corpus, members in buckets}
     return [{"corpus": name, "words": n, "share": n / len(own) if own else 0.0} for name, n in counts.items()]

@@ -21,12 +21,12 @@ from mirrorbench.plugin import (
     Workspace,
     describe_environment,
 )
-from mirrorbench_analysis import ANALYSES, OF_STUDIES, kinds
+from mirrorbench_analysis import ANALYSES, STUDY_OPTIONS, analyses
 from mirrorbench_analysis.study import Study, described
 
 
 def measure(workspace: Workspace, asked: Any, specs: Sequence[EncoderSpec], seeds: int, protocol: str) -> Outcome:
-    """Analyse encoders under each seed, those that are not tuned once; what is stored is not computed again."""
+    """Analyse encoders under each seed, untuned ones once; stored results are not computed again."""
     results, failures, computed = [], dict[Failure, None](), 0
     studies = [
         Study(workspace, (spec,), asked.task, asked.corpus, seed, protocol) for spec in specs for seed in range(seeds)
@@ -38,38 +38,38 @@ def measure(workspace: Workspace, asked: Any, specs: Sequence[EncoderSpec], seed
         try:
             result, stored = _measured(study, cell, asked)
         except Exception as error:  # of a plugin too; the other encoders go on
-            failures[Failure.of(error, cell.spec, asked.name, cell.seed)] = None
-            workspace.reporter.failure(Failure.of(error, cell.spec, asked.name, cell.seed))
+            failures[Failure.of(error, cell.spec, asked.task_name, cell.seed)] = None
+            workspace.reporter.failure(Failure.of(error, cell.spec, asked.task_name, cell.seed))
             continue
         failures |= dict.fromkeys(study.failures)
         if result:
             results.append(result)
             computed += not stored
-            workspace.reporter.cell(replace(cell, task=asked.name), result.main_score, cached=stored)
+            workspace.reporter.cell(replace(cell, task=asked.task_name), result.main_score, cached=stored)
     return Outcome(tuple(results), tuple(failures), computed)
 
 
 def _measured(study: Study, cell: Cell, asked: Any) -> tuple[Result | None, bool]:
-    """The result of one encoder, and whether it was stored; none where the encoder failed."""
-    options = {**ANALYSES[asked.kind], **asked.options}
-    given = {name: value for name, value in options.items() if name not in OF_STUDIES}
-    cell = replace(cell, task=asked.name, data=(*cell.data, *_identity(study, given)))
+    """The result of one encoder (``None`` if it failed), and whether it was stored before."""
+    options = {**ANALYSES[asked.name], **asked.options}
+    given = {name: value for name, value in options.items() if name not in STUDY_OPTIONS}
+    cell = replace(cell, task=asked.task_name, data=(*cell.data, *_identity(study, given)))
     store = study.workspace.results.analyses
     if stored := store.find(cell):
         return store.restore(cell, stored), True
     started = time.perf_counter()
-    for values in kinds.analysed(study, asked.kind, given).values.values():
+    for values in analyses.run_analysis(study, asked.name, given).values.values():
         result = _result(cell, values, asked.value, time.perf_counter() - started, study.workspace)
         return store.write(cell, result, Scores(result.metrics, [], np.empty(0), np.empty(0))), False
     return None, False
 
 
 def _identity(study: Study, given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """The identity of what is read beside the task's files: options, and a checksum of the texts."""
+    """The options, and a checksum of the texts, as part of a result's identity."""
     options = tuple((f"option {name}", str(value)) for name, value in given.items() if name != "texts")
     inputs: Sequence[TextInput] = ()
     if "word" in given:
-        inputs = kinds.sense_examples(study, given["word"], given["texts"]).inputs
+        inputs = analyses.sense_examples(study, given["word"], given["texts"]).inputs
     elif "texts" in given:
         inputs = study.texts(given["texts"])[0]
     return (*options, ("texts", described("", inputs)["sha256"]))

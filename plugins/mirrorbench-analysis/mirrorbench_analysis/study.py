@@ -54,16 +54,16 @@ StoredByLabel = dict[str, tuple[Result, scores.Arrays]]
 
 _T = TypeVar("_T")
 _CHUNK = 1024
-"""Texts between two progress reports, for encoders that do not report progress themselves."""
+"""Number of texts between two progress reports, for encoders that do not report progress themselves."""
 
 
 class NothingAnalysedError(Exception):
-    """Every encoder failed; the study's failures say why."""
+    """All encoders failed; the failures of the study hold the reasons."""
 
 
 @dataclass
 class Study:
-    """Encoders on a task, with the fields of a ``Request``; the seed also draws samples."""
+    """Encoders on a task, with the fields of a ``Request``; ``seed`` also draws samples."""
 
     workspace: Workspace
     encoders: Specs = ()
@@ -75,11 +75,11 @@ class Study:
 
     def __post_init__(self) -> None:
         if self.task and expand_tasks([self.task], self.workspace.plugins) != (self.task,):
-            raise UsageError(f"{self.task} is a suite; an analysis is of one task", "mirrorbench list suites")
+            raise UsageError(f"{self.task} is a suite, but an analysis takes one task", "mirrorbench list suites")
 
     @cached_property
     def plan(self) -> Plan:
-        """One cell for each encoder."""
+        """Plan with one cell for each encoder."""
         request = Request(as_specs(self.encoders), (self.task,), (self.seed,), self.corpus, self.protocol)
         plan = make_plan(self.workspace, request)
         self.failures += plan.failures
@@ -87,22 +87,22 @@ class Study:
 
     @cached_property
     def items(self) -> Any:
-        """The task's items."""
+        """Items of the task."""
         return self.workspace.plugins.tasks[self.task].load(self.workspace.data)
 
     @property
     def title(self) -> str:
-        """The task as figures name it."""
-        return title_of(self.task, self.workspace)
+        """Title and name of the task."""
+        return task_title(self.task, self.workspace)
 
     def label(self, spec: EncoderSpec) -> str:
-        """The papers' label of an encoder; its spec where several rows have the same label."""
+        """Return the papers' label of an encoder, or its spec if several rows have the same label."""
         labels = [row_label(row, self.workspace.plugins) for row in self.plan.rows]
         own = row_label(spec, self.workspace.plugins)
         return own if labels.count(own) == 1 else str(spec)
 
     def describe(self) -> dict[str, Any]:
-        """Task, seed, protocol and encoders, for the JSON file."""
+        """Return task, seed, protocol and encoders, for the JSON file."""
         encoders = [
             {
                 "encoder": self.label(cell.spec),
@@ -117,9 +117,9 @@ class Study:
         return {"task": self.task, "seed": self.seed, "protocol": self.protocol, "encoders": encoders}
 
     def texts(self, source: str) -> tuple[list[TextInput], str]:
-        """Distinct texts of a corpus or file, or inputs of the task, and what they are of.
+        """Return the distinct texts of a corpus or file, or the inputs of the task, and the name of their source.
 
-        Under ``released`` a corpus is taken as it is, repeats and all, as its tuning takes it.
+        The protocol ``released`` keeps repeated texts of a corpus, as its tuning does.
         """
         work, clean = self.workspace, self.protocol != "released"
         if not source:
@@ -127,8 +127,12 @@ class Study:
         read = read_corpus(source, work.data, work.plugins.corpora.by_name(), deduplicate=clean, strip=clean)
         return [TextInput(text) for text in read.texts], source
 
-    def of_each(self, measure: Callable[[Cell, Encoder], _T]) -> dict[str, _T]:
-        """``measure`` of each encoder, by label; an exception other than ``UsageError`` only becomes a failure."""
+    def measure_each(self, measure: Callable[[Cell, Encoder], _T]) -> dict[str, _T]:
+        """Measure each encoder, by label; an exception other than ``UsageError`` becomes a failure of the study.
+
+        Raises:
+            NothingAnalysedError: all encoders failed.
+        """
         measures = {}
         for cell in self.plan.cells:
             try:
@@ -147,7 +151,7 @@ class Study:
     def encode(
         self, cell: Cell, encoder: Encoder, inputs: Sequence[TextInput], poolings: Sequence[Pooling] = ()
     ) -> list[Array]:
-        """Vectors of inputs under each pooling, from one forward pass; by default under the cell's pooling."""
+        """Encode inputs under each pooling (default: the cell's), in one forward pass."""
         self.workspace.reporter.stage("encoding", str(cell.spec), len(inputs), "texts")
         if cell.pooling is not None and isinstance(encoder, PoolingEncoder):
             return encoder.encode_pooled(inputs, poolings or [cell.pooling], self.workspace.reporter.advance)
@@ -158,7 +162,11 @@ class Study:
         return [np.concatenate(arrays)]
 
     def predictions(self) -> StoredByLabel:
-        """Each encoder's predictions, by label, from the result store; missing ones are computed and stored."""
+        """Return each encoder's predictions, by label; missing ones are computed and stored.
+
+        Raises:
+            NothingAnalysedError: all encoders failed.
+        """
         outcome = execute_plan(self.workspace, self.plan)
         self.failures[:] = outcome.failures
         if not outcome.results:
@@ -172,20 +180,20 @@ class Study:
         return stored
 
 
-def title_of(task: str, workspace: Workspace) -> str:
-    """Title and name of a task: ``STS-b (stsb)``."""
+def task_title(task: str, workspace: Workspace) -> str:
+    """Return title and name of a task: ``STS-b (stsb)``."""
     title = workspace.plugins.tasks[task].title if task in workspace.plugins.tasks else task
     return title if title.lower() == task else f"{title} ({task})"
 
 
 def described(source: str, inputs: Sequence[TextInput]) -> dict[str, Any]:
-    """The source of inputs, their number and checksum, for the JSON file."""
+    """Return the source of inputs, their number and checksum, for the JSON file."""
     checksum = hashlib.sha256(b"".join(item.key() for item in inputs)).hexdigest()
     return {"source": source, "n": len(inputs), "sha256": checksum}
 
 
 def scored(arrays: scores.Arrays, metric: str) -> scores.Arrays:
-    """The arrays of the items behind a metric: those of its split, if a task has several, with known gold."""
+    """Return the arrays of the items behind a metric: of its split, if a task has several, and with known gold."""
     n, keep = len(arrays["ids"]), ~np.isnan(arrays["gold"])
     if "splits" in arrays and (own := keep & (arrays["splits"] == metric.partition("_")[0])).any():
         keep = own
@@ -197,16 +205,15 @@ class Analysis:
     """The result of one analysis.
 
     Attributes:
-        name: of its files, without a suffix.
+        name: name of the files, without a suffix.
         rows: the numbers; all rows have the same keys.
         document: further contents of the JSON file: encoders, task, seed ...
-        draw: makes the figure, inside ``figures.style()``; ``None`` where no encoder could be analysed.
+        draw: makes the figure, inside ``figures.style()``; ``None`` if no encoder could be analysed.
         table: a shorter table for the screen; ``None``: show ``rows``.
         summary: a line above the table.
-        title: of the figure: task, texts or word, and what is measured.
-        values: numbers that stand for each encoder, by its label: what a table of the papers may show of it. ``n`` is
-            how many items they are of.
-        failures: encoders that failed, and why.
+        title: title of the figure: task, texts or word, and measure.
+        values: numbers of each encoder, by its label, for a table of the papers; ``n`` is the number of items.
+        failures: encoders that failed, with the reason.
     """
 
     name: str
@@ -227,7 +234,7 @@ class Analysis:
             formats: keys of ``figures.FIGURE_FORMATS``.
 
         Returns:
-            The paths of the files; none where no encoder could be analysed.
+            The paths of the files; none if no encoder could be analysed.
 
         Raises:
             StorageError: the folder cannot be written.
@@ -255,7 +262,7 @@ class Analysis:
 
 
 def plain(value: Any) -> Any:
-    """A value for JSON: arrays become lists, NaN null, infinity a string."""
+    """Convert a value for JSON: arrays become lists, NaN null, infinity a string."""
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, np.ndarray | np.generic):

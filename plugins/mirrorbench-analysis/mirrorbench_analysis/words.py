@@ -23,16 +23,16 @@ from mirrorbench.plugin import (
 
 @dataclass(frozen=True, slots=True)
 class WordTargets:
-    """Positions of the tokens of several words in each text: one ``Ragged`` a text."""
+    """Positions of the tokens of several words in each text: one ``Ragged`` per text."""
 
     words: tuple[Ragged, ...]
 
     def take(self, rows: ArrayLike) -> WordTargets:
-        """Some of the texts, in the order given."""
+        """Return some of the texts, in the order of ``rows``."""
         return WordTargets(tuple(self.words[row] for row in np.asarray(rows)))
 
     def weights(self, width: int) -> NDArray[np.float32]:
-        """Weights that average over each word's tokens, shape (texts, words, width); 0 where words are fewer."""
+        """Return weights that average over each word's tokens, shape (texts, words, width), padded with 0."""
         matrix = np.zeros((len(self.words), max(map(len, self.words)), width), dtype=np.float32)
         for row, words in enumerate(self.words):
             matrix[row, : len(words)] = words.weights(width)
@@ -44,11 +44,11 @@ def encode_words(
     encoder: TransformerEncoder, texts: Sequence[Sequence[TextInput]], poolings: Sequence[Pooling],
     advance: Callable[[int], None] = lambda n: None,
 ) -> Iterator[tuple[int, Array]]:  # fmt: skip
-    """Vectors of several words of each text from one pass over the text, in no particular order of the texts.
+    """Encode several words of each text in one pass over the text, in no particular order of the texts.
 
     Args:
-        encoder: of a model that is open.
-        texts: for each text its words, at least one.
+        encoder: an encoder of an open model.
+        texts: the words of each text, at least one.
         poolings: of mode ``target`` and one maximum length; longer texts are left out.
         advance: called with the number of texts done since the last call.
 

@@ -1,4 +1,4 @@
-"""Results as a run stores them, without a run."""
+"""Made-up results in the form that a run stores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mirrorbench.runs.results import Result
 
 
 def result(spec: str, score: float | None, task: str = "cats", seed: int = 0, **recipe: Any) -> Result:
-    """A result of a spec. ``n``, ``corpus``, ``protocol`` and ``augment`` as in a cell; the rest is the recipe's."""
+    """A result of a spec; ``n``, ``corpus``, ``protocol`` and ``augment`` are as in a cell, the rest is the recipe."""
     n, corpus, protocol = recipe.pop("n", 1000), recipe.pop("corpus", "words-en"), recipe.pop("protocol", "paper")
     tuned = parse_spec(spec).method not in ("", "base")
     cell = {

@@ -1,4 +1,4 @@
-"""``mirrorbench analyze``: what a user types, sees and finds on disk. The other tests here check the measures."""
+"""``mirrorbench analyze``: commands, their output and their files. The other tests here check the measures."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def analyze(mirrorbench: Callable) -> Callable:
     return lambda *arguments: mirrorbench("analyze", *arguments)
 
 
-def table(said: Any) -> list[dict[str, str]]:
-    return list(csv.DictReader((line for line in said.out.splitlines() if "\t" in line), delimiter="\t"))
+def table(done: Any) -> list[dict[str, str]]:
+    return list(csv.DictReader((line for line in done.out.splitlines() if "\t" in line), delimiter="\t"))
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -43,13 +43,13 @@ def rows(path: Path) -> list[dict[str, str]]:
     "isotropy -e tiny+base --texts none.txt", "projection -e tiny+base --texts none.txt", "curves none",
     "frequency none",
 ])  # fmt: skip
-def test_what_is_named_and_not_there(analyze: Callable, folder: Path, command: str) -> None:
+def test_missing_files_and_folders_are_errors(analyze: Callable, folder: Path, command: str) -> None:
     analyze(*command.split()).assert_fails(2, "none", out="")
     assert list(folder.iterdir()) == []
 
 
 def test_isotropy_of_two_encoders(analyze: Callable, folder: Path, random_model: Callable) -> None:
-    """Repeats stay under `released`: Mirror-BERT, footnote 15; the tuning text in the released code has some."""
+    """`released` keeps repeats: Mirror-BERT, footnote 15; the tuning text in the released code has some."""
     lines = ["a cat", "a dog", "a cat", "a cat ", "the tall ship"]
     (folder / "texts.txt").write_text("\n".join(lines), encoding="utf-8")
     specs = [f"{random_model('bert')}+base:pooling={name}" for name in ("mean", "cls")]
@@ -64,7 +64,7 @@ def test_isotropy_of_two_encoders(analyze: Callable, folder: Path, random_model:
         assert float(row["mean_vector_norm"]) == pytest.approx(measured["mean_vector_norm"])
     document = json.loads((folder / "analysis" / "isotropy-quick-sts.json").read_text())
     assert (document["texts"]["source"], document["texts"]["n"], document["seed"]) == ("texts.txt", 5, 0)
-    assert [one["spec"] for one in document["encoders"]] == specs
+    assert [encoder["spec"] for encoder in document["encoders"]] == specs
     for name in ("svg", "png"):
         assert (folder / "analysis" / f"isotropy-quick-sts.{name}").stat().st_size > 1000
 
@@ -74,20 +74,20 @@ def test_layers_of_a_random_model(analyze: Callable, folder: Path, random_model:
     path = random_model("bert")
     asked = ("layers", "-e", f"{path}+base", "-t", "quick-sts", "--texts", "texts.txt", "-o", "out", "-f", "none")
     analyze(*asked).assert_works()
-    found = rows(folder / "out" / "layers-quick-sts.csv")
-    assert [row["layer"] for row in found] == ["0", "1", "2", "3"]
+    measured = rows(folder / "out" / "layers-quick-sts.csv")
+    assert [row["layer"] for row in measured] == ["0", "1", "2", "3"]
     spans = {"the cat sat here": [(0, 3), (4, 7), (8, 11), (12, 16)], "a dog ran": [(0, 1), (2, 5), (6, 9)]}
     for layer in (0, 2):
         encoder = package.load(f"{path}+base:pooling=target,layers={layer}")
         sentences = [encoder.encode([TextInput(text, (span,)) for span in own]) for text, own in spans.items()]
         similarities = [cosine_similarity(words, words.mean(axis=0, keepdims=True)).mean() for words in sentences]
-        assert float(found[layer]["intra_similarity"]) == pytest.approx(np.mean(similarities), abs=1e-4)
+        assert float(measured[layer]["intra_similarity"]) == pytest.approx(np.mean(similarities), abs=1e-4)
     assert not list((folder / "out").glob("*.pdf"))
 
 
 def test_predictions_are_computed_once(analyze: Callable, folder: Path) -> None:
-    said = analyze("similarity", "-e", PLAIN, "-f", "svg").assert_works()
-    assert [row["pairs"] for row in table(said)] == ["low", "middle", "high"]
+    done = analyze("similarity", "-e", PLAIN, "-f", "svg").assert_works()
+    assert [row["pairs"] for row in table(done)] == ["low", "middle", "high"]
     drawn = (folder / "analysis" / "similarity-quick-sts.svg").read_text()
     assert "STS17 (quick-sts): pairs by their judgement" in drawn  # svg names its texts in comments
     (path,) = (folder / "results").rglob("seed-0.npz")
@@ -109,17 +109,17 @@ def test_predictions_are_computed_once(analyze: Callable, folder: Path) -> None:
 
 def test_roc_and_projection_of_words_in_context(analyze: Callable, folder: Path, random_model: Callable) -> None:
     model = f"{random_model('bert')}+base:pooling=target"
-    said = analyze("roc", "-e", model, "-f", "none").assert_works()
+    done = analyze("roc", "-e", model, "-f", "none").assert_works()
     (path,) = (folder / "results").rglob("seed-0.npz")
     computed = np.load(path)
     test = computed["splits"] == "train"  # the embedded part of the data is scored on its train split
     area = roc_auc_score(computed["gold"][test], computed["scores"][test])
-    assert float(table(said)[0]["auc"]) == pytest.approx(area, abs=1e-4)
+    assert float(table(done)[0]["auc"]) == pytest.approx(area, abs=1e-4)
     assert rows(folder / "analysis" / "roc-quick-wic.csv")[0]["threshold"] == "inf"
-    said = analyze("projection", "-e", model, "--method", "pca", "--word", "summer", "-f", "none").assert_works()
-    assert table(said)[0]["senses"] == "3"
-    found = rows(folder / "analysis" / "projection-summer-pca.csv")
-    assert {row["sense"] for row in found} == {"season", "person", "beam"}
+    done = analyze("projection", "-e", model, "--method", "pca", "--word", "summer", "-f", "none").assert_works()
+    assert table(done)[0]["senses"] == "3"
+    contexts = rows(folder / "analysis" / "projection-summer-pca.csv")
+    assert {row["sense"] for row in contexts} == {"season", "person", "beam"}
     analyze("projection", "-e", model, "--word", "autumn").assert_fails(2, "autumn")
 
 
@@ -127,23 +127,23 @@ def test_curves_of_a_sweep(analyze: Callable, folder: Path) -> None:
     for n, scores in ((4, (0.5, 0.7)), (8, (0.4, 0.9))):
         for seed, score in enumerate(scores):
             for task in ("cats", "dogs"):
-                one = stored(f"tiny+mirror:corpus_size={n}", task, score, seed, corpus="x", corpus_size=n)
-                write(folder / "results", one)
+                spec = f"tiny+mirror:corpus_size={n}"
+                write(folder / "results", stored(spec, task, score, seed, corpus="x", corpus_size=n))
     asked = ("curves", "results", "--x", "corpus_size", "-t", "cats", "--plugin", str(PLUGIN))
     analyze(*asked, "--log", "-f", "svg").assert_works()
-    found = rows(folder / "analysis" / "curves-corpus_size.csv")
-    points = [(row["task"], row["corpus_size"], row["seeds"]) for row in found]
+    written = rows(folder / "analysis" / "curves-corpus_size.csv")
+    points = [(row["task"], row["corpus_size"], row["seeds"]) for row in written]
     assert points == [("cats", "4", "2"), ("cats", "8", "2")]
-    assert float(found[0]["mean"]) == pytest.approx(0.6)
+    assert float(written[0]["mean"]) == pytest.approx(0.6)
     analyze("curves", "results", "--x", "lr").assert_fails(2, "two values of lr")
 
 
 def test_frequency_without_results(analyze: Callable, folder: Path) -> None:
     pytest.importorskip("wordfreq", reason="frequency buckets need the extra 'words'")
-    said = analyze("frequency", "-f", "none").assert_works()
-    counts = [int(row["words"]) for row in table(said)]
+    done = analyze("frequency", "-f", "none").assert_works()
+    counts = [int(row["words"]) for row in table(done)]
     assert (len(counts), counts[0]) == (10, max(counts))  # a long tail
-    assert "mirrorbench run" in said.err
+    assert "mirrorbench run" in done.err
 
 
 @pytest.mark.parametrize(("arguments", "needle"), [
@@ -160,10 +160,10 @@ def test_an_encoder_that_fails_stops_no_other_and_without_matplotlib_the_numbers
     monkeypatch.setattr(figures, "find_spec", lambda name: None)
     broken = ("-e", "./nowhere", "-e", "broken", "-e", "letters", "--plugin", str(PLUGIN))
     (folder / "texts.txt").write_text("one text\nanother text\n", encoding="utf-8")
-    said = analyze("isotropy", *broken, "--texts", "texts.txt").assert_fails(
+    done = analyze("isotropy", *broken, "--texts", "texts.txt").assert_fails(
         1, "nowhere", "the encoder broken failed: RuntimeError: it broke [down]", "mirrorbench[figures]"
     )
-    assert [row["encoder"] for row in table(said)] == ["letters"]
+    assert [row["encoder"] for row in table(done)] == ["letters"]
     assert [path.suffix for path in sorted((folder / "analysis").iterdir())] == [".csv", ".json"]
     with pytest.raises(UnknownNameError, match="'limits'"):
         package.Session().analyze("isotropy", limits=3)

@@ -1,3 +1,5 @@
+"""Figures of every analysis: drawn without a warning, reproducible, and with the numbers of their rows."""
+
 from __future__ import annotations
 
 import json
@@ -33,7 +35,7 @@ def _isotropy() -> Any:
 def _similarity(gold: np.ndarray) -> Any:
     stored = {name: {"scores": RNG.uniform(0.2 * n, 1, len(gold)), "gold": gold} for n, name in enumerate(NAMES)}
     edges = scores.shared_edges([arrays["scores"] for arrays in stored.values()])
-    return figures.similarity_figure({name: scores.distribution(one, edges) for name, one in stored.items()})
+    return figures.similarity_figure({name: scores.distribution(arrays, edges) for name, arrays in stored.items()})
 
 
 def _layers(n: int, score: float | None) -> Any:
@@ -70,8 +72,8 @@ def _shifts() -> Any:
 
 def _roc() -> Any:
     gold = RNG.integers(0, 2, 40).astype(float)
-    found = {n: scores.roc_curve({"scores": gold + RNG.normal(size=40), "gold": gold}) for n in NAMES}
-    return figures.roc_figure(found | {"perfect": scores.roc_curve({"scores": gold, "gold": gold})})
+    roc_curves = {n: scores.roc_curve({"scores": gold + RNG.normal(size=40), "gold": gold}) for n in NAMES}
+    return figures.roc_figure(roc_curves | {"perfect": scores.roc_curve({"scores": gold, "gold": gold})})
 
 
 def _projection(n: int, senses: int, axis_names: bool) -> Any:
@@ -97,13 +99,13 @@ DRAWN: dict[str, Callable[[], Any]] = {
 }
 
 
-# In the first suite: of each kind of figure one; curves are drawn below.
 KEPT = ("isotropy", "similarity of labels", "layers", "projection of one", "roc", "frequency", "errors", "shifts")
+"""Figures of the first suite, one of each analysis; curves are drawn below."""
 
 
 @pytest.mark.parametrize("name", few(DRAWN, *KEPT))
 def test_every_figure_is_drawn_without_a_warning(name: str, tmp_path: Path) -> None:
-    """Nothing is cut off either: the outermost pixels of every figure are blank."""
+    """Nothing is cut off: the outermost pixels of every figure are blank."""
     heading = "Multi-SimLex (multisimlex-en): 10,000 pairs by their judgement"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -112,8 +114,8 @@ def test_every_figure_is_drawn_without_a_warning(name: str, tmp_path: Path) -> N
             figure = figures.titled(DRAWN[name](), heading)
             (path,) = figures.save(figure, tmp_path / "figure", ["png"])
     assert figure.get_figwidth() in (figures.COLUMN, figures.PAGE)
-    found = figure.legends[0].get_title().get_text() if figure.legends else figure.get_suptitle()
-    assert " ".join(found.split()) == heading
+    title = figure.legends[0].get_title().get_text() if figure.legends else figure.get_suptitle()
+    assert " ".join(title.split()) == heading
     pixels = imread(path)[..., :3]
     assert (pixels < 1).any()
     edges = (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1])
@@ -131,9 +133,9 @@ def test_the_same_numbers_are_the_same_files_and_those_of_the_series(tmp_path: P
         assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("corpus size", "spearman")
         return [path.read_bytes() for path in files]
 
-    one = draw("one")
-    assert [content[1:4] for content in one] == [b"PDF", b"?xm", b"PNG"]
-    assert one == draw("two")
+    contents = draw("one")
+    assert [content[1:4] for content in contents] == [b"PDF", b"?xm", b"PNG"]
+    assert contents == draw("two")
 
 
 def test_settings_of_others_are_left_alone() -> None:
@@ -144,7 +146,7 @@ def test_settings_of_others_are_left_alone() -> None:
 
 
 def test_no_bar_is_empty() -> None:
-    """Of ten buckets one has a word, and six others have a score."""
+    """One of ten buckets has a word, and six others have a score."""
     with figures.style():
         bars, lines = (_frequency(n).axes for n in (0, 2))
     assert [label.get_text() for label in bars[0].get_xticklabels()] == ["0–10"]
@@ -173,9 +175,9 @@ def test_numbers_are_read_back(tmp_path: Path) -> None:
         {"encoder": "ü", "score": np.float32(0.5), "n": 4, "sd": float("nan")},
     ]
     more = {"points": np.array([1.0, np.inf]), "flags": (np.bool_(True),), "series": _series(1, None)}
-    found = Analysis("kind-task:x", rows, more, DRAWN["a curve of one seed"])
-    table, document, figure = found.write(tmp_path / "new", ["svg"])
-    assert (table.name, figure.name) == ("kind-task_x.csv", "kind-task_x.svg")
+    analysis = Analysis("name-task:x", rows, more, DRAWN["a curve of one seed"])
+    table, document, figure = analysis.write(tmp_path / "new", ["svg"])
+    assert (table.name, figure.name) == ("name-task_x.csv", "name-task_x.svg")
     lines = table.read_text(encoding="utf-8").splitlines()
     assert lines == ["encoder,score,n,sd", '"a, b",0.1234567890123,3,', "ü,0.5,4,"]
     content = json.loads(document.read_text(encoding="utf-8"))

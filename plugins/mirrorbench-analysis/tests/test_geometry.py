@@ -26,30 +26,30 @@ def space(n: int = 30, d: int = 6, shift: float = 0.5) -> np.ndarray:
 
 def test_the_measures_are_those_of_explicit_loops() -> None:
     vectors = space(n=20)
-    found = geometry.measure_isotropy(vectors)
-    assert found["log_isotropy"] == pytest.approx(naive_log(vectors), abs=1e-9)
-    assert found["isotropy"] == pytest.approx(math.exp(naive_log(vectors)))
-    assert (found["n"], found["dimensions"]) == vectors.shape
-    assert found["mean_vector_norm"] == pytest.approx(np.linalg.norm(vectors.mean(axis=0)))
-    assert found["mean_cosine"] == pytest.approx(mean_of_pairs(vectors))
+    measures = geometry.measure_isotropy(vectors)
+    assert measures["log_isotropy"] == pytest.approx(naive_log(vectors), abs=1e-9)
+    assert measures["isotropy"] == pytest.approx(math.exp(naive_log(vectors)))
+    assert (measures["n"], measures["dimensions"]) == vectors.shape
+    assert measures["mean_vector_norm"] == pytest.approx(np.linalg.norm(vectors.mean(axis=0)))
+    assert measures["mean_cosine"] == pytest.approx(mean_of_pairs(vectors))
     v = vectors.astype(np.float64)
     sums = np.exp(np.dot(v, geometry.directions(v).T)).sum(axis=0)  # of rows, as the posted script reads
-    assert found["row_isotropy"] == pytest.approx(sums.min() / sums.max())
-    assert found["row_isotropy"] > found["isotropy"]
+    assert measures["row_isotropy"] == pytest.approx(sums.min() / sums.max())
+    assert measures["row_isotropy"] > measures["isotropy"]
 
 
 def test_directions_are_columns() -> None:
     vectors = space().astype(np.float64)
-    gram, found = vectors.T @ vectors, geometry.directions(vectors)
-    values = np.diag(found.T @ gram @ found)
-    np.testing.assert_allclose(gram @ found, found * values, atol=1e-8)
+    gram, directions = vectors.T @ vectors, geometry.directions(vectors)
+    values = np.diag(directions.T @ gram @ directions)
+    np.testing.assert_allclose(gram @ directions, directions * values, atol=1e-8)
     assert (np.diff(values) < 0).all()
 
 
 def test_large_vectors_overflow_nothing() -> None:
-    found = geometry.measure_isotropy(space(shift=40.0) * 50)
-    assert -math.inf < found["log_isotropy"] < -1000
-    assert found["isotropy"] == 0
+    measures = geometry.measure_isotropy(space(shift=40.0) * 50)
+    assert -math.inf < measures["log_isotropy"] < -1000
+    assert measures["isotropy"] == 0
 
 
 def test_fewer_vectors_than_dimensions() -> None:
@@ -107,19 +107,19 @@ def test_few_contexts_and_wrong_methods() -> None:
     with pytest.raises(UnknownNameError, match="tsnee"):
         geometry.project(vectors, "tsnee")
     if not find_spec("umap"):
-        with pytest.raises(UsageError, match="UMAP is not installed") as found:
+        with pytest.raises(UsageError, match="UMAP is not installed") as caught:
             geometry.project(vectors, "umap")
-        assert "umap-learn" in found.value.hint
+        assert "umap-learn" in caught.value.hint
 
 
 def test_examples_inside_the_package() -> None:
     """The two words of MirrorWiC's Figure 3: "different senses of spring and summer under different models"."""
-    for word, others in (("spring", ("coil", "water")), ("summer", ("person", "beam"))):
-        found = geometry.own_examples(word)
-        assert len(found.inputs) == len(set(found.inputs)) == 36
-        assert Counter(found.senses) == dict.fromkeys(("season", *others), 12)
-        assert all(item.text[slice(*item.spans[0])].lower() == word for item in found.inputs)
-        assert geometry.examples_of(word, None, "quick-wic") == found  # a task without senses
+    for word, other_senses in (("spring", ("coil", "water")), ("summer", ("person", "beam"))):
+        examples = geometry.own_examples(word)
+        assert len(examples.inputs) == len(set(examples.inputs)) == 36
+        assert Counter(examples.senses) == dict.fromkeys(("season", *other_senses), 12)
+        assert all(item.text[slice(*item.spans[0])].lower() == word for item in examples.inputs)
+        assert geometry.task_examples(word, None, "quick-wic") == examples  # a task without senses
     with pytest.raises(UsageError, match="only of spring and summer"):
         geometry.own_examples("autumn")
 
@@ -127,9 +127,12 @@ def test_examples_inside_the_package() -> None:
 def test_a_file_of_contexts(tmp_path: Path) -> None:
     path = tmp_path / "bank.tsv"
     path.write_text("money\tthe <t>bank</t> lent it\n\nriver\ton the <t>bank</t> of the river\n", encoding="utf-8")
-    found = geometry.read_examples(str(path))
-    assert found.inputs == (TextInput("the bank lent it", ((4, 8),)), TextInput("on the bank of the river", ((7, 11),)))
-    assert found.senses == ("money", "river")
+    examples = geometry.read_examples(str(path))
+    assert examples.inputs == (
+        TextInput("the bank lent it", ((4, 8),)),
+        TextInput("on the bank of the river", ((7, 11),)),
+    )
+    assert examples.senses == ("money", "river")
     for line in ("no tab", "sense\tno mark", "\tthe <t>bank</t>", "sense the <t>bank</t>"):
         path.write_text(f"money\tthe <t>bank</t> lent it\n{line}\n", encoding="utf-8")
         with pytest.raises(DataFormatError, match="line 2"):
@@ -138,7 +141,7 @@ def test_a_file_of_contexts(tmp_path: Path) -> None:
 
 def test_examples_of_a_data_set() -> None:
     senses = {TextInput("my bank", ((3, 7),)): "money", TextInput("a river bank", ((8, 12),)): "river"}
-    found = geometry.examples_of("bank", senses, "wsd")
-    assert (found.inputs, found.senses) == (tuple(senses), ("money", "river"))
+    examples = geometry.task_examples("bank", senses, "wsd")
+    assert (examples.inputs, examples.senses) == (tuple(senses), ("money", "river"))
     with pytest.raises(UsageError, match="0 senses of 'cat'"):
-        geometry.examples_of("cat", {}, "wsd")
+        geometry.task_examples("cat", {}, "wsd")

@@ -1,4 +1,4 @@
-"""Tasks of a user's own data, which are told by the names of files and columns (``mirrorbench_evaluate.layouts``)."""
+"""Tasks of a user's own data, recognised by the names of files and columns (``mirrorbench_evaluate.layouts``)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register_readers(register: Register) -> None:
-    """Files and folders of one of the layouts."""
+    """Register the reader of files and folders in one of the layouts."""
     register("own-data", read_own, "BEIR folders; tables of pairs, triplets, labelled texts, names and mentions")
 
 
 @hookimpl
 def register_metrics(register: Register) -> None:
-    """The measures that a column of own data may show."""
+    """Register the measures of own data."""
     from mirrorbench.plugin import spearman
     from mirrorbench_evaluate.measures import RETRIEVAL, average_precision, macro_f1, mean
 
@@ -33,11 +33,11 @@ def register_metrics(register: Register) -> None:
 
 
 def read_own(name: str, path: Path, options: Mapping[str, Any]) -> Task | None:
-    """The task of a path; ``None`` where no layout has its names of files or columns.
+    """Return the task of a path; ``None`` if its files are no tables.
 
     Raises:
-        UsageError: an unknown option or kind, or columns that are near a layout and are not of it.
+        UsageError: an unknown option or kind, or columns of no layout.
     """
-    from mirrorbench_evaluate.reading import task_of
+    from mirrorbench_evaluate.reading import make_task
 
-    return task_of(name, path, options)
+    return make_task(name, path, options)

@@ -1,4 +1,4 @@
-"""The answer: encoders, BM25 and both together against the first encoder, by the items of their stored results."""
+"""Comparison of encoders, BM25 and their fusions with the first encoder, by the items of stored results."""
 
 from __future__ import annotations
 
@@ -26,16 +26,18 @@ if TYPE_CHECKING:
     from mirrorbench.plugin import Comparison, Plugins, Stored, Table
 
 POWER = 2.8
-"""Standard errors of a difference that is found in four of five samples: 1.96 for the level, .84 for the power."""
+"""Standard errors of a difference that is detected with power .8 at level .05: .84 + 1.96."""
 SIGNIFICANT = 0.05
 BM25 = "BM25"
+"""Spec of the row of BM25."""
 FUSED = " and BM25"
+"""Suffix of an encoder's spec for the row of its fusion with BM25."""
 
 
 class Answer(NamedTuple):
-    """A comparison with the first encoder on one task, and its p-value, corrected for all of its kind (Holm).
+    """A comparison with the first encoder on one task, and its p-value, corrected for all like it (Holm).
 
-    ``row`` is an encoder's spec, the same with ``FUSED`` behind it for its fusion with BM25, or ``BM25``.
+    ``row`` is an encoder's spec, a spec with ``FUSED`` behind it, or ``BM25``.
     """
 
     row: str
@@ -43,41 +45,41 @@ class Answer(NamedTuple):
     comparison: Comparison
     p: float | None
     n_answers: int
-    """For which p is corrected, this one included."""
+    """Number of answers for which p is corrected, this one included."""
 
     @property
     def verdict(self) -> str:
-        """``better``, ``worse`` or ``not separable``."""
+        """Verdict on the row: ``better``, ``worse`` or ``not separable``."""
         if self.p is None or self.p >= SIGNIFICANT:
             return "not separable"
         return "better" if self.comparison.difference > 0 else "worse"
 
     @property
     def items_needed(self) -> int | None:
-        """How many items show this difference in four of five samples; ``None`` where it is 0 or undefined."""
+        """Number of items that detect this difference with a power of .8; ``None`` if it is 0 or undefined."""
         difference, error = self.comparison.difference, self.comparison.estimate.error
         return ceil(self.comparison.n * (POWER * error / difference) ** 2) if difference and error > 0 else None
 
 
 class Change(NamedTuple):
-    """An item, its scores by the first encoder and by another, and what both found for it."""
+    """An item, with its score and predictions by the first encoder (before) and by another (now)."""
 
     item: str
     before: float
     now: float
-    found_before: Sequence[Any]
-    found_now: Sequence[Any]
+    predictions_before: Sequence[Any]
+    predictions_now: Sequence[Any]
 
 
 class Evaluation:
-    """Results of encoders on own data, by their items.
+    """Results of encoders on own data, by item.
 
     Args:
         stored: the results with their paths, each encoder with one seed.
-        encoders: specs; the others are compared with the first.
-        baselines: specs of rows that need no training, which are compared with the first too.
-        ids: of the items that are scored, by the name of the data.
-        plugins: with the metrics.
+        encoders: specs of the encoders, the first of which all others are compared with.
+        baselines: specs of untrained rows, which are compared with the first encoder too.
+        ids: ids of the scored items, by the name of the data.
+        plugins: plugins with the metrics.
     """
 
     def __init__(
@@ -91,17 +93,17 @@ class Evaluation:
         self.encoders, self.baselines, self.tasks, self.plugins = encoders, baselines, list(ids), plugins
         hidden = {task: {hidden_id(item): item for item in items} for task, items in ids.items()}
         self.items: dict[tuple[str, str], ItemScores] = {}
-        self._found: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._predictions: dict[tuple[str, str], Mapping[str, Any]] = {}
         for result, path in stored:
             arrays = {**read_predictions(path, result)}
-            # results may have been stored with and without MIRRORBENCH_NO_TEXTS
+            # Results may have been stored with and without MIRRORBENCH_NO_TEXTS.
             arrays["ids"] = np.array([hidden[result.task].get(item, item) for item in arrays["ids"].tolist()])
             if (items := item_scores(result, arrays, plugins)) is None:
                 continue
             if result.main_metric in RETRIEVAL:
                 items = replace(items, statistic="mean")
             self.items[result.spec, result.task] = items
-            self._found[result.spec, result.task] = dict(
+            self._predictions[result.spec, result.task] = dict(
                 zip(items.ids, arrays.get("found", [()] * len(items.ids)), strict=True)
             )
             for prefix, row in (("fused_", f"{result.spec}{FUSED}"), ("bm25_", BM25)):
@@ -109,23 +111,23 @@ class Evaluation:
                     self.items[row, result.task] = replace(items, values=values.astype(np.float64), overlap=None)
 
     def answers(self) -> list[Answer]:
-        """Answers on the other encoders, and on what needs no training; each of the two kinds corrected."""
-        first, *others = self.encoders
-        return [*self._answers(first, others), *self._answers(first, [*self.baselines, BM25, first + FUSED])]
+        """Return the answers on the other encoders and on untrained rows; p-values are corrected within each group."""
+        first, *compared = self.encoders
+        return [*self._answers(first, compared), *self._answers(first, [*self.baselines, BM25, first + FUSED])]
 
     def _answers(self, first: str, rows: Sequence[str]) -> list[Answer]:
         seeds = Comparisons({key: {0: items} for key, items in self.items.items()}, self.plugins)
         comparisons = [(row, task, seeds.compare(row, first, [task])) for row, task in self.compared(rows)]
         corrected = holm([comparison.p for *_, comparison in comparisons])
-        return [Answer(*own, p, len(comparisons)) for own, p in zip(comparisons, corrected, strict=True)]
+        return [Answer(*key, p, len(comparisons)) for key, p in zip(comparisons, corrected, strict=True)]
 
     def compared(self, rows: Sequence[str]) -> list[tuple[str, str]]:
-        """The rows and data where both the row and the first encoder have scores."""
+        """Return the pairs of row and data for which both the row and the first encoder have scores."""
         first = self.encoders[0]
         return [(row, task) for row in rows for task in self.tasks if {(row, task), (first, task)} <= {*self.items}]
 
     def table(self, table: Table, labels: Mapping[str, str], titles: Mapping[str, str]) -> Table:
-        """A table with these labels and titles of data, and the fusion of each encoder with BM25 below it."""
+        """Return a table with labels of rows and titles of data, and each encoder's fusion with BM25 below it."""
         columns = tuple(replace(column, title=titles.get(column.name, column.title)) for column in table.columns)
         table, rows = replace(table, columns=columns), list[Row]()
         for row in table.rows:
@@ -133,16 +135,16 @@ class Evaluation:
             rows.append(row if row.spec else replace(row, spec=BM25, scores=self._scores(BM25, table)))
             if any(scores := self._scores(f"{row.spec}{FUSED}", table)):
                 rows.append(Row(f"{row.label}{FUSED}", f"{row.spec}{FUSED}", scores))
-        table = replace(table, rows=tuple(rows), verdicts=())  # the answers are there instead
+        table = replace(table, rows=tuple(rows), verdicts=())  # answers replace them
         if len({column.metric for column in table.columns if not column.average_of}) == 1:
             return table
-        kept = [index for index, column in enumerate(table.columns) if not column.average_of]  # of one metric only
+        kept = [index for index, column in enumerate(table.columns) if not column.average_of]  # averages mix metrics
         rows = [replace(row, scores=tuple(row.scores[index] for index in kept)) for row in rows]
         return replace(table, rows=tuple(rows), columns=tuple(table.columns[index] for index in kept))
 
     def _scores(self, row: str, table: Table) -> tuple[Score | None, ...]:
-        """The scores of a row of means, in the order of the columns; averages where no score is missing."""
-        means = {task: items.values.mean() for (own, task), items in self.items.items() if own == row}
+        """The scores of a row of means, in the order of the columns; averages if no score is missing."""
+        means = {task: items.values.mean() for (spec, task), items in self.items.items() if spec == row}
         parts = [column.average_of or (column.name,) for column in table.columns]
         return tuple(
             Score(float(np.mean([means[name] for name in names])), None, 1) if {*names} <= means.keys() else None
@@ -150,26 +152,24 @@ class Evaluation:
         )
 
     def changes(self, encoder: str, task: str, n: int) -> tuple[list[Change], list[Change]]:
-        """The items that gained most over the first encoder, and those that lost most, at most ``n`` of each.
+        """Return the items that gained and that lost most against the first encoder, at most ``n`` of each.
 
-        An item gains by its influence on the score: where this is a mean, by its own score.
+        The gain of an item is that of its influence on the score; if the score is a mean, that of its own score.
         """
         rows = [(encoder, task), (self.encoders[0], task)]
         now, before = (self.items[row] for row in rows)
-        if now.statistic == "macro_f1":  # whose values are labels by their numbers
-            now, before = (
-                replace(own, statistic="mean", values=(own.values == own.gold) * 1.0) for own in (now, before)
-            )
-        moved = (
-            own.values if own.statistic == "mean" else influence(replace(own, shared=None), self.plugins)
-            for own in (now, before)
-        )  # fmt: skip
-        gains = np.subtract(*moved)
+        if now.statistic == "macro_f1":  # its values are indices of labels
+            now, before = (replace(x, statistic="mean", values=(x.values == x.gold) * 1.0) for x in (now, before))
+        influences = (
+            x.values if x.statistic == "mean" else influence(replace(x, shared=None), self.plugins)
+            for x in (now, before)
+        )
+        gains = np.subtract(*influences)
         order = np.argsort(-gains, kind="stable")
 
         def change(row: int) -> Change:
             item = now.ids[row]
-            predictions = (self._found[key].get(item, ()) for key in reversed(rows))
+            predictions = (self._predictions[key].get(item, ()) for key in reversed(rows))
             return Change(item, float(before.values[row]), float(now.values[row]), *predictions)
 
         return (

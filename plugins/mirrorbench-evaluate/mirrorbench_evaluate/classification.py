@@ -1,4 +1,4 @@
-"""Labelled texts as a task: a classifier on their vectors."""
+"""Classification of labelled texts by logistic regression on their vectors."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mirrorbench.plugin import DataFormatError, Scores, TaskKind, TextInput, Vectors, shown, unit
-from mirrorbench_evaluate.measures import FOLDS, LEAST, check_folds, folds, macro_f1, together
+from mirrorbench_evaluate.measures import FEWEST, FOLDS, check_folds, folds, macro_f1, text_groups
 from mirrorbench_evaluate.tasks import OwnData
 
 
 class Labelled(NamedTuple):
-    """A text with its label, and whether it is trained on alone."""
+    """A text with its label; ``train`` marks training texts, which are not scored."""
 
     id: str
     text: str
@@ -25,9 +25,9 @@ class Labelled(NamedTuple):
 class Classification(OwnData, TaskKind[Sequence[Labelled]]):
     """Texts with labels: logistic regression on the vectors, scaled to length 1 as for cosines.
 
-    It is trained on the split ``train``, and scored on ``test``; without them each of five stratified folds is scored
-    by the others, equal texts in one fold. Metrics: ``accuracy``, and ``macro_f1``, the mean over the labels of their
-    F1.
+    The classifier is trained on the split ``train`` and scored on ``test``; without a split, each of five stratified
+    folds is scored by a classifier of the others, with equal texts in one fold. Metrics: ``accuracy``, and
+    ``macro_f1``, the mean F1 over the labels.
     """
 
     kind, items_name = "classification", "texts"
@@ -36,34 +36,34 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
     measures = (main_metric, "macro_f1")
 
     def documents(self, items: Sequence[Labelled]) -> Sequence[str]:
-        """The texts that are trained on; without a split all."""
+        """Return the training texts; without a split all texts."""
         return [item.text for item in items if item.train] or [item.text for item in items]
 
-    def found(self, items: Sequence[Labelled], item: str, predictions: Sequence[Any]) -> list[str]:
-        """The label, and the right one."""
-        right = next(own.label for own in items if own.id == item)
+    def retrieved(self, items: Sequence[Labelled], item: str, predictions: Sequence[Any]) -> list[str]:
+        """Return the predicted label, with the right one."""
+        right = next(text.label for text in items if text.id == item)
         return [f"* {label}" if label == right else f"  {label} (right: {right})" for label in predictions]
 
     def check(self, items: Sequence[Labelled]) -> None:
-        """Ids are unique, and labels have the items that folds and ``macro_f1`` need.
+        """Check that ids are unique, and that labels have enough items for folds and ``macro_f1``.
 
         Raises:
-            DataFormatError: without a split a label has too few texts; a label has too few that are scored.
+            DataFormatError: a label has too few texts, or too few scored ones.
         """
         self.check_ids([item.id for item in items])
         labels = np.array([item.label for item in items])
         if not any(item.train for item in items):
-            check_folds(self.name, labels, together([(item.text,) for item in items]))
+            check_folds(self.name, labels, text_groups([(item.text,) for item in items]))
         if self.main_metric == "macro_f1":
             counts = Counter(item.label for item in items if not item.train)
             for label in np.unique(labels):
-                if counts[label] < LEAST:
-                    problem = f"{self.name}: macro_f1 needs {LEAST} scored texts of each label"
-                    few = f"{problem}, and {shown(str(label))} has {counts[label]}"
-                    raise DataFormatError(few, "Take accuracy, leave the label out, or add texts of it.")
+                if counts[label] < FEWEST:
+                    needed = f"macro_f1 needs {FEWEST} scored texts of each label"
+                    problem = f"{self.name}: {needed}, and {shown(str(label))} has {counts[label]}"
+                    raise DataFormatError(problem, "Take accuracy, leave the label out, or add texts of it.")
 
-    def odd(self, items: Sequence[Labelled]) -> Sequence[str]:
-        """Texts that are scored and trained on, and labels that are not trained on."""
+    def remarks(self, items: Sequence[Labelled]) -> Sequence[str]:
+        """Count scored texts that are training texts too, and those whose label is not trained."""
         train = [item for item in items if item.train]
         texts, labels = {item.text for item in train}, {item.label for item in train}
         scored = [item for item in items if not item.train] if train else []
@@ -74,20 +74,20 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
         return [f"texts {what}: {n:,}" for what, n in counts.items() if n]
 
     def inputs(self, items: Sequence[Labelled]) -> list[TextInput]:
-        """All texts."""
+        """Return all texts."""
         return [TextInput(item.text) for item in items]
 
     def texts(self, items: Sequence[Labelled]) -> Mapping[str, tuple[str, ...]]:
-        """The text of each that is scored."""
+        """Return the text of each scored item."""
         return {item.id: (item.text,) for item in items if not item.train}
 
     def score(self, items: Sequence[Labelled], vectors: Vectors, protocol: str) -> Scores:
-        """Train, predict, and count the hits."""
+        """Train, predict, and compute accuracy and macro F1."""
         from sklearn.linear_model import LogisticRegression
 
         array, train = unit(vectors(self.inputs(items))), np.array([item.train for item in items])
         labels = np.array([item.label for item in items])
-        how = f"trained on {train.sum():,} texts" if train.any() else f"{FOLDS} folds"
+        training = f"trained on {train.sum():,} texts" if train.any() else f"{FOLDS} folds"
         parts = [(train, ~train)] if train.any() else folds(labels, [(item.text,) for item in items])
         predicted = np.empty_like(labels)
         for rows, held in parts:
@@ -95,11 +95,11 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
         predicted, gold, names = predicted[~train], labels[~train], np.unique(labels)
         hits = (predicted == gold).astype(np.float64)
         values, answers = hits, np.ones(len(hits))
-        if self.main_metric == "macro_f1":  # is computed from the labels, which are stored by their numbers
-            values, answers = (np.searchsorted(names, own).astype(np.float64) for own in (predicted, gold))
+        if self.main_metric == "macro_f1":  # is computed from the labels, which are stored by their indices
+            values, answers = (np.searchsorted(names, array).astype(np.float64) for array in (predicted, gold))
         return Scores(
             {"accuracy": float(hits.mean()), "macro_f1": macro_f1(predicted, gold)},
             [item.id for item in items if not item.train], values, answers,
-            notes=(f"logistic regression of vectors of length 1, {how}", *self.odd(items)),
+            notes=(f"logistic regression of vectors of length 1, {training}", *self.remarks(items)),
             extra={"found": predicted[:, None], "label": gold},
         )  # fmt: skip

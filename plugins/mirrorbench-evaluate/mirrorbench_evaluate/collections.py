@@ -1,4 +1,4 @@
-"""A retrieval collection in BEIR's layout, what is wrong in it, and the search for its queries by vectors and words."""
+"""Retrieval collections in BEIR's layout: reading and checking them, and search by vectors and by BM25."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ from mirrorbench.plugin import (
     unit,
     unknown_name,
 )
-from mirrorbench_evaluate.layouts import DOCUMENTS, JUDGEMENTS, Found
+from mirrorbench_evaluate.layouts import DOCUMENTS, JUDGEMENTS, DataLayout
 
 DEPTH = 1000
-"""Documents that are ranked for each query, as MTEB ranks them."""
+"""Number of documents that are ranked for each query, as in MTEB."""
 BLOCK = 8192
-"""Documents whose similarities are computed together."""
+"""Number of documents whose similarities are computed together."""
 LANGUAGES = ("da", "de", "en", "es", "fr", "it", "nl", "no", "pt", "ru", "sv", "tr")
-"""Languages of which bm25s has stop words and PyStemmer a stemmer."""
+"""Languages with stop words in bm25s and a stemmer in PyStemmer."""
 RANK_CONSTANT = 60
-"""Added to each rank before reciprocal ranks are summed (Cormack, Clarke and Büttcher, SIGIR 2009)."""
+"""Constant of reciprocal rank fusion, added to each rank (Cormack, Clarke and Büttcher, SIGIR 2009)."""
 _GRADE = re.compile(r"\s*(-?[0-9]{1,9})(\.0+)?\s*")
 _TITLE = re.compile(r'"title"\s*:')
 Ranking = dict[str, float]
-"""Scores of the documents that were found for a query, best first."""
+"""Scores of the documents that are retrieved for a query, by id, best first."""
 
 
 @dataclass(frozen=True)
 class Collection:
-    """Texts of documents and queries by their ids, and the judged documents of each query with their grades."""
+    """Texts of documents and queries by id, and the judged documents of each query with their grades."""
 
     documents: Mapping[str, str]
     queries: Mapping[str, str]
     judged: Mapping[str, Mapping[str, int]]
     notes: tuple[str, ...]
-    """Remarks on what was left out, and on what is odd and stays."""
+    """Remarks on left-out and on unusual documents, queries and judgements."""
     language: str
-    """The language of BM25's stop words and stemmer."""
+    """Language of the stop words and the stemmer of BM25."""
 
     @cached_property
-    def by_words(self) -> list[Ranking]:
-        """Documents that share a word with each query: BM25 as bm25s has it by default, Snowball's stemmer."""
+    def bm25(self) -> list[Ranking]:
+        """Rankings by BM25 (bm25s with its defaults, Snowball stemmer) of the documents that share a word."""
         import bm25s
         from Stemmer import Stemmer
 
@@ -71,11 +71,11 @@ class Collection:
             return [{} for _ in self.queries]
         index.index(tokens, show_progress=False)
         rows, scores = index.retrieve(words(self.queries), k=depth, show_progress=False)
-        return ranked(list(self.documents), rows, scores, least=0)
+        return rankings_of(list(self.documents), rows, scores, least=0)
 
 
 def check_retrieval(path: Path, language: str) -> None:
-    """Raise ``UsageError`` where a library is missing, or has no stemmer and stop words of a language."""
+    """Raise ``UsageError`` if a library is missing, or has no stemmer and stop words of a language."""
     for module, package in (("pytrec_eval", "pytrec-eval-terrier"), ("bm25s", "bm25s"), ("Stemmer", "PyStemmer")):
         if find_spec(module) is None:
             raise not_installed(UsageError, f"retrieval ({path}) needs", package, "evaluate")
@@ -83,12 +83,12 @@ def check_retrieval(path: Path, language: str) -> None:
         raise unknown_name("language of BM25", language, list(LANGUAGES))
 
 
-def read_collection(layout: Found, language: str) -> Collection:
-    """The collection, title and text of a document joined by a space.
+def read_collection(layout: DataLayout, language: str) -> Collection:
+    """Read a collection; title and text of a document are joined by a space.
 
     Raises:
-        DataFormatError: an id occurs twice, a query has no text, a grade is no whole number, or a relevant document is
-            not in the corpus, without which no score would be true.
+        DataFormatError: an id occurs twice, a query has no text, a grade is no whole number, no query has a relevant
+            document, or a relevant document is not in the corpus.
     """
     documents, queries = _texts(layout, "corpus"), _texts(layout, "queries")
     source, judged = str(layout.files["qrels"]), dict[str, dict[str, int]]()
@@ -112,21 +112,29 @@ def read_collection(layout: Found, language: str) -> Collection:
     unknown = f"; {next(iter(unknown_queries))!r} is judged and not among the queries" if unknown_queries else ""
     if not relevant:
         raise DataFormatError(f"{source}: no query has a relevant document{unknown}.")
-    blank = {name for name, text in documents.items() if not text.strip()}
-    lost = {name for grades in relevant.values() for name, grade in grades.items() if grade > 0 and name in blank}
-    counts = {
-        "documents without text": len(blank), "relevant documents without text, which no encoder can find": len(lost),
-        "documents with the text of another": len(documents) - len(set(documents.values())),
-        "judged queries that are not among the queries": len(unknown_queries),
-        "queries without a relevant document, left out": len(queries) - len(relevant),
-    }  # fmt: skip
-    notes = [f"{what}: {n:,}" for what, n in counts.items() if n]
+    notes = _notes(documents, relevant, len(unknown_queries), len(queries) - len(relevant))
     if layout.files["qrels"].name != "test.tsv":
         notes.append(f"judgements of {layout.files['qrels'].name}")
     return Collection(documents, {query: queries[query] for query in relevant}, relevant, tuple(notes), language)
 
 
-def _texts(layout: Found, part: str) -> dict[str, str]:
+def _notes(
+    documents: Mapping[str, str], judged: Mapping[str, Mapping[str, int]], unknown_queries: int, left_out: int
+) -> list[str]:
+    """Remarks with the number of each unusual thing in a collection."""
+    blank = {name for name, text in documents.items() if not text.strip()}
+    unfindable = {name for grades in judged.values() for name in blank if grades.get(name, 0) > 0}
+    counts = {
+        "documents without text": len(blank),
+        "relevant documents without text, which no encoder can find": len(unfindable),
+        "documents with the same text as another": len(documents) - len(set(documents.values())),
+        "judged queries that are not among the queries": unknown_queries,
+        "queries without a relevant document, left out": left_out,
+    }
+    return [f"{remark}: {n:,}" for remark, n in counts.items() if n]
+
+
+def _texts(layout: DataLayout, part: str) -> dict[str, str]:
     """Texts by id, in file order."""
     source, texts, columns = str(layout.files[part]), dict[str, str](), [*DOCUMENTS]
     if part == "corpus" and _titled(layout):
@@ -147,8 +155,8 @@ def _texts(layout: Found, part: str) -> dict[str, str]:
     return texts
 
 
-def _titled(layout: Found) -> bool:
-    """Whether a document has a title, be it not the first."""
+def _titled(layout: DataLayout) -> bool:
+    """Whether any document has a title."""
     file = layout.files["corpus"]
     if format_of(file.name) != "jsonl":
         return "title" in layout.columns("corpus")
@@ -157,7 +165,7 @@ def _titled(layout: Found) -> bool:
 
 
 def search(queries: Array, documents: Array, depth: int = DEPTH) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Rows and cosines of the nearest documents of each query, best first, both of shape (queries, depth).
+    """Return rows and cosines of the nearest documents of each query, best first, both of shape (queries, depth).
 
     Cosines are computed for ``BLOCK`` documents at a time, and only the best are kept, so that memory is bounded.
     """
@@ -175,20 +183,22 @@ def search(queries: Array, documents: Array, depth: int = DEPTH) -> tuple[NDArra
     return np.take_along_axis(rows, order, axis=1), np.take_along_axis(cosines, order, axis=1)
 
 
-def ranked(names: Sequence[str], rows: NDArray[Any], scores: NDArray[Any], least: float = -np.inf) -> list[Ranking]:
-    """The documents of each query by name, best first, without those whose score is not above ``least``."""
+def rankings_of(
+    names: Sequence[str], rows: NDArray[Any], scores: NDArray[Any], least: float = -np.inf
+) -> list[Ranking]:
+    """Return the ranking of each query from rows of documents, best first, with scores above ``least``."""
     return [
-        {names[row]: value for row, value in zip(own, values, strict=True) if value > least}
-        for own, values in zip(rows.tolist(), scores.astype(np.float64).tolist(), strict=True)
+        {names[row]: value for row, value in zip(query_rows, values, strict=True) if value > least}
+        for query_rows, values in zip(rows.tolist(), scores.astype(np.float64).tolist(), strict=True)
     ]
 
 
-def fused(*rankings: Sequence[Ranking]) -> list[Ranking]:
-    """The sums of reciprocal ranks of each document in several rankings of each query, best first."""
+def fuse(*rankings: Sequence[Ranking]) -> list[Ranking]:
+    """Fuse several rankings of each query: documents by the sum of their reciprocal ranks, best first."""
     combined: list[Ranking] = []
-    for own in zip(*rankings, strict=True):
+    for of_query in zip(*rankings, strict=True):
         sums: Ranking = {}
-        for ranking in own:
+        for ranking in of_query:
             for rank, name in enumerate(ranking, start=1):
                 sums[name] = sums.get(name, 0) + 1 / (RANK_CONSTANT + rank)
         combined.append(dict(sorted(sums.items(), key=lambda item: -item[1])[:DEPTH]))
@@ -196,7 +206,7 @@ def fused(*rankings: Sequence[Ranking]) -> list[Ranking]:
 
 
 def measure(collection: Collection, rankings: Sequence[Ranking]) -> dict[str, NDArray[np.float64]]:
-    """Each measure of each query, in the order of ``collection.judged``, by pytrec_eval; names as MTEB has them."""
+    """Compute each measure by pytrec_eval, of each query in the order of ``collection.judged``; names as in MTEB."""
     import pytrec_eval
 
     names = {"ndcg_cut_10": "ndcg_at_10", "map": "map", "recall_10": "recall_at_10", "recall_100": "recall_at_100"}

@@ -1,4 +1,4 @@
-"""``evaluate``: say whether encoders are better than the first one on data of your own."""
+"""``mirrorbench evaluate``: encoders against the first one on data of your own, and the printing of the answers."""
 
 from __future__ import annotations
 
@@ -24,36 +24,38 @@ from mirrorbench.plugin import (
 from mirrorbench_evaluate.answers import BM25, FUSED, Evaluation
 from mirrorbench_evaluate.planning import (
     Data,
-    cut_texts,
-    named,
-    overlap_with,
-    plan_of,
-    rows_of,
+    data_name,
+    encoder_rows,
+    evaluation_plan,
+    overlap_lines,
     transformed,
+    truncation_lines,
     without_repeats,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mirrorbench.plugin import Leaderboard, Plan, Session
+    from mirrorbench.plugin import EncoderSpec, Leaderboard, Plan, Session
     from mirrorbench_evaluate.answers import Answer, Change
 
 # fmt: off
 _Data = Annotated[list[str], typer.Argument(metavar="DATA...", help="Files or folders of your own (docs/own_data.md).")]
 _Encoders = Annotated[list[str], typer.Option(
-    "--encoder", "-e", metavar="SPEC", help="Encoders; the others are compared with the first. A bare backbone is its "
-    "untuned row.")]
-_Kind = Annotated[str, typer.Option(metavar="KIND", help="What the data are.", show_default="by their columns")]
+    "--encoder", "-e", metavar="SPEC", help="Encoders; all are compared with the first. A bare backbone is its untuned "
+    "row.")]
+_Kind = Annotated[str, typer.Option(metavar="KIND", help="Kind of the data.", show_default="by their columns")]
 _Columns = Annotated[list[str] | None, typer.Option(
-    metavar="COLUMN=NAME", help="The data's own name of a column; for each again.")]
+    metavar="COLUMN=NAME", help="Name of a column in the data. May be repeated.")]
 _Baselines = Annotated[bool, typer.Option(
     "--baselines", help="Also each encoder's vectors whitened, without their three main axes, and standardised.")]
-_Items = Annotated[int, typer.Option("--items", metavar="N", min=0, help="Show the items that gained and lost most.")]
+_Items = Annotated[int, typer.Option(
+    "--items", metavar="N", min=0, help="Print N items that gained most, and N that lost most.")]
 _TunedOn = Annotated[str, typer.Option(
-    metavar="TEXTS", help="Say how many items hold a text of this file or folder, on which an encoder was tuned.")]
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what so many items can show, and compute nothing.")]
-_Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where results go.")]
+    metavar="TEXTS", help="File or folder of tuning texts; print the share of items that hold one of them.")]
+_DryRun = Annotated[bool, typer.Option(
+    "--dry-run", help="Print the least difference that the data can show, and compute nothing.")]
+_Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for results.")]
 # fmt: on
 
 
@@ -63,7 +65,7 @@ def evaluate(
     output: _Output = Path("results"), device: Device = "auto", data_dir: DataDir = None, offline: Offline = False,
     as_json: Json = False, notes: Notes = "", quiet: Quiet = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
-    """Say whether encoders are better than the first one on data of your own: differences, intervals, p-values.
+    """Compare encoders with the first one on data of your own: differences, intervals, p-values, verdicts.
 
     `mirrorbench evaluate ./faq.csv -e minilm -e ./my-encoder`
 
@@ -72,45 +74,51 @@ def evaluate(
     from mirrorbench.plugin import Session, on_interrupt_go_on, print_table, progress_display
 
     if dry_run and as_json:
-        raise UsageError("--dry-run prints words, and no JSON", "Take one of them.")
-    names = without_repeats([named(path, kind, columns or ()) for path in data])
+        raise UsageError("--dry-run has no JSON", "Take one of the two options.")
+    names = without_repeats([data_name(path, kind, columns or ()) for path in data])
     with on_interrupt_go_on(output), progress_display(quiet) as reporter:
         session = Session(output, data_dir=data_dir, device=device, offline=offline or dry_run, reporter=reporter)
         reporter.stage("planning", "the evaluation")
         read = Data.read(names, session)
-        for own in () if quiet else read.values():
-            say(own.about, err=not dry_run)
-        overlap = list(overlap_with(tuned_on, read, session)) if tuned_on else []
-        rows = rows_of(encoder, session)
-        plan = plan_of(rows.values(), read, session, baselines, fetch=not dry_run)
+        for tested in () if quiet else read.values():
+            say(tested.summary, err=not dry_run)
+        overlap = list(overlap_lines(tuned_on, read, session)) if tuned_on else []
+        rows = encoder_rows(encoder, session)
+        plan = evaluation_plan(rows.values(), read, session, baselines, fetch=not dry_run)
         if dry_run:
-            for own in read.values():
-                say(own.can_show())
+            for tested in read.values():
+                say(tested.detectable())
             return
         board = session.execute(plan)
-    labels = {str(spec): text for text, spec in rows.items()} | {BM25: BM25}
-    labels |= {str(t): f"{text}, {name}" for text, spec in rows.items() for name, t in transformed(spec).items()}
-    labels |= {f"{spec}{FUSED}": f"{text}{FUSED}" for spec, text in labels.items() if spec != BM25}
-    ids = {own.name: list(own.task.texts(own.items)) for own in read.values()}
+    labels = row_labels(rows)
+    ids = {tested.name: list(tested.task.texts(tested.items)) for tested in read.values()}
     encoders = [str(spec) for spec in rows.values()]
     untrained = [str(row) for row in plan.rows if str(row) not in encoders]
     evaluation = Evaluation(stored(board, plan, session), encoders, untrained, ids, session.workspace.plugins)
     if as_json:
         print_json(as_object(evaluation, board, labels, read, items))
         raise typer.Exit(1 if board.failures else 0)
-    titles = {own.name: own.title for own in read.values()}
+    titles = {tested.name: tested.title for tested in read.values()}
     print_table(evaluation.table(board.table, labels, titles), "none" if quiet else notes or "none")
     print_answers(evaluation, labels, read, items)
-    for line in (*overlap, *(() if quiet else cut_texts(plan, read, labels))):
+    for line in (*overlap, *(() if quiet else truncation_lines(plan, read, labels))):
         say(line, err=True)
     for failure in board.failures:
-        words = f"Failed: {labels[str(failure.spec)]} on {read[failure.task].title}: {failure.reason}"
-        say(f"{words}\n{failure.hint}".rstrip(), err=True)
+        line = f"Failed: {labels[str(failure.spec)]} on {read[failure.task].title}: {failure.reason}"
+        say(f"{line}\n{failure.hint}".rstrip(), err=True)
     raise typer.Exit(1 if board.failures else 0)
 
 
+def row_labels(rows: Mapping[str, EncoderSpec]) -> dict[str, str]:
+    """Return the labels of all rows, by spec: encoders as written, their transformations, BM25 and fusions."""
+    labels = {str(spec): text for text, spec in rows.items()} | {BM25: BM25}
+    for text, spec in rows.items():
+        labels |= {str(changed): f"{text}, {name}" for name, changed in transformed(spec).items()}
+    return labels | {f"{spec}{FUSED}": f"{text}{FUSED}" for spec, text in labels.items() if spec != BM25}
+
+
 def stored(board: Leaderboard, plan: Plan, session: Session) -> list[Stored]:
-    """The results of a plan, with their paths."""
+    """Return the results of a plan, with their paths."""
     store, cells = session.workspace.results, {cell.id: cell for cell in plan.cells}
     return [Stored(result, store.where(cells[result.cell_id])) for result in board.results]
 
@@ -118,23 +126,23 @@ def stored(board: Leaderboard, plan: Plan, session: Session) -> list[Stored]:
 def print_answers(evaluation: Evaluation, labels: Mapping[str, str], data: Mapping[str, Data], n_items: int) -> None:
     """Print a line for each answer, and the items that changed most."""
     say()
-    first, *others = evaluation.encoders
-    if not others:
-        say("Name a second encoder (-e) to hear whether it is better.", err=True)
+    first, *compared = evaluation.encoders
+    if not compared:
+        say("Name a second encoder (-e) to compare it with the first.", err=True)
     answers = evaluation.answers()
     for answer in answers:
         say(in_words(answer, labels, data[answer.task]))
     if (most := max((answer.n_answers for answer in answers), default=0)) > 1:
         say(f"p is corrected for up to {most} answers (Holm); intervals are not.")
-    for own in data.values():
-        if (first, own.name) not in evaluation.items:
-            say(f"{own.title}: no answer, since {labels[first]} has no score", err=True)
-    for spec, task in evaluation.compared(others) if n_items else ():
+    for tested in data.values():
+        if (first, tested.name) not in evaluation.items:
+            say(f"{tested.title}: no answer, since {labels[first]} has no score", err=True)
+    for spec, task in evaluation.compared(compared) if n_items else ():
         print_changes(evaluation.changes(spec, task, n_items), f"{labels[spec]} on {data[task].title}", data[task])
 
 
 def in_words(answer: Answer, labels: Mapping[str, str], data: Data) -> str:
-    """One line: the difference, its interval, p and the verdict."""
+    """Return difference, interval, p and verdict as one line."""
     from mirrorbench.plugin import number, p_words
 
     ends, words = answer.comparison.estimate.interval(), number(answer.comparison.difference)
@@ -147,26 +155,27 @@ def in_words(answer: Answer, labels: Mapping[str, str], data: Data) -> str:
     else:
         words += f" [{number(max(-widest, ends[0]))}, {number(min(widest, ends[1]))}], p {p_words(answer.p)}"
     needed = answer.items_needed if answer.verdict == "not separable" else None
-    counted = data.task.counted(answer.comparison.n)
+    items = data.task.count_items(answer.comparison.n)
     if needed and needed > answer.comparison.n:
-        counted += f"; a difference of this size needs about {needed:,}"
-    return f"{labels[answer.row]} on {data.title}: {answer.verdict}, {words} ({counted})"
+        items += f"; a difference of this size needs about {needed:,}"
+    return f"{labels[answer.row]} on {data.title}: {answer.verdict}, {words} ({items})"
 
 
 def print_changes(changes: tuple[list[Change], list[Change]], title: str, data: Data) -> None:
-    """Print the items that gained and lost most: their texts, scores and what was found for them."""
+    """Print the items that gained and lost most: their scores, texts and predictions."""
     from mirrorbench.plugin import number
 
     if not any(changes):
         say(f"\n{title}: no item changed")
-    what = f" ({data.task.values_are})" if data.task.values_are else ""
-    for verb, own in zip(("gained", "lost"), changes, strict=True):
-        if own:
-            say(f"\n{title}: {verb} most{what}")
-        for change in own:
-            say(f"  {number(change.before)} → {number(change.now)}  {_short(data.task.shown(data.items, change.item))}")
-            for word, predictions in (("before", change.found_before), ("now", change.found_now)):
-                for line in data.task.found(data.items, change.item, predictions):
+    values = f" ({data.task.values_name})" if data.task.values_name else ""
+    for verb, changed in zip(("gained", "lost"), changes, strict=True):
+        if changed:
+            say(f"\n{title}: {verb} most{values}")
+        for change in changed:
+            text = _short(data.task.describe(data.items, change.item))
+            say(f"  {number(change.before)} → {number(change.now)}  {text}")
+            for word, predictions in (("before", change.predictions_before), ("now", change.predictions_now)):
+                for line in data.task.retrieved(data.items, change.item, predictions):
                     say(f"    {word:6} {_short(line)}")
 
 
@@ -178,7 +187,7 @@ def _short(text: str, most: int = 100) -> str:
 def as_object(
     evaluation: Evaluation, board: Leaderboard, labels: Mapping[str, str], data: Mapping[str, Data], n_items: int
 ) -> dict[str, object]:
-    """All scores, answers, failures and, if asked for, the items that changed most."""
+    """Return scores, answers, failures and, for ``n_items``, the items that changed most, for JSON."""
     report: dict[str, object] = {
         "scores": [
             {"encoder": labels[r.spec], "spec": r.spec, "data": r.task, "scores": r.metrics, "notes": r.notes}
@@ -194,8 +203,8 @@ def as_object(
         report["items"] = [
             {"encoder": labels[spec], "data": task, verb: change.item, "before": change.before, "now": change.now}
             for spec, task in evaluation.compared(evaluation.encoders[1:])
-            for verb, own in zip(("gained", "lost"), evaluation.changes(spec, task, n_items), strict=True)
-            for change in own
+            for verb, changed in zip(("gained", "lost"), evaluation.changes(spec, task, n_items), strict=True)
+            for change in changed
         ]
     return report
 

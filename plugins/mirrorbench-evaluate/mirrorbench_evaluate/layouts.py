@@ -1,4 +1,4 @@
-"""The layouts of own data: which one a file or folder has, by the names of its files and columns.
+"""The layouts of own data, recognised by the names of files and columns.
 
 =================  ==========================================================================================
 ``retrieval``      folder with ``corpus`` and ``queries`` (JSON lines) and ``qrels/SPLIT.tsv``, as BEIR has them
@@ -38,11 +38,11 @@ TABLES: dict[str, tuple[str, ...]] = {
     "triplets": ("anchor", "positive", "negative"),
     "classification": ("text", "label"),
 }
-"""The columns of each kind that is one table."""
+"""Columns of each kind that is one table."""
 NAMES, MENTIONS = ("name", "id"), ("mention", "id")
-"""The columns of the two tables of ``linking``."""
+"""Columns of the two tables of ``linking``."""
 DOCUMENTS, JUDGEMENTS = ("_id", "text"), ("query-id", "corpus-id", "score")
-"""The columns of the files of ``retrieval``; documents may have a ``title``."""
+"""Columns of the files of ``retrieval``; documents may have a ``title``."""
 KINDS = ("retrieval", *TABLES, "linking")
 TRAIN, TEST = "train", "test"
 SPLITS = (TRAIN, TEST, "dev", "val", "valid", "validation")
@@ -50,85 +50,112 @@ SPLITS = (TRAIN, TEST, "dev", "val", "valid", "validation")
 
 
 @dataclass(frozen=True)
-class Found:
-    """A layout that data have: its kind, and its files by their part (``corpus``, ``train``, ``names`` ...)."""
+class DataLayout:
+    """The layout of own data: their kind, and their files by part (``corpus``, ``train``, ``names`` ...)."""
 
     kind: str
     files: Mapping[str, Path]
     renamed: Mapping[str, str]
-    """The file's own name of a column, where it is another."""
+    """Names of columns in the files, by option, if they differ."""
 
     def columns(self, part: str) -> list[str]:
-        """The columns of one of the files."""
+        """Return the columns of one of the files."""
         return columns_of(self.files[part])
 
     def rows(self, part: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        """Line numbers and the values of columns of one of the files."""
-        yield from read_rows(str(self.files[part]), [self.own(column) for column in columns])
+        """Yield line numbers and the values of columns of one of the files."""
+        yield from read_rows(str(self.files[part]), [self.file_column(column) for column in columns])
 
-    def own(self, column: str) -> str:
-        """The file's own name of a column."""
+    def file_column(self, column: str) -> str:
+        """Return the name of a column in the file."""
         return self.renamed.get(as_option(column), column)
 
 
-def find(path: Path, kind: str, renamed: Mapping[str, str]) -> Found | None:
-    """The layout of a path; ``None`` where its files are no tables.
+def find_layout(path: Path, kind: str, renamed: Mapping[str, str]) -> DataLayout | None:
+    """Recognise the layout of a path; ``None`` if its files are no tables.
 
     Args:
         path: a file or folder that exists.
-        kind: one of ``KINDS``, or empty for what the data look like.
-        renamed: the file's own names of columns (``{"sentence1": "question"}``).
+        kind: one of ``KINDS``, or empty for any.
+        renamed: names of columns in the file (``{"sentence1": "question"}``).
 
     Raises:
-        UsageError: it has not the columns or files of the kind asked for, or of none.
+        UsageError: the columns or files are not of ``kind``, or of no or several kinds.
     """
-    tables = sorted(file for file in path.iterdir() if format_of(file.name) != "text") if path.is_dir() else [path]
-    tables = [file for file in tables if format_of(file.name) != "text" and not file.name.startswith("._")]
-    named: dict[str, Path] = {}
-    for file in tables:
-        if (first := named.setdefault(stem(file), file)) != file:
-            raise UsageError(f"{first} and {file.name} are both the table {stem(file)!r}", "Leave one in the folder.")
-    beir = {"corpus", "queries"}
-    if kind == "retrieval" or (not kind and (beir <= named.keys() or (path / "qrels").is_dir())):
-        qrels = sorted((path / "qrels").glob("*.tsv"), key=lambda file: (file.name != "test.tsv", file.name))
-        if missing := [*sorted(beir - named.keys()), *([] if qrels else ["judgements"])]:
-            hint = "Retrieval needs corpus.jsonl, queries.jsonl and qrels/test.tsv."
-            raise UsageError(f"{path} has no {' and no '.join(missing)}", hint)
-        return Found("retrieval", {**named, "qrels": qrels[0]}, renamed)
+    tables = _tables(path)
+    if kind == "retrieval" or (not kind and (tables.keys() >= _BEIR or (path / "qrels").is_dir())):
+        return _retrieval(path, tables, renamed)
     if not tables:
         return None
-    columns = {part: columns_of(file) for part, file in named.items()}
-    if kind in ("", "linking") and len(tables) > 1 and (dictionary := _dictionary(path, columns, renamed)):
-        return Found("linking", {part: named[table] for part, table in dictionary.items()}, renamed)
+    if kind in ("", "linking") and len(tables) > 1 and (linking := _linking(path, tables, renamed)):
+        return linking
     if kind == "linking":
         hint = "Linking needs a table with the columns name, id and one with mention, id."
         raise UsageError(f"{path} is not a folder of a dictionary and mentions", hint)
-    parts_of_split = {part: named[part] for part in (TRAIN, TEST) if part in named}
-    files = parts_of_split if TEST in parts_of_split else {TEST: tables[0]}
-    if TEST not in parts_of_split and (len(tables) > 1 or (path.is_dir() and TRAIN in parts_of_split)):
-        hint = "Name one of them. A split has a table test; linking has two, of the columns name, id and mention, id."
-        raise UsageError(f"{path} has no table test, but {', '.join(f.name for f in tables)}", hint)
-    has = columns_of(files[TEST])
-    fits = [name for name, needed in TABLES.items() if kind in ("", name) and _have(has, needed, renamed)]
-    if len(fits) > 1:
-        hint = f"Say what is meant: kind={fits[0]}, behind the path and a colon, or --kind {fits[0]}."
-        raise UsageError(f"{files[TEST]} has the columns of {' and of '.join(fits)}", hint)
-    if fits and len({renamed.get(column, column) for column in TABLES[fits[0]]}) < len(TABLES[fits[0]]):
-        raise UsageError(f"{files[TEST]}: two columns of {fits[0]} are renamed to one column", "Name another for each.")
-    if fits:
-        return Found(fits[0], files, renamed)
-    raise _nearest(files[TEST], has, [kind] if kind in TABLES else list(TABLES), renamed)
+    return _labelled_table(_split_files(path, tables), kind, renamed)
 
 
-def _dictionary(path: Path, columns: Mapping[str, Sequence[str]], renamed: Mapping[str, str]) -> dict[str, str]:
-    """The tables of names and of mentions, if there are both."""
-    fit = {
-        part: [table for table, has in columns.items() if _have(has, needed, renamed)]
+_BEIR = {"corpus", "queries"}
+
+
+def _tables(path: Path) -> dict[str, Path]:
+    """The tables of a folder, or the table that a file is, by name without endings."""
+    tables: dict[str, Path] = {}
+    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+        if format_of(file.name) == "text" or file.name.startswith("._"):
+            continue
+        if (first := tables.setdefault(stem(file), file)) != file:
+            raise UsageError(f"{first} and {file.name} are both the table {stem(file)!r}", "Leave one in the folder.")
+    return tables
+
+
+def _retrieval(path: Path, tables: Mapping[str, Path], renamed: Mapping[str, str]) -> DataLayout:
+    qrels = sorted((path / "qrels").glob("*.tsv"), key=lambda file: (file.name != "test.tsv", file.name))
+    if missing := [*sorted(_BEIR - tables.keys()), *([] if qrels else ["judgements"])]:
+        hint = "Retrieval needs corpus.jsonl, queries.jsonl and qrels/test.tsv."
+        raise UsageError(f"{path} has no {' and no '.join(missing)}", hint)
+    return DataLayout("retrieval", {**tables, "qrels": qrels[0]}, renamed)
+
+
+def _linking(path: Path, tables: Mapping[str, Path], renamed: Mapping[str, str]) -> DataLayout | None:
+    """The layout of a dictionary and mentions, if there are tables of both."""
+    columns = {name: columns_of(file) for name, file in tables.items()}
+    fitting = {
+        part: [tables[name] for name in tables if _have(columns[name], needed, renamed)]
         for part, needed in (("names", NAMES), ("mentions", MENTIONS))
     }
-    if all(fit.values()) and (several := [tables for tables in fit.values() if len(tables) > 1]):
-        raise UsageError(f"{path} has several tables of one kind: {', '.join(several[0])}", "Leave one in the folder.")
-    return {part: tables[0] for part, tables in fit.items()} if all(fit.values()) else {}
+    if not all(fitting.values()):
+        return None
+    for files in fitting.values():
+        if len(files) > 1:
+            repeated = ", ".join(map(stem, files))
+            raise UsageError(f"{path} has several tables of one kind: {repeated}", "Leave one in the folder.")
+    return DataLayout("linking", {part: files[0] for part, files in fitting.items()}, renamed)
+
+
+def _split_files(path: Path, tables: Mapping[str, Path]) -> dict[str, Path]:
+    """The files of a split, or the only table as the test split."""
+    split = {part: tables[part] for part in (TRAIN, TEST) if part in tables}
+    if TEST in split:
+        return split
+    if len(tables) > 1 or (path.is_dir() and TRAIN in split):
+        hint = "Name one of them. A split has a table test; linking has two, of the columns name, id and mention, id."
+        raise UsageError(f"{path} has no table test, but {', '.join(file.name for file in tables.values())}", hint)
+    return {TEST: next(iter(tables.values()))}
+
+
+def _labelled_table(files: Mapping[str, Path], kind: str, renamed: Mapping[str, str]) -> DataLayout:
+    """The layout of one of ``TABLES``, by the columns of the test split."""
+    file, has = files[TEST], columns_of(files[TEST])
+    fits = [name for name, needed in TABLES.items() if kind in ("", name) and _have(has, needed, renamed)]
+    if not fits:
+        raise _nearest(file, has, [kind] if kind in TABLES else list(TABLES), renamed)
+    if len(fits) > 1:
+        hint = f"Name the kind: kind={fits[0]}, behind the path and a colon, or --kind {fits[0]}."
+        raise UsageError(f"{file} has the columns of {' and of '.join(fits)}", hint)
+    if len({renamed.get(column, column) for column in TABLES[fits[0]]}) < len(TABLES[fits[0]]):
+        raise UsageError(f"{file}: two columns of {fits[0]} are renamed to one column", "Name another for each.")
+    return DataLayout(fits[0], files, renamed)
 
 
 def _have(has: Sequence[str], needed: Sequence[str], renamed: Mapping[str, str]) -> bool:
@@ -136,53 +163,57 @@ def _have(has: Sequence[str], needed: Sequence[str], renamed: Mapping[str, str])
 
 
 def _nearest(file: Path, has: Sequence[str], kinds: Sequence[str], renamed: Mapping[str, str]) -> UsageError:
-    """The error for a table of no layout, with the layout that misses the fewest columns."""
-    which = "are those of no kind of data" if len(kinds) > 1 else f"are not those of {kinds[0]}"
-    # a file without a header has texts in their place
+    """The error for a table of no layout, with the layout that lacks the fewest columns."""
+    mismatch = "are those of no kind of data" if len(kinds) > 1 else f"are not those of {kinds[0]}"
+    # The first line of a file without a header holds texts.
     names = f"{len(has)} columns" if without_texts() else f"the columns {', '.join(has)}"
-    problem = f"{file} has {names}, which {which}"
-    if lost := [name for name in renamed.values() if name not in has]:
-        return UsageError(f"{file} has no column {lost[0]!r}", f"It has {names}.")
+    problem = f"{file} has {names}, which {mismatch}"
+    if absent := [name for name in renamed.values() if name not in has]:
+        return UsageError(f"{file} has no column {absent[0]!r}", f"It has {names}.")
     if len(has) == 1 and (mark := next((mark for mark in ";\t" if mark in has[0]), "")):
         return UsageError(problem, f"Columns are separated by commas here, not by {mark!r}; by tabs in .tsv.")
-    own = {name.strip().lower(): name for name in has}
+    similar = {name.strip().lower(): name for name in has}
     missing = {kind: [c for c in TABLES[kind] if renamed.get(c, c) not in has] for kind in kinds}
-    unlike = {kind: [c for c in missing[kind] if c not in own] for kind in kinds}
+    unlike = {kind: [c for c in missing[kind] if c not in similar] for kind in kinds}
     near = min(kinds, key=lambda kind: (len(unlike[kind]), len(missing[kind])))
     hint = f"For {near} it needs {', '.join(missing[near])}"
     if len(unlike[near]) == len(TABLES[near]):
-        hint = "Known are " + "; ".join(f"{', '.join(TABLES[kind])} ({kind})" for kind in kinds)
-    renames = ",".join(f"{c}={own.get(c, 'ITS_NAME')}" for c in missing[near])
+        hint = "Known columns: " + "; ".join(f"{', '.join(TABLES[kind])} ({kind})" for kind in kinds)
+    renames = ",".join(f"{c}={similar.get(c, 'ITS_NAME')}" for c in missing[near])
     return UsageError(problem, f"{hint}. Columns of other names: {file}:{renames}, or --columns for each.")
 
 
 def as_option(column: str) -> str:
-    """The option that renames a column: ``id`` for ``_id``, ``query`` for ``query-id``, else its name."""
+    """Return the option that renames a column: ``id`` for ``_id``, ``query`` for ``query-id``, else its name."""
     return column.removeprefix("_").removesuffix("-id")
 
 
 def stem(file: Path) -> str:
-    """The name of a file without its endings."""
+    """Return the name of a file without its endings."""
     return file.name.partition(".")[0]
 
 
 def columns_of(file: Path) -> list[str]:
-    """The names of a table's columns: its header, the keys of its first line, or its schema."""
-    kind = format_of(file.name)
-    if kind == "parquet":
+    """Read the names of a table's columns: its header, the keys of its first line, or its schema."""
+    format_ = format_of(file.name)
+    if format_ == "parquet":
         parquet, arrow = pyarrow()
         try:
             return list(parquet.read_schema(file).names)
         except (arrow.ArrowException, OSError) as error:
             raise DataFormatError(f"{file} cannot be read as Parquet: {str(error).splitlines()[0]}") from None
-    if not (first := next(filter(str.strip, stream_lines(file)), "")):
+    lines = ((number, line) for number, line in enumerate(stream_lines(file), start=1) if line.strip())
+    number, first = next(lines, (0, ""))
+    if not first:
         raise DataFormatError(f"{file} is empty.")
-    if kind == "jsonl":
-        row = parse_json(first, f"{file}, its first line")
+    if format_ == "jsonl":
+        row = parse_json(first, f"{file}, line {number}")
         if not isinstance(row, dict):
-            raise DataFormatError(f"{file}, line 1: not a JSON object.", 'Each line is one, like {"text": "..."}.')
+            raise DataFormatError(
+                f"{file}, line {number}: not a JSON object.", 'Each line is one, like {"text": "..."}.'
+            )
         return list(row)
     try:
-        return next(csv.reader([first], delimiter="\t" if kind == "tsv" else ","))
+        return next(csv.reader([first], delimiter="\t" if format_ == "tsv" else ","))
     except csv.Error as error:
         raise DataFormatError(f"{file}, its header: {error}") from None

@@ -1,8 +1,9 @@
-"""Measures under the names that MTEB gives them, and folds that keep apart what shares a text."""
+"""Measures by their names in MTEB, and folds that keep items with a common text together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,28 +12,28 @@ from numpy.typing import NDArray
 from mirrorbench.plugin import DataFormatError, normalised, shown
 
 FOLDS = 5
-"""Folds of what is fitted to own data without a split."""
-LEAST = 5
-"""Scored texts of each label without which the error of macro F1 cannot be told."""
+"""Number of folds for data without a split."""
+FEWEST = 5
+"""Fewest scored texts of each label from which the error of macro F1 can be estimated."""
 RETRIEVAL = ("ndcg_at_10", "map", "mrr_at_10", "recall_at_10", "recall_at_100")
-"""Means over queries."""
+"""Measures that are means over queries."""
 SPREAD = {
     "ndcg_at_10": 0.25, "map": 0.25, "mrr_at_10": 0.4, "recall_at_10": 0.3, "recall_at_100": 0.3,
     "cosine_spearman": 0.25, "cosine_ap": 0.35, "auc": 0.3, "accuracy": 0.4, "macro_f1": 0.6,
     "accuracy@1": 0.4, "accuracy@5": 0.4,
 }  # fmt: skip
-"""Standard deviation of two encoders' difference on an item, as found on real data: ``benchmarks/RESULTS.md``."""
+"""Standard deviation of two encoders' difference on an item, measured on real data: ``benchmarks/RESULTS.md``."""
 
 
 def mean(scores: Any, gold: Any) -> float:
-    """The mean of the values of items."""
+    """Return the mean of the values of items."""
     return float(np.mean(scores))
 
 
 def average_precision(scores: Any, gold: Any) -> float | None:
-    """Average precision of scores against labels of 1 and 0; ``None`` where only one label occurs.
+    """Return the average precision of scores against labels of 1 and 0; ``None`` if only one label occurs.
 
-    As scikit-learn's, many times as fast: comparing two encoders on n items computes it 2 n times.
+    Equal to scikit-learn's but many times as fast: comparing two encoders on n items computes it 2 n times.
     """
     values, right = np.asarray(scores, np.float64), np.asarray(gold) == 1
     n, n_right = len(values), int(np.count_nonzero(right))
@@ -48,9 +49,9 @@ def average_precision(scores: Any, gold: Any) -> float | None:
 
 
 def macro_f1(predicted: Any, gold: Any) -> float | None:
-    """The mean over labels of their F1, of two arrays of labels or of numbers from 0 that stand for them.
+    """Return the mean F1 over labels, for two arrays of labels or of label indices; ``None`` without items.
 
-    As scikit-learn's, many times as fast; ``None`` without items.
+    Equal to scikit-learn's but many times as fast.
     """
     if not len(gold):
         return None
@@ -64,14 +65,14 @@ def macro_f1(predicted: Any, gold: Any) -> float | None:
 
 
 def folds(labels: NDArray[Any], texts: Sequence[tuple[str, ...]]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    """Rows to fit on and rows to score, ``FOLDS`` times: stratified by label, items that share a text in one fold."""
+    """Yield rows to fit on and rows to score, ``FOLDS`` times, stratified by label; a text is in one fold only."""
     from sklearn.model_selection import StratifiedGroupKFold
 
-    yield from StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0).split(texts, labels, together(texts))
+    yield from StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0).split(texts, labels, text_groups(texts))
 
 
 def check_folds(data: str, labels: NDArray[Any], groups: NDArray[Any]) -> None:
-    """Raise ``DataFormatError`` where a label has too few groups of items to be in all folds."""
+    """Raise ``DataFormatError`` if a label has too few groups of items to be in all folds."""
     for label in np.unique(labels):
         if (n := len(np.unique(groups[labels == label]))) < FOLDS:
             problem = (
@@ -80,25 +81,25 @@ def check_folds(data: str, labels: NDArray[Any], groups: NDArray[Any]) -> None:
             raise DataFormatError(problem, "Add examples of it, leave it out, or give a split.")
 
 
-def together(texts: Sequence[tuple[str, ...]]) -> NDArray[np.intp]:
-    """A number for each item, the same for those that share a text with it or with one another that does."""
+def text_groups(texts: Sequence[tuple[str, ...]]) -> NDArray[np.intp]:
+    """Return the group of each item: items with a common text are in one group, directly or through others."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
-    names = {text: index for index, text in enumerate(dict.fromkeys(text for own in texts for text in own))}
-    rows = np.repeat(np.arange(len(texts)), [len(own) for own in texts])
-    columns = [names[text] for own in texts for text in own]
-    held = csr_array((np.ones(len(rows)), (rows, columns)), (len(texts), len(names)))
+    columns_of = {text: index for index, text in enumerate(dict.fromkeys(chain.from_iterable(texts)))}
+    rows = np.repeat(np.arange(len(texts)), list(map(len, texts)))
+    columns = [columns_of[text] for text in chain.from_iterable(texts)]
+    held = csr_array((np.ones(len(rows)), (rows, columns)), (len(texts), len(columns_of)))
     groups: NDArray[np.intp] = connected_components(held @ held.T)[1]
     return groups
 
 
-def chained(texts: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
-    """By item a name for those that vary together: they share a text, or are chained by others that do.
+def resampling_groups(texts: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+    """Return the name of each item's group in ``text_groups``, by item, for resampling.
 
-    Where one chain holds most of the items, such as queries by their relevant documents, the texts themselves.
+    If one group holds most of the items, such as queries by their relevant documents, return the texts themselves.
     """
-    groups = together([tuple(map(normalised, own)) for own in texts.values()])
+    groups = text_groups([tuple(map(normalised, item_texts)) for item_texts in texts.values()])
     if 2 * np.bincount(groups).max() > len(groups):
         return texts
     return {item: (f"group {group}",) for item, group in zip(texts, groups.tolist(), strict=True)}

@@ -1,4 +1,4 @@
-"""Plans of evaluations: data, encoders as they are read, transformations, texts that are cut."""
+"""Plans of ``mirrorbench evaluate``: names of data, rows of encoders, transformations, and remarks before the run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from mirrorbench.plugin import Contamination, UsageError, parse_spec
 from mirrorbench_evaluate.layouts import as_option
-from mirrorbench_evaluate.measures import SPREAD, together
+from mirrorbench_evaluate.measures import SPREAD, text_groups
 
 if TYPE_CHECKING:
     from mirrorbench.plugin import EncoderSpec, Plan, Session, Value
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 TRANSFORMATIONS: dict[str, dict[str, Value]] = {
     "whitened": {"post": "whiten"}, "all but the top 3": {"post": "abtt", "abtt": 3}, "z-scored": {"post": "zscore"},
 }  # fmt: skip
-"""Transformations that ``--baselines`` adds to each encoder; fitted on the texts of the data."""
+"""Transformations that ``--baselines`` adds to each encoder, fitted on the texts of the data."""
 
 
 class Data(NamedTuple):
-    """Own data that have been read: their name as a task, their task and their items."""
+    """Own data in memory: their name as a task, their task and their items."""
 
     name: str
     task: Any
     items: Any
     title: str
-    """The name of file or folder; that of the task where several have it."""
+    """Name of the file or folder, or of the task if several have the same."""
 
     @classmethod
     def read(cls, names: Sequence[str], session: Session) -> dict[str, Data]:
-        """Read the data of names."""
+        """Read data by their names."""
         tasks = {name: session.workspace.plugins.tasks[name] for name in names}
         titles = Counter(task.title for task in tasks.values())
         return {
@@ -43,18 +43,18 @@ class Data(NamedTuple):
         }
 
     @property
-    def about(self) -> str:
-        """One line: the kind, and the numbers of items."""
-        return f"{self.title}: {self.task.kind}, {self.task.about(self.items)}"
+    def summary(self) -> str:
+        """Kind and numbers of items, as one line."""
+        return f"{self.title}: {self.task.kind}, {self.task.summary(self.items)}"
 
-    def can_show(self) -> str:
-        """The difference of two encoders that so many items show in four of five samples, where they differ usually."""
+    def detectable(self) -> str:
+        """Return the least difference of two usual encoders that these items detect with a power of .8, as a line."""
         from scipy.stats import t
 
         from mirrorbench.plugin import number
 
         texts, metric = self.task.texts(self.items), self.task.main_metric
-        n = len(texts) if self.task.kind == "retrieval" else len(set(together(list(texts.values())).tolist()))
+        n = len(texts) if self.task.kind == "retrieval" else len(set(text_groups(list(texts.values())).tolist()))
         sizes = t.ppf([0.975, 0.8], n - 1) if n > 1 else np.array([np.inf])
         if (least := sizes.sum() * SPREAD[metric] / n**0.5) >= 1:
             return f"{self.title} has too few items to show any difference in {metric}."
@@ -62,22 +62,22 @@ class Data(NamedTuple):
         return f"{self.title} can show differences in {metric} {more}"
 
 
-def named(path: str, kind: str, columns: Sequence[str]) -> str:
-    """The name of a path as a task: with a slash, and with its options behind it, its own first."""
+def data_name(path: str, kind: str, columns: Sequence[str]) -> str:
+    """Return the name of a path as a task: with a slash, and with options behind it, those of the path first."""
     for column in columns:
         if column.count("=") != 1:
             raise UsageError(f"--columns {column} is not COLUMN=NAME", "Such as --columns sentence1=question")
-    renamed = ("=".join((as_option(own), name)) for own, name in (column.split("=") for column in columns))
+    renamed = ("=".join((as_option(column), name)) for column, name in (pair.split("=") for pair in columns))
     if set(path) & {",", ":"} and Path(path).expanduser().exists():
         raise UsageError(f"{path}: the name of data may hold no comma and no colon", "Rename it.")
-    path, _, own = path.partition(":")
-    options = [*([own] if own else []), *([f"kind={kind}"] if kind else []), *renamed]
+    path, _, given = path.partition(":")
+    options = [*([given] if given else []), *([f"kind={kind}"] if kind else []), *renamed]
     slashed = path if "/" in path or path.startswith((".", "~")) else f"./{path}"
     return slashed + (f":{','.join(options)}" if options else "")
 
 
 def without_repeats(names: Sequence[str]) -> list[str]:
-    """Names of data without those of the same file or folder, read in the same way."""
+    """Drop names of the same file or folder with the same options."""
     first: dict[tuple[Path, str], str] = {}
     for name in names:
         path, _, options = name.partition(":")
@@ -85,8 +85,8 @@ def without_repeats(names: Sequence[str]) -> list[str]:
     return list(first.values())
 
 
-def rows_of(encoders: Sequence[str], session: Session) -> dict[str, EncoderSpec]:
-    """The row of each encoder as it was written; ``UsageError`` where two are one."""
+def encoder_rows(encoders: Sequence[str], session: Session) -> dict[str, EncoderSpec]:
+    """Return the spec of each encoder by its text; ``UsageError`` if two are the same encoder."""
     from mirrorbench.plugin import Planner
 
     planner = Planner(session.workspace)
@@ -100,58 +100,58 @@ def rows_of(encoders: Sequence[str], session: Session) -> dict[str, EncoderSpec]
 
 
 def transformed(spec: EncoderSpec) -> dict[str, EncoderSpec]:
-    """An encoder with its vectors transformed, by the name of the transformation; none where it has one already."""
+    """Return an encoder with each of ``TRANSFORMATIONS``, by name; none if its spec has a transformation already."""
     if spec.get("post") is not None or spec.get("dims") is not None:
         return {}
     return {name: spec.with_params(**post) for name, post in TRANSFORMATIONS.items()}
 
 
-def plan_of(
+def evaluation_plan(
     specs: Iterable[EncoderSpec], data: Mapping[str, Data], session: Session, baselines: bool, fetch: bool
-) -> Plan:  # fmt: skip
-    """The plan of encoders on data; what is tuned or fitted for it is so on the texts of the data themselves."""
+) -> Plan:
+    """Plan the evaluation of encoders on data; tuning and transformations use the texts of the data themselves."""
     from mirrorbench.plugin import merged
 
     plans, specs = [], [row for spec in specs for row in (spec, *(transformed(spec).values() if baselines else ()))]
-    for own in data.values():
-        plans.append(session.plan(specs, [own.name], corpus=corpus_of(own, session), fetch=fetch))
+    for tested in data.values():
+        plans.append(session.plan(specs, [tested.name], corpus=register_texts(tested, session), fetch=fetch))
     return merged(plans)
 
 
-def corpus_of(data: Data, session: Session) -> str:
-    """The name of the texts of own data as a corpus, which the session knows from now on."""
+def register_texts(data: Data, session: Session) -> str:
+    """Register the texts of own data as a corpus of the session; return its name."""
     from mirrorbench.plugin import GeneratedCorpus
 
-    name, space = f"texts of {data.name}", session.workspace
-    if name not in space.plugins.corpora.by_name():
+    name, workspace = f"texts of {data.name}", session.workspace
+    if name not in workspace.plugins.corpora.by_name():
         corpus = GeneratedCorpus(name, name, lambda: data.task.documents(data.items))
-        space.plugins = space.plugins.extended("register_corpora", corpus)
+        workspace.plugins = workspace.plugins.extended("register_corpora", corpus)
     return name
 
 
-def overlap_with(texts: str, data: Mapping[str, Data], session: Session) -> Iterator[str]:
-    """Lines on how many items of own data hold a text of a file or folder."""
-    read = Data.read([named(texts, "", ())], session) if isdir(texts) else {}
-    corpus = corpus_of(next(iter(read.values())), session) if read else texts
-    for own, seen in zip(data.values(), session.overlap(corpus, list(data)).values(), strict=True):
+def overlap_lines(texts: str, data: Mapping[str, Data], session: Session) -> Iterator[str]:
+    """Yield a line for each data with the share of items that hold a text of a file or folder."""
+    read = Data.read([data_name(texts, "", ())], session) if isdir(texts) else {}
+    corpus = register_texts(next(iter(read.values())), session) if read else texts
+    for tested, seen in zip(data.values(), session.overlap(corpus, list(data)).values(), strict=True):
         share = f"{seen.to_json()['any_text']:.1%}" if isinstance(seen, Contamination) else "unknown"
-        yield f"{own.title}: {share} of the {own.task.items_name} hold a text of {texts}"
+        yield f"{tested.title}: {share} of the {tested.task.items_name} hold a text of {texts}"
 
 
-def cut_texts(plan: Plan, data: Mapping[str, Data], labels: Mapping[str, str]) -> Iterator[str]:
-    """A line for each backbone that does not read all texts of some data to their end."""
+def truncation_lines(plan: Plan, data: Mapping[str, Data], labels: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each encoder and data with texts that are longer than the encoder reads."""
     from mirrorbench.plugin import read_tokenizer
 
     tokenizers: dict[Path, Any] = {}
-    for own in data.values():
-        inputs = {item.text for item in own.task.inputs(own.items)}
+    for tested in data.values():
+        inputs = {item.text for item in tested.task.inputs(tested.items)}
         for cell in plan.cells:
-            if cell.task != own.name or cell.pooling is None or cell.model.path is None or cell.model.posts:
+            if cell.task != tested.name or cell.pooling is None or cell.model.path is None or cell.model.posts:
                 continue
-            most, path = cell.pooling.max_length, cell.model.path
-            texts = [text for text in inputs if len(text) > most]  # a token has a character at least
+            limit, path = cell.pooling.max_length, cell.model.path
+            texts = [text for text in inputs if len(text) > limit]  # a token has at least one character
             tokenizer = tokenizers.setdefault(path, read_tokenizer(path))
-            n = sum(len(ids) > most for ids in tokenizer(texts, verbose=False)["input_ids"]) if texts else 0
+            n = sum(len(ids) > limit for ids in tokenizer(texts, verbose=False)["input_ids"]) if texts else 0
             if n:
-                of = f"{n:,} of {len(inputs):,} in {own.title}"
-                yield f"{labels[str(cell.spec)]} reads {most:,} tokens of a text; {of} are longer"
+                share = f"{n:,} of {len(inputs):,} in {tested.title}"
+                yield f"{labels[str(cell.spec)]} reads {limit:,} tokens of a text; {share} are longer"

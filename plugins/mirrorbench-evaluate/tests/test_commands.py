@@ -1,4 +1,4 @@
-"""The answer of ``mirrorbench evaluate``: better, worse or not separable, and how many items it would take."""
+"""The answers of ``mirrorbench evaluate``: better, worse or not separable, and the number of items needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mirrorbench_evaluate.answers import Answer
-from mirrorbench_evaluate.planning import named, rows_of, without_repeats
+from mirrorbench_evaluate.planning import data_name, encoder_rows, without_repeats
 from reader import Shell
 from scipy.stats import t
 
@@ -48,9 +48,9 @@ def test_the_answer_is_that_of_the_items(tmp_path: Path, shell: Shell) -> None:
     rows = [f"{a},{a[:-1]}a,{b}\n" for a, b in zip(words[::2], words[1::2], strict=True)]
     (tmp_path / "a.csv").write_text("anchor,positive,negative\n" + "".join(rows))
     command = "mirrorbench evaluate a.csv --plugin letters.py -e ab -e abcdef -e ba"
-    said, answers = shell(command), json.loads(shell(f"{command} --json").out)["answers"]
-    assert said.code == 0, said.err
-    better, same, corrected = said.out.splitlines()[-3:]
+    done, answers = shell(command), json.loads(shell(f"{command} --json").out)["answers"]
+    assert done.code == 0, done.err
+    better, same, corrected = done.out.splitlines()[-3:]
     assert corrected == "p is corrected for up to 2 answers (Holm); intervals are not."
     assert better.startswith("abcdef on a.csv: better, +")
     assert "ba on a.csv: not separable, .000" in same
@@ -76,12 +76,12 @@ def test_words_beside_encoders_and_what_changed(tmp_path: Path, shell: Shell) ->
     planned = shell(f"{command} --dry-run")
     assert (planned.code, (tmp_path / "results").exists()) == (0, False)
     assert planned.out.startswith("own: retrieval, 30 queries, 60 documents\nown can show differences in ndcg_at_10 of")
-    said = shell(f"{command} --items 2")
-    assert said.code == 0, said.err
+    done = shell(f"{command} --items 2")
+    assert done.code == 0, done.err
     metrics = {result.spec: result.metrics for result in read_results(tmp_path / "results")}
     for encoder in ("ab", "abcdef"):
         assert f"| {encoder} and BM25 | {metrics[encoder]['fused_ndcg_at_10']:.3f} |".replace("0.", ".") in " ".join(
-            said.out.replace("*", "").split()
+            done.out.replace("*", "").split()
         )
     answers = {answer["encoder"]: answer for answer in json.loads(shell(f"{command} --json").out)["answers"]}
     assert answers.keys() == {"abcdef", "BM25", "ab and BM25"}
@@ -93,7 +93,7 @@ def test_words_beside_encoders_and_what_changed(tmp_path: Path, shell: Shell) ->
         min(1, 2 * p[0]), max(p[1], min(1, 2 * p[0]))
     ])  # fmt: skip
     assert answers["abcdef"]["p_holm"] == answers["abcdef"]["p"]
-    gained = said.out.partition("gained most\n")[2].splitlines()
+    gained = done.out.partition("gained most\n")[2].splitlines()
     assert gained[0].partition("  q")[0].lstrip().startswith(".000 → 1.000")
     assert [line[:13] for line in gained[1:7]] == ["    before   "] * 3 + ["    now    * ", *["    now      "] * 2]
 
@@ -101,69 +101,68 @@ def test_words_beside_encoders_and_what_changed(tmp_path: Path, shell: Shell) ->
 def test_so_many_items_show_the_difference_in_four_of_five_samples() -> None:
     error, n, difference = 0.02, 100, 0.03
     means = SeedMean(0.0, None, 1), SeedMean(0.0, None, 1)
-    found = Answer(
-        "a", "b", Comparison(n, 0, *means, PointEstimate(difference, ((error**2, n - 1.0),))), 0.1, 1
-    ).items_needed
-    assert found is not None
-    drawn = difference + error * np.sqrt(n / found) * np.random.default_rng(0).normal(size=100_000)
-    assert np.mean(drawn / (error * np.sqrt(n / found)) > t.ppf(0.975, found - 1)) == pytest.approx(0.8, abs=0.01)
+    comparison = Comparison(n, 0, *means, PointEstimate(difference, ((error**2, n - 1.0),)))
+    needed = Answer("a", "b", comparison, 0.1, 1).items_needed
+    assert needed is not None
+    drawn = difference + error * np.sqrt(n / needed) * np.random.default_rng(0).normal(size=100_000)
+    assert np.mean(drawn / (error * np.sqrt(n / needed)) > t.ppf(0.975, needed - 1)) == pytest.approx(0.8, abs=0.01)
 
 
 def test_names_of_data_and_rows_of_encoders(tmp_path: Path) -> None:
-    assert named("a.csv", "pairs", ["label=l"]) == "./a.csv:kind=pairs,label=l"
-    assert named("../a", "", ()) == "../a"
-    assert named("./a:metric=auc", "", ["label=l"]) == "./a:metric=auc,label=l"
+    assert data_name("a.csv", "pairs", ["label=l"]) == "./a.csv:kind=pairs,label=l"
+    assert data_name("../a", "", ()) == "../a"
+    assert data_name("./a:metric=auc", "", ["label=l"]) == "./a:metric=auc,label=l"
     (tmp_path / "link").symlink_to(tmp_path)
     assert without_repeats([f"{tmp_path}", f"{tmp_path}/link", f"{tmp_path}:kind=pairs"]) == [
         f"{tmp_path}", f"{tmp_path}:kind=pairs"
     ]  # fmt: skip
-    assert named("./b", "", ["_id=i", "corpus-id=d"]) == "./b:id=i,corpus=d"
+    assert data_name("./b", "", ["_id=i", "corpus-id=d"]) == "./b:id=i,corpus=d"
     with pytest.raises(UsageError, match="--columns label is not COLUMN=NAME"):
-        named("a", "", ["label"])
+        data_name("a", "", ["label"])
     session = Session(tmp_path, offline=True)
     rows = ["tiny", "tiny+base:pooling=cls"]
     (tmp_path / "asks").mkdir()
     (tmp_path / "asks" / "config.json").write_text("{}")
     (tmp_path / "asks" / "config_sentence_transformers.json").write_text('{"prompts": {"query": "q: "}}')
-    found = rows_of([*rows, f"{tmp_path}/asks", "minilm"], session)
-    assert list(map(str, found.values())) == [
+    specs = encoder_rows([*rows, f"{tmp_path}/asks", "minilm"], session)
+    assert list(map(str, specs.values())) == [
         "tiny+base", rows[1], f"sbert:path={tmp_path}/asks",
         "minilm+base:max_length=256,normalize=true,pooling=mean",
     ]  # fmt: skip
     with pytest.raises(UsageError, match="-e tiny and -e tiny\\+base are the same encoder, tiny\\+base"):
-        rows_of(["tiny", "tiny+base"], session)
+        encoder_rows(["tiny", "tiny+base"], session)
 
 
 def test_what_is_stored_without_texts_is_compared_with_what_is_stored_with_them(
     tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ids of items are hidden in the one and not in the other; the items are the same."""
+    """Ids of items are hidden in one folder and not in the other; the items are the same."""
     (tmp_path / "a.csv").write_text("anchor,positive,negative\n" + "".join(f"c{n},cc,ab\n" for n in range(9)))
     command = "mirrorbench evaluate a.csv --plugin letters.py -q -e ab"
     expected = shell(f"{command} -e abcdef --items 1 -o shown").out
     shell(f"{command} -o mixed")
     monkeypatch.setenv("MIRRORBENCH_NO_TEXTS", "1")
-    said = shell(f"{command} -e abcdef --items 1 -o mixed").out
+    done = shell(f"{command} -e abcdef --items 1 -o mixed").out
     shown, hidden = "c0 | cc | ab", "(a text of 12 characters)"
     assert f"gained most\n  .000 → 1.000  {shown}\n" in expected
-    assert said == expected.replace(shown, hidden)
+    assert done == expected.replace(shown, hidden)
 
 
 def test_an_encoder_without_scores(tmp_path: Path, shell: Shell) -> None:
-    """The others are compared; without the first one nothing is, which is said."""
+    """The others are compared; without the first encoder there is no answer, which is reported."""
     (tmp_path / "a.csv").write_text("anchor,positive,negative\n" + "".join(f"a{n},aa,b{n}\n" for n in range(9)))
-    said = shell("mirrorbench evaluate a.csv --plugin letters.py -e ab -e ./none -e abcdef --items 1")
-    assert said.code == 1
-    assert "abcdef on a.csv: " in said.out
-    assert "./none on" not in said.out
-    assert "Failed: ./none on a.csv: backbone ./none: there is no such directory" in said.err
-    said = shell("mirrorbench evaluate a.csv --plugin letters.py -e ./none -e ab --json")
-    found = json.loads(said.out)
-    assert (said.code, found["answers"]) == (1, [])
-    assert [(failure["encoder"], failure["data"]) for failure in found["failures"]] == [("./none", "./a.csv")]
-    assert [(score["encoder"], score["scores"].keys()) for score in found["scores"]] == [("ab", {"accuracy"})]
-    said = shell("mirrorbench evaluate a.csv --plugin letters.py -e ./none -e ab")
-    assert "a.csv: no answer, since ./none has no score" in said.err
+    done = shell("mirrorbench evaluate a.csv --plugin letters.py -e ab -e ./none -e abcdef --items 1")
+    assert done.code == 1
+    assert "abcdef on a.csv: " in done.out
+    assert "./none on" not in done.out
+    assert "Failed: ./none on a.csv: backbone ./none: there is no such directory" in done.err
+    done = shell("mirrorbench evaluate a.csv --plugin letters.py -e ./none -e ab --json")
+    report = json.loads(done.out)
+    assert (done.code, report["answers"]) == (1, [])
+    assert [(failure["encoder"], failure["data"]) for failure in report["failures"]] == [("./none", "./a.csv")]
+    assert [(score["encoder"], score["scores"].keys()) for score in report["scores"]] == [("ab", {"accuracy"})]
+    done = shell("mirrorbench evaluate a.csv --plugin letters.py -e ./none -e ab")
+    assert "a.csv: no answer, since ./none has no score" in done.err
 
 
 def test_two_data_of_one_name_and_no_average_of_two_metrics(tmp_path: Path, shell: Shell) -> None:
@@ -173,9 +172,9 @@ def test_two_data_of_one_name_and_no_average_of_two_metrics(tmp_path: Path, shel
     ):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x.csv").write_text(table)
-    said = shell("mirrorbench evaluate one/x.csv two/x.csv --plugin letters.py -e ab -e abcdef -q")
-    assert said.out.splitlines()[0].replace(" ", "") == "|encoder|one/x.csv|two/x.csv|"
-    assert "abcdef on two/x.csv: " in said.out
+    done = shell("mirrorbench evaluate one/x.csv two/x.csv --plugin letters.py -e ab -e abcdef -q")
+    assert done.out.splitlines()[0].replace(" ", "") == "|encoder|one/x.csv|two/x.csv|"
+    assert "abcdef on two/x.csv: " in done.out
 
 
 def test_messages_leave_texts_out(tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,5 +182,5 @@ def test_messages_leave_texts_out(tmp_path: Path, shell: Shell, monkeypatch: pyt
     for table in ("sentence1,sentence2,score\na,b,secret\n", "secret one,secret two\na,b\n",
                   "text,label\n" + "".join(f"{n},secret{n}\n" for n in range(9))):  # fmt: skip
         (tmp_path / "a.csv").write_text(table)
-        said = shell("mirrorbench evaluate a.csv --plugin letters.py -e ab")
-        assert (said.code, "secret" in said.err + said.out) == (2 if "secret one" in table else 1, False)
+        done = shell("mirrorbench evaluate a.csv --plugin letters.py -e ab")
+        assert (done.code, "secret" in done.err + done.out) == (2 if "secret one" in table else 1, False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mirrorbench_evaluate.measures import average_precision, chained, macro_f1
+from mirrorbench_evaluate.measures import average_precision, macro_f1, resampling_groups
 from sklearn.metrics import average_precision_score, f1_score
 
 
@@ -25,8 +25,8 @@ def test_measures_of_nothing_to_tell_apart_are_undefined() -> None:
 
 
 @pytest.mark.parametrize("labels", [2, 5, 30])
-def test_macro_f1_of_labels_and_of_their_numbers(labels: int) -> None:
-    """Some labels are never answered, others never right, and some numbers stand for none that occurs."""
+def test_macro_f1_of_labels_and_of_their_indices(labels: int) -> None:
+    """Some labels are never predicted, others never right, and some indices stand for no label."""
     rng = np.random.default_rng(labels)
     for n in (1, 10, 100):
         predicted, gold = rng.integers(0, labels, size=(2, n)) * 2
@@ -35,9 +35,9 @@ def test_macro_f1_of_labels_and_of_their_numbers(labels: int) -> None:
         assert macro_f1(predicted.astype(str), gold.astype(str)) == pytest.approx(expected, abs=1e-12)
 
 
-def test_a_chain_is_one_group_unless_it_has_most_items() -> None:
+def test_connected_items_are_one_group_unless_it_has_most_items() -> None:
     texts = {"a": ("x", "y"), "b": ("Y ", "z"), "c": ("z",), "d": ("w",), "e": ("v",), "f": ("u",)}
-    groups = chained(texts)
+    groups = resampling_groups(texts)
     assert groups["a"] == groups["b"] == groups["c"]
     assert len(set(groups.values())) == 4
-    assert chained(fewer := {item: texts[item] for item in "abcde"}) == fewer
+    assert resampling_groups(fewer := {item: texts[item] for item in "abcde"}) == fewer

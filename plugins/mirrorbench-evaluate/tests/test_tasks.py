@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from mirrorbench_evaluate.collections import Collection, fused, search
+from mirrorbench_evaluate.collections import Collection, fuse, search
 from pages import commands, files
 from reader import Shell
 from scipy.stats import spearmanr
@@ -37,13 +37,13 @@ def vector(text: str) -> np.ndarray:
     return np.random.default_rng(list(text.encode())).normal(size=8).astype(np.float32)
 
 
-def cosines(one: list[str], other: list[str]) -> np.ndarray:
-    return cosine_similarity(np.stack([vector(t) for t in one]), np.stack([vector(t) for t in other]))
+def cosines(left: list[str], right: list[str]) -> np.ndarray:
+    return cosine_similarity(np.stack([vector(t) for t in left]), np.stack([vector(t) for t in right]))
 
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Writes a table of columns as the ending of its name says; the path."""
+    """Writes a table of columns in the format of its ending; returns the path."""
 
     def write(name: str, columns: Mapping[str, list[Any]]) -> str:
         path, frame = tmp_path / name, pd.DataFrame(columns)
@@ -192,16 +192,15 @@ def test_retrieval(plugins: Plugins, tmp_path: Path) -> None:
     expected = {
         # trec_eval's gain is the grade, as scikit-learn's is.
         "ndcg_at_10": np.mean([ndcg_score([own], [row], k=10) for row, own in pairs]),
-        "map": np.mean([np.mean([(i + 1) / r for i, r in enumerate(of)]) for of in ranks]),
-        "mrr_at_10": np.mean([1 / of[0] if of[0] <= 10 else 0 for of in ranks]),
-        "recall_at_10": np.mean([np.mean([r <= 10 for r in of]) for of in ranks]), "recall_at_100": 1.0,
+        "map": np.mean([np.mean([(i + 1) / r for i, r in enumerate(row)]) for row in ranks]),
+        "mrr_at_10": np.mean([1 / row[0] if row[0] <= 10 else 0 for row in ranks]),
+        "recall_at_10": np.mean([np.mean([r <= 10 for r in row]) for row in ranks]), "recall_at_100": 1.0,
     }  # fmt: skip
     assert {name: scores.metrics[name] for name in expected} == pytest.approx(expected)
     items = task.load(DataStore(Path("nowhere")))
     assert len(set(task.shared(items).values())) == 3
     twice = replace(items, judged={**items.judged, "q1": {"d3": 1, "d7": 1}, "q2": {"d5": 3, "d7": 0}})
-    of = task.shared(twice)
-    assert of["q0"] == ("text 0", "document d1", "document d7")  # with q1, two of three queries
+    assert task.shared(twice)["q0"] == ("text 0", "document d1", "document d7")  # with q1, two of three queries
 
 
 def test_a_collection_under_names_of_its_own(plugins: Plugins, tmp_path: Path) -> None:
@@ -219,7 +218,7 @@ def test_a_collection_under_names_of_its_own(plugins: Plugins, tmp_path: Path) -
 
 
 def test_words_and_their_fusion_with_vectors() -> None:
-    """BM25 by Lucene's formula, without what has none of the words, and sums of reciprocal ranks."""
+    """BM25 by Lucene's formula, without documents that have none of the words, and sums of reciprocal ranks."""
     documents = {
         "a": "cats sleep and cats eat",
         "b": "the cat and a dog",
@@ -236,25 +235,25 @@ def test_words_and_their_fusion_with_vectors() -> None:
     expected = {}
     for name, words in stems.items():
         for word in ("cat", "sleep"):
-            n, tf = sum(word in other for other in stems.values()), words.count(word)
+            n, tf = sum(word in document for document in stems.values()), words.count(word)
             weight = np.log(1 + (4 - n + 0.5) / (n + 0.5)) * tf / (tf + 1.5 * (0.25 + 0.75 * len(words) / (11 / 4)))
             expected[name] = expected.get(name, 0) + weight
-    by_words = Collection(documents, queries, {"q": {"a": 1}, "r": {"a": 1}}, (), "en").by_words
+    by_words = Collection(documents, queries, {"q": {"a": 1}, "r": {"a": 1}}, (), "en").bm25
     assert by_words == [pytest.approx({name: value for name, value in expected.items() if value}), {}]
     assert list(by_words[0]) == ["a", "b", "d"]
-    both = fused(by_words, [{"c": 0.9, "b": 0.8}, {"c": 0.9}])
+    both = fuse(by_words, [{"c": 0.9, "b": 0.8}, {"c": 0.9}])
     assert both == [pytest.approx({"b": 1 / 62 + 1 / 62, "c": 1 / 61, "a": 1 / 61, "d": 1 / 63}), {"c": 1 / 61}]
-    assert [next(iter(of)) for of in both] == ["b", "c"]
+    assert [next(iter(ranking)) for ranking in both] == ["b", "c"]
 
 
 def test_the_search_in_blocks_finds_what_a_full_sort_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     queries, documents = rng.normal(size=(7, 16)).astype(np.float32), rng.normal(size=(100, 16)).astype(np.float32)
     monkeypatch.setattr("mirrorbench_evaluate.collections.BLOCK", 9)
-    rows, found = search(queries, documents, 20)
+    rows, similarities = search(queries, documents, 20)
     table = cosine_similarity(queries, documents)
     np.testing.assert_array_equal(rows, np.argsort(-table, axis=1)[:, :20])
-    np.testing.assert_allclose(found, -np.sort(-table, axis=1)[:, :20], atol=1e-6)
+    np.testing.assert_allclose(similarities, -np.sort(-table, axis=1)[:, :20], atol=1e-6)
 
 
 @pytest.mark.parametrize(("judged", "more", "message"), [
@@ -265,7 +264,7 @@ def test_the_search_in_blocks_finds_what_a_full_sort_finds(monkeypatch: pytest.M
     (JUDGED, {"queries": '{"_id": "q9", "text": " "}\n'}, "line 5: the query 'q9' has no text"),
     (JUDGED, {"queries": '{"_id": 9.5, "text": "a"}\n'}, "line 5: the _id is no text"),
 ])  # fmt: skip
-def test_a_collection_that_gives_no_true_scores(
+def test_a_collection_without_true_scores(
     plugins: Plugins, tmp_path: Path, judged: str, more: Mapping[str, str], message: str
 ) -> None:
     with pytest.raises(DataFormatError, match=message):
@@ -282,7 +281,7 @@ def test_a_collection_that_gives_no_true_scores(
     ("text,label\na,x\nb,y\n", r"each label needs 5 different texts, and '.' has 1"),
     ("text,label\na,x\n", "all labels that are trained on are equal"), ("a,b\n1\n", "the columns a, b"),
 ])  # fmt: skip
-def test_a_table_that_gives_no_true_scores(plugins: Plugins, tmp_path: Path, content: str, message: str) -> None:
+def test_a_table_without_true_scores(plugins: Plugins, tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "a.csv").write_text(content)
     with pytest.raises((DataFormatError, UsageError), match=message):
         scored(plugins, str(tmp_path / "a.csv"))
@@ -314,16 +313,16 @@ def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
         (tmp_path / name).write_text(text, encoding="utf-8")
     shell = Shell(tmp_path, monkeypatch, capsys.readouterr)
     for command in commands(page):
-        said = shell(command)
-        assert said.code == 0, (command, said.err)
-        assert "tiny" in said.out or "--dry-run" in command, command
+        done = shell(command)
+        assert done.code == 0, (command, done.err)
+        assert "tiny" in done.out or "--dry-run" in command, command
 
 
 @pytest.mark.slow
 @pytest.mark.real
-def test_minilm_on_adi_gives_the_published_figure(shared_data: Path, tmp_path: Path) -> None:
+def test_minilm_on_adi_has_the_published_score(shared_data: Path, tmp_path: Path) -> None:
     """An independent computation: 256 tokens, mean, cosine, title and text joined by a space; BM25."""
-    found = mirrorbench.evaluate("minilm", path := str(shared_data / "retrieval" / "adi"))
-    (result,) = found.results
-    assert found[path] == result.main_score == pytest.approx(0.4975, abs=0.001)
+    board = mirrorbench.evaluate("minilm", path := str(shared_data / "retrieval" / "adi"))
+    (result,) = board.results
+    assert board[path] == result.main_score == pytest.approx(0.4975, abs=0.001)
     assert result.metrics["bm25_ndcg_at_10"] == pytest.approx(0.4938, abs=0.001)

@@ -1,7 +1,7 @@
 """Grid files: many runs in one YAML file (format: ``docs/cluster.md``).
 
-A file is one block, or several under ``blocks``, with defaults for them beside it. Every key of an encoder spec may
-have lists and ranges; each block becomes one or more requests, and their plans are merged.
+A file is one block, or several under ``blocks``, with defaults beside them. Every key of an encoder spec may have lists
+and ranges; each block becomes one or more requests, and their plans are merged.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from mirrorbench.plugin import (
 if TYPE_CHECKING:
     from mirrorbench.plugin import Plugins, Workspace
 
-MAX_RANGE = 1000
-MAX_SWEEP = 10_000
+MAX_RANGE, MAX_SWEEP = 1000, 10_000
+"""Most values of a range, and most specs of a sweep."""
 
 
 @dataclass(frozen=True, slots=True)
 class GridFile:
-    """A checked grid file; the title is for its table and may be empty."""
+    """A checked grid file; ``title`` is the title of its table and may be empty."""
 
     path: Path
     title: str
     requests: tuple[tuple[int, Request], ...]
-    """Each with the line at which its block starts."""
+    """Requests, each with the first line of its block."""
 
 
 class _Range(msgspec.Struct, forbid_unknown_fields=True, rename={"first": "from", "last": "to"}):
@@ -104,35 +104,35 @@ class _File(_Block, forbid_unknown_fields=True):
 
 @hookimpl
 def register_grids(register: Register) -> None:
-    """YAML files (those of an unknown ending too), and the papers' own sweeps."""
+    """Register YAML files (and files of an unknown ending), and the papers' own sweeps."""
     for name in (".yaml", ".yml", *(file.stem for file in sorted(grids_folder().glob("*.yaml")))):
         register(name, plan_of_grid)
 
 
 def grids_folder() -> Path:
-    """The folder of the papers' own sweeps: inside the package, or in ``leaderboards`` of a checkout."""
+    """Return the folder of the papers' own sweeps: inside the package, or in ``leaderboards`` of a checkout."""
     package = Path(__file__).resolve().parent
     installed = package / "sweeps"
     return installed if installed.is_dir() else package.parents[2] / "leaderboards" / "grids"
 
 
 def find_grid(name: str) -> Path:
-    """The grid file at a path, or of the name of a built-in one (``mirror-bert-table12``)."""
-    path, own = Path(name).expanduser(), grids_folder() / f"{name}.yaml"
-    return own if own.is_file() and not path.is_file() else path
+    """Return the path of a grid file by its path or by the name of a built-in one (``mirror-bert-table12``)."""
+    path, builtin = Path(name).expanduser(), grids_folder() / f"{name}.yaml"
+    return builtin if builtin.is_file() and not path.is_file() else path
 
 
 def read_grid(path: Path, plugins: Plugins, backbones: Sequence[EncoderSpec] = (), **given: Any) -> GridFile:
     """Read and check a grid file, including names; a ``UsageError`` names file and line.
 
-    ``backbones`` replace that of every encoder that is no encoder system, and ``given`` (tasks, seeds, corpus,
-    protocol, precision, eval_precision, baselines; as in a file) what the file says, unless they are empty.
+    ``backbones`` replace the backbone of every encoder except encoder systems, and values in ``given`` (tasks, seeds,
+    corpus, protocol, precision, eval_precision, baselines; as in a file) replace those of the file, unless empty.
     """
     return _Reader(path, plugins, backbones, given).read()
 
 
 def plan_grid(grid: GridFile, workspace: Workspace, fetch: bool = True) -> Plan:
-    """One plan of all blocks."""
+    """Merge the plans of all blocks into one."""
     planner, plans = Planner(workspace, fetch), []
     for line, request in grid.requests:
         try:
@@ -148,21 +148,21 @@ def plan_grid(grid: GridFile, workspace: Workspace, fetch: bool = True) -> Plan:
 def plan_of_grid(
     name: str, workspace: Workspace, backbones: Sequence[EncoderSpec], limit: int, fetch: bool, **given: Any
 ) -> Plan:
-    """Plan a run of a grid file; ``given`` as for ``read_grid``, ``limit`` as in a ``Request``."""
+    """Plan a run of a grid file; ``given`` is as for ``read_grid``, ``limit`` as in a ``Request``."""
     for spec in backbones:
         if spec.method or spec.params:
-            problem = f"--encoder {spec}: beside a grid file it names a backbone and no more"
+            problem = f"--encoder {spec}: beside a grid file it names a backbone alone"
             raise UsageError(problem, f"Write --encoder {spec.backbone}")
     settings = workspace.settings
-    of_run = {"precision": settings.precision, "eval_precision": settings.eval_precision}
-    given |= {key: value for key, value in of_run.items() if value != "auto"}
-    read = read_grid(find_grid(name), workspace.plugins, backbones, **given)
-    read = replace(read, requests=tuple((line, replace(request, limit=limit)) for line, request in read.requests))
-    return replace(plan_grid(read, workspace, fetch), title=read.title)
+    precisions = {"precision": settings.precision, "eval_precision": settings.eval_precision}
+    given |= {key: value for key, value in precisions.items() if value != "auto"}
+    grid = read_grid(find_grid(name), workspace.plugins, backbones, **given)
+    grid = replace(grid, requests=tuple((line, replace(request, limit=limit)) for line, request in grid.requests))
+    return replace(plan_grid(grid, workspace, fetch), title=grid.title)
 
 
 _Keys = dict[str, tuple[Any, str]]
-"""The keys of a block: their values, and their places in the file as msgspec writes them (``.blocks[0].tasks``)."""
+"""Values of the keys of a block, with their locations in the file as in msgspec (``.blocks[0].tasks``)."""
 _DEFAULTS: _Keys = {
     "sweep": ({}, ""), "seeds": (1, ""), "corpus": ("", ""), "protocol": ("paper", ""), "precision": ("auto", ""),
     "eval_precision": ("auto", ""), "baselines": (False, ""),
@@ -170,7 +170,7 @@ _DEFAULTS: _Keys = {
 
 
 class _Reader:
-    """Reads one file; every method raises ``UsageError`` with file and line."""
+    """A file that is read; every method raises ``UsageError`` with file and line."""
 
     def __init__(self, path: Path, plugins: Plugins, backbones: Sequence[EncoderSpec], given: dict[str, Any]) -> None:
         self.path, self.plugins, self.backbones = path, plugins, backbones
@@ -189,8 +189,8 @@ class _Reader:
             raise self._error(".blocks", "there are no blocks")
         else:
             lines = [block.line for block in self.content.value["blocks"].value]  # type: ignore[index,union-attr,call-overload]
-            own = [self._keys(block, f".blocks[{n}]") for n, block in enumerate(self.file.blocks)]
-            blocks = [(line, defaults | keys) for line, keys in zip(lines, own, strict=True)]
+            block_keys = [self._keys(block, f".blocks[{n}]") for n, block in enumerate(self.file.blocks)]
+            blocks = [(line, defaults | keys) for line, keys in zip(lines, block_keys, strict=True)]
         requests = [(line, request) for line, keys in blocks for request in self._requests(line, keys)]
         return GridFile(self.path, self.file.title, tuple(requests))
 
@@ -199,19 +199,19 @@ class _Reader:
         return {key: (value, f"{location}.{key}") for key, value in values.items() if value is not UNSET}
 
     def _error(self, location: str, problem: str, hint: str = "") -> UsageError:
-        """An error with the file and line of a place."""
+        """An error with the file and line of a location."""
         return UsageError(problem_at(self.path, self.content, f"{problem} - at `${location}`").message, hint)
 
     @contextmanager
     def _reading(self, location: str) -> Iterator[None]:
-        """Errors raised inside name the file and line of a place; those in values of the command line do not."""
+        """Add file and line of a location to errors raised inside; values of the command line have none."""
         try:
             yield
         except UsageError as error:
             raise self._error(location, error.message, error.hint) if location else error from None
 
     def _requests(self, line: int, keys: _Keys) -> Iterator[Request]:
-        """One request for each protocol of a block."""
+        """A request for each protocol of a block."""
         keys = _DEFAULTS | keys | self.given
         for key in ("encoders", "tasks"):
             if key not in keys:
@@ -243,7 +243,7 @@ class _Reader:
         single = isinstance(value, int)
         seeds = self._values(value, location)
         if any(type(seed) is not int or seed < single for seed in seeds):
-            raise self._error(location, "seeds must be whole numbers: how many there are, or a list of them")
+            raise self._error(location, "seeds must be whole numbers: their number, or a list of them")
         whole = [int(seed) for seed in seeds]
         if single and whole[0] > MAX_RANGE:
             raise self._error(location, f"{whole[0]:,} seeds; at most {MAX_RANGE:,}")
@@ -253,30 +253,30 @@ class _Reader:
         """The encoder specs of a block with lists and ranges expanded; the first key varies slowest."""
         (encoders, location), (sweep, sweep_location) = keys["encoders"], keys["sweep"]
         for n, item in enumerate(_listed(encoders)):
-            here = f"{location}[{n}]"
-            own = item if isinstance(item, dict) else {"encoder": item}
-            if "encoder" not in own:
-                raise self._error(here, "this encoder has no key 'encoder', which holds its spec")
-            if both := [key for key in own if key in sweep]:
-                raise self._error(f"{here}.{both[0]}", f"{both[0]!r} stands at this encoder and in sweep")
-            swept = {key: (value, f"{here}.{key}") for key, value in own.items() if key != "encoder"}
+            item_location = f"{location}[{n}]"
+            entry = item if isinstance(item, dict) else {"encoder": item}
+            if "encoder" not in entry:
+                raise self._error(item_location, "this encoder has no key 'encoder', which holds its spec")
+            if both := [key for key in entry if key in sweep]:
+                raise self._error(f"{item_location}.{both[0]}", f"{both[0]!r} is in this encoder and in sweep")
+            swept = {key: (value, f"{item_location}.{key}") for key, value in entry.items() if key != "encoder"}
             swept |= {key: (value, f"{sweep_location}.{key}") for key, value in sweep.items()}
-            for m, text in enumerate(_listed(own["encoder"])):
-                where = f"{here}.encoder[{m}]" if isinstance(item, dict) else here
-                with self._reading(where):
+            for m, text in enumerate(_listed(entry["encoder"])):
+                spec_location = f"{item_location}.encoder[{m}]" if isinstance(item, dict) else item_location
+                with self._reading(spec_location):
                     if not isinstance(text, str):
-                        raise UsageError(f"a spec is wanted here, not {text!r}")
+                        raise UsageError(f"expected a spec, not {text!r}")
                     spec = parse_spec(text)
-                given = () if spec.backbone in self.plugins.encoders else self.backbones
-                for b in given or [spec]:
+                replacing = () if spec.backbone in self.plugins.encoders else self.backbones
+                for b in replacing or [spec]:
                     full = EncoderSpec(b.backbone, b.revision, spec.method, spec.params)
-                    yield from self._swept(full, swept, where, protocol)
+                    yield from self._swept(full, swept, spec_location, protocol)
 
     def _swept(self, spec: EncoderSpec, keys: _Keys, location: str, protocol: str) -> Iterator[EncoderSpec]:
-        for key, (_, where) in keys.items():
+        for key, (_, key_location) in keys.items():
             if spec.get(key) is not None:
-                raise self._error(where, f"{key!r} stands in {spec} already")
-        values = [self._values(value, where) for value, where in keys.values()]
+                raise self._error(key_location, f"{key!r} is in {spec} already")
+        values = [self._values(value, key_location) for value, key_location in keys.values()]
         if (count := prod(map(len, values))) > MAX_SWEEP:
             raise self._error(location, f"a sweep over {count:,} values of {', '.join(keys)}; at most {MAX_SWEEP:,}")
         for chosen in product(*values):
@@ -284,7 +284,7 @@ class _Reader:
             try:
                 check_spec(full, protocol, self.plugins)
             except UsageError as error:
-                named = [where for key, (_, where) in keys.items() if key in error.message]
+                named = [key_location for key, (_, key_location) in keys.items() if key in error.message]
                 raise self._error(named[0] if named else location, error.message, error.hint) from None
             yield full
 

@@ -1,3 +1,5 @@
+"""Grid files: lists, ranges, defaults, errors with file and line, and the papers' own sweeps."""
+
 from __future__ import annotations
 
 import re
@@ -73,9 +75,9 @@ encoders:
 def test_ranges_hold_both_ends_and_no_rounding(read: Read, written: str, expected: list[str]) -> None:
     key = "lr" if "e-" in written else "span_mask"
     grid = read(f"{{tasks: cats, encoders: tiny+mirror, sweep: {{{key}: {written}}}}}")
-    found = [text.partition("=")[2] for text in specs(grid)[0]]
-    assert [float(value) for value in found] == [float(value) for value in expected]
-    assert found == expected or expected[0] == "0"  # a range of fractions starts with 0.0, the same spec as 0
+    values = [text.partition("=")[2] for text in specs(grid)[0]]
+    assert [float(value) for value in values] == [float(value) for value in expected]
+    assert values == expected or expected[0] == "0"  # a range of fractions starts with 0.0, the same spec as 0
 
 
 def test_what_stands_beside_blocks_is_their_default(read: Read) -> None:
@@ -124,8 +126,8 @@ def test_the_command_line_wins(read: Read) -> None:
     ("tasks:\n  - cats\n  - cts\nencoders: toy\n", 3, "unknown task or suite 'cts'", "cats"),
     ("tasks: cats\nencoders: [5]\n", 2, r"encoders\[1\]: must be of type str or mapping, not int", ""),
     ("tasks: cats\nencoders: [{dropout: 1}]\n", 2, "no key 'encoder'", ""),
-    ("tasks: cats\nencoders: [{encoder: tiny+mirror, lr: 1}]\nsweep: {lr: 1}\n", 2, "'lr' stands at this", ""),
-    ("tasks: cats\nencoders: 'tiny+mirror:lr=1'\nsweep: {lr: 1}\n", 3, "stands in .* already", ""),
+    ("tasks: cats\nencoders: [{encoder: tiny+mirror, lr: 1}]\nsweep: {lr: 1}\n", 2, "'lr' is in this encoder", ""),
+    ("tasks: cats\nencoders: 'tiny+mirror:lr=1'\nsweep: {lr: 1}\n", 3, "is in .* already", ""),
     ("encoders: toy\n", 1, "names no tasks", "tasks:"),
     ("tasks: cats\nencoders: toy\nseeds: 0\n", 3, "seeds must be", ""),
     ("tasks: cats\nencoders: toy\nprotocol: papr\n", 3, "'papr' is none of .*; did you mean 'paper'", ""),
@@ -184,7 +186,9 @@ blocks:
     assert len(merged.corpora) == 1
 
 
-def test_a_failure_is_told_once_and_looked_for_once(read: Read, plan: PlanOf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_reported_once_and_looked_for_once(
+    read: Read, plan: PlanOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     locate = Mock(side_effect=ModelUnavailableError("not today"))
     monkeypatch.setattr("mirrorbench.models.backbones.locate", locate)
     merged = plan(read("tasks: cats\nblocks: [{encoders: bert+base}, {encoders: [toy, bert+base]}]\n"))
@@ -198,14 +202,14 @@ CELLS = {
     "mirror-bert-figure5": (18, 18), "mirrorwic-table7": (14, 14), "mirrorwic-table8": (4, 4),
     "mirrorwic-table9": (14, 14), "mirrorwic-table13": (3 * 30, 3 * 30), "mirrorwic-figure4": (9, 18),
 }  # fmt: skip
-"""The sweeps of the papers: rows, and rows times tasks, where no model is here and each row is one failure a task."""
+"""Numbers of rows and of failures of the papers' sweeps without models: each row fails once per task."""
 
 
 @pytest.mark.parametrize("name", few(CELLS, "mirrorwic-table7"))
 def test_each_shipped_grid_loads_and_plans(
     name: str, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the papers' encoders nothing is here, so each cell is impossible; with tiny those with data plan."""
+    """The papers' encoders are not here, so each cell fails; with tiny, the grids whose data are here have a plan."""
     assert sorted(CELLS) == sorted(path.stem for path in grids_folder().glob("*.yaml"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     workspace = Workspace(Settings(data_dir=tmp_path / "data", device="cpu", offline=True), plugins)
@@ -252,8 +256,8 @@ class Grids:
         self, name: str, workspace: Workspace, backbones: Any, limit: int, fetch: bool, tasks: Any, **given: Any
     ) -> Plan:
         columns = expand_tasks(tasks or ["quick-sts"], workspace.plugins)
-        one, *_ = backbones or (parse_spec("tiny"),)
-        encoders = tuple(one.with_method("base").with_params(pooling=pooling) for pooling in ("cls", "mean"))
+        spec, *_ = backbones or (parse_spec("tiny"),)
+        encoders = tuple(spec.with_method("base").with_params(pooling=pooling) for pooling in ("cls", "mean"))
         return make_plan(workspace, Request(encoders, columns, limit=limit), fetch=fetch)
 
 

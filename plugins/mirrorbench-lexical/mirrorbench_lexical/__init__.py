@@ -20,31 +20,31 @@ __all__ = ["EntityLinking", "LexiconInduction", "SenseDisambiguation"]
 KINDS: dict[str, type[TaskKind[Any]]] = {
     "entity-linking": EntityLinking, "lexicon-induction": LexiconInduction, "sense-disambiguation": SenseDisambiguation,
 }  # fmt: skip
-"""The class of each kind of card."""
+"""Task classes by the kind of card."""
 PARSERS = {
     "biosyn": parse_biosyn, "askapatient": parse_askapatient, "cometa": parse_cometa, "rescnn": parse_rescnn,
     "xling-eval": parse_xling_eval, "wsd": parse_wsd,
 }  # fmt: skip
-"""The formats of the data sets, by the name that cards use."""
+"""Parsers of the data sets, by their name in cards."""
 
 
 @hookimpl
 def register_task_kinds(register: Register) -> None:
-    """The kinds of lexical tasks."""
-    for name, kind in KINDS.items():
-        register(name, kind)
+    """Register the kinds of lexical tasks."""
+    for kind, task_class in KINDS.items():
+        register(kind, task_class)
 
 
 @hookimpl
 def register_parsers(register: Register) -> None:
-    """The formats of the data sets."""
+    """Register the parsers of the data sets."""
     for name, parser in PARSERS.items():
         register(name, parser)
 
 
 @hookimpl
 def register_tasks(register: Register) -> None:
-    """One task for each built-in card of these kinds."""
+    """Register a task for each built-in card of these kinds."""
     for card in builtin_cards().values():
         if card.kind in KINDS:
             register(card)
@@ -52,6 +52,6 @@ def register_tasks(register: Register) -> None:
 
 @hookimpl
 def register_corpora(register: Register) -> None:
-    """The generated lists."""
+    """Register the generated lists."""
     for corpus in generated_corpora():
         register(corpus)

@@ -1,4 +1,4 @@
-"""Biomedical entity linking: the formats of BioSyn, AskAPatient, COMETA and ResCNN.
+"""Parsers of biomedical entity linking: the formats of BioSyn, AskAPatient, COMETA and ResCNN.
 
 Names are lower-cased as in the released evaluation (SapBERT's data loader): all dictionaries, and the mentions of all
 sets but COMETA. ``|`` and ``+`` separate the parts of composite mentions and ids.
@@ -28,11 +28,11 @@ from mirrorbench.plugin import (
 from mirrorbench_lexical.items import Linking, Mention
 
 _NO_ID = "cui-less"
-_Named = tuple[str, frozenset[str]]
+_NameWithIds = tuple[str, frozenset[str]]
 
 
 def parse_biosyn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Linking]:
-    """BioSyn's archive of a data set, read in place: a folder of ``.concept`` files, one per document; a dictionary.
+    """Read BioSyn's archive of a data set in place: a folder of ``.concept`` files, one per document; a dictionary.
 
     A line of a ``.concept`` file is ``document||start|end||type||mention||ids``, a line of a dictionary ``ids||name``.
     The option ``mentions`` names the folder (``processed_test``), ``dictionary`` the file. A mention's id is
@@ -66,7 +66,7 @@ def parse_biosyn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
 
 
 def parse_askapatient(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Linking]:
-    """The folds of AskAPatient, in Windows-1252: id, medical term, and the patient's words.
+    """Read the folds of AskAPatient, in Windows-1252: id, medical term, and the patient's words.
 
     The dictionary of a fold consists of the labels (id and term) of its own three files,
     ``AskAPatient.fold-<n>.<train|validation|test>.txt``. A mention's id is ``<fold>/<line>``.
@@ -89,7 +89,7 @@ def parse_askapatient(files: Mapping[str, Path], options: Mapping[str, Any]) -> 
 
 
 def parse_cometa(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Linking]:
-    """A split of COMETA, tab-separated despite ``.csv``, and SapBERT's dictionary of SNOMED names, a ``.txt``.
+    """Read a split of COMETA, tab-separated despite ``.csv``, and SapBERT's dictionary of SNOMED names, a ``.txt``.
 
     Gold is the general SNOMED id (the paper's "general" splits). Mentions are not lower-cased. A mention's id is its
     line.
@@ -103,14 +103,14 @@ def parse_cometa(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
 
 
 def parse_rescnn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Linking]:
-    """ResCNN's ``data.json`` (lists of mention and ids by split) and a list of MeSH names (id, tab, name).
+    """Read ResCNN's ``data.json`` (lists of mention and ids by split) and a list of MeSH names (id, tab, name).
 
     MeSH names are normalised to look like mentions (lower case, words only). As in BioSyn's dictionaries, the mentions
-    of train and dev are names too, except composite ones. The test mentions are linked; their id is the place in the
-    list.
+    of train and dev are names too, except composite ones. The test mentions are linked; their id is their number in
+    the list.
     """
     mentions_path, names_path = _two_files(files, ".json", "ResCNN: data.json and a list of names are needed.")
-    dictionary: dict[_Named, None] = {}
+    dictionary: dict[_NameWithIds, None] = {}
     for row in Columns(("id", "name")).read(names_path):
         if not (name := _words(row.text("name"))):
             raise row.error("a name without a letter or digit")
@@ -134,7 +134,7 @@ def parse_rescnn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
 
 
 class _ResCnn(msgspec.Struct):
-    """``data.json``: mentions, each with its ids, by split."""
+    """The format of ``data.json``: mentions, each with its ids, by split."""
 
     train: list[tuple[str, str]]
     dev: list[tuple[str, str]]
@@ -142,7 +142,7 @@ class _ResCnn(msgspec.Struct):
 
 
 def _two_files(files: Mapping[str, Path], suffix: str, problem: str) -> tuple[Path, Path]:
-    """The file with a suffix, and the other one."""
+    """The only file with a suffix, and the only other file."""
     first = [path for name, path in files.items() if name.endswith(suffix)]
     second = [path for name, path in files.items() if not name.endswith(suffix)]
     if len(first) != 1 or len(second) != 1:
@@ -150,7 +150,7 @@ def _two_files(files: Mapping[str, Path], suffix: str, problem: str) -> tuple[Pa
     return first[0], second[0]
 
 
-def _dictionary(lines: list[str], where: Path | str) -> list[_Named]:
+def _dictionary(lines: list[str], where: Path | str) -> list[_NameWithIds]:
     entries = []
     for number, line in enumerate(lines, start=1):
         ids, separator, name = line.strip().rpartition("||")  # ids may hold "||" themselves
@@ -161,10 +161,10 @@ def _dictionary(lines: list[str], where: Path | str) -> list[_Named]:
     return entries
 
 
-def _linking(mentions: list[Mention], dictionary: Iterable[_Named], where: Path | str, fold: str = "") -> Linking:
+def _linking(mentions: list[Mention], dictionary: Iterable[_NameWithIds], where: Path | str, fold: str = "") -> Linking:
     entries = list(dictionary)
     if not mentions or not entries:
-        raise DataFormatError(f"{where}: no {'name in the dictionary' if mentions else 'mention to look up'}.")
+        raise DataFormatError(f"{where}: no {'name in the dictionary' if mentions else 'mention to link'}.")
     known = frozenset[str]().union(*(ids for _, ids in entries))
     if not any(mention.gold & known for mention in mentions):
         raise DataFormatError(

@@ -19,7 +19,7 @@ class Mention:
         id: unique within its fold and stable between runs, e.g. ``9288106/3``.
         parts: the names to link: one, or several for a composite mention ("breast and ovarian cancer").
         gold: ids of the right concepts.
-        document: the document that it was found in; empty where that is unknown.
+        document: the document of the mention; empty if unknown.
     """
 
     id: str
@@ -30,7 +30,7 @@ class Mention:
 
 @dataclass(frozen=True, slots=True)
 class Linking:
-    """Mentions, and the dictionary that they are linked to.
+    """Mentions, and the dictionary to link them to.
 
     Attributes:
         mentions: the mentions to link.
@@ -47,10 +47,10 @@ class Linking:
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """A bilingual dictionary in two parts, and the words that may be translations.
+    """A bilingual dictionary in two parts, and the candidate translations.
 
     Attributes:
-        train: pairs of source and target word from which a mapping is learnt.
+        train: pairs of source and target word for learning a mapping.
         test: pairs to find; a source word with several translations has several pairs.
         source_words: further words of the source language, most frequent first.
         target_words: further words of the target language, most frequent first.
@@ -69,10 +69,10 @@ class Occurrence:
     Attributes:
         id: unique within the data set, e.g. ``senseval2.d000.s000.t000``.
         target: the word in its sentence.
-        candidates: keys of the senses of its lemma and part of speech, most frequent first.
+        candidates: keys of the senses of the lemma and part of speech, most frequent first.
         gold: keys of the right senses, one or several.
         corpus: the part of the data set (``senseval2``).
-        contexts: for each candidate the name of its contexts in ``Disambiguation.senses``; empty for the keys.
+        contexts: names of the candidates' contexts in ``Disambiguation.senses``; empty if the names are the keys.
     """
 
     id: str
@@ -85,11 +85,11 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class SenseContexts:
-    """The contexts that represent a sense of a word.
+    """Contexts that represent a sense of a word.
 
     Attributes:
         examples: the word in examples of its WordNet entry; may be empty.
-        gloss: the word in a sentence made of its definition: "<word> means <definition>".
+        gloss: the word in a sentence with its definition: "<word> means <definition>".
     """
 
     examples: tuple[TextInput, ...]
@@ -104,11 +104,11 @@ class Disambiguation:
     senses: Mapping[str, SenseContexts]
 
 
-def which_examples(options: Mapping[str, Any]) -> tuple[str, int]:
-    """Which of a sense's examples stand for it, ``first``, ``random`` or ``all``, and the seed of a random one."""
-    which, seed = options.get("examples", "first"), options.get("seed", 0)
-    if which not in ("first", "random", "all"):
-        raise DataFormatError(f"examples={which} is none of first, random, all")
-    if seed and which != "random":
-        raise DataFormatError(f"seed={seed} is for examples=random, and this is examples={which}")
-    return which, seed
+def example_choice(options: Mapping[str, Any]) -> tuple[str, int]:
+    """Read the choice of a sense's examples, ``first``, ``random`` or ``all``, and the seed of a random one."""
+    choice, seed = options.get("examples", "first"), options.get("seed", 0)
+    if choice not in ("first", "random", "all"):
+        raise DataFormatError(f"examples={choice} is none of first, random, all")
+    if seed and choice != "random":
+        raise DataFormatError(f"seed={seed} is for examples=random, and this is examples={choice}")
+    return choice, seed

@@ -1,6 +1,6 @@
-"""Bilingual lexicon induction: does a mapping learnt from a small dictionary find the translations of other words?
+"""Bilingual lexicon induction: translation of words by a mapping that is learnt from a small dictionary.
 
-The mapping is that of vecmap (Artetxe et al. 2016, 2018).
+The mappings are those of vecmap (Artetxe et al. 2016, 2018).
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
     from mirrorbench.plugin import Card, DataStore
 
 FREQUENT = 10_000
-"""Words of each language, the most frequent ones, that self-learning looks at."""
-FLATTEST = 1e-6
-"""Directions in which words vary less, relative to the first, are the rounding of float32."""
+"""Number of most frequent words of each language that self-learning uses."""
+LEAST_VARIATION = 1e-6
+"""Least variation along a direction, relative to the first; less is the rounding of float32."""
 
 
 def normalise(vectors: Floats) -> NDArray[np.float64]:
-    """Unit length, then mean zero over the vocabulary, then unit length again (vecmap: ``unit center unit``)."""
+    """Scale to unit length, then to mean zero over all words, then to unit length (vecmap: ``unit center unit``)."""
     units = unit(vectors)
     return unit(units - units.mean(axis=0))
 
 
 def rotation(source: Floats, target: Floats, pairs: IntArray) -> NDArray[np.float64]:
-    """The orthogonal matrix W that brings ``source @ W`` nearest to ``target`` (least squares, Schönemann 1966).
+    """Return the orthogonal matrix W with ``source @ W`` nearest to ``target`` (least squares, Schönemann 1966).
 
     ``source`` and ``target`` are normalised vectors; ``pairs`` are rows of both, shape (2, p).
     """
@@ -60,29 +60,29 @@ def rotation(source: Floats, target: Floats, pairs: IntArray) -> NDArray[np.floa
     return result
 
 
-def self_learnt(source: Floats, target: Floats, pairs: IntArray, rounds: int, device: str = "cpu") -> IntArray:
-    """The pairs, extended in rounds by mutual nearest neighbours (by CSLS) among the ``FREQUENT`` first words.
+def self_learn(source: Floats, target: Floats, pairs: IntArray, rounds: int, device: str = "cpu") -> IntArray:
+    """Extend pairs in rounds by mutual nearest neighbours (by CSLS) among the first ``FREQUENT`` words.
 
-    Each round learns the rotation anew (Artetxe et al., ACL 2018, section 3.3, without the stochastic part; Lample et
-    al. 2018, section 2.2, "refinement"). Arguments as of ``rotation``, the most frequent words first.
+    Each round learns the rotation again (Artetxe et al., ACL 2018, section 3.3, without the stochastic part; Lample et
+    al. 2018, section 2.2, "refinement"). Arguments are those of ``rotation``, the most frequent words first.
     """
-    few, many = source[:FREQUENT], target[:FREQUENT]
+    sources, targets = source[:FREQUENT], target[:FREQUENT]
     dictionary = pairs
     for _ in range(rounds):
-        mapped = few @ rotation(source, target, dictionary)
-        there, back = csls(mapped, many, 1, device)[:, 0], csls(many, mapped, 1, device)[:, 0]
-        mutual = np.flatnonzero(back[there] == np.arange(len(few)))
-        dictionary = np.concatenate([pairs, [mutual, there[mutual]]], axis=1)
+        mapped = sources @ rotation(source, target, dictionary)
+        forward, backward = csls(mapped, targets, 1, device)[:, 0], csls(targets, mapped, 1, device)[:, 0]
+        mutual = np.flatnonzero(backward[forward] == np.arange(len(sources)))
+        dictionary = np.concatenate([pairs, [mutual, forward[mutual]]], axis=1)
     return dictionary
 
 
 def map_orthogonal(source: Floats, target: Floats, pairs: IntArray) -> tuple[Floats, Floats]:
-    """Both spaces after the ``rotation`` of the source (vecmap: ``--orthogonal``)."""
+    """Map both spaces by the ``rotation`` of the source (vecmap: ``--orthogonal``)."""
     return source @ rotation(source, target, pairs), target
 
 
 def map_supervised(source: Floats, target: Floats, pairs: IntArray) -> tuple[Floats, Floats]:
-    """Both spaces after whitening, rotation, re-weighting and de-whitening (vecmap: ``--supervised``).
+    """Map both spaces by whitening, rotation, re-weighting and de-whitening (vecmap: ``--supervised``).
 
     Artetxe et al. (AAAI 2018, "Generalizing and Improving Bilingual Word Embedding Mappings with a Multi-Step Framework
     of Linear Transformations"), steps 1 to 4; as in the released code both sides are re-weighted by the square root
@@ -102,35 +102,35 @@ def map_supervised(source: Floats, target: Floats, pairs: IntArray) -> tuple[Flo
 def _whitening(words: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The symmetric matrix that makes the components of words uncorrelated and of one size, and its inverse."""
     _, scales, axes = np.linalg.svd(words, full_matrices=False)
-    kept = scales > FLATTEST * scales[0]
+    kept = scales > LEAST_VARIATION * scales[0]
     scales, axes = scales[kept], axes[kept]
     return axes.T / scales @ axes, axes.T * scales @ axes
 
 
 MAPPINGS = {"orthogonal": map_orthogonal, "supervised": map_supervised}
-"""Functions from two spaces and the pairs to learn from to the mapped spaces, by the name that cards use."""
+"""Mappings of two spaces from training pairs, by their name in cards."""
 
 
 class LexiconInduction(TaskKind[Lexicon]):
     """Translation by nearest neighbour after a linear mapping.
 
-    Encoded are all words of the dictionaries and the candidate translations: the encoder's own vocabulary where it has
-    one (static vectors), otherwise the further words of the lexicon; all in lower case, each word once. Each is
-    encoded with its language; vectors are scaled to unit length, centred and scaled again. The mapping is the
-    orthogonal Procrustes solution on the training pairs. Neighbours are ranked by CSLS among all candidates.
+    All words of the dictionaries and the candidate translations are encoded: the encoder's own vocabulary if it has one
+    (static vectors), otherwise the further words of the lexicon; all in lower case, each word once. Each is encoded
+    with its language; vectors are scaled to unit length, centred and scaled again. The mapping is the orthogonal
+    Procrustes solution on the training pairs. Neighbours are ranked by CSLS among all candidates.
 
-    Metrics: ``accuracy@1``, ``accuracy@5`` and ``mrr`` are means over source words, of whose translations the best
-    counts (vecmap, MUSE); ``pair_accuracy@1`` and ``pair_mrr`` are means over pairs (xling-eval, where the latter is
-    called MAP); ``nn_accuracy@1``, ``nn_accuracy@5`` and ``nn_mrr`` rank by cosine alone.
+    Metrics: ``accuracy@1``, ``accuracy@5`` and ``mrr`` are means over source words, by the best of their translations
+    (vecmap, MUSE); ``pair_accuracy@1`` and ``pair_mrr`` are means over pairs (xling-eval, which calls the latter MAP);
+    ``nn_accuracy@1``, ``nn_accuracy@5`` and ``nn_mrr`` rank by cosine alone.
 
-    A word with an all-zero vector is out of vocabulary: it is neither learnt from nor a candidate, and its pairs are
-    not scored. The coverage is the share of source words that are left, all of them for encoders that read any text.
+    A word with an all-zero vector is out of vocabulary: it is neither used for learning nor a candidate, and its pairs
+    are not scored. The coverage is the share of the other source words, 1 for encoders that read any text.
 
-    The card's options: ``train`` (which dictionary: 1k, 3k, 5k), ``mapping`` (``orthogonal``, or ``supervised``: with
-    whitening, re-weighting and de-whitening, vecmap's ``--supervised``), ``self_learning`` (rounds of extending the
-    dictionary with orthogonal mappings, by default 0), and for encoders without a vocabulary of their own:
-    ``vocabulary``, the corpora or text files of candidate words, the most frequent first, with ``{lang}`` for the
-    language, and ``vocabulary_size``, how many of each (0: all).
+    Options of the card: ``train`` (size of the training dictionary: 1k, 3k, 5k), ``mapping`` (``orthogonal``, or
+    ``supervised``: with whitening, re-weighting and de-whitening, vecmap's ``--supervised``), ``self_learning`` (rounds
+    of extending the dictionary with orthogonal mappings, default 0), and for encoders without a vocabulary of their
+    own: ``vocabulary``, corpora or text files of candidate words, the most frequent first, with ``{lang}`` for the
+    language, and ``vocabulary_size``, the number of words of each (0: all).
 
     Args:
         name: the task's name.
@@ -163,7 +163,7 @@ class LexiconInduction(TaskKind[Lexicon]):
 
     @classmethod
     def parsed(cls, card: Card, data: DataStore) -> Lexicon:
-        """The dictionaries in a card's files, and its candidate words."""
+        """Read the dictionaries in a card's files, and its candidate words."""
         lexicon: Lexicon = super().parsed(card, data)
         source, target = (_words(card, name, data).texts for name in _word_lists(card))
         return replace(lexicon, source_words=source, target_words=target)
@@ -176,7 +176,7 @@ class LexiconInduction(TaskKind[Lexicon]):
                 data.resolve(builtin_cards()[name])
 
     def identity(self, data: DataStore) -> dict[str, str]:
-        """The checksums of dictionaries and word lists."""
+        """Return the checksums of dictionaries and word lists."""
         checksums = super().identity(data)
         for name in _word_lists(self.card):
             if name in builtin_cards():
@@ -186,34 +186,34 @@ class LexiconInduction(TaskKind[Lexicon]):
         return checksums
 
     def written(self, items: Lexicon) -> str:
-        """The dictionaries and how the mapping is learnt, as text."""
+        """Return the dictionaries and the settings of the mapping, as text."""
         return repr((items, self.self_learning, self.mapping))
 
     def load(self, data: DataStore) -> Lexicon:
-        """The checked dictionaries, in lower case."""
+        """Load the checked dictionaries, in lower case."""
         return _lowered(super().load(data))
 
     def first(self, items: Lexicon, limit: int) -> Lexicon:
-        """The first pairs of both parts, and the first further words."""
+        """Return the first pairs of both parts, and the first further words."""
         return Lexicon(items.train[:limit], items.test[:limit], items.source_words[:limit], items.target_words[:limit])
 
     def check(self, items: Lexicon) -> None:
-        """There are training pairs and test pairs."""
+        """Check that there are training pairs and test pairs."""
         if not items.train or not items.test:
             raise DataFormatError(f"task {self.name}: no pairs to learn from, or none to find")
 
     def with_vocabulary(self, items: Lexicon, vocabulary: Callable[[str], Sequence[str]]) -> Lexicon:
-        """The lexicon with the encoder's own words as candidates."""
+        """Replace the candidates by the encoder's own words."""
         source, target = (tuple(vocabulary(language)) for language in self.languages)
         return _lowered(replace(items, source_words=source, target_words=target))
 
     def inputs(self, items: Lexicon) -> list[TextInput]:
-        """Every word of both vocabularies, in its language."""
+        """Return every word of both vocabularies, with its language."""
         source, target = _vocabularies(items)
         return [*self._inputs(source, 0), *self._inputs(target, 1)]
 
     def texts(self, items: Lexicon) -> Mapping[str, tuple[str, ...]]:
-        """Each source word of the test pairs, with its translations."""
+        """Return each source word of the test pairs, with its translations."""
         translations: dict[str, tuple[str, ...]] = {}
         for word, translation in items.test:
             translations[word] = (*translations.get(word, (word,)), translation)
@@ -223,7 +223,7 @@ class LexiconInduction(TaskKind[Lexicon]):
         return [TextInput(word, language=self.languages[side]) for word in words]
 
     def score(self, items: Lexicon, vectors: Vectors, protocol: str = "paper") -> Scores:
-        """Map, rank, and average; the protocol makes no difference."""
+        """Map the source words, rank their translations, and average; both protocols do the same."""
         source, target = (
             _Space(words, vectors(self._inputs(words, side))) for side, words in enumerate(_vocabularies(items))
         )
@@ -231,7 +231,7 @@ class LexiconInduction(TaskKind[Lexicon]):
         if not train.size or not test.size:
             raise EncodingError(f"task {self.name}: the encoder has no vectors for any pair of the dictionary")
         device = vectors.device
-        learnt = self_learnt(source.vectors, target.vectors, train, self.self_learning, device)
+        learnt = self_learn(source.vectors, target.vectors, train, self.self_learning, device)
         mapped, keys = MAPPINGS[self.mapping](source.vectors, target.vectors, learnt)
         crowding = neighbourhood(keys, mapped, NEIGHBOURS, device)
         by_csls = ranks(mapped[test[0]], keys, test[1], crowding / 2, device)
@@ -276,7 +276,7 @@ class _Space:
         known = np.any(vectors != 0, axis=1)
         if not known.any():
             raise EncodingError(f"the encoder has no vector for any of {len(words)} words")
-        self.words = [word for word, here in zip(words, known, strict=True) if here]
+        self.words = [word for word, is_known in zip(words, known, strict=True) if is_known]
         self.vectors = normalise(vectors[known])
         self.row = {word: row for row, word in enumerate(self.words)}
         self.n_missing = len(words) - len(self.words)

@@ -1,4 +1,4 @@
-"""Nearest neighbours: a mention's concept in a dictionary (entity linking), a word's sense among its lemma's."""
+"""Tasks by nearest neighbour: entity linking in a dictionary, disambiguation among the senses of a lemma."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from mirrorbench.plugin import (
     rounded,
     unit,
 )
-from mirrorbench_lexical.items import Disambiguation, Linking, which_examples
+from mirrorbench_lexical.items import Disambiguation, Linking, example_choice
 from mirrorbench_lexical.neighbours import topk
 
 if TYPE_CHECKING:
     from mirrorbench.plugin import Card
 
 DEPTH = 5
-"""Neighbours searched for: accuracy@5 is the deepest that the papers report."""
+"""Number of neighbours: the papers report up to accuracy@5."""
 
 
 class EntityLinking(TaskKind[Sequence[Linking]]):
-    """Mentions against a dictionary of names by nearest neighbour.
+    """Linking of mentions to a dictionary of names by nearest neighbour.
 
     Metrics: ``accuracy@1`` and ``accuracy@5``. A name is right if it shares an id with the gold; every part of a
     composite mention must be right; a name of several ids is one neighbour. With several folds, metrics are averaged
-    over them. No mention is left out for being composite or repeated (as in the released evaluator, SapBERT).
+    over them. Composite and repeated mentions count too (as in the released evaluator, SapBERT).
 
-    Similarity is the cosine; under the protocol ``released`` the dot product, which the released evaluator uses. Its 25
-    tokens and its lower case hold under both protocols, since Mirror-BERT's paper says nothing of either.
+    Similarity is the cosine; under the protocol ``released`` the dot product, as in the released evaluator. Its 25
+    tokens and its lower case hold under both protocols, since Mirror-BERT's paper mentions neither.
 
     Args:
         name: the task's name.
@@ -52,7 +52,7 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
     main_metric = "accuracy@1"
 
     def written(self, items: Sequence[Linking]) -> str:
-        """Mentions and dictionaries as text, sets in a fixed order."""
+        """Return mentions and dictionaries as text, sets in a fixed order."""
         texts = []
         for linking in items:
             texts += [repr((mention.id, mention.parts, sorted(mention.gold))) for mention in linking.mentions]
@@ -60,7 +60,7 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
         return "".join(texts)
 
     def first(self, items: Sequence[Linking], limit: int) -> list[Linking]:
-        """The first mentions of each fold, and of its dictionary their names and as many others."""
+        """Return the first mentions of each fold, with their names in the dictionary and as many others."""
         cut = []
         for part in items:
             mentions = part.mentions[:limit]
@@ -71,13 +71,13 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
         return cut
 
     def check(self, items: Sequence[Linking]) -> None:
-        """Each fold has mentions and names, and ids of mentions are unique."""
+        """Check that each fold has mentions and names, and that ids of mentions are unique."""
         if not all(linking.mentions and linking.names for linking in items):
             raise DataFormatError(f"task {self.name}: no mentions, or no names to link them to")
         self.check_ids([mention.id for linking in items for mention in linking.mentions])
 
     def inputs(self, items: Sequence[Linking]) -> list[TextInput]:
-        """All parts of mentions and all names."""
+        """Return all parts of mentions and all names."""
         return [
             TextInput(text)
             for linking in items
@@ -85,15 +85,15 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
         ]
 
     def texts(self, items: Sequence[Linking]) -> Mapping[str, tuple[str, ...]]:
-        """The parts of each mention; names of the dictionary are not test items."""
+        """Return the parts of each mention; names of the dictionary are not test items."""
         return {mention.id: mention.parts for linking in items for mention in linking.mentions}
 
     def shared(self, items: Sequence[Linking]) -> Mapping[str, tuple[str, ...]]:
-        """The parts of each mention, and its document where that is known."""
+        """Return the parts of each mention, and its document if known."""
         return {m.id: (*m.parts, *filter(None, (m.document,))) for linking in items for m in linking.mentions}
 
     def score(self, items: Sequence[Linking], vectors: Vectors, protocol: str = "paper") -> Scores:
-        """Search the neighbours of each mention, and compute its rank and the accuracies."""
+        """Search the neighbours of each mention, and compute ranks and accuracies."""
         similarity = "dot" if protocol == "released" else "cosine"
         linked = [_link(linking, vectors, similarity) for linking in items]
         accuracies = {k: float(np.mean([accuracy_at(k, ranks) for ranks, _ in linked])) for k in (1, DEPTH)}
@@ -132,9 +132,9 @@ def _notes(items: Sequence[Linking]) -> list[str]:
     if len(items) > 1:
         notes.append(f"mean over {len(items)} folds, each with its own dictionary")
     known = [frozenset[str]().union(*linking.ids) for linking in items]
-    lost = sum(not (m.gold & ids) for linking, ids in zip(items, known, strict=True) for m in linking.mentions)
-    if lost:
-        notes.append(f"{lost} mentions stand for concepts missing from the dictionary; they count as errors")
+    unknown = sum(not (m.gold & ids) for linking, ids in zip(items, known, strict=True) for m in linking.mentions)
+    if unknown:
+        notes.append(f"{unknown} mentions stand for concepts missing from the dictionary; they count as errors")
     return notes
 
 
@@ -145,18 +145,18 @@ def _dictionary_checksum(items: Sequence[Linking]) -> str:
 
 
 class SenseDisambiguation(TaskKind[Disambiguation]):
-    """Nearest neighbour by cosine among the senses of a word's lemma and part of speech (MirrorWiC, section 4).
+    """Disambiguation by nearest neighbour among the senses of a word's lemma and part of speech (MirrorWiC, section 4).
 
-    A sense has one vector, that of the word in an example of its WordNet entry: "one context example per label"
-    (section 4). It is the first in WordNet's order; with ``examples=random`` one drawn by ``seed``; with
-    ``examples=all`` the mean over all of them. Without an example with the word, it is the word in "<word> means
-    <definition>" (footnote 3). Under the protocol ``released`` it is the mean over all examples and that sentence,
-    with the form of the word to disambiguate, as in the authors' code; an encoder of whole texts gets the definition
-    alone.
+    A sense has one vector, of the word in an example of its WordNet entry: "one context example per label"
+    (section 4). The example is the first in WordNet's order; with ``examples=random`` one drawn by ``seed``; with
+    ``examples=all`` the vector is the mean over all examples. If no example has the word, the vector is of the word in
+    "<word> means <definition>" (footnote 3). Under the protocol ``released`` the vector is the mean over all examples
+    and that sentence, with the form of the word to disambiguate, as in the authors' code; an encoder of whole texts
+    gets the definition alone. Similarity is the cosine.
 
-    Metrics: ``accuracy`` over all words (equal to F1, since each gets one answer), ``accuracy_<corpus>`` for each part
-    of the data set, and ``mfs_accuracy``, of always taking the first sense in WordNet's order, the most frequent one;
-    tables show it as a row.
+    Metrics: ``accuracy`` over all words (equal to F1, since each word has one answer), ``accuracy_<corpus>`` for each
+    part of the data set, and ``mfs_accuracy`` of the first sense in WordNet's order, the most frequent one, which
+    tables show as a row.
 
     Args:
         name: the task's name.
@@ -174,25 +174,25 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
 
     @classmethod
     def from_card(cls, card: Card) -> Self:
-        """The task that a card declares; a ``DataFormatError`` if its choice of examples is none."""
-        which_examples(card.options)
+        """Make the task of a card; ``DataFormatError`` for an invalid choice of examples."""
+        example_choice(card.options)
         return super().from_card(card)
 
     def written(self, items: Disambiguation) -> str:
-        """Words and senses as text, sets in a fixed order."""
+        """Return words and senses as text, sets in a fixed order."""
         words = [
             (word.id, word.target, word.candidates, sorted(word.gold), *word.contexts) for word in items.occurrences
         ]
         return repr((words, dict(items.senses)))
 
     def first(self, items: Disambiguation, limit: int) -> Disambiguation:
-        """The first words, with the senses of these."""
+        """Return the first words, with their senses."""
         words = items.occurrences[:limit]
         used = {name for word in words for name in word.contexts or word.candidates}
         return Disambiguation(words, {name: sense for name, sense in items.senses.items() if name in used})
 
     def check(self, items: Disambiguation) -> None:
-        """Ids are unique, candidates have contexts, and right senses are candidates."""
+        """Check that ids are unique, candidates have contexts, and right senses are candidates."""
         self.check_ids([occurrence.id for occurrence in items.occurrences])
         for occurrence in items.occurrences:
             known = set(occurrence.contexts or occurrence.candidates) <= items.senses.keys()
@@ -200,20 +200,20 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
                 raise DataFormatError(f"task {self.name}: the senses of {occurrence.id} do not go together")
 
     def inputs(self, items: Disambiguation) -> list[TextInput]:
-        """The words, and the contexts of all their candidate senses."""
+        """Return the words, and the contexts of all candidate senses."""
         contexts = (item for sense in items.senses.values() for item in (*sense.examples, sense.gloss))
         return [*(occurrence.target for occurrence in items.occurrences), *contexts]
 
     def texts(self, items: Disambiguation) -> Mapping[str, tuple[str, ...]]:
-        """The sentence of each word; examples of senses are not test items."""
+        """Return the sentence of each word; examples of senses are not test items."""
         return {occurrence.id: (occurrence.target.text,) for occurrence in items.occurrences}
 
     def shared(self, items: Disambiguation) -> Mapping[str, tuple[str, ...]]:
-        """The sentence of each word, and its lemma, which is named by its senses."""
+        """Return the sentence of each word, and its candidate senses, which stand for its lemma."""
         return {o.id: (o.target.text, " ".join(o.candidates)) for o in items.occurrences}
 
     def senses(self, items: Disambiguation, lemma: str) -> Mapping[TextInput, str]:
-        """The words to disambiguate of a lemma, and the examples of its senses."""
+        """Return the contexts of a lemma with their sense: words to disambiguate, and examples of senses."""
         senses: dict[TextInput, str] = {}
         for occurrence in items.occurrences:
             sense = min(occurrence.gold)
@@ -225,18 +225,18 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
         return senses
 
     def score(self, items: Disambiguation, vectors: Vectors, protocol: str = "paper") -> Scores:
-        """The nearest candidate of each word, and how often it is right."""
+        """Find the nearest candidate of each word, and compute the accuracies."""
         means = []
         for sense in items.senses.values():
-            bare = sense.examples and protocol != "released"
-            contexts = sense.examples if bare else (*sense.examples, sense.gloss)
+            examples_only = sense.examples and protocol != "released"
+            contexts = sense.examples if examples_only else (*sense.examples, sense.gloss)
             means.append(vectors(contexts).astype(np.float64).mean(axis=0))
         senses, keys = unit(np.stack(means)), {key: row for row, key in enumerate(items.senses)}
         words = unit(vectors([occurrence.target for occurrence in items.occurrences]))
         best, similarity = [], []
         for word, occurrence in zip(words, items.occurrences, strict=True):
-            own = [keys[name] for name in occurrence.contexts or occurrence.candidates]
-            cosines = rounded(senses[own] @ word)
+            rows = [keys[name] for name in occurrence.contexts or occurrence.candidates]
+            cosines = rounded(senses[rows] @ word)
             best.append(occurrence.candidates[int(cosines.argmax())])  # on ties the most frequent sense
             similarity.append(float(cosines.max()))
         hits = np.array([key in o.gold for key, o in zip(best, items.occurrences, strict=True)], dtype=np.float64)
@@ -246,12 +246,12 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
         for corpus in dict.fromkeys(corpora.tolist()):
             metrics[f"accuracy_{corpus}"] = float(hits[corpora == corpus].mean())
         counts = [len(sense.examples) for sense in items.senses.values()]
-        shown = f"{np.count_nonzero(counts)} of {len(counts)} senses have examples with the word in them"
+        note = f"{np.count_nonzero(counts)} of {len(counts)} senses have examples with the word in them"
         return Scores(
             metrics,
             [occurrence.id for occurrence in items.occurrences],
             hits,
             np.ones(len(hits)),
-            notes=(f"{shown}, at most {max(counts)} each",),
+            notes=(f"{note}, at most {max(counts)} each",),
             extra={"predicted": np.array(best), "similarity": np.array(similarity), "mfs": first},
         )

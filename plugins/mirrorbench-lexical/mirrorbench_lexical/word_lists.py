@@ -15,27 +15,27 @@ from mirrorbench.plugin import (
 )
 
 N_BUCKETS = 10
-"""Buckets of ``SIZE`` words each: the paper splits the 100k most frequent words (Figure 8)."""
+"""Number of buckets of ``SIZE`` words: the paper splits the 100k most frequent words (Figure 8)."""
 SHORTEST, LONGEST = 3, 12
-"""Characters of a random string. The paper does not say; most of its 10k English words are in this range."""
+"""Fewest and most characters of a random string, as in most of the paper's 10k English words; it has no numbers."""
 WORDS, WORD = (5, 18), (2, 8)
-"""Words of a random sentence, and characters of each. The paper does not say; four fifths of its 10k sentences and of
-their words are in these ranges."""
+"""Fewest and most words of a random sentence, and characters of a word, as in four fifths of the paper's 10k sentences;
+it has no numbers."""
 LONGEST_LIST = 200_000
-"""Words in each language's long list, if there are so many: common for static vectors."""
+"""Most words in each language's long list: a common number for static vectors."""
 LANGUAGES = ("ar", "de", "en", "es", "fi", "fr", "he", "hr", "it", "pl", "ru", "tr", "zh")
-"""Languages of the long lists: those of the papers' lexical tasks that wordfreq has."""
+"""Languages of the long lists: languages of the papers' lexical tasks that wordfreq has."""
 _Draw = Callable[[], float]
 _CHARACTERS = string.ascii_letters + string.digits
 
 
 def random_strings() -> list[str]:
-    """Distinct random strings of English letters and digits (paper 1, Table 10, appendix C)."""
+    """Generate distinct random strings of English letters and digits (Mirror-BERT, Table 10, appendix C)."""
     return _distinct(lambda draw: _random_word(draw, (SHORTEST, LONGEST)))
 
 
 def random_sentences() -> list[str]:
-    """Distinct random strings as long as sentences, of words that are random strings (paper 1, section 4.4).
+    """Generate distinct random strings as long as sentences, of random words (Mirror-BERT, section 4.4).
 
     "We did a similar experiment on the sentence-level and observed similar trends."
     """
@@ -60,27 +60,27 @@ def _random_word(draw: _Draw, lengths: tuple[int, int]) -> str:
 
 
 def frequent_words(bucket: int) -> Sequence[str]:
-    """English words by frequency: bucket 0 holds the 10k most frequent, bucket 1 the next 10k (paper 1, Figure 8).
+    """Return English words by frequency: bucket 0 has the 10k most frequent, 1 the next 10k (Mirror-BERT, Figure 8).
 
-    The paper counts in Wikipedia and released only the first bucket. This uses wordfreq's large list, which counts in
-    Wikipedia and other sources and no longer changes; ties are in alphabetical order.
+    The paper counts in Wikipedia and released only the first bucket. These are from wordfreq's large list, which counts
+    in Wikipedia and other sources and no longer changes; ties are in alphabetical order.
     """
     return top_words("en", SIZE * N_BUCKETS)[bucket * SIZE : (bucket + 1) * SIZE]
 
 
 def top_words(language: str, n: int) -> Sequence[str]:
-    """The ``n`` most frequent words of a language, or all that wordfreq's best list has."""
+    """Return the ``n`` most frequent words of a language, or all of wordfreq's best list."""
     try:
         from wordfreq import top_n_list
     except ImportError as error:
         raise not_installed(DataUnavailableError, "lists of frequent words need", "wordfreq", "words") from error
-    # wordfreq lists Croatian together with Serbian and Bosnian
+    # wordfreq lists Croatian together with Serbian and Bosnian.
     words: list[str] = top_n_list("sh" if language == "hr" else language, n, wordlist="best")
     return words
 
 
 def generated_corpora() -> Iterator[GeneratedCorpus]:
-    """Random strings and sentences, ten buckets of English words, and the long word lists."""
+    """Yield random strings and sentences, ten buckets of English words, and the long word lists."""
     yield GeneratedCorpus("random-strings", "10k random strings of letters and digits", random_strings)
     yield GeneratedCorpus("random-sentences", "10k random strings as long as sentences", random_sentences)
     for bucket in range(N_BUCKETS):

@@ -1,3 +1,5 @@
+"""The parsers of biomedical entity linking."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Bilingual lexicon induction against its definition by full matrices."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -7,7 +9,7 @@ import numpy as np
 import pytest
 from mirrorbench_lexical import LexiconInduction
 from mirrorbench_lexical.items import Lexicon
-from mirrorbench_lexical.lexicon_induction import normalise, rotation, self_learnt
+from mirrorbench_lexical.lexicon_induction import normalise, rotation, self_learn
 from scipy.linalg import orthogonal_procrustes, sqrtm
 from scipy.stats import ortho_group
 from toys import STORE, scored
@@ -49,7 +51,7 @@ def mapped_orthogonal(x: np.ndarray, y: np.ndarray, left: list[int], right: list
 
 
 def mapped_supervised(x: np.ndarray, y: np.ndarray, left: list[int], right: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Vecmap's steps under ``--supervised``, each as a matrix: whiten, rotate, re-weight by s ** .5, de-whiten."""
+    """The steps of vecmap's ``--supervised``, each as a matrix: whiten, rotate, re-weight by s ** .5, de-whiten."""
     white_x, white_y = (np.linalg.inv(sqrtm(rows.T @ rows).real) for rows in (x[left], y[right]))
     u, s, vt = np.linalg.svd((x[left] @ white_x).T @ (y[right] @ white_y))
     weighted_x, weighted_y = x @ white_x @ u * s**0.5, y @ white_y @ vt.T * s**0.5
@@ -59,7 +61,7 @@ def mapped_supervised(x: np.ndarray, y: np.ndarray, left: list[int], right: list
 def naive(
     lexicon: Lexicon, words: Words, missing: frozenset[str] = frozenset(), mapping: Any = mapped_orthogonal
 ) -> dict[str, float]:
-    """The definition, by the full matrices of cosines and of CSLS."""
+    """The metrics by the full matrices of cosines and of CSLS."""
 
     def table(language: str) -> tuple[list[str], np.ndarray]:
         names = [name for code, name in words if code == language and name not in missing]
@@ -73,7 +75,7 @@ def naive(
     (sources, x), (targets, y) = table("xx"), table("yy")
     x, y = (lengths_one(rows) for rows in mapping(x, y, *map(list, zip(*rows_of(lexicon.train), strict=True))))
     cosines = x @ y.T
-    crowding = [np.sort(some, axis=1)[:, -10:].mean(axis=1) for some in (cosines, cosines.T)]
+    crowding = [np.sort(scores, axis=1)[:, -10:].mean(axis=1) for scores in (cosines, cosines.T)]
     csls = 2 * cosines - crowding[0][:, None] - crowding[1]
     pairs = rows_of(lexicon.test)
     by_csls, by_cosine = (
@@ -81,8 +83,8 @@ def naive(
         for scores in (csls, cosines)
     )
 
-    def by_word(found: dict[tuple[int, int], int]) -> list[int]:
-        return [min(rank for (row, _), rank in found.items() if row == word) for word in dict(pairs)]
+    def by_word(pair_ranks: dict[tuple[int, int], int]) -> list[int]:
+        return [min(rank for (row, _), rank in pair_ranks.items() if row == word) for word in dict(pairs)]
 
     metrics: dict[str, Any] = {}
     for prefix, ranks in (("", by_word(by_csls)), ("nn_", by_word(by_cosine)), ("pair_", [*by_csls.values()])):
@@ -143,7 +145,7 @@ def test_an_encoder_with_words_of_its_own_is_asked_for_them() -> None:
 
 
 def test_capitals_make_no_words_of_their_own() -> None:
-    """Vectors of lower-cased words: the capitalised gold would tie with its lower-cased double, and lose."""
+    """A capitalised gold word would tie with its lower-cased double, and lose."""
     words = spaces()
     cased = Lexicon(
         tuple((s, t.upper()) for s, t in LEXICON.train),
@@ -164,7 +166,7 @@ def test_self_learning_ends_with_the_mapping_asked_for() -> None:
     """Vecmap's ``--semi_supervised``: orthogonal mappings while the dictionary grows, the supervised one at the end."""
     words = spaces(noise=0.15)
     source, target = (normalise(np.array([v for (code, _), v in words.items() if code == c])) for c in ("xx", "yy"))
-    left, right = self_learnt(source, target, np.stack([np.arange(20)] * 2), 2)
+    left, right = self_learn(source, target, np.stack([np.arange(20)] * 2), 2)
     learnt = Lexicon(tuple((f"s{i}", f"t{j}") for i, j in zip(left, right, strict=True)), LEXICON.test)
     got = score(LEXICON, words, self_learning=2, mapping="supervised")
     assert len(left) > 60
@@ -172,7 +174,7 @@ def test_self_learning_ends_with_the_mapping_asked_for() -> None:
 
 
 def test_dead_dimensions_are_not_whitened() -> None:
-    """Words on a plane of 8 dimensions in 11 have the scores that they have in 8."""
+    """Words in 8 of 11 dimensions have the same scores as in 8."""
     words, turn = spaces(), ortho_group.rvs(11, random_state=3)
     wider = {key: np.concatenate([vector, np.zeros(3)]) @ turn for key, vector in words.items()}
     wanted = naive(LEXICON, words, mapping=mapped_supervised)
@@ -184,7 +186,7 @@ def test_self_learning_makes_up_for_a_small_dictionary() -> None:
     source, turn = normalise(rng.normal(size=(400, 12))), ortho_group.rvs(12, random_state=5)
     target = normalise(source @ turn + rng.normal(scale=0.03, size=source.shape))
     rows = np.stack([np.arange(10)] * 2)  # fewer than dimensions: the mapping is not determined by them
-    learnt = [self_learnt(source, target, rows, rounds) for rounds in (0, 1, 5)]
+    learnt = [self_learn(source, target, rows, rounds) for rounds in (0, 1, 5)]
     errors = [np.linalg.norm(rotation(source, target, pairs) - turn) for pairs in learnt]
     assert errors[0] > errors[1] > errors[2]
     assert errors[2] < 0.2

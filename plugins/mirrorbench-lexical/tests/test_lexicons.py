@@ -1,3 +1,5 @@
+"""The parser of xling-eval."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -118,7 +118,7 @@ def test_folds_are_averaged_and_kept_apart() -> None:
     assert "mean over 2 folds" in got.notes[2]
 
 
-def test_the_dictionary_and_what_it_lacks_stand_in_the_result() -> None:
+def test_the_dictionary_and_its_missing_concepts_are_in_the_result() -> None:
     got = score(linking(("a cold", "D1"), ("the flu", "D99")))
     text = "".join(f"{ids}||{name}\n" for name, ids in NAMES.items())
     assert got.notes[1] == f"dictionary: 7 names, sha256 {hashlib.sha256(text.encode()).hexdigest()}"
@@ -127,9 +127,9 @@ def test_the_dictionary_and_what_it_lacks_stand_in_the_result() -> None:
 
 def test_identity_and_what_is_refused() -> None:
     mentions = (("a cold", "D1"), ("a cold", "D1"), ("a cold", "D2"), ("the flu", "D1"))
-    one, same, *others = (EntityLinking("t", [linking(mention)]).identity(STORE) for mention in mentions)
-    assert one == same
-    assert one not in others
+    first, same, *different = (EntityLinking("t", [linking(mention)]).identity(STORE) for mention in mentions)
+    assert first == same
+    assert first not in different
     repeated = [linking(("a cold", "D1")), linking(("the flu", "D2"))]
     for items, message in (([linking()], "no mentions"), (repeated, "ids repeat")):
         with pytest.raises(DataFormatError, match=message):
@@ -186,7 +186,7 @@ def test_the_nearest_candidate_wins(protocol: str) -> None:
 
 
 def test_the_last_bit_chooses_no_sense() -> None:
-    """Vectors of one direction and other lengths have one cosine, but for its last bit."""
+    """Vectors of one direction and different lengths have one cosine, except for its last bit."""
     keys = tuple(SENSES)
     words = [Occurrence(f"a.{n}", TextInput(f"word {n}"), keys, frozenset({keys[0]}), "a") for n in range(40)]
     of_word = {word.target: RNG.normal(size=99) for word in words}
@@ -205,7 +205,7 @@ def test_senses_may_have_contexts_for_one_occurrence() -> None:
     assert (scores.extra["predicted"].tolist(), scores.metrics["accuracy"]) == (["s2"], 1)
 
 
-def test_what_does_not_go_together() -> None:
+def test_inconsistent_items_are_refused() -> None:
     word = Occurrence("a.1", TextInput("word"), ("s1",), frozenset({"s2"}), "a")
     nameless = replace(word, gold=frozenset({"s1"}), contexts=("s1 forms",))
     for words in ((), (word,), (nameless,)):
@@ -217,7 +217,7 @@ def test_what_does_not_go_together() -> None:
 
 
 def test_mentions_share_their_document_and_words_their_lemma() -> None:
-    """Of which corpora are searched for the texts alone."""
+    """Texts are searched for in corpora; shared documents and lemmas are not."""
     items = linking(("cold|flu", "D1"))
     items = replace(items, mentions=(replace(items.mentions[0], document="9288106"),))
     task = EntityLinking("e", [items])
@@ -242,7 +242,7 @@ def test_the_senses_of_a_lemma() -> None:
     ]
     items = Disambiguation(tuple(words), senses)
     task = SenseDisambiguation("wsd", items)
-    found = task.senses(items, "bank")
-    assert tuple(item.text for item in found) == texts
-    assert tuple(found.values()) == keys[:2] * 2
+    contexts = task.senses(items, "bank")
+    assert tuple(item.text for item in contexts) == texts
+    assert tuple(contexts.values()) == keys[:2] * 2
     assert list(task.senses(items, "cat").values()) == [keys[2]]

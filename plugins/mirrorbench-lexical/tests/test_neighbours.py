@@ -31,9 +31,9 @@ def best(scores: np.ndarray, k: int) -> np.ndarray:
     return np.argsort(-scores, axis=1, kind="stable")[:, :k]
 
 
-def in_small_blocks(patch: pytest.MonkeyPatch, rows: int = 3, size: int = 7 * 4 * 16, kind: str = "cpu") -> None:
-    patch.setitem(neighbours.QUERY_ROWS, kind, rows)
-    patch.setitem(neighbours.BLOCK_BYTES, kind, size)
+def in_small_blocks(patch: pytest.MonkeyPatch, rows: int = 3, size: int = 7 * 4 * 16, device: str = "cpu") -> None:
+    patch.setitem(neighbours.QUERY_ROWS, device, rows)
+    patch.setitem(neighbours.BLOCK_BYTES, device, size)
 
 
 @pytest.fixture(params=["one block", "many blocks"])
@@ -61,7 +61,7 @@ class TestAgainstTheFullMatrix:
     def test_csls_as_in_the_formula(self, vectors: Pair) -> None:
         queries = np.concatenate([vectors[0], np.random.default_rng(2).normal(size=(20, 16)).astype(np.float32)])
         full = similarities(queries, vectors[1])
-        of_query, of_key = (np.sort(some, axis=1)[:, -10:].mean(axis=1) for some in (full, full.T))
+        of_query, of_key = (np.sort(scores, axis=1)[:, -10:].mean(axis=1) for scores in (full, full.T))
         wanted = 2 * full - of_query[:, None] - of_key
         np.testing.assert_array_equal(csls(queries, vectors[1], 6), best(wanted, 6))
         np.testing.assert_allclose(neighbourhood(vectors[1], queries, 10), of_key, atol=2e-10)
@@ -75,8 +75,8 @@ class TestAgainstTheFullMatrix:
 
     @pytest.mark.parametrize("similarity", ["cosine", "dot"])
     @pytest.mark.parametrize("k", [1, 5, 40, 300])
-    def test_of_many_equal_vectors_the_first_come_first(self, k: int, similarity: str) -> None:
-        """Static vectors give many names of a dictionary one vector: what is known of them is one word, or nothing."""
+    def test_many_equal_vectors_are_in_the_order_of_their_index(self, k: int, similarity: str) -> None:
+        """Many names of a dictionary have the same static vector: that of their only known word, or zeros."""
         rng = np.random.default_rng(5)
         keys = rng.normal(size=(300, 16)).astype(np.float32)
         keys[::3] = keys[0]  # 100 equal ones
@@ -95,17 +95,17 @@ def test_blocks_change_nothing(n: int, m: int, k: int, seed: int) -> None:
     queries, keys = rng.integers(-2, 3, (n, 3)).astype(np.float32), rng.integers(-2, 3, (m, 3)).astype(np.float32)
     targets = rng.integers(0, m, n)
     whole = topk(queries, keys, k)
-    places = ranks(queries, keys, targets)
+    expected = ranks(queries, keys, targets)
     with pytest.MonkeyPatch.context() as patch:
         in_small_blocks(patch, 4, 64)
         patch.setattr(neighbours, "_SPARE", 60)
         pieces = topk(queries, keys, k)
-        np.testing.assert_array_equal(ranks(queries, keys, targets), places)
+        np.testing.assert_array_equal(ranks(queries, keys, targets), expected)
     np.testing.assert_array_equal(whole[1], pieces[1])
     full = similarities(queries, keys)
     np.testing.assert_allclose(whole[1], -np.sort(-full, axis=1)[:, :k], atol=1e-10)
-    for row, target, place in zip(full.round(9), targets, places, strict=True):
-        assert place == 1 + (row > row[target]).sum() + (row[:target] == row[target]).sum()
+    for row, target, rank in zip(full.round(9), targets, expected, strict=True):
+        assert rank == 1 + (row > row[target]).sum() + (row[:target] == row[target]).sum()
 
 
 def memory_of(work: Callable[[], object], patch: pytest.MonkeyPatch) -> tuple[int, int]:
@@ -129,24 +129,24 @@ def test_memory_does_not_grow_with_the_product(monkeypatch: pytest.MonkeyPatch) 
     """6,000 keys squared are 144 MB of scores in float32."""
     monkeypatch.setitem(neighbours.BLOCK_BYTES, "cpu", 4 << 20)
     keys = np.random.default_rng(0).normal(size=(6_000, 8)).astype(np.float32)
-    found: list[np.ndarray] = []
-    for work in (lambda: found.append(topk(keys, keys, 5)[0]), lambda: ranks(keys[:500], keys, np.arange(500))):
+    results: list[np.ndarray] = []
+    for work in (lambda: results.append(topk(keys, keys, 5)[0]), lambda: ranks(keys[:500], keys, np.arange(500))):
         peak, block = memory_of(work, monkeypatch)
         assert peak < 16 << 20
         assert block < 5 << 20
-    np.testing.assert_array_equal(found[0][:, 0], np.arange(6_000))
+    np.testing.assert_array_equal(results[0][:, 0], np.arange(6_000))
 
 
 def test_many_queries_are_not_copied_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Crowding of keys makes queries of them: a million keys of 768 dimensions would be another 3 GB."""
+    """Keys are the queries of CSLS's neighbourhoods: a million keys of 768 dimensions would be another 3 GB."""
     monkeypatch.setitem(neighbours.BLOCK_BYTES, "cpu", 256 << 10)
     monkeypatch.setattr(neighbours, "UNIT_BYTES", 1 << 20)
     keys = np.random.default_rng(0).normal(size=(10_000, 256)).astype(np.float32)
-    found: list[np.ndarray] = []
-    peak, block = memory_of(lambda: found.append(neighbourhood(keys, keys[:50], 3)), monkeypatch)
+    results: list[np.ndarray] = []
+    peak, block = memory_of(lambda: results.append(neighbourhood(keys, keys[:50], 3)), monkeypatch)
     assert peak < keys.nbytes // 4
     assert block < 2 << 20
-    np.testing.assert_allclose(found[0][:500], neighbourhood(keys[:500], keys[:50], 3), atol=1e-7)
+    np.testing.assert_allclose(results[0][:500], neighbourhood(keys[:500], keys[:50], 3), atol=1e-7)
 
 
 def test_what_cannot_be_searched() -> None:
@@ -162,7 +162,7 @@ def test_what_cannot_be_searched() -> None:
 
 @pytest.fixture
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The CPU and ``meta`` take the branches of a GPU."""
+    """The CPU and ``meta`` devices take the branches of a GPU."""
     monkeypatch.setattr(devices, "GPUS", ("cuda", "cpu", "meta"))
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)  # it asks for a driver
 
@@ -174,13 +174,13 @@ class TestBranchesOfAGpu:
     )
     @given(st.data(), st.sampled_from(["cosine", "dot"]))
     def test_the_same_as_on_the_host(self, data: st.DataObject, similarity: str) -> None:
-        """Keys held or by blocks; in rounds of few queries; with a penalty and without."""
+        """Keys are kept or moved in blocks, in rounds of few queries, with a penalty and without."""
         n, m, k = (data.draw(st.integers(1, most)) for most in (30, 60, 8))
         rng = np.random.default_rng(data.draw(st.integers(0, 10_000)))
-        kind = data.draw(st.sampled_from([np.float32, np.float64]))
-        queries, keys = (rng.integers(-3, 4, (rows, 4)).astype(kind) for rows in (n, m))
+        dtype = data.draw(st.sampled_from([np.float32, np.float64]))
+        queries, keys = (rng.integers(-3, 4, (rows, 4)).astype(dtype) for rows in (n, m))
         if data.draw(st.booleans()):
-            keys += rng.normal(size=keys.shape).astype(kind) / 1e5  # closer than float32 tells apart
+            keys += rng.normal(size=keys.shape).astype(dtype) / 1e5  # closer than float32 tells apart
         penalty = rng.random(m) / 2 if data.draw(st.booleans()) else None
         targets, kept = rng.integers(0, m, n), (queries.copy(), keys.copy())
         with pytest.MonkeyPatch.context() as patch:
@@ -191,30 +191,32 @@ class TestBranchesOfAGpu:
             patch.setattr(neighbours, "UNIT_BYTES", data.draw(st.sampled_from([1, 1 << 20])))
             patch.setitem(neighbours.QUERY_ROWS, "cuda", data.draw(st.integers(1, 8)))
             patch.setitem(neighbours.BLOCK_BYTES, "cuda", data.draw(st.sampled_from([64, 4_000, 1 << 20])))
-            found, places = topk(queries, keys, k, similarity, penalty), ranks(queries, keys, targets, penalty)
-        np.testing.assert_array_equal(found[0], wanted[0][0])
-        np.testing.assert_allclose(found[1], wanted[0][1], rtol=0, atol=1.5e-10)
-        np.testing.assert_array_equal(places, wanted[1])
+            nearest, target_ranks = topk(queries, keys, k, similarity, penalty), ranks(queries, keys, targets, penalty)
+        np.testing.assert_array_equal(nearest[0], wanted[0][0])
+        np.testing.assert_allclose(nearest[1], wanted[0][1], rtol=0, atol=1.5e-10)
+        np.testing.assert_array_equal(target_ranks, wanted[1])
         for now, before in zip((queries, keys), kept, strict=True):
             np.testing.assert_array_equal(now, before)
 
     @pytest.mark.parametrize("held", [0, 1 << 30])
     def test_blocks_do_not_wait_for_the_device(self, vectors: Pair, monkeypatch: pytest.MonkeyPatch, held: int) -> None:
-        """What waits raises on ``meta``; only a round's candidates are fetched."""
-        in_small_blocks(monkeypatch, kind="cuda")
+        """Waiting raises on ``meta``; only the candidates of a round are fetched."""
+        in_small_blocks(monkeypatch, device="cuda")
         monkeypatch.setattr(neighbours, "KEPT_KEYS_BYTES", held)
-        place = torch.device("meta")
-        keys = neighbours._held(vectors[1], place)
+        device = torch.device("meta")
+        keys = neighbours._held(vectors[1], device)
         assert isinstance(keys, torch.Tensor) == (held > 0)
-        found = neighbours._candidates(vectors[0], keys, 5, "cosine", np.zeros(57), place)
-        assert {tuple(indices.shape[1:]) for _, indices in found} == {(5,)}
-        for _ in neighbours._blocks(*vectors, "cosine", np.zeros(57), place, torch.float64):
+        candidates = neighbours._candidates(vectors[0], keys, 5, "cosine", np.zeros(57), device)
+        assert {tuple(indices.shape[1:]) for _, indices in candidates} == {(5,)}
+        for _ in neighbours._blocks(*vectors, "cosine", np.zeros(57), device, torch.float64):
             pass
 
     def test_keys_are_moved_to_the_device_once(self, vectors: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-        in_small_blocks(monkeypatch, kind="cuda")
+        in_small_blocks(monkeypatch, device="cuda")
         sizes: list[int] = []
-        monkeypatch.setattr(neighbours, "moved", lambda tensor, place: sizes.append(tensor.nbytes) or tensor.to(place))
+        monkeypatch.setattr(
+            neighbours, "moved", lambda tensor, device: sizes.append(tensor.nbytes) or tensor.to(device)
+        )
         topk(*vectors, 5)
         assert sum(sizes) == vectors[1].nbytes + 2 * vectors[0].nbytes
 
@@ -224,12 +226,12 @@ def test_a_gpu_finds_the_same(vectors: Pair) -> None:
     vectors[1][7] = 0
     penalty, targets = np.linspace(0, 0.5, 57), np.arange(10) * 5
     for similarity, taken in (("cosine", None), ("dot", None), ("cosine", penalty)):
-        here, there = (topk(*vectors, 5, similarity, taken, device) for device in ("cpu", "cuda"))
-        np.testing.assert_array_equal(here, there)
+        on_cpu, on_gpu = (topk(*vectors, 5, similarity, taken, device) for device in ("cpu", "cuda"))
+        np.testing.assert_array_equal(on_cpu, on_gpu)
     np.testing.assert_array_equal(ranks(*vectors, targets), ranks(*vectors, targets, device="cuda"))
     np.testing.assert_allclose(neighbourhood(*vectors, 4, "cuda"), neighbourhood(*vectors, 4), atol=1e-6)
 
 
-@pytest.mark.parametrize(("name", "place"), [("cpu", "cpu"), ("mps", "cpu"), ("cuda:1", "cuda:1")])
-def test_only_cuda_and_the_cpu_compute_in_float64(name: str, place: str) -> None:
-    assert str(neighbours._torch_device(name)) == place
+@pytest.mark.parametrize(("name", "device"), [("cpu", "cpu"), ("mps", "cpu"), ("cuda:1", "cuda:1")])
+def test_only_cuda_and_the_cpu_compute_in_float64(name: str, device: str) -> None:
+    assert str(neighbours._torch_device(name)) == device

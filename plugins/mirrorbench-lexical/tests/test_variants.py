@@ -1,4 +1,4 @@
-"""Tasks of cards under other options."""
+"""Variants of tasks: cards with other options."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_a_variant_reads_other_words_of_the_same_files(originals: Callable[..., 
     ("name", "message"),
     [
         ("bli-it-fr:trian=1k", "unknown option of the task bli-it-fr 'trian'"),
-        ("bli-it-fr:train=1", "train=1 is not of the kind of its default, '5k'"),
-        ("bli-it-fr:vocabulary_size=many", "vocabulary_size=many is not of the kind"),
+        ("bli-it-fr:train=1", "train=1 is not of the type of its default, '5k'"),
+        ("bli-it-fr:vocabulary_size=many", "vocabulary_size=many is not of the type"),
         ("bli-it-fr:train", "'train' is not KEY=VALUE"),
         ("bli-it-fr:mapping=supervisd", "unknown mapping 'supervisd'"),
         ("stsb:split=dev", "the task stsb takes no options"),

@@ -1,3 +1,5 @@
+"""Generated corpora: random strings and frequent words."""
+
 from __future__ import annotations
 
 import hashlib

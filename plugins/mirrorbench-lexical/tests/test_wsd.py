@@ -1,4 +1,4 @@
-"""Word sense disambiguation: a small WordNet made up here, and the real one where it is at hand."""
+"""Word sense disambiguation on a small, made-up WordNet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from mirrorbench_lexical.items import SenseContexts
-from mirrorbench_lexical.wsd import WordNet, find, parse_wsd
+from mirrorbench_lexical.wordnet import WordNet
+from mirrorbench_lexical.wsd import find_word, parse_wsd
 from parsing import on_disk
 
 from mirrorbench.core.errors import DataFormatError
@@ -42,7 +43,7 @@ def wordnet_files(tmp_path: Path) -> dict[str, Path]:
             at += len(entry.replace("{0}", "0" * 8).replace("{1}", "0" * 8)) + 10
         lines = [f"{offset} {entry.format(*offsets)}\n" for offset, (_, entry) in zip(offsets, entries, strict=True)]
         index = {
-            lemma: [o for o, (own, _) in zip(offsets, entries, strict=True) if own == lemma] for lemma, _ in entries
+            lemma: [o for o, (word, _) in zip(offsets, entries, strict=True) if word == lemma] for lemma, _ in entries
         }
         index_lines = [
             f"{lemma} {letters[pos]} {len(own)} 1 & {len(own)} 0 {' '.join(own)}  \n" for lemma, own in index.items()
@@ -70,7 +71,7 @@ def test_senses_in_order_with_keys_glosses_and_examples(wordnet_files: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("lemma", "pos", "text", "found"),
+    ("lemma", "pos", "text", "form"),
     [
         ("dog_house", "NOUN", "The Dog-Houses burn.", "Dog-Houses"),
         ("dog_house", "NOUN", "dog", None),
@@ -91,10 +92,10 @@ def test_senses_in_order_with_keys_glosses_and_examples(wordnet_files: dict[str,
     ],
 )
 def test_a_word_is_found_in_its_forms(
-    wordnet_files: dict[str, Path], lemma: str, pos: str, text: str, found: str | None
+    wordnet_files: dict[str, Path], lemma: str, pos: str, text: str, form: str | None
 ) -> None:
-    span = find(lemma, pos, text, WordNet(wordnet_files))
-    assert (text[slice(*span)] if span else None) == found
+    span = find_word(lemma, pos, text, WordNet(wordnet_files))
+    assert (text[slice(*span)] if span else None) == form
 
 
 XML = """<?xml version="1.0" encoding="UTF-8" ?>
@@ -129,11 +130,11 @@ def test_words_candidates_and_contexts(tmp_path: Path, wordnet_files: dict[str, 
 
 
 def spans(contexts: SenseContexts) -> list[tuple[str, str]]:
-    """Each example, and the word in it."""
+    """Each example, and its word."""
     return [(example.text, example.text[slice(*example.spans[0])]) for example in contexts.examples]
 
 
-def test_one_example_stands_for_a_sense(tmp_path: Path, wordnet_files: dict[str, Path]) -> None:
+def test_one_example_represents_a_sense(tmp_path: Path, wordnet_files: dict[str, Path]) -> None:
     """ "One context example per label" (MirrorWiC, section 4): the first in WordNet's order."""
     files, key = {**task_files(tmp_path), **wordnet_files}, "google%2:41:00::"
     every = [("he Googled it", "Googled"), ("google the word", "google"), ("it is googled", "googled")]

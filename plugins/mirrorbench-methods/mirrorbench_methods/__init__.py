@@ -1,4 +1,4 @@
-"""Label-free tuning methods beside Mirror-BERT: each a recipe and what it minimises, one module a method."""
+"""Label-free tuning methods beside Mirror-BERT: one module with recipe and loss for each method."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mirrorbench.training.methods import Method
 from mirrorbench_methods import ct, diffcse, esimcse, promptbert, simcse, tsdae
 
 _LEVELS = {"wic": "sentence"}
-"""The level of recipes for words in context, of which these methods encode the whole sentence."""
+"""Levels of recipes by level of tasks: these methods encode the whole sentence of a word in context."""
 
 
 @hookimpl
 def register_methods(register: Register) -> None:
-    """The methods, under their names in a spec."""
+    """Register the methods under their names in a spec."""
     register(
         "simcse",
         Method("simcse", simcse.preset, label="{backbone} + SimCSE", levels=_LEVELS, baseline=True),
@@ -29,7 +29,7 @@ def register_methods(register: Register) -> None:
     register(
         "diffcse",
         Method("diffcse", diffcse.preset, label="{backbone} + DiffCSE", levels=_LEVELS),
-        "DiffCSE: SimCSE, and a second model that finds replaced tokens by the string's vector",
+        "DiffCSE: SimCSE, and a second model that detects replaced tokens from the string's vector",
     )
     register(
         "promptbert",
@@ -44,31 +44,31 @@ def register_methods(register: Register) -> None:
     register(
         "tsdae",
         Method("tsdae", tsdae.preset, label="{backbone} + TSDAE", levels=_LEVELS, baseline=True),
-        "TSDAE: a decoder rebuilds the string from the vector of what is left of its words",
+        "TSDAE: a decoder rebuilds the string from the vector of its remaining words",
     )
 
 
 @hookimpl
 def register_losses(register: Register) -> None:
-    """Register the losses that they minimise."""
+    """Register the losses of the methods."""
     register("momentum-contrast", esimcse.MomentumContrast, "in-batch, with negatives of earlier batches (ESimCSE)")
-    register("difference", diffcse.Difference, "in-batch, and which tokens of a changed string are replaced (DiffCSE)")
+    register("difference", diffcse.Difference, "in-batch, and detection of replaced tokens (DiffCSE)")
     register(
         "templates", promptbert.Templates, "in-batch, of masks in two templates less the templates' own (PromptBERT)"
     )
-    register(ct.LOSS, ct.ContrastiveTension, "cross-entropy of whether two strings are the same (CT)")
+    register(ct.LOSS, ct.ContrastiveTension, "binary cross-entropy of same or different strings (CT)")
     register("reconstruction", tsdae.Reconstruction, "cross-entropy of each token of the whole string (TSDAE)")
 
 
 @hookimpl
 def register_poolings(register: Register) -> None:
-    """How they read texts."""
+    """Register the pooling of PromptBERT."""
     register("mask", promptbert.mask_token, "the mask token's vector, of prompts with {mask}")
 
 
 @hookimpl
 def register_augmentations(register: Register) -> None:
-    """Register what they do to texts and to the model."""
+    """Register the augmentations of texts and of the model."""
     register(
         "simcse_head",
         simcse.Head(),

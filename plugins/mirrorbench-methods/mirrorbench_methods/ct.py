@@ -1,7 +1,7 @@
 """Contrastive Tension (Carlsson et al., "Semantic Re-tuning with Contrastive Tension", ICLR 2021).
 
-Two copies of the model read the two texts of a pair; their dot product says whether the texts are the same. Seven pairs
-of different texts follow each pair of the same text. Both copies learn, and the second is kept.
+Two copies of the model read the two texts of a pair; the dot product of the vectors predicts whether the texts are the
+same. Seven pairs of different texts follow each pair of the same text. Both copies learn, and the second is kept.
 
 "Released code" is https://github.com/FreddeFrallan/Contrastive-Tension, which states the paper's hyper-parameters.
 """
@@ -30,19 +30,20 @@ if TYPE_CHECKING:
 
 LOSS = "contrastive-tension"
 DIFFERENT = 7
-"""Pairs of different texts for each pair of the same (K; released code: ``negative_k=7``)."""
+"""Number of pairs of different texts for each pair of the same (K; released code: ``negative_k=7``)."""
 BOUNDARIES = (500, 1000, 1500, 2000)
+"""Steps after which the learning rate falls."""
 RATES = (1.0, 0.8, 0.6, 0.4, 0.2)
-"""The learning rate after so many steps, over the first one (released code: 1e-5, 8e-6, 6e-6, 4e-6, 2e-6)."""
+"""Learning rates between the boundaries, over the first one (released code: 1e-5, 8e-6, 6e-6, 4e-6, 2e-6)."""
 
 
 def preset(level: str, architecture: str, protocol: str) -> Recipe:
-    """CT's recipe, the same at every level.
+    """Return CT's recipe, the same at every level.
 
     Learning rate, batches of 16 pairs, texts of at most 75 tokens: the released code (``ExampleTraining.py``,
     "Hyperparamters from the Original CT paper"). Mean pooling, and no dropout, since both copies are called with
-    ``training=False``: the released code (``ContrastiveTensionModel.py``). Its 10 epochs of 500 batches are the
-    5,000 steps that one epoch over 10,000 strings takes here.
+    ``training=False``: the released code (``ContrastiveTensionModel.py``). Its 10 epochs of 500 batches are as many
+    steps, 5,000, as one epoch over 10,000 strings here.
     """
     return Recipe(
         temperature=1.0, epochs=1, train_max_length=75, pooling="mean", lr=1e-5, batch_size=16, weight_decay=0.0,
@@ -51,20 +52,20 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
 
 
 def pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
-    """Each text with itself, then with ``DIFFERENT`` others; ``released``: both sides of those are drawn anew.
+    """Pair each text with itself, then with ``DIFFERENT`` other texts; ``released``: draw both sides of the latter.
 
     Pairs of the same text have the label 0. A draw of the released code may hit the text itself.
     """
     if maker.recipe.loss != LOSS:
-        raise TuningError(f"ct makes pairs of different texts, and loss={maker.recipe.loss}", f"Leave loss at {LOSS}.")
+        raise TuningError(f"ct makes pairs of different texts, but loss={maker.recipe.loss}", f"Leave loss at {LOSS}.")
     n, k = len(texts), DIFFERENT
-    own = np.arange(n)[:, None]
-    left = right = own.repeat(k, axis=1)
+    row = np.arange(n)[:, None]
+    left = right = row.repeat(k, axis=1)
     if maker.protocol == "released":
         left, right = maker.rng.integers(n, size=(2, n, k))
     else:
-        right = (own + 1 + maker.rng.integers(n - 1, size=(n, k))) % n
-    rows = (np.hstack([own, side]).ravel().tolist() for side in (left, right))
+        right = (row + 1 + maker.rng.integers(n - 1, size=(n, k))) % n
+    rows = (np.hstack([row, side]).ravel().tolist() for side in (left, right))
     first, second = ([texts[row] for row in side] for side in rows)
     made = maker.pairs(first, second, ["same", *["different"] * k] * n)
     return replace(made, together=k + 1)
@@ -78,7 +79,7 @@ class ContrastiveTension(Objective):
         self.readers = (replace(transformer, model=copy.deepcopy(transformer.model)), transformer)
 
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
-        """The mean over the pairs."""
+        """Average the cross-entropy over the pairs."""
         from torch.nn.functional import binary_cross_entropy_with_logits
 
         if int(batch.labels.max()) > 1:
@@ -88,16 +89,16 @@ class ContrastiveTension(Objective):
         return binary_cross_entropy_with_logits((left * right).sum(1), same)
 
     def optimizer(self) -> torch.optim.Optimizer:
-        """RMSprop (released code) with TensorFlow's defaults, rho = 0.9 and epsilon = 1e-7."""
+        """Create RMSprop (released code) with TensorFlow's defaults, rho = 0.9 and epsilon = 1e-7."""
         import torch
 
         recipe = self.recipe
         return torch.optim.RMSprop(self.weights, recipe.lr, alpha=0.9, eps=1e-7, weight_decay=recipe.weight_decay)
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing: the rate is in the optimiser."""
+        """Return nothing: the rate is in the optimiser."""
         return {}
 
     def stepped(self, optimizer: torch.optim.Optimizer, steps: int) -> None:
-        """Set the rate of the next step; a boundary itself still has the rate before it, as in TensorFlow."""
+        """Set the rate of the next step; a boundary itself has the rate before it, as in TensorFlow."""
         optimizer.param_groups[0]["lr"] = self.recipe.lr * RATES[sum(steps > boundary for boundary in BOUNDARIES)]

@@ -1,8 +1,8 @@
-"""DiffCSE (Chuang et al., NAACL 2022): SimCSE, and vectors from which a second model finds the replaced tokens.
+"""DiffCSE (Chuang et al., NAACL 2022): SimCSE, and vectors from which a second model detects replaced tokens.
 
 A frozen language model fills masked tokens of a text. The discriminator, a copy of the model that learns too, reads the
-result with the text's vector in place of its first token, and says which tokens are not the text's own. "Released code"
-is https://github.com/voidism/DiffCSE.
+result with the text's vector in place of its first token, and detects the replaced tokens. "Released code" is
+https://github.com/voidism/DiffCSE.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from mirrorbench.training.objective import TokenizedPairs
 
 MASKED = 0.3
-"""Share of the tokens that is masked (released script)."""
+"""Share of masked tokens (released script)."""
 WEIGHT = 0.005
-"""The weight of the discriminator's loss (lambda; released script)."""
+"""Weight of the discriminator's loss (lambda; released script)."""
 
 
 def preset(level: str, architecture: str, protocol: str) -> Recipe:
-    """DiffCSE's recipe, the same at every level: the released script for BERT-base (``run_diffcse.sh``).
+    """Return DiffCSE's recipe, the same at every level: the released script for BERT-base (``run_diffcse.sh``).
 
     7e-6, batches of 64, temperature 0.05, 32 tokens, one epoch, [CLS]. No weight decay: the default of its trainer.
     """
@@ -39,7 +39,7 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
 
 
 class Difference(Objective):
-    """The loss ``in-batch`` of projected vectors, and the cross-entropy of which tokens are replaced, given them."""
+    """The loss ``in-batch`` of projected vectors, and the cross-entropy of detecting replaced tokens, given them."""
 
     def __init__(self, transformer: Transformer, recipe: Recipe) -> None:
         from torch import nn
@@ -54,21 +54,21 @@ class Difference(Objective):
         discriminator = copy.deepcopy(transformer.model)
         discriminator.embeddings.register_forward_hook(self.put_vectors)
         self.modules = [discriminator, *(module.to(transformer.device) for module in (projection, nn.Linear(size, 2)))]
-        self.given: Tensor | None = None
+        self.vectors: Tensor | None = None
 
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
-        """The mean over the first views, and ``WEIGHT`` times the mean over the tokens of both."""
+        """Add the mean over the first views and ``WEIGHT`` times the mean over the tokens of both views."""
         import torch
 
         from mirrorbench.training.objective import in_batch
 
         vectors = self.modules[1](torch.cat([left, right]))
         contrast = in_batch(*vectors.chunk(2), self.recipe.temperature, moved(batch.labels, left.device))
-        detection = self.over_tokens(self.surprise, vectors, batch.ids, most)
+        detection = self.over_tokens(self.summed_loss, vectors, batch.ids, most)
         return contrast + WEIGHT * detection / len(batch.ids.values)
 
     def filled(self, tokens: Tensor, real: Tensor) -> Tensor:
-        """The texts as the generator fills them: its likeliest token in every place but the first, some masked."""
+        """Fill texts with the generator's likeliest tokens, after masking some; the first token stays."""
         import torch
 
         tokenizer = self.transformer.tokenizer
@@ -79,35 +79,35 @@ class Difference(Objective):
         filled[:, 0] = tokens[:, 0]
         return filled
 
-    def surprise(self, vectors: Tensor, tokens: Tensor, real: Tensor) -> Tensor:
-        """The summed cross-entropy of which tokens are replaced."""
+    def summed_loss(self, vectors: Tensor, tokens: Tensor, real: Tensor) -> Tensor:
+        """Sum the cross-entropy of detecting the replaced tokens."""
         from torch.nn.functional import cross_entropy
 
-        self.given, filled = vectors, self.filled(tokens, real)
+        self.vectors, filled = vectors, self.filled(tokens, real)
         states = self.modules[0](input_ids=filled, attention_mask=real.long()).last_hidden_state
         replaced = (filled != tokens)[real].long()
         return cross_entropy(self.modules[2](states)[real].float(), replaced, reduction="sum")
 
     def put_vectors(self, module: Any, inputs: Any, output: Tensor) -> Tensor:
-        """The embeddings of texts, the first of each replaced by its vector."""
+        """Replace the first embedding of each text by the text's vector."""
         import torch
 
-        assert self.given is not None
-        return torch.cat([self.given[:, None].to(output.dtype), output[:, 1:]], dim=1)
+        assert self.vectors is not None
+        return torch.cat([self.vectors[:, None].to(output.dtype), output[:, 1:]], dim=1)
 
 
 def masked_tokens(tokens: Tensor, special: Tensor, mask_id: int, vocabulary: int) -> Tensor:
-    """Replace the ``MASKED`` tokens: 80 % by the mask, 10 % by random ones, 10 % by none, as BERT's pretraining."""
+    """Mask a share ``MASKED`` of the tokens as in BERT's pretraining: 80 % by the mask, 10 % by random tokens."""
     import torch
 
     drawn = (torch.rand(tokens.shape, device=tokens.device) < MASKED) & ~special
-    kind = torch.rand(tokens.shape, device=tokens.device)
-    others = torch.randint(vocabulary, tokens.shape, device=tokens.device)
-    return torch.where(drawn & (kind < 0.9), others, tokens).masked_fill(drawn & (kind < 0.8), mask_id)
+    draw = torch.rand(tokens.shape, device=tokens.device)
+    random_tokens = torch.randint(vocabulary, tokens.shape, device=tokens.device)
+    return torch.where(drawn & (draw < 0.9), random_tokens, tokens).masked_fill(drawn & (draw < 0.8), mask_id)
 
 
 def language_model(transformer: Transformer) -> Any:
-    """The backbone as it comes with its prediction head, frozen; ``TuningError`` if it cannot be both models."""
+    """Load the untuned backbone with its prediction head, frozen; ``TuningError`` if it has none."""
     from mirrorbench.models.opening import read_weights
 
     config = transformer.model.config

@@ -1,6 +1,6 @@
 """ESimCSE (Wu et al., COLING 2022): SimCSE with repeated tokens in one view, and negatives of earlier batches.
 
-The queue holds vectors of the last texts from a slow copy of the model, an average of its weights over the steps.
+The queue holds vectors of the last texts from a slow copy of the model, the moving average of its weights.
 "Released code" is ESimCSE of https://github.com/caskcsg/sentemb, with the authors' log of a RoBERTa-base run.
 """
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from mirrorbench.training.objective import TokenizedPairs
 
 QUEUE = 2.5
-"""Vectors in the queue, in batches (released log: 160 for batches of 64)."""
+"""Number of vectors in the queue, in batches (released log: 160 for batches of 64)."""
 MOMENTUM = 0.995
-"""Share of its own weights that the copy keeps in a step (as those who re-implemented the paper give it)."""
-MOST_RELEASED = 10
-"""The released code repeats fewer tokens than this."""
+"""Share of its own weights that the copy keeps in a step (from re-implementations of the paper)."""
+RELEASED_LIMIT = 10
+"""Number of repeated tokens that the released code does not reach."""
 
 
 def preset(level: str, architecture: str, protocol: str) -> Recipe:
-    """ESimCSE's recipe: SimCSE's for base models, in batches of 64, with repeated tokens.
+    """Return ESimCSE's recipe: SimCSE's for base models, in batches of 64, with repeated tokens.
 
     Batches of 64 and 1e-5 for RoBERTa, no weight decay, dropout 0.1: the released log. Temperature 0.05, 32 tokens, the
     head in training only: the released code and its README. 3e-5 for BERT: SimCSE's. Of the tokens up to 32 % are
@@ -48,12 +48,12 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
 def repeat_tokens(ids: list[int], context: AugmentationContext) -> list[int]:
     """Repeat up to ``context.rate`` of the tokens of a text, or two of a short one (section 3.1); special ones stay.
 
-    How many is drawn uniformly, then which. ``released``: fewer than ``MOST_RELEASED`` and than the rate times the
-    number of all tokens.
+    The number is drawn uniformly, then the positions. ``released``: fewer than ``RELEASED_LIMIT``, and than the rate
+    times the number of all tokens.
     """
     positions = [position for position, token in enumerate(ids) if token not in context.special_ids]
     if context.protocol == "released":
-        most = min(MOST_RELEASED, int(context.rate * len(ids))) - 1
+        most = min(RELEASED_LIMIT, int(context.rate * len(ids))) - 1
     else:
         most = max(2, int(context.rate * len(positions)))
     number = context.rng.integers(max(0, min(most, len(positions))) + 1)
@@ -74,21 +74,21 @@ class MomentumContrast(Objective):
         self.last: Tensor | None = None
 
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
-        """The mean over the first views."""
+        """Average the cross-entropy over the first views."""
         import torch
 
         from mirrorbench.training.objective import in_batch
 
         self.last = self.read(self.slow, *batch.view(0), most)
-        others = torch.cat([right, *self.queue])
-        return in_batch(left, others, self.recipe.temperature, moved(batch.labels, left.device))
+        candidates = torch.cat([right, *self.queue])
+        return in_batch(left, candidates, self.recipe.temperature, moved(batch.labels, left.device))
 
     def state_dict(self) -> dict[str, Any]:
-        """The copy and the queue."""
+        """Return the weights of the copy, and the queue."""
         return {"slow": self.slow.model.state_dict(), "queue": self.queue}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take them over."""
+        """Restore the copy and the queue."""
         self.slow.model.load_state_dict(state["slow"])
         self.queue = [vectors.to(self.transformer.device) for vectors in state["queue"]]
 

@@ -1,7 +1,7 @@
-"""PromptBERT (Jiang et al. 2022): a text's vector is that of the mask in a sentence about the text.
+"""PromptBERT (Jiang et al. 2022): the vector of a text is that of the mask in a sentence about the text.
 
-The two views stand in different templates. In tuning the vector of the template alone is taken away from that of each
-view, so that the template's own part does not count. "Released code" is https://github.com/kongds/Prompt-BERT.
+The two views are in different templates. In tuning, the mask's vector in the template alone is subtracted from that of
+each view, so that the template's own part does not count. "Released code" is https://github.com/kongds/Prompt-BERT.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 BERT = ('This sentence of "{text}" means{mask}.', 'This sentence : "{text}" means{mask}.')
 ROBERTA = ("This sentence : '{text} ' means{mask}.", "The sentence : '{text} ' means{mask}.")
-"""The templates of the two views (released script); the first one is used at test, too."""
+"""Templates of the two views (released script); the first one is used at test, too."""
 
 
 def preset(level: str, architecture: str, protocol: str) -> Recipe:
-    """PromptBERT's recipe without labels, the same at every level: the released script (``run.sh``).
+    """Return PromptBERT's recipe without labels, the same at every level: the released script (``run.sh``).
 
     1e-5, batches of 256, temperature 0.05, one epoch, 32 tokens of the text beside [CLS] and [SEP], and a head in
     training only. No weight decay: the default of its trainer.
@@ -44,14 +44,14 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
 
 
 def mask_token(states: Tensor, tokens: Tokens) -> Tensor:
-    """The vector of the mask token, the last one of several: for prompts with {mask}."""
+    """Return the vector of the mask token, the last one of several; for prompts with {mask}."""
     import torch
 
     masks = (tokens.ids == tokens.tokenizer.mask_token_id) & tokens.mask.bool()
-    places = (masks * torch.arange(1, masks.shape[1] + 1, device=masks.device)).amax(1) - 1
-    if int(places.min()) < 0:
-        raise UsageError("pooling=mask, and a text has no mask token", "Add a prompt= with {mask} in it.")
-    return states[torch.arange(len(states), device=states.device), places]
+    positions = (masks * torch.arange(1, masks.shape[1] + 1, device=masks.device)).amax(1) - 1
+    if int(positions.min()) < 0:
+        raise UsageError("pooling=mask, but a text has no mask token", "Add a prompt= with {mask} in it.")
+    return states[torch.arange(len(states), device=states.device), positions]
 
 
 class Templates(Objective):
@@ -70,7 +70,7 @@ class Templates(Objective):
         self.modules = [simcse.dense(transformer.model)]
 
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
-        """The mean over the first views."""
+        """Average the cross-entropy over the first views."""
         from mirrorbench.training.objective import in_batch
 
         head = self.modules[0]
@@ -78,7 +78,7 @@ class Templates(Objective):
 
 
 def denoising(transformer: Transformer, given: str, template: str) -> Any:
-    """A reader of texts that stand in one template, which puts them into another and takes away its own vector."""
+    """Return a reader that moves texts from one template to another, and subtracts the vector of the template alone."""
     import inspect
 
     import torch
@@ -88,8 +88,8 @@ def denoising(transformer: Transformer, given: str, template: str) -> Any:
     from mirrorbench.models.transformer import Transformer
 
     if "position_ids" not in inspect.signature(transformer.model.forward).parameters:
-        what = f"promptbert sets positions of tokens, and {transformer.model.config.model_type} models do not take them"
-        raise TuningError(what, "Use a backbone of the BERT or RoBERTa family, or another method.")
+        problem = f"promptbert sets positions of tokens, but {transformer.model.config.model_type} models take none"
+        raise TuningError(problem, "Use a backbone of the BERT or RoBERTa family, or another method.")
     old, new = transformer.prompt_ids(given), transformer.prompt_ids(template)
 
     class Denoising(Transformer):
@@ -101,10 +101,11 @@ def denoising(transformer: Transformer, given: str, template: str) -> Any:
                              for row, text in zip(ids, texts, strict=True)])  # fmt: skip
             bare = np.concatenate([ids[0][:first], *new, ids[0][len(ids[0]) - last :]])
             lengths, rows = np.unique([len(text) for text in texts], return_inverse=True)
-            places = np.arange(len(bare)) + lengths[:, None] * (np.arange(len(bare)) >= first + len(new[0]))
-            places = places + first_position(lambda key: getattr(self.model.config, key, None))
-            tokens, positions = (self._moved(array) for array in (np.tile(bare, (len(lengths), 1)), places))
-            states = self._states(True, input_ids=tokens, position_ids=positions)
+            after_text = np.arange(len(bare)) >= first + len(new[0])
+            positions = np.arange(len(bare)) + lengths[:, None] * after_text  # as if the text were there
+            positions = positions + first_position(lambda key: getattr(self.model.config, key, None))
+            tokens, position_ids = (self._moved(array) for array in (np.tile(bare, (len(lengths), 1)), positions))
+            states = self._states(True, input_ids=tokens, position_ids=position_ids)
             read = Tokens(torch.ones_like(tokens), lambda: tokens, self.tokenizer)
             noise = [pool(states, read, pooling, self.poolings)[self._moved(rows)] for pooling in poolings]
             vectors = super().forward(ids, poolings, *args, **named)

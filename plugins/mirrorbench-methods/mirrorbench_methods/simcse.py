@@ -17,12 +17,12 @@ ROBERTAS = ("roberta", "xlm-roberta", "camembert")
 
 
 def preset(level: str, architecture: str, protocol: str) -> Recipe:
-    """SimCSE's recipe for models of base size, the same at every level.
+    """Return SimCSE's recipe for models of base size, the same at every level.
 
-    Batch size and learning rate: Table A.1 (64 and 3e-5 for BERT, 512 and 1e-5 for RoBERTa; other architectures get
+    Batch size and learning rate: Table A.1 (64 and 3e-5 for BERT, 512 and 1e-5 for RoBERTa; other architectures have
     BERT's). One epoch, and the head in training only: appendix A. Temperature 0.05: appendix D. Dropout 0.1: section
     3. At most 32 tokens: the released script. No weight decay: the default of the trainer that the script uses.
-    ``released`` takes the lines of the corpus as they are, repeated ones too.
+    ``released`` keeps repeated lines of the corpus.
     """
     roberta = architecture in ROBERTAS
     return Recipe(
@@ -33,39 +33,35 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
 
 
 def dense(model: Any) -> Any:
-    """A dense layer of the model's width, initialised as its layers were, and a tanh."""
+    """Create a dense layer of the model's width, initialised like its layers, and a tanh."""
     import torch
 
-    config, like = model.config, next(model.parameters())
+    config, weight = model.config, next(model.parameters())
     layer = torch.nn.Linear(config.hidden_size, config.hidden_size)
     torch.nn.init.normal_(layer.weight, std=getattr(config, "initializer_range", 0.02))
     torch.nn.init.zeros_(layer.bias)
-    return torch.nn.Sequential(layer, torch.nn.Tanh()).to(like.device, like.dtype)
+    return torch.nn.Sequential(layer, torch.nn.Tanh()).to(weight.device, weight.dtype)
 
 
 class Head:
     """A dense layer of the model's own width and a tanh over the vectors of the last layer, in training only.
 
-    Each token's vector goes through it, so it means something under every pooling; SimCSE reads the first token. It is
-    initialised as the layers of the model were (a normal distribution of ``initializer_range``, zeros as biases) and
-    learns with them; afterwards nothing is left of it. Any rate above 0 switches it on.
+    It maps the vectors of all tokens, so it works with every pooling; SimCSE reads the first token. It is initialised
+    like the layers of the model (a normal distribution of ``initializer_range``, zeros as biases), learns with them,
+    and is removed after training. Any rate above 0 switches it on.
     """
 
     packs = True  # one token at a time
 
     def configure(self, config: Any, rate: float) -> None:
-        """Nothing: the head is no part of the model's configuration."""
+        """Do nothing: the head is no part of the model's configuration."""
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
-        """Add the head to the model.
-
-        Returns:
-            What takes it away again.
-        """
+        """Add the head to the model; return the function that removes it, or ``None`` for rate 0."""
         if not rate:
             return None
         model.simcse_head = dense(model)
-        hook = model.register_forward_hook(_through_the_head)
+        hook = model.register_forward_hook(_apply_head)
 
         def detach() -> None:
             hook.remove()
@@ -74,15 +70,11 @@ class Head:
         return detach
 
 
-def _through_the_head(model: Any, inputs: Any, output: Any) -> Any:
-    """Replace the last layer's vectors by what the head makes of them.
-
-    Raises:
-        TuningError: other layers are read as well, which have no head.
-    """
+def _apply_head(model: Any, inputs: Any, output: Any) -> Any:
+    """A hook that applies the head to the last layer; other layers, which have none, are a ``TuningError``."""
     if output.hidden_states is not None:
         raise TuningError(
-            "simcse_head stands on the last layer, and layers= asks for others",
+            "simcse_head is on the last layer, but layers= asks for others",
             "Leave layers at -1:, or add simcse_head=0 to the encoder spec.",
         )
     output.last_hidden_state = model.simcse_head(output.last_hidden_state)

@@ -1,7 +1,7 @@
-"""TSDAE (Wang et al., Findings of EMNLP 2021): a decoder rebuilds a text from the vector of what is left of its words.
+"""TSDAE (Wang et al., Findings of EMNLP 2021): a decoder rebuilds a text from the vector of its remaining words.
 
-It shares the model's weights; its attention to the vector and its prediction head learn too and are dropped. "Authors'
-example": examples/unsupervised_learning/TSDAE of github.com/UKPLab/sentence-transformers.
+The decoder shares the model's weights; its attention to the vector and its prediction head learn too and are dropped.
+"Authors' example": examples/unsupervised_learning/TSDAE of github.com/UKPLab/sentence-transformers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def preset(level: str, architecture: str, protocol: str) -> Recipe:
-    """TSDAE's recipe: 60 % of the words deleted, [CLS] and tied weights are the paper's best combination.
+    """Return TSDAE's recipe: 60 % of the words deleted, [CLS] and tied weights are the paper's best combination.
 
     Batches of 8, constant 3e-5, no weight decay, one epoch: the authors' example (``README.md``); 75 tokens, an
     incomplete last batch left out: its ``train_stsb_tsdae.py``. Dropout 0.1: the model's own.
@@ -35,7 +35,7 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
 
 
 def delete_words(text: str, context: AugmentationContext) -> str:
-    """Delete each word, as spaces separate them, with probability ``context.rate``; at least a random one stays."""
+    """Delete each word, separated by spaces, with probability ``context.rate``; at least a random one stays."""
     words = text.split()
     kept = context.rng.random(len(words)) >= context.rate
     if words and not kept.any():
@@ -52,21 +52,21 @@ class Reconstruction(Objective):
         self.modules = [tied_decoder(transformer)]
 
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
-        """The mean over the tokens of the batch."""
+        """Average the cross-entropy over the tokens of the batch."""
         ids = batch.view(0)[0]
-        return self.over_tokens(self.surprise, right, ids, most) / (len(ids.values) - len(ids))
+        return self.over_tokens(self.summed_loss, right, ids, most) / (len(ids.values) - len(ids))
 
-    def surprise(self, vectors: Tensor, tokens: Tensor, real: Tensor) -> Tensor:
-        """The summed cross-entropy of all tokens but the first of each text, given its vector."""
+    def summed_loss(self, vectors: Tensor, tokens: Tensor, real: Tensor) -> Tensor:
+        """Sum the cross-entropy of all tokens except the first of each text, given the text's vector."""
         from torch.nn.functional import cross_entropy
 
         decoded = self.modules[0](input_ids=tokens[:, :-1], encoder_hidden_states=vectors[:, None], use_cache=False)
-        wanted = tokens.masked_fill(~real, -100)[:, 1:].flatten()  # -100 is left out
-        return cross_entropy(decoded.logits.float().flatten(0, 1), wanted, reduction="sum")
+        targets = tokens.masked_fill(~real, -100)[:, 1:].flatten()  # -100 is left out
+        return cross_entropy(decoded.logits.float().flatten(0, 1), targets, reduction="sum")
 
 
 def tied_decoder(transformer: Transformer) -> Any:
-    """The backbone as a decoder that shares the model's weights; ``TuningError`` if it cannot be one."""
+    """Load the backbone as a decoder that shares the model's weights; ``TuningError`` if it has no cross-attention."""
     from mirrorbench.models.opening import read_weights
 
     config = copy.deepcopy(transformer.model.config)
@@ -75,12 +75,12 @@ def tied_decoder(transformer: Transformer) -> Any:
         decoder = read_weights(transformer.path, "AutoModelForCausalLM", config=config)
     except ValueError:  # no such model of this architecture
         decoder = None
-    own = dict(decoder.base_model.named_parameters()) if decoder else {}
-    if not any("cross" in name for name in own):
+    parameters = dict(decoder.base_model.named_parameters()) if decoder else {}
+    if not any("cross" in name for name in parameters):
         problem = f"tsdae needs a decoder, and transformers has none with cross-attention for {config.model_type}"
         raise TuningError(problem, "Use a backbone of the BERT or RoBERTa family, or another method.")
     for name, weight in transformer.model.named_parameters():
-        if name in own:
+        if name in parameters:
             module, _, attribute = name.rpartition(".")
             setattr(decoder.base_model.get_submodule(module), attribute, weight)
     decoder.get_output_embeddings().weight = decoder.get_input_embeddings().weight

@@ -1,4 +1,4 @@
-"""The plugin under test, and the fixtures for tests of plugins."""
+"""Paths, the plugin under test, and fixtures for tests of plugins."""
 
 from __future__ import annotations
 

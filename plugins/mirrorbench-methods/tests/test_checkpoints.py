@@ -1,4 +1,4 @@
-"""Methods with models, modules and queues of their own go on from a checkpoint, bit for bit."""
+"""Methods with models, modules and queues of their own resume from a checkpoint, bit for bit."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mirrorbench.training.loop import TuningReport
 
 
 class Interrupted(BaseException):
-    """As Ctrl-C."""
+    """An interruption as by Ctrl-C."""
 
 
 def run(
     plugins: Plugins, method: str, folder: Path, most: int = 0, seed: int = 0
 ) -> tuple[TuningReport, dict[str, torch.Tensor]]:
-    """A tuning, interrupted after the checkpoint of step ``most``; it changes the weights and their names not."""
+    """A tuning, interrupted after the checkpoint of step ``most``; it changes weights, but not their names."""
     checkpoint, steps = Checkpoint(folder, {}), count(1)
 
     def advance(n: int) -> None:
@@ -39,8 +39,8 @@ def run(
     return report, after
 
 
-def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return all(torch.equal(one[name], other[name]) for name in one)
+def same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(first[name], second[name]) for name in first)
 
 
 @pytest.mark.slow
@@ -48,16 +48,16 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 def test_each_method_learns_repeats_and_goes_on(
     plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    """It repeats bit for bit, interrupted or not, and another seed gives others."""
+    """A tuning repeats bit for bit, interrupted or not; another seed has other weights."""
     report, expected = run(plugins, method, tmp_path / "straight")
-    other, weights = run(plugins, method, tmp_path / "other", seed=1)
-    assert other.steps == report.steps > 2
+    other_report, weights = run(plugins, method, tmp_path / "other", seed=1)
+    assert other_report.steps == report.steps > 2
     assert not same(expected, weights)
     monkeypatch.setattr(checkpoints, "INTERVAL", 0)
     monkeypatch.setattr(checkpoints, "SHARE", float("inf"))
     with pytest.raises(Interrupted):
         run(plugins, method, tmp_path / "cut", most=2)
     assert Checkpoint(tmp_path / "cut", {}).read()["loop"]["steps"] == 2
-    again, found = run(plugins, method, tmp_path / "cut")
+    again, resumed = run(plugins, method, tmp_path / "cut")
     assert (again.steps, again.losses) == (report.steps, report.losses)
-    assert same(expected, found)
+    assert same(expected, resumed)

@@ -1,3 +1,5 @@
+"""Contrastive Tension: pairs, a step against sentence-transformers, and the learning rate."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -28,15 +30,15 @@ def test_seven_different_pairs_follow_each_of_the_same(protocol: str, monkeypatc
     assert len({right[n] for n in apart}) == len(TEXTS)
     assert (len({left[n] for n in range(1, 8)}) > 1) == (protocol == "released")
     for drop_last in (False, True):
-        found = list(batches(len(left), 16, drop_last, np.random.default_rng(1), 8))
-        assert [len(batch) for batch in found] == [16] * (len(TEXTS) // 2)
-        order = np.concatenate(found)
+        batched = list(batches(len(left), 16, drop_last, np.random.default_rng(1), 8))
+        assert [len(batch) for batch in batched] == [16] * (len(TEXTS) // 2)
+        order = np.concatenate(batched)
         assert sorted(order.tolist()) == list(range(len(left)))
         assert (order.reshape(-1, 8) % 8 == np.arange(8)).all()
 
 
 def test_a_step_is_that_of_sentence_transformers(plugins: Plugins) -> None:
-    """Their loss on the same batch, a sum where this is a mean; and RMSprop as TensorFlow documents it."""
+    """The loss is their sum divided by the number of pairs; RMSprop is as TensorFlow documents it."""
     from sentence_transformers import SentenceTransformer, losses, models
 
     transformer, recipe = opened(plugins, "ct")
@@ -85,5 +87,5 @@ def test_pairs_without_the_same_and_different_and_other_losses_are_refused(plugi
     with pytest.raises(TuningError, match="needs pairs of the same and of different texts") as caught:
         ct.ContrastiveTension(transformer, recipe).loss(torch.ones(3, 2), torch.ones(3, 2), pairs, 1)
     assert "Write +ct" in caught.value.hint
-    with pytest.raises(TuningError, match="ct makes pairs of different texts, and loss=ntxent"):
+    with pytest.raises(TuningError, match="ct makes pairs of different texts, but loss=ntxent"):
         tuned(plugins, "ct", loss="ntxent")

@@ -1,3 +1,5 @@
+"""DiffCSE against a loss that is computed text by text."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -18,7 +20,7 @@ SOME = [TEXTS[n] for n in (0, 30, 5, 31)]
 
 @pytest.fixture
 def loop(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> _Loop:
-    """Without dropout, and with the third token of each text masked."""
+    """A tuning without dropout, with the third token of each text masked."""
 
     def third(tokens: torch.Tensor, special: torch.Tensor, mask_id: int, vocabulary: int) -> torch.Tensor:
         masked = tokens.clone()
@@ -32,7 +34,7 @@ def loop(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> _Loop:
 
 
 def naive(objective: Any) -> tuple[torch.Tensor, int]:
-    """The loss, one text at a time, and how many tokens the generator replaced."""
+    """The loss, one text at a time, and the number of tokens that the generator replaced."""
     discriminator, projection, head = objective.modules
     tokenizer, model = objective.transformer.tokenizer, objective.transformer.model
     vectors = torch.cat([model(**tokenizer(text, return_tensors="pt")).last_hidden_state[:, 0] for text in SOME * 2])
@@ -47,8 +49,9 @@ def naive(objective: Any) -> tuple[torch.Tensor, int]:
         filled = objective.generator(input_ids=masked).logits.argmax(-1)
         filled[0, 0] = ids[0, 0]
         parts = discriminator.embeddings
-        places, kinds = torch.arange(ids.shape[1]), torch.zeros_like(ids)
-        summed = parts.word_embeddings(filled) + parts.position_embeddings(places) + parts.token_type_embeddings(kinds)
+        positions, types = torch.arange(ids.shape[1]), torch.zeros_like(ids)
+        summed = parts.word_embeddings(filled) + parts.position_embeddings(positions)
+        summed = summed + parts.token_type_embeddings(types)
         states = torch.cat([vector[None, None], parts.LayerNorm(summed)[:, 1:]], dim=1)
         for layer in discriminator.encoder.layer:
             states = layer(states)
@@ -78,9 +81,9 @@ def test_thirty_percent_of_the_tokens_are_masked() -> None:
     special = torch.zeros_like(tokens, dtype=torch.bool)
     special[:, 0] = True
     torch.manual_seed(0)
-    found = diffcse.masked_tokens(tokens, special, 3, 10)
-    assert torch.equal(found[:, 0], tokens[:, 0])
-    masks, random = (found == 3).float().mean().item(), ((found < 10) & (found != 3)).float().mean().item()
+    masked = diffcse.masked_tokens(tokens, special, 3, 10)
+    assert torch.equal(masked[:, 0], tokens[:, 0])
+    masks, random = (masked == 3).float().mean().item(), ((masked < 10) & (masked != 3)).float().mean().item()
     assert masks == pytest.approx(0.3 * (0.8 + 0.1 / 10), abs=0.005)
     assert random == pytest.approx(0.3 * 0.1 * 0.9, abs=0.003)
 

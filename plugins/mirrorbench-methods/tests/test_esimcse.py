@@ -1,3 +1,5 @@
+"""ESimCSE: repeated tokens, the queue, and the slow copy of the model."""
+
 from __future__ import annotations
 
 import copy
@@ -23,19 +25,19 @@ SPECIAL = frozenset({0, 1})
      ("released", 0.32, 18, 5), ("released", 0.3, 3, 0), ("released", 0.3, 40, 9), ("released", 0.3, 0, 0)],
 )  # fmt: skip
 def test_up_to_a_share_of_the_tokens_is_repeated(protocol: str, rate: float, length: int, most: int) -> None:
-    """Released code: ``randrange(min(10, int(rate * n)))`` of the places 1 to n - 2, [CLS] and [SEP] counted in n."""
+    """Released code: ``randrange(min(10, int(rate * n)))`` of positions 1 to n - 2; n counts [CLS] and [SEP]."""
     context = AugmentationContext(np.random.default_rng(0), rate, "[MASK]", protocol, special_ids=SPECIAL)
     ids = [0, *range(2, 2 + length), 1]
-    found = [esimcse.repeat_tokens(ids, context) for _ in range(1000)]
-    added = [len(row) - len(ids) for row in found]
+    repeated = [esimcse.repeat_tokens(ids, context) for _ in range(1000)]
+    added = [len(row) - len(ids) for row in repeated]
     assert set(added) == set(range(most + 1))
     assert max(abs(added.count(n) / len(added) - 1 / (most + 1)) for n in range(most + 1)) < 0.04
-    for row in found:
+    for row in repeated:
         assert list(dict.fromkeys(row)) == ids
         assert max(map(row.count, row)) <= 2
         assert row.count(0) == row.count(1) == 1
     if most:
-        assert set(ids[1:-1]) == {token for row in found for token in row if row.count(token) == 2}
+        assert set(ids[1:-1]) == {token for row in repeated for token in row if row.count(token) == 2}
 
 
 def test_the_loss_is_the_cross_entropy_with_the_queue_among_the_negatives(plugins: Plugins) -> None:
@@ -50,7 +52,7 @@ def test_the_loss_is_the_cross_entropy_with_the_queue_among_the_negatives(plugin
 
 
 def test_queue_and_copy_are_those_of_the_released_code(plugins: Plugins) -> None:
-    """It moves the copy by .005 before it reads the first views, without dropout, through the model's own head."""
+    """The copy moves by .005, then reads the first views without dropout, through the model's own head."""
     transformer, recipe = opened(plugins, "esimcse", batch_size=2, simcse_head=1, lr=1e-3)
     assert transformer.traits.packs  # it was tried before it got the head
     detach = plugins.augmentations["simcse_head"].function.attach(transformer.model, 1.0)  # type: ignore[union-attr]
@@ -60,8 +62,8 @@ def test_queue_and_copy_are_those_of_the_released_code(plugins: Plugins) -> None
     for step in range(4):
         texts = TEXTS[4 * step : 4 * step + 4]
         with torch.no_grad():
-            for own, weight in zip(slow.parameters(), transformer.model.parameters(), strict=True):
-                own.copy_(own if own is weight else 0.995 * own + 0.005 * weight)
+            for copied, weight in zip(slow.parameters(), transformer.model.parameters(), strict=True):
+                copied.copy_(copied if copied is weight else 0.995 * copied + 0.005 * weight)
             slow.simcse_head = torch.nn.Identity()
             plain = transformer.tokenizer(texts, padding=True, return_tensors="pt")
             keys = head(slow(**plain).last_hidden_state[:, 0])

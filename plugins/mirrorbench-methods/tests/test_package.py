@@ -1,4 +1,4 @@
-"""All methods of the package, as its users meet them."""
+"""All methods of the package on the command line, and their published tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_they_tune_through_the_command_line(said: Said, tmp_path: Path, labels: 
         assert 0.3 < cell["main_score"] < 1
 
 
-def test_what_is_published_is_listed_with_rows_that_can_be_measured(plugins: Plugins) -> None:
+def test_published_tables_have_rows_that_can_be_measured(plugins: Plugins) -> None:
     assert isinstance(paper_tables(plugins)["tsdae/results"], FactTable)  # on other tasks than those here
     tables = [paper_tables(plugins)[name] for name in ("simcse/table5", "esimcse/sts", "diffcse/sts", "promptbert/sts")]
     for table in tables:

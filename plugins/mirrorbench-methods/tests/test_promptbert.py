@@ -1,3 +1,5 @@
+"""PromptBERT against vectors that are computed text by text."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -18,13 +20,13 @@ SOME = [TEXTS[n] for n in (0, 30, 5, 31)]
 
 
 def vector(objective: Any, text: str, before: str, after: str) -> torch.Tensor:
-    """The mask's state less that of the template alone, whose second part stands where it stood beside the text."""
+    """The mask's state minus that of the template alone, with positions as if the text were there."""
     tokenizer, model = objective.transformer.tokenizer, objective.transformer.model
     whole = tokenizer(f'{before}"{text}" means [MASK].{after}', return_tensors="pt")
     bare = tokenizer(f'{before}"" means [MASK].{after}', return_tensors="pt")["input_ids"]
     shift = whole["input_ids"].shape[1] - bare.shape[1]
     quote = bare[0].tolist().index(tokenizer.convert_tokens_to_ids('"'))  # the text comes after this one
-    positions = torch.tensor([[place + shift * (place > quote) for place in range(bare.shape[1])]])
+    positions = torch.tensor([[n + shift * (n > quote) for n in range(bare.shape[1])]])
     states = model(**whole).last_hidden_state[whole["input_ids"] == tokenizer.mask_token_id]
     noise = model(input_ids=bare, position_ids=positions).last_hidden_state[bare == tokenizer.mask_token_id]
     dense = objective.modules[0][0]
@@ -42,8 +44,8 @@ def test_the_loss_contrasts_denoised_masks_of_two_templates(plugins: Plugins, pa
     )
     ids = transformer.tokenize(SOME * 2, 64, recipe.prompt)
     loop = _Loop(MicroBatchReader(objective, "fp32", packs), 0)
-    found = loop.within_memory(TokenizedPairs(ids, None, torch.arange(4)))
-    torch.testing.assert_close(found, contrast(left, right, 0.3), rtol=0, atol=1e-5)
+    loss = loop.within_memory(TokenizedPairs(ids, None, torch.arange(4)))
+    torch.testing.assert_close(loss, contrast(left, right, 0.3), rtol=0, atol=1e-5)
 
 
 def test_at_test_the_mask_of_the_first_template_is_read(plugins: Plugins) -> None:
@@ -52,8 +54,8 @@ def test_at_test_the_mask_of_the_first_template_is_read(plugins: Plugins) -> Non
     readout = recipe.readout(64)
     ids = transformer.tokenize(SOME, 64, readout.prompt)
     with torch.no_grad():
-        (found,) = transformer.forward(ids, [readout])
-        for row, text in zip(found, SOME, strict=True):
+        (read,) = transformer.forward(ids, [readout])
+        for row, text in zip(read, SOME, strict=True):
             whole = tokenizer(f'This sentence of "{text}" means [MASK].', return_tensors="pt")
             states = model(**whole).last_hidden_state[whole["input_ids"] == tokenizer.mask_token_id]
             torch.testing.assert_close(row, states[0], rtol=1e-5, atol=1e-5)

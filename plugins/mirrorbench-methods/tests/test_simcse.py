@@ -1,3 +1,5 @@
+"""SimCSE: the recipe, and the head in training."""
+
 from __future__ import annotations
 
 import math
@@ -61,6 +63,6 @@ def test_the_head_learns_and_changes_what_is_learned(plugins: Plugins, monkeypat
     _, without = tuned(plugins, "simcse", texts=TEXTS[:18], batch_size=18, simcse_head=0)
     assert len(heads) == 2
     assert not all(torch.equal(value, without[name]) for name, value in after.items())
-    with pytest.raises(TuningError, match="simcse_head stands on the last layer") as caught:
+    with pytest.raises(TuningError, match="simcse_head is on the last layer") as caught:
         tuned(plugins, "simcse", layers="-2:")
     assert "simcse_head=0" in caught.value.hint

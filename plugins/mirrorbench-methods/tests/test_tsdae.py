@@ -1,3 +1,5 @@
+"""TSDAE against sentence-transformers, and the deletion of words."""
+
 from __future__ import annotations
 
 import numpy as np

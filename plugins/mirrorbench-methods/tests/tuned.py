@@ -18,13 +18,13 @@ from mirrorbench.training.objective import TokenizedPairs
 from mirrorbench.training.recipes import Recipe, override
 
 WORDS = ["river", "stone", "garden", "music", "winter", "window", "letter", "bridge"]
-TEXTS = [f"the {one} is near the old {other}" for n, one in enumerate(WORDS) for other in WORDS[n + 1 :]]
+TEXTS = [f"the {first} is near the old {second}" for n, first in enumerate(WORDS) for second in WORDS[n + 1 :]]
 TEXTS += [f"nobody saw the {word}" for word in WORDS]
 TINY = locate(parse_spec("tiny"), "en", offline=True)
 
 
 def opened(plugins: Plugins, method: str, **changes: Any) -> tuple[Transformer, Recipe]:
-    """The embedded model as a tuning opens it, and the recipe."""
+    """The embedded model, open for tuning, and the recipe."""
     registered = plugins.augmentations.by_name()
     preset = plugins.methods[method].preset("sentence", "bert", "paper")
     recipe = override(preset, {"train_max_length": 64, **changes}, registered)
@@ -36,7 +36,7 @@ def tuned(
     plugins: Plugins, method: str, seed: int = 0, texts: Sequence[str] = TEXTS,
     options: Mapping[str, Any] | None = None, **changes: Any,
 ) -> tuple[TuningReport, dict[str, torch.Tensor]]:  # fmt: skip
-    """A tuning, and the weights after it; ``options`` are the loop's."""
+    """The report of a tuning, and the weights after it; ``options`` are those of the loop."""
     transformer, recipe = opened(plugins, method, **changes)
     report = tune_backbone(
         transformer, texts, recipe, seed, plugins.augmentations.by_name(), pairs=plugins.methods[method].pairs,
@@ -46,7 +46,7 @@ def tuned(
 
 
 def pairs_of(transformer: Transformer, left: list[str], right: list[str], labels: list[int]) -> TokenizedPairs:
-    """A batch."""
+    """A batch of pairs."""
     return TokenizedPairs(transformer.tokenize([*left, *right], 64), None, torch.tensor(labels))
 
 

@@ -16,7 +16,7 @@ __all__ = ["from_mteb"]
 
 @hookimpl
 def register_tasks(register: Register) -> None:
-    """One task for each subset of each task in the catalogue."""
+    """Register a task for each subset of each task in the catalogue."""
     from mirrorbench_mteb.catalogue import catalogue
     from mirrorbench_mteb.tasks import from_entry
 

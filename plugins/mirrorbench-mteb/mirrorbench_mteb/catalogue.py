@@ -1,7 +1,7 @@
-"""A list of MTEB's tasks in a file, since importing mteb would cost every command seconds.
+"""The list of MTEB's tasks in a file, since importing mteb would cost every command seconds.
 
-``make_catalogue.py`` beside the package regenerates the file from the installed mteb. Newer tasks go through
-``from_mteb``. Dataset and revision come from the installed mteb.
+``make_catalogue.py`` beside the package regenerates the file from the installed mteb. Newer tasks are converted by
+``from_mteb``. Dataset and revision are those of the installed mteb.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Entry:
     """One subset of a task of MTEB.
 
     Attributes:
-        name: of the mirrorbench task: ``mteb-NAME``, or ``mteb-NAME-SUBSET`` where there are several.
-        task: MTEB's name.
+        name: name of the mirrorbench task: ``mteb-NAME``, or ``mteb-NAME-SUBSET`` if there are several subsets.
+        task: name of MTEB's task.
         type: ``STS`` or ``PairClassification``.
         subset: MTEB's ``hf_subset``.
-        split: ``test``, or the first of the task's splits where it has none of that name.
-        languages: two-letter codes where there are such.
+        split: ``test``, or the first split of a task without one of that name.
+        languages: two-letter codes, or three letters for languages without one.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Entry:
 
 @cache
 def catalogue() -> dict[str, Entry]:
-    """The tasks by mirrorbench's name."""
+    """Return the entries by the name of their mirrorbench task."""
     rows = _content()["tasks"]
     return {row["name"]: Entry(**{**row, "languages": tuple(row["languages"])}) for row in rows}
 
@@ -52,12 +52,12 @@ def _content() -> dict[str, Any]:
 
 
 def entries(task: Any, codes: Mapping[str, str] | None = None) -> list[Entry]:
-    """The entries of one task of MTEB, one for each of its subsets.
+    """Return the entries of a task of MTEB, one for each of its subsets.
 
     Args:
         task: the task object.
-        codes: two-letter codes of MTEB's three-letter ones, by default those of the file; a language that has none
-            keeps its three letters.
+        codes: two-letter codes by MTEB's three-letter ones, by default those of the file; other languages keep their
+            three letters.
     """
     codes = _content()["languages"] if codes is None else codes
     metadata = task.metadata

@@ -1,4 +1,4 @@
-"""``mirrorbench mteb``: encoders evaluated by MTEB itself, and results in MTEB's format."""
+"""``mirrorbench mteb``: encoders evaluated by MTEB itself, and stored results in MTEB's format."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ app = typer.Typer(
     name="mteb", no_args_is_help=True, help="Encoders evaluated by MTEB itself, and results in MTEB's format."
 )
 
-Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="DIR", help="Folder in which results/MODEL/REVISION/ is made.")
-]
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for results/MODEL/REVISION/.")]
 
 
 @app.callback()
@@ -28,7 +26,7 @@ def _root() -> None:
 def run(
     spec: Annotated[str, typer.Argument(metavar="ENCODER", help="Encoder spec, as for mirrorbench run.")],
     tasks: Annotated[
-        list[str], typer.Option("--tasks", "-t", metavar="T,...", help="Tasks by MTEB's names, of any of its types.")
+        list[str], typer.Option("--tasks", "-t", metavar="T,...", help="Tasks by MTEB's names, of any type.")
     ],
     output: Output = Path("mteb"),
     device: Device = "auto",
@@ -36,10 +34,10 @@ def run(
     offline: Offline = False,
     plugin: PluginFiles = None,
 ) -> None:
-    """Have MTEB evaluate an encoder; its own code loads the data and scores the vectors.
+    """Evaluate an encoder with MTEB, whose own code loads the data and scores the vectors.
 
-    A name of mirrorbench's (`mteb-STS17-en-en`) is that one subset, in its test split. What is in the output folder
-    already is not computed again.
+    A name of mirrorbench's (`mteb-STS17-en-en`) is that one subset, in its test split. Results in the output folder
+    are not computed again.
 
     `mirrorbench mteb run roberta+mirror --tasks STSBenchmark,SICK-R,Banking77Classification`
     """
@@ -82,13 +80,13 @@ def export_results(
     exported = export(stored, output)
     for path in exported.files:
         typer.echo(path)
-    for encoder, task, why in exported.left_out:
-        _say(f"left out: {encoder} on {task}: {why}")
+    for encoder, task, reason in exported.left_out:
+        _say(f"left out: {encoder} on {task}: {reason}")
     _say(f"{len(stored) - len(exported.left_out)} of {len(stored)} results in {len(exported.files)} files.")
 
 
 def _task(name: str) -> Any:
-    """MTEB's task of a name, of MTEB's or of mirrorbench's."""
+    """The task object of MTEB by its name in MTEB or in mirrorbench."""
     from mirrorbench_mteb.catalogue import catalogue
     from mirrorbench_mteb.tasks import get_task
 

@@ -1,4 +1,4 @@
-"""Evaluates a task with MTEB and writes its result file."""
+"""Evaluation of a task by MTEB itself, into its result file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from mirrorbench.core.errors import DataUnavailableError
 from mirrorbench_mteb.model import MirrorbenchModel
-from mirrorbench_mteb.tasks import loading
+from mirrorbench_mteb.tasks import load_data
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Evaluated:
 
     Attributes:
         scores: split, subset and main score.
-        failure: why there is none; empty where all went well.
+        failure: reason for missing scores, or "".
     """
 
     scores: tuple[tuple[str, str, float], ...] = ()
@@ -25,12 +25,12 @@ class Evaluated:
 
 
 def evaluate(model: MirrorbenchModel, task: Any, folder: Path, offline: bool = False) -> Evaluated:
-    """Run MTEB's own evaluation.
+    """Run MTEB's own evaluation of a task.
 
     Args:
         model: the encoder.
-        task: a task object of MTEB; those made of several others (aggregates) load their own data.
-        folder: where ``results/`` is made; what is in there for the same weights is not computed again.
+        task: a task object of MTEB; aggregates of other tasks load their own data.
+        folder: the folder of ``results/``; results of the same weights in it are not computed again.
         offline: open no socket for the data.
     """
     import mteb
@@ -39,7 +39,7 @@ def evaluate(model: MirrorbenchModel, task: Any, folder: Path, offline: bool = F
     cache = ResultCache(folder)
     if cache.load_task_result(task.metadata.name, model.mteb_model_meta) is None and not task.is_aggregate:
         try:
-            loading(task, offline)
+            load_data(task, offline)
         except DataUnavailableError as error:
             return Evaluated(failure=str(error))
     done = mteb.evaluate(

@@ -1,4 +1,4 @@
-"""Exports stored results of mirrorbench as MTEB's result files: ``<folder>/results/<model>/<revision>/<task>.json``."""
+"""Export of stored results as MTEB's result files: ``<folder>/results/<model>/<revision>/<task>.json``."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ COUNTERPARTS = {
     "sts17-es": "mteb-STS17-es-es",
     "sts17-ar": "mteb-STS17-ar-ar",
 }
-"""Tasks of mirrorbench that hold the same pairs as one of MTEB's, read from the organisers' files."""
-ELSEWHERE = {
+"""Tasks of MTEB with the same pairs as a task of mirrorbench, which reads the organisers' files."""
+OTHER_ITEMS = {
     "sickr": "the papers score its test split, MTEB's SICK-R all pairs: mirrorbench run --tasks mteb-SICK-R",
 }
-"""Tasks that MTEB scores on other items, and what to run for its scores."""
+"""Tasks that MTEB scores on other items, with the command for its scores."""
 SCORES = {
     "STS": {
         "pearson": "pearson", "spearman": "spearman", "cosine_pearson": "pearson", "cosine_spearman": "spearman",
@@ -40,16 +40,16 @@ SCORES = {
     },
     "PairClassification": {"similarity_ap": "ap", "cosine_ap": "ap", "main_score": "ap"},
 }  # fmt: skip
-"""MTEB's names of scores, and the metric of mirrorbench that each is."""
+"""Metrics of mirrorbench by MTEB's names of scores, by type of task."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """The files that results were written to, and the results that were left out.
+    """The written files, and the results that MTEB has no place for.
 
     Attributes:
-        files: what was written.
-        left_out: encoder, task and why, for each result that has no place in MTEB.
+        files: paths of the written files.
+        left_out: encoder, task and reason for each result that is in no file.
     """
 
     files: tuple[Path, ...]
@@ -59,11 +59,11 @@ class Exported:
 def export(results: Iterable[Result], folder: Path) -> Exported:
     """Write results in MTEB's format; ``mteb.ResultCache(folder)`` reads them.
 
-    Subsets of one task share a file, as in MTEB. A file that is there is replaced.
+    Subsets of one task share a file, as in MTEB. Existing files are replaced.
 
     Args:
-        results: as ``mirrorbench.runs.results.read_results`` gives them.
-        folder: where ``results/`` is made.
+        results: results from ``mirrorbench.runs.results.read_results``.
+        folder: the folder of ``results/``.
     """
     from mteb.cache import ResultCache
 
@@ -73,8 +73,8 @@ def export(results: Iterable[Result], folder: Path) -> Exported:
     left_out = []
     for result in results:
         entry = catalogue().get(COUNTERPARTS.get(result.task, result.task))
-        if why := ELSEWHERE.get(result.task) or _misfit(entry, result):
-            left_out.append((result.spec, result.task, why))
+        if reason := OTHER_ITEMS.get(result.task) or _misfit(entry, result):
+            left_out.append((result.spec, result.task, reason))
         elif entry is not None:
             key = (result.spec, result.protocol, str(result.encoder.get("fingerprint", ""))[:12])
             written.setdefault(key, {}).setdefault(entry.task, []).append((entry, result))
@@ -89,21 +89,23 @@ def export(results: Iterable[Result], folder: Path) -> Exported:
 
 
 def _facts(tasks: Mapping[str, list[tuple[Entry, Result]]]) -> Facts:
-    """The facts on an encoder that its results hold."""
+    """The facts on an encoder in its results."""
     from mirrorbench_mteb.meta import Facts
 
     entry, first = next(iter(tasks.values()))[0]
     encoder, corpus = first.encoder, first.cell.get("corpus") or {}
-    hit = [task for task, subsets in tasks.items() if any((r.overlap or {}).get("any_text") for _, r in subsets)]
+    contaminated = [
+        task for task, subsets in tasks.items() if any((r.overlap or {}).get("any_text") for _, r in subsets)
+    ]
     created = min(r.created for subsets in tasks.values() for _, r in subsets)[:10] if corpus else ""
     return Facts(
         encoder.get("dimensions"), encoder.get("parameters"), encoder.get("max_length"), str(corpus.get("name", "")),
-        entry.languages[0], hit, created,
+        entry.languages[0], contaminated, created,
     )  # fmt: skip
 
 
 def _misfit(entry: Entry | None, result: Result) -> str:
-    """The reason why a result has no place in MTEB; empty where it has one."""
+    """The reason why a result has no place in MTEB, or ""."""
     if entry is None:
         return "MTEB has no such task"
     if result.limit:
@@ -119,14 +121,14 @@ def _misfit(entry: Entry | None, result: Result) -> str:
 
 
 def _samples(entry: Entry) -> int:
-    """How many items MTEB says that the subset has; 0 where it does not say."""
+    """The number of items of a subset in MTEB's statistics, or 0."""
     stats: Any = (get_task(entry.task).metadata.descriptive_stats or {}).get(entry.split, {})
     stats = stats.get("hf_subset_descriptive_stats", {}).get(entry.subset, stats)
     return int(stats.get("num_samples", 0))
 
 
 def _task_result(name: str, subsets: list[tuple[Entry, Result]]) -> Any:
-    """One file of MTEB: a task with the subsets that there are results of."""
+    """The content of one file of MTEB: the results on subsets of a task."""
     from importlib.metadata import version
 
     from mteb.results import TaskResult
@@ -149,7 +151,7 @@ def _task_result(name: str, subsets: list[tuple[Entry, Result]]) -> Any:
 
 
 def _revision(results: list[Result]) -> str:
-    """The revision that MTEB pins, or, for data from elsewhere, a text that says so and identifies it."""
+    """The revision that MTEB pins, or an identifier of data from other sources."""
     files: dict[str, str] = {name: value for r in results for name, value in r.data.get("files", {}).items()}
     revisions = set(files.values())
     if all(name.startswith("hf:") for name in files) and len(revisions) == 1:
@@ -159,7 +161,7 @@ def _revision(results: list[Result]) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Mteb warns of what it cannot find out about a model that is on no hub."""
+    """Silence mteb's warnings about a model that is on no hub."""
     logger = logging.getLogger("mteb")
     level = logger.level
     logger.setLevel(logging.ERROR)

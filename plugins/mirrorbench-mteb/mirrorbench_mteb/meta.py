@@ -1,7 +1,7 @@
 """Descriptions of encoders for MTEB's leaderboard: a complete ``model_meta.json``.
 
-Facts come from a stored result or a loaded encoder, the backbone's files, the corpus's card, and MTEB's own entry of
-the backbone, if it has one. What none of them says stays empty.
+Sources are a stored result or a loaded encoder, the backbone's files, the corpus's card, and MTEB's own entry of the
+backbone, if it has one. Other fields stay empty.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PAPERS = {
     "mirror": ("https://aclanthology.org/2021.emnlp-main.109", "words-en"),
     "mirrorwic": ("https://aclanthology.org/2021.conll-1.44", "quick-sentences"),
 }
-"""The page of a method's paper, and a corpus whose card cites it."""
+"""Page of a method's paper, and a corpus whose card cites the paper, by method."""
 LANGUAGES = {
     "ar": "ara-Arab", "bg": "bul-Cyrl", "bn": "ben-Beng", "da": "dan-Latn", "de": "deu-Latn", "en": "eng-Latn",
     "es": "spa-Latn", "et": "est-Latn", "eu": "eus-Latn", "fa": "fas-Arab", "fi": "fin-Latn", "fr": "fra-Latn",
@@ -43,10 +43,10 @@ LANGUAGES = {
     "kk": "kaz-Cyrl", "ko": "kor-Hang", "nl": "nld-Latn", "pl": "pol-Latn", "ru": "rus-Cyrl", "tr": "tur-Latn",
     "ur": "urd-Arab", "zh": "zho-Hans",
 }  # fmt: skip
-"""MTEB's names (ISO 639-3 and script) of the languages of corpora and backbones."""
+"""MTEB's names (ISO 639-3 and script) of the languages of corpora and backbones, by two-letter code."""
 _RAW_TEXT = ("words-", "wiki", "wic-", "quick-")
 _TRAINED_ON = {"sts-sentences": {"STSBenchmark"}}
-"""Tasks of MTEB whose training texts a corpus holds; those in ``_RAW_TEXT`` are of none, others are not known."""
+"""Tasks of MTEB with training texts in a corpus; corpora in ``_RAW_TEXT`` have none, others are unknown."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ class Facts:
     """The facts on an encoder that a run knows.
 
     Attributes:
-        dimensions: of its vectors.
-        parameters: how many; ``None`` if not counted.
-        max_tokens: how many tokens of a text it reads; ``None`` if its files say.
-        corpus: what it was tuned on; empty if on nothing.
-        language: which of its monolingual backbones it is made of.
-        contaminated: MTEB's names of tasks with texts that it was tuned on.
+        dimensions: number of dimensions of its vectors.
+        parameters: number of parameters; ``None`` if not counted.
+        max_tokens: most tokens of a text; ``None`` for the number in its files.
+        corpus: its tuning corpus; empty for untuned encoders.
+        language: language of its monolingual backbone.
+        contaminated: MTEB's names of tasks with texts of the tuning corpus.
         created: the day of its tuning.
     """
 
@@ -74,67 +74,60 @@ class Facts:
 
 @dataclass(frozen=True)
 class _Origin:
-    """The models and data that an encoder was made of, as far as they are known.
-
-    Attributes:
-        method: of the tuning, also of one that ``mirrorbench tune`` did.
-        corpus: of the tuning; empty where nothing was tuned.
-        backbone: short name or hub id; empty for a directory.
-        hub_id: of the backbone, where it is on the hub.
-        published: the encoder's own hub id, if MTEB can load it as it was read.
-        folder: the files of the backbone, if they are here.
-        cards: of the corpus's parts; none if one of them has no card.
-        known: MTEB's own description of the backbone.
-    """
+    """The models and data behind an encoder, as far as they are known."""
 
     method: str
-    corpus: str
-    backbone: str
-    hub_id: str
-    published: str
-    folder: Path | None
-    cards: list[Card]
-    known: ModelMeta | None
+    corpus: str  # empty for untuned encoders
+    backbone: str  # short name or hub id; empty for a directory
+    hub_id: str  # of the backbone, if it is on the hub
+    published: str  # the encoder's own hub id, if MTEB loads the same encoder by it
+    folder: Path | None  # of the backbone, if it is here
+    cards: list[Card]  # of the parts of the corpus; none if one of them has no card
+    known: ModelMeta | None  # MTEB's own description of the backbone
 
 
 def model_meta(name: str, revision: str, facts: Facts, protocol: str = "paper") -> ModelMeta:
-    """MTEB's description of an encoder, as its own class checks it.
+    """Describe an encoder for MTEB, whose own class checks the description.
 
-    It is called ``mirrorbench/<spec>``; a sentence-transformers model of the hub at a commit
+    The name is ``mirrorbench/<spec>``; a sentence-transformers model of the hub at a commit
     (``sbert@COMMIT:model=OWNER/NAME``) has its hub id and that commit, since MTEB itself loads it by them.
 
     Args:
         name: the encoder's spec.
-        revision: identifies the weights.
-        facts: see there.
-        protocol: which reading of the recipe it was tuned under.
+        revision: identifier of the weights.
+        facts: further facts on the encoder.
+        protocol: protocol of its tuning.
     """
     spec = parse_spec(name)
-    of = _origin(spec, facts)
-    parameters = facts.parameters or _parameters(of.folder)
-    paper, cited = PAPERS.get(of.method, ("", "")) if of.corpus else ("", "")
-    as_known = of.known if not of.corpus else None  # MTEB's entry says nothing of what was tuned further
+    origin = _origin(spec, facts)
+    parameters = facts.parameters or _parameters(origin.folder)
+    paper, cited = PAPERS.get(origin.method, ("", "")) if origin.corpus else ("", "")
+    as_known = origin.known if not origin.corpus else None  # MTEB's entry does not describe a tuned backbone
     return ModelMeta(
-        loader=SentenceTransformerEncoderWrapper if of.published else None,
-        name=of.published or f"{ORGANISATION}/{slug(spec, protocol)}",
-        revision=spec.revision if of.published else revision,
+        loader=SentenceTransformerEncoderWrapper if origin.published else None,
+        name=origin.published or f"{ORGANISATION}/{slug(spec, protocol)}",
+        revision=spec.revision if origin.published else revision,
         release_date=facts.created or (as_known.release_date if as_known else None),
-        languages=_languages(of, facts.language),
+        languages=_languages(origin, facts.language),
         n_parameters=parameters,
-        n_embedding_parameters=_embedding_parameters(of.folder),
+        n_embedding_parameters=_embedding_parameters(origin.folder),
         memory_usage_mb=round(parameters * 4 / 2**20) if parameters else None,  # MTEB's own formula: float32
-        max_tokens=facts.max_tokens or _max_tokens(of.folder),
+        max_tokens=facts.max_tokens or _max_tokens(origin.folder),
         embed_dim=facts.dimensions,
-        license=_licence(of),
-        open_weights=True if of.hub_id or of.backbone == "tiny" else None,
+        license=_licence(origin),
+        open_weights=True if origin.hub_id or origin.backbone == "tiny" else None,
         public_training_code=None,
-        public_training_data=of.cards[0].homepage if of.cards else as_known.public_training_data if as_known else None,
-        framework=_framework(spec, bool(of.folder or of.hub_id)),
-        reference=_page(of.published) or paper or _page(of.hub_id),
+        public_training_data=origin.cards[0].homepage
+        if origin.cards
+        else as_known.public_training_data
+        if as_known
+        else None,
+        framework=_framework(spec, bool(origin.folder or origin.hub_id)),
+        reference=_page(origin.published) or paper or _page(origin.hub_id),
         similarity_fn_name=ScoringFunction.COSINE,
         use_instructions=False,
-        training_datasets=_training_datasets(of, facts.contaminated),
-        adapted_from=of.hub_id if of.hub_id and of.hub_id != of.published else None,
+        training_datasets=_training_datasets(origin, facts.contaminated),
+        adapted_from=origin.hub_id if origin.hub_id and origin.hub_id != origin.published else None,
         citation=builtin_cards()[cited].citation if cited else as_known.citation if as_known else None,
     )
 
@@ -150,10 +143,10 @@ def _origin(spec: EncoderSpec, facts: Facts) -> _Origin:
 
 
 def _published(spec: EncoderSpec) -> str:
-    """The hub id under which MTEB can load just this encoder, if it has one: read as its files say, at a commit."""
+    """The hub id by which MTEB loads the same encoder, if any: a model at a commit, read as its files state."""
     model = str(spec.get("model", ""))
-    whole = spec.backbone == "sbert" and "/" in model and spec.get("pooling") is None
-    return model if whole and re.fullmatch("[0-9a-f]{40}", spec.revision) else ""
+    unchanged = spec.backbone == "sbert" and "/" in model and spec.get("pooling") is None
+    return model if unchanged and re.fullmatch("[0-9a-f]{40}", spec.revision) else ""
 
 
 def _folder(spec: EncoderSpec, language: str) -> Path | None:
@@ -172,7 +165,7 @@ def _description(folder: Path | None) -> dict[str, Any]:
 
 
 def _backbone(spec: EncoderSpec) -> str:
-    """Short name or hub id of the model that was tuned or read; empty for directories."""
+    """Short name or hub id of the backbone; empty for directories."""
     model = str(spec.get("model", ""))
     if not model:
         return "" if spec.is_path or spec.get("path") else spec.backbone
@@ -180,7 +173,7 @@ def _backbone(spec: EncoderSpec) -> str:
 
 
 def _hub_id(backbone: str, language: str) -> str:
-    """Its hub id; empty for the embedded model, directories and what is no model of the hub."""
+    """The hub id of a backbone; empty for the embedded model, directories and models not on the hub."""
     known = backbones.BACKBONES.get(backbone)
     hub_id = known.by_language.get(language, known.hub_id) if known else backbone if "/" in backbone else ""
     return "" if hub_id == backbones.EMBEDDED else hub_id
@@ -188,7 +181,7 @@ def _hub_id(backbone: str, language: str) -> str:
 
 @cache
 def _registered(hub_id: str) -> ModelMeta | None:
-    """MTEB's own description of a model of the hub; asks no network."""
+    """MTEB's own description of a model of the hub, without network."""
     import mteb
 
     try:
@@ -202,44 +195,45 @@ def _cards(corpus: str) -> list[Card]:
     return [builtin_cards()[part] for part in parts] if all(part in builtin_cards() for part in parts) else []
 
 
-def _languages(of: _Origin, language: str) -> list[str] | None:
-    """Those of the corpus, or of a backbone that has one language, or what MTEB knows."""
-    known = backbones.BACKBONES.get(of.backbone)
-    codes = [code for card in of.cards for code in card.languages]
+def _languages(origin: _Origin, language: str) -> list[str] | None:
+    """The languages of the corpus, or of a backbone with one language, or those in MTEB's description."""
+    known = backbones.BACKBONES.get(origin.backbone)
+    codes = [code for card in origin.cards for code in card.languages]
     if not codes and known and known.language != "multilingual":
         codes = [language if known.by_language else known.language]
     languages = dict.fromkeys(LANGUAGES[code] for code in codes if code in LANGUAGES)
-    return list(languages) if languages else of.known.languages if of.known else None
+    return list(languages) if languages else origin.known.languages if origin.known else None
 
 
-def _training_datasets(of: _Origin, contaminated: Iterable[str]) -> set[str] | None:
-    """MTEB's names of what backbone and corpus hold; ``None`` where that is not known."""
-    short = backbones.BACKBONES.get(of.backbone)
-    language_model = short is not None and not short.unnamed and of.backbone not in ("sbert", "sapbert")
-    of_backbone = set() if language_model else of.known.training_datasets if of.known else None
-    raw = all(card.name in _TRAINED_ON or card.name.startswith(_RAW_TEXT) for card in of.cards)
-    if of_backbone is None or (of.corpus and not (of.cards and raw)):
+def _training_datasets(origin: _Origin, contaminated: Iterable[str]) -> set[str] | None:
+    """MTEB's names of the training sets of backbone and corpus; ``None`` if unknown."""
+    short = backbones.BACKBONES.get(origin.backbone)
+    language_model = short is not None and not short.unnamed and origin.backbone not in ("sbert", "sapbert")
+    of_backbone = set() if language_model else origin.known.training_datasets if origin.known else None
+    raw = all(card.name in _TRAINED_ON or card.name.startswith(_RAW_TEXT) for card in origin.cards)
+    if of_backbone is None or (origin.corpus and not (origin.cards and raw)):
         return None
-    return of_backbone.union(contaminated, *(_TRAINED_ON.get(card.name, ()) for card in of.cards))
+    return of_backbone.union(contaminated, *(_TRAINED_ON.get(card.name, ()) for card in origin.cards))
 
 
-def _licence(of: _Origin) -> str | None:
-    """The backbone's, where MTEB has a name for it; a short name's is not that of its models of other languages."""
-    short = backbones.BACKBONES.get(of.backbone)
-    licence = licence_of(of.backbone if short and short.hub_id == of.hub_id else "", of.folder)
-    licence = licence or (of.known.license if of.known else None)
+def _licence(origin: _Origin) -> str | None:
+    """The backbone's licence, if MTEB has a name for it."""
+    short = backbones.BACKBONES.get(origin.backbone)
+    # The licence of a short name is not that of its models of other languages.
+    licence = licence_of(origin.backbone if short and short.hub_id == origin.hub_id else "", origin.folder)
+    licence = licence or (origin.known.license if origin.known else None)
     return licence if licence in get_args(Licenses) else None
 
 
 def _embedding_parameters(folder: Path | None) -> int | None:
-    """Those of the token embeddings."""
+    """The number of parameters of the token embeddings."""
     config = backbones.configuration(folder) if folder and (folder / "config.json").is_file() else {}
     vocabulary, width = config.get("vocab_size"), config.get("embedding_size") or config.get("hidden_size")
     return vocabulary * width if vocabulary and width else None
 
 
 def _parameters(folder: Path | None) -> int | None:
-    """Counted in the headers of the weights."""
+    """The number of parameters, from the headers of the weights."""
     from safetensors import safe_open
 
     total = 0
@@ -251,7 +245,7 @@ def _parameters(folder: Path | None) -> int | None:
 
 
 def _max_tokens(folder: Path | None) -> int | None:
-    """The number of tokens that a sentence-transformers model reads, as its files say."""
+    """The most tokens of a text, in the files of a sentence-transformers model."""
     file = folder / "sentence_bert_config.json" if folder else None
     return json.loads(file.read_text(encoding="utf-8")).get("max_seq_length") if file and file.is_file() else None
 

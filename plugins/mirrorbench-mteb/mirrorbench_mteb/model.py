@@ -22,16 +22,16 @@ class MirrorbenchModel(AbsEncoder):
     """Implements MTEB's ``EncoderProtocol``: texts without prompts, float32 vectors, cosine similarity.
 
     Args:
-        model_name: an encoder spec, the directory of an encoder, or what ``mirrorbench.load`` gave. A tuned encoder
-            is taken from the cache, or tuned now with seed 0.
-        revision: what MTEB files results under; by default the start of the encoder's fingerprint.
+        model_name: an encoder spec, the directory of an encoder, or an encoder from ``mirrorbench.load``. A tuned
+            encoder is taken from the cache, or tuned now with seed 0.
+        revision: revision in MTEB's results; by default the start of the encoder's fingerprint.
         device: as for ``mirrorbench.load``.
-        **options: of ``mirrorbench.load``: ``level``, ``data_dir``, ``offline``.
+        **options: options of ``mirrorbench.load``: ``level``, ``data_dir``, ``offline``.
 
     Raises:
         UsageError: the spec is malformed.
-        ModelUnavailableError: the backbone cannot be had.
-        DataUnavailableError: the corpus cannot be had.
+        ModelUnavailableError: the backbone is not available.
+        DataUnavailableError: the corpus is not available.
     """
 
     def __init__(
@@ -50,18 +50,18 @@ class MirrorbenchModel(AbsEncoder):
         self.mteb_model_meta: ModelMeta = model_meta(self.model.name, revision or self.model.fingerprint[:12], facts)
 
     def encode(self, inputs: Any, **options: Any) -> NDArray[np.float32]:
-        """Vectors of the texts of MTEB's batches, float32 of shape (texts, dimensions).
+        """Encode the texts of MTEB's batches as float32 of shape (texts, dimensions).
 
         Args:
-            inputs: batches, each with its texts under ``text``. mirrorbench makes its own batches, by length.
-            **options: what MTEB tells of task, split and prompt; nothing depends on it.
+            inputs: batches, each with its texts under ``text``; mirrorbench makes its own batches, by length.
+            **options: MTEB's task, split and prompt, which are ignored.
         """
         encoder: TextEncoder = self.model
         return encoder.encode([text for batch in inputs for text in batch["text"]])
 
 
 def _facts(model: TextEncoder, level: str) -> Facts:
-    """The facts that a loaded encoder shows, and the corpus on which ``mirrorbench.load`` tuned it."""
+    """The facts on a loaded encoder, with the corpus on which ``mirrorbench.load`` tuned it."""
     spec, encoder = parse_spec(model.name), model.encoder
     transformer, pooling = getattr(encoder, "transformer", None), getattr(encoder, "pooling", None)
     method = plugins().methods.by_name().get(spec.method)

@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 
 
 class _FromMteb:
-    """Gives a task the data of a task of MTEB; stands before the task's class in the list of bases.
-
-    Args:
-        entry: which task, subset and split.
-        source: gives MTEB's task object when data or revision are asked for.
-    """
+    """The mixin of MTEB's data, before the task's class in the list of bases."""
 
     def __init__(self, entry: Entry, source: Callable[[], Any]) -> None:
         super().__init__(  # type: ignore[call-arg]
@@ -35,32 +30,32 @@ class _FromMteb:
         )
         self.entry = entry
         self._source = source
-        self._found: list[Pair] | None = None
+        self._pairs: list[Pair] | None = None
 
     def fetch(self, data: DataStore) -> None:
-        """Load the data, from the hub where it is not kept by the datasets library and that is permitted."""
+        """Load the data from the cache of the datasets library or, if permitted, from the hub."""
         self._read(data)
 
     def identity(self, data: DataStore) -> dict[str, str]:
-        """The dataset and the revision that the installed mteb pins, without reading it."""
+        """Return the dataset and the revision that the installed mteb pins, without reading it."""
         dataset = self._source().metadata.dataset
-        where = "/".join(filter(None, [dataset["path"], dataset.get("name"), self.entry.subset, self.entry.split]))
-        return {f"hf:{where}": str(dataset["revision"])}
+        path = "/".join(filter(None, [dataset["path"], dataset.get("name"), self.entry.subset, self.entry.split]))
+        return {f"hf:{path}": str(dataset["revision"])}
 
     def _read(self, data: DataStore) -> list[Pair]:
-        if self._found is None:
+        if self._pairs is None:
             task = self._source()
             rows = _rows(task, self.entry, data.offline)
-            self._found = list(_pairs(self.entry, *self._columns(task, rows)))
-        return self._found
+            self._pairs = list(_pairs(self.entry, *self._columns(task, rows)))
+        return self._pairs
 
     @abstractmethod
     def _columns(self, task: Any, rows: Any) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
-        """Left texts, right texts and labels of a task's rows."""
+        """Return left texts, right texts and labels of a task's rows."""
 
 
 class MtebSimilarity(_FromMteb, PairSimilarity):
-    """An STS task: ``spearman`` and ``pearson`` of the cosines, MTEB's ``cosine_spearman`` and ``cosine_pearson``."""
+    """An STS task. Metrics: ``spearman`` and ``pearson``, MTEB's ``cosine_spearman`` and ``cosine_pearson``."""
 
     def _columns(self, task: Any, rows: Any) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
         left, right = task.column_names
@@ -68,7 +63,7 @@ class MtebSimilarity(_FromMteb, PairSimilarity):
 
 
 class MtebClassification(_FromMteb, PairClassification):
-    """A pair-classification task. Metrics: ``ap``, MTEB's ``cosine_ap``, and ``auc``, that of mirrorbench's own."""
+    """A pair-classification task. Metrics: ``ap``, MTEB's ``cosine_ap``, and ``auc``, as of mirrorbench's own tasks."""
 
     def __init__(self, entry: Entry, source: Callable[[], Any]) -> None:
         super().__init__(entry, source)
@@ -81,7 +76,7 @@ class MtebClassification(_FromMteb, PairClassification):
         return left, right, labels
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
-        """Compute the scores of every pair classification, and the average precision."""
+        """Compute the metrics of a pair classification, and the average precision."""
         from dataclasses import replace
 
         from sklearn.metrics import average_precision_score
@@ -91,46 +86,48 @@ class MtebClassification(_FromMteb, PairClassification):
         return replace(scores, metrics={"ap": average, **scores.metrics})
 
 
-_KINDS: dict[str, Callable[[Entry, Callable[[], Any]], Task]] = {
+_TASK_CLASSES: dict[str, Callable[[Entry, Callable[[], Any]], Task]] = {
     "STS": MtebSimilarity,
     "PairClassification": MtebClassification,
 }
 
 
 def from_entry(entry: Entry) -> Task:
-    """The mirrorbench task of an entry of the catalogue; mteb is imported when it is read."""
+    """Make the task of an entry of the catalogue; mteb is imported when its data are read."""
 
     def source() -> Any:
         return get_task(entry.task, entry.subset)
 
-    return _KINDS[entry.type](entry, source)
+    return _TASK_CLASSES[entry.type](entry, source)
 
 
 def from_mteb(task: Any) -> list[Task]:
-    """Mirrorbench tasks from a task of MTEB that is not in the catalogue, one for each of its subsets.
+    """Convert a task of MTEB, which need not be in the catalogue, to tasks of mirrorbench, one for each subset.
 
     Args:
-        task: an object of a class derived from MTEB's ``AbsTaskSTS`` or ``AbsTaskPairClassification``; register what
-            you get in ``register_tasks``.
+        task: an object of a class derived from MTEB's ``AbsTaskSTS`` or ``AbsTaskPairClassification``.
+
+    Returns:
+        The tasks, for ``register_tasks``.
 
     Raises:
-        UsageError: it is of another type.
+        UsageError: the task is of another type.
     """
-    if task.metadata.type not in _KINDS:
+    if task.metadata.type not in _TASK_CLASSES:
         raise UsageError(
             f"MTEB's {task.metadata.name} is of the type {task.metadata.type}, which mirrorbench has no task for",
-            f"Types: {', '.join(_KINDS)}. MTEB itself evaluates all: mirrorbench mteb run ENCODER --tasks NAME",
+            f"Types: {', '.join(_TASK_CLASSES)}. MTEB itself evaluates all: mirrorbench mteb run ENCODER --tasks NAME",
         )
-    return [_KINDS[entry.type](entry, lambda: task) for entry in entries(task)]
+    return [_TASK_CLASSES[entry.type](entry, lambda: task) for entry in entries(task)]
 
 
 def get_task(name: str, subset: str = "", split: str = "") -> Any:
-    """A task object of MTEB.
+    """Return a task object of MTEB.
 
     Args:
         name: MTEB's name.
-        subset: only this one of its ``hf_subsets``; empty for all.
-        split: only this one of its splits; empty for all.
+        subset: one of its ``hf_subsets``; empty for all.
+        split: one of its splits; empty for all.
 
     Raises:
         UnknownNameError: the installed mteb has no such task.
@@ -145,30 +142,26 @@ def get_task(name: str, subset: str = "", split: str = "") -> Any:
 
 
 def _rows(task: Any, entry: Entry, offline: bool) -> Any:
-    """The rows of the entry's split, loaded by mteb.
-
-    Raises:
-        DataUnavailableError: they are neither here nor to be had.
-    """
-    loading(task, offline)
+    """The rows of the entry's split, loaded by mteb."""
+    load_data(task, offline)
     dataset = task.dataset
-    of_subset = dataset.get(entry.subset, dataset)
-    if entry.split not in of_subset:
-        raise DataFormatError(f"task {entry.name}: the data have no split {entry.split!r}, but {list(of_subset)}")
-    return of_subset[entry.split]
+    splits = dataset.get(entry.subset, dataset)
+    if entry.split not in splits:
+        raise DataFormatError(f"task {entry.name}: the data have no split {entry.split!r}, but {list(splits)}")
+    return splits[entry.split]
 
 
-def loading(task: Any, offline: bool) -> None:
-    """Have mteb load the data of a task.
+def load_data(task: Any, offline: bool) -> None:
+    """Load the data of a task by mteb.
 
     Raises:
-        DataUnavailableError: they are neither here nor to be had.
+        DataUnavailableError: the data are neither here nor available from the hub.
     """
     metadata = task.metadata
     try:
         with _hub(offline):
             task.load_data()
-    except Exception as error:  # mteb, datasets and the hub's client raise what they like
+    except Exception as error:  # mteb, datasets and the hub's client raise exceptions of any type
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         path, revision = metadata.dataset["path"], metadata.dataset["revision"]
         raise DataUnavailableError(
@@ -181,7 +174,7 @@ def loading(task: Any, offline: bool) -> None:
 
 @contextmanager
 def _hub(offline: bool) -> Iterator[None]:
-    """Open no socket to the hub where that is asked for; the libraries have no argument that mteb would pass on."""
+    """Open no socket to the hub if ``offline``; mteb passes no such argument on to the libraries."""
     import datasets  # type: ignore[import-untyped]
     import huggingface_hub.constants as hub
 
@@ -195,11 +188,7 @@ def _hub(offline: bool) -> Iterator[None]:
 
 
 def _pairs(entry: Entry, left: Sequence[Any], right: Sequence[Any], gold: Sequence[Any]) -> Iterator[Pair]:
-    """Pairs in the order of the rows.
-
-    Raises:
-        DataFormatError: a text or a judgement is missing.
-    """
+    """Pairs in the order of the rows; a missing text or judgement is a ``DataFormatError``."""
     for n, (first, second, value) in enumerate(zip(left, right, gold, strict=True)):
         if not isinstance(first, str) or not isinstance(second, str) or value is None:
             raise DataFormatError(f"task {entry.name}: row {n} of {entry.split} is no pair of texts with a judgement")

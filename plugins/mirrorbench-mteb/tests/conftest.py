@@ -34,7 +34,7 @@ def _own_folders_of_mteb(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 
 @pytest.fixture(scope="session")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What mirrorbench stored of an encoder that it tuned, and of one that is read as it comes; a cache beside it."""
+    """The folder of results of a tuned and an untuned encoder, with the cache beside it."""
     folder = tmp_path_factory.mktemp("results")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MIRRORBENCH_CACHE", str(folder / "cache"))
@@ -49,7 +49,7 @@ def plugin() -> ModuleType:
 
 @pytest.fixture
 def sts17(plugins: Plugins, tmp_path: Path) -> list[Pair]:
-    """The 250 pairs that ship with mirrorbench, as its own task reads them."""
+    """The 250 pairs inside the package, read by the task of mirrorbench."""
     pairs: list[Pair] = plugins.tasks["quick-sts"].load(DataStore(tmp_path / "data", offline=True))
     assert len(pairs) == 250
     return pairs

@@ -13,11 +13,11 @@ from mteb.abstasks.sts import AbsTaskSTS
 from mirrorbench.data.items import Pair
 
 SPEC = "tiny+mirror:batch_size=20,corpus=quick-sentences,corpus_size=60"
-"""Of the encoder that the tests tune."""
+"""Spec of the encoder that the tests tune."""
 
 
 def made(base: type, name: str, path: str = "nobody/nothing", **methods: Any) -> Any:
-    """A task of MTEB on English pairs, with the facts of STS12 but for its name and its data."""
+    """A task of MTEB on English pairs, with the metadata of STS12 except for its name and its data."""
     facts = {"name": name, "dataset": {"path": path, "revision": "1" * 40}}
     if base is AbsTaskPairClassification:
         facts |= {"type": "PairClassification", "main_score": "max_ap"}

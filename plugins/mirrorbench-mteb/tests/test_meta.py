@@ -1,4 +1,4 @@
-"""What MTEB is told of an encoder, against counts of its own model, and checks like those of MTEB's repository."""
+"""Descriptions of encoders for MTEB, against counts of the models, and checks like those of MTEB's repository."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMMIT = "0123456789" * 4
 
 
 def read(file: Path) -> ModelMeta:
-    """By mteb's own loader, which checks every field."""
+    """Read a file by mteb's own loader, which checks every field."""
     return ModelMeta.model_validate_json_resolved(file.read_text(encoding="utf-8"))
 
 
@@ -50,12 +50,12 @@ def test_a_tuned_encoders_meta_is_complete_and_true(results: Path, monkeypatch: 
     (untuned,) = map(read, folder.glob("results/*tiny+base*/*/model_meta.json"))
     assert (untuned.public_training_data, untuned.release_date, untuned.citation) == (None,) * 3
     monkeypatch.setenv("MIRRORBENCH_CACHE", str(results.parent / "cache"))
-    told = MirrorbenchModel(SPEC, offline=True).mteb_model_meta  # of the encoder itself the same is told
-    one, other = ({**known.to_dict(), "revision": "", "release_date": ""} for known in (told, meta))
-    assert one == other
+    loaded = MirrorbenchModel(SPEC, offline=True).mteb_model_meta  # as for its results
+    first, second = ({**described.to_dict(), "revision": "", "release_date": ""} for described in (loaded, meta))
+    assert first == second
 
 
-# Known models of the hub, without their files: what the short name, the corpus and MTEB's own list say.
+# Known models of the hub, without their files: facts from the short name, the corpus and MTEB's own list.
 @pytest.mark.parametrize(
     ("spec", "facts", "expected"),
     [
@@ -75,7 +75,7 @@ def test_a_tuned_encoders_meta_is_complete_and_true(results: Path, monkeypatch: 
         ("fasttext:path=cc.vec", Facts(300), {"framework": ["NumPy"], "adapted_from": None, "open_weights": None}),
     ],
 )  # fmt: skip
-def test_what_is_told_follows_from_spec_and_corpus(spec: str, facts: Facts, expected: dict[str, Any]) -> None:
+def test_the_description_follows_from_spec_and_corpus(spec: str, facts: Facts, expected: dict[str, Any]) -> None:
     meta = model_meta(spec, "abc", facts)
     assert {name: getattr(meta, name) for name in expected} == expected
     assert ModelMeta.model_validate_json_resolved(json.dumps(meta.to_dict(), default=str)).name == meta.name
@@ -110,7 +110,7 @@ def test_the_languages_are_mtebs() -> None:
 
 
 def test_short_names_against_mteb() -> None:
-    """Licence, size and language of a short name are those of MTEB's own description, where it has one."""
+    """Licence, size and language of a short name are those of MTEB's own description, if it has one."""
     compared = 0
     for known in backbones.BACKBONES.values():
         try:

@@ -1,3 +1,5 @@
+"""Evaluation by MTEB itself, and the export of stored results."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -34,11 +36,11 @@ def test_mteb_itself_finds_the_score_that_mirrorbench_stored(
     for spec, result in stored.items():
         model = MirrorbenchModel(spec, offline=True)
         done = mteb.evaluate(model, similarity, cache=None, co2_tracker=False, show_progress_bar=False)
-        (found,) = done.task_results[0].scores["test"]
+        (row,) = done.task_results[0].scores["test"]
         for theirs, mine in (("cosine_spearman", "spearman"), ("main_score", "spearman"), ("spearman", "spearman"),
                              ("cosine_pearson", "pearson")):  # fmt: skip
-            assert found[theirs] == pytest.approx(result.metrics[mine], abs=5e-5), (spec, theirs)
-        scores.add(round(found["cosine_spearman"], 4))
+            assert row[theirs] == pytest.approx(result.metrics[mine], abs=5e-5), (spec, theirs)
+        scores.add(round(row["cosine_spearman"], 4))
     assert len(scores) == 2  # tuning has changed the encoder
 
 
@@ -73,7 +75,7 @@ def test_the_model_follows_mtebs_protocol(plugins: Plugins) -> None:
 
 
 def test_export_writes_what_mteb_reads(results: Path, tmp_path: Path) -> None:
-    """As mteb's repository of results wants it (its own checks): names agree with folders, settings are there."""
+    """Files pass the checks of mteb's repository of results: names agree with folders, settings are there."""
     stored = {r.spec: r for r in read_results(results)}
     exported = export(read_results(results), tmp_path / "mteb")
     assert len(exported.files) == 2
@@ -96,7 +98,7 @@ def test_export_writes_what_mteb_reads(results: Path, tmp_path: Path) -> None:
         assert (settings["task"], settings["splits"], settings["subsets"]) == ("STS17", ["test"], ["en-en"])
     assert not stored
     loaded = mteb.ResultCache(tmp_path / "mteb").load_results(tasks=["STS17"], include_remote=False)
-    assert [len(found.task_results) for found in loaded.model_results] == [1, 1]
+    assert [len(model.task_results) for model in loaded.model_results] == [1, 1]
 
 
 def test_results_that_are_left_out(results: Path, tmp_path: Path) -> None:
@@ -107,11 +109,11 @@ def test_results_that_are_left_out(results: Path, tmp_path: Path) -> None:
         (250, {"task": "quick-simlex"}, "MTEB has no such task"),
         (250, {"task": "sickr"}, "all pairs: mirrorbench run --tasks mteb-SICK-R"),
     ]
-    for n_items, cell, why in changes:
-        found = [dataclasses.replace(r, n_items=n_items, cell=r.cell | cell) for r in read_results(results)]
-        exported = export(found, tmp_path / "mteb")
+    for n_items, cell, expected in changes:
+        stored = [dataclasses.replace(r, n_items=n_items, cell=r.cell | cell) for r in read_results(results)]
+        exported = export(stored, tmp_path / "mteb")
         assert not exported.files
-        assert [why in reason for *_, reason in exported.left_out] == [True, True]
+        assert [expected in reason for *_, reason in exported.left_out] == [True, True]
 
 
 def test_the_commands(results: Path, tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The format ``html``: a page of its own to sort, filter and copy from; and ``notebook``, the table alone."""
+"""The formats ``html``, a page to sort, filter and copy from, and ``notebook``, the table alone."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ __all__ = ["html", "notebook"]
 
 @hookimpl
 def register_renderers(register: Register) -> None:
-    """The two formats."""
+    """Register both formats."""
     register("html", html, "a page of its own: sort, filter, copy", endings=(".html", ".htm"))
     register("notebook", notebook, "the table as HTML, for notebooks")

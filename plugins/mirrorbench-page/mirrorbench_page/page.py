@@ -11,6 +11,7 @@ import hashlib
 import json
 from functools import cache
 from importlib.resources import files
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.plugin import (
@@ -19,8 +20,6 @@ from mirrorbench.plugin import (
     MISSING,
     TIED,
     Table,
-    breakable,
-    ended,
     escape_latex,
     escape_markdown,
     latex,
@@ -29,40 +28,84 @@ from mirrorbench.plugin import (
     to_object,
     with_deviation,
 )
-from mirrorbench_page.sources import bibtex, commands, head_in_words, item_commands, with_source
+from mirrorbench_page.sources import bibtex, column_sources, error_commands, full_heading, leaderboard_commands
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 SCRIPTS = ("values.js", "drawing.js", "controls.js")
 """Parts of one script, in this order."""
+HEADING_WIDTH = 12
+"""Characters of a line of a LaTeX heading, as in the format ``latex``."""
 
 
 def html(table: Table) -> str:
-    """A self-contained page: sort by column, filter by suite, level, language and encoder, copy the shown rows.
+    """Render a self-contained page: sort by column, filter by suite, level, language and encoder, copy the shown rows.
 
-    A table of texts, as those of the papers with measured values, is shown without these.
+    Tables whose scores are texts, as those of the papers with measured values, can only be read.
     """
     folder = files("mirrorbench_page") / "template"
     style, *scripts = ((folder / name).read_text(encoding="utf-8") for name in ("page.css", *SCRIPTS))
-    script = "\n".join(scripts)
-    # "<" could end the script element; U+2028 and U+2029, line ends in JavaScript, are escaped as not ASCII.
-    if any(score and score.text for row in table.rows for score in row.scores):
-        script, data = "", "null"
-    else:
-        data = json.dumps(_data(table), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    for char in "<>&":
-        data = data.replace(char, f"\\u{ord(char):04x}")
+    has_texts = any(score and score.text for row in table.rows for score in row.scores)
+    script = "" if has_texts else "\n".join(scripts)
     return _templates().get_template("page.html").render(
         title=_line(table.title) or DEFAULT_TITLE, style=style, style_hash=_checksum(style),
-        script=script, script_hash=_checksum(script), data=data, sources=with_source(table), bibtex=bibtex(table),
-        commands=commands(table) if table.layout == "leaderboard" else "", **_board(table),
+        script=script, script_hash=_checksum(script), data=_embedded(None if has_texts else page_data(table)),
+        sources=column_sources(table), bibtex=bibtex(table),
+        commands=leaderboard_commands(table) if table.layout == "leaderboard" else "", **_board(table),
     )  # fmt: skip
 
 
 def notebook(table: Table) -> str:
-    """The table and its notes."""
+    """Render the table and its notes."""
     return _templates().get_template("notebook.html").render(_board(table))
+
+
+def page_data(table: Table) -> dict[str, Any]:
+    """Build the data of the script: the table as in the format ``json`` and, under ``display``, its texts as shown."""
+    data = to_object(table)
+    del data["verdicts"]  # the notes state them
+    for column, heading, entry in zip(table.columns, table.heads(), data["columns"], strict=True):
+        entry["display"] = {
+            "heading": full_heading(column),
+            "markdown": escape_markdown(heading),
+            "latex": _latex_heading(column.title),
+            "suite_latex": escape_latex(column.suite),
+            "metric": ", ".join(metric_words(name) for name in column.metric.split(", ") if name),
+            "source": column.source.title if column.source else "",
+        }
+    commands = error_commands(table)
+    for row, entry in zip(table.rows, data["rows"], strict=True):
+        entry["display"] = {
+            "markdown": escape_markdown(row.label),
+            "latex": escape_latex(row.label),
+            "error_commands": commands.get((row.spec, row.protocol), {}),
+        }
+    data["display"] = {
+        "digits": DIGITS,
+        "missing": {"plain": MISSING, "latex": escape_latex(MISSING)},
+        "tied": {"plain": TIED, "latex": escape_latex(TIED)},
+        "title": escape_markdown(table.title),
+        "notes": [{"plain": _line(note), "markdown": escape_markdown(note)} for _, note in note_lines(table)],
+        "latex": latex(table),
+    }
+    return data
+
+
+def _latex_heading(title: str) -> str:
+    """A title in LaTeX, broken into lines like those of the format ``latex``."""
+    lines = [escape_latex(line) for line in wrap(title, HEADING_WIDTH, break_long_words=False, break_on_hyphens=False)]
+    text = r" \\{} ".join(lines)
+    return rf"\shortstack{{{text}}}" if len(lines) > 1 else text
+
+
+def _embedded(data: dict[str, Any] | None) -> str:
+    """Data as JSON for a script element."""
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    # "<" could end the script element; U+2028 and U+2029, line ends in JavaScript, are escaped as not ASCII.
+    for char in "<>&":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
 
 
 @cache
@@ -83,47 +126,12 @@ def _board(table: Table) -> dict[str, Any]:
             cells.append((mean.replace("-", "−"), deviation, rank, TIED if score and score.tied else ""))
         rows.append((_line(row.label), cells))
     notes = [_line(note) for _, note in note_lines(table)]
-    heads = list(map(head_in_words, table.columns))
+    heads = list(map(full_heading, table.columns))
     return {"groups": table.groups(), "corner": table.corner, "heads": heads, "rows": rows, "notes": notes}
 
 
-def _data(table: Table) -> dict[str, Any]:
-    """The script's data: the values, and labels escaped for Markdown and LaTeX."""
-    data = to_object(table)
-    errors = item_commands(table)
-    del data["verdicts"]  # the notes say them
-    before, _, tabular = (text := latex(table)).partition(r"\begin{tabular}")
-    after = tabular.rpartition("\n\\caption")
-    titles = tabular.partition("\n\\midrule")[0].rpartition("\n")[2].removesuffix(r" \\").split(" & ")[1:]
-    for column, head, title in zip(data["columns"], table.heads(), titles, strict=True):
-        written = {"markdown": escape_markdown(head), "latex": title}
-        column |= {"written": written, "suite_latex": escape_latex(column["suite"])}
-    for column, of in zip(data["columns"], table.columns, strict=True):
-        column["words"] = head_in_words(of)
-        column["metric_words"] = ", ".join(map(metric_words, filter(None, of.metric.split(", "))))
-    for column, source, _ in with_source(table):
-        next(entry for entry in data["columns"] if entry["name"] == column.name)["about"] = source.title
-    for row in data["rows"]:
-        row["written"] = {"markdown": escape_markdown(row["encoder"]), "latex": escape_latex(row["encoder"])}
-        row["items"] = errors.get((row["spec"], row["protocol"]), {})
-    return data | {
-        "digits": DIGITS,
-        "missing": {"plain": MISSING, "latex": escape_latex(MISSING)},
-        "tied": {"plain": TIED, "latex": escape_latex(TIED)},
-        "written": {
-            "title": escape_markdown(table.title),
-            "notes": [
-                {"plain": _line(note), "markdown": escape_markdown(note), "latex": breakable(ended(note))}
-                for _, note in note_lines(table)
-            ],
-            "before": before.rstrip(),
-            "after": "\\caption" + after[2].partition(r"\end{table}")[0] + r"\end{table}",
-            "below": "minipage" in text,
-        },
-    }
-
-
 def _line(text: str) -> str:
+    """The text on one line."""
     return " ".join(text.split())
 
 

@@ -1,4 +1,4 @@
-"""Sources on the page of a leaderboard: tasks and papers, BibTeX, commands that make it anew."""
+"""Text about a leaderboard on its page: sources of the tasks, BibTeX, commands that make the table again."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from mirrorbench.plugin import Column, Table, TaskSource, builtin_cards
+from mirrorbench.plugin import Column, Row, Table, TaskSource, builtin_cards
 
-_CITED_BY = {"mirror": "words-en", "mirrorwic": "quick-sentences"}
-"""A corpus for each method, whose card cites its paper."""
+_CORPORA = {"mirror": "words-en", "mirrorwic": "quick-sentences"}
+"""A corpus for each method whose card cites the paper of the method."""
 _ENTRY = re.compile(r"^@\w+\{([^,\s]+)", re.MULTILINE)
 _ADDRESS = re.compile(r"""url\s*=\s*[{"](https?://[^}"]+)""")
 
 
-def head_in_words(column: Column) -> str:
-    """The head of a column; a language's code is preceded by the name of the task: ``Multi-SimLex (English)``."""
+def full_heading(column: Column) -> str:
+    """Return the heading of a column; the code of a language becomes task and language: ``Multi-SimLex (English)``."""
     if column.source is None or column.title.lower() not in column.languages:
         return column.title
     name, comma, language = column.source.title.partition(":")[0].partition(", ")
     return f"{name} ({language})" if comma else name
 
 
-def with_source(table: Table) -> list[tuple[Column, TaskSource, str]]:
-    """The columns whose data have a card, what it says of their source, and the address of their paper."""
+def column_sources(table: Table) -> list[tuple[Column, TaskSource, str]]:
+    """Return the columns that state a source, each with its source and the address of the paper (or "")."""
     sources = [(column, column.source) for column in table.columns if column.source]
     return [(column, source, (_ADDRESS.findall(source.citation) or [""])[0]) for column, source in sources]
 
 
 def bibtex(table: Table) -> str:
-    """The BibTeX entries of the papers of a table's methods and tasks, each once."""
-    methods = [_CITED_BY[row.method] for row in table.rows if row.method in _CITED_BY]
+    """Return the BibTeX entries of the papers of the table's methods and tasks, each once."""
+    methods = [_CORPORA[row.method] for row in table.rows if row.method in _CORPORA]
     cited = [builtin_cards()[name].citation for name in dict.fromkeys(methods)]
     entries: dict[str, str] = {}
-    for citation in (*cited, *(source.citation for _, source, _ in with_source(table))):
+    for citation in (*cited, *(source.citation for _, source, _ in column_sources(table))):
         starts = [*_ENTRY.finditer(citation)]
         ends = [*(start.start() for start in starts[1:]), len(citation)]
         for start, end in zip(starts, ends, strict=True):
@@ -41,20 +41,17 @@ def bibtex(table: Table) -> str:
     return "\n\n".join(entries.values())
 
 
-def commands(table: Table) -> str:
-    """The commands that make the table anew: a run for rows of the same tasks, and the table."""
+def leaderboard_commands(table: Table) -> str:
+    """Return the commands that make the table again: a run for rows with scores on the same tasks, and the table."""
     tasks = [column.name for column in table.columns if not column.average_of]
-    runs: dict[tuple[str, str], list[int]] = {}
-    for i, row in enumerate(table.rows):
-        there = [c.name for c, s in zip(table.columns, row.scores, strict=True) if s and not c.average_of]
-        if row.spec and there:
-            runs.setdefault((",".join(there), row.protocol), []).append(i)
-    lines = []
-    for (names, protocol), indices in runs.items():
-        seeds = max(score.n for i in indices for score in table.rows[i].scores if score)
-        lines.append(_run_command(list(dict.fromkeys(table.rows[i].spec for i in indices)), names, seeds, protocol))
-    if not lines:
+    runs: dict[tuple[str, str], list[Row]] = {}
+    for row in table.rows:
+        scored = [c.name for c, s in zip(table.columns, row.scores, strict=True) if s and not c.average_of]
+        if row.spec and scored:
+            runs.setdefault((",".join(scored), row.protocol), []).append(row)
+    if not runs:
         return ""
+    lines = [_run_command(rows, names, protocol) for (names, protocol), rows in runs.items()]
     scores = [score for row in table.rows for score in row.scores if score]
     shown = ["mirrorbench", "leaderboard", "results", "--tasks", ",".join(tasks)]
     shown += ["--intervals"] if any(score.interval for score in scores) else []
@@ -63,16 +60,18 @@ def commands(table: Table) -> str:
     return "\n".join([*lines, shlex.join([*shown, "--output", "leaderboard.html"])])
 
 
-def _run_command(specs: Sequence[str], tasks: str, seeds: int, protocol: str) -> str:
-    """The command that computes encoders on tasks, joined by commas."""
+def _run_command(rows: Sequence[Row], tasks: str, protocol: str) -> str:
+    """The command that computes the encoders of rows on tasks, which are joined by commas."""
+    seeds = max(score.n for row in rows for score in row.scores if score)
+    specs = dict.fromkeys(row.spec for row in rows)
     words = ["mirrorbench", "run", *(word for spec in specs for word in ("-e", spec)), "-t", tasks]
     words += ["--seeds", str(seeds)] if seeds > 1 else []
     words += ["--protocol", protocol] if protocol not in ("", "paper") else []
     return shlex.join(words)
 
 
-def item_commands(table: Table) -> dict[tuple[str, str], dict[str, str]]:
-    """By spec and protocol of a row, and by task: the command that shows which items it changed, and how."""
+def error_commands(table: Table) -> dict[tuple[str, str], dict[str, str]]:
+    """Return the ``mirrorbench analyze errors`` commands of each row, by (spec, protocol) and then by task."""
     tasks = {column.name for column in table.columns if not column.average_of}
     by_row: dict[tuple[str, str], dict[str, str]] = {}
     for verdict in table.verdicts:

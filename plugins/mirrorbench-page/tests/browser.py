@@ -1,4 +1,4 @@
-"""A browser that shows the page of a table, and what tests read from it and do to it."""
+"""A browser that shows the page of a table, and functions that read and operate the page."""
 
 from __future__ import annotations
 
@@ -24,16 +24,10 @@ def _sourced(column: Column) -> Column:
 
 
 BOARD = replace(PLAIN, columns=tuple(map(_sourced, PLAIN.columns)))
-"""With what the tasks' cards say of their sources."""
+"""The toy table, with the sources of its tasks from their cards."""
 EN, FR = "Multi-SimLex (English)", "Multi-SimLex (French)"
-
-
 HEADS = ["encoder", *({"EN": EN, "FR": FR}.get(c.title, c.title) for c in BOARD.columns)]
-
-
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-
-
 SWITCHES = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
@@ -62,13 +56,13 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture
 def shown(browser: Any, tmp_path: Path) -> Iterator[Callable[[Table], Any]]:
-    """Opens the page of a table; afterwards nothing may stand in the browser's log."""
+    """Opens the page of a table; at the end the browser's log must be empty."""
 
     def show(table: Table) -> Any:
         page = tmp_path / "page.html"
         page.write_text(html(table), encoding="utf-8")
         browser.get(page.as_uri())
-        # What the page copies is kept where a test can read it; a clipboard is shared with the whole machine.
+        # Copies are kept in the page for the tests; a clipboard is shared with the whole machine.
         browser.execute_script(
             "window.copied = []; Object.defineProperty(navigator, 'clipboard',"
             "{value: {writeText: async (text) => { window.copied.push(text); }}});"
@@ -80,7 +74,7 @@ def shown(browser: Any, tmp_path: Path) -> Iterator[Callable[[Table], Any]]:
 
 
 def column(browser: Any, position: int) -> list[str]:
-    """Visible texts of a column of the table's body, 0 for the encoders."""
+    """Visible texts in a column of the table's body, 0 for the encoders."""
     return browser.execute_script(
         "return [...document.querySelectorAll('#board tbody tr')].map(row => {"
         "  const cell = row.cells[arguments[0]].cloneNode(true);"
@@ -108,7 +102,7 @@ def copied(browser: Any, name: str) -> str:
 
 
 def unpadded(text: str) -> str:
-    """Without the blanks and dashes that only make a Markdown table look even."""
+    """Markdown without the blanks and dashes that align the columns."""
     return re.sub(r"([ -])\1+", r"\1", text)
 
 

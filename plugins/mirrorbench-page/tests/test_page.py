@@ -1,4 +1,4 @@
-"""The page as text: a plain table without scripts, and labels that stay text."""
+"""The page as text: a plain table without scripts, labels that stay text, and the data of the script."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from html import unescape
 from pathlib import Path
 
 from mirrorbench_page import html
-from mirrorbench_papers.measured import render_paper
+from mirrorbench_page.page import page_data
+from mirrorbench_papers.rendering import render_paper
 from stored import stored, write
 from toy_tables import BOARD, EMPTY, HOSTILE, NASTY, NO_ROWS
 
+from mirrorbench.reports.renderers import latex
 from mirrorbench.reports.table import read_table
 from mirrorbench.session import Session
 
 
 def elements(page: str) -> list[tuple[str, str]]:
-    """Tags and attributes outside of scripts and style; each tag that is opened is closed."""
+    """Tags and attributes outside of scripts and style, after a check that each open tag is closed."""
     body = re.sub(r"(<(script|style)\b[^>]*>).*?(?=</\2>)", r"\1", page, flags=re.DOTALL)
-    found = re.findall(r"<(\w+)([^>]*)>", body)
-    opened = [tag for tag, _ in found if tag not in ("meta", "link", "input", "br")]
+    tags = re.findall(r"<(\w+)([^>]*)>", body)
+    opened = [tag for tag, _ in tags if tag not in ("meta", "link", "input", "br")]
     assert sorted(opened) == sorted(re.findall(r"</(\w+)>", body))
-    return found
+    return tags
 
 
 def test_without_scripts_it_is_a_plain_table() -> None:
@@ -41,7 +43,7 @@ def test_without_scripts_it_is_a_plain_table() -> None:
 
 
 def test_hostile_labels_stay_text_and_only_the_pages_own_script_and_style_run() -> None:
-    """What else a page would load or run the browser refuses, and its log, which the tests with one read, says so."""
+    """The browser refuses everything else; tests with a browser read its log."""
     text = html(HOSTILE)
     assert text.count("<script") == text.count("</script>") == 2
     for tag, attributes in elements(text):
@@ -61,6 +63,12 @@ def test_hostile_labels_stay_text_and_only_the_pages_own_script_and_style_run() 
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
         assert f"{name}-src 'sha256-{digest}'" in policy
         assert not re.search(r"url\(|@import|https?:|fetch\(|XMLHttpRequest|innerHTML|eval\(", content)
+
+
+def test_headings_are_those_of_the_format_latex() -> None:
+    for table in (BOARD, HOSTILE):
+        headings = [column["display"]["latex"] for column in page_data(table)["columns"]]
+        assert " & ".join(["encoder", *headings]) + r" \\" in latex(table)
 
 
 def test_stored_results_and_the_papers_tables_are_pages_too(tmp_path: Path) -> None:

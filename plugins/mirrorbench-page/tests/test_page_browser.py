@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def emulate(browser: Any) -> Iterator[Callable[..., None]]:
-    """Sets what the browser emulates: a screen, a medium or preferences of the reader's."""
+    """Sets the emulated screen, medium or preferences of the reader."""
 
     def changed(command: str, **values: Any) -> None:
         browser.execute_cdp_cmd(f"Emulation.{command}", values)
@@ -60,7 +60,7 @@ def test_the_address_names_the_filters_and_the_json_is_a_table_that_the_command_
     assert (read().title, read().columns, read().rows) == (BOARD.title, BOARD.columns, rows)
     choose(page, "suite", "simlex")
     choose(page, "text", "mirror")
-    assert [one.name for one in read().columns] == [*SIMLEX, "avg. simlex"]
+    assert [column.name for column in read().columns] == [*SIMLEX, "avg. simlex"]
     assert [row.scores for row in read().rows] == [row.scores[3:6] for row in rows[2:4]]
     address, before = page.current_url, column(page, 0)
     assert address.endswith("#text=mirror&suite=simlex")
@@ -80,9 +80,9 @@ def test_a_plot_shows_each_column(shown: Callable) -> None:
     dots = page.execute_script(drawn + "+e.getAttribute('cx'))", "circle")
     bars = page.execute_script(drawn + "[+e.getAttribute('x1'), +e.getAttribute('x2')])", ".interval")
     values = [row.scores[1] for row in BOARD.rows]
-    place, slope = dots[0], (dots[2] - dots[0]) / (values[2].mean - values[0].mean)
+    origin, slope = dots[0], (dots[2] - dots[0]) / (values[2].mean - values[0].mean)
     for dot, bar, value in zip(dots, bars, values, strict=True):  # to scale, and so are the intervals
-        expected = [place + slope * (x - values[0].mean) for x in (value.mean, *value.interval)]
+        expected = [origin + slope * (x - values[0].mean) for x in (value.mean, *value.interval)]
         assert [dot, *bar] == pytest.approx(expected, abs=0.3)
     ladder = figures[1].find_elements("css selector", ".ladder")
     assert len(ladder) == 3  # two steps of BERT, one of RoBERTa
@@ -95,7 +95,7 @@ def test_a_plot_shows_each_column(shown: Callable) -> None:
 
 def test_all_columns_are_reached_at_1400_pixels_and_in_print(shown: Callable, emulate: Callable) -> None:
     columns = tuple(Column(f"task-{i}", f"Task {i:02}", "st"[i // 6], "word", ("en",)) for i in range(12))
-    scores = tuple(score([0.1, 0.2, 0.3], one.name) for one in columns)
+    scores = tuple(score([0.1, 0.2, 0.3], column.name) for column in columns)
     page = shown(Table("wide", columns, (Row("a-backbone + Mirror", "x+mirror", scores, "x", "mirror"),)))
     emulate("setDeviceMetricsOverride", width=1400, height=1000, deviceScaleFactor=1, mobile=False)
     choose(page, "text", "")
@@ -103,7 +103,7 @@ def test_all_columns_are_reached_at_1400_pixels_and_in_print(shown: Callable, em
     assert page.execute_script(right) <= 1400
     scrolled = "const s = document.querySelector('.scroller'); return s.scrollWidth - s.clientWidth"
     assert page.execute_script(scrolled) == 0
-    assert page.find_element("id", "spread").is_displayed()  # it says that there is no room for deviations
+    assert page.find_element("id", "spread").is_displayed()  # the remark that there is no room for deviations
     emulate("setEmulatedMedia", media="print")
     assert page.execute_script("return getComputedStyle(document.querySelector('.scroller')).overflow") == "visible"
     positions = "return [...document.querySelectorAll('#board *')].map(e => getComputedStyle(e).position)"
@@ -140,9 +140,9 @@ def test_sources_stand_below_the_table_and_all_has_names_for_assistive_tools(sho
     assert len(set(named)) == len(named)
     tree = page.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
     used = [(n["role"]["value"], n.get("name", {}).get("value", "")) for n in tree if not n["ignored"]]
-    kinds = ("button", "link", "image", "combobox", "searchbox", "checkbox", "region", "DisclosureTriangle")
+    roles = ("button", "link", "image", "combobox", "searchbox", "checkbox", "region", "DisclosureTriangle")
     assert {role for role, _ in used} >= {"button", "link", "image", "combobox", "region"}
-    assert all(name.strip() for role, name in used if role in kinds)
+    assert all(name.strip() for role, name in used if role in roles)
     ids = page.execute_script("return [...document.querySelectorAll('[id]')].map(e => e.id)")
     assert len(set(ids)) == len(ids)
     entries = copied(page, "bibtex")
@@ -175,7 +175,7 @@ def test_averages_follow_the_columns_that_are_shown(shown: Callable) -> None:
     titles = [e.text for e in page.find_elements("css selector", "#panels figcaption")]
     assert "Average of 2 tasks" in titles[2]
     assert "Average of 4 tasks" in titles[5]
-    mirror = dict(zip([one.name for one in BOARD.columns], BOARD.rows[2].scores, strict=True))
+    mirror = dict(zip([column.name for column in BOARD.columns], BOARD.rows[2].scores, strict=True))
     by_task = [dict(mirror[name].seeds).values() for name in ("sts12", "stsb", "multisimlex-en", "wic")]
     expected = score(np.mean([list(values) for values in by_task], axis=0), "x")
     assert column(page, 6)[:3] == ["–", "–", f"{number(expected.mean)} ± {number(expected.sd or 0)}"]  # two lack WiC
@@ -237,7 +237,7 @@ def test_a_baseline_is_no_encoder_and_one_suite_and_seed_offer_nothing_to_choose
     scored = [(label, spec, score([value], label)) for label, spec, value in (("a", "a", 0.1), ("b", "b", 0.2),
               ("chance", "", 0.9))]  # fmt: skip
     columns = tuple(Column(name, name, "s", "word", ("en",)) for name in ("t", "u"))
-    page = shown(Table("", columns, tuple(Row(label, spec, (one, one)) for label, spec, one in scored)))
+    page = shown(Table("", columns, tuple(Row(label, spec, (value, value)) for label, spec, value in scored)))
     assert column(page, 1) == [".100", ".200", ".900"]
     assert page.find_element("id", "status").text == "2 encoders, 2 tasks"
     bold = page.execute_script("return [...document.querySelectorAll('#board tbody b')].map(e => e.textContent)")

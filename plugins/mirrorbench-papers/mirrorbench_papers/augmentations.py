@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def token_mask(ids: list[int], context: AugmentationContext) -> list[int]:
     """Replace each token by the mask token with probability ``context.rate``; special tokens stay (footnote 13).
 
-    Where all tokens of the text would be replaced, none is.
+    If all tokens of the text would be replaced, none is.
     """
     indices = [i for i, token in enumerate(ids) if token not in context.special_ids]
     drawn = [i for i, draw in zip(indices, context.rng.random(len(indices)), strict=True) if draw < context.rate]
@@ -31,7 +31,7 @@ def token_mask(ids: list[int], context: AugmentationContext) -> list[int]:
 def word_mask(text: str, context: AugmentationContext) -> str:
     """Replace each word by one mask token with probability ``context.rate`` (footnote 13).
 
-    Words are separated by spaces. Where all words would be replaced, none is, so single words stay as they are.
+    Words are separated by spaces. If all words would be replaced, none is, so single words stay as they are.
     """
     words = text.split()
     drawn = context.rng.random(len(words)) < context.rate
@@ -40,7 +40,6 @@ def word_mask(text: str, context: AugmentationContext) -> str:
     return " ".join(context.mask_token if masked else word for word, masked in zip(words, drawn, strict=True))
 
 
-# Names of the output projection of self-attention, whose input is the concatenated heads.
 OUTPUT_PROJECTIONS = (
     "attention.output.dense",  # BERT, RoBERTa, XLM-R, CamemBERT, ELECTRA, DeBERTa v1 and v2
     "attn.Wo",  # ModernBERT
@@ -48,6 +47,7 @@ OUTPUT_PROJECTIONS = (
     "attention.attn.o",  # MPNet
     "attention.dense",  # ALBERT
 )
+"""Names of the output projection of self-attention, whose input is the concatenated heads."""
 
 
 def drop_heads(heads: Tensor, rate: float) -> Tensor:
@@ -74,10 +74,10 @@ class Drophead:
     packs = False
 
     def configure(self, config: Any, rate: float) -> None:
-        """Nothing: configurations have no such rate."""
+        """Do nothing: configurations have no such rate."""
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
-        """Hook into every self-attention."""
+        """Hook into every self-attention; return the function that removes the hooks. ``TuningError`` without any."""
         if not rate:
             return None
         suffixes = tuple(f".{name}" for name in OUTPUT_PROJECTIONS)

@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 _TableName = Annotated[str, typer.Argument(
     help="A table (mirror-bert/table3) or a paper (mirrorwic).", show_default="list all",
     autocompletion=complete("tables"))]
-_Results = Annotated[Path, typer.Option("--results", "-r", help="The folder of results; --run puts them there.")]
+_Results = Annotated[Path, typer.Option("--results", "-r", help="Folder of results, where --run puts them too.")]
 _Run = Annotated[bool, typer.Option(
-    "--run", help="Measure the cells that are missing first; how and where is said below.")]
+    "--run", help="Measure missing cells first, with the options below.")]
 _Backbone = Annotated[str, typer.Option(
-    "--encoder", "-e", metavar="BACKBONE", help="This backbone in every row.", show_default="the paper's",
+    "--encoder", "-e", metavar="BACKBONE", help="Backbone in every row.", show_default="the paper's",
     autocompletion=complete("backbones"))]
-_Seeds = Annotated[int, typer.Option(min=1, help="With --run: runs of each tuned encoder.")]
+_Seeds = Annotated[int, typer.Option(min=1, help="With --run: seeds of each tuned encoder.")]
 # fmt: on
 
 
@@ -55,14 +55,14 @@ def paper(
     format_: Format = "", notes: Notes = "", quiet: Quiet = False, output: Output = None,
     plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
-    """The papers' tables and figures: published, measured, difference. Without arguments: which there are.
+    """Show the papers' tables and figures: published, measured, difference. Without arguments, list them.
 
     `mirrorbench paper mirror-bert/table3 --output table3.html`
 
     `mirrorbench paper mirror-bert/table7 --run --encoder tiny`
     """  # fmt: skip
     from mirrorbench.plugin import Session, plugins, progress_display
-    from mirrorbench_papers.measured import as_table, check_paper_format, render_paper
+    from mirrorbench_papers.rendering import as_table, check_paper_format, render_paper
 
     settings: dict[str, Any] = {
         "data_dir": data_dir, "device": device, "precision": precision, "eval_precision": eval_precision,
@@ -92,7 +92,7 @@ def paper(
 
 
 def _list(tables: Mapping[str, MeasuredTable | FactTable]) -> None:
-    """Every table with the number of its cells that are measured."""
+    """Print every table with the number of its measured cells."""
     from mirrorbench_papers.tables import FactTable
 
     rows = []

@@ -1,4 +1,4 @@
-"""Tables with the results of a workspace, and the runs that measure what is missing in one."""
+"""Tables with the results of a workspace, and the runs that measure their missing cells."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from mirrorbench_papers.targets import AskedAnalysis
 def measure_table(
     workspace: Workspace, name: str, encoder: str, seeds: int, protocol: str
 ) -> Outcome:  # fmt: skip
-    """Measure the cells of a table of the papers that are not stored yet, scores of tasks and analyses."""
+    """Measure the cells of a table, scores and analyses, that are not stored yet."""
     table, backbone = find_table(name, workspace.plugins), parse_spec(encoder) if encoder else None
     if isinstance(table, FactTable):
         raise UsageError(f"{name} has no cell that a run could measure", f"mirrorbench paper {name} shows it.")
-    wanted, asked = paper_requests(table, seeds, protocol, backbone), paper_analyses(table, backbone)
-    if not wanted and not asked:
+    requests, analyses = paper_requests(table, seeds, protocol, backbone), paper_analyses(table, backbone)
+    if not requests and not analyses:
         raise UsageError(f"{name} has no cell that a run could measure", f"mirrorbench paper {name} says why.")
-    outcomes = [execute_plan(workspace, make_plan(workspace, *wanted))] if wanted else []
-    known = workspace.plugins.analyses
-    outcomes += [known[analysis.kind].measure(workspace, analysis, specs, seeds, protocol) for analysis, specs in asked]
+    outcomes = [execute_plan(workspace, make_plan(workspace, *requests))] if requests else []
+    for analysis, specs in analyses:
+        registered = workspace.plugins.analyses[analysis.name]
+        outcomes.append(registered.measure(workspace, analysis, specs, seeds, protocol))
     return Outcome(
         tuple(result for outcome in outcomes for result in outcome.results),
         tuple(failure for outcome in outcomes for failure in outcome.failures),
@@ -41,7 +42,7 @@ def measure_table(
 def paper_requests(
     table: PaperTable, seeds: int, protocol: str = "paper", backbone: EncoderSpec | None = None
 ) -> list[Request]:
-    """Requests for exactly the measurable cells of tasks; on another ``backbone`` without encoder systems."""
+    """Return requests for exactly the measurable cells of tasks; another ``backbone`` leaves encoder systems out."""
     tasks: dict[EncoderSpec, dict[str, None]] = {}
     for target in table.targets(backbone).values():
         if not target.analysis and (backbone is None or target.spec.method):
@@ -55,17 +56,17 @@ def paper_requests(
 def paper_analyses(
     table: PaperTable, backbone: EncoderSpec | None = None
 ) -> list[tuple[AskedAnalysis, list[EncoderSpec]]]:
-    """The analyses of a table, each once, and the encoders that they are asked of."""
+    """Return the analyses of a table, each once, with the encoders to analyse."""
     analyses: dict[str, tuple[AskedAnalysis, dict[EncoderSpec, None]]] = {}
     for target in table.targets(backbone).values():
         if target.analysis and (backbone is None or target.spec.method):
-            _, specs = analyses.setdefault(target.analysis.name, (target.analysis, {}))
+            _, specs = analyses.setdefault(target.analysis.task_name, (target.analysis, {}))
             specs[target.spec] = None
-    return [(asked, list(specs)) for asked, specs in analyses.values()]
+    return [(analysis, list(specs)) for analysis, specs in analyses.values()]
 
 
 def measured_tables(workspace: Workspace, paper: str, encoder: str, protocol: str) -> dict[str, Content]:
-    """All tables and figures by name, or those of one paper, with the results of a workspace."""
+    """Return all tables and figures by name, or those of one paper, with the results of a workspace."""
     backbone, store = parse_spec(encoder) if encoder else None, workspace.results
     results = [result for root in (store.root, store.analyses.root) if root.is_dir() for result in read_results(root)]
     return {

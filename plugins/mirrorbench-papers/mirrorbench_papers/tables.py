@@ -33,21 +33,22 @@ from mirrorbench_papers.targets import AskedAnalysis, CellStatistic, Target, Tex
 SCALES = {"fraction": 1.0, "percent": 100.0, "raw": 1.0}
 """Factor from score to printed value; ``raw`` scores (isotropy) are neither fractions nor percentages."""
 ABSENT = "-"
-"""Written in a spec where the paper prints nothing."""
+"""Value in a file where the paper prints nothing."""
 
 _ILLEGIBLE = "null"
 _NUMBER = re.compile(r"([+-]?)(\d*)\.(\d+)")
 _BOUND = re.compile(r"[<≈] ?\d*\.?\d+|\d+-\d+")
 """A text in place of a number: ``< 0.002``, ``≈ 30``, ``10-20``."""
-_KINDS_OF_COLUMN = ("task", "suite", "average", "difference", "analysis")
+_COLUMN_SOURCES = ("task", "suite", "average", "difference", "analysis")
+"""Keys of which a column has exactly one."""
 
 NameOfFile = Annotated[str, msgspec.Meta(max_length=0)]
-"""Not a key of the file: ``read_paper_table`` sets it."""
+"""Name of a table; no key of the file, but set by ``read_paper_table``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A cell of the paper.
+    """A printed cell.
 
     ``text`` is as printed, ``-`` where the paper prints nothing, empty where our copies are illegible; ``value`` is in
     the task's own unit (0.743 for .743 and for 74.3), and ``unit`` is one unit of the last digit. A bound or a range
@@ -65,14 +66,14 @@ class Printed:
 
 
 class _Spec(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A mapping of a spec; unknown keys are errors."""
+    """A mapping in the file of a table; unknown keys are errors."""
 
 
 class PaperColumn(_Spec):
     """A column: tasks with a metric, an average or difference of other columns (by heading), or an analysis.
 
-    ``set`` is added to each row's spec, ``backbone`` replaces the row's; ``statistic`` is what of the tasks' results is
-    shown; ``unavailable`` says why the column cannot be measured.
+    ``set`` is added to each row's spec, ``backbone`` replaces the row's; ``statistic`` of the tasks' results is shown;
+    ``unavailable`` is the reason why the column cannot be measured.
     """
 
     head: Text
@@ -90,18 +91,18 @@ class PaperColumn(_Spec):
     unavailable: str = ""
 
     def __post_init__(self) -> None:
-        kinds = [key for key in _KINDS_OF_COLUMN if getattr(self, key)]
-        if len(kinds) != 1:
-            raise ValueError(f"must have one of the keys {', '.join(_KINDS_OF_COLUMN)}, not {kinds}")
+        sources = [key for key in _COLUMN_SOURCES if getattr(self, key)]
+        if len(sources) != 1:
+            raise ValueError(f"must have one of the keys {', '.join(_COLUMN_SOURCES)}, not {sources}")
 
     @property
     def title(self) -> str:
-        """Group and heading."""
+        """Group and heading, joined."""
         return f"{self.group} {self.head}".strip()
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The task, or those of the suite."""
+        """Task of the column, or tasks of its suite."""
         if self.suite and self.suite not in builtin_suites():
             raise unknown_name("suite", self.suite, list(builtin_suites()))
         return builtin_suites()[self.suite] if self.suite else (self.task,) if self.task else ()
@@ -110,9 +111,10 @@ class PaperColumn(_Spec):
 class PaperRow(_Spec):
     """A row: printed label, encoder spec (``null`` where no spec exists), and a value for each column.
 
-    ``against`` is the number of the row that differences are taken to, ``defaults`` are the paper's own values of the
-    keys that the table varies (``None``: the table's), ``note`` says why there is no spec, or the source of the value.
-    ``source`` is where a row that the paper does not print comes from: it is not ranked, and belongs to its own model.
+    ``against`` is the number of the row that differences are taken to; ``defaults`` are the paper's own values of the
+    keys that the table varies (``None``: the table's); ``note`` is the reason for a missing spec, or the source of the
+    value. ``source`` is the source of a row that the paper does not print: such a row is not ranked, and is not
+    measured on another backbone.
     """
 
     label: Text
@@ -125,7 +127,7 @@ class PaperRow(_Spec):
 
     @property
     def spec(self) -> EncoderSpec | None:
-        """The encoder."""
+        """Encoder spec; ``None`` where none exists."""
         return None if self.encoder == _ILLEGIBLE else parse_spec(self.encoder)
 
 
@@ -144,7 +146,7 @@ class Inconsistency(Remark):
 
 
 class Disagreement(Remark):
-    """A value that another table prints differently."""
+    """A value that another table, named in ``where`` (key ``with``), prints differently."""
 
     where: Text = msgspec.field(name="with")
 
@@ -165,7 +167,7 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
     name: NameOfFile = ""
 
     def __post_init__(self) -> None:
-        """Read once what methods read from text, so that a mistake shows now."""
+        """Run every method that reads text once, so that a mistake in the file is an error now."""
         _check_lengths((row.values for row in self.rows), len(self.columns))
         for i, column in enumerate(self.columns):
             _params(column.set)
@@ -177,34 +179,34 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
             self.defaults_of(row)
             self.against(r)
         for remark in (*self.inconsistencies, *self.disagreements):
-            self.place(remark)
+            self.cell_of(remark)
         self.targets()
 
     @cached_property
     def printed(self) -> tuple[tuple[Printed, ...], ...]:
-        """The cells, by row and column."""
+        """Printed cells, by row and column."""
         return tuple(
             tuple(_printed(text, self.scale, f"row {i}") for text in row.values) for i, row in enumerate(self.rows, 1)
         )
 
     def metric_of(self, column: PaperColumn) -> str:
-        """The metric of a column's tasks."""
+        """Return the metric of a column's tasks."""
         return column.metric or self.metric
 
     def averaged(self, column: int) -> list[int]:
-        """The columns that a column averages."""
+        """Return the indices of the columns that a column averages; ``ValueError`` unless they are comparable."""
         heads, where = self.columns[column].average, f"column {column + 1}"
         if not heads:
             return []
-        every = [i for i in range(column) if self.columns[i].tasks]
-        indices = every if heads == "all" else [self._column_headed(head, where, column) for head in heads]
-        alike = {(self.metric_of(c), _params(c.set), c.backbone) for c in (self.columns[i] for i in indices)}
-        if len(indices) < 2 or len(alike) != 1:
+        preceding = [i for i in range(column) if self.columns[i].tasks]
+        indices = preceding if heads == "all" else [self._column_headed(head, where, column) for head in heads]
+        settings = {(self.metric_of(c), _params(c.set), c.backbone) for c in (self.columns[i] for i in indices)}
+        if len(indices) < 2 or len(settings) != 1:
             raise ValueError(f"{where} averages columns that do not belong together")
         return indices
 
     def difference(self, column: int) -> tuple[int, int] | None:
-        """The columns that a column is the difference of; twice the same: a row's difference to the row ``against``."""
+        """Return the indices of the columns that are subtracted; twice the same for the difference to ``against``."""
         head, where = self.columns[column], f"column {column + 1}"
         if not head.difference:
             return None
@@ -215,7 +217,7 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
 
     @property
     def sweeps(self) -> tuple[tuple[int, ...], ...]:
-        """The columns of one metric of the same tasks: what the table varies is ranked along the row."""
+        """Groups of columns with one metric of the same tasks, which are ranked along the row."""
         groups: dict[tuple[tuple[str, ...], str], list[int]] = {}
         for i, column in enumerate(self.columns):
             if column.tasks and column.statistic == "score":
@@ -223,24 +225,24 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
         return tuple(tuple(group) for group in groups.values() if len(group) > 1)
 
     def against(self, row: int) -> int | None:
-        """The row that a row's differences are taken to."""
+        """Return the index of the row that a row's differences are taken to."""
         number = self.rows[row].against
         return self._row_numbered(number, f"row {row + 1}") if number else None
 
     def defaults_of(self, row: PaperRow) -> tuple[tuple[str, Value], ...]:
-        """The paper's own values of the keys that the table varies."""
+        """Return the paper's own values, in a row, of the keys that the table varies."""
         return _params(self.defaults if row.defaults is None else row.defaults)
 
-    def place(self, remark: Remark) -> tuple[int, int]:
-        """Row and column of a remark."""
+    def cell_of(self, remark: Remark) -> tuple[int, int]:
+        """Return the indices of row and column of a remark."""
         return self._row_numbered(remark.row, "a remark"), self._column_headed(remark.column, "a remark")
 
     def target(self, row: int, column: int, backbone: EncoderSpec | None = None) -> Target | None:
-        """The target that a cell is measured by; ``None`` where it cannot be measured."""
+        """Return the target of a cell; ``None`` where it cannot be measured."""
         line, head = self.rows[row], self.columns[column]
         members = [self.columns[i] for i in self.averaged(column)] or [head]
-        spec, first, asked = line.spec, members[0], head.analysis
-        tasks = (asked.name,) if asked else tuple(task for member in members for task in member.tasks)
+        spec, first, analysis = line.spec, members[0], head.analysis
+        tasks = (analysis.task_name,) if analysis else tuple(task for member in members for task in member.tasks)
         if spec is None or self.printed[row][column].absent or head.unavailable or not tasks:
             return None
         if backbone is not None and line.source:
@@ -248,27 +250,27 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
         if spec.method:  # not for an encoder system
             spec = spec.with_params(**dict(_params(first.set)))
             spec = replace(spec, backbone=first.backbone) if first.backbone else spec
-        defaults, metric = dict(self.defaults_of(line)), asked.value if asked else self.metric_of(first)
+        defaults, metric = dict(self.defaults_of(line)), analysis.value if analysis else self.metric_of(first)
         if backbone is not None:
-            return Target(_on_backbone(spec, backbone, defaults), tasks, metric, first.statistic, asked)
+            return Target(_on_backbone(spec, backbone, defaults), tasks, metric, first.statistic, analysis)
         # Keys with the paper's own value are left out, as in ``mirrorbench run``.
         kept = tuple((key, value) for key, value in spec.params if key not in defaults or defaults[key] != value)
-        return Target(replace(spec, params=kept), tasks, metric, first.statistic, asked)
+        return Target(replace(spec, params=kept), tasks, metric, first.statistic, analysis)
 
     def targets(self, backbone: EncoderSpec | None = None) -> dict[tuple[int, int], Target]:
-        """The targets of all measurable cells, by row and column."""
+        """Return the targets of all measurable cells, by row and column."""
         cells = ((r, c) for r in range(len(self.rows)) for c in range(len(self.columns)))
         return {cell: target for cell in cells if (target := self.target(*cell, backbone)) is not None}
 
     def _column_headed(self, head: str, where: str, before: int | None = None) -> int:
-        """The column with this heading, or with this group and heading."""
+        """The index of the column with a heading, or with a group and heading."""
         matches = [i for i, column in enumerate(self.columns[:before]) if head in (column.head, column.title)]
         if len(matches) != 1:
             raise ValueError(f"{where}: {len(matches)} columns are headed {head!r}")
         return matches[0]
 
     def _row_numbered(self, text: str, where: str) -> int:
-        """The index from 0 of a row that a spec numbers from 1."""
+        """The index from 0 of a row that the file numbers from 1."""
         if not re.fullmatch(r"[1-9]\d*", text):
             raise ValueError(f"{where}: {text!r} is not the number of a row")
         if int(text) > len(self.rows):
@@ -277,7 +279,7 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
 
 
 class FactRow(_Spec):
-    """A label, its values, and the name of our preset that must agree (empty for none)."""
+    """A row of facts: label, values, and the name of our preset that must agree (or "")."""
 
     label: Text
     values: tuple[str, ...]
@@ -300,26 +302,26 @@ class FactTable(_Spec, tag="facts", tag_field="kind"):
 
 
 def paper_tables(plugins: Plugins | None = None) -> Mapping[str, PaperTable | FactTable]:
-    """All tables and figures of the registered papers by name; ``plugins``: those of the process by default."""
-    from mirrorbench.plugin import plugins as of_the_process
+    """Return all tables and figures of the registered papers by name; ``plugins``: the process's by default."""
+    from mirrorbench.plugin import plugins as process_plugins
 
-    known = plugins or of_the_process()
+    known = plugins or process_plugins()
     tables = {name: table for entry in known.papers for name, table in _tables_of(entry.name, entry.value).items()}
     return {name: _measurable(table, known.analyses) for name, table in tables.items()}
 
 
 def _measurable(table: PaperTable | FactTable, analyses: Container[str]) -> PaperTable | FactTable:
-    """A table that says which columns cannot be measured, since they need an analysis that no plugin brings."""
-    if isinstance(table, FactTable) or all(not c.analysis or c.analysis.kind in analyses for c in table.columns):
+    """The table, with its columns marked as unavailable whose analysis no plugin registers."""
+    if isinstance(table, FactTable) or all(not c.analysis or c.analysis.name in analyses for c in table.columns):
         return table
-    lost = "it needs the plugin mirrorbench-analysis, which is left out"
-    columns = (msgspec.structs.replace(c, unavailable=lost) if c.analysis else c for c in table.columns)
+    reason = "it needs the plugin mirrorbench-analysis, which is left out"
+    columns = (msgspec.structs.replace(c, unavailable=reason) if c.analysis else c for c in table.columns)
     return msgspec.structs.replace(table, columns=tuple(columns))
 
 
 @lru_cache(maxsize=64)
 def _tables_of(paper: str, folder: Path) -> Mapping[str, PaperTable | FactTable]:
-    """The tables and figures in the folder of a paper, in printed order; read once per process."""
+    """The tables and figures in the folder of a paper, in printed order."""
 
     def printed_order(path: Path) -> tuple[bool, str, int]:
         letters, digits = re.sub(r"\d", "", path.stem), re.sub(r"\D", "", path.stem)
@@ -330,7 +332,7 @@ def _tables_of(paper: str, folder: Path) -> Mapping[str, PaperTable | FactTable]
 
 
 def layout_of(table: PaperTable | FactTable) -> Layout:
-    """The encoders of a table, and the metrics of its tasks."""
+    """Return the encoders of a table, and the metrics of its tasks."""
     targets = list(table.targets().values()) if isinstance(table, PaperTable) else []
     targets = [target for target in targets if not target.analysis]
     metrics = {task: target.metric for target in targets for task in target.tasks}
@@ -338,7 +340,7 @@ def layout_of(table: PaperTable | FactTable) -> Layout:
 
 
 def find_table(name: str, plugins: Plugins | None = None) -> PaperTable | FactTable:
-    """The table with this name; ``UnknownNameError`` where there is none."""
+    """Return the table with a name; ``UnknownNameError`` for an unknown one."""
     tables = paper_tables(plugins)
     if name not in tables:
         raise unknown_name("table", name, list(tables), "mirrorbench paper")
@@ -346,7 +348,7 @@ def find_table(name: str, plugins: Plugins | None = None) -> PaperTable | FactTa
 
 
 def read_paper_table(path: Path, paper: str = "") -> PaperTable | FactTable:
-    """Read and check a spec; ``table3.yaml`` of ``mirror-bert`` is named ``mirror-bert/table3``."""
+    """Read and check a table from its file; ``table3.yaml`` of ``mirror-bert`` is named ``mirror-bert/table3``."""
     schema: Any = PaperTable | FactTable
     try:
         table: PaperTable | FactTable = read(path, schema, plain=str)
@@ -379,13 +381,13 @@ def _params(keys: Mapping[str, str]) -> tuple[tuple[str, Value], ...]:
 
 
 def _on_backbone(spec: EncoderSpec, backbone: EncoderSpec, defaults: Mapping[str, Value]) -> EncoderSpec:
-    """The spec on another backbone, with the paper's values explicit, since a backbone may have presets."""
+    """The spec on another backbone, with the paper's values explicit, since the backbone may have presets."""
     if not spec.method:
         return spec
     if backbone.method or backbone.params:
         raise UsageError(
             f"{backbone} is more than a backbone",
-            "A table says itself what is done to each backbone: name only that, e.g. --encoder tiny",
+            "The rows of the table hold methods and parameters: name a backbone alone, e.g. --encoder tiny",
         )
     dropped = {"dropout"} if spec.get("controlled_dropout") else set()
     written = {key: value for key, value in defaults.items() if key not in dropped} | dict(spec.params)

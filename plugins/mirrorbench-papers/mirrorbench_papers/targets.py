@@ -1,4 +1,4 @@
-"""Targets: the measures of the cells of the papers' tables."""
+"""Targets of the cells of the papers' tables: encoder, tasks or analysis, and the number that is shown."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
 
 
 class AskedAnalysis(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
-    """An analysis of one encoder, under ``kind``, and which of its numbers is shown, under ``value``.
+    """An analysis of one encoder, and the number of it that a table shows.
 
-    The other keys are options of ``mirrorbench analyze``.
+    ``name`` is the key ``kind`` of the file; ``value`` names the number; the other keys are options of
+    ``mirrorbench analyze``.
     """
 
-    kind: Text
+    name: Text = msgspec.field(name="kind")
     value: Text
     task: Text
     texts: str = ""
@@ -29,20 +30,20 @@ class AskedAnalysis(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, fr
 
     @property
     def options(self) -> dict[str, str]:
-        """The options that are set."""
+        """Options that are set, by name."""
         return {key: value for key in ("task", "corpus", "texts", "word") if (value := getattr(self, key))}
 
     @property
-    def name(self) -> str:
-        """Kind and options as one text: what results of the analysis have in the place of a task."""
-        return f"{self.kind}:{','.join(f'{key}={value}' for key, value in self.options.items())}"
+    def task_name(self) -> str:
+        """Name and options as one text; results of the analysis have it in the place of a task."""
+        return f"{self.name}:{','.join(f'{key}={value}' for key, value in self.options.items())}"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """The measure of a cell: the mean of a metric over tasks, or another ``statistic`` of the same results.
 
-    An ``analysis`` stands in the place of the tasks, and one of its numbers in that of the metric.
+    With an ``analysis``, ``tasks`` holds its ``task_name`` and ``metric`` the name of its number.
     """
 
     spec: EncoderSpec

@@ -1,4 +1,4 @@
-"""Masked tokens and words, and dropped heads: what they change, how often, and what they leave."""
+"""Masked tokens and words, and dropped heads: their rates, and the parts that stay."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_masks_have_their_rate() -> None:
 
 
 def attention_outputs(transformer: Transformer, ids: Ragged) -> list[torch.Tensor]:
-    """What goes into each output projection in one pass: (batch, tokens, heads, dimensions of a head) each."""
+    """The input of each output projection in one pass, of shape (batch, tokens, heads, dimensions of a head)."""
     seen: list[torch.Tensor] = []
     model = transformer.model
     for layer in model.layers if hasattr(model, "layers") else model.encoder.layer:  # found by its place, not its name

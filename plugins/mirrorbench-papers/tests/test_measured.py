@@ -1,3 +1,5 @@
+"""Measured scores beside published ones: comparison, labels, notes and formats."""
+
 from __future__ import annotations
 
 import csv
@@ -10,14 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mirrorbench_papers.measured import (
-    MeasuredTable,
-    PaperCell,
-    as_table,
-    measured_table,
-    render_paper,
-)
+from mirrorbench_papers.measured import MeasuredTable, PaperCell, measured_table
 from mirrorbench_papers.measuring import paper_analyses, paper_requests
+from mirrorbench_papers.rendering import as_table, render_paper
 from mirrorbench_papers.tables import PaperTable, Printed, find_table, paper_tables
 from reports.typeset import assert_nothing_leaves_the_page
 from stored import stored
@@ -33,9 +30,9 @@ SEEDS = {0: 0.80, 1: 0.70, 2: 0.72}
 
 
 def table(name: str) -> PaperTable:
-    found = find_table(name)
-    assert isinstance(found, PaperTable)
-    return found
+    paper = find_table(name)
+    assert isinstance(paper, PaperTable)
+    return paper
 
 
 def joined(name: str, results: Iterable[Result], backbone: str = "", protocol: str = "paper") -> MeasuredTable:
@@ -43,7 +40,7 @@ def joined(name: str, results: Iterable[Result], backbone: str = "", protocol: s
 
 
 def sts(spec: str, shift: float = 0.0) -> list[Result]:
-    """Scores that differ by task and seed."""
+    """Results with scores that differ by task and seed."""
     return [stored(spec, t, v + i / 100 + shift, s) for i, t in enumerate(STS) for s, v in SEEDS.items()]
 
 
@@ -60,7 +57,7 @@ def test_means_deviations_and_averages() -> None:
     assert row[0].difference == pytest.approx(values.mean() - 0.646)
     assert comparison.counts == (8, 112)
     assert all(cell.measured is None for i, line in enumerate(comparison.cells) if i != 7 for cell in line)
-    row = joined("mirror-bert/table3", [one for one in sts("roberta+mirror") if one.task != "sickr"]).cells[7]
+    row = joined("mirror-bert/table3", [result for result in sts("roberta+mirror") if result.task != "sickr"]).cells[7]
     assert row[0].measured
     assert row[6].measured is row[7].measured is None  # an average needs all its tasks
 
@@ -114,18 +111,18 @@ def test_a_sweep_shares_the_papers_own_value_and_differences_are_between_rows_or
 
 def test_only_results_of_the_protocol_and_of_the_mean_over_padding_count() -> None:
     for asked, made, pooling in product(("paper", "released"), ("paper", "released"), ("mean", "mean-padded")):
-        one = stored(f"bert+base:pooling={pooling}", "sts12", 0.5, protocol=made)
-        n_filled = joined("mirror-bert/table3", [one], protocol=asked).counts[0]
+        result = stored(f"bert+base:pooling={pooling}", "sts12", 0.5, protocol=made)
+        n_filled = joined("mirror-bert/table3", [result], protocol=asked).counts[0]
         assert n_filled == (asked == made and pooling == "mean-padded")
 
 
 def test_requests_cover_the_measurable_cells_and_no_others() -> None:
-    for found in (t for t in paper_tables().values() if isinstance(t, PaperTable)):
-        requests = paper_requests(found, 2)
-        wanted = {(t.spec, task) for t in found.targets().values() for task in t.tasks}
+    for paper in (t for t in paper_tables().values() if isinstance(t, PaperTable)):
+        requests = paper_requests(paper, 2)
+        wanted = {(t.spec, task) for t in paper.targets().values() for task in t.tasks}
         made = [(spec, task) for request in requests for spec in request.encoders for task in request.tasks]
-        made += [(spec, asked.name) for asked, specs in paper_analyses(found) for spec in specs]
-        assert set(made) == wanted, found.name
+        made += [(spec, analysis.task_name) for analysis, specs in paper_analyses(paper) for spec in specs]
+        assert set(made) == wanted, paper.name
         assert len(made) == len(wanted)
         assert all(request.seeds == (0, 1) for request in requests)
 
@@ -147,16 +144,16 @@ def test_only_a_backbone_takes_the_place_of_one_once_a_row_and_not_of_systems() 
 
 
 def filled(paper: PaperTable, backbone: str = "") -> MeasuredTable:
-    """A table with three seeds in every cell that can be measured, a tenth above what is published."""
+    """A table with three seeds in every measurable cell, a tenth above the published values."""
     spec = parse_spec(backbone) if backbone else None
-    found: dict[tuple[str, str, int], Result] = {}
+    results: dict[tuple[str, str, int], Result] = {}
     for (row, column), target in paper.targets(spec).items():
         value = paper.printed[row][column].value or 0.5
         for task, seed in product(target.tasks, range(3)):
             key = str(target.spec), task, seed
-            one = found.setdefault(key, stored(*key[:2], None, seed, metrics={}))
-            one.metrics.setdefault(target.metric, value + 0.1 + seed / 1000)
-    return measured_table(paper, found.values(), backbone=spec)
+            result = results.setdefault(key, stored(*key[:2], None, seed, metrics={}))
+            result.metrics.setdefault(target.metric, value + 0.1 + seed / 1000)
+    return measured_table(paper, results.values(), backbone=spec)
 
 
 def test_on_another_backbone_the_encoder_is_named_and_nothing_is_held_against_the_paper() -> None:
@@ -167,11 +164,11 @@ def test_on_another_backbone_the_encoder_is_named_and_nothing_is_held_against_th
     assert "Measured with tiny in place of the paper's models" in text
     assert "≠" not in text
     assert "difference" not in text
-    found = as_table(measured)
-    labels = {row.label for row in found.rows if row.part == "measured"}
+    shown = as_table(measured)
+    labels = {row.label for row in shown.rows if row.part == "measured"}
     assert {"tiny-CLS", "tiny-mean-padded", "tiny + Mirror (drophead=0.05, dropout=0)"} < labels
     assert {label for label in labels if not label.startswith("tiny")} == {"SBERT (pooling=mean-padded)"}
-    assert found.blocks() == [i for i, row in enumerate(found.rows) if row.part == "published" and i]
+    assert shown.blocks() == [i for i, row in enumerate(shown.rows) if row.part == "published" and i]
     assert {row.label for row in as_table(filled(table("mirror-bert/table3"))).rows if row.part == "measured"} == {""}
 
 
@@ -209,7 +206,7 @@ def test_without_results_only_the_published_values_and_where_sources_disagree_st
     assert re.search(r"BERT \+ MirrorWiC +\|( +\? \|){5} +70\.84 \| +\? \|", text)  # alone in its row, so not the best
     assert "?: not legible" in text
     text = render_paper(joined("mirror-bert/table1", []), "markdown")
-    assert "Elsewhere otherwise (poster/table1): fastText (row 1), EN: .434 on the poster" in text
+    assert "Printed differently in poster/table1: fastText (row 1), EN: .434 on the poster" in text
     text = render_paper(joined("mirror-bert/table4", []), "markdown")
     assert "Inconsistent: BERT (row 1), avg.: the printed values give .535" in text
 
@@ -235,7 +232,7 @@ def test_csv_and_json_hold_every_cell_in_full_precision_and_latex_spans_groups()
 
 @pytest.mark.slow
 def test_every_table_has_every_format_and_its_latex_compiles(tmp_path: Path) -> None:
-    contents = [filled(found) if isinstance(found, PaperTable) else found for found in paper_tables().values()]
+    contents = [filled(paper) if isinstance(paper, PaperTable) else paper for paper in paper_tables().values()]
     for content, format_ in product(contents, ("markdown", "latex", "csv", "json")):
         text = render_paper(content, format_)
         assert len(text.splitlines()) >= 2, format_
@@ -246,9 +243,9 @@ def test_every_table_has_every_format_and_its_latex_compiles(tmp_path: Path) -> 
 def test_deviations_and_seconds() -> None:
     scores = np.array([0.5 + np.arange(7) / 9, [0.6] * 7])  # by seed and task
     results = [stored("bert+mirror", task, scores[seed, i], seed) for i, task in enumerate(STS) for seed in range(2)]
-    for one in results:
-        one.seconds["train"] = 8.0 + 4 * one.seed
-        one.cell["recipe"]["epochs"] = 2
+    for result in results:
+        result.seconds["train"] = 8.0 + 4 * result.seed
+        result.cell["recipe"]["epochs"] = 2
     comparison = joined("mirror-bert/text", results)
     measured = [cell.measured and cell.measured.mean for cell in comparison.cells[0]]
     deviation = pytest.approx(scores.mean(axis=1).std(ddof=1))

@@ -1,3 +1,5 @@
+"""``mirrorbench paper``: listings, tables side by side, runs of missing cells, analyses."""
+
 from __future__ import annotations
 
 import json
@@ -22,9 +24,9 @@ def listing(out: str) -> dict[str, list[str]]:
 
 def test_all_tables_are_listed_with_what_is_measured(mirrorbench: Callable, folder: Path) -> None:
     write(folder / "results", *(stored("roberta+mirror", task, 0.7) for task in ("sts12", "sts13")))
-    said = mirrorbench("paper").assert_works()
-    assert said.err == ""
-    rows = listing(said.out)
+    done = mirrorbench("paper").assert_works()
+    assert done.err == ""
+    rows = listing(done.out)
     assert rows.pop("table") == ["measured", "title"]
     assert list(rows) == list(paper_tables())
     assert rows["mirror-bert/table3"] == ["2 of 112", "English semantic textual similarity"]
@@ -66,7 +68,7 @@ def test_bad_requests_are_exit_code_2(mirrorbench: Callable, arguments: str, mes
 
 @pytest.fixture
 def own_tables(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of tables in the place of the papers'."""
+    """A folder that replaces the papers' tables."""
     own = folder / "specs" / "own"
     own.mkdir(parents=True)
     monkeypatch.setattr(papers, "PAPERS", ("own",))
@@ -105,14 +107,14 @@ def test_a_run_fills_what_is_missing_and_only_that(
     assert isinstance(paper_tables(load_plugins(False))[small_table], PaperTable)
     model = str(random_model("bert"))
     run = ("paper", small_table, "--encoder", model, "--run", "--seeds", "2")
-    said = mirrorbench(*run).assert_works()
+    done = mirrorbench(*run).assert_works()
     stored = [json.loads(path.read_text())["cell"] for path in (folder / "results").rglob("seed-*.json")]
     specs = [f"{model}+mirror:corpus=quick-sentences,corpus_size=20,dropout={rate}" for rate in ("0", "0.1")]
     assert sorted((cell["spec"], cell["seed"]) for cell in stored) == [*product(specs, (0, 1))]
-    assert "4 results in results" in said.err
-    assert f"Measured with {model}" in said.out
+    assert "4 results in results" in done.err
+    assert f"Measured with {model}" in done.out
     again = mirrorbench(*run)
-    assert again.out == said.out
+    assert again.out == done.out
     assert ", from earlier runs" in again.err
     assert listing(mirrorbench("paper", "--encoder", model).out)[small_table][0] == "2 of 3"
     assert listing(mirrorbench("paper").out)[small_table][0] == "0 of 3"
@@ -140,8 +142,8 @@ rows:
 def test_analyses_stand_beside_what_is_published(
     mirrorbench: Callable, folder: Path, own_tables: Path, random_model: Callable[[str], Path]
 ) -> None:
-    def cells_of(said: Any) -> dict[tuple[int, str], Any]:
-        return {(cell["row"], cell["column"]): cell for cell in json.loads(said.out)["cells"]}
+    def cells_of(done: Any) -> dict[tuple[int, str], Any]:
+        return {(cell["row"], cell["column"]): cell for cell in json.loads(done.out)["cells"]}
 
     (own_tables / "table9.yaml").write_text(ANALYSED)
     for name in ("texts.txt", "tuned.txt"):
@@ -161,8 +163,8 @@ def test_analyses_stand_beside_what_is_published(
     assert cells[1, "dissimilar"]["measured"] == pytest.approx(pairs["scores"][low].mean())
     positive = (words["gold"] == 1) & (words["splits"] == "train")  # the split that is scored
     assert cells[1, "similar"]["measured"] == pytest.approx(words["scores"][positive].mean())
-    told = mirrorbench("analyze", "projection", "-e", plain, "-f", "none")
-    told.assert_works(f"\t{cells[1, 'spring']['measured']:.4f}")
+    projected = mirrorbench("analyze", "projection", "-e", plain, "-f", "none")
+    projected.assert_works(f"\t{cells[1, 'spring']['measured']:.4f}")
     mirrorbench("analyze", "layers", "-e", plain, "-t", "quick-simlex", "--texts", "texts.txt", "-f", "none")
     top = np.loadtxt(folder / "analysis" / "layers-quick-simlex.csv", delimiter=",", skiprows=1, usecols=5)
     assert cells[1, "random words"]["measured"] == pytest.approx(top[-4:].mean())
@@ -177,7 +179,7 @@ def test_analyses_stand_beside_what_is_published(
     assert cells[1, "MVN"]["measured"] == pytest.approx(np.linalg.norm(vectors[:2].mean(axis=0)))
 
 
-def test_what_cannot_be_measured_is_told(mirrorbench: Callable, own_tables: Path, small_table: str) -> None:
+def test_what_cannot_be_measured_is_an_error(mirrorbench: Callable, own_tables: Path, small_table: str) -> None:
     copied = (own_tables / "table1.yaml").read_text().replace("encoder:", "encoder: null, note:")
     (own_tables / "table2.yaml").write_text(copied)
     failed = mirrorbench("paper", small_table, "--encoder", "./nowhere", "--run")

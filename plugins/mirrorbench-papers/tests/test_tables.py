@@ -65,10 +65,10 @@ def test_printed_numbers_keep_their_digits_and_are_converted(tmp_path: Path) -> 
 
 
 def test_a_column_changes_the_encoder_and_the_papers_own_value_is_left_out(tmp_path: Path) -> None:
-    """On another backbone that value is explicit; a row that the paper does not print has its own model alone."""
+    """On another backbone the paper's value is explicit, and a row that the paper does not print is not measured."""
     table = read_scores(tmp_path, SCORES)
-    at = {place: str(target.spec) for place, target in table.targets().items()}
-    assert at == {(0, 0): "roberta+mirror", (0, 1): "roberta+mirror", (0, 2): "roberta+mirror:dropout=0.3"}
+    specs_by_cell = {cell: str(target.spec) for cell, target in table.targets().items()}
+    assert specs_by_cell == {(0, 0): "roberta+mirror", (0, 1): "roberta+mirror", (0, 2): "roberta+mirror:dropout=0.3"}
     on_another = [str(target.spec) for target in table.targets(parse_spec("tiny")).values()]
     assert on_another == ["tiny+mirror:dropout=0.1", "tiny+mirror:dropout=0.1", "tiny+mirror:dropout=0.3"]
     table = read_scores(tmp_path, SCORES.replace("encoder: roberta", "source: README, encoder: roberta"))
@@ -114,10 +114,10 @@ def test_tables_come_in_printed_order() -> None:
 @pytest.mark.shipped("analysis", "sbert", "static")
 def test_encoders_tasks_and_metrics_exist(plugins: Plugins) -> None:
     asked = [c.analysis for table in TABLES.values() for c in table.columns if c.analysis and not c.unavailable]
-    assert {one.kind for one in asked} == {"isotropy", "layers", "projection", "similarity"}
-    for one in asked:
-        assert one.options.keys() <= ANALYSES[one.kind].keys()
-        for corpus in filter(None, (one.corpus, one.texts)):
+    assert {analysis.name for analysis in asked} == {"isotropy", "layers", "projection", "similarity"}
+    for analysis in asked:
+        assert analysis.options.keys() <= ANALYSES[analysis.name].keys()
+        for corpus in filter(None, (analysis.corpus, analysis.texts)):
             check_corpus(corpus, plugins.corpora)
     for target in dict.fromkeys(target for table in TABLES.values() for target in table.targets().values()):
         tasks = (target.analysis.task,) if target.analysis else target.tasks
@@ -160,7 +160,7 @@ def test_models_are_our_backbones(plugins: Plugins) -> None:
 
 def test_hyper_parameters_are_our_presets() -> None:
     def used(text: str) -> set[float]:
-        """The values that a search space marks as used; all of them where it marks none."""
+        """The values that a search space marks as used, or all of an unmarked one."""
         marked = re.findall(r"([\d.]+(?:e-\d+)?)\*", text)
         return {float(x) for x in marked or re.findall(r"[\d.]+(?:e-\d+)?", text)}
 

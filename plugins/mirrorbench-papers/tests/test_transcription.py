@@ -15,15 +15,15 @@ from mirrorbench_papers.tables import SCALES, PaperTable, Printed, paper_tables
 from mirrorbench_papers.targets import Target
 
 FUZZ = 1e-9
-"""For sums of floats that stand for decimal fractions."""
+"""Tolerance for sums of floats that stand for decimal fractions."""
 OURS = {name: table for name, table in paper_tables().items() if name.partition("/")[0] in PAPERS}
 TABLES = {name: table for name, table in OURS.items() if isinstance(table, PaperTable)}
 SECOND_READING = "CoSimLex (organisers)"
-"""A column that stands in no paper: another measure beside the values of the printed column."""
+"""Heading of a column that is in no paper: another measure of the printed column."""
 
 
 def test_nothing_differs_from_what_was_compared_with_the_papers() -> None:
-    """Labels, encoders and values of all tables, and of the figures, formulas and sentences that no test can read."""
+    """A checksum holds all tables, and the figures, formulas and sentences that no test can read."""
     typed = {
         name: [(row.label, getattr(row, "encoder", ""), row.values) for row in table.rows]
         for name, table in OURS.items()
@@ -37,8 +37,8 @@ def test_every_number_of_a_table_is_the_papers(shared_data: Path) -> None:
         pytest.skip(f"no papers at {folder}")
     texts = {"mirror-bert": "mirror-bert", "mirrorwic": "mirrorwic", "poster": "mirror-bert-poster"}
     for name, table in TABLES.items():
-        paper, kind, number = re.split(r"/(\D+)", name)
-        if kind != "table" or name == "mirrorwic/table8":  # whose differences stand in formulas
+        paper, category, number = re.split(r"/(\D+)", name)
+        if category != "table" or name == "mirrorwic/table8":  # whose differences stand in formulas
             continue
         text = re.sub(r"</?[a-z]+>", "", (folder / f"{texts[paper]}.txt").read_text(encoding="utf-8"))
         above = re.split(rf"^Table {number}:", text, maxsplit=1, flags=re.M)[0].rstrip()
@@ -54,48 +54,49 @@ def test_every_number_of_a_table_is_the_papers(shared_data: Path) -> None:
 
 
 def recomputed(table: PaperTable, row: int, column: int) -> tuple[float, float]:
-    """What the printed values give for an average or a difference, and how far rounding may move it; or NaN."""
+    """An average or a difference of printed values (or NaN), and the most that rounding may move it."""
     line = table.printed[row]
     if average := table.averaged(column):
         parts, weights = [line[i] for i in average], np.full(len(average), 1 / len(average))
     else:
         first, second = table.difference(column) or (0, 0)
-        other = row if first != second else table.against(row)
-        subtracted = Printed("") if other is None else table.printed[other][second]
+        against = row if first != second else table.against(row)
+        subtracted = Printed("") if against is None else table.printed[against][second]
         parts, weights = [line[first], subtracted], np.array([1.0, -1.0])
     values = np.array([part.value for part in parts], float)
     return float(weights @ values), float(abs(weights) @ [part.unit / 2 for part in parts])
 
 
 def test_every_printed_average_and_difference_follows_or_is_declared() -> None:
-    """A printed number stands for everything that is rounded to it; what is declared lies outside even so."""
+    """Declared inconsistencies are beyond what rounding explains."""
     for name, table in TABLES.items():
-        found = {}
+        inconsistent = {}
         computed = [i for i, column in enumerate(table.columns) if column.average or column.difference]
         for row, column in product(range(len(table.rows)), computed):
             printed, (value, slack) = table.printed[row][column], recomputed(table, row, column)
             if printed.value is not None and abs(printed.value - value) > slack + printed.unit / 2 + FUZZ:
-                found[row, column] = value * SCALES[table.scale]
-        declared = {table.place(one): one.recomputed for one in table.inconsistencies}
-        digits = {place: len(text.partition(".")[2]) for place, text in declared.items()}
-        assert {at: f"{value:.{digits.get(at, 3)}f}".lstrip("0") for at, value in found.items()} == declared, name
+                inconsistent[row, column] = value * SCALES[table.scale]
+        declared = {table.cell_of(remark): remark.recomputed for remark in table.inconsistencies}
+        digits = {cell: len(text.partition(".")[2]) for cell, text in declared.items()}
+        texts = {cell: f"{value:.{digits.get(cell, 3)}f}".lstrip("0") for cell, value in inconsistent.items()}
+        assert texts == declared, name
     assert any(table.inconsistencies for table in TABLES.values())
 
 
 def test_every_value_printed_twice_agrees_or_is_declared() -> None:
-    """Of the same encoder on the same tasks; where one has fewer digits, they are compared to that many."""
+    """Values of the same encoder on the same tasks are compared to the fewest digits of the two."""
     cells: dict[Target, list[tuple[tuple[str, int, int], Printed]]] = {}
     for name, table in TABLES.items():
         for (row, column), target in table.targets().items():
             if (printed := table.printed[row][column]).value is not None:
                 cells.setdefault(target, []).append(((name, row, column), printed))
     twice = [
-        (one, other)
+        (first_cell, second_cell)
         for alike in cells.values()
-        for (one, first), (other, second) in combinations(alike, 2)
+        for (first_cell, first), (second_cell, second) in combinations(alike, 2)
         if abs((first.value or 0) - (second.value or 0))
         > (0 if first.unit == second.unit else max(first.unit, second.unit) / 2) + FUZZ
     ]
-    declared = {(name, *table.place(one)): one.where for name, table in TABLES.items() for one in table.disagreements}
+    declared = {(name, *table.cell_of(x)): x.where for name, table in TABLES.items() for x in table.disagreements}
     assert not [pair for pair in twice if declared.keys().isdisjoint(pair)]
-    assert declared.items() <= {(place, other[0]) for pair in twice for place, other in (pair, pair[::-1])}
+    assert declared.items() <= {(cell, second[0]) for pair in twice for cell, second in (pair, pair[::-1])}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def execute(job: Job) -> Iterator[CellOutcome]:
-    """Compute a job in the pool, which is imported now."""
+    """Compute a job in the pool; yield its outcomes as they arrive."""
     from mirrorbench_pool.pool import execute
 
     return execute(job)
@@ -21,5 +21,5 @@ def execute(job: Job) -> Iterator[CellOutcome]:
 
 @hookimpl
 def register_executors(register: Register) -> None:
-    """The executor ``pool``."""
+    """Register the executor ``pool``."""
     register("pool", execute, "This machine: --workers N processes, or one for each GPU.")

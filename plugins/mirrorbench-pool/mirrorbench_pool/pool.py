@@ -1,9 +1,9 @@
 """A pool of processes on this machine, one for each GPU, on the CPU as many as requested.
 
-A group that was lost with
-its worker, or for which a GPU had no memory, goes to another slot: a GPU, or a process on the CPU. A GPU that a new
-process cannot use is retired at once. One that fails later may do so for the group that it computes: a new process goes
-on, and a slot that lost two groups that no other lost, with no result between them, is retired.
+A group that was lost with its worker, or for which a GPU had no memory, goes to another slot: a GPU, or a process on
+the CPU. A GPU that a new process cannot use is retired at once. A later failure of a GPU may be the fault of the group
+that it computes: a new process takes over, and a slot is retired if it lost two groups that no other slot lost, with no
+result between them.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
     from mirrorbench.plugin import Runner, WorkerContext
 
 SUSPICIOUS = 2
-"""Groups that a slot, and no other, lost one after another: fewer may be the fault of a group."""
+"""Number of groups that a slot alone loses one after another before it is retired: fewer may be a group's fault."""
 
 
 class _UnusableError(DeviceError):
-    """A new process cannot use its GPU, whatever group it was to compute."""
+    """A new process cannot use its GPU, whatever its group."""
 
 
 @contextmanager
 def _defaults(**variables: str) -> Iterator[None]:
-    """Environment variables of processes started inside, where the user has set none."""
+    """Set environment variables for processes started inside, unless the user has set them."""
     ours = variables.keys() - os.environ.keys()
     os.environ.update({name: variables[name] for name in ours})
     try:
@@ -67,12 +67,12 @@ def execute(job: Job) -> Iterator[CellOutcome]:
 
 
 def serve(pipe: Connection, context: WorkerContext) -> None:
-    """A worker process: receives groups until the pipe closes, sends notes and outcomes.
+    """Run a worker process: receive groups until the pipe closes, send notes and outcomes.
 
-    After each group it sends whether it was computed; if not, another run has its lease. It ends at once on a signal,
-    since an exception raised there could be lost in code that ignores exceptions; the pool removes what it leaves.
+    After each group the worker sends whether it was computed; if not, another run has its lease. A signal ends the
+    worker at once, since an exception raised there could be lost in code that ignores exceptions; the pool cleans up.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems that cannot block it in a new process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems that cannot block the signal in a new process
     with suppress(EOFError, ConnectionError):  # the pool is gone
         try:
             runner = runner_of(context)
@@ -89,43 +89,43 @@ def serve(pipe: Connection, context: WorkerContext) -> None:
 
 
 def _enter_device(runner: Runner) -> None:
-    """Make a worker's GPU this process's; an error if it is not there, or cannot be used."""
+    """Open the GPU of a worker; ``_UnusableError`` if it is missing or cannot be used."""
     try:
         _ = runner.loader
     except (UsageError, RuntimeError) as error:
-        what, hint = (error.message, error.hint) if isinstance(error, UsageError) else (str(error), "")
-        raise _UnusableError(what, hint) from error
+        message, hint = (error.message, error.hint) if isinstance(error, UsageError) else (str(error), "")
+        raise _UnusableError(message, hint) from error
 
 
 @dataclass
 class _Worker:
-    """A process, its group (empty if idle), and the cells of it that are not done."""
+    """A process, its group (empty if idle), and the cells of the group that are not done."""
 
     process: Any
     pipe: Connection
     device: str
     slot: str
-    """The slot that fails as a whole: its GPU, or on the CPU itself."""
+    """The GPU of the process, or on the CPU the process itself."""
     group: CellGroup = ()
     cells: CellGroup = ()
     full: list[CellOutcome] = field(default_factory=list)
-    """Outcomes of cells for which there was no memory."""
+    """Failures of cells for want of memory."""
     lost: DeviceError | None = None
-    """The reason why it is about to end."""
+    """Error for which the process is about to end."""
     ended: bool = False
 
 
 @dataclass
 class _Record:
-    """How often a group was lost at each slot, and what becomes of its cells if there is no other."""
+    """The losses of a group at each slot, and the outcomes of its cells if no slot is left."""
 
     slots: Counter[str] = field(default_factory=Counter)
     outcomes: list[CellOutcome] = field(default_factory=list)
     full: bool = False
-    """Whether it was memory that it wanted last: to try again at the same slot is in vain."""
+    """Whether the last loss was for want of memory, so that the same slot need not be tried again."""
 
     def is_final(self, slots: set[str]) -> bool:
-        """Whether it is not to be tried again at any of the slots that are left."""
+        """Whether the group is not tried again at any of the remaining slots."""
         return slots <= self.slots.keys() if self.full else self.slots.total() > RETRIES
 
 
@@ -144,7 +144,7 @@ class Pool:
         self.noted = False
 
     def run(self) -> Iterator[CellOutcome]:
-        """Outcomes in the order of their arrival."""
+        """Yield outcomes in the order of their arrival."""
         workers: list[_Worker] = []
         try:
             for number, device in enumerate(self.devices, 1):
@@ -154,7 +154,7 @@ class Pool:
             while True:
                 for worker in workers:
                     if not worker.group and worker.slot in self.slots:
-                        self._give(worker)
+                        self._assign(worker)
                 pipes = [worker.pipe for worker in workers if worker.group]
                 if not pipes:
                     return
@@ -191,12 +191,12 @@ class Pool:
         theirs.close()  # otherwise the pipe would stay open when the process ends
         return _Worker(process, ours, device, slot)
 
-    def _give(self, worker: _Worker) -> None:
-        """Hand an idle worker a group: at first those that were never lost, and that no other run computes."""
+    def _assign(self, worker: _Worker) -> None:
+        """Send a group to an idle worker: first groups that were never lost and that no other run computes."""
         if self.waiting and self.passed_over < len(self.waiting):
             cells = self.waiting.popleft()
-        elif suited := [cells for cells in self.lost if not self._suits_better(cells, worker.slot)]:
-            cells = suited[0]
+        elif suitable := [cells for cells in self.lost if not self._has_better_slot(cells, worker.slot)]:
+            cells = suitable[0]
             self.lost.remove(cells)
         elif self.waiting:
             if not self.noted:
@@ -212,16 +212,16 @@ class Pool:
         with suppress(OSError):  # it died; the closed pipe will show that
             worker.pipe.send(worker.cells)
 
-    def _suits_better(self, cells: CellGroup, slot: str) -> bool:
-        """Whether a group was lost at a slot, and there is another one where it was not."""
-        lost = self.records[cells[0].model.key].slots.keys()
-        return slot in lost and not self.slots <= lost
+    def _has_better_slot(self, cells: CellGroup, slot: str) -> bool:
+        """Whether a group was lost at a slot, but not at every slot."""
+        slots_of_losses = self.records[cells[0].model.key].slots.keys()
+        return slot in slots_of_losses and not self.slots <= slots_of_losses
 
     def _receive(self, worker: _Worker) -> Iterator[CellOutcome]:
         try:
             message: CellOutcome | DeviceError | str | bool = worker.pipe.recv()
         except (EOFError, OSError):
-            yield from self._bury(worker)
+            yield from self._handle_death(worker)
             return
         if isinstance(message, CellOutcome) and isinstance(message.outcome, Failure) and message.outcome.full:
             worker.full.append(message)
@@ -242,29 +242,33 @@ class Pool:
             elif worker.full:
                 yield from self._return_group(worker, "no memory left there", worker.full)
 
-    def _bury(self, worker: _Worker) -> Iterator[CellOutcome]:
+    def _handle_death(self, worker: _Worker) -> Iterator[CellOutcome]:
         """Return the group of a worker that died."""
         worker.process.join()
         worker.ended, worker.group, worker.full = True, (), []
         if isinstance(worker.lost, _UnusableError):
             self.waiting.extend([worker.cells] if worker.cells else [])
             self._retire(worker.slot, worker.lost.message, worker.lost)
-            yield from self._finals()
+            yield from self._final_outcomes()
             return
         if not worker.cells:
             return
         lost, times = worker.lost, self.records[worker.cells[0].model.key].slots.total() + 1
-        how = lost.message if lost else f"exit code {worker.process.exitcode}"
+        cause = lost.message if lost else f"exit code {worker.process.exitcode}"
         if times <= RETRIES:
-            self.job.reporter.note(f"{worker.cells[0].spec}: its worker process died ({how}); another one tries again")
+            self.job.reporter.note(
+                f"{worker.cells[0].spec}: its worker process died ({cause}); another one tries again"
+            )
         error = StorageError(
-            f"{times} worker processes died at it, the last with {how}",
-            lost.hint if lost else "Exit code -9 is most often the system's want of memory: try fewer --workers.",
+            f"{times} worker processes died at it, the last with {cause}",
+            lost.hint
+            if lost
+            else "Exit code -9 most often means that the system is out of memory: try fewer --workers.",
         )
-        yield from self._return_group(worker, how, failed(worker.cells, error))
+        yield from self._return_group(worker, cause, failed(worker.cells, error))
 
-    def _return_group(self, worker: _Worker, why: str, outcomes: list[CellOutcome]) -> Iterator[CellOutcome]:
-        """Let another slot try what is left of a group; where there is none, ``outcomes`` are its end."""
+    def _return_group(self, worker: _Worker, reason: str, outcomes: list[CellOutcome]) -> Iterator[CellOutcome]:
+        """Leave the rest of a group to another slot; without one, ``outcomes`` are final."""
         slot, key = worker.slot, worker.cells[0].model.key
         record = self.records[key]
         record.slots[slot] += 1
@@ -274,21 +278,21 @@ class Pool:
         alone = [key for key in self.suspects[slot] if self.records[key].slots.keys() == {slot}]
         if len(alone) >= SUSPICIOUS and (worker.lost or self.slots - {slot}):
             for key in alone:
-                self.records[key].slots[slot] = 0  # no try of theirs, but whoever loses them too is not to blame
-            self._retire(slot, f"it lost {len(alone)} models in a row ({why})", worker.lost)
-        yield from self._finals()
+                self.records[key].slots[slot] = 0  # not counted as a try, but another slot that loses it is not suspect
+            self._retire(slot, f"it lost {len(alone)} models in a row ({reason})", worker.lost)
+        yield from self._final_outcomes()
 
-    def _retire(self, slot: str, why: str, lost: DeviceError | None) -> None:
-        """Give a slot no more groups; raise ``lost`` if it was the last one."""
+    def _retire(self, slot: str, reason: str, lost: DeviceError | None) -> None:
+        """Assign no more groups to a slot; raise ``lost`` if it was the last one."""
         if slot not in self.slots:
             return
         self.slots.discard(slot)
         if lost and not self.slots:
             raise lost
-        self.job.reporter.note(f"{slot} computes nothing any more: {why}")
+        self.job.reporter.note(f"{slot} computes nothing any more: {reason}")
 
-    def _finals(self) -> Iterator[CellOutcome]:
-        """The outcomes of the lost groups that are not tried again at the slots that are left."""
+    def _final_outcomes(self) -> Iterator[CellOutcome]:
+        """The outcomes of the lost groups that are not tried again."""
         for cells in list(self.lost):
             record = self.records[cells[0].model.key]
             if record.is_final(self.slots):

@@ -1,4 +1,4 @@
-"""The executor under test, installed or not, and the fixtures of a checkout of mirrorbench for its tests."""
+"""Paths, the executor under test, and fixtures for its tests."""
 
 from __future__ import annotations
 

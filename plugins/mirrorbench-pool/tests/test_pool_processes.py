@@ -1,4 +1,4 @@
-"""Workers that are real processes: what they share, and what is left when they die or are given up."""
+"""Pools of real processes: shared resources, and the handling of lost workers and GPUs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_worker_ends_quietly_when_the_pool_is_gone_without_having_listened(
 
 
 @pytest.mark.slow
-def test_a_pool_gives_what_this_process_gives_whatever_dies(bench: Bench) -> None:
+def test_a_pool_has_the_results_of_one_process_whatever_dies(bench: Bench) -> None:
     """Two workers; one encoder kills its worker every time, one raises; a worker is also asked to end."""
     good = ("letters", "ending")
     (bench.folder / "calls").write_text("ending\n")  # so that it lives here, in the process of the tests
@@ -57,7 +57,7 @@ def test_a_pool_gives_what_this_process_gives_whatever_dies(bench: Bench) -> Non
 
 
 def test_a_run_that_loses_the_gpu_stops_and_the_same_command_goes_on(bench: Bench, said: Said) -> None:
-    """What would come after it in this process could only fail: ``ending`` is not tried."""
+    """Later encoders could only fail in this process, so ``ending`` is not tried."""
     cells = ("run", "-t", "cats,dogs", "-e", "letters", "-e", "losing", "-e", "ending", "--offline")
     code, _, err = said(*cells)
     assert (code, err.count("CUDA error: an illegal memory access"), "Traceback" in err) == (1, 1, False)
@@ -124,7 +124,7 @@ MODELS = ("m1", "m2", "m3", "m4", "m5")
 
 @pytest.fixture
 def full(bench: Bench) -> Bench:
-    """With encoders for which there is no memory in some process."""
+    """A bench with encoders that find no memory in some process."""
     (bench.folder / "fulls.py").write_text(FULL)
     bench.plugins.add_file(bench.folder / "fulls.py")
     return bench
@@ -167,7 +167,7 @@ def test_models_that_no_gpu_survives_fail_and_stop_no_run(full: Bench) -> None:
 
 @pytest.mark.full
 def test_gpus_that_fail_leave_their_models_to_the_others(bench: Bench) -> None:
-    """No GPU is here: their workers really cannot use them."""
+    """This machine has no GPU, so their workers really cannot use them."""
     devices = ("cpu", "cuda:0", "cuda:1")
     names = ("letters", "dying", "ending", "losing", "blocking")
     (bench.folder / "calls").write_text("dying\nending\nlosing\n")
@@ -189,7 +189,7 @@ def test_where_all_gpus_fail_the_run_stops(bench: Bench) -> None:
 
 
 def pooled(bench: Bench, devices: tuple[str, ...], *encoders: str) -> Outcome:
-    """What a pool of workers on some devices computes of a plan for the CPU."""
+    """Run a plan for the CPU in a pool of workers on some devices."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pool, "worker_devices", lambda job: list(devices))
         return bench.run("pool", *encoders, workers=len(devices))

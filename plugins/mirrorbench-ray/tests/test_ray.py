@@ -1,3 +1,5 @@
+"""The executor ``ray`` on a cluster that it starts on this machine."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -13,7 +15,7 @@ TUNED = "tiny+mirror:batch_size=6"
 
 
 @pytest.mark.slow
-def test_two_workers_of_which_one_is_killed_give_what_this_process_gives(bench: Bench) -> None:
+def test_two_workers_of_which_one_is_killed_have_the_results_of_this_process(bench: Bench) -> None:
     (bench.folder / "calls").write_text("dying\n")  # so that it lives here, in the process of the tests
     expected = bench.run("here", "letters", "dying", TUNED)
     (bench.folder / "calls").unlink()
@@ -44,10 +46,10 @@ def test_what_is_refused_before_a_cluster_is_started(bench: Bench) -> None:
 
 
 @pytest.mark.full
-def test_what_this_machine_has_not_is_not_waited_for(bench: Bench) -> None:
+def test_resources_that_this_machine_does_not_have_are_an_error(bench: Bench) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Workspace, "planned_device", "cuda")  # as on a machine with some GPUs
-        with pytest.raises(UsageError, match="this machine has not the 1 CPUs and 1000 GPUs"):
+        with pytest.raises(UsageError, match="this machine does not have 1 CPUs and 1000 GPUs"):
             bench.run("there", "letters", executor="ray", gpus=1000)
 
 
@@ -61,7 +63,7 @@ def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(
 
 
 def test_a_cluster_of_our_own_has_this_machines_gpus(bench: Bench) -> None:
-    """On a machine without one; another cluster may have some."""
+    """This machine has no GPU; another cluster may have some."""
     assert bench.planned("letters", "ray:address=head:6379,gpus=0.5", "auto")[0] == "cuda"
     assert bench.planned("letters", "ray", "auto")[0] == "cpu"
     with pytest.raises(UsageError, match="--device cuda: "):

@@ -2,14 +2,15 @@
 
 ``sbert``: a sentence-transformers model with its own pooling, normalisation and maximum length. Spec keys: ``model``
 (hub id; without slash from the organisation ``sentence-transformers``) or ``path`` (a directory); by default the
-paper's SBERT (paper 1, Table 15). ``pooling`` reads its transformer alone, at most ``max_length`` tokens (64), instead
-of its own pooling: ``mean-padded`` is the readout of paper 1, Table 3 ("over all tokens (including padded ones)").
-``prompt``: a text before each text, a template, or the name of one of the model's prompts, in place of its default.
+paper's SBERT (Mirror-BERT, Table 15). ``pooling`` reads the transformer alone, at most ``max_length`` tokens (64),
+instead of the model's pooling: ``mean-padded`` is the readout of Mirror-BERT's Table 3 ("over all tokens (including
+padded ones)"). ``prompt``: a text before each text, a template, or the name of a prompt of the model, in place of its
+default.
 
-``sapbert``: the released SapBERT, an encoder of biomedical names (Liu et al., NAACL 2021; paper 1, Table 15). Spec
+``sapbert``: the released SapBERT, an encoder of biomedical names (Liu et al., NAACL 2021; Mirror-BERT, Table 15). Spec
 keys: ``model`` (hub id of another release, e.g. cross-lingual) or ``path`` (a directory), ``pooling`` (``cls``;
 ``mean`` for the release of that name) and ``max_length`` (25 tokens, as in the released code). The method ``sap``
-trains one.
+trains such an encoder.
 """
 
 from __future__ import annotations
@@ -46,16 +47,16 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register_encoders(register: Register) -> None:
-    """``sbert`` and ``sapbert``."""
+    """Register ``sbert`` and ``sapbert``."""
     register("sbert", create_sbert, "a sentence-transformers model; by default the paper's SBERT")
     register("sapbert", create_sapbert, "SapBERT: an encoder of biomedical names")
 
 
 def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
-    """The encoder for a spec ``sbert``."""
+    """Create the encoder of a spec ``sbert``."""
     params = checked_params(spec, model=str, path=str, pooling=str, max_length=int, prompt=str)
     if "max_length" in params and "pooling" not in params:
-        problem = f"{spec}: max_length belongs to a pooling, and this spec names none"
+        problem = f"{spec}: max_length belongs to a pooling, but this spec names none"
         raise UsageError(problem, "Add pooling=mean-padded, or leave max_length out.")
     directory = sbert_directory(spec, context.offline)
     prompt = template(params["prompt"], directory) if "prompt" in params else None
@@ -69,13 +70,13 @@ def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
 
 
 def sbert_directory(spec: EncoderSpec, offline: bool) -> Path:
-    """The files of the model that a spec ``sbert`` names."""
+    """Return the folder of the model of a spec ``sbert``; ``ModelUnavailableError`` if it is missing."""
     if path := spec.get("path"):
         directory = Path(str(path)).expanduser().resolve()
         if not (directory / "modules.json").is_file() and not (directory / "config.json").is_file():
             raise ModelUnavailableError(
                 f"{spec}: {directory} is no directory of a sentence-transformers model",
-                "It holds modules.json, as written by SentenceTransformer.save().",
+                "Such a directory holds modules.json, as SentenceTransformer.save() writes it.",
             )
         return with_its_base(directory, offline)
     name = str(spec.get("model", "sbert"))
@@ -84,30 +85,30 @@ def sbert_directory(spec: EncoderSpec, offline: bool) -> Path:
 
 
 def _only_transformer(directory: Path) -> Path:
-    """The folder of a model's transformer; an error if other modules than pooling and normalisation follow it."""
+    """The folder of a model's transformer; ``UsageError`` for modules other than pooling and normalisation."""
     if not (listed := modules(directory)):
         return directory
     classes = [module.class_name for module in listed]
     if classes[:1] != ["Transformer"] or not {"Pooling", "Normalize"}.issuperset(classes[1:]):
         raise UsageError(
-            f"pooling= reads a transformer alone, and {directory.name} consists of {', '.join(classes) or 'nothing'}",
-            "Leave pooling out: the model is then read as its files say.",
+            f"pooling= reads a transformer alone, but {directory.name} consists of {', '.join(classes) or 'nothing'}",
+            "Leave pooling out to use all modules of the model.",
         )
     return directory / listed[0].path
 
 
 def create_sapbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
-    """The encoder for a spec ``sapbert``."""
+    """Create the encoder of a spec ``sapbert``."""
     params = checked_params(spec, model=str, path=str, pooling=str, max_length=int)
     path = params.get("path")
-    where = str(Path(path).expanduser().resolve()) if path else params.get("model", "sapbert")
-    directory = locate(EncoderSpec(where, spec.revision), "en", context.offline)
+    model = str(Path(path).expanduser().resolve()) if path else params.get("model", "sapbert")
+    directory = locate(EncoderSpec(model, spec.revision), "en", context.offline)
     pooling = Pooling(params.get("pooling", "cls"), max_length=params.get("max_length", 25))
     return pooled_backbone(directory, pooling, context)
 
 
 def pooled_backbone(directory: Path, pooling: Pooling, context: EncoderContext) -> LazyEncoder:
-    """An encoder from the directory of a backbone, read under a pooling."""
+    """Create an encoder from the directory of a backbone, with a pooling."""
     if pooling.mode not in context.poolings:
         raise unknown_name("pooling", pooling.mode, list(context.poolings))
 
@@ -120,7 +121,7 @@ def pooled_backbone(directory: Path, pooling: Pooling, context: EncoderContext) 
             transformer = load_transformer(directory, torch.device(context.device), poolings=context.poolings)
         return TransformerEncoder(transformer, pooling, context.precision).encode
 
-    read = [pooling.mode, pooling.max_length, *([pooling.prompt] if pooling.prompt else [])]
+    readout = [pooling.mode, pooling.max_length, *([pooling.prompt] if pooling.prompt else [])]
     weights = fingerprint(directory)
-    identity = {"weights": weights, "readout": read}
+    identity = {"weights": weights, "readout": readout}
     return LazyEncoder(digest(identity), load, pooling)

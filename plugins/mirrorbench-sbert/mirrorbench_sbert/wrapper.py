@@ -1,4 +1,4 @@
-"""Models that sentence-transformers itself reads, and the checks and identity that its reading needs."""
+"""Models that sentence-transformers itself opens: their encoding in batches, checks and identity."""
 
 from __future__ import annotations
 
@@ -38,65 +38,76 @@ if TYPE_CHECKING:
     from mirrorbench.plugin import Array, TextInput
 
 MOST_TOKENS = 512
-"""Tokens of the longest text, where a model of sentence-transformers names none."""
+"""Maximum length, in tokens, of a model of sentence-transformers that names none."""
 
 
 def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None = None) -> LazyEncoder:
-    """An encoder from the directory of a sentence-transformers model; contexts are encoded as whole texts.
+    """Create an encoder from the directory of a sentence-transformers model; contexts are encoded as whole texts.
 
-    ``prompt``: a template in place of the model's default prompt; the model says whether a prompt before the text is
+    ``prompt``: a template in place of the model's default prompt; the model decides whether a prompt before the text is
     pooled too.
     """
-    # What stands before texts is handed on, what stands around them is not known there.
-    before = prompt.removesuffix(TEXT) if prompt and prompt.endswith(TEXT) and prompt.count(TEXT) == 1 else ""
-    around, files = "" if before else prompt, directory_checksum(path)
+    files = directory_checksum(path)
 
     def load() -> Callable[[list[TextInput]], Array]:
-        import torch
-
-        device = torch.device(context.device)
         with unchanged(lambda: _model_files(path), files, str(path)):
             model = _load_sentence_transformer(path, context)
             own_weights(model)
-        sort = device_type(device)
-        limit = model.get_max_seq_length() or MOST_TOKENS
-        by_role = {"query": model.encode_query, "document": model.encode_document}
-
-        def encode(inputs: list[TextInput]) -> Array:
-            roles = np.array([item.role if prompt is None else "" for item in inputs])
-            encoded: Any = None
-            for role in np.unique(roles):
-                rows = (roles == role).nonzero()[0]
-                vectors = encode_alike([inputs[row] for row in rows], by_role.get(role, model.encode))
-                encoded = np.empty((len(inputs), vectors.shape[1]), vectors.dtype) if encoded is None else encoded
-                encoded[rows] = vectors
-            return encoded  # type: ignore[no-any-return]
-
-        def encode_alike(inputs: list[TextInput], encode_texts: Callable[..., Any]) -> Array:
-            texts = [around.replace(TEXT, item.text) if around else item.text for item in inputs]
-            # Characters stand for tokens, of which most texts have fewer: to count tokens is to tokenise twice.
-            lengths = np.array([min(len(text), limit) for text in texts], dtype=np.int64)
-            budget, cost = TOKEN_BUDGET[sort], PASS_COST[sort]
-            own = {} if prompt is None else {"prompt": before}
-            similar = () if sort == "cpu" else similar_length_batches(lengths, budget, pass_cost=cost)
-            batches = list(similar) or [[*range(len(texts))]]
-
-            def compute(rows: list[int]) -> torch.Tensor:
-                some, size = [texts[row] for row in rows], 32 if sort == "cpu" else len(rows)
-                with autocast(device, context.precision):
-                    vectors = encode_texts(
-                        some, batch_size=size, convert_to_tensor=True, show_progress_bar=False, **own
-                    )
-                return vectors.float()  # type: ignore[no-any-return]
-
-            rows, parts = zip(*within_memory(batches, compute, device, lengths), strict=True)
-            return torch.cat(parts).cpu().numpy()[np.argsort(np.concatenate(rows))]
-
+        encode = _BatchedModel(model, context, prompt).encode
         _check_varies(path, model, encode)
         return encode
 
     identity = {"files": files} | ({} if prompt is None else {"prompt": prompt})
     return LazyEncoder(digest(identity) if len(identity) > 1 else files, load)
+
+
+class _BatchedModel:
+    """A model of sentence-transformers with mirrorbench's batches, and prompts by role of the input."""
+
+    def __init__(self, model: Any, context: EncoderContext, prompt: str | None) -> None:
+        import torch
+
+        self.model, self.prompt, self.precision = model, prompt, context.precision
+        self.device = torch.device(context.device)
+        self.limit = model.get_max_seq_length() or MOST_TOKENS
+        # The model takes a prompt before texts; it knows none around them, so such a template is filled here.
+        is_prefix = bool(prompt) and str(prompt).endswith(TEXT) and str(prompt).count(TEXT) == 1
+        self.prefix = str(prompt).removesuffix(TEXT) if is_prefix else ""
+        self.template = "" if self.prefix else prompt
+
+    def encode(self, inputs: list[TextInput]) -> Array:
+        """Encode inputs, each under the prompt of its role; ``prompt`` replaces the prompts of all roles."""
+        roles = np.array([item.role if self.prompt is None else "" for item in inputs])
+        by_role = {"query": self.model.encode_query, "document": self.model.encode_document}
+        encoded: Any = None
+        for role in np.unique(roles):
+            rows = (roles == role).nonzero()[0]
+            vectors = self._encode_role([inputs[row] for row in rows], by_role.get(role, self.model.encode))
+            encoded = np.empty((len(inputs), vectors.shape[1]), vectors.dtype) if encoded is None else encoded
+            encoded[rows] = vectors
+        return encoded  # type: ignore[no-any-return]
+
+    def _encode_role(self, inputs: list[TextInput], encode_texts: Callable[..., Any]) -> Array:
+        import torch
+
+        texts = [self.template.replace(TEXT, item.text) if self.template else item.text for item in inputs]
+        # Characters stand for tokens, of which most texts have fewer: counting tokens would tokenise twice.
+        lengths = np.array([min(len(text), self.limit) for text in texts], dtype=np.int64)
+        type_ = device_type(self.device)
+        options = {} if self.prompt is None else {"prompt": self.prefix}
+        similar = similar_length_batches(lengths, TOKEN_BUDGET[type_], pass_cost=PASS_COST[type_])
+        batches = [[*range(len(texts))]] if type_ == "cpu" else list(similar)
+
+        def compute(rows: list[int]) -> torch.Tensor:
+            batch, size = [texts[row] for row in rows], 32 if type_ == "cpu" else len(rows)
+            with autocast(self.device, self.precision):
+                vectors = encode_texts(
+                    batch, batch_size=size, convert_to_tensor=True, show_progress_bar=False, **options
+                )
+            return vectors.float()  # type: ignore[no-any-return]
+
+        rows, parts = zip(*within_memory(batches, compute, self.device, lengths), strict=True)
+        return torch.cat(parts).cpu().numpy()[np.argsort(np.concatenate(rows))]
 
 
 def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:
@@ -110,12 +121,12 @@ def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:
         first = (str(error).strip().splitlines() or ["no message"])[0]
         raise ModelUnavailableError(
             f"sentence-transformers cannot open {path}: {type(error).__name__}: {first[:300]}",
-            "Weights in floating-point numbers are read, not int8, GGUF or ONNX; code beside a model is never run.",
+            "Only floating-point weights are read, not int8, GGUF or ONNX; code beside a model is never run.",
         ) from error
 
 
 def _check_varies(path: Path, model: Any, encode: Callable[[list[TextInput]], Array]) -> None:
-    """Raise where a model makes no vectors of texts, or equal ones of two texts of its own words."""
+    """Raise if a model makes no vectors of texts, or equal ones of two texts of its own words."""
     known: Iterable[str] = getattr(getattr(model, "tokenizer", None), "get_vocab", list)()  # images have none
     words = sorted(word for word in known if word.isalnum())
     texts = [" ".join(words[first :: max(1, len(words) // 16)]) for first in range(2)]
@@ -123,7 +134,7 @@ def _check_varies(path: Path, model: Any, encode: Callable[[list[TextInput]], Ar
         left, right = encode(as_inputs(texts))
     except KeyError as error:
         raise ModelUnavailableError(
-            f"{path} makes no vectors of texts: none of its modules gives {error}",
+            f"{path} makes no vectors of texts: none of its modules returns {error}",
             f"Add a Pooling to modules.json, or read its transformer alone: {path}:pooling=mean",
         ) from error
     if len(words) > 1 and np.array_equal(left, right):
@@ -134,7 +145,7 @@ _IGNORED = {"README.md", "onnx", "openvino", ".git", ".gitattributes", ".cache"}
 
 
 def directory_checksum(path: Path) -> str:
-    """SHA-256 of all files below a model directory, except documentation and other weight formats."""
+    """Return the SHA-256 of all files below a model directory, except documentation and other weight formats."""
     return content(_model_files(path))
 
 

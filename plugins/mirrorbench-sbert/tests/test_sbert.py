@@ -1,3 +1,5 @@
+"""``sbert`` and ``sapbert`` against sentence-transformers and the released code."""
+
 from __future__ import annotations
 
 import json
@@ -32,7 +34,7 @@ def spec(system: str, path: Path, **params: object) -> EncoderSpec:
 
 
 def released(path: Path, length: int) -> np.ndarray:
-    """The last layer's states of each name, all padded to a length."""
+    """The states of the last layer for each name, padded to a length."""
     options = {"padding": "max_length", "max_length": length, "truncation": True}
     return np.stack([hidden_states(path, name, **options)[0][-1] for name in NAMES])
 
@@ -41,16 +43,16 @@ def test_sapbert_takes_the_first_tokens_of_25(random_model: Models) -> None:
     path = random_model("bert")
     encoder = create_sapbert(spec("sapbert", path), CONTEXT)
     np.testing.assert_allclose(encoder.encode(NAMES), released(path, 25)[:, 0], atol=1e-5)
-    others = [create_sapbert(spec("sapbert", path, **p), CONTEXT) for p in ({"max_length": 9}, {"pooling": "mean"})]
-    assert len({encoder.fingerprint, *(other.fingerprint for other in others)}) == 3
+    settings = ({}, {"max_length": 9}, {"pooling": "mean"})
+    assert len({create_sapbert(spec("sapbert", path, **params), CONTEXT).fingerprint for params in settings}) == 3
 
 
-def as_sentence_transformers(path: Path, folder: Path, *kinds: str) -> Path:
+def as_sentence_transformers(path: Path, folder: Path, *classes: str) -> Path:
     """A model's directory with the ``modules.json`` of sentence-transformers."""
     shutil.copytree(path, folder)
     modules = [
-        {"type": f"sentence_transformers.models.{kind}", "path": f"{n}_{kind}" if n else "", "idx": n, "name": str(n)}
-        for n, kind in enumerate(kinds)
+        {"type": f"sentence_transformers.models.{name}", "path": f"{n}_{name}" if n else "", "idx": n, "name": str(n)}
+        for n, name in enumerate(classes)
     ]
     (folder / "modules.json").write_text(json.dumps(modules))
     (folder / "1_Pooling").mkdir(exist_ok=True)
@@ -64,9 +66,8 @@ def test_queries_and_documents_are_read_under_the_models_prompts(random_model: M
     (path / "config_sentence_transformers.json").write_text(json.dumps(prompts))
     encoder, model = create_sbert(spec("sbert", path), CONTEXT), SentenceTransformer(str(path), device="cpu")
     inputs = [TextInput(text, role=role) for text in NAMES for role in ("query", "", "document")]
-    expected = [
-        of(name) for name in NAMES for of in (model.encode_query, model.encode, model.encode_document)
-    ]  # fmt: skip
+    functions = (model.encode_query, model.encode, model.encode_document)
+    expected = [encode(name) for name in NAMES for encode in functions]
     np.testing.assert_allclose(encoder.encode(inputs), expected, atol=1e-5)
     bare = create_sbert(spec("sbert", path, prompt="x: "), CONTEXT).encode(inputs)
     np.testing.assert_allclose(bare[0], bare[2], atol=1e-6)
@@ -84,17 +85,17 @@ def test_sbert_may_be_read_by_another_pooling(random_model: Models, tmp_path: Pa
 
 @pytest.mark.parametrize("fits", [2048, 9])
 def test_sbert_on_a_gpu(random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fits: int) -> None:
-    """The CPU in its place, with room for ``fits`` texts of one batch; the same vectors, but for their padding."""
+    """The CPU takes its place, with room for ``fits`` texts in a batch; only the padding of the vectors differs."""
     path = as_sentence_transformers(random_model("bert"), tmp_path / "sbert", "Transformer", "Pooling")
     texts, sizes, encode = TEXTS + ["in " * n for n in range(1, 60)], [], SentenceTransformer.encode
     whole = create_sbert(spec("sbert", path), CONTEXT).encode(texts)
 
-    def counted(self: Any, some: list[str], batch_size: int, **options: Any) -> Any:
-        assert batch_size == len(some)
-        if len(some) > fits:
+    def counted(self: Any, batch: list[str], batch_size: int, **options: Any) -> Any:
+        assert batch_size == len(batch)
+        if len(batch) > fits:
             raise torch.OutOfMemoryError
-        sizes.append(len(some))
-        return encode(self, some, batch_size=batch_size, **options)
+        sizes.append(len(batch))
+        return encode(self, batch, batch_size=batch_size, **options)
 
     monkeypatch.setattr(devices, "GPUS", ("cuda", "cpu"))
     monkeypatch.setattr(batching, "release_memory", lambda device: None)
@@ -116,20 +117,20 @@ def test_the_checksum_covers_modules_and_leaves_out_notes(random_model: Models, 
     assert directory_checksum(path) != first
 
 
-@pytest.mark.parametrize(("kinds", "message"), [
-    (("Transformer",), "makes no vectors of texts: none of its modules gives 'sentence_embedding'"),
+@pytest.mark.parametrize(("classes", "message"), [
+    (("Transformer",), "makes no vectors of texts: none of its modules returns 'sentence_embedding'"),
     (("Transformer", "Pooling"), "does not tell texts apart"),
 ])  # fmt: skip
 def test_sbert_without_vectors_of_texts_is_refused(
-    random_model: Models, tmp_path: Path, kinds: tuple[str, ...], message: str
+    random_model: Models, tmp_path: Path, classes: tuple[str, ...], message: str
 ) -> None:
-    """Without a pooling, and with a prompt of as many tokens as the model reads."""
-    path = as_sentence_transformers(random_model("bert"), tmp_path / "sbert", *kinds)
+    """The models have no pooling, or a prompt of as many tokens as the model reads."""
+    path = as_sentence_transformers(random_model("bert"), tmp_path / "sbert", *classes)
     prompt = {"prompts": {"long": 40 * "letters "}, "default_prompt_name": "long"}
     (path / "config_sentence_transformers.json").write_text(json.dumps(prompt))
     with pytest.raises(ModelUnavailableError, match=message) as caught:
         create_sbert(spec("sbert", path), CONTEXT).encode(["a"])
-    assert ("prompt" if len(kinds) > 1 else f"{path}:pooling=mean") in caught.value.hint
+    assert ("prompt" if len(classes) > 1 else f"{path}:pooling=mean") in caught.value.hint
 
 
 def test_models_by_name() -> None:

@@ -1,3 +1,5 @@
+"""The executor ``slurm`` on submitit's local clusters."""
+
 from __future__ import annotations
 
 import os
@@ -13,8 +15,8 @@ from mirrorbench.core.errors import UsageError
 
 
 @pytest.mark.parametrize("cluster", [pytest.param("local", marks=pytest.mark.slow), "debug"])
-def test_jobs_give_what_this_process_gives(bench: Bench, cluster: str) -> None:
-    """``local``: each job is a process, and one of them is killed; ``debug``: all in this one, which tunes too."""
+def test_jobs_have_the_results_of_this_process(bench: Bench, cluster: str) -> None:
+    """``local``: each job is a process, one of which is killed; ``debug``: this process, which tunes too."""
     good = ("letters", "dying", *["tiny+mirror:batch_size=6"] * (cluster == "debug"))
     (bench.folder / "calls").write_text("dying\n")
     expected = bench.run("here", *good)
@@ -78,7 +80,7 @@ def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(
 
 
 def test_jobs_on_this_machine_have_its_gpus(bench: Bench) -> None:
-    """On a machine without one; one that Slurm gives may have some."""
+    """This machine has no GPU; a node of Slurm may have some."""
     assert bench.planned("letters", "slurm:partition=gpu,gpus=1", "auto")[0] == "cuda"
     assert bench.planned("letters", "slurm:cluster=local", "auto")[0] == "cpu"
     with pytest.raises(UsageError, match="--device cuda: "):

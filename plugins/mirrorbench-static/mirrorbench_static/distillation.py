@@ -1,11 +1,11 @@
 """``+static``: static vectors of a backbone's own tokens, as model2vec distils them; a text is the mean of its tokens.
 
-Each token of the vocabulary goes through the model alone, between the special tokens of a text; the vectors are reduced
-by PCA, and weighted by how rare a token is. Spec keys: ``dims`` (256, or all that a smaller model has; 0 for no PCA),
-``sif`` (1e-4; 0 for no weights) and ``layers`` (by default the last; the mean over the token and the special ones is
-read). A word in context is encoded without its context.
+The model encodes each token of the vocabulary alone, between the special tokens of a text; the vectors are reduced by
+PCA, and weighted by the rarity of the token. Spec keys: ``dims`` (256, or all of a smaller model; 0 for no PCA),
+``sif`` (1e-4; 0 for no weights) and ``layers`` (by default the last; averaged over the token and the special ones). A
+word in context is encoded without its context.
 
-Source: model2vec 0.10, ``distill`` (github.com/MinishLab/model2vec), which normalises vectors of texts in addition.
+Source: model2vec 0.10, ``distill`` (github.com/MinishLab/model2vec), which also normalises vectors of texts.
 """
 
 from __future__ import annotations
@@ -35,16 +35,15 @@ from mirrorbench_static.wordvectors import checked_sif, plain_text, sif_weights
 if TYPE_CHECKING:
     from mirrorbench.plugin import Array, EncoderSpec, TextInput, Transformer
 
-DIMENSIONS = 256
-SIF = 1e-4
-"""The defaults of model2vec."""
+DIMENSIONS, SIF = 256, 1e-4
+"""Defaults of model2vec."""
 
 _UNUSED = re.compile(r"\[unused\d+\]")
 _ROWS = 8192
 
 
 def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> LazyEncoder:
-    """The encoder for a spec with ``+static`` of the backbone in a directory; distilled at the first text, then kept.
+    """Create the encoder of a spec with ``+static``; it is distilled at the first text, then kept in the cache.
 
     Args:
         spec: the spec.
@@ -77,8 +76,8 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
         def distil(folder: Path) -> None:
             context.begin(len(kept), "tokens")
             encoder = TransformerEncoder(transformer, pooling, context.precision)
-            alone = encoder.encode_ids(_alone(transformer, kept), context.advance)
-            np.save(folder / "vectors.npy", distilled(alone, dims, sif))
+            vectors = encoder.encode_ids(_single_tokens(transformer, kept), context.advance)
+            np.save(folder / "vectors.npy", distilled(vectors, dims, sif))
 
         folder = kept_folder(cache_root() / "vectors" / key, distil, f"tokens of {spec}")
         return _mean_of_tokens(transformer.tokenizer, kept, np.load(folder / "vectors.npy", mmap_mode="r"))
@@ -87,9 +86,9 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
 
 
 def vocabulary(tokenizer: Any) -> list[int]:
-    """Ids of the tokens that texts consist of, in the vocabulary's order, most frequent first.
+    """Return the ids of the tokens of texts, in the vocabulary's order, most frequent first.
 
-    Left out are tokens without use (``[unused7]``), and added ones but padding and the unknown token.
+    Unused tokens (``[unused7]``) are left out, and added ones except padding and the unknown token.
     """
     left_out = set(tokenizer.get_added_vocab().values()) - {tokenizer.pad_token_id, tokenizer.unk_token_id}
     by_id = sorted((token_id, token) for token, token_id in tokenizer.get_vocab().items())
@@ -97,9 +96,9 @@ def vocabulary(tokenizer: Any) -> list[int]:
 
 
 def distilled(vectors: Array, dims: int, sif: float) -> Array:
-    """Vectors of tokens after PCA to ``dims`` dimensions (0: none; -1: 256 at most), and weighted by rarity.
+    """Reduce vectors of tokens by PCA to ``dims`` dimensions (0: no PCA; -1: 256 at most), and weight them by rarity.
 
-    The sign of each component is that of its largest score in size, as in model2vec.
+    The sign of each component is that of its score with the largest absolute value, as in model2vec.
     """
     n, width = vectors.shape
     if dims > width:
@@ -117,7 +116,7 @@ def distilled(vectors: Array, dims: int, sif: float) -> Array:
     return np.asarray(scores * signs * weights, dtype=np.float32)
 
 
-def _alone(transformer: Transformer, tokens: list[int]) -> Any:
+def _single_tokens(transformer: Transformer, tokens: list[int]) -> Any:
     """Each token as a text of its own, between the special tokens of a text."""
     from mirrorbench.plugin import Ragged
 
@@ -131,7 +130,7 @@ def _mean_of_tokens(tokenizer: Any, kept: list[int], table: Array) -> Callable[[
     row = np.full(max(kept) + 1, -1)
     row[kept] = np.arange(len(kept))
     if tokenizer.unk_token_id is not None:
-        row[tokenizer.unk_token_id] = -1  # says nothing about a text
+        row[tokenizer.unk_token_id] = -1  # unknown tokens do not count
 
     def ids(texts: list[str]) -> list[list[int]]:
         input_ids: list[list[int]] = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]

@@ -1,13 +1,13 @@
 """``fasttext`` and ``static``: word vectors as text encoders; a text's vector is the mean over its words.
 
 Files: the text formats of word2vec, GloVe and fastText, or fastText binaries. Spec keys: ``path`` (a file; ``{lang}``
-stands for the text's language), ``limit`` (words read, 0 for all), ``lower`` (lower-case texts; by default if the
-vocabulary is lower-cased), ``language`` (of texts that name none; by default the task's), ``sif`` (1e-3: rare words
-weigh more; by default all weigh the same).
+stands for the text's language), ``limit`` (number of words, 0 for all), ``lower`` (lower-case texts; by default if the
+vocabulary is lower-cased), ``language`` (of texts without one; by default the task's), ``sif`` (1e-3: rare words weigh
+more; by default all weigh the same).
 
 A text is looked up whole; if unknown, it is split at spaces, and punctuation around each piece is removed; an unknown
 piece is split at the punctuation in it. Unknown words are omitted, unless the file has vectors of character n-grams
-(fastText binaries); a text without known words gets a zero vector. A word in context is encoded without its context.
+(fastText binaries); a text without known words has a zero vector. A word in context is encoded without its context.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from mirrorbench.plugin import (
 )
 
 PARSER = 1
-"""Version of the parser, part of cache keys; raised when a file would give other vectors."""
+"""Version of the parser, part of cache keys; raised when the vectors of a file change."""
 
 DEFAULT_WORDS = 200_000
-"""Words read from a file: as many as Glavaš et al. (2019), whose dictionaries paper 1 uses (section 3)."""
+"""Words read from a file: as many as Glavaš et al. (2019), whose dictionaries Mirror-BERT uses (section 3)."""
 
 _LANGUAGE = "{lang}"
 _HEADER = re.compile(rb"(\d+) (\d+)")
@@ -61,12 +61,12 @@ class WordVectors:
     words: tuple[str, ...]
     vectors: Array
     ngrams: Array | None = None
-    """FastText's vectors of character n-grams for out-of-vocabulary words: one row per hash bucket."""
+    """Vectors of character n-grams for out-of-vocabulary words (fastText): one row per hash bucket."""
     shortest: int = 0
     """Length of the shortest n-gram in characters, counting the brackets around a word."""
     longest: int = 0
     weights: Array | None = None
-    """The weights of the words, in their order; ``None`` if all weigh the same."""
+    """Weights of the words, in their order; ``None`` if all weigh the same."""
 
     @cached_property
     def rows(self) -> dict[str, int]:
@@ -79,7 +79,7 @@ class WordVectors:
         return all(word == word.lower() for word in self.words)
 
     def vector(self, word: str) -> Array | None:
-        """The vector of a word, for an unknown word the mean over its n-grams; ``None`` without n-grams."""
+        """Return the vector of a word; for an unknown word the mean over its n-grams, or ``None`` without n-grams."""
         if word in self.rows or self.ngrams is None:
             return self.vectors[self.rows[word]] if word in self.rows else None
         from gensim.models.fasttext import ft_ngram_hashes
@@ -88,9 +88,9 @@ class WordVectors:
         return np.asarray(self.ngrams[rows]).mean(axis=0, dtype=np.float32) if len(rows) else None
 
     def of_text(self, text: str) -> Array:
-        """The mean vector of a text's known words, zero if there are none; shape (dimensions,).
+        """Average the vectors of a text's known words, shape (dimensions,); zeros without any.
 
-        A word that is known by its n-grams alone has the weight of the rarest one.
+        A word with n-grams alone has the weight of the rarest word.
         """
         weighted = [
             vector if self.weights is None else vector * self.weights[self.rows.get(word, -1)]
@@ -110,7 +110,7 @@ class WordVectors:
 
 
 def sif_weights(n: int, sif: float) -> Array:
-    """Weights a / (a + p) of n words, most frequent first; 1 for ``sif=0``.
+    """Return weights a / (a + p) of n words, most frequent first; 1 for ``sif=0``.
 
     Arora, Liang and Ma (ICLR 2017, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", section 3). Neither
     files nor vocabularies state the probability p of a word; it is that of Zipf's law, in proportion to 1 / (rank + 1),
@@ -121,24 +121,22 @@ def sif_weights(n: int, sif: float) -> Array:
 
 
 def checked_sif(sif: float) -> float:
-    """The value of the spec key ``sif``; a ``UsageError`` if it is none."""
+    """Return the value of the spec key ``sif``; ``UsageError`` if it is out of range."""
     if not 0 <= sif < 1:
-        raise UsageError(
-            f"sif={sif:g} is out of range", "It lies between 0 (no weights) and 1; papers have 1e-3, 1e-4."
-        )
+        raise UsageError(f"sif={sif:g} is out of range", "It is between 0 (no weights) and 1; papers have 1e-3, 1e-4.")
     return sif
 
 
 def plain_text(item: TextInput) -> str:
-    """The text that static vectors read of an input: its target without the context, or the whole text."""
+    """Return the target of an input without its context, or the whole text of an input without a target."""
     return " ".join(item.text[start:end] for start, end in item.spans) or item.text
 
 
 class StaticEncoder:
-    """Mean word vectors; the file is loaded at the first text, and only checksummed before.
+    """Mean word vectors of a file, which is checksummed at once and loaded at the first text.
 
-    ``lower``: whether to lower-case texts, ``None`` if the vocabulary is; ``language``: of inputs that name none;
-    ``sif``: as in ``sif_weights``, 0 for none.
+    ``lower``: whether to lower-case texts, ``None`` for as the vocabulary; ``language``: language of inputs without
+    one; ``sif``: as in ``sif_weights``, 0 for none.
     """
 
     def __init__(
@@ -156,7 +154,7 @@ class StaticEncoder:
         self._loaded: dict[Path, WordVectors] = {}
 
     def encode(self, inputs: Sequence[TextInput | str]) -> Array:
-        """Vectors of texts, float32 of shape (n, dimensions); zero if no word is known."""
+        """Encode texts as float32 of shape (n, dimensions); zeros for a text without known words."""
         rows = []
         for item in as_inputs(inputs):
             vectors = self._vectors(item.language)
@@ -167,7 +165,7 @@ class StaticEncoder:
         return np.stack(rows)
 
     def vocabulary(self, language: str) -> tuple[str, ...]:
-        """The words of the (language's) file, most frequent first; at most ``limit``."""
+        """Return the words of the (language's) file, most frequent first; at most ``limit``."""
         return self._vectors(language).words
 
     def _vectors(self, language: str) -> WordVectors:
@@ -182,13 +180,13 @@ class StaticEncoder:
     def _path(self, language: str) -> Path:
         if _LANGUAGE in str(self.path) and not language:
             raise UsageError(
-                f"{self.path}: which language {_LANGUAGE} stands for is not known",
+                f"{self.path}: the language for {_LANGUAGE} is not known",
                 "Add language=en to the encoder spec.",
             )
         return Path(str(self.path).replace(_LANGUAGE, language))
 
     def _files(self) -> list[Path]:
-        """All files that the path can stand for."""
+        """All files for the path, of any language."""
         if _LANGUAGE not in self.path.name:
             return [self._path(self.language)]
         paths = sorted(self.path.parent.glob(self.path.name.replace(_LANGUAGE, "*")))
@@ -198,7 +196,7 @@ class StaticEncoder:
 
 
 def create_static(spec: EncoderSpec, context: EncoderContext) -> StaticEncoder:
-    """The encoder for a spec ``fasttext`` or ``static``."""
+    """Create the encoder of a spec ``fasttext`` or ``static``."""
     params = checked_params(spec, path=str, limit=int, lower=bool, language=str, sif=float)
     if "path" not in params:
         raise UsageError(
@@ -212,17 +210,17 @@ def create_static(spec: EncoderSpec, context: EncoderContext) -> StaticEncoder:
 
 
 def file_checksum(path: Path) -> str:
-    """SHA-256 of a file of word vectors."""
+    """Return the SHA-256 of a file of word vectors; ``ModelUnavailableError`` if it is missing."""
     if not path.is_file():
         raise ModelUnavailableError(f"there is no file of word vectors at {path}")
     return kept_checksum(path)
 
 
 def load_vectors(path: Path, limit: int, checksum: str) -> WordVectors:
-    """The first ``limit`` words of a file with a checksum (files list frequent words first), 0 for all.
+    """Load the first ``limit`` words of a file with a checksum (files list frequent words first), 0 for all.
 
     A file is parsed once and cached as a memory-mapped array. Names ending in ``.bin`` are fastText binaries, which
-    need as much memory as the file's size; all others are text, ``.gz`` decompressed.
+    need as much memory as the size of the file; all others are text, ``.gz`` decompressed.
     """
 
     def parse(folder: Path) -> None:
@@ -232,31 +230,31 @@ def load_vectors(path: Path, limit: int, checksum: str) -> WordVectors:
         _save(vectors, folder)
 
     key = digest({"file": checksum, "limit": limit, "parser": PARSER})
-    what = f"{f'the first {limit:,}' if limit else 'all'} words of {path.name}"
-    folder = kept_folder(cache_root() / "vectors" / key, parse, what)
-    about = json.loads((folder / "words.json").read_bytes().decode("utf-8", "surrogatepass"))
-    words = tuple(about.pop("words"))
-    ngrams = np.load(folder / "ngrams.npy", mmap_mode="r") if about else None
-    return WordVectors(words, np.load(folder / "vectors.npy", mmap_mode="r"), ngrams, **about)
+    description = f"{f'the first {limit:,}' if limit else 'all'} words of {path.name}"
+    folder = kept_folder(cache_root() / "vectors" / key, parse, description)
+    settings = json.loads((folder / "words.json").read_bytes().decode("utf-8", "surrogatepass"))
+    words = tuple(settings.pop("words"))
+    ngrams = np.load(folder / "ngrams.npy", mmap_mode="r") if settings else None
+    return WordVectors(words, np.load(folder / "vectors.npy", mmap_mode="r"), ngrams, **settings)
 
 
 def _save(vectors: WordVectors, folder: Path) -> None:
-    about: dict[str, Any] = {"words": vectors.words}
+    settings: dict[str, Any] = {"words": vectors.words}
     arrays = {"vectors": vectors.vectors}
     if vectors.ngrams is not None:
         arrays["ngrams"] = vectors.ngrams
-        about |= {"shortest": vectors.shortest, "longest": vectors.longest}
+        settings |= {"shortest": vectors.shortest, "longest": vectors.longest}
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", np.asarray(array, dtype=np.float32))
-    text = json.dumps(about, ensure_ascii=False)
+    text = json.dumps(settings, ensure_ascii=False)
     (folder / "words.json").write_bytes(text.encode("utf-8", "surrogatepass"))
 
 
 def read_text(path: Path, limit: int = 0) -> WordVectors:
     """Read a text file: per line a word and its numbers, separated by spaces; an optional header of two integers.
 
-    A word may contain spaces (some in GloVe 840B do): the numbers are counted from the end. The first vector of a
-    repeated word counts; bytes that are not UTF-8 become U+FFFD.
+    A word may contain spaces (as in GloVe 840B): the numbers are counted from the end. The first vector of a repeated
+    word counts; bytes that are not UTF-8 become U+FFFD.
     """
     words: dict[str, Array] = {}
     announced = dimensions = number = 0
@@ -293,7 +291,7 @@ def read_text(path: Path, limit: int = 0) -> WordVectors:
 
 
 def _entry(line: bytes, dimensions: int) -> tuple[str, Array]:
-    """A line's word and numbers; no numbers if their count is not ``dimensions`` (0: not known yet)."""
+    """The word and the numbers of a line; no numbers unless there are ``dimensions`` (0: not known yet)."""
     word, _, rest = line.partition(b" ")
     row = _numbers(rest)
     if dimensions and len(row) != dimensions:  # perhaps a word that contains spaces
@@ -310,12 +308,12 @@ def _numbers(text: bytes) -> Array:
 
 
 def _read_binary(path: Path, limit: int) -> WordVectors:
-    """A fastText binary: its first words and all n-grams."""
+    """The first words and all n-grams of a fastText binary."""
     try:
         from gensim.models.fasttext import load_facebook_vectors
     except ImportError as error:
-        vec = "\nor use the .vec file, which needs nothing."
-        raise not_installed(ModelUnavailableError, "fastText binaries need", "gensim", "static", vec) from error
+        alternative = "\nor use the .vec file, which needs nothing."
+        raise not_installed(ModelUnavailableError, "fastText binaries need", "gensim", "static", alternative) from error
     try:
         model = load_facebook_vectors(str(path))
     except (OSError, EOFError, ValueError, AssertionError, NotImplementedError, UnicodeDecodeError) as error:

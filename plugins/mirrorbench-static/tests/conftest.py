@@ -1,4 +1,4 @@
-"""The plugin, installed or not, and what the tests of a checkout share."""
+"""Paths and fixtures for the tests of a plugin in a checkout, installed or not."""
 
 from __future__ import annotations
 

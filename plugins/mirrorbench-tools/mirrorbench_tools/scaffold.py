@@ -1,4 +1,4 @@
-"""``mirrorbench plugin``: packages of your own with encoders, tasks, commands and more."""
+"""``mirrorbench plugin new``: writes a package to start from, from the files in ``templates``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ plugin_app = typer.Typer(
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _FILES = ("pyproject.toml", "README.md", "$module/__init__.py", "$module/commands.py", "$module/pets.yaml",
           "$module/pets.tsv", "tests/test_plugin.py")  # fmt: skip
-"""The files of the package; the template of each is the file of its name in ``templates``."""
+"""Files of the package; each has a template of its name."""
 
 
 @plugin_app.callback()
@@ -27,12 +27,12 @@ def _root() -> None:
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the plugin: letters, digits, hyphens.")]
 _Output = Annotated[Path, typer.Option(
-    "--output", "-o", metavar="DIR", help="Folder in which the package's own folder is made.")]  # fmt: skip
+    "--output", "-o", metavar="DIR", help="Folder for the folder of the package.")]  # fmt: skip
 
 
 @plugin_app.command()
 def new(name: _Name, output: _Output = Path()) -> None:
-    """Write a package with an encoder, a task from a card, one from code, an augmentation and a command, and its test.
+    """Write a package with an encoder, a task from a card, one from code, an augmentation, a command, and tests.
 
     `mirrorbench plugin new my-lab && pip install -e mirrorbench-my-lab && pytest mirrorbench-my-lab`
     """

@@ -1,3 +1,5 @@
+"""``mirrorbench doctor``: versions, folders, missing data, and the hub."""
+
 from __future__ import annotations
 
 import json
@@ -19,32 +21,34 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_offline(mirrorbench: Callable, tmp_path: Path) -> None:
-    found = json.loads(mirrorbench("doctor", "--json", "--offline").assert_works().out)
-    assert found["versions"].items() >= {"mirrorbench": package.__version__, "torch": version("torch")}.items()
-    assert found["hub"] == "not asked (--offline)"
+    report = json.loads(mirrorbench("doctor", "--json", "--offline").assert_works().out)
+    assert report["versions"].items() >= {"mirrorbench": package.__version__, "torch": version("torch")}.items()
+    assert report["hub"] == "not asked (--offline)"
     for name in ("cache", "data"):
-        assert found["folders"][name]["path"] == str(tmp_path / f"default-{name}")
-    assert found["missing"]["quick"] == []  # inside the package
-    assert "stsb" in found["missing"]["sts"]
-    assert found["environment"]["MIRRORBENCH_CACHE"] == str(tmp_path / "default-cache")
-    assert any(line.startswith("cpu") for line in found["devices"])
+        assert report["folders"][name]["path"] == str(tmp_path / f"default-{name}")
+    assert report["missing"]["quick"] == []  # inside the package
+    assert "stsb" in report["missing"]["sts"]
+    assert report["environment"]["MIRRORBENCH_CACHE"] == str(tmp_path / "default-cache")
+    assert any(line.startswith("cpu") for line in report["devices"])
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     brought = {name: re.split("[^a-z0-9-]", packages[0])[0] for name, packages in declared.items()}
     listed = {name: package for name, (package, _) in installation.EXTRAS.items()}
     assert listed == {name: brought[name] for name in brought.keys() - {"test", "dev"}}
-    assert set(found["extras"]) == set(installation.EXTRAS)
+    assert set(report["extras"]) == set(installation.EXTRAS)
 
 
 def test_the_page(mirrorbench: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = mirrorbench("doctor", "--offline", "--data-dir", str(tmp_path / "elsewhere")).assert_works()
+    printed = mirrorbench("doctor", "--offline", "--data-dir", str(tmp_path / "elsewhere")).assert_works()
     parts = ("Versions", "Folders", "Hub", "Data", "Environment", str(tmp_path / "elsewhere"), "complete")
-    assert [part for part in (*parts, *installation.VARIABLES) if part not in said.out] == []
+    assert [part for part in (*parts, *installation.VARIABLES) if part not in printed.out] == []
     sources = "".join(file.read_text(encoding="utf-8") for file in Path(package.__file__).parent.rglob("*.py"))
     read = set(re.findall(r"\"(MIRRORBENCH_[A-Z_]+)\"", sources))  # by the code
     assert set() < read <= set(installation.VARIABLES)
     suites = len(builtin_suites())
-    assert said.out.endswith("mirrorbench data import DIR.\n")
-    assert f"Data of {suites - 1} of {suites} suites are not available yet" in said.out  # quick is inside the package
+    assert printed.out.endswith("mirrorbench data import DIR.\n")
+    assert (
+        f"Data of {suites - 1} of {suites} suites are not available yet" in printed.out
+    )  # quick is inside the package
     monkeypatch.setattr("os.access", lambda path, mode: False)
     assert "CANNOT BE WRITTEN" in mirrorbench("doctor", "--offline").assert_fails(1).out
 
@@ -64,9 +68,9 @@ def test_no_password_of_an_address_is_shown(mirrorbench: Callable, monkeypatch: 
     for name in ("constants", "hf_api.constants"):
         monkeypatch.setattr(f"huggingface_hub.{name}.ENDPOINT", "http://me:s3cr3t@127.0.0.1:9")
     for arguments in ((), ("--json",)):
-        said = mirrorbench("doctor", *arguments).assert_works()
-        assert "s3cr3t" not in said.out + said.err
-        assert "http://127.0.0.1:9 not reachable" in said.out
+        printed = mirrorbench("doctor", *arguments).assert_works()
+        assert "s3cr3t" not in printed.out + printed.err
+        assert "http://127.0.0.1:9 not reachable" in printed.out
     for text, shown in (
         ("https://me:pass@host.org/a", "https://host.org/a"),
         ("https://me:p@ss@host.org", "https://host.org"),

@@ -73,7 +73,7 @@ CHANGES = [
     ("cometa", "22253000", " ", "line 3: column 'General SNOMED ID' is missing, empty"),
     ("rescnn", '"train": [["acid", "D1"]], "dev": [], ', "", "no lists train, dev and test"),
     ("rescnn", "nan", "", r"data\.json, test, item 2: an empty mention"),
-    ("rescnn", '["x|y", "D1"], ["nan", "D2"]', "", "no mention to look up"),
+    ("rescnn", '["x|y", "D1"], ["nan", "D2"]', "", "no mention to link"),
     ("wsd", "two.d0.s0.t0 soon", "two.d0.s0.t0 soon%4:02:00::\nthree.d0.s0.t0 soon", r"keys of 'three\.d0\.s0\.t0'"),
     ("wsd", '<wf lemma="the" pos="DET">The</wf>', "<wf><instance/></wf>", "not right below a sentence"),
     ("wsd", "dog n 1 0 1 0 00000000", "dog n x 0 1 0 00000000", r"index\.noun: the line of 'dog' is no entry"),

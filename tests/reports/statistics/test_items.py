@@ -13,7 +13,7 @@ from stored import correlated, stored
 from mirrorbench import Session, hookimpl
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.reports.comparable import read_stored
+from mirrorbench.reports.comparable import Stored, read_stored
 from mirrorbench.reports.selection import without_overlap
 from mirrorbench.reports.statistics.items import ItemScores, common, item_scores, items_of, score_on
 from mirrorbench.tasks.metrics import pearson, spearman, uncentred_pearson
@@ -158,7 +158,9 @@ def test_all_are_scored_on_what_none_has_seen(tmp_path: Path, plugins: Plugins) 
         correlated(tmp_path, "c", "u", STEPS, C),  # no tuned encoder here: all items
     ]
     items = {e.result.cell_id: found for e in entries if (found := items_of(e, plugins))}
-    results, behind, lines = without_overlap([e.result for e in entries], items, plugins)
+    rescored, behind, lines = without_overlap(entries, items, plugins)
+    results = [entry.result for entry in rescored]
+    assert [entry.path for entry in rescored] == [entry.path for entry in entries]
     assert [r.main_score for r in results] == pytest.approx(
         [*(spearman(x[2:11], STEPS[2:11]) for x in (A, B, C)), spearman(C, STEPS)]
     )
@@ -173,9 +175,9 @@ def test_what_cannot_be_scored_anew_is_missing(tmp_path: Path, plugins: Plugins)
     tuned = correlated(tmp_path, "a", "t", STEPS, A, corpus="x")  # from before overlaps were stored
     other = correlated(tmp_path, "c", "t", STEPS, C)
     items = {e.result.cell_id: found for e in (tuned, other) if (found := items_of(e, plugins))}
-    lost = stored("d", "t", 0.5)
-    results, behind, lines = without_overlap([tuned.result, other.result, lost], items, plugins)
-    assert [r.spec for r in results] == ["c"]
+    lost = Stored(stored("d", "t", 0.5), tmp_path / "lost.json")
+    rescored, behind, lines = without_overlap([tuned, other, lost], items, plugins)
+    assert [entry.result.spec for entry in rescored] == ["c"]
     assert list(behind) == [other.result.cell_id]
     assert "missing: a on t, seed 0: its overlap is unknown (run it again)." in lines
     assert "missing: d on t, seed 0: its items are not stored (run it again)." in lines
@@ -201,5 +203,5 @@ def test_nothing_is_left_to_correlate(tmp_path: Path, plugins: Plugins) -> None:
         entry = correlated(tmp_path, "a", "t", STEPS, A, overlap=flags, corpus="x")
         items = items_of(entry, plugins)
         assert items is not None
-        results, _, _ = without_overlap([entry.result], {entry.result.cell_id: items}, plugins)
-        assert [(r.main_score, r.n_items) for r in results] == [(None, left)]
+        ((result, _),), _, _ = without_overlap([entry], {entry.result.cell_id: items}, plugins)
+        assert (result.main_score, result.n_items) == (None, left)

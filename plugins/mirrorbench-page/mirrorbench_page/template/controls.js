@@ -1,4 +1,4 @@
-// What a reader does: details, the address, downloads, copying; and the start of the page.
+// Actions of the reader: details, address, downloads, copying; and the start of the page.
 
 // ---- details of a score ---------------------------------------------------------------------------------------------
 
@@ -10,28 +10,29 @@ function details(target) {
   if (!entry) return null;
   if (!column && !entry.row.spec) return [entry.row.encoder, [["baseline", "needs no encoder"]]];
   if (!column) return [entry.row.encoder, [["spec", code(entry.row.spec)], ["protocol", entry.row.protocol], ["size", size(entry.row)]]];
-  const title = `${entry.row.encoder}, ${column.words}`;
+  const title = `${entry.row.encoder}, ${column.display.heading}`;
   const score = entry.scores[at];
   if (!score) return [title, [["missing", "no result, or not for every task or seed"]]];
   const several = score.n > 1;
+  const command = entry.row.display.error_commands[column.name];
   const ids = score.cell_ids.map((id) => id.slice(0, 12));
   const runs = ids.length > 6 ? `${ids.length} results` : code(ids.join(" "));
   return [title, [
-    [several ? "mean" : "score", minus(score.mean.toFixed(data.digits + 1))],
-    ["sd", several && score.sd !== null ? `${score.sd.toFixed(data.digits + 1)} over ${score.n} seeds` : ""],
+    [several ? "mean" : "score", minus(score.mean.toFixed(data.display.digits + 1))],
+    ["sd", several && score.sd !== null ? `${score.sd.toFixed(data.display.digits + 1)} over ${score.n} seeds` : ""],
     ["interval", score.interval ? score.interval.map((end) => minus(number(end))).join(" to ") : ""],
     ["seeds", several ? score.seeds.map(([seed, value]) => `${seed}: ${minus(number(value))}`).join(", ") : ""],
     ["tied", score.tied ? "not separable from the best" : ""],
     [ids.length > 1 ? "runs" : "run", ids.length ? runs : ""],
-    ["items that changed", entry.row.items[column.name] ? code(entry.row.items[column.name]) : ""],
+    ["items that changed", command ? code(command) : ""],
   ]];
 }
 
 function aboutColumn(column, at) {
   const over = view.columns[at].over ?? column.average_of;
-  return [column.words, [
-    ["data", column.about ?? ""],
-    ["task", over.length ? "" : code(column.name)], ["average of", over.join(", ")], ["metric", column.metric_words],
+  return [column.display.heading, [
+    ["data", column.display.source],
+    ["task", over.length ? "" : code(column.name)], ["average of", over.join(", ")], ["metric", column.display.metric],
     ["suite", column.suite], ["level", column.level], ["language", column.languages.join(", ")],
   ]];
 }
@@ -39,20 +40,20 @@ function aboutColumn(column, at) {
 const code = (text) => element("code", {}, text);
 
 let tipTarget = null;
-let soon = 0; // a pointer that only passes by opens and closes nothing
+let timer = 0; // delays details, so that a passing pointer opens and closes nothing
 
 function later(action) {
-  clearTimeout(soon);
-  soon = setTimeout(action, 200);
+  clearTimeout(timer);
+  timer = setTimeout(action, 200);
 }
 
 function showTip(target) {
-  clearTimeout(soon);
+  clearTimeout(timer);
   if (target === tipTarget) return;
   hideTip();
-  const found = details(target);
-  if (!found) return;
-  const [title, lines] = found;
+  const content = details(target);
+  if (!content) return;
+  const [title, lines] = content;
   const list = lines.flatMap(([name, value]) => (value ? [element("dt", {}, name), element("dd", {}, value)] : []));
   $("tip").replaceChildren(element("p", {}, title), element("dl", {}, ...list));
   $("tip").hidden = false;
@@ -70,13 +71,13 @@ function placeTip() {
 }
 
 function hideTip() {
-  clearTimeout(soon);
+  clearTimeout(timer);
   tipTarget?.removeAttribute("aria-describedby");
   tipTarget = null;
   $("tip").hidden = true;
 }
 
-// Going to a cell out of view scrolls there, and its details go along; those under a pointer end.
+// Moving to a cell out of view scrolls to it: its details move along, but details under a pointer are hidden.
 function scrolled() {
   if (tipTarget && tipTarget === document.activeElement) placeTip();
   else hideTip();
@@ -108,7 +109,7 @@ function move(event) {
 
 const CHOSEN = ["text", ...Object.keys(FILTERS)];
 
-// The filters stand in the address, so that a link shows the same rows and columns.
+// The address holds the filters, so that a link shows the same rows and columns.
 function remember() {
   const chosen = new URLSearchParams(CHOSEN.filter((id) => $(id).value).map((id) => [id, $(id).value])).toString();
   if (chosen !== location.hash.slice(1)) history.replaceState(null, "", chosen ? `#${chosen}` : location.pathname + location.search);
@@ -118,11 +119,11 @@ function recall() {
   const chosen = new URLSearchParams(location.hash.slice(1));
   for (const id of CHOSEN) {
     $(id).value = chosen.get(id) ?? "";
-    if ($(id).selectedIndex === -1) $(id).value = ""; // the address names what this table lacks
+    if ($(id).selectedIndex === -1) $(id).value = ""; // the address names a value that this table does not have
   }
 }
 
-// What is shown, with full precision, as the command writes it.
+// The shown table in full precision, as the command writes it.
 function csv() {
   const quoted = (value) => (/[",\n\r]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
   const parts = ["", " sd", " seeds"];
@@ -134,14 +135,12 @@ function csv() {
   return lines.map((line) => `${line.map((value) => quoted(String(value ?? ""))).join(",")}\n`).join("");
 }
 
-// What is shown as a table that the command reads.
+// The shown table as JSON that the command reads.
 function json() {
-  const only = (of, ...without) => Object.fromEntries(Object.entries(of).filter(([key]) => !without.includes(key)));
-  const columns = view.columns.map(({ column, over }) => ({
-    ...only(column, "written", "suite_latex", "words", "metric_words", "about"), ...(over ? { average_of: over } : {}),
-  }));
+  const values = ({ display, ...rest }) => rest;
+  const columns = view.columns.map(({ column, over }) => ({ ...values(column), ...(over ? { average_of: over } : {}) }));
   const rows = view.rows.map(({ row, scores }) => ({
-    ...only(row, "written"), scores: Object.fromEntries(columns.map((column, i) => [column.name, scores[i]])),
+    ...values(row), scores: Object.fromEntries(columns.map((column, i) => [column.name, scores[i]])),
   }));
   const table = { schema: data.schema, title: data.title, columns, rows, notes: notes("plain") };
   return `${JSON.stringify(table, null, 2)}\n`;
@@ -161,7 +160,7 @@ async function copy(text, name) {
     await navigator.clipboard.writeText(text);
     done = true;
   } catch {
-    // An older browser, or one that keeps its clipboard from local files: by way of a selection.
+    // An older browser, or one that denies local files its clipboard: copy a selection.
     const area = element("textarea", { readonly: "" });
     area.value = text;
     const before = document.activeElement;
@@ -189,7 +188,7 @@ function remembered(value) {
     if (value) localStorage.setItem("mirrorbench-theme", value);
     return localStorage.getItem("mirrorbench-theme");
   } catch {
-    return null; // a browser may keep storage from local files
+    return null; // a browser may deny local files its storage
   }
 }
 
@@ -233,10 +232,10 @@ function start() {
   });
   board.addEventListener("focusin", (event) => within(event) && showTip(within(event)));
   board.addEventListener("focusout", hideTip);
-  for (const place of [board, $("tip")]) {
-    place.addEventListener("mouseleave", () => later(hideTip));
+  for (const area of [board, $("tip")]) {
+    area.addEventListener("mouseleave", () => later(hideTip));
   }
-  $("tip").addEventListener("mouseenter", () => clearTimeout(soon));
+  $("tip").addEventListener("mouseenter", () => clearTimeout(timer));
   document.addEventListener("keydown", (event) => event.key === "Escape" && hideTip());
   const scroller = document.querySelector(".scroller");
   scroller.addEventListener("scroll", () => {

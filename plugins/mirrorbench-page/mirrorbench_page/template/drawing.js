@@ -13,7 +13,7 @@ function heading(title, name, average) {
 function drawHead() {
   const groups = neighbours().map(({ suite, n }) =>
     suite ? element("th", { scope: "colgroup", colspan: n }, element("span", {}, suite)) : element("td", { colspan: n }));
-  const titles = view.columns.map(({ column }) => heading(column.words, column.name, column.average_of.length));
+  const titles = view.columns.map(({ column }) => heading(column.display.heading, column.name, column.average_of.length));
   const rows = groups.length ? [element("tr", {}, element("td", {}), ...groups)] : [];
   $("board").tHead.replaceChildren(...rows, element("tr", {}, heading("encoder", null), ...titles));
 }
@@ -26,16 +26,16 @@ function size(row) {
 }
 
 function encoder(row) {
-  const said = size(row);
-  return [element("span", { class: "encoder" }, row.encoder), ...(said ? [element("span", { class: "seeds" }, said)] : [])];
+  const text = size(row);
+  return [element("span", { class: "encoder" }, row.encoder), ...(text ? [element("span", { class: "seeds" }, text)] : [])];
 }
 
-// Where the table is wider than its place, deviations go, so that more columns are in view.
+// In a table wider than its area deviations are hidden, so that more columns are in view.
 function fit() {
-  const place = document.querySelector(".scroller");
-  place.classList.remove("narrow");
-  place.classList.toggle("narrow", place.scrollWidth > place.clientWidth);
-  $("spread").hidden = !place.classList.contains("narrow") || !view.deviates.includes(true);
+  const scroller = document.querySelector(".scroller");
+  scroller.classList.remove("narrow");
+  scroller.classList.toggle("narrow", scroller.scrollWidth > scroller.clientWidth);
+  $("spread").hidden = !scroller.classList.contains("narrow") || !view.deviates.includes(true);
 }
 
 const room = () => element("small", { class: "unseen", "aria-hidden": "true" }, `± ${number(0)}`);
@@ -44,13 +44,13 @@ function cell(entry, i) {
   const score = entry.scores[i];
   const average = view.columns[i].column.average_of.length ? { class: "average" } : {};
   const made = element("td", { tabindex: -1, ...average });
-  // Room for a deviation, so that the points of a column stand one under the other.
+  // Space for a deviation, so that the decimal points of a column are aligned.
   const space = view.deviates[i] ? [" ", room()] : [];
-  if (!score) made.append(element("span", { class: "missing" }, data.missing.plain), ...space);
+  if (!score) made.append(element("span", { class: "missing" }, data.display.missing.plain), ...space);
   if (!score) return made;
   const text = minus(number(score.mean));
   made.append([text, element("b", {}, text), element("i", {}, text)][entry.ranks[i]]);
-  const tied = score.tied && entry.whole ? [element("span", { class: "tied" }, data.tied.plain)] : [];
+  const tied = score.tied && entry.whole ? [element("span", { class: "tied" }, data.display.tied.plain)] : [];
   if (score.sd !== null) made.append(" ", element("small", {}, `± ${number(score.sd)}`), ...tied);
   else made.append(...tied, ...space);
   if ($("seeds").checked && score.seeds.length > 1) {
@@ -87,7 +87,7 @@ function draw() {
   const parts = [count(encoders(view.rows), encoders(data.rows), "encoder"), count(tasks, all, "task")];
   const by = data.columns.find((column) => column.name === sorting.column);
   if (sorting.direction && by) {
-    parts.push(`sorted by ${by.words}, ${sorting.direction === "descending" ? "best" : "worst"} first`);
+    parts.push(`sorted by ${by.display.heading}, ${sorting.direction === "descending" ? "best" : "worst"} first`);
   } else if (sorting.direction) {
     parts.push(`sorted by encoder, ${sorting.direction}`);
   }
@@ -103,7 +103,7 @@ function shape(name, attributes, ...children) {
   return made;
 }
 
-// A name of at most so many characters; a long one without its backbone, whose rows stand together.
+// A name of at most ``most`` characters; a long one without its backbone, since its rows are together.
 function cut(text, most) {
   const rest = text.length > most ? text.replace(/^.*? (?=\+ )/, "") : text;
   return rest.length > most ? `${rest.slice(0, most - 1)}\u2026` : rest;
@@ -121,7 +121,7 @@ function ticks(low, high) {
   return Array.from({ length: 12 }, (_, i) => (Math.ceil(low / step) + i) * step).filter((value) => value <= high);
 }
 
-// A column's scores, one below the other in the order of the rows.
+// The scores of a column, in the order of the rows.
 function panel({ column, over }, at) {
   const entries = view.rows.filter(({ scores }) => scores[at]);
   if (!entries.length) return [];
@@ -153,9 +153,9 @@ function panel({ column, over }, at) {
       shape("title", {}, `${row.encoder}: ${minus(withDeviation(scores[at]))}`)));
   });
   const averaged = over ?? column.average_of;
-  const title = averaged.length ? `Average of ${averaged.length} tasks` : column.words;
+  const title = averaged.length ? `Average of ${averaged.length} tasks` : column.display.heading;
   const text = `${title}: ${entries.map(({ row, scores }) => `${row.encoder} ${number(scores[at].mean)}`).join(", ")}`;
-  return element("figure", {}, element("figcaption", {}, title, column.metric_words ? element("small", {}, ` ${column.metric_words}`) : ""),
+  return element("figure", {}, element("figcaption", {}, title, column.display.metric ? element("small", {}, ` ${column.display.metric}`) : ""),
     shape("svg", { viewBox: `0 0 ${width} ${bottom + 18}`, role: "img", "aria-label": text }, ...drawn));
 }
 
@@ -169,7 +169,7 @@ function say(text) {
   $("status").textContent = text;
 }
 
-// A first click sorts (scores best first, names from A), a second turns round, a third restores the table's own order.
+// The first click sorts (scores best first, names from A), the second reverses, the third restores the table's order.
 function sort(name) {
   const order = name === null ? ["ascending", "descending", ""] : ["descending", "ascending", ""];
   sorting.direction = sorting.column === name ? order[(order.indexOf(sorting.direction) + 1) % 3] : order[0];

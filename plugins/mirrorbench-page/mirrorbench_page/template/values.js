@@ -1,7 +1,7 @@
 "use strict";
 
 // The page: a view (columns, rows and scores that are shown) is computed from the values and the controls, then drawn.
-// Whatever comes from the table becomes a text node, never markup.
+// Everything from the table becomes a text node, never markup.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
@@ -44,7 +44,7 @@ function average(row, names) {
   };
 }
 
-// What an average is taken over while columns are hidden.
+// The shown columns, each with the tasks that its average is taken over while others are hidden (else null).
 function shownColumns() {
   const passes = (column) =>
     Object.entries(FILTERS).every(([id, of]) => !$(id).value || of(column).includes($(id).value));
@@ -57,14 +57,15 @@ function shownColumns() {
     if (over.length < 2 || seen.has(key)) return [];
     seen.add(key);
     if (over.length === column.average_of.length) return [{ column, over: null }];
-    const of = (name) => `${name} of ${over.length}`; // it is not that of all
-    const written = { markdown: of(column.written.markdown), latex: of(column.written.latex) };
-    return [{ column: { ...column, title: of(column.title), words: of(column.words), written }, over }];
+    const of = (name) => `${name} of ${over.length}`; // not the average of all tasks
+    const { heading, markdown, latex } = column.display;
+    const display = { ...column.display, heading: of(heading), markdown: of(markdown), latex: of(latex) };
+    return [{ column: { ...column, title: of(column.title), display }, over }];
   });
 }
 
-// 1 for the best score of a column as printed, 2 for the second best, else 0; a baseline (no spec) has no rank. Those
-// of different computations (the part) are ranked apart.
+// 1 for the best printed score of a column, 2 for the second best, else 0; a baseline (no spec) has no rank. Rows of
+// different computations (parts) are ranked apart.
 function ranks(rows, position) {
   const printed = rows.map(({ row, scores }) =>
     (row.spec && scores[position] ? Number(number(scores[position].mean)) : null));
@@ -80,7 +81,7 @@ function compare(a, b) {
   const sign = sorting.direction === "ascending" ? 1 : -1;
   if (at < 0) return sign * a.row.encoder.localeCompare(b.row.encoder, undefined, { numeric: true });
   const [left, right] = [a.scores[at], b.scores[at]];
-  if (!left || !right) return (left ? 0 : 1) - (right ? 0 : 1); // what is missing comes last, whichever way
+  if (!left || !right) return (left ? 0 : 1) - (right ? 0 : 1); // missing scores come last in both directions
   return sign * (left.mean - right.mean);
 }
 
@@ -99,16 +100,16 @@ function look() {
   if (sorting.direction) rows.sort(compare);
   view.deviates = columns.map((_, i) => rows.some(({ scores }) => scores[i] && scores[i].sd !== null));
   const marks = columns.map((_, i) => ranks(rows, i));
-  // A score is tied with the best of all; where that one is hidden, the mark would say something else.
+  // A score is tied with the best of all rows, so the mark is dropped while rows are hidden.
   const whole = rows.length === data.rows.length;
   view.rows = rows.map((entry, i) => ({ ...entry, ranks: marks.map((column) => column[i]), whole }));
 }
 
 // ---- text -----------------------------------------------------------------------------------------------------------
 
-// As the papers print it: .743, -.012, 1.000; what lies exactly between two numbers goes to the even one.
+// A score as the papers print it: .743, -.012, 1.000; ties are rounded to the even digit.
 function number(value) {
-  const digits = data.digits;
+  const digits = data.display.digits;
   const scaled = Math.abs(value) * 10 ** digits;
   const tie = Number.isInteger(value * 2 ** (digits + 1)) && scaled % 1 === 0.5;
   const rounded = tie ? (Math.sign(value) * 2 * Math.round(scaled / 2)) / 10 ** digits : value;
@@ -125,17 +126,17 @@ function withDeviation(score) {
 
 function withMarks(score, whole) {
   const interval = score.interval ? ` [${score.interval.map((end) => number(end)).join(", ")}]` : "";
-  return interval + (score.tied && whole ? data.tied.plain : "");
+  return interval + (score.tied && whole ? data.display.tied.plain : "");
 }
 
-const notes = (format) => data.written.notes.map((note) => note[format]);
+const notes = (format) => data.display.notes.map((note) => note[format]);
 
 function neighbours() {
   const groups = [];
   for (const { column } of view.columns) {
     const last = groups.at(-1);
     if (last && last.suite === column.suite) last.n += 1;
-    else groups.push({ suite: column.suite, latex: column.suite_latex, n: 1 });
+    else groups.push({ suite: column.suite, latex: column.display.suite_latex, n: 1 });
   }
   return new Set(groups.map((group) => group.suite).filter(Boolean)).size > 1 ? groups : [];
 }
@@ -143,26 +144,25 @@ function neighbours() {
 function markdown() {
   const marks = [(text) => text, (text) => `**${text}**`, (text) => `*${text}*`];
   const rows = view.rows.map(({ row, scores, ranks, whole }) => [
-    row.written.markdown,
+    row.display.markdown,
     ...scores.map((score, i) =>
-      score ? marks[ranks[i]](withDeviation(score)) + withMarks(score, whole) : data.missing.plain),
+      score ? marks[ranks[i]](withDeviation(score)) + withMarks(score, whole) : data.display.missing.plain),
   ]);
-  const lines = [["encoder", ...view.columns.map(({ column }) => column.written.markdown)], ...rows];
+  const lines = [["encoder", ...view.columns.map(({ column }) => column.display.markdown)], ...rows];
   const widths = lines[0].map((_, i) => Math.max(...lines.map((line) => line[i].length)));
   const pad = (line) => line.map((text, i) => (i ? text.padStart(widths[i]) : text.padEnd(widths[i])));
   const drawn = lines.map((line) => `| ${pad(line).join(" | ")} |`);
   drawn.splice(1, 0, `|${widths.map((width, i) => (i ? "-".repeat(width + 1) + ":" : ":" + "-".repeat(width + 1))).join("|")}|`);
-  const title = data.written.title ? `**${data.written.title}**\n\n` : "";
+  const title = data.display.title ? `**${data.display.title}**\n\n` : "";
   return `${title}${drawn.join("\n")}${notes("markdown").map((note) => `\n\n${note}`).join("")}\n`;
 }
 
-function latex() {
+function tabular() {
   const marks = [(text) => text, (text) => `\\textbf{${text}}`, (text) => `\\underline{${text}}`];
   const sign = (text) => text.replaceAll("-", "$-$");
   const print = (score) => sign(withDeviation(score)).replace("±", "$\\pm$");
   const interval = (ends) => (ends ? `\\,{\\scriptsize [${ends.map((end) => sign(number(end))).join(", ")}]}` : "");
-  const lines = [data.written.before];
-  lines.push(`\\begin{tabular}{l${"c".repeat(view.columns.length)}}`, "\\toprule");
+  const lines = [`\\begin{tabular}{l${"c".repeat(view.columns.length)}}`, "\\toprule"];
   const groups = neighbours();
   if (groups.length) {
     let last = 1;
@@ -173,20 +173,21 @@ function latex() {
     lines.push(`& ${groups.map((g) => `\\multicolumn{${g.n}}{c}{${g.latex}}`).join(" & ")} \\\\`);
     lines.push(rules.filter(Boolean).join(" "));
   }
-  lines.push(`${["encoder", ...view.columns.map(({ column }) => column.written.latex)].join(" & ")} \\\\`, "\\midrule");
+  lines.push(`${["encoder", ...view.columns.map(({ column }) => column.display.latex)].join(" & ")} \\\\`, "\\midrule");
   const changes = view.rows.map(({ row }, i) => i > 0 && row.backbone !== view.rows[i - 1].row.backbone);
   const blocks = changes.filter(Boolean).length + 1 < view.rows.length;
   view.rows.forEach(({ row, scores, ranks, whole }, i) => {
     if (blocks && changes[i]) lines.push("\\midrule");
     const cells = scores.map((score, j) => (score
-      ? marks[ranks[j]](print(score)) + (score.tied && whole ? data.tied.latex : "") + interval(score.interval)
-      : data.missing.latex));
-    lines.push(`${[row.written.latex, ...cells].join(" & ")} \\\\`);
+      ? marks[ranks[j]](print(score)) + (score.tied && whole ? data.display.tied.latex : "") + interval(score.interval)
+      : data.display.missing.latex));
+    lines.push(`${[row.display.latex, ...cells].join(" & ")} \\\\`);
   });
   lines.push("\\bottomrule", "\\end{tabular}");
-  const said = notes("latex").join(" ");
-  const box = ["\\par\\smallskip", "\\begin{minipage}{\\linewidth}", `\\footnotesize\\raggedright ${said}`, "\\end{minipage}"];
-  lines.push(...(said && data.written.below ? box : []), data.written.after);
-  if (said && !data.written.below) lines.push(`{\\footnotesize\\noindent\\raggedright ${said}\\par}`);
-  return [...lines, ""].join("\n");
+  return lines.join("\n");
+}
+
+// The table as the command writes it, with the rows and columns that are shown.
+function latex() {
+  return data.display.latex.replace(/\\begin\{tabular\}[^]*\\end\{tabular\}/, tabular);
 }

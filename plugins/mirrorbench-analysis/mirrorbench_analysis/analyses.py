@@ -1,4 +1,4 @@
-"""The kinds of analysis: one function each, called by name with the options in ``ANALYSES``."""
+"""The analyses: one function each, called by name with the options in ``ANALYSES``."""
 
 from __future__ import annotations
 
@@ -30,18 +30,22 @@ from mirrorbench.plugin import (
     without_repeats,
     without_texts,
 )
-from mirrorbench_analysis import ANALYSES, OF_STUDIES, figures, geometry, scores
-from mirrorbench_analysis.layers import LayerSums, Rows, Sentence, draw_samples, of_top_layers, words_in
+from mirrorbench_analysis import ANALYSES, STUDY_OPTIONS, figures, geometry, scores
+from mirrorbench_analysis.layers import LayerSums, Rows, Sentence, draw_samples, top_layer_means, words_in
 from mirrorbench_analysis.scores import Series
-from mirrorbench_analysis.study import Analysis, NothingAnalysedError, StoredByLabel, Study, described, title_of
+from mirrorbench_analysis.study import Analysis, NothingAnalysedError, StoredByLabel, Study, described, task_title
 from mirrorbench_analysis.words import encode_words
 
 
 def isotropy(study: Study, texts: str, limit: int) -> Analysis:
-    """Isotropy of each encoder's vectors."""
+    """Measure the isotropy of each encoder's vectors."""
     inputs, source = study.texts(texts)
     inputs = [inputs[row] for row in draw_samples(len(inputs), limit, 1, study.seed)[0]]
-    measures = study.of_each(lambda cell, encoder: geometry.measure_isotropy(study.encode(cell, encoder, inputs)[0]))
+
+    def measure(cell: Cell, encoder: Encoder) -> dict[str, Any]:
+        return geometry.measure_isotropy(study.encode(cell, encoder, inputs)[0])
+
+    measures = study.measure_each(measure)
     rows = [{"encoder": label, **numbers} for label, numbers in measures.items()]
     values = {label: {name: x for name, x in row.items() if name != "dimensions"} for label, row in measures.items()}
     plot = partial(figures.isotropy_figure, rows)
@@ -51,39 +55,39 @@ def isotropy(study: Study, texts: str, limit: int) -> Analysis:
 
 
 def layers(study: Study, texts: str, limit: int, samples: int) -> Analysis:
-    """Task score and geometry of each layer."""
+    """Measure task score and geometry of each layer."""
     for spec in (cell.spec for cell in study.plan.cells if cell.model.posts):
-        raise UsageError(f"{spec}: a transformation is not of each layer", "Leave post= out of the encoder spec.")
+        raise UsageError(f"{spec}: single layers are not transformed", "Leave post= out of the encoder spec.")
     inputs, source = study.texts(texts)
     sentences = words_in(dict.fromkeys(item.text for item in inputs))
     if not sentences:
-        raise UsageError(f"the texts of {source} have no two words", "Name sentences: --texts FILE")
+        raise UsageError(f"no text of {source} has two words", "Name sentences: --texts FILE")
     drawn = draw_samples(len(sentences), limit, samples, study.seed)
     union = np.unique(np.concatenate(drawn))
     sentences = [sentences[row] for row in union]
     drawn = [np.searchsorted(union, rows) for rows in drawn]
-    measures = study.of_each(partial(_layers, study, sentences, drawn))
+    measures = study.measure_each(partial(_measure_layers, study, sentences, drawn))
     task = study.workspace.plugins.tasks[study.task]
     rows = [{"encoder": label, **numbers} for label, (measured, _) in measures.items() for numbers in measured]
-    read = described(source, [TextInput(sentence.words[0].text) for sentence in sentences])
+    texts_read = described(source, [TextInput(sentence.words[0].text) for sentence in sentences])
     document = {
-        "metric": task.main_metric, "texts": read, "samples": [len(sample) for sample in drawn],
+        "metric": task.main_metric, "texts": texts_read, "samples": [len(sample) for sample in drawn],
         "words": {label: words for label, (_, words) in measures.items()},
     }  # fmt: skip
     metric = f"{task.title}: {task.main_metric.replace('_', ' ')}"
     title = f"{study.title}; {len(sentences):,} sentences of {'it' if source == study.task else Path(source).name}"
-    values = {label: {"n": words, **of_top_layers(measured)} for label, (measured, words) in measures.items()}
+    values = {label: {"n": words, **top_layer_means(measured)} for label, (measured, words) in measures.items()}
     plot = partial(figures.layers_figure, {label: measured for label, (measured, _) in measures.items()}, metric)
     return Analysis(f"layers-{study.task}", rows, document, plot, title=title, values=values)
 
 
-def _layers(
+def _measure_layers(
     study: Study, sentences: Sequence[Sentence], samples: Sequence[Rows], cell: Cell, encoder: Encoder
 ) -> tuple[list[dict[str, Any]], int]:
-    """Measures of every layer, and how many words they are of; each text is encoded once for all layers."""
+    """Measures of every layer, and their number of words; each text is encoded once for all layers."""
     if cell.pooling is None or not isinstance(encoder, PoolingEncoder):
         raise UsageError(
-            f"{cell.spec} is an encoder of its own; its layers cannot be read",
+            f"{cell.spec} is an encoder system, whose layers cannot be read",
             "Name a backbone, such as tiny, bert or ./my-model.",
         )
     if not isinstance(encoder, TransformerEncoder):
@@ -110,21 +114,21 @@ def _layers(
 
 
 def sense_examples(study: Study, word: str, texts: str) -> geometry.SenseExamples:
-    """The contexts of a word that is looked up, or those in a file; by default our own of *spring*."""
+    """Return the contexts of a word of the task, or those in a file; by default our own of *spring*."""
     if word and texts:
-        raise UsageError("--word is looked up in a task, --texts is a file", "Give one of them.")
+        raise UsageError("--word (a word of the task) and --texts (a file) exclude each other", "Give one of them.")
     if texts:
         return geometry.read_examples(texts)
     if not word:
         return geometry.own_examples("spring")
     senses = study.workspace.plugins.tasks[study.task].senses(study.items, word)
-    return geometry.examples_of(word, senses, study.task)
+    return geometry.task_examples(word, senses, study.task)
 
 
 def projection(study: Study, word: str, texts: str, method: str) -> Analysis:
-    """The senses of a word in two dimensions."""
+    """Project the contexts of a word to two dimensions, by sense."""
     examples = sense_examples(study, word, texts)
-    vectors = study.of_each(lambda cell, encoder: study.encode(cell, encoder, examples.inputs)[0])
+    vectors = study.measure_each(lambda cell, encoder: study.encode(cell, encoder, examples.inputs)[0])
     points = {label: geometry.project(array, method, study.seed) for label, array in vectors.items()}
     rows = [
         {"encoder": label, "sense": sense, **({} if without_texts() else {"text": bracketed(item)}), "x": x, "y": y}
@@ -132,23 +136,23 @@ def projection(study: Study, word: str, texts: str, method: str) -> Analysis:
         for sense, item, (x, y) in zip(examples.senses, examples.inputs, plane.tolist(), strict=True)
     ]
     counts = {"contexts": len(examples.senses), "senses": len(set(examples.senses))}
-    parted = {label: geometry.silhouette(array, examples.senses) for label, array in vectors.items()}
-    table = [{"encoder": label, **counts, "silhouette": value} for label, value in parted.items()]
+    silhouettes = {label: geometry.silhouette(array, examples.senses) for label, array in vectors.items()}
+    table = [{"encoder": label, **counts, "silhouette": value} for label, value in silhouettes.items()]
     document = {"method": method, "source": examples.source, "encodings": table}
     draw = partial(figures.projection_figure, points, examples.senses, method == "pca")
-    values = {label: {"n": counts["contexts"], "silhouette": value} for label, value in parted.items()}
-    shown = Path(texts).stem if texts else word or "spring"
-    title = f"{shown}: contexts by sense ({'t-SNE' if method == 'tsne' else method.upper()})"
+    values = {label: {"n": counts["contexts"], "silhouette": value} for label, value in silhouettes.items()}
+    subject = Path(texts).stem if texts else word or "spring"
+    title = f"{subject}: contexts by sense ({'t-SNE' if method == 'tsne' else method.upper()})"
     name = f"projection-{word or 'contexts'}-{method}"
     return Analysis(name, rows, document, draw, table, title=title, values=values)
 
 
 def similarity(study: Study) -> Analysis:
-    """Cosines of similar and dissimilar pairs."""
+    """Describe the cosines of similar and dissimilar pairs."""
     stored = study.predictions()
     edges = scores.shared_edges([arrays["scores"] for _, arrays in stored.values()])
     measure = partial(scores.distribution, edges=edges)
-    distributions = _of_each(study, stored, measure, "kinds of pairs", "Take a task of pairs.")
+    distributions = _measure_predictions(study, stored, measure, "bands of pairs", "Take a task of pairs.")
     columns = ("n", "mean", "sd", "median")
     rows = [
         {"encoder": label, "pairs": band["name"], **{name: band[name] for name in columns},
@@ -166,9 +170,9 @@ def similarity(study: Study) -> Analysis:
 
 
 def roc(study: Study) -> Analysis:
-    """ROC curves of a task with binary labels."""
-    hint = "Take one of yes and no: qnli, wic ..."
-    roc_curves = _of_each(study, study.predictions(), scores.roc_curve, "ROC curve", hint)
+    """Compute the ROC curves of a task with binary labels."""
+    hint = "Take a task with binary labels: qnli, wic ..."
+    roc_curves = _measure_predictions(study, study.predictions(), scores.roc_curve, "ROC curve", hint)
     rows = [
         {"encoder": label, "fpr": x, "tpr": y, "threshold": threshold}
         for label, curve in roc_curves.items()
@@ -180,22 +184,22 @@ def roc(study: Study) -> Analysis:
     return Analysis(f"roc-{study.task}", rows, {"areas": table}, draw, table, title=title)
 
 
-def _of_each(
-    study: Study, stored: StoredByLabel, measure: Callable[[scores.Arrays], dict[str, Any]], wanted: str, hint: str
+def _measure_predictions(
+    study: Study, stored: StoredByLabel, measure: Callable[[scores.Arrays], dict[str, Any]], noun: str, hint: str
 ) -> dict[str, dict[str, Any]]:
-    """A measure of each encoder's predictions, by label; ``UsageError`` where the task does not allow it."""
+    """A measure of each encoder's predictions, by label; ``UsageError`` if the task does not allow it."""
     try:
         return {label: measure(arrays) for label, (_, arrays) in stored.items()}
     except ValueError as error:
-        raise UsageError(f"the task {study.task} has no {wanted}: {error}", hint) from error
+        raise UsageError(f"the task {study.task} has no {noun}: {error}", hint) from error
 
 
 def errors(study: Study, show: int) -> Analysis:
-    """Items whose answer (for graded tasks: rank) differs between two encoders."""
+    """Compare the answers (for graded tasks: ranks) of two encoders, item by item."""
     specs = [str(cell.spec) for cell in study.plan.cells]
     if len(specs) + len(study.failures) != 2:
         raise UsageError(
-            f"errors compares two encoders, and these are {len(specs)}: {', '.join(specs)}",
+            f"errors compares two encoders, but got {len(specs)}: {', '.join(specs)}",
             "Name two with their methods: -e BACKBONE+base -e BACKBONE+mirror",
         )
     stored = study.predictions()
@@ -204,7 +208,7 @@ def errors(study: Study, show: int) -> Analysis:
     (first_result, first), (second_result, second) = stored.values()
     ids = [str(item) for item in first["ids"]]
     if ids != [str(item) for item in second["ids"]]:
-        raise UsageError(f"the two encoders were scored on other items of {study.task}", "Run both anew.")
+        raise UsageError(f"the two encoders were scored on different items of {study.task}", "Run both again.")
     before, after = (scores.answers(arrays, result.metrics.get("threshold")) for result, arrays in stored.values())
     if graded := before is None or after is None:
         rows = scores.shifted_ranks(ids, first["gold"], first["scores"], second["scores"])
@@ -228,7 +232,7 @@ def errors(study: Study, show: int) -> Analysis:
 
 
 def _texts_of(items: Any) -> dict[str, str]:
-    """The texts of each item by id, for pairs and words in context only."""
+    """The texts of pairs and words in context, by id of the item."""
     texts = {}
     for item in getattr(items, "occurrences", items):
         sides = [getattr(item, name) for name in ("left", "right", "target") if hasattr(item, name)]
@@ -238,7 +242,7 @@ def _texts_of(items: Any) -> dict[str, str]:
 
 
 def bracketed(side: object) -> str:
-    """A text with its target words in square brackets."""
+    """Return a text with its target words in square brackets."""
     if not isinstance(side, TextInput):
         return str(side)
     text = side.text
@@ -248,17 +252,17 @@ def bracketed(side: object) -> str:
 
 
 def curves(study: Study, results: Sequence[str | Path], x: str, tasks: Sequence[str], log: bool) -> Analysis:
-    """Scores by a tuning hyper-parameter, from the results of a sweep."""
+    """Draw scores by a tuning hyper-parameter, from the results of a sweep."""
     plugins = study.workspace.plugins
     folders = [*map(Path, results)] or [study.workspace.results.root]
     series = scores.curves_over(_results(study, folders, tasks), x)
     if not series:
         raise UsageError(
-            f"no encoder has results for two values of {x} here",
+            f"no encoder has results for two values of {x}",
             f"Make some: mirrorbench run -e BACKBONE+mirror:{x}=A -e BACKBONE+mirror:{x}=B -t TASK",
         )
     if log and any(point["x"] <= 0 for curve in series for point in curve.points):
-        raise UsageError(f"{x} is 0 in some results, which has no logarithm", "Leave --log out.")
+        raise UsageError(f"{x} is not positive in some results, so it has no logarithm", "Leave --log out.")
     rows = [
         {"encoder": str(curve.spec), "task": curve.task, "protocol": curve.protocol, "metric": curve.metric,
          x: int(point["x"]) if point["x"].is_integer() else point["x"],
@@ -267,17 +271,18 @@ def curves(study: Study, results: Sequence[str | Path], x: str, tasks: Sequence[
     ]  # fmt: skip
     document = {"x": x, "folders": [str(folder) for folder in folders]}
     draw = partial(figures.curves_figure, _labelled(series, plugins), x, log)
-    of = dict.fromkeys(title_of(curve.task, study.workspace) for curve in series)
-    return Analysis(f"curves-{x}", rows, document, draw, title=", ".join(of))
+    titles = dict.fromkeys(task_title(curve.task, study.workspace) for curve in series)
+    return Analysis(f"curves-{x}", rows, document, draw, title=", ".join(titles))
 
 
 def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
-    """The words of a task in each frequency bucket, and scores after tuning on each."""
+    """Count the words of a task in each frequency bucket, beside the scores after tuning on each."""
     task, plugins = study.task, study.workspace.plugins
     inputs = plugins.tasks[task].inputs(study.items)
     folders = [*map(Path, results)] or [study.workspace.results.root]
-    there = results or folders[0].is_dir()  # the default folder may be missing: counting words needs no results
-    series = scores.curves_over(_results(study, folders, [task]), "corpus", scores.bucket, least=1) if there else []
+    series = []
+    if results or folders[0].is_dir():  # the default folder may be missing: counting words needs no results
+        series = scores.curves_over(_results(study, folders, [task]), "corpus", scores.bucket, least=1)
     corpora = [(entry.name, entry.value.generate()) for entry in plugins.corpora if scores.bounds(entry.name)]
     rows = scores.count_words([item.text for item in inputs], corpora)
     if not series:
@@ -296,7 +301,7 @@ def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
 
 
 def _results(study: Study, folders: Sequence[Path], tasks: Sequence[str]) -> list[Result]:
-    """The results of one computation in folders on some tasks (empty: all)."""
+    """The results in folders on some tasks (empty: all), all of the same computation."""
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(f"there is no folder of results {folder}", "Make some: mirrorbench run")
@@ -309,7 +314,7 @@ def _results(study: Study, folders: Sequence[Path], tasks: Sequence[str]) -> lis
 
 
 def _labelled(series: Sequence[Series], plugins: Plugins) -> dict[str, Series]:
-    """Curves by label: the encoder, and task, metric and protocol where there are several."""
+    """Curves by label: the encoder, and task, metric and protocol if there are several."""
     several_tasks = len({curve.task for curve in series}) > 1
     several_protocols = len({curve.protocol for curve in series}) > 1
     several_metrics = len({curve.metric for curve in series}) > 1
@@ -326,26 +331,27 @@ def _labelled(series: Sequence[Series], plugins: Plugins) -> dict[str, Series]:
     return labelled
 
 
-def analyze(workspace: Workspace, kind: str, **options: Any) -> Analysis:
-    """Run one of ``ANALYSES``; ``UnknownNameError`` for an unknown kind or option.
+def analyze(workspace: Workspace, name: str, **options: Any) -> Analysis:
+    """Run one of ``ANALYSES``; ``UnknownNameError`` for an unknown name or option.
 
-    Of the options, ``encoders`` are specs (a bare backbone stands for the ladder of the task's level), ``task`` decides
+    The option ``encoders`` holds specs (a bare backbone stands for the ladder of the task's level), ``task`` decides
     level, language and tuning corpus, ``texts`` names a corpus or a file, ``results`` are folders.
     """
-    if kind not in ANALYSES:
-        raise unknown_name("analysis", kind, list(ANALYSES))
-    for name in options:
-        if name not in ANALYSES[kind]:
-            raise unknown_name(f"option of the analysis {kind}", name, list(ANALYSES[kind]))
-    given = ANALYSES[kind] | options
-    return analysed(Study(workspace, **{name: given.pop(name) for name in OF_STUDIES if name in given}), kind, given)
+    if name not in ANALYSES:
+        raise unknown_name("analysis", name, list(ANALYSES))
+    for option in options:
+        if option not in ANALYSES[name]:
+            raise unknown_name(f"option of the analysis {name}", option, list(ANALYSES[name]))
+    given = ANALYSES[name] | options
+    study = Study(workspace, **{option: given.pop(option) for option in STUDY_OPTIONS if option in given})
+    return run_analysis(study, name, given)
 
 
-def analysed(study: Study, kind: str, given: dict[str, Any]) -> Analysis:
-    """The analysis of a study's encoders; ``given`` are the options that only this kind has, all of them."""
+def run_analysis(study: Study, name: str, options: dict[str, Any]) -> Analysis:
+    """Run an analysis of a study; ``options`` are all that the analysis has beside ``STUDY_OPTIONS``."""
     try:
-        analysis: Analysis = globals()[kind](study, **given)
+        analysis: Analysis = globals()[name](study, **options)
     except NothingAnalysedError:
-        analysis = Analysis(kind, [], {}, None)
+        analysis = Analysis(name, [], {}, None)
     document = study.describe() if study.encoders else {}
     return replace(analysis, document={**document, **analysis.document}, failures=study.failures)
