@@ -58,6 +58,7 @@ PURPOSES = {
     "reports.statistics.items": "scores of items",
     "reports.table": "tables",
     "runs.registry": "plugins and names of tasks",
+    "runs.cache": "the cache",
     "runs.cells": "cells",
     "runs.executors": "executors",
     "runs.loading": "loading encoders",

@@ -96,7 +96,7 @@ def leaderboard(
     results: str | Path | Sequence[str | Path] = "results", tasks: str | Sequence[str] = (), *,
     allow_mixed: bool = False,
 ) -> Leaderboard:  # fmt: skip
-    """Stored results as a table, as ``mirrorbench leaderboard`` shows them: ``Session.leaderboard``."""
+    """Return stored results as a table, as ``mirrorbench leaderboard`` shows them: ``Session.leaderboard``."""
     return Session().leaderboard(results, tasks, allow_mixed=allow_mixed)
 
 
@@ -104,7 +104,7 @@ def _session(
     tasks: str | Sequence[str], output: str | Path, settings: SettingsFields, plugins: Plugins | None = None,
     reporter: Reporter | None = None,
 ) -> Session:  # fmt: skip
-    """A session that computes in this process unless workers are named."""
+    """Make a session that computes in this process unless workers are named."""
     if not as_names(tasks):
         raise UsageError("no task is named", "mirrorbench list tasks")
     settings.setdefault("workers", 1)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         print_table, say, tasks_option,
     )
     from mirrorbench.cli.progress import progress_display
-    from mirrorbench.core.checksums import content, kept_checksum, kept_folder, unchanged
+    from mirrorbench.core.checksums import ABOUT, content, kept_checksum, kept_folder, unchanged
     from mirrorbench.core.devices import (
         autocast, describe, fetched, gpu_count, device_type, moved, on_gpu, out_of_memory, own_weights, pick_device,
     )
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         DataFormatError, DataUnavailableError, DeviceError, EncodingError, MirrorbenchError, ModelUnavailableError,
         PluginError, StorageError, TuningError, UsageError, not_installed, unknown_name, without_credentials,
     )
-    from mirrorbench.core.files import POLL_SECONDS, Leases, cache_root, writing
+    from mirrorbench.core.files import POLL_SECONDS, TEMPORARY, Leases, cache_root, unwritable, writing
     from mirrorbench.core.hooks import Register, hookimpl
     from mirrorbench.core.identity import COMPUTATION, __version__, checksum, digest
     from mirrorbench.core.inputs import DECIMALS, Array, Encoder, TextInput, as_inputs, encode_checked, rounded, unit
@@ -51,7 +51,9 @@ if TYPE_CHECKING:
     from mirrorbench.data.textfiles import (
         Ids, decoded, parse_json, parse_number, read_bytes, read_lines, stream_lines, unmark,
     )
-    from mirrorbench.models.backbones import BACKBONES, fingerprint, locate, unchanged_backbone, with_its_base
+    from mirrorbench.models.backbones import (
+        BACKBONES, DESCRIPTION, fingerprint, locate, unchanged_backbone, with_its_base,
+    )
     from mirrorbench.models.batching import PASS_COST, TOKEN_BUDGET, Ragged, similar_length_batches, within_memory
     from mirrorbench.models.directories import modules
     from mirrorbench.models.encoder import TEXTS_PER_CHUNK, TransformerEncoder, one_behind
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from mirrorbench.reports.statistics.estimates import holm
     from mirrorbench.reports.statistics.items import ItemScores, influence, item_scores
     from mirrorbench.reports.table import DIGITS, Column, Row, Score, Table, TaskSource, to_object
+    from mirrorbench.runs.cache import CACHE_FOLDERS, STATEMENT, Cache
     from mirrorbench.runs.cells import Cell, CellGroup
     from mirrorbench.runs.executors import (
         RETRIES, Job, NoteReporter, compute, interrupts_blocked, runner_of, worker_devices,

@@ -1,4 +1,4 @@
-"""``Session``: what the command line and the functions of ``mirrorbench`` call."""
+"""``Session``, the object behind the command line and the functions of ``mirrorbench``."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Session:
         return call(entry, Plan, entry.value, grid, space, specs, limit, fetch, tasks=names, **given)
 
     def _specs(self, encoders: Specs) -> tuple[EncoderSpec, ...]:
-        """Specs of encoders; one that is no spec of a known name may be the label of a row of the session's results."""
+        """Return specs of encoders; a text without a known name may be the label of a row of the session's results."""
         from mirrorbench.reports.selection import labelled
 
         plugins, folder = self.workspace.plugins, self.workspace.results.root
@@ -84,21 +84,18 @@ class Session:
         self, encoders: Specs = (), tasks: str | Sequence[str] = (), *, seeds: int | None = None, corpus: str = "",
         protocol: str = "", grid: str = "", baselines: bool = False, limit: int = 0,
     ) -> Leaderboard:  # fmt: skip
-        """Train, evaluate and store; what is stored already is not computed again.
+        """Train, evaluate and store; stored results are not computed again.
 
         Args:
-            encoders: one spec or several, or labels of rows in the session's results; a bare backbone is the papers'
-                ladder. By default ``tiny``, the model inside the package; with a grid its own, and what is given here
-                names backbones in their place.
+            encoders: specs, or labels of rows in the session's results; by default ``tiny``, the model inside the
+                package. A bare backbone is the papers' ladder; with a grid it replaces the grid's backbones.
             tasks: tasks and suites, a list or one string with commas; by default ``quick``, or the grid's.
             seeds: runs of each tuned encoder; by default one, or the grid's.
             corpus: to tune on; by default each task's own, or the grid's.
             protocol: ``paper`` (default) or ``released``.
             grid: a grid file, or the name of one that comes with the package.
-            baselines: add to each ladder what else needs no labels: transformed vectors (``post=``), static ones
-                (``+static``), and the methods that declare themselves baselines.
-            limit: a smoke run: only so many items of each task (of each split), the first ones. Its results are no
-                scores of the tasks: they say so and lie in the folder ``limit-N``.
+            baselines: add rows without labels to each ladder: transformed and static vectors, other methods.
+            limit: number of items of each task in a smoke run, whose results lie in the folder ``limit-N``; 0 for all.
 
         Returns:
             The leaderboard; ``run(...)["stsb"]`` is the score of a single encoder, ``to_frame()`` a DataFrame.
@@ -111,7 +108,7 @@ class Session:
         ))  # fmt: skip
 
     def execute(self, plan: Plan) -> Leaderboard:
-        """Compute what ``plan`` returned, as ``run`` does."""
+        """Compute a plan, as ``run`` does."""
         from mirrorbench.reports.comparable import Stored
         from mirrorbench.reports.leaderboard import Leaderboard, build_table
         from mirrorbench.reports.selection import judged
@@ -129,13 +126,12 @@ class Session:
         table: str = "", metric: str = "", protocol: str = "", intervals: bool = False, ties: bool = False,
         without_overlap: bool = False, allow_mixed: bool = False, sort: str = "", title: str = "",
     ) -> Leaderboard:  # fmt: skip
-        """Stored results as a table, with a verdict on each step of its ladders.
+        """Return stored results as a table, with a verdict on each step of its ladders.
 
         Args:
             results: folders of results, or a table as the format ``json`` wrote it; by default the session's folder.
             tasks: columns: tasks and suites; by default all.
-            encoders: rows, by label or spec; what a spec leaves open may be anything (``bert``: every row of BERT). By
-                default all.
+            encoders: rows, by label or spec (``bert``: every row of BERT); by default all.
             table: rows and columns of a table of the papers.
             metric: shown in place of each task's main one.
             protocol: only results under it.
@@ -143,11 +139,11 @@ class Session:
             ties: mark what is not separable from a column's best.
             without_overlap: score without the test items whose texts were tuned on.
             allow_mixed: also results of other data, models or protocols in one table; its notes then say so.
-            sort: a column (a task, or ``avg.``) by whose scores rows are sorted; by default by backbone, as in a run.
+            sort: column (a task, or ``avg.``) to sort rows by; by default rows are in the order of a run.
             title: of the table.
 
         Raises:
-            UsageError: a folder is missing or holds no results, or they cannot be compared.
+            UsageError: a folder is missing or holds no results, or they are not comparable.
         """
         from mirrorbench.reports.selection import Choice, stored_leaderboard
 
@@ -195,45 +191,36 @@ class Session:
         return replace(comparison, notes=(*notes, *comparison.notes))
 
     def paper(self, table: str, *, encoder: str = "", protocol: str = "paper") -> Any:
-        """A table or figure of the papers: published, measured (from the session's results), difference.
+        """Return a table or figure of the papers: published, measured (from the session's results), difference.
 
         Args:
             table: ``mirror-bert/table3`` and the like.
             encoder: this backbone in place of the paper's in every row.
             protocol: of the results.
-
-        Raises:
-            UsageError: no such table or protocol.
         """
         _check_protocol(protocol)
         return self.workspace.plugins.tables["papers"].paper(self.workspace, table, encoder, protocol)
 
     def papers(self, paper: str = "", *, encoder: str = "", protocol: str = "paper") -> Any:
-        """All tables and figures by name, or those of one paper (``mirrorwic``); arguments as of ``paper``."""
+        """Return all tables and figures by name, or those of one paper (``mirrorwic``); arguments as of ``paper``."""
         _check_protocol(protocol)
         return self.workspace.plugins.tables["papers"].papers(self.workspace, paper, encoder, protocol)
 
     def run_paper(self, table: str, *, encoder: str = "", seeds: int = 1, protocol: str = "paper") -> Any:
-        """Measure the cells of a table of the papers that are not stored yet, scores of tasks and analyses.
-
-        Arguments as of ``paper``.
-
-        Raises:
-            UsageError: also where the table has no cell that a run could measure.
-        """
+        """Measure the cells of a table of the papers that are not stored yet; a ``UsageError`` if it has none."""
         _check_protocol(protocol)
         return self.workspace.plugins.tables["papers"].run_paper(self.workspace, table, encoder, seeds, protocol)
 
     def load(self, spec: str | Path, level: str = "sentence") -> TextEncoder:
-        """An encoder from its spec; a tuned one is taken from the cache, or tuned now with seed 0.
+        """Load an encoder from its spec; a tuned one is taken from the cache, or tuned now with seed 0.
 
         Args:
-            spec: as on the command line, or a directory; a bare backbone is read out by mean pooling, at level ``wic``
-                at the target word (mean of the top four layers), a directory of ``mirrorbench tune`` as it says itself.
+            spec: as on the command line, or a directory. A bare backbone is read by mean pooling, at level ``wic`` at
+                the target word in the top four layers.
             level: ``word``, ``phrase``, ``sentence`` or ``wic``; picks the recipe and the corpus of a tuned encoder.
 
         Returns:
-            An object whose ``encode(texts)`` gives float32 of shape (len(texts), dimensions).
+            An object whose ``encode(texts)`` returns float32 of shape (len(texts), dimensions).
 
         Raises:
             UsageError: the spec is malformed.
@@ -268,7 +255,7 @@ class Session:
 
         Raises:
             UsageError: a malformed spec, or an output that is not empty.
-            StorageError: the output cannot be written: known before anything is read or computed.
+            StorageError: the output cannot be written, which is known before anything is computed.
             ModelUnavailableError: the backbone cannot be had.
             TuningError: too few texts.
         """
@@ -285,7 +272,7 @@ class Session:
         self, texts: str, encoder: str | Path, output: Path | IO[str], *, column: str = "",
         words_in_context: bool = False, spans: Sequence[str] = (), level: str = "",
     ) -> EncodedFile:  # fmt: skip
-        """Vectors of the texts of a file of any length; an interrupted call goes on where it was.
+        """Encode the texts of a file of any length; an interrupted call goes on where it was.
 
         Args:
             texts: one text a line; or .jsonl, .tsv, .csv, .parquet; .gz too; ``-`` is standard input.
@@ -307,18 +294,14 @@ class Session:
             spans=spans, level=level,
         )  # fmt: skip
 
-    def analyze(self, kind: str, **options: Any) -> Any:
-        """One analysis: its numbers, and a way to draw them.
+    def analyze(self, name: str, **options: Any) -> Any:
+        """Make an analysis: its numbers, and a way to draw them.
 
         Args:
-            kind: ``isotropy``, ``layers``, ``similarity``, ``projection``, ``roc``, ``errors``, ``curves`` or
-                ``frequency`` (``mirrorbench list analyses``).
-            options: of that kind, as ``mirrorbench analyze KIND --help`` lists them.
-
-        Raises:
-            UsageError: another kind, an option that it does not have, or nothing to analyse.
+            name: one of ``mirrorbench list analyses``.
+            options: as ``mirrorbench analyze NAME --help`` lists them; others are a ``UsageError``.
         """
-        return self.workspace.plugins.analyses[kind](self.workspace, **options)
+        return self.workspace.plugins.analyses[name](self.workspace, **options)
 
     def overlap(
         self, corpus: str | Path, tasks: str | Sequence[str]
@@ -328,9 +311,6 @@ class Session:
         Args:
             corpus: a corpus to tune on, or a text file.
             tasks: tasks and suites; an error that one of them meets stands in its place.
-
-        Raises:
-            UsageError: no such corpus or task.
         """
         from mirrorbench.data.corpora import check_corpus, find_contamination, read_corpus
 
@@ -348,7 +328,7 @@ class Session:
         return overlaps
 
     def doctor(self) -> dict[str, Any]:
-        """Versions, devices, folders, plugins, missing data and ``problems``, as ``mirrorbench doctor --json``."""
+        """Return versions, devices, folders, plugins, missing data and ``problems``: ``mirrorbench doctor --json``."""
         report: dict[str, Any] = self.workspace.plugins.tools["doctor"](self.workspace)
         return report
 

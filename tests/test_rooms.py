@@ -21,7 +21,7 @@ RUNS = ("cells", "results", "outcomes", "cache", "registry", "workspace", "ladde
 """The modules of ``runs``, in the order in which they are read."""
 KNOWS_CORE_ONLY = ("data", "models")
 LONGEST_FILE = 400
-MOST = {"files": 115, "lines": 21_250, "lines of code": 14_000}
+MOST = {"files": 115, "lines": 21_000, "lines of code": 14_000}
 """Of the package; a capability that comes names what leaves."""
 SAME_NAME = {"run", "tune", "leaderboard"}
 """Functions of Python and of the command line, one beside the other."""
@@ -165,15 +165,26 @@ def test_the_rooms_are_as_large_as_the_page_says() -> None:
 
 
 def test_docstrings_name_the_thing_or_say_what_is_done() -> None:
-    """None continues another sentence, or hides its noun behind a question."""
+    """No docstring continues another sentence, or hides its noun behind a question."""
     found = [
         f"{path.name}: {text.partition(chr(10))[0]}"
         for path, tree in source_trees()
         for node in ast.walk(tree)
         if isinstance(node, ast.Expr) and isinstance(text := getattr(node.value, "value", None), str)
-        if re.match(r"(What|Of|As|Why)\b", text)
+        if re.match(r"(What|Of|As|Why|How|Where|Which|From|Whose|When|Those|In|At|By|With|For)\b", text)
     ]
     assert found == []
+
+
+def test_docstrings_of_private_functions_are_one_line() -> None:
+    longer = [
+        f"{path.name}: {node.name}"
+        for path, tree in source_trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and re.match("_[^_]", node.name)
+        if "\n" in (ast.get_docstring(node) or "")
+    ]
+    assert longer == []
 
 
 def test_names_say_what_they_hold() -> None:

@@ -35,7 +35,6 @@ COMMANDS: dict[str, Any] = {
     "compare": "compare.compare",
     "list": "listing.list_registered",
     "data": "data.data_app",
-    "cache": "cache.cache_app",
 }
 """Modules of the commands, and the commands themselves once they were asked for; plugins add theirs."""
 GROUP = "mirrorbench.commands"
@@ -61,11 +60,11 @@ class _Commands(TyperGroup):
         super().__init__(**settings | {"commands": COMMANDS})
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of the built-in commands, then of those of plugins."""
+        """Return the names of the built-in commands, then of those of plugins."""
         return [*COMMANDS, *sorted(commands_of_plugins().keys() - COMMANDS.keys())]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a name; that of a plugin is not imported before it is called."""
+        """Return the command of a name; that of a plugin is not imported before it is called."""
         command = COMMANDS.get(cmd_name)
         if command is None and (point := commands_of_plugins().get(cmd_name)):
             return OfPlugin(point)
@@ -83,7 +82,7 @@ class _Commands(TyperGroup):
 
 @cache
 def commands_of_plugins() -> dict[str, EntryPoint]:
-    """The entry points of commands by name, without those that are left out, by their name or their plugin's."""
+    """Return the entry points of commands by name, without those that are left out, by their name or their plugin's."""
     blocked = {name.strip() for name in os.environ.get("MIRRORBENCH_DISABLE_PLUGINS", "").split(",")}
     left_out = {_package(point) for point in entry_points(group="mirrorbench") if point.name in blocked}
     points = [point for point in entry_points(group=GROUP) if point.name not in blocked]
@@ -102,7 +101,7 @@ class OfPlugin(TyperCommand):
         self.point = point
 
     def loaded(self) -> Any:
-        """The command itself, which is imported now."""
+        """Import the command itself."""
         name = self.point.name
         try:
             COMMANDS[name] = _command(name, self.point.load())
@@ -117,7 +116,7 @@ class OfPlugin(TyperCommand):
 
 
 def _first_line(module: str) -> str:
-    """The first line of a module's docstring, after the name of its command; empty where no file of it is found."""
+    """Return the first line of a module's docstring, after the name of its command; empty without a file."""
     path = module.replace(".", "/")
     files = (Path(folder, file) for folder in sys.path for file in (f"{path}.py", f"{path}/__init__.py"))
     source = next((file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()), "")
@@ -162,7 +161,7 @@ def _root(
 
 
 def _command(name: str, value: Any) -> Any:
-    """The command that Typer makes of a function or an application; Typer looks at the arguments' types now."""
+    """Return the command that Typer makes of a function or an application, whose argument types it reads now."""
     alone = typer.Typer(rich_markup_mode="markdown")
     if isinstance(value, typer.Typer):
         alone.add_typer(value, name=name)

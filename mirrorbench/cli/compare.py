@@ -52,7 +52,7 @@ def compare(
 
 
 def _table(compared: EncoderComparison, title: str) -> Table:
-    """A line for each task, and for the average over several."""
+    """Return a line for each task, and for the average over several."""
     from mirrorbench.reports.renderers.notes import p_words
     from mirrorbench.reports.statistics import LEVEL
     from mirrorbench.reports.table import Column, Row, Score, Table

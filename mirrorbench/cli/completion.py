@@ -56,7 +56,7 @@ NAMES: dict[str, Callable[[], Iterable[str]]] = {
 
 
 def complete(kind: str) -> Any:
-    """The ``autocompletion`` of an argument.
+    """Return the ``autocompletion`` of an argument.
 
     Several tasks are joined by a comma, a backbone and its method by ``+``, several corpora too.
     """

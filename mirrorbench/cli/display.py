@@ -106,7 +106,7 @@ console, stderr = _Console(), _Console(stderr=True)
 
 
 def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A listing: drawn on a terminal; elsewhere tab-separated, where nothing is wrapped or cut off."""
+    """Print a listing: drawn on a terminal; elsewhere tab-separated, where nothing is wrapped or cut off."""
     if not sys.stdout.isatty():
         for row in (head, *rows):
             say("\t".join(row))
@@ -120,14 +120,14 @@ def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def print_json(value: Any) -> None:
-    """A value as JSON."""
+    """Print a value as JSON."""
     import json
 
     say(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def print_or_write(text: str, output: Path | None) -> None:
-    """A text to standard output, or into a file."""
+    """Print a text to standard output, or write it into a file."""
     from mirrorbench.core.files import writing
 
     if output:
@@ -154,7 +154,7 @@ def on_interrupt_go_on(folder: Path) -> Any:
 
 
 def chosen_format(text: str, output: Path | None, renderers: Registry[Renderer]) -> tuple[str, dict[str, Value]]:
-    """The format asked for, by name or by the output's ending (Markdown for none), and its options.
+    """Return the format asked for, by name or by the output's ending (Markdown for none), and its options.
 
     Options are a renderer's keyword-only arguments whose default is true, false, a number or a text.
 
@@ -183,7 +183,7 @@ def chosen_format(text: str, output: Path | None, renderers: Registry[Renderer])
 
 
 def print_table(table: Table, notes: str = "") -> None:
-    """A table with its notes, by default short ones: drawn on a terminal, Markdown into a file or a pipe."""
+    """Print a table with its notes, by default short ones: drawn on a terminal, Markdown into a file or a pipe."""
     from mirrorbench.reports.renderers import draw, markdown
 
     table = table.with_notes(notes or "short")

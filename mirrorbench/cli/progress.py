@@ -30,7 +30,7 @@ LOG = "failures.log"
 
 
 def in_words(seconds: float) -> str:
-    """A duration for people: ``40 s``, ``12 min``, ``3.5 h``."""
+    """Return a duration for people: ``40 s``, ``12 min``, ``3.5 h``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -52,11 +52,11 @@ class Display(Reporter):
         return in_words(time.monotonic() - self._began)
 
     def begin(self, cells: int) -> None:
-        """A plan is about to be computed."""
+        """Add the cells of a plan to the total."""
         self.total += cells
 
     def stage(self, name: Stage, of: str, total: int = 0, unit: str = "") -> None:
-        """A stage begins."""
+        """Show a stage."""
         self._stage, self._size, self._unit, self._count = f"{name} {of}", total, unit, 0
         self._update()
 
@@ -66,7 +66,7 @@ class Display(Reporter):
         self._update()
 
     def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
-        """A cell is stored."""
+        """Count a cell that is stored."""
         self.done += 1
         self.cached += cached
         self._update()
@@ -82,19 +82,19 @@ class Display(Reporter):
             self._line(line)
 
     def _state(self) -> str:
-        """The cells that are done, the stage and its units that are done, and the number of failures."""
+        """Return the cells that are done, the stage and its units that are done, and the number of failures."""
         cells = f"{self.done:,} of {self.total:,} cells" if self.total > 1 else ""
         stage = self._stage + (f": {self._count:,} of {self._size:,} {self._unit}" if self._size else "")
         stage += f": {self._count:,} {self._unit}" if self._count and not self._size else ""
         return ", ".join(filter(None, (cells, stage, f"{self.failed} failed" if self.failed else "")))
 
     def failure(self, failure: Failure) -> None:
-        """A cell failed: it is counted now, and its reason printed at the end."""
+        """Count a failed cell; its reason is printed at the end."""
         self.failed += 1
         self._update()
 
     def note(self, message: str) -> None:
-        """A message for the user."""
+        """Print a message for the user."""
         self._line(message)
 
     def _line(self, text: str) -> None:
@@ -148,7 +148,7 @@ class Display(Reporter):
 
 @contextmanager
 def _telling(display: Display) -> Iterator[Display]:
-    """A thread tells every ten seconds how far it is, also within a long step."""
+    """Print the state every ten seconds from a thread, also within a long step."""
     ended = Event()
 
     def tell() -> None:
@@ -166,7 +166,7 @@ def _telling(display: Display) -> Iterator[Display]:
 
 @contextmanager
 def progress_display(quiet: bool = False) -> Iterator[Display]:
-    """A display for a run: a bar where standard error is a terminal, else a line every ten seconds."""
+    """Make a display: a bar where standard error is a terminal, else a line every ten seconds."""
     if quiet:
         yield Display(quiet=True)
         return

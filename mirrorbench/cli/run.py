@@ -29,7 +29,7 @@ MARK = "Made by mirrorbench run, which replaces it."
 
 
 def _folder(name: str | Path) -> Path:
-    """The folder of a name; Python takes an empty one for the working directory."""
+    """Return the folder of a name; Python takes an empty one for the working directory."""
     if not name:
         raise UsageError("--output is empty", "Name a folder for the results.")
     return Path(name)
@@ -142,14 +142,14 @@ def _write_tables(board: Leaderboard, folder: Path) -> list[str]:
 
 
 def _free(folder: Path, suffix: str, comment: str) -> Path:
-    """The first of ``leaderboard.md``, ``leaderboard-1.md`` ... that is not there, or ends with ``run``'s comment."""
+    """Return the first of ``leaderboard.md``, ``leaderboard-1.md`` ... that is new, or ends with ``run``'s comment."""
     files = (folder / f"leaderboard{f'-{number}' if number else ''}{suffix}" for number in count())
     ours = comment.encode()
     return next(f for f in files if not os.path.lexists(f) or (f.is_file() and f.read_bytes().rstrip().endswith(ours)))
 
 
 def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboard:
-    """The table of all results in a folder; that of a run where there are no others."""
+    """Return the table of all results in a folder; that of a run where there are no others."""
     from mirrorbench.reports.selection import everything
     from mirrorbench.runs.results import read_results
 

@@ -1,4 +1,4 @@
-"""The cache of tuned models, vectors, corpora, transformations and traits, and the removal of its entries.
+"""The cache of tuned models, vectors, corpora, transformations and traits.
 
 Entries are addressed by content. Each has a checksum that a process verifies at first use; a damaged entry is made
 again, with a warning. All entries can be made again. Word vectors and the checksums of their files are kept by
@@ -12,13 +12,10 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import shutil
-import tempfile
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,11 +24,12 @@ from zipfile import BadZipFile
 import msgspec
 import numpy as np
 
-from mirrorbench.core.checksums import ABOUT, damaged_files, store_folder
+from mirrorbench.core.checksums import damaged_files, store_folder
 from mirrorbench.core.errors import StorageError
-from mirrorbench.core.files import TEMPORARY, Leases, cache_root, unwritable, writing
-from mirrorbench.core.identity import COMPUTATION, digest
+from mirrorbench.core.files import TEMPORARY, Leases, cache_root, writing
+from mirrorbench.core.identity import digest
 from mirrorbench.data.corpora import corpus_checksum
+from mirrorbench.models.backbones import DESCRIPTION
 from mirrorbench.models.traits import ModelTraits
 from mirrorbench.models.transformations import Affine
 from mirrorbench.training.checkpoints import CHECKPOINTS
@@ -44,14 +42,8 @@ EMBEDDINGS, STATEMENT = "embeddings", "computation.txt"
 TRAITS_FOLDER = "traits"
 _TRIAL = 4
 """Version of the passes that show traits; raised when they change."""
-LEFTOVER_AGE = 86_400.0
-"""Seconds after which a temporary file counts as abandoned."""
-_OURS = re.compile(rf"[0-9a-f]{{32,}}|{re.escape(TEMPORARY)}.*")
-"""Names of entries, complete or not; all other files belong to somebody else and stay."""
-_FOLDERS = ("models", CHECKPOINTS, EMBEDDINGS, "vectors", "corpora", "transformations", "checksums", TRAITS_FOLDER)
+CACHE_FOLDERS = ("models", CHECKPOINTS, EMBEDDINGS, "vectors", "corpora", "transformations", "checksums", TRAITS_FOLDER)
 """Folders of the cache, each with its entries."""
-_DESCRIPTION = "mirrorbench.json"
-_READ_HERE = (_DESCRIPTION, STATEMENT, ABOUT)
 _logger = logging.getLogger(__name__)
 
 
@@ -63,7 +55,7 @@ class Cache:
         self.leases = Leases(self.root / "leases")
 
     def model(self, key: str) -> Path | None:
-        """The directory of a tuned model, if it is complete and undamaged."""
+        """Return the directory of a tuned model, if it is complete and undamaged."""
         path = self.root / "models" / key
         if not path.is_dir():
             return None
@@ -79,7 +71,7 @@ class Cache:
             transformer.save(folder)
             transformer.check_saved(folder)
             text = json.dumps(description, indent=2, ensure_ascii=False)
-            (folder / _DESCRIPTION).write_text(text, encoding="utf-8")
+            (folder / DESCRIPTION).write_text(text, encoding="utf-8")
 
         return store_folder(self.root / "models" / key, write, "the tuned model")
 
@@ -95,7 +87,7 @@ class Cache:
                 sink.write(json.dumps(list(texts), ensure_ascii=True).encode("ascii"))
 
     def corpus(self, sha256: str) -> tuple[str, ...] | None:
-        """The strings stored under a checksum, if they are there and match it."""
+        """Return the strings stored under a checksum, if they are there and match it."""
         try:
             texts = json.loads(self._corpus_path(sha256).read_bytes())
             if corpus_checksum(texts) == sha256:
@@ -116,7 +108,7 @@ class Cache:
             np.savez(sink, matrix=affine.matrix, bias=affine.bias)
 
     def transformation(self, key: str) -> Affine | None:
-        """A fitted transformation, if it is stored and undamaged."""
+        """Return a fitted transformation, if it is stored and undamaged."""
         try:
             with np.load(self._transformation_path(key)) as arrays:  # verifies the checksums of the archive
                 return Affine(arrays["matrix"], arrays["bias"])
@@ -130,8 +122,8 @@ class Cache:
         return self.root / "transformations" / f"{key}.npz"
 
     def describe_model(self, key: str) -> dict[str, Any]:
-        """The ``mirrorbench.json`` of a stored model."""
-        text = (self.root / "models" / key / _DESCRIPTION).read_text(encoding="utf-8")
+        """Return the ``mirrorbench.json`` of a stored model."""
+        text = (self.root / "models" / key / DESCRIPTION).read_text(encoding="utf-8")
         return dict(json.loads(text))
 
     def traits(self, identity: dict[str, Any], look: Callable[[], ModelTraits]) -> ModelTraits:
@@ -156,93 +148,3 @@ def _stored_traits(path: Path) -> ModelTraits | None:
         if stored["checksum"] == digest({path.stem: stored["traits"]}):
             return msgspec.convert(stored["traits"], ModelTraits)
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class CacheEntry:
-    """An entry of the cache."""
-
-    folder: str
-    """One of ``_FOLDERS``, or ``leftovers`` of killed processes."""
-    key: str
-    path: Path
-    size: int
-    """Bytes."""
-    used: float
-    """Time of the last write or, where the file system records it, the last read; seconds since 1970."""
-    what: str
-    """A description: encoder spec and seed of a model, source of vectors of words; otherwise empty."""
-    earlier: bool = False
-    """Whether a model or vectors were made by another computation, or by none that they state."""
-
-
-def entries(cache: Cache) -> list[CacheEntry]:
-    """All entries of the cache, the largest first."""
-    cache_entries = []
-    for folder in _FOLDERS:
-        for path in sorted(path for path in (cache.root / folder).glob("*") if _OURS.fullmatch(path.stem)):
-            with suppress(FileNotFoundError):  # removed by another process
-                cache_entries.append(_entry(folder, path))
-    return sorted(cache_entries, key=lambda entry: (-entry.size, entry.key))
-
-
-def _entry(folder: str, path: Path) -> CacheEntry:
-    files = [file for file in (path, *path.rglob("*")) if file.is_file()]
-    sizes = [file.stat() for file in files]
-    # What is read here is no use of the entry.
-    times = [s for file, s in zip(files, sizes, strict=True) if file.name not in _READ_HERE]
-    used = max((max(s.st_mtime, s.st_atime) for s in times), default=path.stat().st_mtime)
-    folder = "leftovers" if path.name.startswith(TEMPORARY) else folder
-    what, computation = _stated(folder, path)
-    return CacheEntry(folder, path.stem, path, sum(s.st_size for s in sizes), used, what, computation != COMPUTATION)
-
-
-def _stated(folder: str, path: Path) -> tuple[str, object]:
-    """The description of an entry, and its computation: today's where the folder states none."""
-    try:
-        if folder == "models":
-            made = json.loads((path / _DESCRIPTION).read_text(encoding="utf-8"))
-            return f"{made['spec']} seed {made['seed']}", made.get("identity", {}).get("computation")
-        if folder == EMBEDDINGS:
-            return "", int((path / STATEMENT).read_text(encoding="utf-8"))
-        return (path / ABOUT).read_text(encoding="utf-8") if folder == "vectors" else "", COMPUTATION
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return "", None if folder in ("models", EMBEDDINGS) else COMPUTATION
-
-
-def prunable(
-    cache: Cache, older_than: float | None = None, everything: bool = False, earlier: bool = False
-) -> list[CacheEntry]:
-    """Entries that may be removed: leftovers, those not used for ``older_than`` days, ``earlier``, or ``everything``.
-
-    Entries that a running process holds are left out.
-    """
-    now, chosen = time.time(), []
-    for entry in entries(cache):
-        age = now - entry.used
-        if entry.folder == "leftovers":
-            chosen += [entry] if age > LEFTOVER_AGE else []
-            continue
-        asked = everything or (earlier and entry.earlier) or (older_than is not None and age > older_than * 86_400)
-        if asked and (lease := cache.leases.take(entry.key)):
-            with lease:
-                chosen.append(entry)
-    return chosen
-
-
-def remove(entry: CacheEntry) -> None:
-    """Remove an entry, or raise ``StorageError``. A folder is renamed first, so that no process opens part of it."""
-    try:
-        if not entry.path.is_dir():
-            entry.path.unlink()
-            return
-        # A new name each time: an earlier removal may have been killed.
-        doomed = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY}gone-", dir=entry.path.parent))
-        try:
-            entry.path.rename(doomed / "entry")
-        finally:
-            shutil.rmtree(doomed)
-    except FileNotFoundError:  # removed by another process
-        return
-    except OSError as error:
-        raise unwritable(f"{entry.path} cannot be removed", error, "have its owner remove it") from error

@@ -45,7 +45,7 @@ class PostRef:
     """Checksum of ``stored``."""
 
     def identity(self) -> list[Any]:
-        """The settings that determine it, beside the encoder and its readout."""
+        """Return the settings that determine it, beside the encoder and its readout."""
         content = self.corpus.sha256 if self.corpus else self.checksum
         of_type = [self.transformation.type] if self.transformation.type else []
         return [self.transformation.name, self.transformation.number, content, *of_type]
@@ -81,7 +81,7 @@ class ModelRef:
     alone share the model and its vectors."""
 
     def identity(self) -> dict[str, Any]:
-        """The settings that determine the weights."""
+        """Return the settings that determine the weights."""
         if self.members:
             return {"languages": {language: member.identity() for language, member in self.members}}
         if not self.method:
@@ -109,7 +109,7 @@ class ModelRef:
         return digest(self.identity())
 
     def with_members(self) -> tuple[ModelRef, ...]:
-        """The reference itself, then those of its languages."""
+        """Return the reference itself, then those of its languages."""
         return (self, *dict(self.members).values())
 
     @property
@@ -141,7 +141,7 @@ class Cell:
     """Number of items of the task that are scored, from the first on; 0 for all."""
 
     def identity(self) -> dict[str, Any]:
-        """The settings that determine the cell's numbers."""
+        """Return the settings that determine the cell's numbers."""
         pooling = self.pooling
         return {
             "weights": self.model.identity(),
@@ -167,7 +167,7 @@ class Cell:
         return digest(self.identity())
 
     def to_json(self) -> dict[str, Any]:
-        """The ``cell`` object of a result file."""
+        """Return the ``cell`` object of a result file."""
         recipe, corpus = self.model.recipe, next(iter(self.model.corpora), None)
         return {
             "spec": str(self.spec),

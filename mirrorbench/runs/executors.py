@@ -55,7 +55,7 @@ class Job:
     workspace: Workspace
 
     def known(self, **defaults: Value) -> dict[str, Value]:
-        """The options, with defaults for those not given.
+        """Return the options, with defaults for those not given.
 
         Args:
             **defaults: every option that the executor has, with its default.
@@ -93,7 +93,7 @@ class Job:
 
 @hookimpl
 def register_executors(register: Register) -> None:
-    """The executor ``local``."""
+    """Register the executor ``local``."""
     register("local", local, "This machine: in process, --workers N processes, or one process for each GPU.")
 
 
@@ -108,7 +108,7 @@ def local(job: Job) -> Iterator[CellOutcome]:
 
 
 def worker_devices(job: Job) -> list[str]:
-    """A device for each worker on this machine, at most one a group.
+    """Return a device for each worker on this machine, at most one a group.
 
     All GPUs in turn for ``cuda``, otherwise the given device for each of ``workers``.
     """
@@ -143,7 +143,7 @@ class SharedCorpora(dict[CorpusRef, Corpus]):
 
 
 class NoteReporter(Reporter):
-    """The reporter of a worker, which only passes notes to ``send``."""
+    """The reporter of a worker, which passes notes to ``send`` and drops all else."""
 
     def __init__(self, send: Callable[[str], None]) -> None:
         self.send = send
@@ -162,16 +162,9 @@ class GroupOutcome:
 
 
 def compute(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
-    """Compute a group of cells, or wait for another process that computes it; called by the workers of every executor.
+    """Compute one of a job's groups, or wait for another process that computes it, in a worker of any executor.
 
     The process keeps loaded data for the next group of the same context.
-
-    Args:
-        context: the job's.
-        cells: one of the job's groups.
-
-    Returns:
-        The outcomes of all cells of the group.
 
     Raises:
         DeviceError: this process can use its GPU no longer. It must end, and the group be tried in another one.
@@ -200,7 +193,7 @@ def _check_device(workspace: Workspace, cells: CellGroup) -> None:
 
 @cache
 def runner_of(context: WorkerContext) -> Runner:
-    """The runner of a worker process, which keeps it for its next group."""
+    """Return the runner of a worker process, which keeps it for its next group."""
     from mirrorbench.runs.runner import Runner
 
     workspace = context.workspace()

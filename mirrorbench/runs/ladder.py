@@ -77,12 +77,12 @@ class BackboneFiles(Lookups):
         self.offline, self.look = offline, look
 
     def locate(self, spec: EncoderSpec, language: str = "en") -> Path:
-        """The directory of a backbone's files, fetched if need be."""
+        """Return the directory of a backbone's files, fetched if need be."""
         key = ("directory", spec.backbone, spec.revision, language)
         return self.once(key, lambda: backbones.locate(spec, language, self.offline))
 
     def family(self, path: Path) -> families.Family:
-        """The family of the backbone in a directory."""
+        """Return the family of the backbone in a directory."""
         return self.once(("family", path), lambda: families.family(path, self.look))
 
     def stated_keys(self, spec: EncoderSpec) -> dict[str, Value]:
@@ -103,7 +103,7 @@ class BackboneFiles(Lookups):
             return {}
 
     def dimensions(self, spec: EncoderSpec) -> int:
-        """The dimensions of a backbone's vectors; 0 if not known, as where each language has a model of its own."""
+        """Return the dimensions of a backbone's vectors; 0 if not known, or if languages have models of their own."""
         if _has_models_by_language(spec):
             return 0
         try:
@@ -121,7 +121,7 @@ def _has_models_by_language(spec: EncoderSpec) -> bool:
 def expand_ladder(
     spec: EncoderSpec, level: str, plugins: Plugins, protocol: str = "paper", files: BackboneFiles | None = None
 ) -> tuple[EncoderSpec, ...]:
-    """The rows that one encoder argument stands for on tasks of a level.
+    """Return the rows that one encoder argument stands for on tasks of a level.
 
     A backbone without a method is the papers' ladder. One that is an encoder of texts already has one untuned row, read
     as it was made to be. One whose preset of Mirror reads other layers has a mean row of these too, which differs from
@@ -131,12 +131,7 @@ def expand_ladder(
     One row are encoder systems, specs with a method or a pooling, directories that ``mirrorbench tune`` wrote, and
     models that only sentence-transformers reads.
 
-    Args:
-        spec: the encoder as written.
-        level: of the tasks.
-        plugins: those of the run.
-        protocol: ``paper`` or ``released``.
-        files: of backbones; without them a ladder is that of a model that is no encoder of texts.
+    Without ``files`` of backbones a ladder is that of a model that is no encoder of texts.
 
     Raises:
         UsageError: a bare backbone has a key of the tuning, or its name resembles a short name.
@@ -192,7 +187,7 @@ def _check_readout_keys(spec: EncoderSpec, plugins: Plugins) -> None:
 
 
 def _rows(spec: EncoderSpec, level: str, protocol: str, causal: bool) -> Iterator[EncoderSpec]:
-    """The ladder of a bare backbone."""
+    """Return the ladder of a bare backbone."""
     known = backbones.backbone_of(spec)
     made, mirror_layers = known.pooling, known.preset("mirror", "sentence").get("layers")
     for method, params in LADDERS[level]:
@@ -209,12 +204,12 @@ def _rows(spec: EncoderSpec, level: str, protocol: str, causal: bool) -> Iterato
 
 
 def padded(pooling: str, protocol: str) -> str:
-    """A pooling as a protocol means it: the mean of the released code counts the padding."""
+    """Return a pooling as a protocol means it: the mean of the released code counts the padding."""
     return "mean-padded" if (pooling, protocol) == ("mean", "released") else pooling
 
 
 def untuned_row(spec: EncoderSpec, plugins: Plugins, files: BackboneFiles) -> EncoderSpec:
-    """The row of a spec on own data: a bare backbone is its untuned row, read as the model's files say.
+    """Return the row of a spec on own data: a bare backbone is its untuned row, read as the model's files say.
 
     A model with prompts of its own for queries or documents is read by sentence-transformers (``sbert``).
     """
@@ -234,7 +229,7 @@ def untuned_row(spec: EncoderSpec, plugins: Plugins, files: BackboneFiles) -> En
 def with_baselines(
     spec: EncoderSpec, ladder: Sequence[EncoderSpec], level: str, plugins: Plugins, dimensions: int = 0
 ) -> tuple[EncoderSpec, ...]:
-    """A backbone's ladder with what else needs no labels: without training, then tuned.
+    """Return a backbone's ladder with further rows that need no labels: untrained ones, then tuned ones.
 
     Transformed are the untuned row that is read as the last tuned one (words in context: at the target word), and each
     tuned row, whitened. Static vectors are of the layers that Mirror reads; methods are those that declare themselves
@@ -255,12 +250,12 @@ def with_baselines(
 
 
 def with_pairs(rows: Sequence[EncoderSpec], plugins: Plugins) -> tuple[EncoderSpec, ...]:
-    """The rows that a ladder has where its corpus holds pairs: what is tuned is tuned on them."""
+    """Return the rows of a ladder for a corpus of pairs, on which the tuned rows are tuned."""
     return tuple(dict.fromkeys(row.with_method(PAIRS) if plugins.methods[row.method].tunes else row for row in rows))
 
 
 def place_of_row(spec: EncoderSpec, level: str, plugins: Plugins) -> tuple[int, ...]:
-    """The place of a row among those of its backbone on tasks of a level, as a key to sort by.
+    """Return the place of a row among those of its backbone on tasks of a level, as a key to sort by.
 
     By method, those that tune nothing first; without a transformation first; poolings as in the ladder; those with
     fewer keys first.

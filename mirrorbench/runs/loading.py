@@ -44,7 +44,7 @@ _RATE = 0.1
 
 
 def planned_traits(path: Path, cache: Cache) -> ModelTraits:
-    """The traits of the backbone in a folder by its first layers, or by all where it has no fewer; in fp32 alone.
+    """Return the traits of the backbone in a folder, in fp32, by its first layers, or by all if it has no fewer.
 
     It is configured with dropout, to see whether that changes anything.
     """
@@ -144,7 +144,7 @@ class EncoderLoader:
         """Keys of the tuned models that were taken from the cache."""
 
     def system(self, spec: EncoderSpec, path: Path | None, precision: str) -> Encoder:
-        """An encoder system, or what a method makes of the backbone in ``path`` instead of tuning it.
+        """Open an encoder system, or create what a method makes of the backbone in ``path`` instead of tuning it.
 
         Kept until the next ``load`` or plan.
         """
@@ -173,7 +173,7 @@ class EncoderLoader:
     def load(
         self, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus]
     ) -> tuple[Encoder, float]:
-        """An encoder, tuned now or found in the cache, and the seconds that its tuning took (0 if nothing is tuned).
+        """Load an encoder, tuned now or found in the cache; return it and the seconds of its tuning, or 0.
 
         Its vectors are those before the model's transformation. A model that was tuned now is stored.
         """
@@ -197,7 +197,7 @@ class EncoderLoader:
         return TransformerEncoder(transformer, pooling, precision, model.key), seconds
 
     def _tuned(self, model: ModelRef, corpus: Corpus, precision: str) -> tuple[Transformer, float]:
-        """The tuned model; until it is stored, a lease keeps other processes from tuning the same one."""
+        """Return the tuned model; until it is stored, a lease keeps other processes from tuning it too."""
         cache = self.workspace.cache
         if cached := self._cached(model, precision):
             return cached
@@ -333,7 +333,7 @@ def _warnings(model: ModelRef, recipe: Recipe, report: TuningReport) -> Iterator
 
 
 def _origin(device: torch.device, aside: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """The origin of a checkpoint beside the model's key: where it was computed, and what was looked at."""
+    """Return the origin of a checkpoint beside the model's key: device, version of torch and held-out pairs."""
     import torch
 
     looked = checksum("".join(f"{len(left)} {left}{right}" for left, right in aside))
@@ -344,7 +344,7 @@ def open_for_tuning(
     path: Path, recipe: Recipe, registered: dict[str, Augmentation], device: torch.device, protocol: str = "paper",
     poolings: Mapping[str, PoolingFunction] = POOLINGS, seed: int = 0, precision: str = "fp32",
 ) -> Transformer:  # fmt: skip
-    """A backbone configured by the recipe's model augmentations; under ``released`` with that code's tokenizer.
+    """Return a backbone configured by the recipe's model augmentations; under ``released`` with that code's tokenizer.
 
     With ``lora`` the weights that do not learn stay in the ``precision`` of the tuning where their file has them in it.
     """

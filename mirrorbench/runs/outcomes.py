@@ -30,7 +30,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException, spec: EncoderSpec, task: str, seed: int | None = None) -> Failure:
-        """The failure that reports an error; errors of other packages are named by their type.
+        """Return the failure that reports an error; errors of other packages are named by their type.
 
         One after which nothing can be computed in this process is no failure of a cell: it is a ``DeviceError``.
         """
@@ -57,7 +57,7 @@ class CellOutcome:
 
 
 def failed(cells: Iterable[Cell], error: BaseException) -> list[CellOutcome]:
-    """The outcomes of cells that failed with the same error."""
+    """Return the outcomes of cells that failed with the same error."""
     return [CellOutcome(cell, Failure.of(error, cell.spec, cell.task, cell.seed)) for cell in cells]
 
 
@@ -80,19 +80,19 @@ class Reporter:
     """Receives the events of a run, in order and from one thread; this one ignores them, subclasses use some."""
 
     def begin(self, cells: int) -> None:
-        """A plan of so many cells is about to be computed."""
+        """Note that a plan of so many cells is about to be computed."""
 
     def stage(self, name: Stage, of: str, total: int = 0, unit: str = "") -> None:
-        """A stage of work on ``of`` begins, with ``total`` units."""
+        """Note that a stage of work on ``of`` begins, with ``total`` units."""
 
     def advance(self, n: int) -> None:
         """``n`` more units of the stage are done."""
 
     def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
-        """A cell is stored, or was found in the store."""
+        """Note that a cell is stored, or was found in the store."""
 
     def failure(self, failure: Failure) -> None:
-        """A cell, or a row of cells, could not be computed."""
+        """Note that a cell, or a row of cells, could not be computed."""
 
     def note(self, message: str) -> None:
-        """A message that stops nothing."""
+        """Take a message that stops nothing."""

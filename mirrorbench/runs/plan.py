@@ -87,7 +87,7 @@ class Plan:
 
 
 def merged(plans: Sequence[Plan]) -> Plan:
-    """One plan of several, without repeated cells; a ``UsageError`` if their results cannot be one table."""
+    """Return one plan of several, without repeated cells; a ``UsageError`` if their results cannot be one table."""
     if len(plans) == 1:
         return plans[0]
     cells = list(dict.fromkeys(cell for plan in plans for cell in plan.cells))
@@ -136,7 +136,7 @@ class Purpose:
 
     @classmethod
     def of(cls, task: Task) -> Purpose:
-        """The purpose that a task states."""
+        """Return the purpose that a task states."""
         return cls(task.level, tuple(task.languages), task.corpus, task.max_length)
 
 
@@ -178,7 +178,7 @@ class Planner:
         return Plan(tuple(cells), tuple(failures), dict(self.corpora), tuple(levels_of), request.tasks)
 
     def _rows(self, request: Request, tasks: Sequence[Task]) -> dict[EncoderSpec, set[str]]:
-        """The rows of the table, with the levels of the tasks on which each is evaluated."""
+        """Return the rows of the table, with the levels of the tasks on which each is evaluated."""
         rows: dict[EncoderSpec, set[str]] = {}
         has_baselines, untuned = False, not request.baselines and {task.untuned for task in tasks} == {True}
         for spec in request.encoders:
@@ -195,7 +195,7 @@ class Planner:
         return rows
 
     def _ladder(self, spec: EncoderSpec, level: str, request: Request) -> tuple[EncoderSpec, ...]:
-        """A ladder, which tunes on pairs where the request's corpus holds them."""
+        """Return a ladder, which tunes on pairs where the request's corpus holds them."""
         ladder = expand_ladder(spec, level, self.plugins, request.protocol, self.files)
         if len(ladder) == 1 or not request.corpus:
             return ladder
@@ -208,11 +208,11 @@ class Planner:
         return with_pairs(ladder, self.plugins) if pairs else ladder
 
     def untuned(self, spec: EncoderSpec) -> EncoderSpec:
-        """The row of a spec on own data: ``untuned_row``."""
+        """Return the row of a spec on own data: ``untuned_row``."""
         return untuned_row(spec, self.plugins, self.files)
 
     def _failure(self, error: BaseException, request: Request, spec: EncoderSpec, task: Task) -> Failure:
-        """The failure of a row on a task; where its data are missing, also whether its model is."""
+        """Return the failure of a row on a task; where its data are missing, also whether its model is."""
         failure = Failure.of(error, spec, task.name)
         if failure.lacks:
             try:
@@ -273,7 +273,7 @@ class Planner:
         return joined
 
     def _system(self, request: Request, spec: EncoderSpec, purpose: Purpose) -> ModelRef:
-        """An encoder system, or the encoder that a method makes of a backbone without tuning it."""
+        """Plan an encoder system, or the encoder that a method makes of a backbone without tuning it."""
         loader, precision = EncoderLoader(self.workspace), self.precision(request, "encoding")
         if spec.backbone in self.plugins.encoders:
             if "{lang}" in str(spec.get("path")) and spec.get("language") is None:
@@ -283,7 +283,7 @@ class Planner:
         return ModelRef(spec, loader.system(spec, path, precision).fingerprint, path, spec.method)
 
     def _transformers(self, request: Request, spec: EncoderSpec, purpose: Purpose) -> list[PlannedModel]:
-        """A backbone as it is, or tuned once for each seed."""
+        """Plan a backbone as it is, or tuned once for each seed."""
         path, method = self.files.locate(spec, purpose.languages[0]), self.plugins.methods[spec.method]
         recipe, pooling = recipe_and_readout(
             spec, purpose.level, request.protocol, self.plugins, self.files, path, purpose.max_length
@@ -307,7 +307,7 @@ class Planner:
     def _posts(
         self, spec: EncoderSpec, transformation: Transformation, model: ModelRef, purpose: Purpose, tuned: bool
     ) -> tuple[tuple[str, PostRef], ...]:
-        """The transformation of a model, or of each language where each has a file of vectors."""
+        """Return the transformation of a model, or of each language where each has a file of vectors."""
         if tuned or transformation.name == STORED or "{lang}" not in str(spec.get("path")):
             return (("", self._post(spec, transformation, model, purpose)),)
         languages, corpora = purpose.languages, [purpose.corpus]
@@ -320,7 +320,7 @@ class Planner:
         )
 
     def _post(self, spec: EncoderSpec, transformation: Transformation, model: ModelRef, purpose: Purpose) -> PostRef:
-        """A transformation with the corpus that it is fitted on: that of the tuning, or of a tuning at that level."""
+        """Return a transformation with its corpus: that of the tuning, or of a tuning at that level."""
         if transformation.name == STORED:
             file = backbones.stored_transformation(model.spec)
             return PostRef(transformation, stored=file, checksum=checksums.content([("", file)]))
@@ -334,12 +334,12 @@ class Planner:
         return PostRef(transformation, ref)
 
     def precision(self, request: Request, of: str) -> str:
-        """The precision of ``tuning`` or ``encoding``."""
+        """Return the precision of ``tuning`` or ``encoding``."""
         asked = request.precision if of == "tuning" else request.eval_precision
         return self.workspace.numeric_precision[of] if asked == "auto" else asked
 
     def _corpus(self, spec: EncoderSpec, name: str, clean: bool = True, fitted: bool = False) -> CorpusRef:
-        """The strings of a corpus that a spec is tuned on, or fitted on without a tuning: then each text alone."""
+        """Read a corpus for the tuning of a spec, or for a fit without a tuning: then each text alone."""
         size, sample = (spec.get(key, 0) for key in ("corpus_size", "corpus_sample"))
         for key, value in (("corpus_size", size), ("corpus_sample", sample)):
             if type(value) is not int or value < 0:

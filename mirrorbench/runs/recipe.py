@@ -28,7 +28,7 @@ def recipe_and_readout(
     spec: EncoderSpec, level: str, protocol: str, plugins: Plugins, files: BackboneFiles, path: Path,
     max_length: int = 0,
 ) -> tuple[Recipe, Pooling]:  # fmt: skip
-    """The recipe of a spec with a method for the backbone in a directory, and the pooling of its vectors.
+    """Return the recipe of a spec with a method for the backbone in a directory, and the pooling of its vectors.
 
     ``max_length``: tokens that the task reads, 0 for any number. Errors are those of ``check_runs``.
     """
@@ -49,7 +49,7 @@ def resolve_recipe(
     spec: EncoderSpec, level: str, architecture: str, protocol: str, plugins: Plugins, family: Family = PLAIN,
     stated: Mapping[str, Value] = MappingProxyType({}),
 ) -> Recipe:  # fmt: skip
-    """The recipe of a spec with a method: the paper's preset, then the backbone's own values, then the user's keys.
+    """Return the recipe of a spec with a method: the paper's preset, then the backbone's values, then the user's keys.
 
     A backbone that is an encoder of texts already is read its own way (``stated``: keys that its files state) where the
     preset reads [CLS] or the mean, and one without [CLS] (causal models, T5) by mean pooling; one without a mask token
@@ -86,14 +86,7 @@ Problem = tuple[str, dict[str, Value]]
 
 
 def check_runs(spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, settings: Mapping[str, Any]) -> None:
-    """Raise an error with all that keeps a spec from running on such a model, and a spec that runs.
-
-    Args:
-        spec: a row.
-        recipe: its recipe.
-        family: of its backbone.
-        tunes: whether its method tunes.
-        settings: the backbone's ``config.json``.
+    """Check that a spec can run on a backbone of such a family and ``config.json``; an error names a spec that can.
 
     Raises:
         UsageError: a key of the spec is wrong for this model.

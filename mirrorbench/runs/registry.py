@@ -134,13 +134,13 @@ HOOKS = {
 
 
 def cards(plugins: Plugins) -> dict[str, Card]:
-    """The cards of all registered tasks and corpora, by name."""
+    """Return the cards of all registered tasks and corpora, by name."""
     known = (getattr(entry.value, "card", None) for entry in plugins.tasks)
     return {c.name: c for c in (*known, *plugins.corpora.by_name().values()) if isinstance(c, Card)}
 
 
 def load_plugins(discover: bool = True) -> Plugins:
-    """The built-in plugins, those that come with them, and with ``discover`` all that are installed.
+    """Load the built-in plugins, those that come with them, and with ``discover`` all that are installed.
 
     ``MIRRORBENCH_DISABLE_PLUGINS``: names of entry points that must not be loaded, with commas.
     """
@@ -150,7 +150,7 @@ def load_plugins(discover: bool = True) -> Plugins:
 
 @cache
 def plugins() -> Plugins:
-    """The process-wide plugins, loaded at first use."""
+    """Return the process-wide plugins, loaded at first use."""
     return load_plugins()
 
 

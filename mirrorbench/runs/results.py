@@ -140,22 +140,22 @@ class Result:
         return json.dumps([self.cell.get("recipe"), content, self.cell["precision"]], sort_keys=True)
 
     def to_json(self) -> dict[str, Any]:
-        """The object of the result file."""
+        """Return the object of the result file."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
 def limited(root: Path, limit: int) -> Path:
-    """The folder of results on at most ``limit`` items a task; ``root`` itself for 0, all items."""
+    """Return the folder of results on at most ``limit`` items a task; ``root`` itself for 0, all items."""
     return root / f"limit-{limit}" if limit else root
 
 
 def slug(spec: EncoderSpec, protocol: str = "paper") -> str:
-    """The directory name of a spec."""
+    """Return the directory name of a spec."""
     return _directory_name(str(spec)) + ("" if protocol == "paper" else f"~{protocol}")
 
 
 def _directory_name(text: str) -> str:
-    """A name that is readable, valid on every file system, and different for different texts."""
+    """Return a name that is readable, valid on every file system, and different for different texts."""
     safe = re.sub(r"[^A-Za-z0-9._+=,-]", "_", text)
     # Changed or cut names could collide, and so could capitals where the file system ignores case: a hash of the
     # original tells them apart.
@@ -177,7 +177,7 @@ class ResultStore:
         return ResultStore(self.root / ANALYSES_FOLDER)
 
     def path(self, cell: Cell) -> Path:
-        """The path of the cell's result, stored or not."""
+        """Return the path of the cell's result, stored or not."""
         return (
             limited(self.root, cell.limit)
             / slug(cell.spec, cell.protocol)
@@ -186,15 +186,12 @@ class ResultStore:
         )
 
     def where(self, cell: Cell) -> Path:
-        """The file of the result of exactly this cell: aside if it was moved there, else in its place."""
+        """Return the file of the result of exactly this cell: aside if it was moved there, else in its place."""
         path = self.path(cell)
         return aside if (aside := _aside(path, cell.id)).is_file() else path
 
     def find(self, cell: Cell) -> Result | None:
-        """The stored result of exactly this cell, also if it was moved aside.
-
-        A file that cannot be read, or whose predictions are missing or damaged, causes a warning and counts as missing.
-        """
+        """Find the result of exactly this cell, also aside; a damaged one causes a warning and counts as missing."""
         path = self.path(cell)
         for candidate in (path, _aside(path, cell.id)):
             if candidate.is_file():
@@ -227,7 +224,7 @@ class ResultStore:
         return stated
 
     def _alone(self, path: Path) -> AbstractContextManager[object]:
-        """The lease of a path, for which writers of other identities wait."""
+        """Return the lease of a path, for which writers of other identities wait."""
         return self.leases.wait(checksum(path.relative_to(self.root).as_posix())[:32])
 
     def sweep(self, *cells: Cell) -> None:
@@ -237,10 +234,9 @@ class ResultStore:
                 left.unlink(missing_ok=True)
 
     def write(self, cell: Cell, result: Result, scores: Scores) -> Result:
-        """Store a result and its predictions; the result as it is stored is returned.
+        """Store a result after its predictions, and return it as stored.
 
-        Predictions are written first, so that a result file always has them. An earlier result of another identity is
-        moved aside, an unreadable file to ``seed-<n>.unreadable.json``.
+        An earlier result of another identity is moved aside, an unreadable file to ``seed-<n>.unreadable.json``.
         """
         arrays = {"ids": np.array(scores.ids), "scores": scores.scores, "gold": scores.gold, **scores.extra}
         if without_texts():  # an id may be a word, a prediction a name
@@ -272,7 +268,7 @@ class ResultStore:
 
 
 def hidden_id(item: str) -> str:
-    """The stored name of an item where texts of users are left out."""
+    """Return the stored name of an item where texts of users are left out."""
     return checksum(item)[:16]
 
 
@@ -347,7 +343,7 @@ def read_result(path: Path) -> Result:
 
 
 def _check_beside(path: Path, result: Result) -> None:
-    """A ``DataFormatError`` where a file beside a result is missing, damaged or of another result."""
+    """Raise a ``DataFormatError`` where a file beside a result is missing, damaged or of another result."""
     for suffix, expected in result.beside.items():
         file = path.with_suffix(suffix)
         if not file.is_file() or _sha256(file.read_bytes()) != expected:
@@ -357,7 +353,7 @@ def _check_beside(path: Path, result: Result) -> None:
 
 
 def read_predictions(path: Path, result: Result) -> dict[str, NDArray[Any]]:
-    """The arrays stored with a result; a ``DataFormatError`` where they are missing, damaged or of another result."""
+    """Read the arrays stored with a result; missing, damaged or foreign ones are a ``DataFormatError``."""
     try:
         data = path.with_suffix(PREDICTIONS).read_bytes()
         if _sha256(data) != result.beside.get(PREDICTIONS, _sha256(data)):
@@ -377,11 +373,11 @@ def read_predictions(path: Path, result: Result) -> dict[str, NDArray[Any]]:
 
 
 def read_results(root: Path) -> Iterator[Result]:
-    """All current results below a folder in the order of their paths, without analyses and those moved aside."""
+    """Read the current results below a folder in the order of their paths, without analyses and those aside."""
     yield from map(read_result, result_files(root))
 
 
 def result_files(root: Path) -> list[Path]:
-    """The files that ``read_results`` reads."""
+    """Return the files that ``read_results`` reads."""
     paths = (path for path in sorted(root.rglob("seed-*.json")) if re.fullmatch(r"seed-\d+\.json", path.name))
     return [path for path in paths if not _APART.fullmatch(path.relative_to(root).parts[0])]

@@ -132,7 +132,7 @@ class Runner:
             self._read[reading] = _TaskInputs(task, items, task.inputs(items), checksums)
 
     def _group(self, cells: list[Cell]) -> Iterator[CellOutcome]:
-        """The cells of one model, which is loaded once and encodes each text once."""
+        """Load the model of some cells once, encode each text once, and score the cells."""
         first = cells[0]
         self.workspace.reporter.stage("loading", str(first.spec))
         try:
@@ -183,14 +183,14 @@ class Runner:
         return {p: Vectors(inputs, stored[p].get(list(inputs)), device) for p, inputs in wanted.items()}, seconds
 
     def _transformed(self, encoder: Encoder, cell: Cell, vectors: Vectors) -> Vectors:
-        """The vectors of a cell's pooling after its transformation; as they are without one."""
+        """Return the vectors of a cell's pooling after its transformation; as they are without one."""
         if not cell.model.posts:
             return vectors
         affines = fitted_posts(encoder, cell.model, cell.pooling, cell.precision, self.corpora, self.workspace)
         return Vectors(vectors.inputs, transform(vectors.array, vectors.inputs, affines), vectors.device)
 
     def _fit(self, encoder: Encoder, read: _TaskInputs) -> _TaskInputs:
-        """A task's items and inputs for an encoder; the task may use the encoder's own vocabulary."""
+        """Return a task's items and inputs for an encoder; the task may use the encoder's own vocabulary."""
         if isinstance(encoder, VocabularyEncoder):
             items = read.task.with_vocabulary(read.items, encoder.vocabulary)
             if items is not read.items:
@@ -198,12 +198,12 @@ class Runner:
         return read
 
     def _tuning(self, cell: Cell) -> dict[str, Any]:
-        """The description that is stored with a tuned model."""
+        """Return the description that is stored with a tuned model."""
         cache, key = self.workspace.cache, cell.model.key
         return cache.describe_model(key) if cell.model.recipe is not None and cache.model(key) else {}
 
     def _cost(self, cell: Cell, encoder: Encoder, tuning: dict[str, Any]) -> dict[str, Any]:
-        """The ``cost`` of a result, from the description of its tuning."""
+        """Return the ``cost`` of a result, from the description of its tuning."""
         cost, kept = getattr(encoder, "cost", None), self.loader.from_cache
         spent = {"encoding": cost.to_json()} if isinstance(cost, Cost) and cost.texts else {}
         if any(model.key in kept for model in cell.model.with_members()):
@@ -290,7 +290,7 @@ def _notes(
 
 
 def _progress(cell: Cell, tuning: dict[str, Any]) -> Iterator[str]:
-    """The verdict on a tuning with ``stop=auto``: the step that was kept, and whether it helped."""
+    """Return the verdict on a tuning with ``stop=auto``: the step that was kept, and whether it helped."""
     if cell.model.recipe and cell.model.recipe.stop == "auto" and tuning.get("held_out"):
         from mirrorbench.training.progress import Trajectory
 
@@ -299,7 +299,7 @@ def _progress(cell: Cell, tuning: dict[str, Any]) -> Iterator[str]:
 
 
 def _description(encoder: Encoder, pooling: Pooling | None, dimensions: int) -> dict[str, Any]:
-    """The keys of a result's ``encoder`` that are the same for all tasks."""
+    """Return the keys of a result's ``encoder`` that are the same for all tasks."""
     description: dict[str, Any] = {"fingerprint": encoder.fingerprint, "dimensions": dimensions}
     if pooling:
         description |= pooling.to_json()

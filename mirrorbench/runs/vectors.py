@@ -83,7 +83,7 @@ class EmbeddingCache:
             (self.folder / f"{name}{suffix}").unlink(missing_ok=True)
 
     def missing(self, inputs: Sequence[TextInput]) -> list[TextInput]:
-        """The inputs that have no undamaged vectors here, in their order."""
+        """Return the inputs that have no undamaged vectors here, in their order."""
         keys = [item.key() for item in inputs]
         for shard in sorted({self._rows[key][0] for key in keys if key in self._rows} & self._unchecked.keys()):
             name = self._unchecked.pop(shard)  # verified once
@@ -116,7 +116,7 @@ class EmbeddingCache:
 
 
 def shard_name(keys: NDArray[np.uint8], vectors: Array) -> str:
-    """The hash of keys and vectors, which names their shard."""
+    """Return the hash of keys and vectors, which names their shard."""
     digest = hashlib.blake2b(keys.tobytes(), digest_size=32)
     digest.update(f"{vectors.dtype.str} {vectors.shape}".encode())
     digest.update(np.ascontiguousarray(vectors).view(np.uint8).data)
@@ -154,7 +154,7 @@ def encode_missing(
 
 
 def _vectors_key(encoder: Encoder, pooling: Pooling | None, model: ModelRef, precision: str) -> str:
-    """The name in the cache of the vectors of an encoder."""
+    """Return the name in the cache of the vectors of an encoder."""
     read = pooling.identity if pooling else model.spec.backbone
     parts = {"encoder": encoder.fingerprint, "readout": read, "precision": precision, "computation": COMPUTATION}
     return digest(parts)

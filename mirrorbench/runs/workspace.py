@@ -82,17 +82,9 @@ class Settings:
 
 
 class Workspace:
-    """Plugins, folders, device and executor of a run, made from its settings.
+    """Plugins (by default those of this process), folders, device and executor of a run, made from its settings.
 
-    Device and precisions are checked at first use.
-
-    Args:
-        settings: as the user named them.
-        plugins: by default those of this process.
-        reporter: receives progress; by default none.
-
-    Raises:
-        UsageError: no such executor.
+    An unknown executor is a ``UsageError``; device and precisions are checked at first use.
     """
 
     def __init__(
@@ -146,7 +138,7 @@ class Workspace:
         return {"tuning": tuning, "encoding": pick_precision(self.settings.eval_precision, "fp32")}
 
     def context(self) -> WorkerContext:
-        """The context from which a worker makes an equal workspace."""
+        """Return the context from which a worker makes an equal workspace."""
         import torch
 
         settings = Settings(
@@ -175,11 +167,11 @@ class WorkerContext:
     )
 
     def on(self, device: str) -> WorkerContext:
-        """The same context on another device."""
+        """Return the same context on another device."""
         return replace(self, settings=replace(self.settings, device=device))
 
     def workspace(self) -> Workspace:
-        """A workspace in this process, with the plugin files loaded."""
+        """Make a workspace in this process, with the plugin files loaded."""
         os.environ.update(self.environment)
         import torch
 
@@ -189,16 +181,16 @@ class WorkerContext:
                 registered.add_file(file)
         # For tokenisers, which start their threads at first use; for torch OMP_NUM_THREADS was read already.
         os.environ.setdefault("RAYON_NUM_THREADS", str(torch.get_num_threads()))
-        made = Workspace(self.settings, registered)
-        made.threads, made.share = self.threads if self.settings.device == "cpu" else 0, self.share
-        return made
+        space = Workspace(self.settings, registered)
+        space.threads, space.share = self.threads if self.settings.device == "cpu" else 0, self.share
+        return space
 
 
 _IN_RESULTS = ("torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn", "sentence-transformers")
 
 
 def describe_environment(device: torch.device) -> dict[str, Any]:
-    """The ``environment`` of a result; ``git`` is the commit of a checkout, otherwise null."""
+    """Return the ``environment`` of a result; ``git`` is the commit of a checkout, otherwise null."""
     from mirrorbench.core.devices import describe, describe_gpu
 
     return {
@@ -214,7 +206,7 @@ def describe_environment(device: torch.device) -> dict[str, Any]:
 
 
 def package_version(name: str) -> str:
-    """The version of an installed distribution, empty if it is not installed."""
+    """Return the version of an installed distribution, empty if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 LossFunction = Callable[..., "Tensor"]
 """``(left, right, temperature, labels) -> loss``: see ``mirrorbench.training.objective``."""
-TokenLoss = Callable[["Tensor", "Tensor", "Tensor"], "Tensor"]
-"""``(vectors, tokens, real) -> summed loss`` of n texts: padded ids, shape (n, width), and true at real tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,25 +108,6 @@ class Objective:
 
         with torch.no_grad():
             return torch.cat([vectors(rows) for rows in portions(ids, most)])
-
-    def over_tokens(self, function: TokenLoss, vectors: Tensor, ids: Ragged, most: int) -> Tensor:
-        """Return the sum of a loss over the tokens of all texts, given the texts' vectors.
-
-        Predictions have the size of the vocabulary, so texts are read in portions of an eighth of ``most`` tokens,
-        which are computed again for gradients if there are several.
-        """
-        import torch
-        from torch.utils.checkpoint import checkpoint
-
-        parts = portions(ids, most // 8)
-        compute = partial(checkpoint, function, use_reentrant=False) if len(parts) > 1 else function
-        total = vectors.new_zeros(())
-        for rows in parts:
-            part, width = ids.take(rows), int(ids.lengths[rows].max())
-            arrays = part.padded(width, self.transformer.tokenizer.pad_token_id or 0), part.mask(width)
-            tokens, real = (moved(torch.from_numpy(array), vectors.device) for array in arrays)
-            total = total + compute(vectors[rows[0] : rows[-1] + 1], tokens, real)
-        return total
 
     def optimizer(self) -> torch.optim.Optimizer:
         """Create AdamW for ``weights`` at the recipe's learning rate and weight decay.

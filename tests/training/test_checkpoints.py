@@ -20,9 +20,9 @@ from suites import few
 from mirrorbench.cli import main
 from mirrorbench.core.devices import cpu_threads
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.runs.cache import Cache, entries
+from mirrorbench.runs.cache import Cache
 from mirrorbench.training import checkpoints
-from mirrorbench.training.checkpoints import STATE, Checkpoint, damaged
+from mirrorbench.training.checkpoints import CHECKPOINTS, STATE, Checkpoint, damaged
 from mirrorbench.training.held_out import positive_pairs
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import identical_pairs
@@ -175,11 +175,11 @@ def test_the_same_command_goes_on_after_a_kill(
         if goes_on:
             done = subprocess.run([sys.executable, "-c", KILLED, *command], check=False)
             assert done.returncode == -signal.SIGKILL
-            assert [damaged(entry.path) for entry in entries(cache) if entry.folder == "checkpoints"] == [""]
+            assert [damaged(path) for path in (cache.root / CHECKPOINTS).iterdir()] == [""]
         monkeypatch.setattr(sys, "argv", ["mirrorbench", *command])
         with cpu_threads(1), pytest.raises(SystemExit, match="0"):
             main()
         assert ("from its checkpoint at 50%" in capsys.readouterr().err) == goes_on
-        assert not [entry for entry in entries(cache) if entry.folder == "checkpoints"]
+        assert not list((cache.root / CHECKPOINTS).glob("*"))
     straight, resumed = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("straight", "cut"))
     assert straight == resumed

@@ -14,6 +14,7 @@ from mirrorbench.core.devices import moved
 from mirrorbench.core.errors import TuningError
 from mirrorbench.training.objective import Objective
 from mirrorbench.training.recipes import Recipe
+from mirrorbench_methods.tokens import sum_over_tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -64,7 +65,8 @@ class Difference(Objective):
 
         vectors = self.modules[1](torch.cat([left, right]))
         contrast = in_batch(*vectors.chunk(2), self.recipe.temperature, moved(batch.labels, left.device))
-        detection = self.over_tokens(self.summed_loss, vectors, batch.ids, most)
+        pad_id = self.transformer.tokenizer.pad_token_id
+        detection = sum_over_tokens(self.summed_loss, vectors, batch.ids, most, pad_id)
         return contrast + WEIGHT * detection / len(batch.ids.values)
 
     def filled(self, tokens: Tensor, real: Tensor) -> Tensor:

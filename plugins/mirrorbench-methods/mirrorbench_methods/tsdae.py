@@ -13,6 +13,7 @@ from mirrorbench.core.errors import TuningError
 from mirrorbench.training.augmentations import AugmentationContext
 from mirrorbench.training.objective import Objective
 from mirrorbench.training.recipes import Recipe
+from mirrorbench_methods.tokens import sum_over_tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,7 +55,8 @@ class Reconstruction(Objective):
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
         """Average the cross-entropy over the tokens of the batch."""
         ids = batch.view(0)[0]
-        return self.over_tokens(self.summed_loss, right, ids, most) / (len(ids.values) - len(ids))
+        pad_id = self.transformer.tokenizer.pad_token_id
+        return sum_over_tokens(self.summed_loss, right, ids, most, pad_id) / (len(ids.values) - len(ids))
 
     def summed_loss(self, vectors: Tensor, tokens: Tensor, real: Tensor) -> Tensor:
         """Sum the cross-entropy of all tokens except the first of each text, given the text's vector."""

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mirrorbench_tools.cache import entries, prunable, remove
 
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.runs.cache import Cache, entries, prunable, remove
+from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.vectors import EmbeddingCache
 
 KEY = "a" * 64
@@ -87,7 +88,7 @@ def test_the_commands(cache: Cache, mirrorbench: Callable) -> None:
     (model.path / "mirrorbench.json").write_text("[]")  # a damaged one
     (mine := model.path.parent / "notes.txt").touch()  # no entry: somebody's
     mirrorbench("cache", "list").assert_works(f"{KEY[:12]}")
-    mirrorbench("cache", "prune", "--all", "--dry-run").assert_works("2 entries would go")
+    mirrorbench("cache", "prune", "--all", "--dry-run").assert_works("2 entries would be removed")
     assert len(entries(cache)) == 2
     mirrorbench("cache", "prune", "--all").assert_works("2 entries removed")
     assert entries(cache) == []

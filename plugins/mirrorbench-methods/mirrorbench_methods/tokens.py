@@ -1,0 +1,38 @@
+"""A loss over the tokens of texts, computed in portions that fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mirrorbench.core.devices import moved
+from mirrorbench.training.objective import portions
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mirrorbench.models.batching import Ragged
+
+TokenLoss = Callable[["Tensor", "Tensor", "Tensor"], "Tensor"]
+"""``(vectors, tokens, real) -> summed loss`` of n texts: padded ids, shape (n, width), and true at real tokens."""
+
+
+def sum_over_tokens(function: TokenLoss, vectors: Tensor, ids: Ragged, most: int, pad_id: int | None) -> Tensor:
+    """Return the sum of a loss over the tokens of all texts, given the texts' vectors.
+
+    Predictions have the size of the vocabulary, so texts are read in portions of an eighth of ``most`` tokens, which
+    are computed again for gradients if there are several.
+    """
+    import torch
+    from torch.utils.checkpoint import checkpoint
+
+    parts = portions(ids, most // 8)
+    compute = partial(checkpoint, function, use_reentrant=False) if len(parts) > 1 else function
+    total = vectors.new_zeros(())
+    for rows in parts:
+        part, width = ids.take(rows), int(ids.lengths[rows].max())
+        arrays = part.padded(width, pad_id or 0), part.mask(width)
+        tokens, real = (moved(torch.from_numpy(array), vectors.device) for array in arrays)
+        total = total + compute(vectors[rows[0] : rows[-1] + 1], tokens, real)
+    return total
