@@ -74,7 +74,7 @@ class Session:
         return call(entry, Plan, entry.value, grid, space, specs, limit, fetch, tasks=names, **given)
 
     def _specs(self, encoders: Specs) -> tuple[EncoderSpec, ...]:
-        """Return specs of encoders; a text without a known name may be the label of a row of the session's results."""
+        """Return specs of encoders; an unknown name is looked up among the labels of rows."""
         from mirrorbench.reports.selection import labelled
 
         plugins, folder = self.workspace.plugins, self.workspace.results.root
@@ -244,7 +244,7 @@ class Session:
             encoder: a spec; without a method it is tuned by Mirror-BERT, on pairs with the two texts as the two views.
             output: the directory; it opens in ``load``, ``SentenceTransformer`` and ``AutoModel.from_pretrained``.
             level: picks the recipe.
-            columns: of a file with columns: one for texts, two for pairs.
+            columns: names of columns in a file: one for texts, two for pairs.
             seed: of the tuning, and of what is held out.
             held_out: how many texts to report on instead of tuning on them; by default 500, at most a tenth.
             force: replace an encoder that is in ``output``.

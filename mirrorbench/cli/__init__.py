@@ -82,7 +82,7 @@ class _Commands(TyperGroup):
 
 @cache
 def commands_of_plugins() -> dict[str, EntryPoint]:
-    """Return the entry points of commands by name, without those that are left out, by their name or their plugin's."""
+    """Return the entry points of commands by name, except those that MIRRORBENCH_DISABLE_PLUGINS leaves out."""
     blocked = {name.strip() for name in os.environ.get("MIRRORBENCH_DISABLE_PLUGINS", "").split(",")}
     left_out = {_package(point) for point in entry_points(group="mirrorbench") if point.name in blocked}
     points = [point for point in entry_points(group=GROUP) if point.name not in blocked]

@@ -1,4 +1,4 @@
-"""Options of several commands, declared once, and printing; imported for every ``--help``, so it imports little."""
+"""Options, formats and printing that commands share; imported for every ``--help``, so it imports little."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ def tasks_option(help_: str, default: str) -> Any:
 
 
 def say(text: str = "", err: bool = False, nl: bool = True) -> None:
-    """Print a text, and nothing that a terminal would obey."""
+    """Print a text with control characters escaped."""
     typer.echo(printable(text), err=err, nl=nl)
 
 
 class _Console(Console):
-    """Prints no character of a text that a terminal would obey; its own colours and the moves of bars it does."""
+    """A console that escapes control characters of texts; colours and moves of the cursor by rich pass."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for text, style, control in super().render(renderable, options):
@@ -139,17 +139,17 @@ def print_or_write(text: str, output: Path | None) -> None:
 
 @contextmanager
 def on_interrupt(message: str) -> Iterator[None]:
-    """Ctrl-C inside is one message and exit code 130."""
+    """Turn Ctrl-C inside into a message and exit code 130."""
     try:
         yield
     except KeyboardInterrupt:
-        # Not through rich: where it was interrupted while it printed, it keeps every later line to itself.
+        # Not through rich, which swallows all later lines if it is interrupted while it prints.
         say(message, err=True)
         raise typer.Exit(130) from None
 
 
 def on_interrupt_go_on(folder: Path) -> Any:
-    """Ctrl-C inside says that the same command goes on from what lies in ``folder``."""
+    """Turn Ctrl-C inside into the message that the same command goes on from the results in ``folder``."""
     return on_interrupt(f"Interrupted. What is done is stored in {folder}; the same command goes on from there.")
 
 
@@ -159,7 +159,7 @@ def chosen_format(text: str, output: Path | None, renderers: Registry[Renderer])
     Options are a renderer's keyword-only arguments whose default is true, false, a number or a text.
 
     Raises:
-        UsageError: no format has the ending, or the format does not take an option, or not that value.
+        UsageError: an unknown ending or option, or a value of the wrong type.
     """
     name, _, tail = text.partition(":")
     endings = {ending: entry.name for entry in renderers for ending in entry.value.endings}
@@ -194,7 +194,7 @@ def print_table(table: Table, notes: str = "") -> None:
 
 
 def summary(lacks: Iterable[Lack]) -> Iterator[str]:
-    """Lines for a reader: names by category, hosts, and what can be done."""
+    """Yield lines on missing data and models: names by category, hosts, remedies."""
     lacks = list(lacks)
     named = {c: list(dict.fromkeys(lack.name for lack in lacks if lack.category == c)) for c in ("models", "data")}
     for category, names in named.items():

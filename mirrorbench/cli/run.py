@@ -149,7 +149,7 @@ def _free(folder: Path, suffix: str, comment: str) -> Path:
 
 
 def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboard:
-    """Return the table of all results in a folder; that of a run where there are no others."""
+    """Return the table of all results in a folder, or that of the run if there are no others."""
     from mirrorbench.reports.selection import everything
     from mirrorbench.runs.results import read_results
 

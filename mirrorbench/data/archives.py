@@ -1,7 +1,7 @@
 """Single members of tar and zip archives and Debian packages.
 
-One named regular file is read, up to a size limit, and nothing is unpacked: an archive cannot write outside a folder,
-create links or devices, or fill the disk.
+Regular files are read one by one, each up to a size limit, and nothing is unpacked: an archive cannot write outside a
+folder, create links or devices, or fill the disk.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _tar_stream(stream: IO[bytes]) -> IO[bytes]:
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
-    """Open a tar (also compressed) or zip archive or a Debian package; its content tells which."""
+    """Open a tar (also compressed) or zip archive or a Debian package; its content shows the type."""
     if not path.is_file():
         raise DataUnavailableError(f"There is no archive {path}.")
     with ExitStack() as stack:

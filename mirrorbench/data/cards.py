@@ -59,8 +59,8 @@ _PATTERNS = {
 class Source(msgspec.Struct, frozen=True, tag_field="from", forbid_unknown_fields=True):
     """A source of a file. In a card: a mapping whose key ``from`` names the class.
 
-    ``_PLACE`` and ``_LINE`` are templates of ``place`` and ``describe``, filled with the fields, ``folder`` and
-    ``quoted`` (of the path) and ``hub``.
+    ``_PLACE`` and ``_LINE`` are format strings of ``place`` and ``describe``. They may name the fields, ``folder`` and
+    ``quoted`` (parent and URL-quoted form of ``path``), and ``hub``.
     """
 
     _PLACE: ClassVar[str] = ""
@@ -195,11 +195,10 @@ class DataFile(msgspec.Struct, frozen=True):
 
 
 class Converted(HuggingFaceSource, frozen=True, tag=None):
-    """A converted copy of the data, one file of a Hugging Face data set: a last resort, named in a result's identity.
+    """A converted copy of the data, one file of a Hugging Face data set, used if no original can be fetched.
 
-    Its checksum is not known in advance: that of the first fetch is recorded and required from then on. ``rows`` is the
-    published size of the data set, which the file must have; ``format``, ``columns`` and ``scale`` are options of the
-    parser ``table``.
+    The checksum of the first fetch is required from then on. ``rows`` is the published size of the data set;
+    ``format``, ``columns`` and ``scale`` are options of the parser ``table``.
     """
 
     rows: Annotated[int, msgspec.Meta(ge=0)]
@@ -246,7 +245,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
         converted: a converted copy, used if no source of the originals can be reached.
         label: column header in tables; by default the name.
         folder: folder in the store, by default the name; cards of the same files share one.
-        identifies: name of the set that the ids of items are from, if other cards share it (see ``Task``).
+        identifies: name of the space of item ids, if other cards share it: equal ids then mean one item.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """Imports original files from a user's folder, under any names and paths.
 
-A file is recognised by size and SHA-256, in archives too; without a published checksum by its path: that in its card,
-or its name in a folder named after the card. It is then adopted if the card's parser reads it and it has the published
-number of items, where one is known.
+A file is recognised by size and SHA-256, also in archives. If no checksum is published, it is recognised by its path:
+that in its card, or its name in a folder named after the card. It is then adopted if the card's parser reads it and it
+has the published number of items, where one is known.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def import_folder(folder: Path, store: DataStore, cards: Mapping[str, Card]) -> 
     """
     if not folder.is_dir():
         raise UsageError(f"Cannot import from {folder}: there is no such folder.")
-    folder = folder.resolve()  # so that its name is known when paths are compared
+    folder = folder.resolve()  # compared paths begin with the folder's name, and "." has none
     with tempfile.TemporaryDirectory(prefix="mirrorbench-import-") as staging:
         importer = _Importer(store, cards.values(), Path(staging))
         n_files = 0
@@ -104,7 +104,7 @@ class _Importer:
     def __init__(self, store: DataStore, cards: Iterable[Card], staging: Path) -> None:
         self._store, self._staging = store, staging
         self.imported: set[_Place] = set()
-        self._candidates: dict[_Place, dict[str, _Candidate]] = {}  # of no published checksum, by their own
+        self._candidates: dict[_Place, dict[str, _Candidate]] = {}  # files without a published checksum, by their own
         self._refused: dict[str, str] = {}  # by name
         self._problems: list[str] = []
         files = [(card, file) for card in cards for file in card.files]
@@ -155,7 +155,7 @@ class _Importer:
         return {target for start in range(len(parts)) for target in self._by_path.get("/".join(parts[start:]), ())}
 
     def _take(self, path: Path, name: str, shown: str) -> None:
-        """Copy a file of known checksum to its places in the store; note one that is known by its path alone."""
+        """Copy a file of known checksum to its places in the store; remember one known only by its path."""
         candidate = _Candidate(path, sha256_of(path), shown)
         if known := self._by_sha256.get(candidate.sha256):  # whatever the file's name
             for card, file in known:
@@ -181,7 +181,7 @@ class _Importer:
                 continue
             if not any(self._adopt(card, held, {file: candidate}) for candidate in candidates):
                 rest[file] = candidates
-        # Some are only read with others, labels with their items: with those of the same folder, if it has them.
+        # Some files are only parsed together, such as labels and items: candidates of one folder are tried together.
         for folder in dict.fromkeys(candidate.path.parent for candidates in rest.values() for candidate in candidates):
             files = {f: next((c for c in some if c.path.parent == folder), some[0]) for f, some in rest.items()}
             if self._adopt(card, held, files):

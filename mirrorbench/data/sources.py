@@ -1,4 +1,4 @@
-"""Fetches files from the sources of their cards, downloads with pooch."""
+"""Fetching of data files from the sources of a card: downloads, members of archives, splits of the hub."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ class _LimitedWriter:
 
 
 @contextmanager
-def fetching(workspace: Path) -> Iterator[Fetcher]:
-    """Open a ``Fetcher`` whose temporary files are in ``workspace``, best on the disk of the store."""
+def fetching(parent: Path) -> Iterator[Fetcher]:
+    """Open a ``Fetcher`` with its temporary files in ``parent``, preferably on the disk of the store."""
     try:
-        workspace.mkdir(parents=True, exist_ok=True)
-        temporary = tempfile.TemporaryDirectory(prefix=".fetch-", dir=workspace, ignore_cleanup_errors=True)
+        parent.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.TemporaryDirectory(prefix=".fetch-", dir=parent, ignore_cleanup_errors=True)
     except OSError as error:
-        raise unwritable(f"Cannot write to {workspace}", error, _ANOTHER) from error
+        raise unwritable(f"Cannot write to {parent}", error, _ANOTHER) from error
     with temporary as folder:
         yield Fetcher(Path(folder))
 
 
 class Fetcher:
-    """Fetches the files of one command: it downloads each archive once, and asks a host that did not answer no more."""
+    """Fetches the files of one command: it downloads each archive once, and asks no unreachable host again."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -63,7 +63,7 @@ class Fetcher:
         self.unreachable: dict[str, None] = {}
 
     def fetch(self, file: DataFile, target: Path) -> tuple[Source | None, list[str]]:
-        """Write a file to ``target`` from the first source that has it; returns it, and why others failed."""
+        """Write a file to ``target`` from the first source that has it; return that source and errors of others."""
         failures: list[str] = []
         for source in file.sources:
             try:
@@ -83,7 +83,7 @@ class Fetcher:
     def _get(self, source: Source, file: DataFile) -> Path:
         if isinstance(source, PackageSource | BesideSource):
             if not source.location.is_file():
-                raise DataUnavailableError("this installation does not carry it")
+                raise DataUnavailableError("the file is not there")
             return source.location
         got = self._folder / "file"
         if isinstance(source, ArchiveSource):
@@ -128,7 +128,7 @@ class Fetcher:
 
 
 def write_split(source: DatasetSource, write: Callable[[bytes], object]) -> None:
-    """Write a split's strings, numbers, booleans and class labels as JSON lines; a copy stays below ``HF_HOME``."""
+    """Write a split's strings, numbers, booleans and class labels as JSON lines; a copy stays in ``HF_HOME``."""
     try:
         import datasets
     except ImportError as error:
@@ -169,7 +169,7 @@ def unavailable(
     Args:
         card: the card of the files.
         files: the missing files.
-        failures: a reason for each failed source; empty where none may be tried.
+        failures: a message for each failed source; empty if downloads are off.
         unreachable: hosts that did not answer.
     """
     sources = [source for file in files for source in file.sources]

@@ -18,9 +18,9 @@ from mirrorbench.models.families import LANGUAGE
 from mirrorbench.models.opening import read_adapter
 
 SCALE = 2
-"""Scaling factor of the adapter's product: alpha divided by the rank."""
+"""Scaling of LoRA, alpha / rank, applied to the product of its matrices."""
 _UNREAD = ("pooler", "decoder")
-"""Modules that no pooling reads."""
+"""Modules whose output enters no vector, and which get no adapter."""
 _PROMPT_TYPES = ("PREFIX_TUNING", "PROMPT_TUNING", "P_TUNING", "MULTITASK_PROMPT_TUNING", "CPT", "ADAPTION_PROMPT")
 _MAMBA_REFUSED = ("out_proj",)
 """Modules of Mamba that ``peft`` refuses, since its fused kernel takes their weights instead of their results."""
@@ -33,7 +33,7 @@ def check_installed() -> None:
 
 
 def add_adapter(model: Any, base: Path, rank: int, seed: int) -> None:
-    """Freeze a model and add an adapter of a rank: matrices A drawn by the seed, and matrices B of zeros.
+    """Freeze a model and add a LoRA adapter of a rank: A random, from the seed, and B zero.
 
     ``base``: the model's folder, which is stored with the adapter.
     """
@@ -50,7 +50,7 @@ def add_adapter(model: Any, base: Path, rank: int, seed: int) -> None:
     left_out = (*_UNREAD, *(_MAMBA_REFUSED if "mamba" in model.config.model_type else ()))
     present = "|".join(name for name in left_out if name in names)
     excluded = [rf"(.*\.)?({present})(\..*)?"] if present else []
-    if [name for name, _ in model.named_children()] == [LANGUAGE]:  # the original has more, with layers of these names
+    if [name for name, _ in model.named_children()] == [LANGUAGE]:  # part of a larger model with layers of equal names
         excluded.append(rf"(?!{LANGUAGE}\.).*")
     settings = LoraConfig(
         r=rank, lora_alpha=SCALE * rank, target_modules="all-linear", lora_dropout=0.0,
@@ -85,9 +85,9 @@ def open_adapter(model: Any, folder: Path) -> None:
         )
     conversions = model._weight_conversions  # from the names in the backbone's file
     report: Any = read_adapter(model, folder)
-    model._weight_conversions = conversions  # not the adapter's: under its names a merged model could not be read
+    model._weight_conversions = conversions  # a merged model could not be opened under the adapter's
     missing, unexpected = {*report.missing_keys}, report.unexpected_keys
-    if missing or unexpected:  # transformers does not know the names of DoRA's lengths
+    if missing or unexpected:  # transformers does not know the names of DoRA's magnitude vectors
         report = set_peft_model_state_dict(model, adapter_tensors(folder))
         missing, unexpected = missing & {*report.missing_keys}, report.unexpected_keys
     if missing or unexpected:
@@ -118,7 +118,7 @@ def _in_float32(model: Any) -> bool:
 def merge_adapter(model: Any) -> None:
     """Add the adapter's products to the model's own weights and remove it; vectors change by rounding alone."""
     for parent, name, layer in list(_adapted_layers(model)):
-        if hasattr(layer, "unload_and_optionally_merge_module"):  # a copy of a module, or rows of one
+        if hasattr(layer, "unload_and_optionally_merge_module"):  # peft's modules_to_save or trainable tokens
             merged = layer.unload_and_optionally_merge_module(merge=True, safe_merge=True, adapter_names=None)
         else:
             layer.merge(safe_merge=True)

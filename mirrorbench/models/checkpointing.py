@@ -1,4 +1,4 @@
-"""Gradient checkpointing: training keeps the inputs of transformers' layers, and computes layers again for gradients.
+"""Gradient checkpointing: the forward pass keeps only inputs of layers, the backward pass recomputes each layer.
 
 Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", section 4.
 """
@@ -18,14 +18,14 @@ from mirrorbench.models.families import parts
 
 @contextmanager
 def checkpointed(model: Any, own_draws: bool = False) -> Iterator[None]:
-    """Switch gradient checkpointing on inside the ``with`` block, which changes no number.
+    """Switch gradient checkpointing on inside the ``with`` block; results stay identical.
 
     ``own_draws``: dropout draws from generators of ``ReplacedFunctions`` alone, so torch's state is not restored.
     """
     caching = [part for part in parts(model.config) if getattr(part, "use_cache", False)]
     new = hasattr(model, "activation_checkpointing_enable")  # transformers 6 has no other name
     name = "activation_checkpointing" if new else "gradient_checkpointing"
-    options = {"use_reentrant": False, "context_fn": _twice, "preserve_rng_state": not own_draws}
+    options = {"use_reentrant": False, "context_fn": _pass_contexts, "preserve_rng_state": not own_draws}
     for part in caching:  # of keys and values, which would grow when a layer is computed again
         part.use_cache = False
     try:
@@ -38,15 +38,17 @@ def checkpointed(model: Any, own_draws: bool = False) -> Iterator[None]:
             part.use_cache = True
 
 
-def _twice() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+def _pass_contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
     """Return the contexts of a layer's first and second pass, with equal replaced functions and random numbers."""
     modes = _active_modes()
-    return nullcontext(), _again(modes, [mode.generator.get_state() if mode.generator else None for mode in modes])
+    return nullcontext(), _recomputing(
+        modes, [mode.generator.get_state() if mode.generator else None for mode in modes]
+    )
 
 
 @contextmanager
-def _again(modes: Sequence[ReplacedFunctions], states: Sequence[torch.Tensor | None]) -> Iterator[None]:
-    active = _active_modes()  # on a CPU some are still active
+def _recomputing(modes: Sequence[ReplacedFunctions], states: Sequence[torch.Tensor | None]) -> Iterator[None]:
+    active = _active_modes()  # on a CPU the backward pass may run in this thread
     with ExitStack() as stack:
         for mode, state in zip(modes, states, strict=True):
             if mode not in active:

@@ -127,9 +127,9 @@ class Cache:
         return dict(json.loads(text))
 
     def traits(self, identity: dict[str, Any], look: Callable[[], ModelTraits]) -> ModelTraits:
-        """Traits of the model that ``identity`` names: those stored, else those that ``look`` returns, stored now.
+        """Return the stored traits of the model that ``identity`` names, else measure them by ``look`` and store them.
 
-        They are stored under the versions of torch and transformers too. A cache that cannot be written stays as it is.
+        Their key includes the versions of torch and transformers. An unwritable cache is no error.
         """
         libraries = {name: version(name) for name in ("torch", "transformers")}
         path = self.root / TRAITS_FOLDER / f"{digest({**identity, **libraries, 'trial': _TRIAL})}.json"

@@ -29,7 +29,7 @@ class CorpusRef:
     parts: bool = False
     """Whether strings have parts (``data.formats.lines``), each of which counts for contamination."""
     held_out: str = ""
-    """Checksum of the strings that come with it to be looked at along the tuning; empty where there are none."""
+    """Checksum of the held-out strings on which the tuning is monitored; empty if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class ModelRef:
     attention: str = ""
     """``bidirectional`` for a causal model that reads in both directions; the recipe of a tuned model says so too."""
     traits: ModelTraits = AS_BERT
-    """Traits that its backbone shows when it is tried."""
+    """Measured properties of its backbone (``models.traits``)."""
     members: tuple[tuple[str, ModelRef], ...] = ()
     """The model of each language, for a task whose languages have backbones of their own."""
     posts: tuple[tuple[str, PostRef], ...] = ()

@@ -179,7 +179,7 @@ def compute(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
 
 
 def _check_device(workspace: Workspace, cells: CellGroup) -> None:
-    """Raise where this machine is not what the run was planned for."""
+    """Raise a ``UsageError`` if this worker does not have the half precision of the plan."""
     precisions = {cell.precision for cell in cells}
     precisions |= {model.precision for cell in cells for model in cell.model.with_members()}
     try:

@@ -123,13 +123,13 @@ def expand_ladder(
 ) -> tuple[EncoderSpec, ...]:
     """Return the rows that one encoder argument stands for on tasks of a level.
 
-    A backbone without a method is the papers' ladder. One that is an encoder of texts already has one untuned row, read
-    as it was made to be. One whose preset of Mirror reads other layers has a mean row of these too, which differs from
-    Mirror's in the tuning alone. A causal one has a row of the last token in place of [CLS], at which every text has
-    the same vector. A transformation is that of every row.
+    A bare backbone is the papers' ladder: untuned at [CLS], untuned mean, tuned. Exceptions: a short name of a text
+    encoder has one untuned row, with its own pooling; a preset of Mirror with other layers adds an untuned mean row of
+    these; a causal model is read at the last token instead of [CLS], where all texts have the same vector. A
+    transformation is that of every row.
 
-    One row are encoder systems, specs with a method or a pooling, directories that ``mirrorbench tune`` wrote, and
-    models that only sentence-transformers reads.
+    One row are encoder systems, specs with a method or a pooling, directories of ``mirrorbench tune``, and models whose
+    files of sentence-transformers state their readout.
 
     Without ``files`` of backbones a ladder is that of a model that is no encoder of texts.
 
@@ -204,7 +204,7 @@ def _rows(spec: EncoderSpec, level: str, protocol: str, causal: bool) -> Iterato
 
 
 def padded(pooling: str, protocol: str) -> str:
-    """Return a pooling as a protocol means it: the mean of the released code counts the padding."""
+    """Return a pooling under a protocol: under ``released``, ``mean`` is ``mean-padded``, over padding too."""
     return "mean-padded" if (pooling, protocol) == ("mean", "released") else pooling
 
 
@@ -231,9 +231,9 @@ def with_baselines(
 ) -> tuple[EncoderSpec, ...]:
     """Return a backbone's ladder with further rows that need no labels: untrained ones, then tuned ones.
 
-    Transformed are the untuned row that is read as the last tuned one (words in context: at the target word), and each
-    tuned row, whitened. Static vectors are of the layers that Mirror reads; methods are those that declare themselves
-    baselines. ``dimensions`` of the backbone's vectors: 0 if not known.
+    Added are the untuned mean row (at level ``wic`` the target row) whitened, without its top components and z-scored;
+    each tuned row whitened; static vectors of Mirror's layers; and methods registered as baselines. ``dimensions``: of
+    the backbone's vectors, 0 if not known.
     """
     plain = [row for row in ladder if not plugins.methods[row.method].tunes]
     tuned, mean = ladder[len(plain) :], plain[-1]

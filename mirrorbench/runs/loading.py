@@ -44,7 +44,7 @@ _RATE = 0.1
 
 
 def planned_traits(path: Path, cache: Cache) -> ModelTraits:
-    """Return the traits of the backbone in a folder, in fp32, by its first layers, or by all if it has no fewer.
+    """Return the traits of the backbone in a folder, in fp32, of its first layers, or all if it cannot be shortened.
 
     It is configured with dropout, to see whether that changes anything.
     """
@@ -100,7 +100,7 @@ def _shorten(config: Any) -> None:
 
 
 def try_opened(transformer: Transformer, model: ModelRef, key: str, precision: str, cache: Cache) -> None:
-    """Try an opened model, or remember what was seen of it, and raise where it cannot be read as asked.
+    """Set the traits of an opened model, measured or cached; raise if it cannot be used as planned.
 
     ``key`` names its weights; ``precision`` is that of what is computed next.
     """
@@ -333,7 +333,7 @@ def _warnings(model: ModelRef, recipe: Recipe, report: TuningReport) -> Iterator
 
 
 def _origin(device: torch.device, aside: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return the origin of a checkpoint beside the model's key: device, version of torch and held-out pairs."""
+    """Return what a checkpoint must match beside the model's key: device, version of torch, held-out pairs."""
     import torch
 
     looked = checksum("".join(f"{len(left)} {left}{right}" for left, right in aside))

@@ -32,7 +32,7 @@ class Failure:
     def of(cls, error: BaseException, spec: EncoderSpec, task: str, seed: int | None = None) -> Failure:
         """Return the failure that reports an error; errors of other packages are named by their type.
 
-        One after which nothing can be computed in this process is no failure of a cell: it is a ``DeviceError``.
+        A process that lost its device raises a ``DeviceError`` instead.
         """
         if lost := lost_device(error):
             raise lost from error

@@ -141,9 +141,7 @@ class Purpose:
 
 
 class Planner:
-    """Turns requests into plans, and remembers what it read or could not find.
-
-    Without ``fetch`` missing data are not downloaded (dry run).
+    """Turns requests into plans, and remembers lookups; without ``fetch`` it downloads no data (dry run).
 
     Attributes:
         files: of backbones.
@@ -320,7 +318,7 @@ class Planner:
         )
 
     def _post(self, spec: EncoderSpec, transformation: Transformation, model: ModelRef, purpose: Purpose) -> PostRef:
-        """Return a transformation with its corpus: that of the tuning, or of a tuning at that level."""
+        """Return a transformation and its corpus: that of the tuning, else the requested one or the default."""
         if transformation.name == STORED:
             file = backbones.stored_transformation(model.spec)
             return PostRef(transformation, stored=file, checksum=checksums.content([("", file)]))
@@ -339,7 +337,7 @@ class Planner:
         return self.workspace.numeric_precision[of] if asked == "auto" else asked
 
     def _corpus(self, spec: EncoderSpec, name: str, clean: bool = True, fitted: bool = False) -> CorpusRef:
-        """Read a corpus for the tuning of a spec, or for a fit without a tuning: then each text alone."""
+        """Read a corpus for a tuning, or (``fitted``) for a transformation, with each text of a pair alone."""
         size, sample = (spec.get(key, 0) for key in ("corpus_size", "corpus_sample"))
         for key, value in (("corpus_size", size), ("corpus_sample", sample)):
             if type(value) is not int or value < 0:

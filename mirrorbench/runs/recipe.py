@@ -21,7 +21,7 @@ from mirrorbench.training.methods import Method
 from mirrorbench.training.recipes import OUTSIDE_KEYS, RECIPE_KEYS, Recipe, override
 
 WHOLE_TEXTS = ("cls", "mean", "mean-padded")
-"""Poolings of presets in whose place an encoder of texts has its own."""
+"""Poolings of presets that the own pooling of a text encoder replaces."""
 
 
 def recipe_and_readout(
@@ -90,7 +90,7 @@ def check_runs(spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, s
 
     Raises:
         UsageError: a key of the spec is wrong for this model.
-        TuningError: the method is.
+        TuningError: the method does not suit this model.
     """
     if tunes and not family.traits.trains:
         problem = "in training mode transformers reads texts of some lengths only by models of type"

@@ -186,7 +186,7 @@ class ResultStore:
         )
 
     def where(self, cell: Cell) -> Path:
-        """Return the file of the result of exactly this cell: aside if it was moved there, else in its place."""
+        """Return the file that was moved aside under the cell's id, if there is one, else ``path(cell)``."""
         path = self.path(cell)
         return aside if (aside := _aside(path, cell.id)).is_file() else path
 
@@ -205,7 +205,7 @@ class ResultStore:
         return None
 
     def restore(self, cell: Cell, result: Result) -> Result:
-        """Move the result of this cell back from aside and return it: tables show the latest request.
+        """Make the result of this cell the current one, which tables show, and return it.
 
         The file in its place is moved aside. Computation and corpus are restated as requested, since equal identities
         mean equal content. A folder that cannot be written stays as it is.
@@ -224,7 +224,7 @@ class ResultStore:
         return stated
 
     def _alone(self, path: Path) -> AbstractContextManager[object]:
-        """Return the lease of a path, for which writers of other identities wait."""
+        """Wait for the lease of a path, which has one writer at a time."""
         return self.leases.wait(checksum(path.relative_to(self.root).as_posix())[:32])
 
     def sweep(self, *cells: Cell) -> None:

@@ -66,7 +66,7 @@ class Runner:
         self.workspace, self.corpora = workspace, corpora
         self.tasks, self.results = workspace.plugins.tasks, workspace.results
         self._read: dict[_Reading, _TaskInputs] = {}
-        self._fitted: dict[_Reading, _TaskInputs] = {}  # the same, adapted to an encoder with a vocabulary of its own
+        self._adapted: dict[_Reading, _TaskInputs] = {}  # the same, adapted to an encoder with a vocabulary of its own
         self._environment: dict[str, Any] = {}
 
     @cached_property
@@ -75,7 +75,7 @@ class Runner:
         return EncoderLoader(self.workspace)
 
     def compute(self, groups: Sequence[CellGroup]) -> Iterator[CellOutcome]:
-        """Compute groups of cells, first those that no other process computes."""
+        """Compute groups of cells; a group that another process has leased is tried again after the others."""
         waiting, passed_over, noted = deque(groups), 0, False
         readings = dict.fromkeys(_Reading.of(cell) for cells in groups for cell in cells)
         self.workspace.reporter.stage("loading", "data", len(readings), "tasks")
@@ -174,9 +174,9 @@ class Runner:
         """Vectors of all inputs of the cells' tasks, by pooling, and the seconds that encoding took."""
         wanted: dict[Pooling | None, dict[TextInput, None]] = {}
         for reading in dict.fromkeys(map(_Reading.of, cells)):
-            self._fitted[reading] = self._fit(encoder, self._read[reading])
+            self._adapted[reading] = self._adapt(encoder, self._read[reading])
         for cell in cells:
-            wanted.setdefault(cell.pooling, {}).update(dict.fromkeys(self._fitted[_Reading.of(cell)].inputs))
+            wanted.setdefault(cell.pooling, {}).update(dict.fromkeys(self._adapted[_Reading.of(cell)].inputs))
         started = time.perf_counter()
         stored = encode_missing(encoder, wanted, cells[0].model, cells[0].precision, self.workspace)
         seconds, device = time.perf_counter() - started, str(self.workspace.torch_device)
@@ -189,7 +189,7 @@ class Runner:
         affines = fitted_posts(encoder, cell.model, cell.pooling, cell.precision, self.corpora, self.workspace)
         return Vectors(vectors.inputs, transform(vectors.array, vectors.inputs, affines), vectors.device)
 
-    def _fit(self, encoder: Encoder, read: _TaskInputs) -> _TaskInputs:
+    def _adapt(self, encoder: Encoder, read: _TaskInputs) -> _TaskInputs:
         """Return a task's items and inputs for an encoder; the task may use the encoder's own vocabulary."""
         if isinstance(encoder, VocabularyEncoder):
             items = read.task.with_vocabulary(read.items, encoder.vocabulary)
@@ -219,21 +219,21 @@ class Runner:
     def _score(
         self, cell: Cell, vectors: Vectors, encoder: Encoder, seconds: dict[str, float]
     ) -> tuple[Result, Scores]:
-        fitted = self._fitted[_Reading.of(cell)]
-        task, started = fitted.task, time.perf_counter()
-        scores = score_task(task, fitted.items, vectors, cell.protocol, self.workspace.plugins.metrics)
+        adapted = self._adapted[_Reading.of(cell)]
+        task, started = adapted.task, time.perf_counter()
+        scores = score_task(task, adapted.items, vectors, cell.protocol, self.workspace.plugins.metrics)
         seconds["score"] = time.perf_counter() - started
-        overlap = self._contamination(cell, fitted)
+        overlap = self._contamination(cell, adapted)
         if overlap:
             scores = replace(scores, extra={**scores.extra, "overlap": overlap.flags(scores.ids)})
-        if shared := task.shared(fitted.items):
+        if shared := task.shared(adapted.items):
             scores = replace(scores, extra={**scores.extra, "shared": shared_codes(shared, scores.ids)})
-        distinct = list(dict.fromkeys(fitted.inputs))
+        distinct = list(dict.fromkeys(adapted.inputs))
         lost: dict[str, int] = {}
         if cell.pooling is not None and cell.pooling.of_target:
             assert isinstance(encoder, PoolingEncoder)  # counted here, since vectors may come from the cache
             lost = encoder.lost_targets(distinct, cell.pooling)._asdict()
-        cell, tuning = replace(cell, data=fitted.data), self._tuning(cell)
+        cell, tuning = replace(cell, data=adapted.data), self._tuning(cell)
         with cpu_threads(self.workspace.threads):
             self._environment = self._environment or describe_environment(self.workspace.torch_device)
         result = Result(
@@ -258,10 +258,10 @@ class Runner:
         )
         return result, scores
 
-    def _contamination(self, cell: Cell, fitted: _TaskInputs) -> Contamination | None:
+    def _contamination(self, cell: Cell, adapted: _TaskInputs) -> Contamination | None:
         """Items with texts of the corpora of the encoder; ``None`` if it has no corpus."""
         strings = [text for corpus in cell.model.corpora for text in self.corpora[corpus].texts]
-        return find_contamination(fitted.task.texts(fitted.items), strings) if strings else None
+        return find_contamination(adapted.task.texts(adapted.items), strings) if strings else None
 
 
 def _notes(

@@ -42,9 +42,8 @@ _logger = logging.getLogger(__name__)
 class EmbeddingCache:
     """Vectors of one encoder (weights, pooling, precision) by input, in shards that are memory-mapped.
 
-    A shard is two files: the vectors, and the keys of their inputs, written last, so that a shard without keys is
-    incomplete. Its name is the hash of both, so that processes filling the same folder do not conflict, and damage
-    shows.
+    A shard is two files: vectors, and the keys of their inputs, written last: a shard without keys is incomplete.
+    The hash of both is its name, which shows damage and keeps processes that fill one folder apart.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Similarities of vectors, and metrics of scores against references. ``None`` means undefined, which is not zero."""
+"""Similarities of vectors, and metrics of scores against labels or ratings. ``None`` means undefined, not zero."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _if_defined(correlate: Callable[..., tuple[float, float]], scores: ArrayLike
 
 
 def uncentred_pearson(scores: ArrayLike, gold: ArrayLike) -> float | None:
-    """Return Pearson's correlation around zero instead of the means; ``None`` where one side is all zero.
+    """Return Pearson's correlation without centring, the cosine of both lists; ``None`` if one is all zero.
 
     The measure of SemEval-2020 task 3 (CoSimLex), where zero means no change.
     """
@@ -65,7 +65,7 @@ def over_subsets(
     correlate: Callable[[ArrayLike, ArrayLike], float | None], scores: NDArray[np.float64], gold: NDArray[np.float64],
     subsets: list[str],
 ) -> tuple[float | None, float | None]:  # fmt: skip
-    """Return the mean of a correlation over subsets, plain and weighted by size; ``None`` if it is undefined in one."""
+    """Return a correlation averaged over subsets, plain and weighted by size; ``None`` if undefined in one."""
     names = np.asarray(subsets)
     masks = [names == name for name in dict.fromkeys(subsets)]
     values = [correlate(scores[inside], gold[inside]) for inside in masks]
@@ -98,7 +98,7 @@ def accuracy(scores: ArrayLike, gold: ArrayLike, threshold: float) -> float:
 def exact_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
     """Return the threshold with the best accuracy; among equally good ones the highest.
 
-    It lies midway between two neighbouring scores, just below the lowest (all true), or on the highest (none true).
+    It lies midway between two neighbouring scores, just below the lowest (all predicted 1), or on the highest (all 0).
     """
     distinct, correct = _correct_above(scores, gold)
     low, high = distinct[:-1], distinct[1:]
@@ -126,7 +126,7 @@ def stepped_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
 
 
 def _correct_above(scores: ArrayLike, gold: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The m distinct scores, rising, and the number of right items if those from the i-th on are true (i: 0 to m)."""
+    """Return the m distinct scores, rising, and for i = 0..m the correct predictions with 1 from the i-th on."""
     labels = np.asarray(gold, dtype=bool)
     distinct, group = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True)
     positives = np.bincount(group[labels], minlength=len(distinct))
@@ -141,7 +141,7 @@ def accuracy_at(k: int, ranks: ArrayLike) -> float:
 
 
 def mean_reciprocal_rank(ranks: ArrayLike) -> float:
-    """Return the mean of 1 / rank (from 1; infinite if missing)."""
+    """Return the mean of 1 / rank; ranks start at 1, and that of a missing answer is infinite."""
     return float(np.mean(1 / np.asarray(ranks, dtype=np.float64)))
 
 

@@ -1,4 +1,4 @@
-"""Augmentations, which make two different views of one string (paper 1, sections 2.2 and 4.4, footnote 13).
+"""Augmentations, which make two different views of one string (Mirror-BERT, sections 2.2 and 4.4, footnote 13).
 
 A *text* augmentation rewrites a string, a *token* augmentation its token ids; both change one view of each pair, or
 both views under ``sides=2``. A *model* augmentation makes the network noisy, so that two passes over one text differ.
@@ -28,7 +28,7 @@ class AugmentationContext:
     rng: np.random.Generator
     """The tuning's generator, the only permitted source of randomness."""
     rate: float
-    """The recipe's value, above 0."""
+    """The value in the recipe, above 0: a probability, or a number of characters or places."""
     mask_token: str
     """The backbone's mask token as text."""
     protocol: str
@@ -42,11 +42,12 @@ class AugmentationContext:
 
 
 class ModelAugmentation(Protocol):
-    """The protocol of changes of the model for the time of one tuning."""
+    """The interface of an augmentation that changes the model during one tuning."""
 
     packs: bool
-    """Whether it works on packed rows of texts in several threads: it must not distinguish texts by the first axis of a
-    tensor, and must draw by ``torch.nn.functional.dropout`` alone. False by default: texts are padded, which is slower.
+    """Whether it works on packed rows of several texts, in several threads: it must not distinguish texts by the first
+    axis of a tensor, and must draw by ``torch.nn.functional.dropout`` alone. By default texts are padded, which is
+    slower.
     """
 
     def configure(self, config: Any, rate: float) -> None:
@@ -94,7 +95,7 @@ def in_use(
 ) -> list[tuple[Any, float]]:
     """Return the functions and rates of the augmentations on one input, in the order of ``rates`` (``Recipe.augment``).
 
-    Those on the model include rate 0, which comes first: ``dropout=0`` must not undo ``controlled_dropout``.
+    For ``model``, functions of rate 0 are included and come first: ``dropout=0`` must not undo ``controlled_dropout``.
     """
     pairs = [(registered[name].function, rate) for name, rate in rates if registered[name].on == on]
     return sorted(pairs, key=lambda pair: pair[1] > 0) if on == "model" else [pair for pair in pairs if pair[1] > 0]

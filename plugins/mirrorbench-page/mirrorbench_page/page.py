@@ -57,7 +57,7 @@ def html(table: Table) -> str:
 
 
 def notebook(table: Table) -> str:
-    """Render the table and its notes."""
+    """Render an HTML fragment for notebooks: the table and its notes."""
     return _templates().get_template("notebook.html").render(_board(table))
 
 
