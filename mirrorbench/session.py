@@ -58,7 +58,7 @@ class Session:
 
         space, specs, names = self.workspace, self._specs(encoders), as_names(tasks)
         if baselines and "static" not in (methods := space.plugins.methods) and (plugin := methods.left_out("static")):
-            space.reporter.note(f"baselines without static vectors, which are in the plugin {plugin}; it is left out")
+            space.reporter.note(f"baselines without static vectors, which are in the plugin {plugin}; it is disabled")
         if not grid:
             specs, runs = specs or (EncoderSpec("tiny"),), tuple(range(1 if seeds is None else seeds))
             columns = expand_tasks(names or ["quick"], space.plugins)

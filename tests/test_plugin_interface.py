@@ -72,7 +72,7 @@ def test_what_is_missing_is_named_with_its_plugin(blocked: str, monkeypatch: pyt
     ]
     assert missing
     for registry, name in missing:
-        said = re.escape(f"the {registry.noun} {name} is in the plugin mirrorbench-{blocked}, which is left out")
+        said = re.escape(f"the {registry.noun} {name} is in the plugin mirrorbench-{blocked}, which is disabled")
         with pytest.raises(UnknownNameError, match=said):
             registry.entry(name)
 
@@ -86,7 +86,7 @@ def test_tasks_that_are_in_no_list_are_named_with_their_plugin(
     monkeypatch.setenv("MIRRORBENCH_DISABLE_PLUGINS", plugin)
     plugins = load_plugins(discover=False)
     assert task not in plugins.tasks
-    with pytest.raises(UnknownNameError, match=f"mirrorbench-{plugin}, which is left out"):
+    with pytest.raises(UnknownNameError, match=f"mirrorbench-{plugin}, which is disabled"):
         expand_tasks([task], plugins)
 
 

@@ -71,8 +71,8 @@ class _Commands(TyperGroup):
         left_out = command is None and not ctx.resilient_parsing  # a completion says nothing
         for point in entry_points(group=GROUP, name=cmd_name) if left_out else ():
             plugin = _package(point).replace("_", "-")
-            problem = f"the command {cmd_name} is in the plugin {plugin}, which is left out"
-            raise UsageError(problem, "Take it out of MIRRORBENCH_DISABLE_PLUGINS.")
+            problem = f"the command {cmd_name} is in the plugin {plugin}, which is disabled"
+            raise UsageError(problem, "Remove its name from MIRRORBENCH_DISABLE_PLUGINS.")
         if isinstance(command, str):
             module, _, attribute = command.partition(".")
             command = _command(cmd_name, getattr(import_module(f"mirrorbench.cli.{module}"), attribute))
@@ -196,7 +196,7 @@ def main() -> None:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # takes what could not be printed, when Python ends
         if not isinstance(error, BrokenPipeError):  # the program that reads our output (head, less) has ended
-            report(unwritable("Not all could be written", error, "write elsewhere"))
+            report(unwritable("Only a part of the output could be written", error, "write elsewhere"))
         sys.exit(1)
 
 

@@ -73,7 +73,7 @@ def _table(compared: EncoderComparison, title: str) -> Table:
         rows.append(row(f"avg. of {len(rows)}", average, average.p, ""))
     corrected = f"; p of tasks: corrected for {len(compared.tasks)} (Holm)" if len(compared.tasks) > 1 else ""
     deviations = any(side.sd is not None for task in compared.tasks for side in (task.first, task.second))
-    notes = [f"{'±: over seeds. ' * deviations}Interval and p: over items and, of several, over seeds{corrected}."]
+    notes = [f"{'±: over seeds. ' * deviations}Interval and p: over items and, if several, seeds{corrected}."]
     if any("this model" in task.verdict for task in compared.tasks):
         notes.append("This model: tuned with one seed; other seeds may differ (--seeds 3).")
     columns = tuple(Column(head, head) for head in heads)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 data_app = typer.Typer(
     name="data", no_args_is_help=True,
-    help="What data there is, where it comes from, under what licence, and whether it is intact.",
+    help="List, fetch, import and verify data sets and corpora.",
 )  # fmt: skip
 
 _WIDE = 120  # a terminal of fewer columns gets names, files and titles alone
@@ -148,7 +148,7 @@ def verify_data(
     )
     if altered := [name for name, of in shown.items() if "altered" in of.values()]:
         command = f"mirrorbench data fetch {' '.join(altered)} --force"
-        hint = f"Mend them (the present files are kept as NAME.altered):  {command}"
+        hint = f"Fetch them again (the altered files are kept as NAME.altered):  {command}"
         raise DataIntegrityError(f"Altered files in {', '.join(altered)}.", hint)
 
 

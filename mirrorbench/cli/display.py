@@ -54,7 +54,7 @@ PluginFiles = Annotated[list[Path] | None, typer.Option(
 DataDir = Annotated[Path | None, typer.Option(
     "--data-dir", envvar="MIRRORBENCH_DATA", help="Where data files are kept.",
     show_default="platform's data directory")]
-Offline = Annotated[bool, typer.Option("--offline", help="Use no network: what is not available locally is an error.")]
+Offline = Annotated[bool, typer.Option("--offline", help="Do not use the network; missing data or models are errors.")]
 EncoderSpecText = Annotated[str, typer.Option(
     "--encoder", "-e", metavar="SPEC", help="BACKBONE[+METHOD][:KEY=VALUE,...].", autocompletion=complete("encoders"))]
 Device = Annotated[str, typer.Option(help=DEVICE_HELP, autocompletion=complete("devices"))]
@@ -62,7 +62,7 @@ Precision = Annotated[str, typer.Option(help=PRECISION_HELP, autocompletion=comp
 EvalPrecision = Annotated[str, typer.Option(help=EVAL_PRECISION_HELP, autocompletion=complete("precisions"))]
 Format = Annotated[str, typer.Option(
     "--format", "-f", help="markdown, latex, html, csv, json, or a plugin's; its options follow: latex:resize=true.",
-    show_default="by the output's name; drawn; or Markdown into a pipe", autocompletion=complete("renderers"))]
+    show_default="by the ending of --output; drawn; Markdown into a pipe", autocompletion=complete("renderers"))]
 OfProtocol = Annotated[str, typer.Option(
     help="Only results under this protocol.", show_default="any", autocompletion=complete("protocols"))]
 Protocol = Annotated[str, typer.Option(help=PROTOCOL_HELP, autocompletion=complete("protocols"))]
@@ -150,7 +150,7 @@ def on_interrupt(message: str) -> Iterator[None]:
 
 def on_interrupt_go_on(folder: Path) -> Any:
     """Turn Ctrl-C inside into the message that the same command goes on from the results in ``folder``."""
-    return on_interrupt(f"Interrupted. What is done is stored in {folder}; the same command goes on from there.")
+    return on_interrupt(f"Interrupted. Results so far are in {folder}; run the same command again to continue.")
 
 
 def chosen_format(text: str, output: Path | None, renderers: Registry[Renderer]) -> tuple[str, dict[str, Value]]:

@@ -36,7 +36,7 @@ def encode(
     device: Device = "auto", eval_precision: EvalPrecision = "auto", data_dir: DataDir = None,
     offline: Offline = False, quiet: display.Quiet = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
-    """Vectors of texts, one a line or row, blank ones included; an interrupted run goes on where it was.
+    """Encode texts, one per line or row, blank ones too; the same command resumes an interrupted run.
 
     `mirrorbench encode corpus.txt.gz --encoder ./my-encoder --output vectors.npy`
 
@@ -48,7 +48,7 @@ def encode(
     spans = split_names([span_columns])
     if len(spans) not in (0, 2):
         raise UsageError(f"--span-columns {span_columns}: two columns are needed", "Write START,END.")
-    again = "; the same command goes on from there" if output else ""
+    again = "; run the same command again to continue" if output else ""
     with display.on_interrupt(f"Interrupted{again}."), progress_display(quiet) as reporter:
         session = Session(
             data_dir=data_dir, device=device, eval_precision=eval_precision, offline=offline, reporter=reporter

@@ -25,7 +25,7 @@ _Results = Annotated[list[Path] | None, typer.Argument(
     help="Folders of results, or a table as --format json wrote it.", show_default="results")]
 _Tasks = Annotated[list[str] | None, tasks_option("Columns: tasks and suites.", "all")]
 _Encoders = Annotated[list[str] | None, encoders_option(
-    "Rows, by label or spec; what a spec leaves open may be anything (bert: every row of BERT).", "all")]
+    "Rows, by label or spec; a spec selects all rows that agree with it (bert: every row of BERT).", "all")]
 _TableName = Annotated[str, typer.Option(
     metavar="NAME", help="Rows and columns of a table of the papers (mirrorbench paper lists them).",
     autocompletion=complete("tables"))]
@@ -33,7 +33,7 @@ _Metric = Annotated[str, typer.Option(help="Show this metric.", show_default="ea
 _Intervals = Annotated[bool, typer.Option("--intervals", help="Add confidence intervals over test items.")]
 _Ties = Annotated[bool, typer.Option("--ties", help="Mark (†) what is not separable from a column's best.")]
 _WithoutOverlap = Annotated[bool, typer.Option(
-    "--without-overlap", help="Score without the test items whose texts were tuned on.")]
+    "--without-overlap", help="Score without the test items whose texts occur in a tuning corpus.")]
 _AllowMixed = Annotated[bool, typer.Option(
     "--allow-mixed", help="Also results of other data, models or protocols in one table.")]
 _Sort = Annotated[str, typer.Option(

@@ -41,7 +41,7 @@ def list_registered(
     listed: _Listed, suite: _Suite = "", level: _Level = "", language: _Language = "", here: _Here = False,
     data_dir: DataDir = None, as_json: Json = False, plugin: PluginFiles = None,
 ) -> None:  # fmt: skip
-    """Show what is registered, and by which plugin; encoders: all that may stand behind --encoder.
+    """Show what is registered, and by which plugin; encoders: all names for --encoder.
 
     `mirrorbench list tasks --level wic --language de`
     """

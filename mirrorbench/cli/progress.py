@@ -117,7 +117,7 @@ class Display(Reporter):
         some = "" if self.cached == len(outcome.results) else f" {self.cached} of them"
         again = f",{some} from earlier runs" if self.cached else ""
         again += kept_models(outcome.results)
-        written = f"; the table of all that is there: {', '.join(tables)}" if tables else ""
+        written = f"; table of all results in this folder: {', '.join(tables)}" if tables else ""
         count = f"{len(outcome.results)} result{'s' if len(outcome.results) > 1 else ''}"
         stderr.print(Text(f"{count} in {root}{again} ({self.elapsed}){written}"), soft_wrap=True)
 

@@ -40,7 +40,7 @@ _GridName = Annotated[str | None, typer.Argument(
     metavar="GRID.yaml", help="A grid file, or the name of one that comes with the package (mirror-bert-table12); "
     "options replace what it says, --encoder the backbones.", autocompletion=complete("grids"))]
 _Encoders = Annotated[list[str] | None, display.encoders_option(
-    "BACKBONE[+METHOD][:KEY=VALUE,...], also BACKBONE@REVISION; a bare backbone is the ladder. May be repeated.",
+    "BACKBONE[+METHOD][:KEY=VALUE,...], also BACKBONE@REVISION; a bare backbone is several rows. May be repeated.",
     "tiny, the model inside the package")]
 _Tasks = Annotated[list[str] | None, display.tasks_option(
     "Tasks and suites. Some tasks take options: bli-en-fr:train=1k,self_learning=5.",
@@ -56,10 +56,10 @@ _Columns = Annotated[list[str] | None, typer.Option(
 _Protocol = Annotated[str, typer.Option(
     help=display.PROTOCOL_HELP, show_default="paper", autocompletion=complete("protocols"))]
 _Baselines = Annotated[bool, typer.Option(
-    "--baselines", help="Also what else needs no labels: transformed vectors, static ones, other methods.")]
+    "--baselines", help="Add rows of other methods without labels: transformed vectors, static ones, other tunings.")]
 _Limit = Annotated[int | None, typer.Option(
-    metavar="N", min=1, help="A smoke run: only the first items of each task. The results are no scores of the tasks, "
-    "and lie in a folder of their own.", show_default="all")]
+    metavar="N", min=1, help="A smoke run: only the first items of each task. The results are not valid task scores, "
+    "and are stored in a separate folder.", show_default="all")]
 _Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", parser=_folder, help="Where results go.")]
 _Executor = Annotated[str, typer.Option(
     metavar="NAME[:KEY=VALUE,...]", help="Where to compute: local, or what a plugin adds (ray, slurm).",
@@ -101,7 +101,7 @@ def run(
         raise UsageError("--tasks names no task", "mirrorbench list tasks; without --tasks: the embedded ones.")
     if column:
         if not corpus:
-            raise UsageError("--column names columns of the file of --corpus, and there is none", "Add --corpus FILE.")
+            raise UsageError("--column needs a file in --corpus", "Add --corpus FILE.")
         corpus = f"{corpus}#{','.join(split_names(column))}"
     if not (grid or encoder or names):
         seeds = seeds or EMBEDDED_SEEDS
@@ -137,7 +137,7 @@ def _write_tables(board: Leaderboard, folder: Path) -> list[str]:
             display.print_or_write(f"{board.render(format_)}\n{comment}\n", file)
             names.append(file.name)
     except (OSError, StorageError) as error:  # no reason to fail: the cells are stored
-        display.say(f"leaderboard.md and leaderboard.tex are not renewed: {error}", err=True)
+        display.say(f"leaderboard.md and leaderboard.tex were not updated: {error}", err=True)
     return names
 
 
@@ -158,7 +158,7 @@ def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboa
             return board
         return everything(folder, session.workspace.plugins)
     except MirrorbenchError as error:  # in a file of another run
-        display.say(f"leaderboard.md and leaderboard.tex hold this run alone: {error.message}", err=True)
+        display.say(f"leaderboard.md and leaderboard.tex hold only the results of this run: {error.message}", err=True)
         return board
 
 

@@ -29,14 +29,14 @@ _Columns = Annotated[list[str] | None, typer.Option(
     "--column", "-c", metavar="NAME,...", help="Column of the texts; two columns are pairs.")]
 _Level = Annotated[str, typer.Option(
     help="word, phrase, sentence or wic: picks the recipe.", autocompletion=complete("levels"))]
-_Seed = Annotated[int, typer.Option(min=0, help="Of the tuning, and of what is held out.")]
+_Seed = Annotated[int, typer.Option(min=0, help="Seed of the tuning and of the choice of held-out lines.")]
 _HeldOut = Annotated[int | None, typer.Option(
-    "--held-out", min=0, help="Lines kept from the tuning and reported on.", show_default="500, at most 10 %")]
+    "--held-out", min=0, help="Lines left out of the tuning to measure its effect.", show_default="500, at most 10 %")]
 _Force = Annotated[bool, typer.Option("--force", help="Replace an encoder that is in --output already.")]
 _Merge = Annotated[bool, typer.Option("--merge", help="With lora=RANK: write a whole model, not the adapter alone.")]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be tuned.")]
 _Compared = Annotated[list[str] | None, typer.Option(
-    "--evaluate", metavar="DATA", help="Own data on which it is then compared with the model that it was.")]
+    "--evaluate", metavar="DATA", help="Own data on which the tuned encoder is then compared with the untuned model.")]
 # fmt: on
 
 
@@ -58,12 +58,12 @@ def tune(
 
     answer = commands_of_plugins().get("evaluate")
     if evaluate and not answer:
-        raise UsageError("--evaluate needs the plugin mirrorbench-evaluate, which is left out")
+        raise UsageError("--evaluate needs the plugin mirrorbench-evaluate, which is disabled")
     settings: dict[str, Any] = {"device": device, "offline": offline, "quiet": quiet}
     base = str(replace(as_spec(encoder), method="", params=()))
     if answer and evaluate:  # what is wrong with the data is said before the tuning
         answer.load()(evaluate, [base], dry_run=True, **settings)
-    stays = f"Interrupted; nothing was written to {output}. The same command goes on from the last checkpoint, if any."
+    stays = f"Interrupted; nothing was written to {output}. The same command continues from a checkpoint."
     with display.on_interrupt(stays), progress_display(quiet) as reporter:
         session = Session(device=device, precision=precision, offline=offline or dry_run, reporter=reporter)
         asked: dict[str, Any] = {

@@ -66,7 +66,7 @@ def unchanged(named: Callable[[], Named], expected: str, what: str) -> Iterator[
     before = state(named())
     yield
     if state(named()) != before or content(named()) != expected:
-        raise ModelUnavailableError(f"the files of {what} changed after they were checksummed", "Start it again.")
+        raise ModelUnavailableError(f"the files of {what} changed after they were checksummed", "Run it again.")
 
 
 def _sha256(file: Path) -> hashlib._Hash:

@@ -254,9 +254,9 @@ def lost_device(error: BaseException) -> DeviceError | None:
             and (_LOST.search(str(cause)) or _unresponsive())
         ):
             return DeviceError(
-                f"this process can use the GPU no longer: {str(cause).strip().splitlines()[0]}",
-                "What is stored stays, and the same command goes on from there. If it fails at the same place again, "
-                "CUDA_LAUNCH_BLOCKING=1 shows where; --device cpu does without the GPU.",
+                f"this process can no longer use the GPU: {str(cause).strip().splitlines()[0]}",
+                "Stored results are kept; run the same command again to continue. If it fails again, set "
+                "CUDA_LAUNCH_BLOCKING=1 to see the operation, or use --device cpu.",
             )
         cause = cause.__cause__ or cause.__context__
     return cause

@@ -94,7 +94,7 @@ class DeviceMemoryError(MirrorbenchError):
     """A device has no memory left for the smallest part of some work; another device may have."""
 
 
-READ_BACK = "This is a fault of mirrorbench, or of a library's version: report it, with what mirrorbench doctor prints."
+READ_BACK = "This is a bug in mirrorbench or in a library: report it with the output of mirrorbench doctor."
 
 
 class ReadBackError(MirrorbenchError):

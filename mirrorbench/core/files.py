@@ -141,7 +141,7 @@ def _claimed(folder: Path, output: Path) -> AbstractContextManager[object]:
     leases, another = Leases(folder), "name another output"
     try:
         if folder.is_symlink() or folder.is_file() or (folder.is_dir() and _MARK not in (_contents(folder) or _MARK)):
-            raise UsageError(f"{folder} is in the way, and is not mirrorbench's", f"Move it elsewhere, or {another}.")
+            raise UsageError(f"{folder} exists, and mirrorbench did not create it", f"Move it elsewhere, or {another}.")
         folder.mkdir(parents=True, exist_ok=True)
         while (lease := _taken(leases)) is None:
             if leases.is_fresh(_LEASE):

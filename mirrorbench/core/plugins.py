@@ -87,8 +87,8 @@ class Registry(Generic[_T]):
         """Raise ``UnknownNameError`` for the first of the names whose plugin is left out."""
         for name in names:
             if name not in self and (plugin := self.left_out(name)):
-                problem = f"the {self.noun} {name} is in the plugin {plugin}, which is left out"
-                raise UnknownNameError(problem, "Take it out of MIRRORBENCH_DISABLE_PLUGINS.")
+                problem = f"the {self.noun} {name} is in the plugin {plugin}, which is disabled"
+                raise UnknownNameError(problem, "Remove its name from MIRRORBENCH_DISABLE_PLUGINS.")
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries

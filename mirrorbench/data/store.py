@@ -295,7 +295,7 @@ class DataStore:
         wanted = "" if file.size is None else f"{file.size} bytes, "
         problem = f"{path} is not the file that card {card.name!r} describes."
         details = f"Expected: {wanted}sha256 {expected}\nFound:    {size} bytes, sha256 {sha256_of(path)}"
-        remedy = f"Mend it (the present file is kept as {path.name}.altered):"
+        remedy = f"Fetch it again (the altered file is kept as {path.name}.altered):"
         return DataIntegrityError(f"{problem}\n{details}", f"{remedy}  mirrorbench data fetch {card.name} --force")
 
     def _recorded(self, card: Card, file: DataFile) -> str:

@@ -93,7 +93,7 @@ def open_adapter(model: Any, folder: Path) -> None:
     if missing or unexpected:
         raise ModelUnavailableError(
             f"the adapter in {folder} does not fit its backbone ({[*sorted(missing), *sorted(unexpected)][0]})",
-            f"Compare the base_model_name_or_path in {ADAPTER} with what it was made from.",
+            f"Check that base_model_name_or_path in {ADAPTER} names the model that the adapter was trained on.",
         )
     if _in_float32(model):  # it was read in the precision of the frozen weights
         set_peft_model_state_dict(model, adapter_tensors(folder))

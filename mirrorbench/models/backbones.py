@@ -220,7 +220,7 @@ def with_its_base(path: Path, offline: bool) -> Path:
     if expected and (actual := fingerprint(base)) != expected:
         raise ModelUnavailableError(
             f"{path} is an adapter on {base}, whose files changed since (checksum {expected[:12]}, now {actual[:12]})",
-            f"Put its backbone back into {base}, small files included, or tune the adapter again.",
+            f"Restore all files of the backbone in {base}, or tune the adapter again.",
         )
     return path
 
@@ -235,7 +235,7 @@ def base_folder(path: Path, offline: bool = True) -> Path:
         return Path(name)
     if os.path.isabs(name):
         reason = f"{path} is an adapter of the backbone in {name}, which is not available"
-        raise ModelUnavailableError(reason, f"Put it there, or its new path into {ADAPTER} (base_model_name_or_path).")
+        raise ModelUnavailableError(reason, f"Restore it, or set its new path in {ADAPTER} (base_model_name_or_path).")
     return _from_hub(name, revision, offline)
 
 
@@ -311,7 +311,7 @@ def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
         unanswered = isinstance(error, LocalEntryNotFoundError) and not offline
         asked = "" if offline else f" and the hub ({type(error).__name__}: {str(error).splitlines()[0][:120]})"
         gated = isinstance(error, GatedRepoError) or any(b.gated and b.hub_id == hub_id for b in BACKBONES.values())
-        terms = f"The hub gives it to those who agreed to its terms: {ENDPOINT}/{hub_id}, then hf auth login\n"
+        terms = f"Accept its terms at {ENDPOINT}/{hub_id}, then run hf auth login\n"
         raise ModelUnavailableError(
             f"the model {hub_id} is not available; tried the local cache ({HF_HUB_CACHE}){asked}",
             f"{terms if gated else ''}Use a local copy:        --encoder ./path/to/model\n"

@@ -220,7 +220,7 @@ def check_vocabulary(path: Path, tokenizer: Any) -> None:
 def not_telling_apart(model: str, suspects: str) -> ModelUnavailableError:
     """Return the error for a model with equal vectors of all texts; ``suspects``: parts that may be the cause."""
     return ModelUnavailableError(
-        f"{model} does not tell texts apart: its vectors do not depend on the text",
+        f"{model} returns the same vector for every text",
         f"Compare {suspects} with their source, or use another backbone.",
     )
 

@@ -105,12 +105,12 @@ def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str
         raise _no_pooling(spec, f"keeps the first {dims} dimensions of its vectors")
     name = settings.get("default_prompt_name")
     if name is not None and name not in list(prompts):
-        raise _no_pooling(spec, "has no prompt of its default's name")
+        raise _no_pooling(spec, "names a default prompt that it does not have")
     prompt = prompts[name] if name is not None else ""
     if TEXT in prompt or MASK in prompt:  # placeholders in prompts of this package, plain text there
         raise _no_pooling(spec, f"puts the prompt {prompt!r} before texts as it stands")
     if not (length := _text_length(transformer, length, prompt)):
-        raise _no_pooling(spec, "names no number of tokens that its transformer can take")
+        raise _no_pooling(spec, "sets no maximum length that its transformer can read")
     keys: dict[str, Value] = {"pooling": _POOLINGS[mode], "max_length": length}
     return keys | ({"prompt": prompt + TEXT} if prompt else {}) | ({"normalize": True} if normalizes else {})
 

@@ -80,7 +80,7 @@ def prefix(prompt: str) -> str:
     """Return a template's text before ``{text}``; more text or a mask raises a ``UsageError``."""
     before, _, after = prompt.partition(TEXT)
     if after or MASK in before:
-        problem = f"the prompt {prompt!r} has more than a text before {TEXT}, and sentence-transformers knows no other"
+        problem = f"the prompt {prompt!r} is no text before {TEXT}, and sentence-transformers supports no other"
         raise UsageError(problem, "Such an encoder cannot be exported; use it through mirrorbench run and encode.")
     return before
 
@@ -109,7 +109,7 @@ class Pooling:
 
     def __post_init__(self) -> None:
         if self.prompt and self.marked:
-            raise UsageError("a prompt and pooling=target-marked", "The released code has no prompts: leave it out.")
+            raise UsageError("prompt= and pooling=target-marked cannot be combined", "Leave the prompt out.")
         if not 3 <= self.max_length <= 1_000_000:
             raise UsageError(f"max_length={self.max_length} is out of range", "It must be at least 3 tokens.")
         parse_layers(self.layers)

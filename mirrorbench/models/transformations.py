@@ -107,7 +107,7 @@ def split_post(spec: EncoderSpec, tuned: bool = False) -> tuple[EncoderSpec, Tra
     _check_name(spec, str(name), str(type_), tuned)
     for key, value in named.items():
         if DIMS in named and "post" in dict(spec.params):
-            raise UsageError(f"{spec}: dims= goes with no post=", "Write post=whiten,whiten=256, or dims=256 alone.")
+            raise UsageError(f"{spec}: dims= and post= cannot be combined", "Write post=whiten,whiten=256 or dims=256.")
         if not name:
             raise UsageError(f"{spec}: {key}={value} belongs to post={key}, which is missing", f"Add post={key}.")
         if key != name:
@@ -125,7 +125,7 @@ def _check_name(spec: EncoderSpec, name: str, type_: str, tuned: bool) -> None:
     if type_ and type_ not in (INT8, BINARY):
         raise unknown_name("type", type_, [INT8, BINARY])
     if type_ and name == STORED:
-        raise UsageError(f"{spec}: post=stored goes with no type=", "Leave one of them out.")
+        raise UsageError(f"{spec}: post=stored and type= cannot be combined", "Leave one of them out.")
     if tuned and name == STORED:
         problem = f"{spec}: post=stored is fitted on the vectors of the directory, and these are tuned further"
         raise UsageError(problem, "Write post=center, zscore, whiten or abtt.")

@@ -171,7 +171,7 @@ class Transformer:
         """
         self._check_length(max_length)
         if not self.tokenizer.is_fast:
-            problem = f"pooling=target or a prompt around texts, but the tokenizer of {self.path.name} gives no offsets"
+            problem = f"pooling=target or a prompt needs offsets, and the tokenizer of {self.path.name} returns none"
             hint = "Use a model with a tokenizer.json, another pooling, or a prompt before texts alone."
             raise UsageError(problem, hint)
         if not inputs:

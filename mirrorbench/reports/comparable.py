@@ -68,8 +68,8 @@ def newest_shared(sides: Sequence[Sequence[Stored]]) -> tuple[list[list[Stored]]
 
 def _origin(results: Sequence[Result]) -> str:
     computation = results[0].computation
-    name = "a computation that is not stated" if computation is None else f"computation {computation}"
-    today = "" if computation == COMPUTATION else f", not of today's {COMPUTATION}"
+    name = "an unknown computation" if computation is None else f"computation {computation}"
+    today = "" if computation == COMPUTATION else f", not the current {COMPUTATION}"
     versions = ", ".join(sorted(set(map(version_of, results))))
     return f"{len(results)} result{'s' * (len(results) > 1)} of {name}{today}, by {versions}"
 

@@ -75,12 +75,12 @@ def _warnings(
     results: Sequence[Result], failures: Sequence[Failure], tasks: Sequence[str], plugins: Plugins
 ) -> Iterator[str]:
     if limits := " or ".join(map(str, sorted({result.limit for result in results if result.limit}))):
-        yield f"A smoke run, on the first {limits} items of each task alone: no scores of the tasks."
+        yield f"A smoke run on only the first {limits} items of each task: not valid task scores."
     if n := len({(failure.spec, failure.task) for failure in failures}):
         yield f"{n} score{'s are' if n > 1 else ' is'} missing"
     for task in tasks:
         if task not in plugins.tasks and (plugin := plugins.tasks.left_out(task)):
-            yield f"{task}: its title and baselines are in the plugin {plugin}, which is left out"
+            yield f"{task}: its title and baselines are in the plugin {plugin}, which is disabled"
 
 
 def _rows(

@@ -180,7 +180,7 @@ def without_overlap(
             metrics, n = {result.main_metric: main}, len(rest.ids)
             kept.append(Stored(replace(result, main_score=main, metrics=metrics, n_items=n, overlap=None), path))
             counts[result.task] = f"{result.task} {n:,} of {len(own.ids):,}"
-    return kept, left, [*lines, f"Scored on items without a text that was tuned on: {', '.join(counts.values())}"]
+    return kept, left, [*lines, f"Scored on items without a text of the tuning corpora: {', '.join(counts.values())}"]
 
 
 def everything(folder: Path, plugins: Plugins) -> Leaderboard:

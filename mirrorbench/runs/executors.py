@@ -84,7 +84,7 @@ class Job:
         """
         if self.corpora and without_texts():
             raise UsageError(
-                f"workers find the strings to tune on in the cache, and {NO_TEXTS} keeps texts out of it",
+                f"workers read the tuning texts from the cache, where {NO_TEXTS} forbids texts",
                 "Run with one worker on this machine, or without that variable.",
             )
         for ref, corpus in self.corpora.items():
@@ -186,8 +186,8 @@ def _check_device(workspace: Workspace, cells: CellGroup) -> None:
         check_half_precision(workspace.torch_device, precisions)
     except UsageError as error:
         raise UsageError(
-            f"the worker on {platform.node()} is not what the run was planned for: {error.message}",
-            f"{error.hint} What workers have is planned by --device, --precision, and the executor's option gpus.",
+            f"the run was planned for other devices than the worker on {platform.node()} has: {error.message}",
+            f"{error.hint} State the workers' devices by --device, --precision, and the executor's option gpus.",
         ) from error
 
 

@@ -163,7 +163,7 @@ def _is_single(spec: EncoderSpec, plugins: Plugins) -> bool:
         plugins.encoders.check_left_out(spec.backbone)
     if spec.backbone in plugins.encoders:
         if spec.method:
-            raise UsageError(f"{spec}: {spec.backbone} is an encoder of its own and takes no method")
+            raise UsageError(f"{spec}: {spec.backbone} is a complete encoder, not a backbone, and takes no method")
         return True
     backbones.check_name(spec, plugins.encoders.names())
     if spec.method:

@@ -110,14 +110,14 @@ def try_opened(transformer: Transformer, model: ModelRef, key: str, precision: s
     name = f"the {transformer.model.config.model_type} model in {transformer.path}"
     if not traits.varies and model.recipe and key == model.key:
         raise TuningError(
-            f"{model.spec} does not tell texts apart after its tuning: vectors do not depend on what they are of",
+            f"{model.spec} returns the same vector for every text after its tuning",
             f"Try a lower lr than {model.recipe.lr:g}.",
         )
     if not traits.varies:
         raise not_telling_apart(name, "its weights and tokenizer")
     if traits.typed:
         raise ModelUnavailableError(
-            f"the tokenizer in {transformer.path} gives token types, which change the vectors of {name}: it is the "
+            f"the tokenizer in {transformer.path} returns token types, which change the vectors of {name}: it is the "
             "tokenizer of another model",
             "Use the model's own, or take token_type_ids out of the model_input_names in tokenizer_config.json.",
         )
@@ -187,7 +187,7 @@ class EncoderLoader:
             system = self.system(model.spec, model.path, precision)
             del self.workspace.systems[model.spec, model.path, precision]  # so that it is freed after its cells
             if system.fingerprint != model.fingerprint:
-                raise ModelUnavailableError(f"{model.spec} changed after it was planned", "Start it again.")
+                raise ModelUnavailableError(f"{model.spec} changed after it was planned", "Run it again.")
             return system, 0.0
         if model.corpus is not None:
             transformer, seconds = self._tuned(model, corpora[model.corpus], precision)

@@ -188,8 +188,8 @@ class Planner:
                 for row in ladder:
                     rows.setdefault(row, set()).add(level)
         if request.baselines and not has_baselines:
-            problem = "baselines are rows beside the ladder of a bare backbone, and none is among the encoders"
-            raise UsageError(problem, "Name one without method, pooling and post, such as tiny, or no baselines.")
+            problem = "baselines are added only to a bare backbone, and none is among the encoders"
+            raise UsageError(problem, "Name one without method, pooling and post, such as tiny, or no --baselines.")
         return rows
 
     def _ladder(self, spec: EncoderSpec, level: str, request: Request) -> tuple[EncoderSpec, ...]:

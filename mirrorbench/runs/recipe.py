@@ -93,7 +93,7 @@ def check_runs(spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, s
         TuningError: the method does not suit this model.
     """
     if tunes and not family.traits.trains:
-        problem = "in training mode transformers reads texts of some lengths only by models of type"
+        problem = "in training mode transformers cannot read texts of all lengths with models of type"
         untuned = replace(spec, method="base", params=())
         raise TuningError(f"{spec} cannot run: {problem} {settings.get('model_type')}", f"Write {untuned}")
     problems = [*_readout_problems(recipe, family, settings)]
@@ -127,7 +127,7 @@ def _tuning_problems(recipe: Recipe, family: Family, settings: Mapping[str, Any]
         if "mask" in name and not family.masks:
             yield f"{name} needs a mask token, and the tokenizer has none", {name: 0}
         if name == "controlled_dropout" and (traits.causal or traits.pads):
-            yield "controlled_dropout knows only encoders that read no padding", {name: 0, "dropout": 0.1}
+            yield "controlled_dropout needs a model that is not causal and reads no padding", {name: 0, "dropout": 0.1}
     if any(recipe.rate(name) for name in ("dropout", "controlled_dropout")) and not traits.drops:
         controlled = {"controlled_dropout": 0} if recipe.rate("controlled_dropout") else {}
         yield "the model has no dropout", {**controlled, "dropout": 0, "word_shuffle": 3}

@@ -347,7 +347,7 @@ def _check_beside(path: Path, result: Result) -> None:
     for suffix, expected in result.beside.items():
         file = path.with_suffix(suffix)
         if not file.is_file() or _sha256(file.read_bytes()) != expected:
-            raise DataFormatError(f"{file} is missing or not that of its result")
+            raise DataFormatError(f"{file} is missing, damaged or belongs to another result")
     if not result.beside:
         read_predictions(path, result)
 
@@ -367,7 +367,7 @@ def read_predictions(path: Path, result: Result) -> dict[str, NDArray[Any]]:
             arrays[name].astype(np.float64)
     except Exception as error:  # numpy and zipfile have a dozen types for damaged archives
         raise DataFormatError(
-            f"the predictions of {path} cannot be read: {error}", "The same run computes them again."
+            f"the predictions of {path} cannot be read: {error}", "Run the same command again to recompute them."
         ) from error
     return arrays
 

@@ -85,11 +85,11 @@ def check_output(output: Path, force: bool) -> None:
     if not output.is_dir() or not any(output.iterdir()):
         return
     if not (output / DESCRIPTION).is_file():
-        problem = f"{output} is not empty, and what it holds is no encoder of mirrorbench's; it is left alone"
+        problem = f"{output} is not empty and holds no encoder written by mirrorbench; nothing was changed"
         raise UsageError(problem, "Name another --output.")
     if foreign := _foreign(output):
         names = ", ".join(foreign[:_NAMED]) + (f" and {len(foreign) - _NAMED} more" if len(foreign) > _NAMED else "")
-        raise UsageError(f"{output} holds what is no part of an encoder ({names}); it is left alone",
+        raise UsageError(f"{output} holds files that are not part of an encoder ({names}); it is left alone",
                          "Move that elsewhere, or name another --output.")  # fmt: skip
     if not force:
         raise UsageError(f"{output} already holds an encoder", "Replace it with --force, or name another --output.")
@@ -128,7 +128,7 @@ def _settle(workplace: Path, output: Path) -> None:
         try:
             os.replace(old, output)
         except OSError as error:
-            problem = f"{old} is the encoder that was {output}, where something else is by now"
+            problem = f"{old} is the former encoder of {output}, which now holds something else"
             raise StorageError(problem, "Move one of them elsewhere.") from error
     for folder in (old, new):
         shutil.rmtree(folder, ignore_errors=True)

@@ -209,14 +209,14 @@ def resolve_method(spec: EncoderSpec, level: str, pairs: bool | None, plugins: P
     if level not in LEVELS:
         raise unknown_name("level", level, list(LEVELS))
     if spec.backbone in plugins.encoders:
-        problem = f"{spec}: {spec.backbone} is an encoder of its own and is not tuned"
+        problem = f"{spec}: {spec.backbone} is a complete encoder, not a backbone, and cannot be tuned"
         raise UsageError(problem, "Name a backbone: roberta, ./model")
     if spec.get("corpus") is not None:
         raise UsageError(f"{spec}: the texts to tune on are those of the file", "Leave corpus= out of the spec.")
     _, post = split_post(spec, tuned=True)
     if post and (post.name == DIMS or post.type):
-        problem = f"{spec}: {post} says how vectors are kept, which no encoder that is written does by itself"
-        raise UsageError(problem, "Leave it out here, and write it where the encoder is read: ./DIRECTORY:dims=256")
+        problem = f"{spec}: {post} changes vectors after encoding and cannot be stored in the written encoder"
+        raise UsageError(problem, "Leave it out, and add it to the spec of the written encoder: ./DIRECTORY:dims=256")
     if not spec.method:
         spec = spec.with_method(PAIRS if pairs else IN_CONTEXT if level == "wic" else SINGLE)
     if not plugins.methods[spec.method].tunes:

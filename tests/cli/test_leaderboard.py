@@ -92,7 +92,7 @@ def test_ties_and_intervals(mirrorbench: Callable, stored: Path) -> None:
     for spec, values in (("good", GOOD), ("alike", GOOD), ("bad", BAD)):
         assert scores[spec]["mean"] == pytest.approx(spearmanr(values[3:], GOLD[3:])[0])
         assert scores[spec]["interval"][0] < scores[spec]["mean"] < scores[spec]["interval"][1]
-    assert "Scored on items without a text that was tuned on: cats 57 of 60, dogs 60 of 60" in data["warnings"]
+    assert "Scored on items without a text of the tuning corpora: cats 57 of 60, dogs 60 of 60" in data["warnings"]
 
 
 def test_a_format_has_the_options_that_its_renderer_declares() -> None:

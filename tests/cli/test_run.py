@@ -178,7 +178,7 @@ def test_a_folder_that_cannot_be_written_shows_what_it_holds(
     full_disk("results")
     again = toys("--encoder", "letters", *CATS_AND_DOGS).assert_works()
     assert again.out == first.out
-    assert "leaderboard.md and leaderboard.tex are not renewed: Cannot write" in again.err
+    assert "leaderboard.md and leaderboard.tex were not updated: Cannot write" in again.err
     assert "2 results in results, from earlier runs" in again.err
 
 
@@ -188,7 +188,7 @@ def test_a_users_own_tables_stay(toys: Callable, folder: Path) -> None:
         (folder / name).write_text("mine, by mirrorbench run\n")
     (folder / "leaderboard.tex").symlink_to("nowhere")
     said = toys(*run, ".").assert_works()
-    assert said.err.endswith("; the table of all that is there: leaderboard-1.md, leaderboard-2.tex\n")
+    assert said.err.endswith("; table of all results in this folder: leaderboard-1.md, leaderboard-2.tex\n")
     assert (folder / "leaderboard.md").read_text() == "mine, by mirrorbench run\n"
     assert not (folder / "nowhere").exists()
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}

@@ -37,7 +37,7 @@ def test_an_interrupted_run_goes_on_where_it_was(
     _, err = running.communicate(timeout=120)
     assert running.returncode == 130
     assert "Traceback" not in err, err
-    assert err.count("Interrupted. What is done is stored in results; the same command goes on from there.") == 1
+    assert err.count("Interrupted. Results so far are in results; run the same command again to continue.") == 1
     deadline = time.monotonic() + 120
     while lives(running.pid):
         assert time.monotonic() < deadline

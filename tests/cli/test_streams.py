@@ -26,7 +26,7 @@ def shell(folder: Path, *arguments: str, redirect: str) -> subprocess.CompletedP
 def test_a_full_disk_is_one_message(folder: Path) -> None:
     said = shell(folder, "encode", "-", "-e", "letters", "--plugin", str(PLUGIN), redirect="> /dev/full")
     assert (said.returncode, said.stdout) == (1, "")
-    assert said.stderr.splitlines()[-2] == "Error: Not all could be written: No space left on device."
+    assert said.stderr.splitlines()[-2] == "Error: Only a part of the output could be written: No space left on device."
     assert "Traceback" not in said.stderr
 
 

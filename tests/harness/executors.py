@@ -96,7 +96,7 @@ def interrupted(
         _, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 130, err
         assert "Traceback" not in err, err
-        message = "Interrupted. What is done is stored in results; the same command goes on from there."
+        message = "Interrupted. Results so far are in results; run the same command again to continue."
         assert err.count(message) == 1, err
         kept = first.read_bytes()
 

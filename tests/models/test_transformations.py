@@ -178,8 +178,8 @@ def test_keys_of_a_spec() -> None:
     ("x+mirror:post=stored", "these are tuned further", "Write post=center"),
     ("x:post=whitn", "unknown transformation 'whitn'", "whiten"),
     ("x:dims=0", "not a whole number from 1", ""),
-    ("x:post=whiten,dims=8", "dims= goes with no post=", ""),
-    ("x:post=stored,type=int8", "post=stored goes with no type=", ""),
+    ("x:post=whiten,dims=8", "dims= and post= cannot be combined", ""),
+    ("x:post=stored,type=int8", "post=stored and type= cannot be combined", ""),
     ("x:type=int4", "unknown type", ""),
     ("x:post=dims,dims=8", "unknown transformation", ""),
 ])  # fmt: skip

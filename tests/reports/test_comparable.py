@@ -78,10 +78,10 @@ def test_the_newest_is_shown_where_only_one_can_be() -> None:
     made = {"mirrorbench": "0.1.0", "git": "320fa15db90dade2be4f7b5b6a625e881c837146"}
     chosen, remarks = newest([replace(result, environment=made) for result in three()], "again")
     assert [result.cell_id for result in chosen] == ["now 1", "now 2"]
-    rest = f", not of today's {COMPUTATION}, by mirrorbench 0.1.0 (320fa15db). Compute them anew: again"
+    rest = f", not the current {COMPUTATION}, by mirrorbench 0.1.0 (320fa15db). Compute them anew: again"
     assert remarks == [
         f"Left out: 2 results of computation {EARLIER}{rest}",
-        f"Left out: 1 result of a computation that is not stated{rest}",
+        f"Left out: 1 result of an unknown computation{rest}",
     ]
     chosen, remarks = newest(three()[:1], "again")
     assert len(chosen) == 1
@@ -105,7 +105,7 @@ def test_a_leaderboard_judges_the_newest_and_names_the_others(tmp_path: Path) ->
     assert all(score and score.interval for row in table.rows for score in row.scores)
     (note,) = table.warnings
     assert note.startswith(
-        f"Left out: 4 results of computation {EARLIER}, not of today's {COMPUTATION}, by mirrorbench "
+        f"Left out: 4 results of computation {EARLIER}, not the current {COMPUTATION}, by mirrorbench "
     )
     again = "-e bert+base -e bert+mirror:lr=0.0001 -e roberta+mirror -t stsb"
     common = f"--seeds 2 --protocol released --corpus mine.txt -o '{folder}'"

@@ -38,7 +38,7 @@ def test_everything_by_default(folder: Path, plugins: Plugins, tmp_path: Path) -
     assert len(selected([folder, copy], plugins)[0]) == 8  # the same cell counts once
     table = stored_leaderboard([folder], Choice(intervals=True), plugins).table
     assert all(score is None or score.interval is None for row in table.rows for score in row.scores)
-    assert any(note.startswith("Not marked, since no stored predictions give the score: ") for note in table.notes)
+    assert any(note.startswith("Not marked, since stored predictions do not yield the score: ") for note in table.notes)
 
 
 def test_plain_rows_of_a_backbone_come_before_varied_ones(tmp_path: Path, plugins: Plugins) -> None:

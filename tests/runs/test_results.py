@@ -202,7 +202,7 @@ def test_a_result_without_its_own_predictions_is_missing(
     spoilt = {"cut": file.read_bytes()[:-30], "another": another.getvalue()}.get(str(content), content)
     file.unlink() if content is None else file.write_bytes(spoilt)  # type: ignore[arg-type]
     assert store.find(cell()) is None
-    assert f"{file} is missing or not that of its result: computed again." in caplog.text
+    assert f"{file} is missing, damaged or belongs to another result: computed again." in caplog.text
     with pytest.raises(DataFormatError, match=r"seed-0\.json"):
         read_predictions(path, written)
     earlier = json.loads(path.read_text())

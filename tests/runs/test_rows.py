@@ -88,7 +88,7 @@ def test_an_encoder_of_texts_is_tuned_as_it_is_read(registered: Plugins, method:
     ("roberta:dropout=0.2", "dropout belongs to a tuning", r"roberta\+mirror:dropout=0.2"),
     ("roberta:poling=cls", "unknown encoder spec key 'poling'", "pooling"),
     ("roberta+miror", "unknown method 'miror'", "mirror"),
-    ("toy+mirror", "toy is an encoder of its own and takes no method", ""),
+    ("toy+mirror", "toy is a complete encoder, not a backbone, and takes no method", ""),
 ])  # fmt: skip
 def test_specs_that_mean_nothing(registered: Plugins, spec: str, message: str, hint: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:

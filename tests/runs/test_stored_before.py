@@ -64,5 +64,5 @@ def test_of_three_versions_in_one_folder_the_newest_is_shown(tmp_path: Path, mon
     assert {of[cell] for score in row.scores if score for cell in score.cell_ids} == {COMPUTATION + 1}
     newer, older = board.table.warnings
     assert newer.startswith(f"Shown: 1 result of computation {COMPUTATION + 1},")
-    assert older.startswith("Left out: 7 results of a computation that is not stated,")
+    assert older.startswith("Left out: 7 results of an unknown computation,")
     assert "by mirrorbench 0.1.0 (320fa15db)" in older

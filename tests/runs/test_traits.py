@@ -104,7 +104,7 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path, random_model: M
     file = tmp_path / "gpt2" / "tokenizer_config.json"
     names = {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
     file.write_text(json.dumps(json.loads(file.read_text()) | names))
-    with pytest.raises(ModelUnavailableError, match="gives token types, which change the vectors of the gpt2 model"):
+    with pytest.raises(ModelUnavailableError, match="returns token types, which change the vectors of the gpt2 model"):
         mirrorbench.load(tmp_path / "gpt2", device="cpu")
 
 

@@ -197,6 +197,6 @@ def test_a_tuned_directory_is_transformed_as_its_files_say(bench: Bench, bert: s
     assert first.main_score == pytest.approx(expected, abs=1e-9)
     with pytest.raises(UsageError, match="these are tuned further"):
         bench.plan(f"{folder}+mirror:post=stored")
-    for key, message in (("dims=4", "dims= goes with no post="), ("type=int8", "post=stored goes with no type=")):
+    for key, message in (("dims=4", "dims= and post= cannot"), ("type=int8", "post=stored and type= cannot")):
         with pytest.raises(UsageError, match=message):
             bench.plan(f"{folder}:{key}")  # not silently of other vectors than the directory's

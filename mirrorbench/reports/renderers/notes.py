@@ -213,7 +213,7 @@ def _warnings(table: Table, first: Verdict | None, show: Callable[[float], str])
         column, share = most.name, most.seen
     if share:
         on = "".join(f" on {task.title}" for task in tasks if task.name == column and len(tasks) > 1)
-        reasons.append(f"{share:.0%} of the {_items(table)}{on} hold a tuned text{without}")
+        reasons.append(f"{share:.0%} of the {_items(table)}{on} contain a text of the tuning corpus{without}")
     return [("!", text) for text in reasons]
 
 

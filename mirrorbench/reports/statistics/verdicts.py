@@ -172,7 +172,7 @@ class Marker:
         notes += ["Tied: not separable from the best of its column, Holm-corrected within it."] * ties
         if unknown and (intervals or ties):
             titles = ", ".join(dict.fromkeys(unknown[c] for c in sorted(unknown)))
-            notes.append(f"Not marked, since no stored predictions give the score: {titles.rstrip('.')}.")
+            notes.append(f"Not marked, since stored predictions do not yield the score: {titles.rstrip('.')}.")
         return replace(self._table, rows=tuple(rows), notes=(*self._table.notes, *notes))
 
     def verdicts(self, steps: Sequence[Step]) -> list[Verdict]:
@@ -207,7 +207,7 @@ class Marker:
             return verdict
         row, over = (row.key for row in self._table.rows_of(verdict))
         if not (self._known(row, verdict.column) and self._known(over, verdict.column)):
-            return replace(verdict, why_not="no predictions that give the score")
+            return replace(verdict, why_not="the score cannot be computed from stored predictions")
         estimate = self._comparisons.compare(row, over, self._tasks[verdict.column]).estimate
         if estimate.p is None:
             return replace(verdict, why_not="its error cannot be estimated")
@@ -234,7 +234,7 @@ def with_verdicts(table: Table, verdicts: Sequence[Verdict]) -> Table:
     """Return the table with verdicts, and notes that explain them."""
     notes = []
     if any(verdict.p is not None for verdict in verdicts):
-        best = "; of the best rows both are for the pairs they were chosen from" * any(v.best for v in verdicts)
+        best = "; of best rows both are corrected for the choice" * any(v.best for v in verdicts)
         notes.append(
             f"Verdicts: {LEVEL:.0%} interval of the difference over items, and over seeds where there are several; p "
             f"corrected over the verdicts of the column{best}."

@@ -40,7 +40,7 @@ _Results = Annotated[Path, typer.Option("--results", help="Folder of results; mi
 _Folders = Annotated[list[Path] | None, typer.Argument(help="Folders of results.", show_default="results")]
 _FIRST_OPTIONS: dict[str, Any] = {
     "encoders": _encoders(
-        "Specs as for `run`; a bare backbone is the ladder. May be repeated.", "tiny, the model inside the package"),
+        "Specs as for `run`; a bare backbone is several rows. May be repeated.", "tiny, the model inside the package"),
     "task": Annotated[str, typer.Option(
         "--task", "-t", metavar="NAME", help="Decides texts, level, language and tuning corpus.",
         autocompletion=complete("tasks"))],

@@ -139,7 +139,7 @@ def _split_files(path: Path, tables: Mapping[str, Path]) -> dict[str, Path]:
     if TEST in split:
         return split
     if len(tables) > 1 or (path.is_dir() and TRAIN in split):
-        hint = "Name one of them. A split has a table test; linking has two, of the columns name, id and mention, id."
+        hint = "Name one of these files test. Linking needs two tables, with the columns name, id and mention, id."
         raise UsageError(f"{path} has no table test, but {', '.join(file.name for file in tables.values())}", hint)
     return {TEST: next(iter(tables.values()))}
 

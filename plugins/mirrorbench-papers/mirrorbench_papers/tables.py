@@ -314,7 +314,7 @@ def _measurable(table: PaperTable | FactTable, analyses: Container[str]) -> Pape
     """The table, with its columns marked as unavailable whose analysis no plugin registers."""
     if isinstance(table, FactTable) or all(not c.analysis or c.analysis.name in analyses for c in table.columns):
         return table
-    reason = "it needs the plugin mirrorbench-analysis, which is left out"
+    reason = "it needs the plugin mirrorbench-analysis, which is disabled"
     columns = (msgspec.structs.replace(c, unavailable=reason) if c.analysis else c for c in table.columns)
     return msgspec.structs.replace(table, columns=tuple(columns))
 

@@ -200,7 +200,7 @@ class Pool:
             self.lost.remove(cells)
         elif self.waiting:
             if not self.noted:
-                self.job.reporter.note("another process is at work on what is left; waiting for its results")
+                self.job.reporter.note("another process is computing the remaining cells; waiting for its results")
             self.noted = True
             time.sleep(POLL_SECONDS)
             self.passed_over = 0
@@ -260,7 +260,7 @@ class Pool:
                 f"{worker.cells[0].spec}: its worker process died ({cause}); another one tries again"
             )
         error = StorageError(
-            f"{times} worker processes died at it, the last with {cause}",
+            f"{times} worker processes died while computing it, the last with {cause}",
             lost.hint
             if lost
             else "Exit code -9 most often means that the system is out of memory: try fewer --workers.",
@@ -289,7 +289,7 @@ class Pool:
         self.slots.discard(slot)
         if lost and not self.slots:
             raise lost
-        self.job.reporter.note(f"{slot} computes nothing any more: {reason}")
+        self.job.reporter.note(f"{slot} is not used any more: {reason}")
 
     def _final_outcomes(self) -> Iterator[CellOutcome]:
         """The outcomes of the lost groups that are not tried again."""

@@ -50,7 +50,7 @@ def test_a_pool_has_the_results_of_one_process_whatever_dies(bench: Bench) -> No
     assert outcome.computed == len(outcome.results)
     reasons = {str(failure.spec): failure.reason for failure in outcome.failures}
     assert set(reasons) == {"deadly", "broken"}
-    assert "3 worker processes died at it, the last with exit code -9" in reasons["deadly"]
+    assert "3 worker processes died while computing it, the last with exit code -9" in reasons["deadly"]
     assert reasons["broken"] == "RuntimeError: it broke [down]"
     assert "deadly: its worker process died (exit code -9); another one tries again" in bench.log.lines
     assert "ending: its worker process died (exit code -15); another one tries again" in bench.log.lines
@@ -61,7 +61,7 @@ def test_a_run_that_loses_the_gpu_stops_and_the_same_command_goes_on(bench: Benc
     cells = ("run", "-t", "cats,dogs", "-e", "letters", "-e", "losing", "-e", "ending", "--offline")
     code, _, err = said(*cells)
     assert (code, err.count("CUDA error: an illegal memory access"), "Traceback" in err) == (1, 1, False)
-    assert "the same command goes on from there" in err
+    assert "run the same command again to continue" in err
     calls = (bench.folder / "calls").read_text()
     assert (calls.count("losing"), calls.count("ending")) == (1, 0)  # nor is the encoder tried on one task alone
     assert len(list((bench.folder / "results").rglob("seed-0.json"))) == 2
@@ -82,7 +82,7 @@ def test_a_worker_that_loses_the_gpu_is_replaced(bench: Bench) -> None:
     assert (len(outcome.results), outcome.failures) == (2 * 2, ())
     assert len(list(bench.folder.glob("lost-*"))) == 1
     (note,) = (line for line in bench.log.lines if "another one tries again" in line)
-    assert "this process can use the GPU no longer: " in note
+    assert "this process can no longer use the GPU: " in note
 
 
 FULL = """
@@ -135,7 +135,7 @@ def test_a_full_gpu_loses_no_model_and_gets_no_more(full: Bench) -> None:
     outcome = full.run("pool", *MODELS, workers=2)
     assert (len(outcome.results), outcome.failures) == (2 * len(MODELS), ())
     assert len(list(full.folder.glob("refused-*"))) == 2
-    (note,) = (line for line in full.log.lines if "computes nothing any more" in line)
+    (note,) = (line for line in full.log.lines if "is not used any more" in line)
     assert note.endswith("it lost 2 models in a row (no memory left there)")
     (full.folder / "full").write_text("")
     full.run("one", *MODELS)
@@ -149,7 +149,7 @@ def test_a_model_that_fits_nowhere_fails_and_no_gpu_is_given_up_for_it(full: Ben
     assert len(outcome.results) == 2
     assert {(str(failure.spec), failure.task) for failure in outcome.failures} == {("large", "cats"), ("large", "dogs")}
     assert {failure.reason.partition(":")[0] for failure in outcome.failures} == {"OutOfMemoryError"}
-    assert not [line for line in full.log.lines if "computes nothing any more" in line]
+    assert not [line for line in full.log.lines if "is not used any more" in line]
 
 
 @pytest.mark.full
@@ -159,9 +159,9 @@ def test_models_that_no_gpu_survives_fail_and_stop_no_run(full: Bench) -> None:
     outcome = full.run("pool", "killer1", "m1", "killer2", workers=2)
     assert [str(result.spec) for result in outcome.results] == ["m1", "m1"]
     assert {str(failure.spec) for failure in outcome.failures} == {"killer1", "killer2"}
-    died = "3 worker processes died at it, the last with this process can use the GPU no longer: "
+    died = "3 worker processes died while computing it, the last with this process can no longer use the GPU: "
     assert all(failure.reason.startswith(died) for failure in outcome.failures)
-    (note,) = (line for line in full.log.lines if "computes nothing any more" in line)
+    (note,) = (line for line in full.log.lines if "is not used any more" in line)
     assert note.startswith("worker 1 ")
 
 
@@ -174,7 +174,7 @@ def test_gpus_that_fail_leave_their_models_to_the_others(bench: Bench) -> None:
     (bench.folder / "go").touch()
     outcome = pooled(bench, devices, *names)
     assert (len(outcome.results), outcome.failures) == (2 * len(names), ())
-    retired = [line.partition(" ")[0] for line in bench.log.lines if "computes nothing any more" in line]
+    retired = [line.partition(" ")[0] for line in bench.log.lines if "is not used any more" in line]
     assert sorted(retired) == ["cuda:0", "cuda:1"]
     assert not [line for line in bench.log.lines if "another one tries again" in line]  # at once, for no model's fault
 
@@ -230,7 +230,7 @@ def test_a_pool_says_that_it_waits_for_another_process(bench: Bench, monkeypatch
 
     monkeypatch.setattr("harness.executors.Log", Releasing)
     assert len(bench.run("pool", "letters", workers=2).results) == 2
-    assert bench.log.lines[0] == "another process is at work on what is left; waiting for its results"
+    assert bench.log.lines[0] == "another process is computing the remaining cells; waiting for its results"
 
 
 def test_variables_of_workers_give_way_to_the_users(monkeypatch: pytest.MonkeyPatch) -> None:

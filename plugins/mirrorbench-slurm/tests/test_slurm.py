@@ -35,7 +35,7 @@ def test_a_job_that_loses_the_gpu_is_submitted_again(bench: Bench) -> None:
     options = {"cluster": "local", "workers": 1, "groups": 2, "minutes": 5}
     outcome = bench.run("there", "losing", "letters", executor="slurm", **options)
     assert (len(outcome.results), outcome.failures) == (4, ())
-    assert [line for line in bench.log.lines if "DeviceError: this process can use the GPU no longer: CUDA" in line]
+    assert [line for line in bench.log.lines if "DeviceError: this process can no longer use the GPU: CUDA" in line]
 
 
 def test_jobs_that_slurm_refuses(bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -226,7 +226,7 @@ def load_vectors(path: Path, limit: int, checksum: str) -> WordVectors:
     def parse(folder: Path) -> None:
         vectors = (_read_binary if path.suffix == ".bin" else read_text)(path, limit)
         if file_checksum(path) != checksum:
-            raise ModelUnavailableError(f"{path} changed while it was read", "Start it again.")
+            raise ModelUnavailableError(f"{path} changed while it was read", "Run it again.")
         _save(vectors, folder)
 
     key = digest({"file": checksum, "limit": limit, "parser": PARSER})

@@ -44,7 +44,7 @@ def test_six_lines_say_what_was_gained() -> None:
         "+ Mirror beats the best untuned row (static): +.050 [.010, .090], corrected p = .030",
         "- Mirror, whitened (256) loses to Mirror: -.020 [-.030, -.010], corrected p = .012",
         "STS: Spearman's correlation, 1,379 sentence pairs; one seed (--seeds 3 for more)",
-        "! 38% of the sentence pairs hold a tuned text (without them +.060 [.040, .080])",
+        "! 38% of the sentence pairs contain a text of the tuning corpus (without them +.060 [.040, .080])",
         MORE,
     ]
 
@@ -53,7 +53,7 @@ def test_no_gain_is_said_first() -> None:
     weak = replace(GAIN, difference=-0.01, interval=(-0.03, 0.01), p=0.2, corrected=0.2, separable=False, unseen=None)
     lines = short(replace(TABLE, verdicts=(weak,)))
     assert lines[0] == "= No gain shown: Mirror over the untuned model (mp) -.010 [-.030, .010], p = .20"
-    assert "! 38% of the sentence pairs hold a tuned text" in lines
+    assert "! 38% of the sentence pairs contain a text of the tuning corpus" in lines
 
 
 def test_of_several_columns_and_backbones_names_are_whole() -> None:
@@ -67,7 +67,7 @@ def test_of_several_columns_and_backbones_names_are_whole() -> None:
     )
     assert lines[0] == "+ BERT + Mirror beats BERT-mp on average over 2 tasks: +.100 [.080, .120], p < .001"
     assert lines[1:3] == ["2 tasks: Spearman's correlation, 2,758 sentence pairs; 3 seeds (±)",
-                          "! 38% of the sentence pairs on STS hold a tuned text"]  # fmt: skip
+                          "! 38% of the sentence pairs on STS contain a text of the tuning corpus"]  # fmt: skip
 
 
 def test_of_several_tasks_without_an_average_the_largest_gain_is_told() -> None:

@@ -168,7 +168,7 @@ def test_all_are_scored_on_what_none_has_seen(tmp_path: Path, plugins: Plugins) 
     assert [r.overlap for r in results] == [None] * 4  # nothing of what is left was tuned on
     assert [r.metrics for r in results] == [{"spearman": r.main_score} for r in results]
     assert [len(behind[r.cell_id].ids) for r in results] == [9, 9, 9, 12]
-    assert lines == ["Scored on items without a text that was tuned on: t 9 of 12, u 12 of 12"]
+    assert lines == ["Scored on items without a text of the tuning corpora: t 9 of 12, u 12 of 12"]
 
 
 def test_what_cannot_be_scored_anew_is_missing(tmp_path: Path, plugins: Plugins) -> None:

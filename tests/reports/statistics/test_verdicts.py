@@ -196,9 +196,9 @@ def test_what_cannot_be_tested_is_named(tmp_path: Path, ladder: list[Stored], pl
     one, two, average = table.verdicts
     assert average.why_not == two.why_not
     assert (one.corrected, one.separable) == (one.p, True)
-    assert two == Verdict(TUNED, MEAN, "paper", "two", why_not="no predictions that give the score")
+    assert two == Verdict(TUNED, MEAN, "paper", "two", why_not="the score cannot be computed from stored predictions")
     (line,) = (text for _, note in note_lines(table) if " over m" in (text := str(note)))
-    assert line.endswith("; not tested on two, avg. (no predictions that give the score).")
+    assert line.endswith("; not tested on two, avg. (the score cannot be computed from stored predictions).")
     for entry in ladder:
         path_of(tmp_path, entry.result).with_suffix(".npz").unlink(missing_ok=True)
     assert not any("Verdicts" in note for note in judge(ladder, plugins).notes)
@@ -270,7 +270,7 @@ def test_unknown_items_leave_a_cell_unjudge(tmp_path: Path, three: list[Stored],
     assert row.scores[0] is not None
     assert (row.scores[0].interval, row.scores[0].tied) == (None, False)
     assert not any(row[0] for row in tied(table))  # the best cannot be compared
-    assert table.notes[-1] == "Not marked, since no stored predictions give the score: one."
+    assert table.notes[-1] == "Not marked, since stored predictions do not yield the score: one."
 
 
 def test_a_single_row_and_no_row(three: list[Stored], plugins: Plugins) -> None:
