@@ -273,7 +273,7 @@ def _notes(
         yield f"{spec} has no model of {', '.join(foreign)}, and reads it with its English one"
     reads_once = cell.pooling is not None and cell.pooling.of_target and not cell.pooling.is_repeated
     if cell.model.traits.pads:
-        yield f"{spec} depends on padding: only texts of equal length were encoded in one batch"
+        yield f"the vectors of {spec} depend on padding: only texts of equal length were encoded in one batch"
     if reads_once and not cell.model.attention and cell.model.traits.causal:
         yield (
             f"{spec} reads a target without the words that follow it; prompt=echo and attention=bidirectional read "

@@ -98,7 +98,7 @@ def plan_tuning(
     check_exportable(spec, pooling, model.path is not None and planner.files.family(model.path).half)
     if model.traits.pads:
         hint = "other libraries compute its vectors from one text at a time (batch_size=1)"
-        workspace.reporter.note(f"{spec} reads padding: {hint}")
+        workspace.reporter.note(f"the vectors of {spec} depend on padding: {hint}")
     alone = bool(model.recipe.lora) and not merge
     # A frozen backbone stays as it was in the tuning: it may not fit in float32.
     precision = model.precision if alone else planner.precision(request, "encoding")

@@ -173,7 +173,7 @@ def test_a_folder_that_cannot_be_written_shows_what_it_holds(
 ) -> None:
     full_disk("leaderboard.md")
     first = toys("--encoder", "letters", *CATS_AND_DOGS).assert_works("1.000")  # cells are stored, the table printed
-    assert "are not renewed: Cannot write results/leaderboard.md: No space left on device" in first.err
+    assert "were not updated: Cannot write results/leaderboard.md: No space left on device" in first.err
     assert not (folder / "results" / "leaderboard.md").exists()
     full_disk("results")
     again = toys("--encoder", "letters", *CATS_AND_DOGS).assert_works()
@@ -210,7 +210,7 @@ def test_the_file_holds_the_table_of_all_results(toys: Callable, folder: Path) -
     assert "smoke" not in file.read_text()
     (folder / "results" / "seed-9.json").write_text("{")  # of another run
     said = toys("-e", "letters", "-t", "cats").assert_works()
-    assert "hold this run alone" in said.err
+    assert "hold only the results of this run" in said.err
 
 
 def test_a_label_that_a_table_shows_can_be_typed(mirrorbench: Callable, folder: Path) -> None:

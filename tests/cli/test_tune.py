@@ -48,7 +48,7 @@ def test_a_text_file_becomes_a_row_of_the_table(
 
 @pytest.mark.shipped("sbert")
 @pytest.mark.parametrize(("arguments", "message"), [
-    ("tiny+base -o enc", "tunes nothing"), ("sbert -o enc", "an encoder of its own"),
+    ("tiny+base -o enc", "tunes nothing"), ("sbert -o enc", "a complete encoder"),
     ("tiny:corpus=words-en -o enc", "corpus="), ("tiny --level novel -o enc", "unknown level"),
     ("tiny -o .", "is the working directory"),
     ("no-such-model-anywhere --offline -o enc", "is not available"),

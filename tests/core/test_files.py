@@ -130,7 +130,7 @@ def test_two_machines(tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_file_in_the_place_of_a_folder_of_leases_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "results").write_text("in the way")
+    (tmp_path / "results").write_text("mirrorbench did not create it")
     with pytest.raises(StorageError, match=f"Cannot write to {tmp_path / 'results'}: Not a directory"):
         Leases(tmp_path / "results" / ".leases").take("a")
 
@@ -257,7 +257,7 @@ class TestBeside:
         (tmp_path / "mine" / "thesis.tex").write_text("years of work")
         makers: dict[str, Callable[..., object]] = {"file": shutil.copy, "folder": shutil.copytree, "link": os.symlink}
         makers[kind](tmp_path / "mine" / ("thesis.tex" if kind == "file" else ""), folder)
-        with pytest.raises(UsageError, match="in the way"), beside(tmp_path / "v.npy"):
+        with pytest.raises(UsageError, match="mirrorbench did not create it"), beside(tmp_path / "v.npy"):
             pytest.fail("it is not ours")
         assert (folder if kind == "file" else folder / "thesis.tex").read_text() == "years of work"
 

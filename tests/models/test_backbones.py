@@ -82,7 +82,7 @@ def test_a_model_that_the_hub_does_not_give(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("huggingface_hub.snapshot_download", Mock(side_effect=error))
     with pytest.raises(ModelUnavailableError, match=r"meta-llama/Llama-3\.2-1B is not available") as caught:
         backbones.locate(parse_spec("llama3.2"), "en", offline=False)
-    assert "agreed to its terms: https://huggingface.co/meta-llama/Llama-3.2-1B, then" in caught.value.hint
+    assert "Accept its terms at https://huggingface.co/meta-llama/Llama-3.2-1B, then" in caught.value.hint
 
 
 def test_short_names_are_of_families_that_transformers_opens() -> None:

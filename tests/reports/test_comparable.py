@@ -85,7 +85,7 @@ def test_the_newest_is_shown_where_only_one_can_be() -> None:
     ]
     chosen, remarks = newest(three()[:1], "again")
     assert len(chosen) == 1
-    assert remarks[0].startswith(f"Shown: 1 result of computation {EARLIER}, not of today's")
+    assert remarks[0].startswith(f"Shown: 1 result of computation {EARLIER}, not the current")
     assert newest([], "again") == ([], [])
 
 

@@ -125,7 +125,7 @@ def test_a_worker_without_what_was_planned_refuses(
         return outcome.outcome
 
     found = refused("gpus=1")
-    assert f"the worker on {platform.node()} is not what the run was planned for: --device cuda: " in found.reason
+    assert f"the worker on {platform.node()} has: --device cuda: " in found.reason
     assert "gpus" in found.hint
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))

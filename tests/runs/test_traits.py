@@ -90,12 +90,12 @@ def test_what_reads_padding_has_an_identity_and_a_note_of_its_own(
         planned = session.plan([f"{path}+base:pooling=mean"], ["quick-sts"], limit=20)
         assert planned.cells[0].model.identity().get("equal_lengths") is pads
         (result,) = session.execute(planned).results
-        assert any("reads padding" in note for note in result.notes) == bool(pads)
+        assert any("depend on padding" in note for note in result.notes) == bool(pads)
 
 
 def test_a_model_that_cannot_tell_texts_apart_is_refused(tmp_path: Path, random_model: Models) -> None:
     path = scaled(random_model("bert"), tmp_path / "bert", "embeddings.word_embeddings.weight", 0)
-    with pytest.raises(ModelUnavailableError, match="does not tell texts apart"):
+    with pytest.raises(ModelUnavailableError, match="returns the same vector for every text"):
         mirrorbench.load(f"{path}+base", device="cpu")
 
 
@@ -111,7 +111,7 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path, random_model: M
 def test_a_tuning_that_ruins_the_model_is_blamed_and_not_the_backbone(tmp_path: Path, random_model: Models) -> None:
     spec = f"{random_model('bert')}+mirror:lr=1,epochs=4"
     for _ in range(2):  # also from the cache
-        with pytest.raises(TuningError, match="does not tell texts apart after its tuning") as caught:
+        with pytest.raises(TuningError, match="returns the same vector for every text after its tuning") as caught:
             mirrorbench.tune([f"text {n}" for n in range(8)], spec, tmp_path / "enc", held_out=0, device="cpu")
         assert "lower lr than 1." in caught.value.hint
 
@@ -138,7 +138,7 @@ def test_a_tuned_model_that_half_precision_ruins_is_kept(tmp_path: Path, random_
 
 def test_what_cannot_be_tuned_is_refused_before_it_is_tuned(session: mirrorbench.Session, tmp_path: Path) -> None:
     build_further("reformer", tmp_path / "reformer")
-    with pytest.raises(MirrorbenchError, match="of some lengths only") as caught:
+    with pytest.raises(MirrorbenchError, match="texts of all lengths") as caught:
         session.tune(LINES, f"{tmp_path / 'reformer'}+mirror", tmp_path / "out", held_out=0)
     assert re.search(r"Write \S+\+base$", caught.value.hint)
     assert not (tmp_path / "out").exists()

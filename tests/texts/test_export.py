@@ -58,7 +58,7 @@ def test_what_cannot_be_replaced_or_has_a_name_that_models_cannot_have(
     monkeypatch.chdir(tmp_path)
     for output, message in (
         (".", "working directory"), ("..", "working directory"), (tmp_path, "working directory"), ("/", "mount point"),
-        ("mine", "left alone"), ("mine/thesis.tex", "a file"), (os.fsdecode(b"n\xff"), "is no utf-8"),
+        ("mine", "nothing was changed"), ("mine/thesis.tex", "a file"), (os.fsdecode(b"n\xff"), "is no utf-8"),
     ):  # fmt: skip
         with pytest.raises(UsageError, match=message):
             mirrorbench.tune(LINES, "tiny", output, device="cpu", force=force)
@@ -109,7 +109,7 @@ def test_what_was_put_aside_is_kept_where_something_else_is_by_now(tmp_path: Pat
             (workplace / name / "mirrorbench.json").write_text(name)
     output.mkdir()
     (output / "thesis.tex").touch()
-    with pytest.raises(StorageError, match="something else is by now"), claiming(output, force=True):
+    with pytest.raises(StorageError, match="now holds something else"), claiming(output, force=True):
         pytest.fail("it is not known which of the two is wanted")
     assert (workplace / "old" / "mirrorbench.json").read_text() == "old"
     shutil.rmtree(output)
@@ -188,7 +188,7 @@ def test_what_appears_while_it_computes_is_not_replaced_and_the_model_is_kept(
 
     with monkeypatch.context() as patch:
         patch.setattr("mirrorbench.runs.loading.tune_model", meanwhile)
-        with pytest.raises(UsageError, match="left alone" if force else "already holds an encoder") as caught:
+        with pytest.raises(UsageError, match="nothing was changed" if force else "already holds an encoder") as caught:
             mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu", force=force)
     assert "in the cache" in caught.value.hint
     assert [path.read_text() for path in folder.iterdir()] == ["years of work"]

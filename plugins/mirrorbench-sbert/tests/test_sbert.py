@@ -119,7 +119,7 @@ def test_the_checksum_covers_modules_and_leaves_out_notes(random_model: Models, 
 
 @pytest.mark.parametrize(("classes", "message"), [
     (("Transformer",), "makes no vectors of texts: none of its modules returns 'sentence_embedding'"),
-    (("Transformer", "Pooling"), "does not tell texts apart"),
+    (("Transformer", "Pooling"), "returns the same vector for every text"),
 ])  # fmt: skip
 def test_sbert_without_vectors_of_texts_is_refused(
     random_model: Models, tmp_path: Path, classes: tuple[str, ...], message: str

@@ -135,7 +135,7 @@ def test_what_training_gained_over_the_best_without(tmp_path: Path, plugins: Plu
         means = {row.spec: s.mean for row in table.rows for c, s in zip(table.columns, row.scores, strict=True)
                  if s and c.name == verdict.column}  # fmt: skip
         assert verdict.difference == pytest.approx(means[verdict.spec] - means[verdict.over])
-    assert "for the pairs they were chosen from" in table.notes[-2]
+    assert "of best rows both are corrected for the choice" in table.notes[-2]
     assert table.notes[-1].startswith("This model: tuned with one seed")
     for verdict in best:  # three tuned rows of m and three untuned ones; the interval is for all of these pairs
         assert verdict.corrected == pytest.approx(min(1.0, 3 * 3 * (verdict.p or 0)))
