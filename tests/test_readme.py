@@ -65,3 +65,10 @@ def test_the_first_table_has_the_scores_of_the_rendered_leaderboard(page: str) -
             if title in names and shown:
                 expected = scores[label][names[title]]["mean"]
                 assert float(shown[0]) == pytest.approx(expected, abs=0.0011), (label, title)
+
+
+def test_the_pages_stay_short() -> None:
+    """Most words of the README, and of all pages together without the generated ones of tasks."""
+    words = [len(path.read_text(encoding="utf-8").split()) for path in (ROOT / "docs").glob("*.md")]
+    assert sum(words) <= 17_000
+    assert len(README.split()) <= 1_100
