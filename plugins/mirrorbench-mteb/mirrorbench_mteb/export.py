@@ -111,7 +111,7 @@ def _misfit(entry: Entry | None, result: Result) -> str:
     if result.limit:
         return f"it is of a smoke run on the first {result.limit} items"
     if result.computation != COMPUTATION:
-        return f"of computation {result.computation or 'not stated'}, the current one is {COMPUTATION}: run it again"
+        return f"it is of computation {result.computation or 'unknown'}, not the current {COMPUTATION}: run it again"
     if any(result.metrics.get(metric) is None for metric in SCORES[entry.type].values()):
         return "its score is undefined"
     expected = _samples(entry)
