@@ -182,8 +182,8 @@ def _check_readout_keys(spec: EncoderSpec, plugins: Plugins) -> None:
                 f"{spec}: {key} belongs to a tuning, and this spec names none", f"Write {spec.with_method('mirror')}"
             )
         plugins.augmentations.check_left_out(key)
-        known = [*POOLING_KEYS, *POST_KEYS, *RECIPE_KEYS, *plugins.augmentations.names()]
-        raise unknown_name("encoder spec key", key, known)
+        known = dict.fromkeys((*POOLING_KEYS, *POST_KEYS, *RECIPE_KEYS, *plugins.augmentations.names()))
+        raise unknown_name("encoder spec key", key, list(known))
 
 
 def _rows(spec: EncoderSpec, level: str, protocol: str, causal: bool) -> Iterator[EncoderSpec]:

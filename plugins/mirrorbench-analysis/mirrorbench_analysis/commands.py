@@ -1,4 +1,4 @@
-"""``mirrorbench analyze``: a command for each analysis, made from the options in ``ANALYSES``."""
+"""``mirrorbench analyze``: numbers and figures on what tuning does to a space of vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mirrorbench evaluate``: encoders against the first one on data of your own, and the printing of the answers."""
+"""``mirrorbench evaluate``: compare encoders with the first one on data of your own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mirrorbench plugin new``: writes a package to start from, from the files in ``templates``."""
+"""``mirrorbench plugin new``: write a package to start from."""
 
 from __future__ import annotations
 
