@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from mirrorbench_papers.measured import MeasuredTable
 
 from mirrorbench import Session
 from mirrorbench.core.errors import UsageError
+from mirrorbench.runs.workspace import Settings, SettingsFields
 
 BEFORE = Path(__file__).parent / "runs" / "stored_before"
 
@@ -60,3 +62,7 @@ def test_a_session_runs_grids_analyses_and_files(tmp_path: Path, random_model: C
     vectors = np.load(tmp_path / "vectors.npy")
     assert (done.rows, done.dimensions) == vectors.shape
     assert np.array_equal(vectors, session.load(model).encode(["a text", "another one"]))
+
+
+def test_every_setting_is_a_keyword_of_the_python_functions() -> None:
+    assert SettingsFields.__annotations__.keys() == {field.name for field in fields(Settings)} - {"results"}

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -140,13 +141,11 @@ def encode_missing(
     ``wanted`` holds inputs by pooling. An input that several poolings miss is read once for all of them.
     """
     stored = {pooling: _stored(encoder, pooling, model, precision, workspace) for pooling in wanted}
-    poolings_of: dict[TextInput, list[Pooling | None]] = {}
-    for pooling, inputs in wanted.items():
-        for item in stored[pooling].missing(list(inputs)):
-            poolings_of.setdefault(item, []).append(pooling)
+    missing = {pooling: dict.fromkeys(stored[pooling].missing(list(inputs))) for pooling, inputs in wanted.items()}
     passes: dict[tuple[Pooling | None, ...], list[TextInput]] = {}
-    for item, poolings in poolings_of.items():
-        passes.setdefault(tuple(poolings), []).append(item)
+    for item in dict.fromkeys(chain.from_iterable(missing.values())):
+        together = tuple(pooling for pooling, items in missing.items() if item in items)
+        passes.setdefault(together, []).append(item)
     for together, inputs in passes.items():
         _encode(encoder, inputs, {pooling: stored[pooling] for pooling in together}, model, workspace)
     return stored

@@ -38,7 +38,7 @@ def draw(table: Table, console: Console) -> None:
     cells = [list(map(_cell, row.scores)) for row in table.rows]
     widths = _widths(table, cells)
     blocks = [list(range(len(table.columns)))]
-    if table.layout != "facts" and _needed(labels, widths) > room:
+    if _needed(labels, widths) > room:
         whole = cells
         cells = [[_cell(s and replace(s, sd=None, interval=None)) for s in row.scores] for row in table.rows]
         widths = _widths(table, cells)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import re
+from math import nan
 
 import pytest
 from rich.console import Console
@@ -9,7 +10,7 @@ from toy_tables import BOARD, EMPTY, HOSTILE, NO_ROWS
 
 from mirrorbench.reports.renderers import draw, number
 from mirrorbench.reports.renderers.notes import note_lines, with_deviation
-from mirrorbench.reports.table import Table
+from mirrorbench.reports.table import Column, Row, Score, Table
 
 
 def drawn(table: Table, width: int) -> str:
@@ -45,3 +46,14 @@ def test_what_a_narrow_terminal_leaves_out() -> None:
     for table in (EMPTY, NO_ROWS, HOSTILE):
         text = " ".join(drawn(table, 200).split())
         assert all(str(note).split()[0] in text for _, note in note_lines(table)[:1])
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_no_cell_of_a_table_of_texts_is_cut(width: int) -> None:
+    """Columns that do not fit stand in a table below."""
+    texts = [f"[-.01{i}, .12{i}]" for i in range(8)]
+    scores = tuple(Score(nan, None, 1, text=text) for text in texts)
+    columns = tuple(Column(f"c{i}", f"c{i}") for i in range(8))
+    table = drawn(Table("", columns, (Row("task", "", scores),), layout="facts"), width)
+    assert all(text in table for text in texts)
+    assert max(map(len, table.splitlines())) <= width
