@@ -136,6 +136,7 @@ class HookSpecs:
 
         ``execute(job)`` gets a ``Job`` and yields a ``CellOutcome`` for every cell, in any order. ``job.share()`` makes
         corpora readable for other processes; a worker calls ``compute(job.context, group)`` for one of ``job.groups``.
+        ``job.known(key=default, ...)`` returns the executor's options, and refuses others.
         ``device(asked, options)`` names the device of workers on other machines (``cpu``, ``cuda``).
         """
 

@@ -80,7 +80,7 @@ def prefix(prompt: str) -> str:
     """Return a template's text before ``{text}``; more text or a mask raises a ``UsageError``."""
     before, _, after = prompt.partition(TEXT)
     if after or MASK in before:
-        problem = f"the prompt {prompt!r} is no text before {TEXT}, and sentence-transformers supports no other"
+        problem = f"the prompt {prompt!r} has more than a text before {TEXT}, which sentence-transformers cannot read"
         raise UsageError(problem, "Such an encoder cannot be exported; use it through mirrorbench run and encode.")
     return before
 

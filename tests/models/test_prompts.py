@@ -155,7 +155,7 @@ def test_prompts_that_cannot_be_had(named: Path, random_model: Models) -> None:
         with pytest.raises(UsageError, match="holds the text once"):
             Pooling(pooling, prompt=prompt)
     for prompt in ("{text}.", TEMPLATES[1], "{mask} {text}"):
-        with pytest.raises(UsageError, match="is no text before"):
+        with pytest.raises(UsageError, match="has more than a text before"):
             prefix(prompt)
     with pytest.raises(UsageError, match="the prompt alone has 64 tokens, of the 64"):
         encoded(encoder(TINY), "target", "go " * 61 + ": {text}", TEXTS)
