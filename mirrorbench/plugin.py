@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from mirrorbench.models.transformer import Transformer, load_transformer
     from mirrorbench.reports.renderers import escape_latex, latex, number
     from mirrorbench.reports.renderers.notes import MISSING, TIED, metric_words, note_lines, p_words, with_deviation
-    from mirrorbench.reports.renderers.tex import DEFAULT_TITLE, breakable, ended
+    from mirrorbench.reports.renderers.tex import DEFAULT_TITLE, breakable, ended, latex_heading
     from mirrorbench.reports.renderers.text import escape_markdown
     from mirrorbench.reports.comparable import Stored, newest, without_repeats
     from mirrorbench.reports.leaderboard import Leaderboard, mean_over_seeds, provenance, row_label

@@ -120,7 +120,7 @@ def _head(table: Table, columns: Sequence[int]) -> list[str]:
     """The lines of the heading, with suites above their columns where there are several."""
     shown = [table.columns[i] for i in columns]
     labels = [escape_latex(part) for part in table.labels()[0]]
-    head = [" & ".join([*labels, *(_heading(column.title) for column in shown)]) + r" \\"]
+    head = [" & ".join([*labels, *(latex_heading(column.title) for column in shown)]) + r" \\"]
     if table.groups() and any(column.suite for column in shown):
         suites, rules, start = ["" for _ in labels], [], len(labels) + 1
         for suite, members in groupby(shown, lambda column: column.suite):
@@ -133,7 +133,8 @@ def _head(table: Table, columns: Sequence[int]) -> list[str]:
     return head
 
 
-def _heading(title: str) -> str:
+def latex_heading(title: str) -> str:
+    """Return a title in LaTeX, broken into lines if it is long."""
     lines = [escape_latex(line) for line in wrap(title, _HEADING, break_long_words=False, break_on_hyphens=False)]
     text = r" \\{} ".join(lines)
     return rf"\shortstack{{{text}}}" if len(lines) > 1 else text

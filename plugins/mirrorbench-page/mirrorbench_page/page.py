@@ -11,7 +11,6 @@ import hashlib
 import json
 from functools import cache
 from importlib.resources import files
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.plugin import (
@@ -23,6 +22,7 @@ from mirrorbench.plugin import (
     escape_latex,
     escape_markdown,
     latex,
+    latex_heading,
     metric_words,
     note_lines,
     to_object,
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 SCRIPTS = ("values.js", "drawing.js", "controls.js")
 """Parts of one script, in this order."""
-HEADING_WIDTH = 12
-"""Characters of a line of a LaTeX heading, as in the format ``latex``."""
 
 
 def html(table: Table) -> str:
@@ -69,7 +67,7 @@ def page_data(table: Table) -> dict[str, Any]:
         entry["display"] = {
             "heading": full_heading(column),
             "markdown": escape_markdown(heading),
-            "latex": _latex_heading(column.title),
+            "latex": latex_heading(column.title),
             "suite_latex": escape_latex(column.suite),
             "metric": ", ".join(metric_words(name) for name in column.metric.split(", ") if name),
             "source": column.source.title if column.source else "",
@@ -90,13 +88,6 @@ def page_data(table: Table) -> dict[str, Any]:
         "latex": latex(table),
     }
     return data
-
-
-def _latex_heading(title: str) -> str:
-    """A title in LaTeX, broken into lines like those of the format ``latex``."""
-    lines = [escape_latex(line) for line in wrap(title, HEADING_WIDTH, break_long_words=False, break_on_hyphens=False)]
-    text = r" \\{} ".join(lines)
-    return rf"\shortstack{{{text}}}" if len(lines) > 1 else text
 
 
 def _embedded(data: dict[str, Any] | None) -> str:
