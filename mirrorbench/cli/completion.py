@@ -52,18 +52,18 @@ NAMES: dict[str, Callable[[], Iterable[str]]] = {
     "data": lambda: [*_suites(), *_plugins().tasks.names(), *_plugins().corpora.names()],
     "encoders": lambda: [*_backbones(), *_plugins().encoders.names()],
 }
-"""The names of each kind; of others what plugins registered."""
+"""Names by group; those of all other groups are registered by plugins."""
 
 
-def complete(kind: str) -> Any:
-    """Return the ``autocompletion`` of an argument.
+def complete(group: str) -> Any:
+    """Return the ``autocompletion`` of an argument that takes names of a group.
 
     Several tasks are joined by a comma, a backbone and its method by ``+``, several corpora too.
     """
 
     def offered(incomplete: str) -> list[str]:
-        before, mark, last = incomplete.rpartition({"tasks": ",", "encoders": "+", "corpora": "+"}.get(kind, "\n"))
-        asked = "methods" if kind == "encoders" and mark else kind
+        before, mark, last = incomplete.rpartition({"tasks": ",", "encoders": "+", "corpora": "+"}.get(group, "\n"))
+        asked = "methods" if group == "encoders" and mark else group
         known = NAMES[asked]() if asked in NAMES else getattr(_plugins(), asked).names()
         return [f"{before}{mark}{name}" for name in known if name.startswith(last)]
 

@@ -22,7 +22,7 @@ Listed = StrEnum(
     "encoders backbones methods poolings losses tasks task_kinds parsers suites augmentations corpora metrics "
     "renderers executors grids readers analyses tables plugins",
 )
-"""The kinds of things that can be listed."""
+"""The lists that the command prints."""
 
 
 # fmt: off

@@ -19,7 +19,7 @@ Register = Callable[..., None]
 
 
 class HookSpecs:
-    """The hooks. Each is called once, when the first name of its kind is looked up."""
+    """The hooks. Each is called once, at the first lookup of a name."""
 
     @hookspec
     def register_encoders(self, register: Register) -> None:
