@@ -44,10 +44,11 @@ def soak(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check rules and format with Ruff."""
-    session.install(*CONSTRAINTS, "ruff")
+    """Check rules and format with Ruff, and with import-linter what each package imports."""
+    session.install(*CONSTRAINTS, "ruff", "import-linter")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
+    session.run("lint-imports")
 
 
 @nox.session

@@ -71,15 +71,13 @@ def test_the_package_in_an_environment_of_its_own(tmp_path: Path, work: Path, pu
         assert expected in output, expected
     (wheel,) = (work / "dist").iterdir()
     assert wheel.name == "mirrorbench_my_lab-0.1.0-py3-none-any.whl"
-    assert len((package / "mirrorbench_my_lab" / "pets.yaml").read_text().splitlines()) <= 12
     entry = tomllib.loads((package / "pyproject.toml").read_text(encoding="utf-8"))
     (shown,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
     assert tomllib.loads(shown)["project"]["entry-points"] == entry["project"]["entry-points"]
 
 
-def test_a_task_of_fifteen_lines(plugins: Plugins, tmp_path: Path) -> None:
+def test_the_task_in_a_file(plugins: Plugins, tmp_path: Path) -> None:
     source = files(PAGE)["generality.py"]
-    assert len(source.splitlines()) <= 15
     (tmp_path / "generality.py").write_text(source, encoding="utf-8")
     plugins.add_file(tmp_path / "generality.py")
     task, store = plugins.tasks["generality"], DataStore(tmp_path, offline=True)
@@ -98,7 +96,6 @@ def test_the_cards_are_cards(tmp_path: Path) -> None:
     for name, text in shown.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     cards = {name: load_card(tmp_path / name) for name in shown if name.endswith(".yaml")}
-    assert all(len(shown[name].splitlines()) <= 12 for name in cards)
     (file,) = cards["stsb-hub.yaml"].files
     assert file.sources[0].describe() in shown["stsb-hub.yaml"]
 

@@ -39,12 +39,6 @@ def _anchors(page: Path) -> list[str]:
     return [re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads]
 
 
-def test_the_readme_is_read_in_three_minutes() -> None:
-    """At 250 words a minute; code and tables are looked at."""
-    prose = re.sub(r"```.*?```|^\|.*?$|\]\([^)]*\)", "", README, flags=re.S | re.M)
-    assert len(re.findall(r"\w[\w'.-]*", prose)) <= 800
-
-
 @pytest.mark.parametrize("page", ["README.md", "docs/measured.md"])
 def test_the_first_table_has_the_scores_of_the_rendered_leaderboard(page: str) -> None:
     """But for a last digit: tuned rows of the README are of one seed, those of the leaderboard of three."""
@@ -65,10 +59,3 @@ def test_the_first_table_has_the_scores_of_the_rendered_leaderboard(page: str) -
             if title in names and shown:
                 expected = scores[label][names[title]]["mean"]
                 assert float(shown[0]) == pytest.approx(expected, abs=0.0011), (label, title)
-
-
-def test_the_pages_stay_short() -> None:
-    """Most words of the README, and of all pages together without the generated ones of tasks."""
-    words = [len(path.read_text(encoding="utf-8").split()) for path in (ROOT / "docs").glob("*.md")]
-    assert sum(words) <= 17_000
-    assert len(README.split()) <= 1_100
