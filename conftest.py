@@ -61,7 +61,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip tests that need a GPU that is not seen, or a plugin that is left out."""
     left_out = os.environ.get("MIRRORBENCH_DISABLE_PLUGINS", "").split(",")
-    if needed := {name for mark in item.iter_markers("shipped") for name in mark.args} & {*left_out}:
+    if needed := {name for mark in item.iter_markers("shipped") for name in mark.args} & {
+        *left_out
+    }:
         pytest.skip(f"MIRRORBENCH_DISABLE_PLUGINS leaves out {', '.join(sorted(needed))}")
     if item.get_closest_marker("gpu"):
         import torch
@@ -80,12 +82,16 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def originals(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., DataStore]:
+def originals(
+    shared_data: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., DataStore]:
     """A data store with the original files of folders of ``shared_data``, each imported once; no test may change it."""
     from mirrorbench.data.cardfile import builtin_cards
     from mirrorbench.data.importing import import_folder
 
-    made = DataStore(tmp_path_factory.mktemp("originals") / "data", True, load_plugins(discover=False).parsers)
+    made = DataStore(
+        tmp_path_factory.mktemp("originals") / "data", True, load_plugins(discover=False).parsers
+    )
 
     @cache
     def imported(folder: str) -> None:
@@ -109,11 +115,15 @@ def real_store(originals: Callable[..., DataStore]) -> DataStore:
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the files of ``publish.py``: source archives and wheels of mirrorbench and its plugins."""
     base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base  # one process builds, the other waits for it
+    shared = (
+        base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    )  # one process builds, the other waits for it
     folder = shared / "published"
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
-            runpy.run_path(str(Path(__file__).resolve().parent / "publish.py"))["build"](shared / "unpublished")
+            runpy.run_path(str(Path(__file__).resolve().parent / "publish.py"))["build"](
+                shared / "unpublished"
+            )
             (shared / "unpublished").rename(folder)
     return folder
 
@@ -193,11 +203,15 @@ def rows_stand_alone() -> None:
     whole = rows @ weights.T
     sizes = (MIN_TOKENS, 33, 45, 64, 100, 257, 500)
     if not all(torch.equal(rows[9 : 9 + n] @ weights.T, whole[9 : 9 + n]) for n in sizes):
-        pytest.skip("this machine's matrix library makes a row of a product depend on how many rows there are")
+        pytest.skip(
+            "this machine's matrix library makes a row of a product depend on how many rows there are"
+        )
     states = torch.randn(4, 9, 8).expand(30, 4, 9, 8).contiguous()  # many times one text
     found = torch.nn.functional.scaled_dot_product_attention(states, states, states)
     if not (found == found[:1]).all():
-        pytest.skip(f"with {torch.get_num_threads()} threads attention depends on which one computes a text")
+        pytest.skip(
+            f"with {torch.get_num_threads()} threads attention depends on which one computes a text"
+        )
 
 
 @pytest.fixture

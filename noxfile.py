@@ -73,7 +73,10 @@ def publish(session: nox.Session) -> None:
     shutil.rmtree(folder / "dist", ignore_errors=True)
     session.run("python", "publish.py", str(folder / "dist"))
     session.run("python", "-m", "venv", "--clear", str(folder / "fresh"))
-    wheels = [str(next((folder / "dist").glob(f"{name}-*.whl"))) for name in ("mirrorbench", "mirrorbench_methods")]
+    wheels = [
+        str(next((folder / "dist").glob(f"{name}-*.whl")))
+        for name in ("mirrorbench", "mirrorbench_methods")
+    ]
     programs = folder / "fresh" / "bin"
     session.run(str(programs / "pip"), "install", "-q", *CONSTRAINTS, *wheels, external=True)
     session.chdir(folder)

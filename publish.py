@@ -45,7 +45,9 @@ def absolute_links(text: str, folder: Path, repository: str, tag: str) -> str:
             return match[0]
         target = (folder / (path or "README.md")).resolve()
         view = "tree" if target.is_dir() else "blob"
-        return f"]({repository}/{view}/{tag}/{target.relative_to(ROOT)}{'#' * bool(anchor)}{anchor})"
+        return (
+            f"]({repository}/{view}/{tag}/{target.relative_to(ROOT)}{'#' * bool(anchor)}{anchor})"
+        )
 
     return re.sub(r"\]\(([^)\s]+)\)", absolute, text)
 
@@ -61,9 +63,13 @@ def prepare(project: Path, folder: Path, repository: str, tag: str) -> None:
     """
     shutil.copy(ROOT / "LICENSE", project / "LICENSE")
     page, settings = project / "README.md", project / "pyproject.toml"
-    page.write_text(absolute_links(page.read_text("utf-8"), folder, repository, tag), encoding="utf-8")
+    page.write_text(
+        absolute_links(page.read_text("utf-8"), folder, repository, tag), encoding="utf-8"
+    )
     text, heading = settings.read_text("utf-8"), "[project.urls]\n"
-    urls = "".join(f'{name} = "{repository}{path.format(tag=tag)}"\n' for name, path in ADDRESSES.items())
+    urls = "".join(
+        f'{name} = "{repository}{path.format(tag=tag)}"\n' for name, path in ADDRESSES.items()
+    )
     text = text.replace(heading, heading + urls) if heading in text else f"{text}\n{heading}{urls}"
     settings.write_text(text, encoding="utf-8")
 
@@ -84,17 +90,24 @@ def build(output: Path) -> None:
             files.extractall(scratch, filter="data")
         copy = archive.with_name(archive.name.removesuffix(".tar.gz"))
         (copy / "PKG-INFO").unlink()  # the metadata of the first build
-        for settings_file in (copy / "pyproject.toml", *sorted(copy.glob("plugins/*/pyproject.toml"))):
+        for settings_file in (
+            copy / "pyproject.toml",
+            *sorted(copy.glob("plugins/*/pyproject.toml")),
+        ):
             project = settings_file.parent
             prepare(project, ROOT / project.relative_to(copy), repository, tag)
             subprocess.run([*BUILD, output, project], check=True, stdout=subprocess.DEVNULL)
     if repository == UNSET:
-        print(f"Not for upload: repository in pyproject.toml is empty, and the addresses lead to {UNSET}.")
+        print(
+            f"Not for upload: repository in pyproject.toml is empty, and the addresses lead to {UNSET}."
+        )
 
 
 def check(output: Path) -> None:
     """Check the files with twine: metadata, and whether an index can show the pages."""
-    subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *sorted(output.iterdir())], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "twine", "check", "--strict", *sorted(output.iterdir())], check=True
+    )
 
 
 if __name__ == "__main__":

@@ -45,7 +45,9 @@ def _data_parallel() -> Any:
     """Compute one micro-batch after the other, each with all threads."""
     from mirrorbench.training import microbatch
 
-    return patch.object(microbatch, "map_shares", lambda function, items, threads: [function(items)])
+    return patch.object(
+        microbatch, "map_shares", lambda function, items, threads: [function(items)]
+    )
 
 
 def _attention() -> Any:
@@ -66,7 +68,9 @@ def _quick_dropout() -> Any:
 
     from mirrorbench.training import cpu_functions
 
-    def dropout(x: Any, p: float = 0.5, training: bool = True, inplace: bool = False, generator: Any = None) -> Any:
+    def dropout(
+        x: Any, p: float = 0.5, training: bool = True, inplace: bool = False, generator: Any = None
+    ) -> Any:
         if not training or p == 0:
             return x
         mask = torch.empty_like(x).bernoulli_(1 - p, generator=generator).div_(1 - p)
@@ -151,13 +155,21 @@ def measure(off: str, work: str, texts: list[str]) -> dict[str, float]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sentences", type=Path, help="a file with one sentence a line")
     parser.add_argument("--words", type=Path, help="a file with one word a line")
     parser.add_argument("--texts", type=int, default=400, help="texts of a tuning (400)")
-    parser.add_argument("--rounds", type=int, default=3, help="how often all variants alternate (3)")
-    parser.add_argument("--work", action="append", choices=WORKS, help="what to run; may be given several times")
-    parser.add_argument("--off", action="append", choices=list(DEVICES), help="what to switch off; likewise")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="how often all variants alternate (3)"
+    )
+    parser.add_argument(
+        "--work", action="append", choices=WORKS, help="what to run; may be given several times"
+    )
+    parser.add_argument(
+        "--off", action="append", choices=list(DEVICES), help="what to switch off; likewise"
+    )
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -165,7 +177,9 @@ def main() -> None:
         return
     from measuring import machine
 
-    print(f"Machine: {machine()}. {options.texts} texts a tuning, medians of {options.rounds} alternations.")
+    print(
+        f"Machine: {machine()}. {options.texts} texts a tuning, medians of {options.rounds} alternations."
+    )
     for work in options.work or WORKS:
         _compare(work, options)
 
@@ -174,7 +188,9 @@ def _child(options: argparse.Namespace) -> None:
     from speed import texts_of
 
     (work,), (off,) = options.work, options.off
-    texts = texts_of(getattr(options, work), f"{work}.txt")[: options.texts] if work != "run" else []
+    texts = (
+        texts_of(getattr(options, work), f"{work}.txt")[: options.texts] if work != "run" else []
+    )
     print(json.dumps(measure(off, work, texts)))
 
 
@@ -187,20 +203,32 @@ def _compare(work: str, options: argparse.Namespace) -> None:
             command += [f"--{key}", str(path)]
     for _ in range(options.rounds):
         for name in names:
-            done = subprocess.run([*command, "--off", name], check=True, capture_output=True, text=True)
+            done = subprocess.run(
+                [*command, "--off", name], check=True, capture_output=True, text=True
+            )
             found[name].append(json.loads(done.stdout.splitlines()[-1]))
             print(work, name, found[name][-1], file=sys.stderr)
     print(f"\n### {'The run without arguments' if work == 'run' else f'Tuning on {work}'}\n")
-    print("| switched off | seconds | processor seconds | times as slow | (processor) | peak memory (MiB) |")
+    print(
+        "| switched off | seconds | processor seconds | times as slow | (processor) | peak memory (MiB) |"
+    )
     print("|---|---|---|---|---|---|")
     for name in names:
-        wall, processor, peak = ([run[key] for run in found[name]] for key in ("wall", "processor", "MiB"))
+        wall, processor, peak = (
+            [run[key] for run in found[name]] for key in ("wall", "processor", "MiB")
+        )
         slower = [
-            median(run[key] / whole[key] for run, whole in zip(found[name], found["nothing"], strict=True))
+            median(
+                run[key] / whole[key]
+                for run, whole in zip(found[name], found["nothing"], strict=True)
+            )
             for key in ("wall", "processor")
         ]
         times = f"{slower[0]:.2f} | {slower[1]:.2f}" if name != "nothing" else "1 | 1"
-        print(f"| {name} | {median(wall):.1f} | {median(processor):.1f} | {times} | {median(peak):.0f} |", flush=True)
+        print(
+            f"| {name} | {median(wall):.1f} | {median(processor):.1f} | {times} | {median(peak):.0f} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -58,20 +58,30 @@ def effects(rng: np.random.Generator, codes: Codes) -> Floats:
 def items(statistic: str, values: Floats, gold: Floats, codes: Codes | None = None) -> ItemScores:
     """Return the predictions of one encoder."""
     ids = tuple(map(str, range(len(values))))
-    return ItemScores(statistic, ids, values.astype(np.float64), gold.astype(np.float64), shared=codes)
+    return ItemScores(
+        statistic, ids, values.astype(np.float64), gold.astype(np.float64), shared=codes
+    )
 
 
 def correlated(
-    rng: np.random.Generator, n: int = 0, codes: Codes | None = None, effect: float = 1.0, worse: float = 1.0
+    rng: np.random.Generator,
+    n: int = 0,
+    codes: Codes | None = None,
+    effect: float = 1.0,
+    worse: float = 1.0,
 ) -> Made:
     """Simulate Spearman's correlation with gold ratings; the errors of B are ``worse`` times as large."""
     n = n if codes is None else len(codes)
     gold = rng.normal(size=n)
     if codes is not None and codes.shape[1] == 1:  # what is judged depends on the group too
         gold = gold / 2 + effects(rng, codes)
-    noise = (rng.normal(size=n) + (0 if codes is None else effect * effects(rng, codes)) for _ in "AB")
+    noise = (
+        rng.normal(size=n) + (0 if codes is None else effect * effects(rng, codes)) for _ in "AB"
+    )
     values = {"A": gold + next(noise), "B": gold + worse * next(noise)}
-    return {(encoder, "t"): {0: items("spearman", own, gold, codes)} for encoder, own in values.items()}
+    return {
+        (encoder, "t"): {0: items("spearman", own, gold, codes)} for encoder, own in values.items()
+    }
 
 
 def separated(rng: np.random.Generator, n: int, positive: int) -> Made:
@@ -80,7 +90,9 @@ def separated(rng: np.random.Generator, n: int, positive: int) -> Made:
     return {(e, "t"): {0: items("auc", gold + rng.normal(size=n), gold)} for e in "AB"}
 
 
-def answered(rng: np.random.Generator, codes: Codes, right: float, own: float = 1.0, worse: float = 0.0) -> Made:
+def answered(
+    rng: np.random.Generator, codes: Codes, right: float, own: float = 1.0, worse: float = 0.0
+) -> Made:
     """Simulate right and wrong answers; a share ``own`` of their difficulty is the encoder's own. B has fewer right."""
     n = len(codes)
     hard = rng.normal(size=n) + effects(rng, codes)
@@ -88,7 +100,9 @@ def answered(rng: np.random.Generator, codes: Codes, right: float, own: float = 
     for encoder in "AB":
         latent = np.sqrt(1 - own) * hard + np.sqrt(own) * (rng.normal(size=n) + effects(rng, codes))
         share = right - worse * (encoder == "B")
-        found[encoder, "t"] = {0: items(MEAN, latent < np.sqrt(2) * norm.ppf(share), np.zeros(n), codes)}
+        found[encoder, "t"] = {
+            0: items(MEAN, latent < np.sqrt(2) * norm.ppf(share), np.zeros(n), codes)
+        }
     return found
 
 
@@ -109,7 +123,9 @@ def heavy(rng: np.random.Generator, n: int) -> Made:
     return {(e, "t"): {0: items("pearson", gold * rng.lognormal(0, 0.5, n), gold)} for e in "AB"}
 
 
-def seeded(rng: np.random.Generator, spread: float, n: int = 500, seeds: tuple[int, int] = (3, 3)) -> Made:
+def seeded(
+    rng: np.random.Generator, spread: float, n: int = 500, seeds: tuple[int, int] = (3, 3)
+) -> Made:
     """Simulate seeds of encoders, with true correlations around the same mean; a single seed has that mean."""
     gold, found = rng.normal(size=n), {}
     for encoder, count in zip("AB", seeds, strict=True):
@@ -117,7 +133,9 @@ def seeded(rng: np.random.Generator, spread: float, n: int = 500, seeds: tuple[i
         found[encoder, "t"] = {}
         for seed, r in enumerate(rng.normal(0.5, spread, count) if count > 1 else [0.5]):
             noise = np.sqrt(0.7) * own + np.sqrt(0.3) * rng.normal(size=n)
-            found[encoder, "t"][seed] = items("pearson", r * gold + np.sqrt(1 - r * r) * noise, gold)
+            found[encoder, "t"][seed] = items(
+                "pearson", r * gold + np.sqrt(1 - r * r) * noise, gold
+            )
     return found
 
 
@@ -128,7 +146,9 @@ def equal() -> dict[str, Simulation]:
         f"Spearman, {n:,} independent pairs": partial(correlated, n=n) for n in (30, 60, 250, 1888)
     }
     for effect, of in ((1.0, "with effects"), (0.0, "without effects")):
-        found[f"Spearman, Multi-SimLex's pairs, {of} of each word"] = partial(correlated, codes=words, effect=effect)
+        found[f"Spearman, Multi-SimLex's pairs, {of} of each word"] = partial(
+            correlated, codes=words, effect=effect
+        )
         eight = partial(correlated, codes=groups(8, 25), effect=effect)
         found[f"Spearman, 8 groups of 25, {of} of each group"] = eight
     found |= {f"AUC, {n} items": partial(separated, n=n, positive=n // 3) for n in (60, 600)}
@@ -136,22 +156,31 @@ def equal() -> dict[str, Simulation]:
     found["accuracy, WiC-TSV's items, with effects of targets and contexts"] = partial(
         answered, codes=real("quick-wic"), right=0.6
     )
-    found["accuracy@1, 100 documents of 6 mentions, with effects"] = partial(answered, codes=mentions, right=0.8)
-    found["accuracy, 600 items, few answers differ"] = partial(answered, codes=groups(600, 1), right=0.9, own=0.005)
+    found["accuracy@1, 100 documents of 6 mentions, with effects"] = partial(
+        answered, codes=mentions, right=0.8
+    )
+    found["accuracy, 600 items, few answers differ"] = partial(
+        answered, codes=groups(600, 1), right=0.9, own=0.005
+    )
     for shared in (0, 0.1, 0.3, 0.5):
         for tasks in (2, 8):
             average = partial(averaged, tasks=tasks, shared=shared)
             found[f"average over {tasks} tasks, {shared:.0%} of the error shared"] = average
     return found | {
-        f"three seeds, true scores spread by {spread:g}": partial(seeded, spread=spread) for spread in (0, 0.005, 0.025)
+        f"three seeds, true scores spread by {spread:g}": partial(seeded, spread=spread)
+        for spread in (0, 0.005, 0.025)
     }
 
 
 def limits() -> dict[str, Simulation]:
     """Return simulations of equal encoders of which too many are called different."""
     return {
-        "two seeds against an untuned encoder, spread by 0.1": partial(seeded, spread=0.1, seeds=(2, 1)),
-        "three seeds against an untuned encoder, spread by 0.1": partial(seeded, spread=0.1, seeds=(3, 1)),
+        "two seeds against an untuned encoder, spread by 0.1": partial(
+            seeded, spread=0.1, seeds=(2, 1)
+        ),
+        "three seeds against an untuned encoder, spread by 0.1": partial(
+            seeded, spread=0.1, seeds=(3, 1)
+        ),
         "Pearson, 250 lognormal ratings": partial(heavy, n=250),
     }
 
@@ -180,7 +209,11 @@ def calibrate(name: str, simulate: Simulation, true: float, sets: int) -> tuple[
     alarms = covered = 0
     for _ in range(sets):
         made = simulate(rng)
-        estimate = Comparisons(made, plugins).compare("A", "B", list(dict.fromkeys(t for _, t in made))).estimate
+        estimate = (
+            Comparisons(made, plugins)
+            .compare("A", "B", list(dict.fromkeys(t for _, t in made)))
+            .estimate
+        )
         ends = estimate.interval()
         alarms += estimate.p is not None and estimate.p < 0.05
         covered += ends is not None and ends[0] <= true <= ends[1]
@@ -189,14 +222,23 @@ def calibrate(name: str, simulate: Simulation, true: float, sets: int) -> tuple[
 
 def main() -> None:
     """Print a line for each simulation."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", type=int, default=1000, help="data sets of each simulation (default 1000)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--sets", type=int, default=1000, help="data sets of each simulation (default 1000)"
+    )
     parser.add_argument("--only", default="", help="simulations whose name has this text")
     parser.add_argument("--json", type=Path, help="write the shares there too")
     options = parser.parse_args()
     found = {}
-    print("| items | p below .05 | intervals that hold the true difference |\n|---|---|---|", flush=True)
-    for name, (simulate, true) in ({n: (s, 0.0) for n, s in (equal() | limits()).items()} | better()).items():
+    print(
+        "| items | p below .05 | intervals that hold the true difference |\n|---|---|---|",
+        flush=True,
+    )
+    for name, (simulate, true) in (
+        {n: (s, 0.0) for n, s in (equal() | limits()).items()} | better()
+    ).items():
         if options.only in name:
             found[name] = calibrate(name, simulate, true, options.sets)
             alarms, covered = (f"{share:.3f}".removeprefix("0") for share in found[name])

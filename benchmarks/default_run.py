@@ -26,8 +26,20 @@ def once(folder: Path) -> tuple[float, float]:
     Raises:
         CalledProcessError: the run failed.
     """
-    environment = {**os.environ, "MIRRORBENCH_CACHE": str(folder / "cache"), "MIRRORBENCH_DATA": str(folder / "data")}
-    command = [sys.executable, "-m", "mirrorbench", "run", "--offline", "--output", str(folder / "results")]
+    environment = {
+        **os.environ,
+        "MIRRORBENCH_CACHE": str(folder / "cache"),
+        "MIRRORBENCH_DATA": str(folder / "data"),
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "mirrorbench",
+        "run",
+        "--offline",
+        "--output",
+        str(folder / "results"),
+    ]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
     subprocess.run(command, env=environment, check=True, capture_output=True)
@@ -38,7 +50,9 @@ def once(folder: Path) -> tuple[float, float]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeat", type=int, default=3)
     repeats = parser.parse_args().repeat
     times = []
@@ -51,7 +65,9 @@ def main() -> None:
     machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {packages}"
     print("| seconds, each repeat | processor seconds | peak memory (MiB) | machine |")
     print("|---|---|---|---|")
-    print(f"| {', '.join(f'{w:.1f}' for w in walls)} | {min(processor):.1f} | {peak:.0f} | {machine} |")
+    print(
+        f"| {', '.join(f'{w:.1f}' for w in walls)} | {min(processor):.1f} | {peak:.0f} | {machine} |"
+    )
 
 
 if __name__ == "__main__":

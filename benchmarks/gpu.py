@@ -44,21 +44,34 @@ def save_model(folder: Path, mini: bool) -> Path:
     """Write a BERT-base with random weights and the built-in tokenizer."""
     from transformers import AutoTokenizer, BertConfig, BertModel
 
-    small = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 1, "intermediate_size": 128}
+    small = {
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 1,
+        "intermediate_size": 128,
+    }
     torch.manual_seed(0)
     with quiet_transformers():
         BertModel(BertConfig(**(small if mini else {}))).save_pretrained(folder)
-        AutoTokenizer.from_pretrained(ROOT / "mirrorbench/embedded/tiny", local_files_only=True).save_pretrained(folder)
+        AutoTokenizer.from_pretrained(
+            ROOT / "mirrorbench/embedded/tiny", local_files_only=True
+        ).save_pretrained(folder)
     return folder
 
 
 def main() -> int:
     """Run the parts and print their rows as they come; return 1 if something is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="auto")
     corpus = ROOT / "mirrorbench/embedded/data/corpora/sentences.txt"
-    parser.add_argument("--sentences", type=Path, default=corpus, help="a file with one sentence a line")
-    parser.add_argument("--only", action="append", choices=PARTS, help="a part; may be given several times")
+    parser.add_argument(
+        "--sentences", type=Path, default=corpus, help="a file with one sentence a line"
+    )
+    parser.add_argument(
+        "--only", action="append", choices=PARTS, help="a part; may be given several times"
+    )
     parser.add_argument("--mini", action="store_true", help="a small model and few texts")
     options = parser.parse_args()
     lines = [line.strip() for line in options.sentences.read_text(encoding="utf-8").splitlines()]

@@ -82,9 +82,15 @@ class Bench:
         lines = self.lines
         return [f"{lines[i % len(lines)]} {i // len(lines) or ''}".strip() for i in range(n)]
 
-    def opened(self, device: torch.device | None = None, dropout: float | None = None) -> Transformer:
+    def opened(
+        self, device: torch.device | None = None, dropout: float | None = None
+    ) -> Transformer:
         """Load the model, with the recipe's dropout or another."""
-        recipe = self.recipe if dropout is None else replace(self.recipe, augment=(("dropout", dropout),))
+        recipe = (
+            self.recipe
+            if dropout is None
+            else replace(self.recipe, augment=(("dropout", dropout),))
+        )
 
         def configure(config: object) -> None:
             for augmentation, rate in in_use(recipe.augment, AUGMENTATIONS, "model"):
@@ -94,9 +100,13 @@ class Bench:
 
     def tuned(self, model: Transformer, texts: Sequence[str], **options: Any) -> TuningReport:
         """Tune for an epoch over the texts."""
-        return tune_backbone(model, texts, self.recipe, 0, AUGMENTATIONS, **{"precision": self.precision, **options})
+        return tune_backbone(
+            model, texts, self.recipe, 0, AUGMENTATIONS, **{"precision": self.precision, **options}
+        )
 
-    def encoder(self, precision: str = "fp32", device: torch.device | None = None) -> TransformerEncoder:
+    def encoder(
+        self, precision: str = "fp32", device: torch.device | None = None
+    ) -> TransformerEncoder:
         """Return an encoder with a masked mean."""
         return TransformerEncoder(self.opened(device), Pooling("mean"), precision, "random weights")
 
@@ -134,7 +144,12 @@ class Bench:
         """Measure operations a second of a square bf16 product of random numbers."""
         size = self.size(8192, 128)
         one = torch.randn(size, size, device=self.device, dtype=torch.bfloat16)
-        return 10 * 2 * size**3 / min(self.seconds(lambda: [one @ one for _ in range(10)]) for _ in range(3))
+        return (
+            10
+            * 2
+            * size**3
+            / min(self.seconds(lambda: [one @ one for _ in range(10)]) for _ in range(3))
+        )
 
     def peak(self, work: Work) -> int:
         """Measure the most bytes on the device during the work, less those before it; 0 on a CPU."""

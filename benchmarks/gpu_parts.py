@@ -54,9 +54,14 @@ def numbers(bench: Bench) -> Iterator[Row]:
         for packed in (False, True):
             own, found = differentiated(model, texts, precision, packed)
             error = distance(own, vectors)
-            worst, name = max((distance(found[name], gradient), name) for name, gradient in gradients.items())
+            worst, name = max(
+                (distance(found[name], gradient), name) for name, gradient in gradients.items()
+            )
             what = f"vectors and worst gradient, {precision}, {'packed' if packed else 'padded'}, against the CPU's"
-            measured, verdict = f"{error:.1e}, {worst:.1e} ({name})", right(error <= near and worst <= near_too)
+            measured, verdict = (
+                f"{error:.1e}, {worst:.1e} ({name})",
+                right(error <= near and worst <= near_too),
+            )
             yield Row(what, f"{near:g}, {near_too:g}", measured, verdict)
 
 
@@ -84,7 +89,9 @@ def draws(bench: Bench) -> Iterator[Row]:
     objective = objective_of(LOSSES[bench.recipe.loss], model, bench.recipe)
     reader = MicroBatchReader(objective, bench.precision, True)
     parts, _ = reader.split(pairs, len(ids.values) // 4, np.random.default_rng(0))
-    first, second = ([part.detach() for part in reader.read(parts, keep=keep)] for keep in (False, True))
+    first, second = (
+        [part.detach() for part in reader.read(parts, keep=keep)] for keep in (False, True)
+    )
     same = all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
     varied = not torch.equal(*first[0].chunk(2))
     what = "dropout: the same without gradients as with them; another for each view"
@@ -103,7 +110,9 @@ def waits(bench: Bench) -> Iterator[Row]:
     more = len(said[8]) - len(said[4])
     places = sorted({f"{Path(warning.filename).name}:{warning.lineno}" for warning in said[8]})
     what = "waits for the device in 8 steps of tuning more than in 4"
-    yield Row(what, "0", f"{more}; any: {', '.join(places) or 'none'}", bench.right_on_gpu(more <= 0))
+    yield Row(
+        what, "0", f"{more}; any: {', '.join(places) or 'none'}", bench.right_on_gpu(more <= 0)
+    )
 
 
 def tuning(bench: Bench) -> Iterator[Row]:
@@ -114,27 +123,66 @@ def tuning(bench: Bench) -> Iterator[Row]:
         reports.append(bench.tuned(model, texts))
 
     first, *warm = (bench.seconds(work) for _ in range(bench.size(4, 2)))
-    took, report, what = median(warm), reports[-1], f"tuning {len(texts)} sentences, {bench.precision}"
-    measured = f"{took:.2f} s, {first:.2f} the first time; {report.steps} steps, {report.tokens} tokens"
+    took, report, what = (
+        median(warm),
+        reports[-1],
+        f"tuning {len(texts)} sentences, {bench.precision}",
+    )
+    measured = (
+        f"{took:.2f} s, {first:.2f} the first time; {report.steps} steps, {report.tokens} tokens"
+    )
     yield Row(what, "1 s warm (0.6 possible)", measured, bench.reached(took <= 1))
-    finite = all(map(isfinite, report.losses)) and all(bool(w.isfinite().all()) for w in model.model.parameters())
-    yield Row("its losses and weights", "finite", f"{report.losses[0]:.3f} to {report.losses[-1]:.3f}", right(finite))
+    finite = all(map(isfinite, report.losses)) and all(
+        bool(w.isfinite().all()) for w in model.model.parameters()
+    )
+    yield Row(
+        "its losses and weights",
+        "finite",
+        f"{report.losses[0]:.3f} to {report.losses[-1]:.3f}",
+        right(finite),
+    )
     yield Row("its memory beyond the weights", "", f"{bench.peak(work) / GIB:.2f} GiB")
     weights = sum(weight.numel() for weight in model.model.encoder.parameters())
-    done, most = 6 * weights * report.tokens / took, bench.products_per_second()  # forwards 2, backwards 4 a weight
-    yield Row("its speed and that of a square bf16 product", "", f"{done / 1e12:.1f}, {most / 1e12:.1f} TFLOP/s")
+    done, most = (
+        6 * weights * report.tokens / took,
+        bench.products_per_second(),
+    )  # forwards 2, backwards 4 a weight
+    yield Row(
+        "its speed and that of a square bf16 product",
+        "",
+        f"{done / 1e12:.1f}, {most / 1e12:.1f} TFLOP/s",
+    )
     if bench.precision != "fp32":
-        slow = min(bench.seconds(lambda: bench.tuned(model, texts, precision="fp32")) for _ in range(2))
+        slow = min(
+            bench.seconds(lambda: bench.tuned(model, texts, precision="fp32")) for _ in range(2)
+        )
         yield Row(f"tuning {len(texts)} sentences, fp32", "", f"{slow:.2f} s")
     recipe, workers = bench.recipe, bench.size(RELEASED_WORKERS, 1)
-    views = released_loop.Views(model.tokenizer, recipe.train_max_length, int(recipe.rate("span_mask")))
-    released = partial(released_loop.tune, model.model, texts, views, recipe.batch_size, recipe.temperature, workers)
+    views = released_loop.Views(
+        model.tokenizer, recipe.train_max_length, int(recipe.rate("span_mask"))
+    )
+    released = partial(
+        released_loop.tune,
+        model.model,
+        texts,
+        views,
+        recipe.batch_size,
+        recipe.temperature,
+        workers,
+    )
     theirs = min(bench.seconds(released) for _ in range(bench.size(3, 1)))
     what = f"the released loop against it: AMP, {workers} processes that tokenise"
-    yield Row(what, "5 times", f"{theirs:.2f} s: {theirs / took:.1f} times", bench.reached(theirs >= 5 * took))
+    yield Row(
+        what,
+        "5 times",
+        f"{theirs:.2f} s: {theirs / took:.1f} times",
+        bench.reached(theirs >= 5 * took),
+    )
     busy = bench.kernel_seconds(work)
     measured = f"{busy / took:.0%}; {busy:.2f} s of kernels by the profiler"
-    yield Row("the GPU's share of the time of tuning", "60 %", measured, bench.reached(busy >= 0.6 * took))
+    yield Row(
+        "the GPU's share of the time of tuning", "60 %", measured, bench.reached(busy >= 0.6 * took)
+    )
 
 
 def encoding(bench: Bench) -> Iterator[Row]:
@@ -152,7 +200,12 @@ def encoding(bench: Bench) -> Iterator[Row]:
         verdict = bench.reached(took <= 1 and cold <= 5) if aim else ""
         yield Row(f"encoding {len(texts)} texts, {precision}", aim, measured, verdict)
         error = distance(torch.from_numpy(vectors[:some]), torch.from_numpy(reference))
-        yield Row(f"{some} of these vectors against the CPU's", f"{near:g}", f"{error:.1e}", right(error <= near))
+        yield Row(
+            f"{some} of these vectors against the CPU's",
+            f"{near:g}",
+            f"{error:.1e}",
+            right(error <= near),
+        )
     model = encoder.transformer
     theirs = bench.seconds(partial(released_loop.encode, model.model, model.tokenizer, texts, 64))
     yield Row("the released loop for them, AMP", "", f"{theirs:.2f} s")
@@ -169,7 +222,12 @@ def search(bench: Bench) -> Iterator[Row]:
     memory, took = bench.peak(work), bench.seconds(work)
     verdict = bench.reached(took <= 5 and memory <= 8e9)
     measured = f"{took:.2f} s, {memory / 1e9:.2f} GB on the device"
-    yield Row(f"searching {names} names for {mentions} mentions, 768 dimensions", "5 s, 8 GB", measured, verdict)
+    yield Row(
+        f"searching {names} names for {mentions} mentions, 768 dimensions",
+        "5 s, 8 GB",
+        measured,
+        verdict,
+    )
     (found, scores), few = work(), topk(queries[:20], keys, 5)
     same = np.array_equal(found[:20], few[0]) and np.array_equal(scores[:20], few[1])
     hits = float((found[:, 0] == wanted).mean())
@@ -199,7 +257,10 @@ def memory(bench: Bench) -> Iterator[Row]:
     measured = f"{failures}, {before} to {encoder.transformer.budget}, {error:.1e}"
     yield Row(what, "1, fewer, 1e-5", measured, bench.right_on_gpu(failures > 0 and error <= 1e-5))
     texts, model, held = bench.texts(4 * bench.recipe.batch_size), bench.opened(), []
-    needed, room = bench.peak(lambda: bench.tuned(model, texts)), limits(Objective(model, bench.recipe))
+    needed, room = (
+        bench.peak(lambda: bench.tuned(model, texts)),
+        limits(Objective(model, bench.recipe)),
+    )
     failures = bench.failures()
 
     def advance(done: int) -> None:
@@ -209,7 +270,9 @@ def memory(bench: Bench) -> Iterator[Row]:
     report = bench.tuned(model, texts, advance=advance)
     failures, less = bench.failures() - failures, limits(Objective(model, bench.recipe))
     held.clear()
-    what = "tuning that loses seven eighths of its memory on the way: allocations that failed, losses"
+    what = (
+        "tuning that loses seven eighths of its memory on the way: allocations that failed, losses"
+    )
     good = failures > 0 and all(map(isfinite, report.losses))
     yield Row(what, "1, finite", f"{failures}, {report.losses}", bench.right_on_gpu(good))
     what = "tokens of a micro-batch, kept at once for the gradients; with memory and without"
@@ -230,7 +293,9 @@ def repeats(bench: Bench) -> Iterator[Row]:
                 states.append([*model.model.state_dict().values(), torch.from_numpy(encoded)])
         same = all(torch.equal(one, other) for one, other in zip(*states, strict=True))
         what = f"4 steps and encoding, twice: the same bits {option}".strip()
-        yield Row(what, option and "yes", f"{yes(same)}; {took:.2f} s", right(same) if option else "")
+        yield Row(
+            what, option and "yes", f"{yes(same)}; {took:.2f} s", right(same) if option else ""
+        )
 
 
 @contextmanager
@@ -244,5 +309,6 @@ def deterministic() -> Iterator[None]:
 
 
 PARTS: dict[str, Callable[[Bench], Iterator[Row]]] = {
-    part.__name__: part for part in (numbers, draws, waits, tuning, encoding, search, memory, repeats)
+    part.__name__: part
+    for part in (numbers, draws, waits, tuning, encoding, search, memory, repeats)
 }

@@ -26,7 +26,9 @@ class Table:
         )
         print("|---|---|---|---|---|---|---|", flush=True)
 
-    def add(self, what: str, here: str, there: str, own: Times, other: Times, note: str = "") -> None:
+    def add(
+        self, what: str, here: str, there: str, own: Times, other: Times, note: str = ""
+    ) -> None:
         """Add a row: the ratio of the speeds of ``own`` and ``other``."""
         wall = [b / a for a, b in zip(own.wall, other.wall, strict=True)]
         processor = median(b / a for a, b in zip(own.processor, other.processor, strict=True))
@@ -79,17 +81,28 @@ def machine() -> str:
     """Describe processor, cores and versions in one line."""
     import torch
 
-    packages = ("torch", "transformers", "tokenizers", "numpy", "sentence-transformers", "faiss-cpu")
+    packages = (
+        "torch",
+        "transformers",
+        "tokenizers",
+        "numpy",
+        "sentence-transformers",
+        "faiss-cpu",
+    )
     versions = [f"{name} {found}" for name in packages if (found := _version(name))]
     threads = f"{os.cpu_count()} cores, {torch.get_num_threads()} threads"
     system = f"{platform.system()} {platform.machine()}"
-    return ", ".join([_processor_name(), system, threads, f"Python {platform.python_version()}", *versions])
+    return ", ".join(
+        [_processor_name(), system, threads, f"Python {platform.python_version()}", *versions]
+    )
 
 
 def _processor_name() -> str:
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+            return next(
+                line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
+            )
     except (OSError, StopIteration):
         return platform.processor() or "unknown processor"
 

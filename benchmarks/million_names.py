@@ -24,7 +24,9 @@ BLOCK = 10_000
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--names", type=int, default=1_000_000)
     parser.add_argument("--mentions", type=int, default=10_000)
     parser.add_argument("--dimensions", type=int, default=768)
@@ -42,16 +44,22 @@ def main() -> None:
         names = np.load(path, mmap_mode="r")
         # Each mention is a name with some noise, so what must be found is known.
         right = rng.integers(0, options.names, options.mentions)
-        mentions = names[right] + 0.5 * rng.standard_normal((options.mentions, options.dimensions), dtype=np.float32)
+        mentions = names[right] + 0.5 * rng.standard_normal(
+            (options.mentions, options.dimensions), dtype=np.float32
+        )
         began = time.perf_counter()
         found, _ = topk(mentions, names, 5)
         seconds = time.perf_counter() - began
     unit = 2**20 if sys.platform == "darwin" else 2**10
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
-    print("| names x mentions x dimensions | seconds | peak memory, all in all (MiB) | found | machine |")
+    print(
+        "| names x mentions x dimensions | seconds | peak memory, all in all (MiB) | found | machine |"
+    )
     print("|---|---|---|---|---|")
     size = f"{options.names} x {options.mentions} x {options.dimensions}"
-    print(f"| {size} | {seconds:.0f} | {peak:.0f} | {100 * (found[:, 0] == right).mean():.1f}% | {machine()} |")
+    print(
+        f"| {size} | {seconds:.0f} | {peak:.0f} | {100 * (found[:, 0] == right).mean():.1f}% | {machine()} |"
+    )
 
 
 if __name__ == "__main__":

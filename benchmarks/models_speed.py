@@ -37,13 +37,19 @@ def recipe(level: str, loss: str = "ntxent") -> Recipe:
     return replace(mirror_preset(level, "bert", "paper"), pooling="mean", loss=loss, epochs=1)
 
 
-def tuning(table: Table, path: Path, sentences: list[str], words: list[str], n: int, rounds: int) -> None:
+def tuning(
+    table: Table, path: Path, sentences: list[str], words: list[str], n: int, rounds: int
+) -> None:
     """Measure tuning on sentences and on words, each from its first text to its last step, without loading."""
-    table.title("Tuning, fp32, masked mean: the released procedure padded to 50 tokens (sentences) and 25 (words)")
+    table.title(
+        "Tuning, fp32, masked mean: the released procedure padded to 50 tokens (sentences) and 25 (words)"
+    )
     for level, texts in (("sentence", sentences), ("word", words)):
         chosen = texts[: max(200, n // 200 * 200)]
         own, other, note = _tunings(path, chosen, recipe(level), rounds)
-        table.add(f"tuning, {len(chosen)} {level}s", "mirrorbench", "padded, two passes", own, other, note)
+        table.add(
+            f"tuning, {len(chosen)} {level}s", "mirrorbench", "padded, two passes", own, other, note
+        )
 
 
 def _tunings(path: Path, texts: list[str], plan: Recipe, rounds: int) -> Any:
@@ -56,12 +62,18 @@ def _tunings(path: Path, texts: list[str], plan: Recipe, rounds: int) -> Any:
         reports.append(tune_backbone(ours, texts, plan, 0, registered))
 
     def plain() -> None:
-        views = released_loop.Views(theirs.tokenizer, plan.train_max_length, int(plan.rate("span_mask")))
+        views = released_loop.Views(
+            theirs.tokenizer, plan.train_max_length, int(plan.rate("span_mask"))
+        )
         released_loop.tune(theirs.model, texts, views, plan.batch_size, plan.temperature)
 
     own, other = alternate([fast, plain], rounds)
     cost = reports[-1].cost
-    return own, other, f"{cost['tokens_per_second']:.0f} tokens/s, {100 * cost['padding']:.0f}% padding"
+    return (
+        own,
+        other,
+        f"{cost['tokens_per_second']:.0f} tokens/s, {100 * cost['padding']:.0f}% padding",
+    )
 
 
 def encoding(table: Table, path: Path, texts: dict[str, list[str]], rounds: int) -> None:
@@ -76,7 +88,12 @@ def encoding(table: Table, path: Path, texts: dict[str, list[str]], rounds: int)
 
 
 def _encodings(
-    table: Table, name: str, texts: list[str], encoder: TransformerEncoder, peers: dict[str, Encode], rounds: int
+    table: Table,
+    name: str,
+    texts: list[str],
+    encoder: TransformerEncoder,
+    peers: dict[str, Encode],
+    rounds: int,
 ) -> None:
     model = encoder.transformer
     works: dict[str, Callable[[], Any]] = {
@@ -98,8 +115,12 @@ def _products(encoder: TransformerEncoder, texts: list[str]) -> Callable[[], Non
     model = encoder.transformer
     lengths = model.tokenize(texts, LENGTH).lengths
     rows = [int(lengths[batch].sum()) for batch in even_batches(lengths, model.budget)]
-    layers = [module for module in model.model.encoder.modules() if isinstance(module, torch.nn.Linear)]
-    states = {(n, layer.in_features): torch.randn(n, layer.in_features) for n in rows for layer in layers}
+    layers = [
+        module for module in model.model.encoder.modules() if isinstance(module, torch.nn.Linear)
+    ]
+    states = {
+        (n, layer.in_features): torch.randn(n, layer.in_features) for n in rows for layer in layers
+    }
 
     @torch.inference_mode()
     def compute() -> None:
@@ -120,7 +141,10 @@ def _sentence_transformers(path: Path) -> dict[str, Encode]:
     # Its last module normalises; without it both give the mean itself.
     plain = SentenceTransformer(modules=[model[0], model[1]], device="cpu")
     options = {"normalize_embeddings": False, "show_progress_bar": False}
-    return {f"sentence-transformers, {n}": partial(plain.encode, batch_size=n, **options) for n in (32, 128)}
+    return {
+        f"sentence-transformers, {n}": partial(plain.encode, batch_size=n, **options)
+        for n in (32, 128)
+    }
 
 
 class _LastStates(torch.nn.Module):
@@ -148,13 +172,22 @@ def _onnx_runtime(path: Path) -> dict[str, Encode]:
     model.model.set_attn_implementation("eager")
     with warnings.catch_warnings(action="ignore"):
         torch.onnx.export(
-            _LastStates(model.model), (example, example), buffer, dynamo=False, input_names=names,
-            output_names=["states"], dynamic_axes=dict.fromkeys([*names, "states"], axes), opset_version=17,
-        )  # fmt: skip
+            _LastStates(model.model),
+            (example, example),
+            buffer,
+            dynamo=False,
+            input_names=names,
+            output_names=["states"],
+            dynamic_axes=dict.fromkeys([*names, "states"], axes),
+            opset_version=17,
+        )
     session = InferenceSession(buffer.getvalue(), providers=["CPUExecutionProvider"])
 
     def encode(texts: list[str], size: int) -> Any:
-        ids, vectors = model.tokenize(texts, LENGTH), np.empty((len(texts), model.dimensions), np.float32)
+        ids, vectors = (
+            model.tokenize(texts, LENGTH),
+            np.empty((len(texts), model.dimensions), np.float32),
+        )
         order = np.argsort(-ids.lengths, kind="stable")
         for rows in np.split(order, range(size, len(texts), size)):
             batch, width = ids.take(rows), int(ids.lengths[rows[0]])
@@ -169,12 +202,16 @@ def _onnx_runtime(path: Path) -> dict[str, Encode]:
 
 def context(table: Table, path: Path, sentences: list[str], n: int, rounds: int) -> None:
     """Compare a word in each sentence, read at its tokens from the top four layers, with the sentences alone."""
-    table.title("Words in context: at most 1.3 times the seconds of the sentences alone, a ratio of at least 0.77")
+    table.title(
+        "Words in context: at most 1.3 times the seconds of the sentences alone, a ratio of at least 0.77"
+    )
     transformer = load_transformer(path, CPU)
     items = [_with_target(text) for text in sentences[:n]]
     target = TransformerEncoder(transformer, Pooling("target", "-4:", LENGTH))
     mean = TransformerEncoder(transformer, Pooling("mean", "-1:", LENGTH))
-    own, other = alternate([lambda: target.encode(items), lambda: mean.encode(sentences[:n])], rounds)
+    own, other = alternate(
+        [lambda: target.encode(items), lambda: mean.encode(sentences[:n])], rounds
+    )
     table.add(f"encoding, {n} texts", "words in context", "sentences", own, other)
     many = [items[i % len(items)] for i in range(10_000)]
     texts = [item.text for item in many]

@@ -37,7 +37,9 @@ from mirrorbench.reports.statistics.comparisons import Comparisons
 from mirrorbench.reports.statistics.items import MEAN, ItemScores
 from mirrorbench.runs.results import read_predictions
 
-ENCODERS = tuple(f"minilm+base:max_length=64,normalize=true,pooling={pooling}" for pooling in ("mean", "cls"))
+ENCODERS = tuple(
+    f"minilm+base:max_length=64,normalize=true,pooling={pooling}" for pooling in ("mean", "cls")
+)
 SIZES = (25, 40, 100, 200)
 PAIRS, TEXTS = 1500, 1500
 """Pairs of QNLI and labelled sentences that are encoded, drawn once."""
@@ -79,9 +81,15 @@ class Outputs:
         rows = np.unique(self.groups, return_index=True)[1]
         shared, groups = [self.shared[row] for row in rows], np.arange(len(rows))
         return replace(
-            self, data=f"{self.data}, no texts shared", values=self.values[:, rows], gold=self.gold[rows],
-            shared=shared, groups=groups, exchanged=groups, sizes=SIZES,
-        )  # fmt: skip
+            self,
+            data=f"{self.data}, no texts shared",
+            values=self.values[:, rows],
+            gold=self.gold[rows],
+            shared=shared,
+            groups=groups,
+            exchanged=groups,
+            sizes=SIZES,
+        )
 
     def variants(self) -> Iterator[Outputs]:
         """Return variants: exchanged by text too where texts chain items without a common one, and without groups."""
@@ -93,7 +101,9 @@ class Outputs:
             yield replace(self, data=f"{self.data}, exchanged by text", exchanged=by_text)
         yield self.one_of_each()
 
-    def draw(self, rng: np.random.Generator, n: int) -> dict[tuple[str, str], dict[int, ItemScores]]:
+    def draw(
+        self, rng: np.random.Generator, n: int
+    ) -> dict[tuple[str, str], dict[int, ItemScores]]:
         """Draw a null set of n items: groups in random order, the last one cut to fit."""
         order = rng.permutation(self.groups.max() + 1)
         rows = np.argsort(order[self.groups], kind="stable")[:n]
@@ -102,7 +112,10 @@ class Outputs:
         texts = {name: self.shared[row] for name, row in zip(ids, rows, strict=True)}
         codes = shared_codes(resampling_groups(texts), ids)
         both = zip("AB", np.where(swap, values[::-1], values), strict=True)
-        return {(e, "t"): {0: ItemScores(self.metric, ids, own, self.gold[rows], shared=codes)} for e, own in both}
+        return {
+            (e, "t"): {0: ItemScores(self.metric, ids, own, self.gold[rows], shared=codes)}
+            for e, own in both
+        }
 
 
 @dataclass(frozen=True)
@@ -142,17 +155,25 @@ def tabs(path: Path) -> list[list[str]]:
 
 def pairs_of(data: Path, folder: Path) -> str:
     """Read questions of QNLI with a sentence, which answers it (1) or not; several questions have one sentence."""
-    rows = [(question, sentence, int(label == "entailment")) for _, question, sentence, label in tabs(data)[1:]]
+    rows = [
+        (question, sentence, int(label == "entailment"))
+        for _, question, sentence, label in tabs(data)[1:]
+    ]
     groups = text_groups([row[:2] for row in rows])
     order = np.random.default_rng(0).permutation(groups.max() + 1)
     kept = np.argsort(order[groups], kind="stable")[:PAIRS]
-    return write_table(folder / "qnli.csv", ["sentence1", "sentence2", "label"], [rows[row] for row in kept])
+    return write_table(
+        folder / "qnli.csv", ["sentence1", "sentence2", "label"], [rows[row] for row in kept]
+    )
 
 
 def sts(folder: Path, part: str) -> list[tuple[str, str, str]]:
     """Read two sentences and their rating."""
     inputs, ratings = (tabs(folder / f"STS.{what}.{part}.txt") for what in ("input", "gs"))
-    return [(*map(str.strip, texts[:2]), rating) for texts, (rating, *_) in zip(inputs, ratings, strict=True)]
+    return [
+        (*map(str.strip, texts[:2]), rating)
+        for texts, (rating, *_) in zip(inputs, ratings, strict=True)
+    ]
 
 
 def genres_of(folder: Path, to: Path) -> str:
@@ -166,7 +187,9 @@ def genres_of(folder: Path, to: Path) -> str:
 def evaluated(data: Path, output: Path) -> list[Outputs]:
     """Evaluate both encoders on all data sets; what is stored already is not computed again."""
     made, parts = output / "data", data / "sts/sts14"
-    rated = write_table(made / "images.csv", ["sentence1", "sentence2", "score"], sts(parts, "images"))
+    rated = write_table(
+        made / "images.csv", ["sentence1", "sentence2", "score"], sts(parts, "images")
+    )
     sets = {
         f"{data}/retrieval/cranfield": ("retrieval", "Cranfield"),
         f"{data}/retrieval/dbpedia-50": ("retrieval", "DBpedia"),
@@ -185,16 +208,27 @@ def evaluated(data: Path, output: Path) -> list[Outputs]:
         items = task.load(session.workspace.data)
         of_items = task.shared(items) if kind == "retrieval" else task.texts(items)
         shared = [of_items[item] for item in one["ids"].tolist()]
-        scores = ", ".join(f"{entry.result.main_metric} {entry.result.main_score:.3f}" for entry in entries)
+        scores = ", ".join(
+            f"{entry.result.main_metric} {entry.result.main_score:.3f}" for entry in entries
+        )
         n, groups = len(shared), text_groups(shared)
         largest = np.bincount(groups).max()
-        print(f"{name}: {scores}; {n} items, {groups.max() + 1} groups, {largest} items in the largest", flush=True)
+        print(
+            f"{name}: {scores}; {n} items, {groups.max() + 1} groups, {largest} items in the largest",
+            flush=True,
+        )
         if 2 * largest > n:  # such as queries that are chained by their relevant documents
             groups, name = np.arange(n), f"{name}, exchanged by item"
         for measure, (metric, values, gold) in measures(kind, one, other).items():
-            every = Outputs(kind, measure, metric, name, values, gold, shared, groups, groups, SIZES)
+            every = Outputs(
+                kind, measure, metric, name, values, gold, shared, groups, groups, SIZES
+            )
             # Leaving out each of hundreds of pairs for a correlation takes seconds.
-            every = every if kind == "similarity" else replace(every, sizes=(*(s for s in SIZES if s < n), n))
+            every = (
+                every
+                if kind == "similarity"
+                else replace(every, sizes=(*(s for s in SIZES if s < n), n))
+            )
             found += [every] if kind == "retrieval" else every.variants()
     return found
 
@@ -212,7 +246,10 @@ def measures(kind: str, one: Arrays, other: Arrays) -> dict[str, tuple[str, Floa
         of_cosines = {name: (name, cosines, label) for name in ("cosine_ap", "auc")}
         return {**of_cosines, "accuracy": (MEAN, scores, none)}
     if kind == "classification":
-        return {"accuracy": (MEAN, (scores == gold).astype(np.float64), none), "macro_f1": ("macro_f1", scores, gold)}
+        return {
+            "accuracy": (MEAN, (scores == gold).astype(np.float64), none),
+            "macro_f1": ("macro_f1", scores, gold),
+        }
     if kind == "similarity":
         return {"cosine_spearman": ("cosine_spearman", rankdata(scores, axis=1), gold)}
     return {"ndcg_at_10": ("ndcg_at_10", scores, gold)}
@@ -221,21 +258,33 @@ def measures(kind: str, one: Arrays, other: Arrays) -> dict[str, tuple[str, Floa
 def alarms(of: Outputs, n: int, sets: int, plugins: Plugins) -> Found:
     """Compare the encoders of so many null sets."""
     rng = np.random.default_rng(crc32(f"{of.kind} {of.measure} {of.data} {n}".encode()))
-    estimates = [Comparisons(of.draw(rng, n), plugins).compare("A", "B", ["t"]).estimate for _ in range(sets)]
+    estimates = [
+        Comparisons(of.draw(rng, n), plugins).compare("A", "B", ["t"]).estimate for _ in range(sets)
+    ]
     known = [estimate for estimate in estimates if estimate.p is not None]
     errors = np.array([estimate.error for estimate in known])
     spread = np.std([estimate.value for estimate in known])
     return Found(
-        of.kind, of.measure, of.data, n, sets, sum(estimate.p < 0.05 for estimate in known), sets - len(known),
-        float(np.sqrt(n) * errors.mean()), float(spread / np.sqrt(np.mean(errors**2))),
-    )  # fmt: skip
+        of.kind,
+        of.measure,
+        of.data,
+        n,
+        sets,
+        sum(estimate.p < 0.05 for estimate in known),
+        sets - len(known),
+        float(np.sqrt(n) * errors.mean()),
+        float(spread / np.sqrt(np.mean(errors**2))),
+    )
 
 
 def seconds(n: int, plugins: Plugins) -> float:
     """Measure the seconds of one comparison by average precision on n pairs, with random scores."""
     rng, ids = np.random.default_rng(0), tuple(map(str, range(n)))
     gold = (rng.random(n) < 0.4).astype(np.float64)
-    made = {(encoder, "t"): {0: ItemScores("cosine_ap", ids, gold + rng.normal(size=n), gold)} for encoder in "AB"}
+    made = {
+        (encoder, "t"): {0: ItemScores("cosine_ap", ids, gold + rng.normal(size=n), gold)}
+        for encoder in "AB"
+    }
     started = time.perf_counter()
     Comparisons(made, plugins).compare("A", "B", ["t"])
     return time.perf_counter() - started
@@ -243,22 +292,44 @@ def seconds(n: int, plugins: Plugins) -> float:
 
 def main() -> None:
     """Print a line for each measure, data set and size."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, nargs="?", default=Path("../shared/data"), help="(default ../shared/data)")
-    parser.add_argument("--sets", type=int, default=500, help="null sets of each line (default 500)")
-    parser.add_argument("--only", default="", help="lines whose kind, measure or data has this text")
-    parser.add_argument("--output", type=Path, default=Path("results/own_data_alarms"), help="what the encoders give")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "data",
+        type=Path,
+        nargs="?",
+        default=Path("../shared/data"),
+        help="(default ../shared/data)",
+    )
+    parser.add_argument(
+        "--sets", type=int, default=500, help="null sets of each line (default 500)"
+    )
+    parser.add_argument(
+        "--only", default="", help="lines whose kind, measure or data has this text"
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("results/own_data_alarms"),
+        help="what the encoders give",
+    )
     parser.add_argument("--json", type=Path, help="write the numbers there too")
     options = parser.parse_args()
     plugins = Session(offline=True).workspace.plugins
     outputs, found = evaluated(options.data, options.output), list[Found]()
-    print("\n| kind | measure | data | items | called different | sd per item |\n|---|---|---|---|---|---|", flush=True)
+    print(
+        "\n| kind | measure | data | items | called different | sd per item |\n|---|---|---|---|---|---|",
+        flush=True,
+    )
     for of in outputs:
         if options.only in f"{of.kind} {of.measure} {of.data}":
             for n in of.sizes:
                 found.append(alarms(of, n, options.sets, plugins))
                 print(found[-1], flush=True)
-    print(f"\nOne comparison of 10,000 pairs by average precision: {seconds(10_000, plugins):.1f} seconds")
+    print(
+        f"\nOne comparison of 10,000 pairs by average precision: {seconds(10_000, plugins):.1f} seconds"
+    )
     if options.json:
         options.json.write_text(json.dumps([asdict(one) for one in found], indent=2) + "\n")
 

@@ -26,22 +26,29 @@ def write_collection(folder: Path, sentences: list[str], documents: int, queries
     rng = random.Random(0)
     (folder / "qrels").mkdir(parents=True)
     with (
-        (folder / "corpus.jsonl").open("w") as corpus, (folder / "queries.jsonl").open("w") as asked,
+        (folder / "corpus.jsonl").open("w") as corpus,
+        (folder / "queries.jsonl").open("w") as asked,
         (folder / "qrels" / "test.tsv").open("w") as judged,
-    ):  # fmt: skip
+    ):
         judged.write("query-id\tcorpus-id\tscore\n")
         for n in range(documents):
             drawn = rng.sample(sentences, 8)
-            corpus.write(json.dumps({"_id": f"d{n}", "title": f"{n}", "text": " ".join(drawn)}) + "\n")
+            corpus.write(
+                json.dumps({"_id": f"d{n}", "title": f"{n}", "text": " ".join(drawn)}) + "\n"
+            )
             if n < queries:
                 asked.write(json.dumps({"_id": f"q{n}", "text": drawn[0]}) + "\n")
                 judged.write(f"q{n}\td{n}\t1\n")
 
 
-def run(command: list[str], environment: dict[str, str], kill_after: float) -> tuple[float, float, str]:
+def run(
+    command: list[str], environment: dict[str, str], kill_after: float
+) -> tuple[float, float, str]:
     """Run a command; return seconds, peak resident memory in GiB, and its standard error."""
     started, peak = time.perf_counter(), 0
-    process = subprocess.Popen(command, env=environment, stdout=sys.stdout, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, env=environment, stdout=sys.stdout, stderr=subprocess.PIPE, text=True
+    )
     watched = psutil.Process(process.pid)
     while process.poll() is None:
         if kill_after and time.perf_counter() - started > kill_after:
@@ -56,7 +63,9 @@ def run(command: list[str], environment: dict[str, str], kill_after: float) -> t
 
 def main() -> None:
     """Measure."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("texts", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--documents", type=int, default=100_000)
@@ -64,17 +73,30 @@ def main() -> None:
     parser.add_argument("--encoder", default="tiny")
     parser.add_argument("--kill-after", type=float, default=60)
     asked = parser.parse_args()
-    sentences = [line for line in asked.texts.read_text(encoding="utf-8").splitlines() if line.strip()]
+    sentences = [
+        line for line in asked.texts.read_text(encoding="utf-8").splitlines() if line.strip()
+    ]
     write_collection(asked.folder / "collection", sentences, asked.documents, asked.queries)
     environment = os.environ | {"MIRRORBENCH_CACHE": str(asked.folder / "cache")}
     command = [
-        sys.executable, "-m", "mirrorbench", "evaluate", str(asked.folder / "collection"), "-e", asked.encoder,
-        "-o", str(asked.folder / "results"), "--offline",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "mirrorbench",
+        "evaluate",
+        str(asked.folder / "collection"),
+        "-e",
+        asked.encoder,
+        "-o",
+        str(asked.folder / "results"),
+        "--offline",
+    ]
     for name, kill_after in (("killed", asked.kill_after), ("started again", 0)):
         seconds, peak, said = run(command, environment, kill_after)
         progress = [line for line in said.splitlines() if "encoding" in line]
-        print(f"{name}: {seconds:.0f} s, at most {peak:.1f} GiB; {'; '.join(progress[:1] + progress[-1:])}", flush=True)
+        print(
+            f"{name}: {seconds:.0f} s, at most {peak:.1f} GiB; {'; '.join(progress[:1] + progress[-1:])}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

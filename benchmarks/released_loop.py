@@ -25,14 +25,24 @@ BATCH = 64
 
 def mean(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
     """Return the masked mean over the last layer."""
-    states = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state.float()
+    states = model(
+        input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]
+    ).last_hidden_state.float()
     mask = batch["attention_mask"][..., None]
     return (states * mask).sum(1) / mask.sum(1)
 
 
 def padded(tokenizer: Any, texts: Sequence[str], length: int) -> dict[str, torch.Tensor]:
     """Tokenise a batch of texts, each padded to ``length`` tokens."""
-    return dict(tokenizer(list(texts), padding="max_length", truncation=True, max_length=length, return_tensors="pt"))
+    return dict(
+        tokenizer(
+            list(texts),
+            padding="max_length",
+            truncation=True,
+            max_length=length,
+            return_tensors="pt",
+        )
+    )
 
 
 @dataclass(frozen=True)
@@ -51,7 +61,14 @@ class Views:
         return [padded(self.tokenizer, side, self.length) for side in (texts, right)]
 
 
-def tune(model: Any, texts: Sequence[str], views: Views, batch_size: int, temperature: float, workers: int = 0) -> int:
+def tune(
+    model: Any,
+    texts: Sequence[str],
+    views: Views,
+    batch_size: int,
+    temperature: float,
+    workers: int = 0,
+) -> int:
     """Tune for one epoch; the dropout is the model's own.
 
     Args:

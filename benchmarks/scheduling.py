@@ -34,7 +34,10 @@ def workspace(text: str, folder: Path) -> Workspace:
 def plan_of(cells: int, folder: Path) -> Plan:
     """Plan groups of ``TASKS`` cells each."""
     specs = tuple(parse_spec(f"trivial:n={number}") for number in range(cells // TASKS))
-    return make_plan(workspace("local", folder), Request(specs, tuple(f"trivial-{number}" for number in range(TASKS))))
+    return make_plan(
+        workspace("local", folder),
+        Request(specs, tuple(f"trivial-{number}" for number in range(TASKS))),
+    )
 
 
 def seconds(plan: Plan, text: str, folder: Path) -> float:
@@ -50,7 +53,9 @@ def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--cells", type=int, default=2000)
-    parser.add_argument("--executors", default=EXECUTORS, help="comma-separated; ';' stands for ',' within one")
+    parser.add_argument(
+        "--executors", default=EXECUTORS, help="comma-separated; ';' stands for ',' within one"
+    )
     arguments = parser.parse_args()
     plugins().add_file(Path(__file__).with_name("trivial_cells.py"))
     rows = []
@@ -64,8 +69,26 @@ def main() -> None:
             whole = seconds(plan, text, Path(many))
             again = seconds(plan, text, Path(many))
         per_cell = 1000 * (whole - start) / (len(plan.cells) - TASKS)
-        rows.append((text, len(plan.cells), len(plan.groups), start, whole, per_cell, 1000 * again / len(plan.cells)))
-    heads = ("executor", "cells", "groups", "one group, s", "all, s", "ms per cell", "stored: ms per cell")
+        rows.append(
+            (
+                text,
+                len(plan.cells),
+                len(plan.groups),
+                start,
+                whole,
+                per_cell,
+                1000 * again / len(plan.cells),
+            )
+        )
+    heads = (
+        "executor",
+        "cells",
+        "groups",
+        "one group, s",
+        "all, s",
+        "ms per cell",
+        "stored: ms per cell",
+    )
     print(tabulate(rows, headers=heads, tablefmt="github", floatfmt=".2f"))
 
 

@@ -18,7 +18,9 @@ MENTIONS, WIDTH, BLI_WIDTH = 1_000, 768, 300
 def retrieval(table: Table, names: int, rounds: int) -> None:
     """Measure the search of names for mentions by cosine (BEL), and of translations by CSLS (BLI)."""
     rng = np.random.default_rng(0)
-    table.title(f"Retrieval: {MENTIONS} mentions x {names} names x {WIDTH}; CSLS {names} x {names} x {BLI_WIDTH}")
+    table.title(
+        f"Retrieval: {MENTIONS} mentions x {names} names x {WIDTH}; CSLS {names} x {names} x {BLI_WIDTH}"
+    )
     mentions = rng.normal(size=(MENTIONS, WIDTH)).astype(np.float32)
     keys = rng.normal(size=(names, WIDTH)).astype(np.float32)
     chunked, full = (lambda: topk(mentions, keys, 5)[0]), (lambda: full_topk(mentions, keys, 5))
@@ -38,7 +40,12 @@ def retrieval(table: Table, names: int, rounds: int) -> None:
 
 
 def _row(
-    table: Table, what: str, there: str, own: Callable[[], object], other: Callable[[], object], rounds: int
+    table: Table,
+    what: str,
+    there: str,
+    own: Callable[[], object],
+    other: Callable[[], object],
+    rounds: int,
 ) -> None:
     """Add a row with a note on the peak memory of both beside their input, in runs of their own."""
     own_times, other_times = alternate([own, other], rounds, warm_up=False)
@@ -84,7 +91,11 @@ def full_csls(queries: Vectors, keys: Vectors, k: int = 10) -> NDArray[np.int64]
 
 
 def _faiss(
-    table: Table, mentions: Vectors, keys: Vectors, chunked: Callable[[], NDArray[np.int64]], rounds: int
+    table: Table,
+    mentions: Vectors,
+    keys: Vectors,
+    chunked: Callable[[], NDArray[np.int64]],
+    rounds: int,
 ) -> None:
     try:
         import faiss
@@ -100,4 +111,6 @@ def _faiss(
 
     same = (chunked() == search()).mean()
     own, other = alternate([chunked, search], rounds, warm_up=False)
-    table.add("BEL, top 5", "in chunks", "faiss, flat index", own, other, f"{100 * same:.1f}% the same")
+    table.add(
+        "BEL, top 5", "in chunks", "faiss, flat index", own, other, f"{100 * same:.1f}% the same"
+    )

@@ -31,7 +31,11 @@ def texts_of(path: Path | None, name: str) -> list[str]:
     import mirrorbench
 
     where = path or Path(mirrorbench.__file__).parent / CORPORA / name
-    lines = list(dict.fromkeys(line.strip() for line in where.read_text(encoding="utf-8").splitlines() if line.strip()))
+    lines = list(
+        dict.fromkeys(
+            line.strip() for line in where.read_text(encoding="utf-8").splitlines() if line.strip()
+        )
+    )
     random.Random(0).shuffle(lines)
     return lines
 
@@ -46,17 +50,35 @@ def model_path() -> Path:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sentences", type=Path, help="a file with one sentence a line")
-    parser.add_argument("--passages", type=Path, help="a file with one long sentence a line, for encoding")
+    parser.add_argument(
+        "--passages", type=Path, help="a file with one long sentence a line, for encoding"
+    )
     parser.add_argument("--words", type=Path, help="a file with one word a line")
-    parser.add_argument("--busy", action="store_true", help="keep one core busy with something else")
-    parser.add_argument("--texts", type=int, default=400, help="texts of a tuning, and in context (400)")
-    parser.add_argument("--names", type=int, default=20_000, help="names, or words of each language, to search (20000)")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each pair of runs alternates (3)")
+    parser.add_argument(
+        "--busy", action="store_true", help="keep one core busy with something else"
+    )
+    parser.add_argument(
+        "--texts", type=int, default=400, help="texts of a tuning, and in context (400)"
+    )
+    parser.add_argument(
+        "--names",
+        type=int,
+        default=20_000,
+        help="names, or words of each language, to search (20000)",
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="how often each pair of runs alternates (3)"
+    )
     parser.add_argument("--only", action="append", help="a part; may be given several times")
     options = parser.parse_args()
-    sentences, words = texts_of(options.sentences, "sentences.txt"), texts_of(options.words, "words.txt")
+    sentences, words = (
+        texts_of(options.sentences, "sentences.txt"),
+        texts_of(options.words, "words.txt"),
+    )
     n, rounds, table = options.texts, options.rounds, Table()
     encoded = {"sentences": sentences[:600], "words": words[:2000]}
     if options.passages:

@@ -17,16 +17,23 @@ TRANSFORMERS = ("-c", "from transformers import AutoModel")
 
 def startup(table: Table, rounds: int) -> None:
     """Compare each command with an import of transformers' AutoModel, which none of them needs."""
-    table.title("Start-up: there one import of transformers' AutoModel; cold is without compiled Python modules")
+    table.title(
+        "Start-up: there one import of transformers' AutoModel; cold is without compiled Python modules"
+    )
     with tempfile.TemporaryDirectory() as folder:
         empty = Path(folder, "results")
         empty.mkdir()
         for command in COMMANDS:
             arguments = ("-m", "mirrorbench", *command)
-            own, other = alternate([lambda a=arguments: _run(a, empty), lambda: _run(TRANSFORMERS, empty)], rounds)
+            own, other = alternate(
+                [lambda a=arguments: _run(a, empty), lambda: _run(TRANSFORMERS, empty)], rounds
+            )
             table.add(f"mirrorbench {' '.join(command)}", "warm", "warm", own, other)
         own, other = alternate(
-            [lambda: _cold(("-m", "mirrorbench", "--help"), empty), lambda: _cold(TRANSFORMERS, empty)],
+            [
+                lambda: _cold(("-m", "mirrorbench", "--help"), empty),
+                lambda: _cold(TRANSFORMERS, empty),
+            ],
             1,
             warm_up=False,
         )
@@ -38,7 +45,12 @@ def _run(arguments: Sequence[str], folder: Path, **environment: str) -> None:
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env={**os.environ, "MIRRORBENCH_DATA": str(folder), "MIRRORBENCH_CACHE": str(folder), **environment},
+        env={
+            **os.environ,
+            "MIRRORBENCH_DATA": str(folder),
+            "MIRRORBENCH_CACHE": str(folder),
+            **environment,
+        },
         capture_output=True,
         text=True,
     )

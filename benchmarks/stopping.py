@@ -37,7 +37,10 @@ from mirrorbench.training.held_out import hold_out, positive_pairs
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.progress import LOOKS, Progress, criterion
 
-CORPORA = {"sentences": ("sentence", "quick-sentences", "quick-sts"), "words": ("word", "quick-words", "quick-simlex")}
+CORPORA = {
+    "sentences": ("sentence", "quick-sentences", "quick-sts"),
+    "words": ("word", "quick-words", "quick-simlex"),
+}
 LENGTHS = (1, 3, 10)
 """Epochs, by default."""
 FACTORS = (0.2, 1.0, 5.0, 25.0)
@@ -79,7 +82,9 @@ class Watched(Progress):
             self.scores.append(self.score())
 
 
-def sweep(session: Session, encoder: str, corpus: str, rates: list[float], lengths: list[int]) -> Iterator[Point]:
+def sweep(
+    session: Session, encoder: str, corpus: str, rates: list[float], lengths: list[int]
+) -> Iterator[Point]:
     """Yield the states of a tuning by each learning rate; one that diverges ends there."""
     level, name, task_name = CORPORA[corpus]
     work = session.workspace
@@ -106,28 +111,52 @@ def sweep(session: Session, encoder: str, corpus: str, rates: list[float], lengt
             for module in training:
                 module.training = True
             found = Vectors(dict.fromkeys(inputs), vectors)
-            return score_task(task, items, found, "paper", work.plugins.metrics).metrics[task.main_metric]
+            return score_task(task, items, found, "paper", work.plugins.metrics).metrics[
+                task.main_metric
+            ]
 
         pairs = positive_pairs(aside, 0, work.plugins.methods["mirror"].pairs)
-        marks = sorted({len(texts) * length * tenth // LOOKS for length in lengths for tenth in range(1, LOOKS + 1)})
+        marks = sorted(
+            {
+                len(texts) * length * tenth // LOOKS
+                for length in lengths
+                for tenth in range(1, LOOKS + 1)
+            }
+        )
         total = len(texts) * model.recipe.epochs
         watched = Watched(transformer, model.recipe, pairs, total, marks=marks, score=score)
         try:
             tune_backbone(
-                transformer, texts, model.recipe, 0, registered, advance=watched.advance,
+                transformer,
+                texts,
+                model.recipe,
+                0,
+                registered,
+                advance=watched.advance,
                 pairs=work.plugins.methods["mirror"].pairs,
-            )  # fmt: skip
+            )
         except Exception as error:  # what is sought is where a tuning breaks
             print(f"{encoder}, {corpus}, lr {lr:g}: {error}", flush=True)
         for state, seen, value in zip(watched.states, watched.seen, watched.scores, strict=True):
             epoch = seen / len(texts)
-            yield {"encoder": encoder, "corpus": corpus, "lr": lr, "epoch": epoch, "score": value, **state.measures}
+            yield {
+                "encoder": encoder,
+                "corpus": corpus,
+                "lr": lr,
+                "epoch": epoch,
+                "score": value,
+                **state.measures,
+            }
 
 
 def tenths(points: list[Point], length: int) -> list[Point]:
     """Return the states of one tuning among which ``stop=auto`` would choose, had it that length."""
     steps = [length * tenth / LOOKS for tenth in range(LOOKS + 1)]
-    found = {min(i for i, p in enumerate(points) if p["epoch"] >= s - 1e-9) for s in steps if s <= points[-1]["epoch"]}
+    found = {
+        min(i for i, p in enumerate(points) if p["epoch"] >= s - 1e-9)
+        for s in steps
+        if s <= points[-1]["epoch"]
+    }
     return [points[i] for i in sorted(found)]
 
 
@@ -144,9 +173,15 @@ def report(points: list[Point], lengths: list[int]) -> None:
             picks.append([v["score"] or 0.0 for v in chosen] + [values[0], values[-1], max(values)])
             broken = "" if states[-1]["epoch"] >= length else " (broke)"
             rows.append(
-                [corpus, f"{lr:g}", f"{length}{broken}", *(f"{v:.3f}" for v in (values[0], values[-1], max(values))),
-                 f"{chosen[0]['score'] or 0:.3f}", f"{chosen[0]['epoch']:.2g}"]
-            )  # fmt: skip
+                [
+                    corpus,
+                    f"{lr:g}",
+                    f"{length}{broken}",
+                    *(f"{v:.3f}" for v in (values[0], values[-1], max(values))),
+                    f"{chosen[0]['score'] or 0:.3f}",
+                    f"{chosen[0]['epoch']:.2g}",
+                ]
+            )
     heading = ("corpus", "lr", "epochs", "before", "end", "best", "stop=auto", "at epoch")
     print(tabulate(rows, heading, tablefmt="github", disable_numparse=True), "\n")
     means = [sum(column) / len(picks) for column in zip(*picks, strict=True)]
@@ -155,23 +190,40 @@ def report(points: list[Point], lengths: list[int]) -> None:
         by_corpus = []
         for corpus in CORPORA:
             some = [p for p in scored if p["corpus"] == corpus]
-            by_corpus.append(spearman([function(p) for p in some], [p["score"] for p in some]) if some else None)
+            by_corpus.append(
+                spearman([function(p) for p in some], [p["score"] for p in some]) if some else None
+            )
         shown = ["" if value is None else f"{value:+.2f}" for value in by_corpus]
         table.append([name, *shown, f"{means[index]:.3f}"])
-    for index, name in enumerate(("none: before the tuning", "none: the last state", "the task's own score")):
+    for index, name in enumerate(
+        ("none: before the tuning", "none: the last state", "the task's own score")
+    ):
         table.append([name, "", "", f"{means[len(CRITERIA) + index]:.3f}"])
     correlations = [f"rank correlation, {corpus}" for corpus in CORPORA]
-    print(tabulate(table, ("measure", *correlations, "mean score of its picks"), tablefmt="github"), flush=True)
+    print(
+        tabulate(table, ("measure", *correlations, "mean score of its picks"), tablefmt="github"),
+        flush=True,
+    )
 
 
 def main() -> None:
     """Sweep and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--encoder", default="tiny", help="tiny or minilm")
     parser.add_argument("--corpus", action="append", choices=list(CORPORA), help="by default both")
-    parser.add_argument("--lr", action="append", type=float, help="by default four, from those of the recipe")
-    parser.add_argument("--epochs", action="append", type=int, help="lengths of a tuning; by default 1, 3 and 10")
-    parser.add_argument("--json", type=Path, help="write all states here; with a file that exists, report on it alone")
+    parser.add_argument(
+        "--lr", action="append", type=float, help="by default four, from those of the recipe"
+    )
+    parser.add_argument(
+        "--epochs", action="append", type=int, help="lengths of a tuning; by default 1, 3 and 10"
+    )
+    parser.add_argument(
+        "--json",
+        type=Path,
+        help="write all states here; with a file that exists, report on it alone",
+    )
     asked = parser.parse_args()
     started, lengths = time.perf_counter(), asked.epochs or list(LENGTHS)
     if asked.json and asked.json.exists():
@@ -180,11 +232,17 @@ def main() -> None:
     session = Session(device="cpu", offline=True)
     with cpu_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads()))):
         corpora = asked.corpus or list(CORPORA)
-        points = [p for corpus in corpora for p in sweep(session, asked.encoder, corpus, asked.lr or [], lengths)]
+        points = [
+            p
+            for corpus in corpora
+            for p in sweep(session, asked.encoder, corpus, asked.lr or [], lengths)
+        ]
     if asked.json:
         asked.json.write_text(json.dumps(points, indent=1) + "\n")
     report(points, lengths)
-    print(f"\n{asked.encoder}: {time.perf_counter() - started:.0f} s, {torch.get_num_threads()} threads")
+    print(
+        f"\n{asked.encoder}: {time.perf_counter() - started:.0f} s, {torch.get_num_threads()} threads"
+    )
 
 
 if __name__ == "__main__":

@@ -24,7 +24,9 @@ class Trivial:
 
     def encode(self, inputs: Sequence[Any]) -> Any:
         """Count each letter in each text."""
-        return np.array([[item.text.count(letter) for letter in "acd"] for item in inputs], dtype=np.float32)
+        return np.array(
+            [[item.text.count(letter) for letter in "acd"] for item in inputs], dtype=np.float32
+        )
 
 
 @hookimpl

@@ -41,19 +41,32 @@ class Command(NamedTuple):
 
 def page() -> str:
     """The whole page."""
-    out = subprocess.run([sys.executable, "-c", TYPER], capture_output=True, text=True, check=True, cwd=ROOT)
+    out = subprocess.run(
+        [sys.executable, "-c", TYPER], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     root, *commands = map(read, re.split(r"^#+ (?=`)", html.unescape(out.stdout), flags=re.M)[1:])
     users = Counter(option for command in commands for option in command.options)
     common = [option for option, n in users.most_common() if n >= SHARED_BY]
     of_group = {option: group_of(option, commands) for option in common}
     shared = {group: [o for o in common if of_group[o] == group] for group in of_group.values()}
-    links = " · ".join(f"[{c.name.partition(' ')[2]}](#{c.name.replace(' ', '-')})" for c in commands)
+    links = " · ".join(
+        f"[{c.name.partition(' ')[2]}](#{c.name.replace(' ', '-')})" for c in commands
+    )
     lines = [
-        "# Commands", "", f"{root.about} Every command explains itself with `-h` or `--help`.", "", links, "",
-        "Before the name of a command:", "", *(f"- {option}" for option in root.options), "",
-        "Shared options, described here once; each command lists those that it takes:", "",
+        "# Commands",
+        "",
+        f"{root.about} Every command explains itself with `-h` or `--help`.",
+        "",
+        links,
+        "",
+        "Before the name of a command:",
+        "",
+        *(f"- {option}" for option in root.options),
+        "",
+        "Shared options, described here once; each command lists those that it takes:",
+        "",
         *(f"- {option}" for option in shared[""]),
-    ]  # fmt: skip
+    ]
     for command in commands:
         lines += ["", *section(command, shared.get(command.name, []), common)]
     return "\n".join(lines) + "\n"
@@ -71,7 +84,9 @@ def read(text: str) -> Command:
             parts.setdefault(part, []).extend(block.split("\n") if part else [block])
     about, *others = parts[""]
     usage = next(line[2:] for line in parts["Usage"] if line.startswith("$ "))
-    options, arguments = ([item(line) for line in parts.get(key, [])] for key in ("Options", "Arguments"))
+    options, arguments = (
+        [item(line) for line in parts.get(key, [])] for key in ("Options", "Arguments")
+    )
     return Command(
         heading.strip("`"),
         " ".join(about.split()),
@@ -89,9 +104,15 @@ def item(line: str) -> str:
     name, kind, text, bounds = match.groups()
     value = f" {KINDS[kind]}" if kind and name.startswith("-") else ""
     notes = [re.sub(r"^default: \((.*)\)$", r"default: \1", note) for note in split(bounds or "")]
-    notes = [re.sub("^env var: (.*)", r"or `\1`", note) for note in notes if not re.match(r"x[<>]=|required$", note)]
+    notes = [
+        re.sub("^env var: (.*)", r"or `\1`", note)
+        for note in notes
+        if not re.match(r"x[<>]=|required$", note)
+    ]
     required = ["required"] if name.startswith("-") and "required" in (bounds or "") else []
-    return f"`{name}{value}`: {text}" + (f" ({'; '.join(required + notes)})" if required + notes else "")
+    return f"`{name}{value}`: {text}" + (
+        f" ({'; '.join(required + notes)})" if required + notes else ""
+    )
 
 
 def split(bounds: str) -> list[str]:
@@ -111,13 +132,22 @@ def section(command: Command, shared: list[str], common: list[str]) -> Iterator[
     yield from ("", command.about)
     if "COMMAND" in command.usage:
         if shared:
-            yield from ("", "Shared options of its commands:", "", *(f"- {option}" for option in shared))
+            yield from (
+                "",
+                "Shared options of its commands:",
+                "",
+                *(f"- {option}" for option in shared),
+            )
         return
     if command.arguments:
         yield from ("", f"Usage: `{command.usage}`")
     if command.examples:
         yield from ("", "```console", *(f"$ {line}" for line in command.examples), "```")
     yield ""
-    yield from (f"- {one}" for one in (*command.arguments, *(o for o in command.options if o not in common)))
-    if names := [re.findall(r"--[\w-]+", option)[0] for option in command.options if option in common]:
+    yield from (
+        f"- {one}" for one in (*command.arguments, *(o for o in command.options if o not in common))
+    )
+    if names := [
+        re.findall(r"--[\w-]+", option)[0] for option in command.options if option in common
+    ]:
         yield "- shared: " + ", ".join(f"`{name}`" for name in names)

@@ -27,7 +27,11 @@ def backbone_list() -> str:
     lines = [SHORT_NAMES, "", "| short name | model | size | read |", "|---|---|---|---|"]
     for known in BACKBONES.values():
         url = f"https://huggingface.co/{known.hub_id}"
-        model = "included" if known.hub_id == EMBEDDED else f"[{known.hub_id}]({url}){', gated' * known.gated}"
+        model = (
+            "included"
+            if known.hub_id == EMBEDDED
+            else f"[{known.hub_id}]({url}){', gated' * known.gated}"
+        )
         size = f"{known.millions:g}M" if known.millions else ""
         read = known.pooling or ", ".join(f"{key}={value}" for key, value in known.readout.items())
         lines.append(f"| {' | '.join((f'`{known.name}`', model, size, read))} |")

@@ -39,12 +39,19 @@ def run_all() -> None:
     """Run every command that is not done."""
     WORK.mkdir(parents=True, exist_ok=True)
     write_names()
-    for command in (HERE / "measurements" / "commands.txt").read_text(encoding="utf-8").splitlines():
+    for command in (
+        (HERE / "measurements" / "commands.txt").read_text(encoding="utf-8").splitlines()
+    ):
         arguments = shlex.split(command, comments=True)
-        if not arguments or (arguments[0] == "analyze" and any((WORK / arguments[-1]).glob("*.json"))):
+        if not arguments or (
+            arguments[0] == "analyze" and any((WORK / arguments[-1]).glob("*.json"))
+        ):
             continue
         sys.stderr.write(f"mirrorbench {command}\n")
-        if (code := mirrorbench(*arguments)) not in (0, 1):  # 1: some cells failed, and their values are missing
+        if (code := mirrorbench(*arguments)) not in (
+            0,
+            1,
+        ):  # 1: some cells failed, and their values are missing
             sys.exit(code)
 
 
@@ -52,7 +59,9 @@ def mirrorbench(*arguments: str) -> int:
     """Run the command line in the folder of the results; its exit code."""
     environment = {**os.environ, "MIRRORBENCH_CACHE": str(WORK / "cache")}
     process = [sys.executable, "-m", "mirrorbench", *arguments]
-    return subprocess.run(process, cwd=WORK, env=environment, stdout=subprocess.DEVNULL, check=False).returncode
+    return subprocess.run(
+        process, cwd=WORK, env=environment, stdout=subprocess.DEVNULL, check=False
+    ).returncode
 
 
 def write_names() -> None:
@@ -61,10 +70,14 @@ def write_names() -> None:
     if not archive.is_file():
         sys.exit(f"there is no {archive}: mirrorbench data fetch ncbi-disease")
     with tarfile.open(archive) as members:
-        dictionary = next(member for member in members if member.name.endswith("/test_dictionary.txt"))
+        dictionary = next(
+            member for member in members if member.name.endswith("/test_dictionary.txt")
+        )
         content = members.extractfile(dictionary)
         assert content is not None
-        names = dict.fromkeys(line.rpartition("||")[2] for line in content.read().decode().splitlines())
+        names = dict.fromkeys(
+            line.rpartition("||")[2] for line in content.read().decode().splitlines()
+        )
     (WORK / "names.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
 
 
@@ -84,7 +97,14 @@ class Stored:
         self.values: dict[str, Value] = {}
         self.scores: dict[tuple[str, str], dict[str, dict[int, tuple[float, str]]]] = {}
         for result in read_results(folder / "results") if (folder / "results").is_dir() else ():
-            self._add("", result.spec, result.task, result.seed, result.main_score, result.environment["git"][:9])
+            self._add(
+                "",
+                result.spec,
+                result.task,
+                result.seed,
+                result.main_score,
+                result.environment["git"][:9],
+            )
         for path in sorted((HERE.parent / "leaderboards" / "rendered").glob("*.json")):
             table = read_table(path)
             earlier = any(text.startswith("Of computation ") for text in table.warnings)
@@ -94,7 +114,9 @@ class Stored:
                     for seed, value in score.seeds if score and not column.average_of else ():
                         self._add(path.name, row.spec, column.name, seed, value, source)
 
-    def _add(self, place: str, spec: str, task: str, seed: int, score: float | None, source: str) -> None:
+    def _add(
+        self, place: str, spec: str, task: str, seed: int, score: float | None, source: str
+    ) -> None:
         if score is not None:
             places = self.scores.setdefault((str(parse_spec(spec)), task), {})
             places.setdefault(place, {}).setdefault(seed, (score, source))
@@ -105,7 +127,10 @@ class Stored:
         if key not in self.values:
             try:
                 found: Value | None = getattr(self, kind)(*arguments)
-            except (LookupError, UsageError):  # of a comparison: a score is kept, its predictions are not
+            except (
+                LookupError,
+                UsageError,
+            ):  # of a comparison: a score is kept, its predictions are not
                 found = None
             if not (found and found["from"]):
                 found = self.kept.get(key, found)
@@ -155,10 +180,16 @@ class Stored:
     def unseen(self, spec: str, over: str, task: str) -> Value:
         """The same on items without a text that was tuned on, as ``leaderboard --without-overlap`` has them."""
         sources = self.of(spec, task)[1] | self.of(over, task)[1]
-        verdicts = self.session.leaderboard(tasks=task, encoders=[spec, over], without_overlap=True).table.verdicts
+        verdicts = self.session.leaderboard(
+            tasks=task, encoders=[spec, over], without_overlap=True
+        ).table.verdicts
         asked = str(parse_spec(spec)), str(parse_spec(over))
         verdict = next(verdict for verdict in verdicts if (verdict.spec, verdict.over) == asked)
-        return {**valued(verdict.difference or 0.0, sources), "interval": verdict.interval, "p": verdict.p}
+        return {
+            **valued(verdict.difference or 0.0, sources),
+            "interval": verdict.interval,
+            "p": verdict.p,
+        }
 
     def analysis(self, name: str, spec: str, key: str) -> Value:
         """A number that ``mirrorbench analyze`` wrote: of all, or of an encoder (of its last layer)."""
@@ -166,8 +197,14 @@ class Stored:
         if not files:
             raise LookupError(f"no analysis {name}")
         document = json.loads(files[0].read_text(encoding="utf-8"))
-        label = next(e["encoder"] for e in document["encoders"] if e["spec"] == str(parse_spec(spec)))
-        rows = [row for row in document.get("encodings", document["rows"]) if row.get("encoder", label) == label]
+        label = next(
+            e["encoder"] for e in document["encoders"] if e["spec"] == str(parse_spec(spec))
+        )
+        rows = [
+            row
+            for row in document.get("encodings", document["rows"])
+            if row.get("encoder", label) == label
+        ]
         value = document[key] if key in document else rows[-1][key]
         return valued(value, {f"{files[0].name} of {document['created'][:10]}"})
 

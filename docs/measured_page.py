@@ -47,7 +47,9 @@ class Number(float):
         return number
 
     def __sub__(self, subtrahend: float) -> Number:
-        return Number(float(self) - float(subtrahend), self.older or getattr(subtrahend, "older", False))
+        return Number(
+            float(self) - float(subtrahend), self.older or getattr(subtrahend, "older", False)
+        )
 
     def __str__(self) -> str:
         digits = 3 if abs(self) < 1 else 0 if self.is_integer() else 2
@@ -73,9 +75,13 @@ def writer(values: Values) -> jinja2.Environment:
 
     score = partial(plain, "score")
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(FOLDER), undefined=jinja2.StrictUndefined, keep_trailing_newline=True,
-        trim_blocks=True, lstrip_blocks=True, autoescape=False,
-    )  # fmt: skip
+        loader=jinja2.FileSystemLoader(FOLDER),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
+    )
     environment.filters["signed"] = signed
     environment.globals |= {
         **{kind: partial(plain, kind) for kind in KINDS},
@@ -84,7 +90,7 @@ def writer(values: Values) -> jinja2.Environment:
         "change": lambda before, after, *task: f"{score(before, *task)} → {score(after, *task)}",
         "holds": lambda *gains: "yes" if min(gains) >= CLEAR else "no",
         "CLEAR": Number(CLEAR),
-    }  # fmt: skip
+    }
     return environment
 
 

@@ -58,9 +58,17 @@ def index() -> str:
 def page(folder: str) -> str:
     """All cards of one folder; a family of cards shares a section."""
     lines = [f"# {HEADS[folder]}", "", "Made from the cards; edit those, not this page."]
-    kinds = dict.fromkeys(card.kind for cards in _files(folder) for card in cards if card.kind in plugins().task_kinds)
+    kinds = dict.fromkeys(
+        card.kind for cards in _files(folder) for card in cards if card.kind in plugins().task_kinds
+    )
     for kind in kinds:
-        lines += ["", f"## What a task of the kind `{kind}` does", "", _explanation(kind), *_settable(kind)]
+        lines += [
+            "",
+            f"## What a task of the kind `{kind}` does",
+            "",
+            _explanation(kind),
+            *_settable(kind),
+        ]
     for cards in _files(folder):
         lines += ["", *_section(cards)]
     return "\n".join(lines) + "\n"
@@ -70,7 +78,9 @@ def _settable(kind: str) -> Iterator[str]:
     """What a user may set after a task's name."""
     options = plugins().task_kinds[kind].settable
     if options:
-        named = ", ".join(f"`{name}` (default `{json.dumps(value)}`)" for name, value in options.items())
+        named = ", ".join(
+            f"`{name}` (default `{json.dumps(value)}`)" for name, value in options.items()
+        )
         yield ""
         yield f"May be set after a task's name: {named}. The defaults hold where a card says nothing. {VARIANTS}"
 
@@ -95,8 +105,15 @@ def _section(cards: tuple[Card, ...]) -> list[str]:
     if len(cards) == 1:
         lines = [f"## `{first.name}`", "", first.title + ".", ""]
     else:
-        lines = [f"## `{first.name}` and {len(cards) - 1} more", "", "| name | title | languages |", "|---|---|---|"]
-        lines += [f"| `{card.name}` | {card.title} | {', '.join(card.languages)} |" for card in cards]
+        lines = [
+            f"## `{first.name}` and {len(cards) - 1} more",
+            "",
+            "| name | title | languages |",
+            "|---|---|---|",
+        ]
+        lines += [
+            f"| `{card.name}` | {card.title} | {', '.join(card.languages)} |" for card in cards
+        ]
         lines.append("")
     lines += _facts(first)
     if first.notes:

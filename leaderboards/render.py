@@ -38,23 +38,36 @@ class Board:
 BOARDS = {
     "embedded": Board(
         "The embedded model and all-MiniLM-L6-v2 on the embedded data, beside what else needs no labels",
-        ("-e", "tiny", "-e", "minilm", "--baselines", "-t", "quick", "--seeds", "3"), "quick",
+        ("-e", "tiny", "-e", "minilm", "--baselines", "-t", "quick", "--seeds", "3"),
+        "quick",
     ),
     "english": Board(
         "The embedded model and all-MiniLM-L6-v2 on English words, sentences and words in context",
-        ("-e", "tiny", "-e", "minilm:pooling=mean", "-t", "sts,simlex999,multisimlex-en,wic,usim", "--seeds", "3"),
+        (
+            "-e",
+            "tiny",
+            "-e",
+            "minilm:pooling=mean",
+            "-t",
+            "sts,simlex999,multisimlex-en,wic,usim",
+            "--seeds",
+            "3",
+        ),
         "sts,simlex999,multisimlex-en,wic,usim",
     ),
     "label-free": Board(
-        "Tuned without labels, by method and corpus", (str(HERE / "label-free.yaml"),),
+        "Tuned without labels, by method and corpus",
+        (str(HERE / "label-free.yaml"),),
         "stsb,sickr,simlex999,multisimlex-en",
     ),
-}  # fmt: skip
+}
 
 
 def mirrorbench(*arguments: str | Path) -> int:
     """Run the command line and return its exit code."""
-    return subprocess.run([sys.executable, "-m", "mirrorbench", *map(str, arguments)], check=False).returncode
+    return subprocess.run(
+        [sys.executable, "-m", "mirrorbench", *map(str, arguments)], check=False
+    ).returncode
 
 
 def measure(name: str, board: Board) -> bool:
@@ -81,7 +94,10 @@ def render(name: str) -> None:
 
 def texts(table: Table) -> dict[str, str]:
     """Return the files of a leaderboard by their ending; in Markdown without intervals and with short notes."""
-    rows = [replace(row, scores=tuple(s and replace(s, interval=None) for s in row.scores)) for row in table.rows]
+    rows = [
+        replace(row, scores=tuple(s and replace(s, interval=None) for s in row.scores))
+        for row in table.rows
+    ]
     page = plugins().renderers["html"].render(table)
     return {".md": markdown(replace(table, rows=tuple(rows), shown="short")), ".html": page}
 
@@ -89,11 +105,15 @@ def texts(table: Table) -> dict[str, str]:
 def main() -> None:
     """Run the command line of this script."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("boards", nargs="*", help=f"which: {', '.join(BOARDS)}; all of them by default")
+    parser.add_argument(
+        "boards", nargs="*", help=f"which: {', '.join(BOARDS)}; all of them by default"
+    )
     parser.add_argument("--no-run", action="store_true", help="render the values that are kept")
     given = parser.parse_args()
     if unknown := set(given.boards) - set(BOARDS):
-        parser.error(f"unknown leaderboard {', '.join(sorted(unknown))}; there are {', '.join(BOARDS)}")
+        parser.error(
+            f"unknown leaderboard {', '.join(sorted(unknown))}; there are {', '.join(BOARDS)}"
+        )
     for name in given.boards or BOARDS:
         kept = (RENDERED / f"{name}.json").is_file()
         if measure(name, BOARDS[name]) if not given.no_run else kept or given.boards:

@@ -22,37 +22,70 @@ if TYPE_CHECKING:
     from mirrorbench.texts.card import TunedEncoder
 
 
-def load(spec: str | Path, level: str = "sentence", **settings: Unpack[SettingsFields]) -> TextEncoder:
+def load(
+    spec: str | Path, level: str = "sentence", **settings: Unpack[SettingsFields]
+) -> TextEncoder:
     """Load an encoder from its spec: ``Session.load``."""
     return Session(**settings).load(spec, level)
 
 
 def tune(
-    texts: str | Path | Sequence[str] | Sequence[tuple[str, str]], encoder: str | Path = "roberta",
-    output: str | Path = "my-encoder", *, level: str = "sentence", columns: Sequence[str] = (), seed: int = 0,
-    held_out: int | None = None, force: bool = False, merge: bool = False, reporter: Reporter | None = None,
+    texts: str | Path | Sequence[str] | Sequence[tuple[str, str]],
+    encoder: str | Path = "roberta",
+    output: str | Path = "my-encoder",
+    *,
+    level: str = "sentence",
+    columns: Sequence[str] = (),
+    seed: int = 0,
+    held_out: int | None = None,
+    force: bool = False,
+    merge: bool = False,
+    reporter: Reporter | None = None,
     **settings: Unpack[SettingsFields],
-) -> TunedEncoder:  # fmt: skip
+) -> TunedEncoder:
     """Tune a language model on texts of your own, as ``mirrorbench tune`` does: ``Session.tune``."""
     return Session(reporter=reporter, **settings).tune(
-        texts, encoder, output, level=level, columns=columns, seed=seed, held_out=held_out, force=force, merge=merge
+        texts,
+        encoder,
+        output,
+        level=level,
+        columns=columns,
+        seed=seed,
+        held_out=held_out,
+        force=force,
+        merge=merge,
     )
 
 
 def run(
-    encoders: Specs = "tiny", tasks: str | Sequence[str] = "quick", *, seeds: int = 1, corpus: str = "",
-    protocol: str = "paper", baselines: bool = False, output: str | Path = "results", reporter: Reporter | None = None,
+    encoders: Specs = "tiny",
+    tasks: str | Sequence[str] = "quick",
+    *,
+    seeds: int = 1,
+    corpus: str = "",
+    protocol: str = "paper",
+    baselines: bool = False,
+    output: str | Path = "results",
+    reporter: Reporter | None = None,
     **settings: Unpack[SettingsFields],
-) -> Leaderboard:  # fmt: skip
+) -> Leaderboard:
     """Train, evaluate and store, as ``mirrorbench run`` does: ``Session.run``, with results in ``output``."""
     session = _session(tasks, output, settings, reporter=reporter)
-    return session.run(encoders, tasks, seeds=seeds, corpus=corpus, protocol=protocol, baselines=baselines)
+    return session.run(
+        encoders, tasks, seeds=seeds, corpus=corpus, protocol=protocol, baselines=baselines
+    )
 
 
 def evaluate(
-    encoder: Any, tasks: str | Sequence[str] = "quick", *, name: str = "", output: str | Path | None = None,
-    protocol: str = "paper", reporter: Reporter | None = None, **settings: Unpack[SettingsFields],
-) -> Leaderboard:  # fmt: skip
+    encoder: Any,
+    tasks: str | Sequence[str] = "quick",
+    *,
+    name: str = "",
+    output: str | Path | None = None,
+    protocol: str = "paper",
+    reporter: Reporter | None = None,
+    **settings: Unpack[SettingsFields],
+) -> Leaderboard:
     """Score one encoder: a spec, what ``load`` returned, a SentenceTransformer, or anything with ``encode(texts)``.
 
     Args:
@@ -83,27 +116,36 @@ def evaluate(
             spec = as_spec(encoder)
         else:
             model: Any = as_encoder(encoder)
-            if not model.fingerprint:  # nothing says when its vectors change, so none of them is kept
+            if (
+                not model.fingerprint
+            ):  # nothing says when its vectors change, so none of them is kept
                 settings["cache"] = stack.enter_context(TemporaryDirectory())
                 model = _Identified(model.encode, uuid4().hex)
             spec = EncoderSpec(name or getattr(encoder, "name", "") or type(encoder).__name__)
-            registered = registered.extended("register_encoders", spec.backbone, lambda spec, context: model)
+            registered = registered.extended(
+                "register_encoders", spec.backbone, lambda spec, context: model
+            )
         session = _session(tasks, folder, settings, registered, reporter)
         return session.execute(session.plan((spec,), tasks, protocol=protocol))
 
 
 def leaderboard(
-    results: str | Path | Sequence[str | Path] = "results", tasks: str | Sequence[str] = (), *,
+    results: str | Path | Sequence[str | Path] = "results",
+    tasks: str | Sequence[str] = (),
+    *,
     allow_mixed: bool = False,
-) -> Leaderboard:  # fmt: skip
+) -> Leaderboard:
     """Return stored results as a table, as ``mirrorbench leaderboard`` shows them: ``Session.leaderboard``."""
     return Session().leaderboard(results, tasks, allow_mixed=allow_mixed)
 
 
 def _session(
-    tasks: str | Sequence[str], output: str | Path, settings: SettingsFields, plugins: Plugins | None = None,
+    tasks: str | Sequence[str],
+    output: str | Path,
+    settings: SettingsFields,
+    plugins: Plugins | None = None,
     reporter: Reporter | None = None,
-) -> Session:  # fmt: skip
+) -> Session:
     """Make a session that computes in this process unless workers are named."""
     if not as_names(tasks):
         raise UsageError("no task is named", "mirrorbench list tasks")

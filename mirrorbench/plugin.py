@@ -13,57 +13,156 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    # fmt: off
     from mirrorbench.cli.completion import complete
     from mirrorbench.cli.display import (
-        DataDir, Device, EvalPrecision, Format, Json, Notes, Offline, Output, PluginFiles, Precision, Protocol, Quiet,
-        chosen_format, console, encoders_option, on_interrupt_go_on, print_json, print_or_write, print_rows,
-        print_table, say, tasks_option,
+        DataDir,
+        Device,
+        EvalPrecision,
+        Format,
+        Json,
+        Notes,
+        Offline,
+        Output,
+        PluginFiles,
+        Precision,
+        Protocol,
+        Quiet,
+        chosen_format,
+        console,
+        encoders_option,
+        on_interrupt_go_on,
+        print_json,
+        print_or_write,
+        print_rows,
+        print_table,
+        say,
+        tasks_option,
     )
     from mirrorbench.cli.progress import progress_display
     from mirrorbench.core.checksums import ABOUT, content, kept_checksum, kept_folder, unchanged
     from mirrorbench.core.devices import (
-        autocast, describe, fetched, gpu_count, device_type, moved, on_gpu, out_of_memory, own_weights, pick_device,
+        autocast,
+        describe,
+        fetched,
+        gpu_count,
+        device_type,
+        moved,
+        on_gpu,
+        out_of_memory,
+        own_weights,
+        pick_device,
     )
     from mirrorbench.core.errors import (
-        DataFormatError, DataUnavailableError, DeviceError, EncodingError, MirrorbenchError, ModelUnavailableError,
-        PluginError, StorageError, TuningError, UsageError, not_installed, unknown_name, without_credentials,
+        DataFormatError,
+        DataUnavailableError,
+        DeviceError,
+        EncodingError,
+        MirrorbenchError,
+        ModelUnavailableError,
+        PluginError,
+        StorageError,
+        TuningError,
+        UsageError,
+        not_installed,
+        unknown_name,
+        without_credentials,
     )
-    from mirrorbench.core.files import POLL_SECONDS, TEMPORARY, Leases, cache_root, unwritable, writing
+    from mirrorbench.core.files import (
+        POLL_SECONDS,
+        TEMPORARY,
+        Leases,
+        cache_root,
+        unwritable,
+        writing,
+    )
     from mirrorbench.core.hooks import Register, hookimpl
     from mirrorbench.core.identity import COMPUTATION, __version__, checksum, digest
-    from mirrorbench.core.inputs import DECIMALS, Array, Encoder, TextInput, as_inputs, encode_checked, rounded, unit
+    from mirrorbench.core.inputs import (
+        DECIMALS,
+        Array,
+        Encoder,
+        TextInput,
+        as_inputs,
+        encode_checked,
+        rounded,
+        unit,
+    )
     from mirrorbench.core.plugins import Plugins, call
     from mirrorbench.core.schema import convert, problem_at, read, read_yaml
     from mirrorbench.core.shown import shown, without_texts
     from mirrorbench.core.specs import (
-        EncoderSpec, Specs, Value, as_specs, parse_params, parse_spec, parse_value, split_names,
+        EncoderSpec,
+        Specs,
+        Value,
+        as_specs,
+        parse_params,
+        parse_spec,
+        parse_value,
+        split_names,
     )
     from mirrorbench.data.archives import MEMBER_LIMIT, open_archive
     from mirrorbench.data.cardfile import builtin_cards, builtin_suites, load_cards
     from mirrorbench.data.cards import Card, only_file, text_option, whole_number
-    from mirrorbench.data.corpora import SIZE, Contamination, Corpus, GeneratedCorpus, normalised, read_corpus
+    from mirrorbench.data.corpora import (
+        SIZE,
+        Contamination,
+        Corpus,
+        GeneratedCorpus,
+        normalised,
+        read_corpus,
+    )
     from mirrorbench.data.formats import Columns, TableRow, by_name, json_rows
     from mirrorbench.data.formats.contexts import RELEASED, STATEMENTS, WORDPUNCT
     from mirrorbench.data.items import ContextChange, ContextPair, Pair, RatedContexts
     from mirrorbench.data.rows import format_of, line_error, pyarrow, read_rows
     from mirrorbench.data.store import DataStore
     from mirrorbench.data.textfiles import (
-        Ids, decoded, parse_json, parse_number, read_bytes, read_lines, stream_lines, unmark,
+        Ids,
+        decoded,
+        parse_json,
+        parse_number,
+        read_bytes,
+        read_lines,
+        stream_lines,
+        unmark,
     )
     from mirrorbench.models.backbones import (
-        BACKBONES, DESCRIPTION, fingerprint, locate, unchanged_backbone, with_its_base,
+        BACKBONES,
+        DESCRIPTION,
+        fingerprint,
+        locate,
+        unchanged_backbone,
+        with_its_base,
     )
-    from mirrorbench.models.batching import PASS_COST, TOKEN_BUDGET, Ragged, similar_length_batches, within_memory
+    from mirrorbench.models.batching import (
+        PASS_COST,
+        TOKEN_BUDGET,
+        Ragged,
+        similar_length_batches,
+        within_memory,
+    )
     from mirrorbench.models.directories import modules
     from mirrorbench.models.encoder import TEXTS_PER_CHUNK, TransformerEncoder, one_behind
     from mirrorbench.models.families import not_telling_apart, unreadable
     from mirrorbench.models.opening import read_sentence_transformer, read_tokenizer
-    from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, TEXT, Pooling, PoolingEncoder, template
+    from mirrorbench.models.pooling import (
+        DEFAULT_MAX_LENGTH,
+        TEXT,
+        Pooling,
+        PoolingEncoder,
+        template,
+    )
     from mirrorbench.models.systems import EncoderContext, LazyEncoder, checked_params
     from mirrorbench.models.transformer import Transformer, load_transformer
     from mirrorbench.reports.renderers import escape_latex, latex, number
-    from mirrorbench.reports.renderers.notes import MISSING, TIED, metric_words, note_lines, p_words, with_deviation
+    from mirrorbench.reports.renderers.notes import (
+        MISSING,
+        TIED,
+        metric_words,
+        note_lines,
+        p_words,
+        with_deviation,
+    )
     from mirrorbench.reports.renderers.tex import DEFAULT_TITLE, breakable, ended, latex_heading
     from mirrorbench.reports.renderers.text import escape_markdown
     from mirrorbench.reports.comparable import Stored, newest, without_repeats
@@ -76,30 +175,62 @@ if TYPE_CHECKING:
     from mirrorbench.runs.cache import CACHE_FOLDERS, STATEMENT, Cache
     from mirrorbench.runs.cells import Cell, CellGroup
     from mirrorbench.runs.executors import (
-        RETRIES, Job, NoteReporter, compute, interrupts_blocked, runner_of, worker_devices,
+        RETRIES,
+        Job,
+        NoteReporter,
+        compute,
+        interrupts_blocked,
+        runner_of,
+        worker_devices,
     )
     from mirrorbench.runs.loading import EncoderLoader
     from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome, failed
     from mirrorbench.runs.plan import Plan, Planner, Request, merged
-    from mirrorbench.runs.results import Result, hidden_id, read_predictions, read_result, read_results, result_files
+    from mirrorbench.runs.results import (
+        Result,
+        hidden_id,
+        read_predictions,
+        read_result,
+        read_results,
+        result_files,
+    )
     from mirrorbench.runs.recipe import check_spec
     from mirrorbench.runs.registry import expand_tasks, plugins
     from mirrorbench.runs.run import execute_plan, load_encoder, make_plan
     from mirrorbench.runs.runner import Runner
-    from mirrorbench.runs.workspace import WorkerContext, Workspace, describe_environment, package_version
+    from mirrorbench.runs.workspace import (
+        WorkerContext,
+        Workspace,
+        describe_environment,
+        package_version,
+    )
     from mirrorbench.session import Session
     from mirrorbench.tasks.base import Scores, Task, TaskInfo, TaskKind, Vectors, score_task
     from mirrorbench.tasks.metrics import (
-        accuracy_at, auc, cosine, exact_threshold, mean_reciprocal_rank, roc_points, spearman,
+        accuracy_at,
+        auc,
+        cosine,
+        exact_threshold,
+        mean_reciprocal_rank,
+        roc_points,
+        spearman,
     )
     from mirrorbench.tasks.pairs import PairClassification, PairSimilarity
     from mirrorbench.training.augmentations import AugmentationContext
     from mirrorbench.training.held_out import directions, log_isotropy, log_sums
     from mirrorbench.training.methods import Method, base_preset
-    # fmt: on
 
-_IMPORTS = [node for node in ast.walk(ast.parse(Path(__file__).read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
-MODULES = {a.name: n.module for n in _IMPORTS for a in n.names if n.module and n.module.startswith("mirrorbench.")}
+_IMPORTS = [
+    node
+    for node in ast.walk(ast.parse(Path(__file__).read_text("utf-8")))
+    if isinstance(node, ast.ImportFrom)
+]
+MODULES = {
+    a.name: n.module
+    for n in _IMPORTS
+    for a in n.names
+    if n.module and n.module.startswith("mirrorbench.")
+}
 """The module of each name, as the imports above say."""
 
 

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Unpack
 
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
-from mirrorbench.core.specs import PROTOCOLS, EncoderSpec, Specs, as_names, as_spec, as_specs, as_texts
+from mirrorbench.core.specs import (
+    PROTOCOLS,
+    EncoderSpec,
+    Specs,
+    as_names,
+    as_spec,
+    as_specs,
+    as_texts,
+)
 from mirrorbench.models.systems import TextEncoder
 from mirrorbench.runs.registry import expand_tasks
 from mirrorbench.runs.workspace import Settings, SettingsFields, Workspace
@@ -42,36 +50,69 @@ class Session:
     """
 
     def __init__(
-        self, results: str | Path = "results", *, plugins: Plugins | None = None, reporter: Reporter | None = None,
+        self,
+        results: str | Path = "results",
+        *,
+        plugins: Plugins | None = None,
+        reporter: Reporter | None = None,
         **settings: Unpack[SettingsFields],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.workspace = Workspace(Settings(results, **settings), plugins, reporter)
 
     def plan(
-        self, encoders: Specs = (), tasks: str | Sequence[str] = (), *, seeds: int | None = None, corpus: str = "",
-        protocol: str = "", grid: str = "", baselines: bool = False, limit: int = 0, fetch: bool = True,
-    ) -> Plan:  # fmt: skip
+        self,
+        encoders: Specs = (),
+        tasks: str | Sequence[str] = (),
+        *,
+        seeds: int | None = None,
+        corpus: str = "",
+        protocol: str = "",
+        grid: str = "",
+        baselines: bool = False,
+        limit: int = 0,
+        fetch: bool = True,
+    ) -> Plan:
         """Plan what ``run`` with the same arguments would compute; with ``fetch=False`` nothing is downloaded."""
         from mirrorbench.core.plugins import call
         from mirrorbench.runs.plan import Plan, Request
         from mirrorbench.runs.run import make_plan
 
         space, specs, names = self.workspace, self._specs(encoders), as_names(tasks)
-        if baselines and "static" not in (methods := space.plugins.methods) and (plugin := methods.left_out("static")):
-            space.reporter.note(f"baselines without static vectors, which are in the plugin {plugin}; it is disabled")
+        if (
+            baselines
+            and "static" not in (methods := space.plugins.methods)
+            and (plugin := methods.left_out("static"))
+        ):
+            space.reporter.note(
+                f"baselines without static vectors, which are in the plugin {plugin}; it is disabled"
+            )
         if not grid:
-            specs, runs = specs or (EncoderSpec("tiny"),), tuple(range(1 if seeds is None else seeds))
+            specs, runs = (
+                specs or (EncoderSpec("tiny"),),
+                tuple(range(1 if seeds is None else seeds)),
+            )
             columns = expand_tasks(names or ["quick"], space.plugins)
-            request = Request(specs, columns, runs, corpus, protocol or "paper", baselines=baselines, limit=limit)
+            request = Request(
+                specs, columns, runs, corpus, protocol or "paper", baselines=baselines, limit=limit
+            )
             return make_plan(space, request, fetch=fetch)
-        given = {"corpus": corpus, "protocol": protocol, "baselines": baselines, "seeds": tuple(range(seeds or 0))}
+        given = {
+            "corpus": corpus,
+            "protocol": protocol,
+            "baselines": baselines,
+            "seeds": tuple(range(seeds or 0)),
+        }
         grids = space.plugins.grids
         key = next((name for name in (grid, Path(grid).suffix) if name in grids), ".yaml")
         if key == ".yaml" and not Path(grid).expanduser().is_file():
             grids.check_left_out(grid)
-            raise unknown_name("grid or file", grid, [name for name in grids.names() if not name.startswith(".")])
+            raise unknown_name(
+                "grid or file", grid, [name for name in grids.names() if not name.startswith(".")]
+            )
         entry = grids.entry(key)
-        return call(entry, Plan, entry.value, grid, space, specs, limit, fetch, tasks=names, **given)
+        return call(
+            entry, Plan, entry.value, grid, space, specs, limit, fetch, tasks=names, **given
+        )
 
     def _specs(self, encoders: Specs) -> tuple[EncoderSpec, ...]:
         """Return specs of encoders; an unknown name is looked up among the labels of rows."""
@@ -81,9 +122,17 @@ class Session:
         return as_specs([labelled(text, folder, plugins) for text in as_texts(encoders)])
 
     def run(
-        self, encoders: Specs = (), tasks: str | Sequence[str] = (), *, seeds: int | None = None, corpus: str = "",
-        protocol: str = "", grid: str = "", baselines: bool = False, limit: int = 0,
-    ) -> Leaderboard:  # fmt: skip
+        self,
+        encoders: Specs = (),
+        tasks: str | Sequence[str] = (),
+        *,
+        seeds: int | None = None,
+        corpus: str = "",
+        protocol: str = "",
+        grid: str = "",
+        baselines: bool = False,
+        limit: int = 0,
+    ) -> Leaderboard:
         """Train, evaluate and store; stored results are not computed again.
 
         Args:
@@ -103,9 +152,18 @@ class Session:
         Raises:
             UsageError: the request is wrong. What fails later is among ``failures``, and stops nothing else.
         """
-        return self.execute(self.plan(
-            encoders, tasks, seeds=seeds, corpus=corpus, protocol=protocol, grid=grid, baselines=baselines, limit=limit,
-        ))  # fmt: skip
+        return self.execute(
+            self.plan(
+                encoders,
+                tasks,
+                seeds=seeds,
+                corpus=corpus,
+                protocol=protocol,
+                grid=grid,
+                baselines=baselines,
+                limit=limit,
+            )
+        )
 
     def execute(self, plan: Plan) -> Leaderboard:
         """Compute a plan, as ``run`` does."""
@@ -114,18 +172,39 @@ class Session:
         from mirrorbench.reports.selection import judged
         from mirrorbench.runs.run import execute_plan
 
-        plugins, store, outcome = self.workspace.plugins, self.workspace.results, execute_plan(self.workspace, plan)
-        table = build_table(outcome.results, plugins, plan.tasks, plan.rows, outcome.failures, plan.title)
+        plugins, store, outcome = (
+            self.workspace.plugins,
+            self.workspace.results,
+            execute_plan(self.workspace, plan),
+        )
+        table = build_table(
+            outcome.results, plugins, plan.tasks, plan.rows, outcome.failures, plan.title
+        )
         if len(plan.rows) > 1:
             paths = {cell.id: store.where(cell) for cell in plan.cells}
-            table = judged(table, [Stored(result, paths[result.cell_id]) for result in outcome.results], plugins)
+            table = judged(
+                table,
+                [Stored(result, paths[result.cell_id]) for result in outcome.results],
+                plugins,
+            )
         return Leaderboard(table, outcome.results, outcome.failures, plugins)
 
     def leaderboard(
-        self, results: str | Path | Sequence[str | Path] = (), tasks: str | Sequence[str] = (), *, encoders: Specs = (),
-        table: str = "", metric: str = "", protocol: str = "", intervals: bool = False, ties: bool = False,
-        without_overlap: bool = False, allow_mixed: bool = False, sort: str = "", title: str = "",
-    ) -> Leaderboard:  # fmt: skip
+        self,
+        results: str | Path | Sequence[str | Path] = (),
+        tasks: str | Sequence[str] = (),
+        *,
+        encoders: Specs = (),
+        table: str = "",
+        metric: str = "",
+        protocol: str = "",
+        intervals: bool = False,
+        ties: bool = False,
+        without_overlap: bool = False,
+        allow_mixed: bool = False,
+        sort: str = "",
+        title: str = "",
+    ) -> Leaderboard:
         """Return stored results as a table, with a verdict on each step of its ladders.
 
         Args:
@@ -149,19 +228,35 @@ class Session:
 
         plugins, names = self.workspace.plugins, as_names(tasks)
         choice = Choice(
-            expand_tasks(names, plugins), as_texts(encoders), protocol=protocol, metrics={"": metric} if metric else {},
-            allow_mixed=allow_mixed, intervals=intervals, ties=ties, without_overlap=without_overlap,
-        )  # fmt: skip
+            expand_tasks(names, plugins),
+            as_texts(encoders),
+            protocol=protocol,
+            metrics={"": metric} if metric else {},
+            allow_mixed=allow_mixed,
+            intervals=intervals,
+            ties=ties,
+            without_overlap=without_overlap,
+        )
         choice = choice.laid_out(table, plugins) if table else choice
-        folders = [Path(results)] if isinstance(results, str | Path) else [Path(folder) for folder in results]
+        folders = (
+            [Path(results)]
+            if isinstance(results, str | Path)
+            else [Path(folder) for folder in results]
+        )
         leaderboard = stored_leaderboard(folders or [self.workspace.results.root], choice, plugins)
         shown = leaderboard.table.sorted_by(sort) if sort else leaderboard.table
         return replace(leaderboard, table=replace(shown, title=title or shown.title))
 
     def compare(
-        self, first: str, second: str, tasks: str | Sequence[str] = (), *, results: Sequence[str | Path] = (),
-        protocol: str = "", allow_mixed: bool = False,
-    ) -> EncoderComparison:  # fmt: skip
+        self,
+        first: str,
+        second: str,
+        tasks: str | Sequence[str] = (),
+        *,
+        results: Sequence[str | Path] = (),
+        protocol: str = "",
+        allow_mixed: bool = False,
+    ) -> EncoderComparison:
         """Compare two encoders item by item, from stored results: difference, interval, p-value.
 
         Args:
@@ -178,15 +273,30 @@ class Session:
         from mirrorbench.reports.selection import results_of
         from mirrorbench.reports.statistics.verdicts import compare_encoders
 
-        plugins, folders = self.workspace.plugins, [Path(f) for f in results] or [self.workspace.results.root]
+        plugins, folders = (
+            self.workspace.plugins,
+            [Path(f) for f in results] or [self.workspace.results.root],
+        )
         if len(folders) > 2:
-            raise UsageError(f"--results was given {len(folders)} times", "Once for both, or twice: A's, then B's.")
-        left, right = (results_of(s, folders[i], protocol, plugins) for s, i in ((first, 0), (second, -1)))
+            raise UsageError(
+                f"--results was given {len(folders)} times",
+                "Once for both, or twice: A's, then B's.",
+            )
+        left, right = (
+            results_of(s, folders[i], protocol, plugins) for s, i in ((first, 0), (second, -1))
+        )
         if first == second and len(folders) == 1:
-            raise UsageError(f"{first} is compared with itself", "Name another encoder, or two folders: -r OLD -r NEW")
-        names = expand_tasks(as_names(tasks), plugins) or tuple(dict.fromkeys(e.result.task for e in (*left, *right)))
+            raise UsageError(
+                f"{first} is compared with itself",
+                "Name another encoder, or two folders: -r OLD -r NEW",
+            )
+        names = expand_tasks(as_names(tasks), plugins) or tuple(
+            dict.fromkeys(e.result.task for e in (*left, *right))
+        )
         comparison = compare_encoders(left, right, names, plugins, allow_mixed)
-        stands = {asked: results[0].result.spec for asked, results in ((first, left), (second, right))}
+        stands = {
+            asked: results[0].result.spec for asked, results in ((first, left), (second, right))
+        }
         notes = [f"{asked} stands for {spec}" for asked, spec in stands.items() if asked != spec]
         return replace(comparison, notes=(*notes, *comparison.notes))
 
@@ -199,17 +309,25 @@ class Session:
             protocol: of the results.
         """
         _check_protocol(protocol)
-        return self.workspace.plugins.tables["papers"].paper(self.workspace, table, encoder, protocol)
+        return self.workspace.plugins.tables["papers"].paper(
+            self.workspace, table, encoder, protocol
+        )
 
     def papers(self, paper: str = "", *, encoder: str = "", protocol: str = "paper") -> Any:
         """Return all tables and figures by name, or those of one paper (``mirrorwic``); arguments as of ``paper``."""
         _check_protocol(protocol)
-        return self.workspace.plugins.tables["papers"].papers(self.workspace, paper, encoder, protocol)
+        return self.workspace.plugins.tables["papers"].papers(
+            self.workspace, paper, encoder, protocol
+        )
 
-    def run_paper(self, table: str, *, encoder: str = "", seeds: int = 1, protocol: str = "paper") -> Any:
+    def run_paper(
+        self, table: str, *, encoder: str = "", seeds: int = 1, protocol: str = "paper"
+    ) -> Any:
         """Measure the cells of a table of the papers that are not stored yet; a ``UsageError`` if it has none."""
         _check_protocol(protocol)
-        return self.workspace.plugins.tables["papers"].run_paper(self.workspace, table, encoder, seeds, protocol)
+        return self.workspace.plugins.tables["papers"].run_paper(
+            self.workspace, table, encoder, seeds, protocol
+        )
 
     def load(self, spec: str | Path, level: str = "sentence") -> TextEncoder:
         """Load an encoder from its spec; a tuned one is taken from the cache, or tuned now with seed 0.
@@ -233,10 +351,18 @@ class Session:
         return TextEncoder(encoder, str(row))
 
     def tune(
-        self, texts: str | Path | Sequence[str] | Sequence[tuple[str, str]], encoder: str | Path = "roberta",
-        output: str | Path = "my-encoder", *, level: str = "sentence", columns: Sequence[str] = (), seed: int = 0,
-        held_out: int | None = None, force: bool = False, merge: bool = False,
-    ) -> TunedEncoder:  # fmt: skip
+        self,
+        texts: str | Path | Sequence[str] | Sequence[tuple[str, str]],
+        encoder: str | Path = "roberta",
+        output: str | Path = "my-encoder",
+        *,
+        level: str = "sentence",
+        columns: Sequence[str] = (),
+        seed: int = 0,
+        held_out: int | None = None,
+        force: bool = False,
+        merge: bool = False,
+    ) -> TunedEncoder:
         """Tune a language model on texts of your own and write an encoder directory.
 
         Args:
@@ -263,15 +389,34 @@ class Session:
         from mirrorbench.texts.tune import plan_tuning, tune_texts
 
         with claiming(output := Path(output).expanduser(), force) as workplace:
-            return tune_texts(plan_tuning(
-                texts, as_spec(encoder), output, self.workspace, level=level, columns=columns, seed=seed,
-                held_out=held_out, force=force, merge=merge,
-            ), workplace, merge)  # fmt: skip
+            return tune_texts(
+                plan_tuning(
+                    texts,
+                    as_spec(encoder),
+                    output,
+                    self.workspace,
+                    level=level,
+                    columns=columns,
+                    seed=seed,
+                    held_out=held_out,
+                    force=force,
+                    merge=merge,
+                ),
+                workplace,
+                merge,
+            )
 
     def encode(
-        self, texts: str, encoder: str | Path, output: Path | IO[str], *, column: str = "",
-        words_in_context: bool = False, spans: Sequence[str] = (), level: str = "",
-    ) -> EncodedFile:  # fmt: skip
+        self,
+        texts: str,
+        encoder: str | Path,
+        output: Path | IO[str],
+        *,
+        column: str = "",
+        words_in_context: bool = False,
+        spans: Sequence[str] = (),
+        level: str = "",
+    ) -> EncodedFile:
         """Encode the texts of a file of any length; an interrupted call goes on where it was.
 
         Args:
@@ -290,9 +435,15 @@ class Session:
         from mirrorbench.texts.encode import encode_texts
 
         return encode_texts(
-            texts, as_spec(encoder), output, self.workspace, column=column, words_in_context=words_in_context,
-            spans=spans, level=level,
-        )  # fmt: skip
+            texts,
+            as_spec(encoder),
+            output,
+            self.workspace,
+            column=column,
+            words_in_context=words_in_context,
+            spans=spans,
+            level=level,
+        )
 
     def analyze(self, name: str, **options: Any) -> Any:
         """Make an analysis: its numbers, and a way to draw them.

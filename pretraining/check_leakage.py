@@ -18,7 +18,9 @@ from glob import glob
 from pathlib import Path
 
 TEXT_SUFFIXES = {".txt", ".tsv", ".csv", ".xml"}
-SHORTEST_KEY = 10  # shorter keys ("yes", a label, a score) say nothing about where a sentence comes from
+SHORTEST_KEY = (
+    10  # shorter keys ("yes", a label, a score) say nothing about where a sentence comes from
+)
 _MARKUP = re.compile(r"<[^<>]*>")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
@@ -69,9 +71,13 @@ def evaluation_keys(files: Iterable[Path]) -> set[str]:
 def main() -> None:
     """Count the sentences in common per pattern; write the corpus without them where asked to."""
     parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", type=Path, required=True, help="one sentence a line, .txt or .txt.gz")
+    parser.add_argument(
+        "--corpus", type=Path, required=True, help="one sentence a line, .txt or .txt.gz"
+    )
     parser.add_argument("--texts", nargs="+", required=True, help="evaluation and tuning texts")
-    parser.add_argument("--clean", type=Path, help="write the sentences that are in none of the texts here")
+    parser.add_argument(
+        "--clean", type=Path, help="write the sentences that are in none of the texts here"
+    )
     args = parser.parse_args()
 
     keys_of = {pattern: evaluation_keys(text_files(pattern)) for pattern in args.texts}

@@ -73,7 +73,9 @@ def main() -> None:
     for name, part in parts.items():
         rows = pack(part)
         np.save(args.output / f"{name}.npy", rows)
-        print(f"{name}: {len(part):,d} sentences, {sum(map(len, part)):,d} tokens in {len(rows):,d} rows")
+        print(
+            f"{name}: {len(part):,d} sentences, {sum(map(len, part)):,d} tokens in {len(rows):,d} rows"
+        )
 
 
 if __name__ == "__main__":

@@ -50,7 +50,12 @@ INPUTS = {  # folders below --data: their files and SHA-256
         "en_wiki.txt": "8427685b67dd7ee668816eba246311ef3e26e10a9c1e5bef8976dffc58f522e0",
     },
 }
-EVALUATION_TEXTS = ("sts", "wic", "wsd", "qnli")  # folders below --data; no tuning sentence may occur in them
+EVALUATION_TEXTS = (
+    "sts",
+    "wic",
+    "wsd",
+    "qnli",
+)  # folders below --data; no tuning sentence may occur in them
 
 WIC_TSV_TRAIN_ROWS = 600
 SENTENCES, SHORTEST, LONGEST = 800, 30, 70  # how many, and their lengths in characters
@@ -101,7 +106,10 @@ def write_multisimlex(folder: Path, output: Path) -> None:
     classes: dict[int, str] = {}
     with source.open(encoding="utf-8", newline="") as lines:
         for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE):
-            columns = [row[name].split(" ") for name in ("SIMLEX_IDS", "ENGLISH_IN_SOURCE", "ENGLISH_SCORE")]
+            columns = [
+                row[name].split(" ")
+                for name in ("SIMLEX_IDS", "ENGLISH_IN_SOURCE", "ENGLISH_SCORE")
+            ]
             for place, word, score in zip(*columns, strict=True):
                 pair, _, side = place.partition(":")
                 words.setdefault(int(pair), {})[side] = word
@@ -137,7 +145,11 @@ def write_sentences(folder: Path, output: Path) -> None:
         sentence = line.strip()
         key = normalise(sentence)
         # A sentence starts with a capital and ends with a stop; the rest are headings, captions and mark-up.
-        whole = sentence[:1].isupper() and sentence.endswith((".", "?", "!")) and not set(sentence) & set("[]{}\\|=")
+        whole = (
+            sentence[:1].isupper()
+            and sentence.endswith((".", "?", "!"))
+            and not set(sentence) & set("[]{}\\|=")
+        )
         if whole and SHORTEST <= len(sentence) <= LONGEST and key not in forbidden:
             candidates.setdefault(key, sentence)
     chosen = sorted(random.Random(SEED).sample(range(len(candidates)), SENTENCES))
@@ -157,7 +169,10 @@ def write_words(output: Path) -> None:
     if version("wordfreq") != WORDFREQ:
         raise ValueError(f"wordfreq {version('wordfreq')} is installed, expected {WORDFREQ}")
     words = wordfreq.top_n_list("en", 2 * WORDS)
-    write_lines(output, [word for word in words if len(word) > 1 and word.isascii() and word.isalpha()][:WORDS])
+    write_lines(
+        output,
+        [word for word in words if len(word) > 1 and word.isascii() and word.isalpha()][:WORDS],
+    )
 
 
 def main() -> None:
@@ -175,7 +190,9 @@ def main() -> None:
     write_words(args.output / "corpora" / "words.txt")
     for path in sorted(args.output.rglob("*")):
         if path.is_file():
-            print(f"{path.stat().st_size:8,d}  {hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}")
+            print(
+                f"{path.stat().st_size:8,d}  {hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}"
+            )
 
 
 if __name__ == "__main__":

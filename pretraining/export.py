@@ -24,7 +24,9 @@ TIED = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
 
 def half_precision(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """The weights to store, each once, in float16."""
-    stored = {name: tensor.half().contiguous() for name, tensor in state.items() if name not in TIED}
+    stored = {
+        name: tensor.half().contiguous() for name, tensor in state.items() if name not in TIED
+    }
     overflown = [name for name, tensor in stored.items() if not torch.isfinite(tensor).all()]
     if overflown:
         raise ValueError(f"too large for float16: {', '.join(overflown)}")
@@ -39,7 +41,9 @@ def export(checkpoint: Path, tokenizer_folder: Path, output: Path) -> None:
     (output / "model.safetensors").write_bytes(weights)  # not save_file: readable by its owner only
     width = state["model"]["bert.embeddings.word_embeddings.weight"].shape[1]
     layers, feed_forward = (state["settings"][key] for key in ("layers", "feed_forward"))
-    config = model_config(width, layers, feed_forward, dropout=0.1)  # BERT's rates: +mirror's two views need them
+    config = model_config(
+        width, layers, feed_forward, dropout=0.1
+    )  # BERT's rates: +mirror's two views need them
     config.architectures = ["BertForMaskedLM"]
     config.dtype = "float32"  # float16 is for storage only: compute on a CPU wants float32
     config.save_pretrained(output)

@@ -57,8 +57,12 @@ class Settings:
     betas: tuple[float, float] = (0.9, 0.98)
     clip_norm: float = 1.0
     mask_rate: float = 0.15  # of which 80 % [MASK], 10 % a random piece, 10 % left as they are
-    embedding_std: float = 0.05  # to which the skip-gram vectors are scaled; positions start at BERT's 0.02
-    precision: str = "bf16"  # 1.4 times faster where the CPU has AVX512-BF16, slower where it has not
+    embedding_std: float = (
+        0.05  # to which the skip-gram vectors are scaled; positions start at BERT's 0.02
+    )
+    precision: str = (
+        "bf16"  # 1.4 times faster where the CPU has AVX512-BF16, slower where it has not
+    )
     seed: int = 0
 
 
@@ -95,17 +99,23 @@ def build_model(static_vectors: NDArray[np.float32], settings: Settings) -> Bert
     torch.manual_seed(settings.seed)
     width = static_vectors.shape[1]
     # No dropout: a model this small underfits, so there is nothing to regularise.
-    model = BertForMaskedLM(model_config(width, settings.layers, settings.feed_forward, dropout=0.0))
+    model = BertForMaskedLM(
+        model_config(width, settings.layers, settings.feed_forward, dropout=0.0)
+    )
     files = 2 * model.num_parameters() + BESIDE_WEIGHTS
     if files > LARGEST:
-        size = f"{settings.layers} layers of {width} dimensions, feed-forward {settings.feed_forward}"
+        size = (
+            f"{settings.layers} layers of {width} dimensions, feed-forward {settings.feed_forward}"
+        )
         told = f"{size}, take {files / 1e6:.1f} MB, and {LARGEST / 1e6:.0f} MB fit"
         raise ValueError(f"{told}: fewer --layers or --feed-forward, or narrower vectors")
     vectors = torch.from_numpy(static_vectors)
     known = vectors.abs().sum(1) > 0
     centred = vectors[known] - vectors[known].mean(0)
     with torch.no_grad():
-        model.bert.embeddings.word_embeddings.weight[known] = centred * (settings.embedding_std / centred.std())
+        model.bert.embeddings.word_embeddings.weight[known] = centred * (
+            settings.embedding_std / centred.std()
+        )
     return model
 
 
@@ -116,7 +126,9 @@ def build_optimizer(model: nn.Module, settings: Settings) -> torch.optim.AdamW:
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": settings.weight_decay},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=settings.betas, eps=1e-6, fused=True)
+    return torch.optim.AdamW(
+        groups, lr=settings.learning_rate, betas=settings.betas, eps=1e-6, fused=True
+    )
 
 
 def learning_rate(tokens: float, settings: Settings) -> float:
@@ -181,7 +193,9 @@ def average_gradients(model: nn.Module) -> None:
         gradient.copy_(part.view_as(gradient))
 
 
-def train_step(model: BertForMaskedLM, optimizer: torch.optim.Optimizer, batch: Batch, settings: Settings) -> Tensor:
+def train_step(
+    model: BertForMaskedLM, optimizer: torch.optim.Optimizer, batch: Batch, settings: Settings
+) -> Tensor:
     """One step; loss and accuracy, shape (2,). Does not wait for the device."""
     figures = masked_loss(model, batch, settings.precision)
     figures[0].backward()
@@ -210,18 +224,24 @@ class RowOrder:
             self._order = np.random.default_rng([seed, 0, epoch]).permutation(len(self._rows))
         rank, processes = world()
         rows = self._rows[np.sort(self._order[index * size : (index + 1) * size][rank::processes])]
-        return make_batch(rows, np.random.default_rng([seed, 1, step, rank]), self._settings.mask_rate)
+        return make_batch(
+            rows, np.random.default_rng([seed, 1, step, rank]), self._settings.mask_rate
+        )
 
 
 @torch.no_grad()
-def validate(model: BertForMaskedLM, rows: Rows, settings: Settings, device: torch.device) -> list[float]:
+def validate(
+    model: BertForMaskedLM, rows: Rows, settings: Settings, device: torch.device
+) -> list[float]:
     """Loss and masked accuracy on the held-out rows, with the same masks every time."""
     rng = np.random.default_rng([settings.seed, 2])
     totals = np.zeros(3)
     size = settings.tokens_per_step // rows.shape[1]
     for start in range(0, len(rows), size):
         batch = make_batch(rows[start : start + size], rng, settings.mask_rate).to(device)
-        totals += np.array([*masked_loss(model, batch, settings.precision).tolist(), 1.0]) * len(batch.targets)
+        totals += np.array([*masked_loss(model, batch, settings.precision).tolist(), 1.0]) * len(
+            batch.targets
+        )
     return (totals[:2] / totals[2]).tolist()
 
 
@@ -232,7 +252,9 @@ class Run:
         ValueError: the folder's checkpoint is of other settings.
     """
 
-    def __init__(self, folder: Path, model: BertForMaskedLM, settings: Settings, device: torch.device) -> None:
+    def __init__(
+        self, folder: Path, model: BertForMaskedLM, settings: Settings, device: torch.device
+    ) -> None:
         self.folder, self.settings, self.device = folder, settings, device
         self.model = model.to(device).train()
         self.optimizer = build_optimizer(model, settings)
@@ -245,12 +267,16 @@ class Run:
 
     def _load(self, state: dict[str, Any]) -> None:
         then, now = state["settings"], plain(self.settings)
-        other = {key: f"{key} was {then[key]} and is {now[key]}" for key in now if then[key] != now[key]}
+        other = {
+            key: f"{key} was {then[key]} and is {now[key]}" for key in now if then[key] != now[key]
+        }
         plateau = (1 - self.settings.decay_fraction) * min(then["tokens"], now["tokens"])
         if state["step"] * self.settings.tokens_per_step <= plateau:
             other.pop("tokens", None)  # the budget decides when the decay begins, and no more
         if other:
-            raise ValueError(f"the run in {self.folder} cannot go on like this: {', '.join(other.values())}")
+            raise ValueError(
+                f"the run in {self.folder} cannot go on like this: {', '.join(other.values())}"
+            )
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.log = state["step"], state["log"]
@@ -270,7 +296,11 @@ class Run:
         loss, accuracy = torch.stack(figures).double().mean(0).tolist()
         lr = learning_rate((self.step - 1) * tokens, self.settings)
         row = {"step": f"{self.step}", "tokens": f"{self.step * tokens}", "loss": f"{loss:.4f}"}
-        row |= {"accuracy": f"{accuracy:.4f}", "lr": f"{lr:.3e}", "tokens_per_s": f"{steps * tokens / seconds:.0f}"}
+        row |= {
+            "accuracy": f"{accuracy:.4f}",
+            "lr": f"{lr:.3e}",
+            "tokens_per_s": f"{steps * tokens / seconds:.0f}",
+        }
         names = ("valid_loss", "valid_accuracy")
         row |= dict(zip(names, [f"{value:.4f}" for value in valid] or ["", ""], strict=True))
         self.log.append(row)
@@ -282,7 +312,10 @@ class Run:
 
 def plain(settings: Settings) -> dict[str, Any]:
     """As stored in a checkpoint."""
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(settings).items()}
+    return {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in asdict(settings).items()
+    }
 
 
 def train(packed: Path, run: Run, every: Intervals) -> None:
@@ -316,9 +349,13 @@ def main() -> None:
     """Read the command line and train."""
     parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--packed", type=Path, required=True)
-    parser.add_argument("--static", type=Path, required=True, help="folder of the skip-gram vectors")
+    parser.add_argument(
+        "--static", type=Path, required=True, help="folder of the skip-gram vectors"
+    )
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="cpu, cuda, cuda:N")
+    parser.add_argument(
+        "--device", default="cuda" if torch.cuda.is_available() else "cpu", help="cpu, cuda, cuda:N"
+    )
     parser.add_argument("--threads", type=int, default=1, help="of each process")
     parser.add_argument("--precision", choices=("fp32", "bf16"), default=Settings.precision)
     for group, name, told in (
@@ -332,18 +369,26 @@ def main() -> None:
     ):
         default = getattr(group, name)
         help_text = f"{told} ({default:g})"
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default, help=help_text)
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", type=type(default), default=default, help=help_text
+        )
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     if "WORLD_SIZE" in os.environ:  # started by torchrun
         dist.init_process_group("gloo")
     given = vars(args)
     settings, every = (
-        replace(group, **{field.name: given[field.name] for field in fields(group) if field.name in given})
+        replace(
+            group,
+            **{field.name: given[field.name] for field in fields(group) if field.name in given},
+        )
         for group in (Settings(), Intervals())
     )
     try:
-        device, model = pick_device(args.device), build_model(np.load(args.static / "vectors.npy"), settings)
+        device, model = (
+            pick_device(args.device),
+            build_model(np.load(args.static / "vectors.npy"), settings),
+        )
         run = Run(args.output, model, settings, device)
     except (UsageError, ValueError) as error:
         parser.error(str(error))

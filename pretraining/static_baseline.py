@@ -36,11 +36,15 @@ class StaticMean:
 
     def __init__(self, folder: Path, sif: bool) -> None:
         if not (folder / "vectors.npy").is_file():
-            raise UsageError(f"{folder} holds no vectors.npy", "Make it with pretraining/static_vectors.py.")
+            raise UsageError(
+                f"{folder} holds no vectors.npy", "Make it with pretraining/static_vectors.py."
+            )
         self.vectors: NDArray[np.float32] = np.load(folder / "vectors.npy")
         counts = np.load(folder / "counts.npy").astype(np.float64)
         self.weights = SIF_A / (SIF_A + counts / counts.sum()) if sif else np.ones(len(counts))
-        self.fingerprint = hashlib.sha256(self.vectors.tobytes() + self.weights.tobytes()).hexdigest()
+        self.fingerprint = hashlib.sha256(
+            self.vectors.tobytes() + self.weights.tobytes()
+        ).hexdigest()
 
     def encode(self, inputs: Sequence[TextInput]) -> NDArray[np.float32]:
         """Vectors of texts, shape (n, 256); zero for a text without a known piece."""
@@ -49,9 +53,13 @@ class StaticMean:
         tokenizer = Tokenizer.from_file(str(embedded_directory() / "tokenizer.json"))
         tokenizer.no_truncation()
         result = np.zeros((len(inputs), self.vectors.shape[1]), dtype=np.float32)
-        for row, encoding in enumerate(tokenizer.encode_batch([i.text for i in inputs], add_special_tokens=False)):
+        for row, encoding in enumerate(
+            tokenizer.encode_batch([i.text for i in inputs], add_special_tokens=False)
+        ):
             if encoding.ids:
-                result[row] = np.average(self.vectors[encoding.ids], axis=0, weights=self.weights[encoding.ids])
+                result[row] = np.average(
+                    self.vectors[encoding.ids], axis=0, weights=self.weights[encoding.ids]
+                )
         return result
 
 

@@ -28,7 +28,15 @@ def train_vectors(
     sentences: list[list[str]], vocabulary_size: int, dimensions: int, workers: int
 ) -> NDArray[np.float32]:
     """Skip-gram with gensim's defaults (window 5, 5 negatives, subsampling 1e-3) on the ids as words."""
-    model = Word2Vec(sentences, vector_size=dimensions, sg=1, epochs=EPOCHS, min_count=1, workers=workers, seed=SEED)
+    model = Word2Vec(
+        sentences,
+        vector_size=dimensions,
+        sg=1,
+        epochs=EPOCHS,
+        min_count=1,
+        workers=workers,
+        seed=SEED,
+    )
     vectors = np.zeros((vocabulary_size, dimensions), dtype=np.float32)
     for word, row in model.wv.key_to_index.items():
         vectors[int(word)] = model.wv.vectors[row]
@@ -47,14 +55,19 @@ def main() -> None:
     args = parser.parse_args()
 
     tokenizer = AutoTokenizer.from_pretrained(args.tokenizer)
-    words = [str(i) for i in range(len(tokenizer))]  # shared strings: the corpus as lists fits in memory
+    words = [
+        str(i) for i in range(len(tokenizer))
+    ]  # shared strings: the corpus as lists fits in memory
     rows = np.load(args.packed / "train.npy")
     sentences = [[words[i] for i in sentence] for sentence in split(rows)]
     counts = np.bincount(rows.ravel(), minlength=len(tokenizer))
     counts[:FIRST_ORDINARY_ID] = 0
 
     args.output.mkdir(parents=True, exist_ok=True)
-    np.save(args.output / "vectors.npy", train_vectors(sentences, len(tokenizer), args.dimensions, args.workers))
+    np.save(
+        args.output / "vectors.npy",
+        train_vectors(sentences, len(tokenizer), args.dimensions, args.workers),
+    )
     np.save(args.output / "counts.npy", counts)
     pieces = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     (args.output / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")

@@ -11,11 +11,23 @@ from __future__ import annotations
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from pathlib import Path
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from transformers import BertTokenizerFast
 
-VOCABULARY_SIZE = 8192  # more than half of the model's parameters are word pieces: the size that fits in 8 MB
-ALPHABET_SIZE = 200  # every further character costs two pieces ("c", "##c"); rarer ones become [UNK]
+VOCABULARY_SIZE = (
+    8192  # more than half of the model's parameters are word pieces: the size that fits in 8 MB
+)
+ALPHABET_SIZE = (
+    200  # every further character costs two pieces ("c", "##c"); rarer ones become [UNK]
+)
 MAX_LENGTH = 64
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PAD, UNK, CLS, SEP, MASK = range(len(SPECIAL_TOKENS))

@@ -19,7 +19,9 @@ from mirrorbench.training.microbatch import MicroBatchReader, in_order
 from mirrorbench.training.objective import LOSSES, TokenizedPairs, objective_of
 from mirrorbench.training.recipes import Recipe, override
 
-AUGMENTATIONS: dict[str, Any] = {entry.name: entry.value for entry in load_plugins(discover=False).augmentations}
+AUGMENTATIONS: dict[str, Any] = {
+    entry.name: entry.value for entry in load_plugins(discover=False).augmentations
+}
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 TEXTS = [f"{a} {b} and {a}" for a in WORDS for b in WORDS]
 """A hundred distinct texts of several lengths."""
@@ -27,7 +29,9 @@ TEXTS = [f"{a} {b} and {a}" for a in WORDS for b in WORDS]
 
 def recipe(**params: Any) -> Recipe:
     """A short tuning of random models, without augmentation but for what is given."""
-    plain = Recipe(temperature=0.1, epochs=1, train_max_length=20, pooling="mean", batch_size=25, lr=1e-3)
+    plain = Recipe(
+        temperature=0.1, epochs=1, train_max_length=20, pooling="mean", batch_size=25, lr=1e-3
+    )
     return override(plain, {"dropout": 0, **params}, AUGMENTATIONS)
 
 
@@ -38,7 +42,9 @@ def opened(path: Path, changed: Recipe, registered: dict[str, Any] = AUGMENTATIO
     return transformer
 
 
-def tuning_of(transformer: Transformer, changed: Recipe, packs: bool = True, precision: str = "fp32") -> _Loop:
+def tuning_of(
+    transformer: Transformer, changed: Recipe, packs: bool = True, precision: str = "fp32"
+) -> _Loop:
     """The loop of a tuning, before its first step."""
     objective = objective_of(LOSSES[changed.loss], transformer, changed)
     return _Loop(MicroBatchReader(objective, precision, packs), seed=0)
@@ -58,5 +64,7 @@ def attached(path: Path, changed: Recipe) -> Iterator[Transformer]:
 
 def embed(loop: _Loop, pairs: TokenizedPairs) -> tuple[torch.Tensor, torch.Tensor]:
     """Vectors of both views in the order of the pairs, as the next step of a tuning computes them."""
-    parts, order = loop.reader.split(pairs, loop.most, np.random.default_rng((loop.seed, loop.steps)))
+    parts, order = loop.reader.split(
+        pairs, loop.most, np.random.default_rng((loop.seed, loop.steps))
+    )
     return in_order(loop.reader.read(parts), order)

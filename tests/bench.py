@@ -28,15 +28,22 @@ class Bench:
         self.corpus.write_text("".join(f"line number {n}\n" for n in range(30)))
 
     def workspace(self, log: Log | None = None) -> Workspace:
-        settings = Settings(self.results.root, self.folder / "data", self.cache.root, "cpu", offline=True)
+        settings = Settings(
+            self.results.root, self.folder / "data", self.cache.root, "cpu", offline=True
+        )
         return Workspace(settings, self.plugins, log or Log())
 
     def plan(
-        self, *encoders: str, tasks: Sequence[str] = ("cats", "dogs"), seeds: int = 1, protocol: str = "paper"
+        self,
+        *encoders: str,
+        tasks: Sequence[str] = ("cats", "dogs"),
+        seeds: int = 1,
+        protocol: str = "paper",
     ) -> Plan:
         specs = tuple(map(parse_spec, encoders))
         return make_plan(
-            self.workspace(), Request(specs, tuple(tasks), tuple(range(seeds)), str(self.corpus), protocol)
+            self.workspace(),
+            Request(specs, tuple(tasks), tuple(range(seeds)), str(self.corpus), protocol),
         )
 
     def run(self, *encoders: str, log: Log | None = None, **options: Any) -> Outcome:

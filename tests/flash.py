@@ -39,9 +39,19 @@ class Flash(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
     def forward(
-        self, query: Tensor, key: Tensor, value: Tensor, starts: Tensor, ends: Tensor, width: int, other: int,
-        dropout: float, causal: bool, debug: bool, scale: float | None = None,
-    ) -> tuple[Tensor, ...]:  # fmt: skip
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        starts: Tensor,
+        ends: Tensor,
+        width: int,
+        other: int,
+        dropout: float,
+        causal: bool,
+        debug: bool,
+        scale: float | None = None,
+    ) -> tuple[Tensor, ...]:
         check(starts, width, query, key, value)
         assert ends is starts
         assert other == width
@@ -51,22 +61,46 @@ class Flash(TorchDispatchMode):
         # As on a GPU: the draws come from torch's own generator, and their state is kept for the way back.
         state = torch.randint(2**31, (2,)) if dropout else torch.zeros(2, dtype=torch.int64)
         parts = texts(starts, state, dropout, scale, query, key, value)
-        found = torch.cat([torch.einsum("hqk,khd->qhd", w * kept, v) for w, kept, _, _, v in parts]).to(query.dtype)
+        found = torch.cat(
+            [torch.einsum("hqk,khd->qhd", w * kept, v) for w, kept, _, _, v in parts]
+        ).to(query.dtype)
         sums = torch.empty(query.shape[1], len(query))
-        return found, sums, state.to(torch.uint64), torch.empty((), dtype=torch.uint64), torch.empty(0)
+        return (
+            found,
+            sums,
+            state.to(torch.uint64),
+            torch.empty((), dtype=torch.uint64),
+            torch.empty(0),
+        )
 
     def backward(
-        self, gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, found: Tensor, sums: Tensor, starts: Tensor,
-        ends: Tensor, width: int, other: int, dropout: float, causal: bool, state: Tensor, unused: Tensor,
-        scale: float | None = None, **_: Any,
-    ) -> tuple[Tensor, ...]:  # fmt: skip
+        self,
+        gradient: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        found: Tensor,
+        sums: Tensor,
+        starts: Tensor,
+        ends: Tensor,
+        width: int,
+        other: int,
+        dropout: float,
+        causal: bool,
+        state: Tensor,
+        unused: Tensor,
+        scale: float | None = None,
+        **_: Any,
+    ) -> tuple[Tensor, ...]:
         check(starts, width, query, key, value, found)
         assert gradient.dtype == query.dtype
         assert gradient.shape == query.shape
         assert gradient.is_contiguous()  # else it would be copied
         self.calls.append(("backward", dropout))
         triples = []
-        for weights, kept, q, k, v, g in texts(starts, state, dropout, scale, query, key, value, gradient):
+        for weights, kept, q, k, v, g in texts(
+            starts, state, dropout, scale, query, key, value, gradient
+        ):
             by_weight = torch.einsum("qhd,khd->hqk", g, v) * kept
             by_score = weights * (by_weight - (by_weight * weights).sum(-1, keepdim=True))
             factor = q.shape[-1] ** -0.5 if scale is None else scale
@@ -83,9 +117,15 @@ def check(starts: Tensor, width: int, *states: Tensor) -> None:
     assert size % 8 == 0
     assert size <= 192
     for part in states:
-        assert (part.dtype, part.shape, part.device) == (states[0].dtype, states[0].shape, states[0].device)
+        assert (part.dtype, part.shape, part.device) == (
+            states[0].dtype,
+            states[0].shape,
+            states[0].device,
+        )
         assert part.stride(-1) == 1
-        assert part.is_contiguous()  # not asked for by the kernel; a copy somewhere would be lost time
+        assert (
+            part.is_contiguous()
+        )  # not asked for by the kernel; a copy somewhere would be lost time
     assert starts.dtype == torch.int32
     assert starts.is_contiguous()
     assert starts.device == states[0].device
@@ -94,7 +134,9 @@ def check(starts: Tensor, width: int, *states: Tensor) -> None:
     assert int(starts.diff().min()) >= 1
 
 
-def texts(starts: Tensor, state: Tensor, dropout: float, scale: float | None, *rows: Tensor) -> Iterator[list[Tensor]]:
+def texts(
+    starts: Tensor, state: Tensor, dropout: float, scale: float | None, *rows: Tensor
+) -> Iterator[list[Tensor]]:
     """For each text its weights of attention, what dropout multiplies them with, and its part of the rows; float32."""
     generator = torch.Generator().manual_seed(int(state.to(torch.int64)[0]))
     for parts in zip(*(row.float().split(starts.diff().tolist()) for row in rows), strict=True):

@@ -24,7 +24,11 @@ class Fresh:
 
     def run(self, *command: str, cwd: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a program of the environment, in which nothing points back to this process's packages."""
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PIP_"))}
+        environment = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("PYTHON", "PIP_"))
+        }
         environment |= {
             "PATH": f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
             "OMP_NUM_THREADS": "1",
@@ -34,8 +38,12 @@ class Fresh:
             "PIP_NO_INDEX": "1",
         }
         program = [str(self.folder / "bin" / command[0]), *command[1:]]
-        done = subprocess.run(program, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
-        assert not check or done.returncode == 0, f"{command}: {done.stdout[-4000:]}{done.stderr[-4000:]}"
+        done = subprocess.run(
+            program, cwd=cwd, env=environment, capture_output=True, text=True, check=False
+        )
+        assert not check or done.returncode == 0, (
+            f"{command}: {done.stdout[-4000:]}{done.stderr[-4000:]}"
+        )
         return done
 
 
@@ -46,12 +54,28 @@ def fresh_environment(folder: Path, wheels: Sequence[Path]) -> Fresh:
         folder: where the environment goes.
         wheels: the files.
     """
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True
+    )
     environment = Fresh(folder / "venv")
     python = str(environment.folder / "bin" / "python")
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", "--no-index"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "-q",
+        "--no-deps",
+        "--no-index",
+    ]
     subprocess.run([*pip, *map(str, wheels)], check=True)
-    own = environment.run("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder)
+    own = environment.run(
+        "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder
+    )
     borrowed = dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
-    Path(own.stdout.strip(), "borrowed.pth").write_text("".join(f"{path}\n" for path in borrowed), encoding="utf-8")
+    Path(own.stdout.strip(), "borrowed.pth").write_text(
+        "".join(f"{path}\n" for path in borrowed), encoding="utf-8"
+    )
     return environment

@@ -70,7 +70,10 @@ def plugins() -> Plugins:
 
 
 def workspace(folder: Path) -> Workspace:
-    return Workspace(Settings(folder / "results", folder / "data", folder / "cache", "cpu", offline=True), plugins())
+    return Workspace(
+        Settings(folder / "results", folder / "data", folder / "cache", "cpu", offline=True),
+        plugins(),
+    )
 
 
 def plan(folder: Path) -> Plan:

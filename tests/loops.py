@@ -15,7 +15,9 @@ def naive_log(vectors: np.ndarray) -> float:
     v = vectors.astype(np.float64)
     _, columns = np.linalg.eig(v.T @ v)
     both = [sign * column for column in np.real(columns).T for sign in (1, -1)]
-    sums = [sum(math.exp(sum(a * b for a, b in zip(c, row, strict=True))) for row in v) for c in both]
+    sums = [
+        sum(math.exp(sum(a * b for a, b in zip(c, row, strict=True))) for row in v) for c in both
+    ]
     return math.log(min(sums) / max(sums))
 
 
@@ -24,4 +26,6 @@ def cos(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def mean_of_pairs(vectors: Iterable[np.ndarray]) -> float:
-    return statistics.fmean(cos(a, b) for a, b in combinations([v.astype(np.float64) for v in vectors], 2))
+    return statistics.fmean(
+        cos(a, b) for a, b in combinations([v.astype(np.float64) for v in vectors], 2)
+    )

@@ -12,10 +12,15 @@ from mirrorbench.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
-    *ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "tasks").glob("*.md"),
-    *(ROOT / "plugins").glob("*/README.md"), *(ROOT / "leaderboards").glob("*.md"), *(ROOT / "benchmarks").glob("*.md"),
-    *(ROOT / "pretraining").glob("*.md"), *(ROOT / "mirrorbench" / "embedded").glob("*/*.md"),
-]  # fmt: skip
+    *ROOT.glob("*.md"),
+    *(ROOT / "docs").glob("*.md"),
+    *(ROOT / "docs" / "tasks").glob("*.md"),
+    *(ROOT / "plugins").glob("*/README.md"),
+    *(ROOT / "leaderboards").glob("*.md"),
+    *(ROOT / "benchmarks").glob("*.md"),
+    *(ROOT / "pretraining").glob("*.md"),
+    *(ROOT / "mirrorbench" / "embedded").glob("*/*.md"),
+]
 """Every page that a reader may take a command from."""
 
 _COMMAND = re.compile(r"^\$ (.*)$", re.M)
@@ -25,7 +30,9 @@ _FILE = re.compile(r"`([\w./-]+)`:\n\n```\w+\n(.*?)^```$", re.M | re.S)
 _OURS = re.compile(r"^\$ (?P<prompt>.*)$|`(?P<said>(?:echo [^`]* \| )?mirrorbench [^`]+)`", re.M)
 _COMMENT = re.compile(r"\s+# +(?:or: (?P<other>mirrorbench .*))?")
 # What is a mention and no command: `mirrorbench data`, `mirrorbench plugin new NAME`, `mirrorbench cache list|prune`.
-_MENTION = re.compile(r"\.\.\.|[a-z]\|[a-z]|\b[A-Z]{3,}\b|--install-completion|^mirrorbench \w+(?: new)?$")
+_MENTION = re.compile(
+    r"\.\.\.|[a-z]\|[a-z]|\b[A-Z]{3,}\b|--install-completion|^mirrorbench \w+(?: new)?$"
+)
 
 
 def commands(page: Path) -> list[str]:
@@ -50,9 +57,17 @@ def own_commands(text: str) -> list[str]:
         line = match["prompt"] or " ".join(match["said"].split())
         comment = _COMMENT.search(line)
         lines = [line[: comment.start()], comment["other"] or ""] if comment else [line]
-        parts = [re.sub(r"^\S*/mirrorbench ", "mirrorbench ", part) for one in lines for part in one.split(" && ")]
+        parts = [
+            re.sub(r"^\S*/mirrorbench ", "mirrorbench ", part)
+            for one in lines
+            for part in one.split(" && ")
+        ]
         ours = [part.strip() for part in parts if re.match(r"(echo .* \| )?mirrorbench ", part)]
-        found += [part for part in ours if "[OPTIONS]" not in part and (match["prompt"] or not _MENTION.search(part))]
+        found += [
+            part
+            for part in ours
+            if "[OPTIONS]" not in part and (match["prompt"] or not _MENTION.search(part))
+        ]
     return found
 
 
@@ -73,7 +88,9 @@ def parsed(command: str) -> tuple[str, dict[str, object]]:
     group, names = typer.main.get_command(app), []
     context = group.make_context("mirrorbench", arguments)
     while hasattr(group, "resolve_command"):
-        name, group, arguments = group.resolve_command(context, [*context._protected_args, *context.args])
+        name, group, arguments = group.resolve_command(
+            context, [*context._protected_args, *context.args]
+        )
         assert group is not None, f"no command {arguments}"
         names.append(str(name))
         if hasattr(group, "resolve_command") and not arguments:

@@ -36,9 +36,18 @@ from mirrorbench.runs import registry as plugin_manager
 SUITES = ("sts", "simlex", "bel", "tsv")
 LANGUAGES = ("en", "fr", "et", "ar", "zh", "ru", "es", "pl")
 CARDS = (
-    "stsb-dev", "simlex999", "qnli", "wic", "usim", "wsd", "qnli-sentences", "sts-sentences", "wic-sentences",
-    "umls-names", *(f"words-{language}" for language in LANGUAGES),
-)  # fmt: skip
+    "stsb-dev",
+    "simlex999",
+    "qnli",
+    "wic",
+    "usim",
+    "wsd",
+    "qnli-sentences",
+    "sts-sentences",
+    "wic-sentences",
+    "umls-names",
+    *(f"words-{language}" for language in LANGUAGES),
+)
 GRID = "encoders: tiny+base\ntasks: quick-sts\n"
 
 
@@ -65,13 +74,20 @@ class Machine:
         self.root = root
         self.cache = cache
         self.model = model
-        self.made = small_data.make([*CARDS, *(task for suite in SUITES for task in cardfile.builtin_suites()[suite])])
+        self.made = small_data.make(
+            [*CARDS, *(task for suite in SUITES for task in cardfile.builtin_suites()[suite])]
+        )
         small_data.write(self.made, root / "data")
         small_data.write(
-            {key: text for key, text in self.made.items() if key[0] == "stsb"}, root / "home" / "Downloads"
+            {key: text for key, text in self.made.items() if key[0] == "stsb"},
+            root / "home" / "Downloads",
         )
         models = ("bert", "roberta", "sbert", "mirror-bert-", "mirror-roberta-")
-        known = [b for b in backbones.BACKBONES.values() if b.name in models or b.name.startswith(models[3:])]
+        known = [
+            b
+            for b in backbones.BACKBONES.values()
+            if b.name in models or b.name.startswith(models[3:])
+        ]
         for hub_id in {hub_id for b in known for hub_id in (b.hub_id, *b.by_language.values())}:
             self._download(hub_id, model("roberta" if "roberta-base" in hub_id else "bert"))
 
@@ -99,7 +115,9 @@ class Machine:
         load = cardfile.load_cards
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
-                cardfile, "load_cards", lambda path: tuple(small_data.as_here(card, self.made) for card in load(path))
+                cardfile,
+                "load_cards",
+                lambda path: tuple(small_data.as_here(card, self.made) for card in load(path)),
             )
             patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
             patch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(self.root / "hub"))
@@ -115,18 +133,29 @@ class Machine:
         for name in ("my_texts.txt", "wikipedia.txt"):
             (folder / name).write_text(texts)
         (folder / "corpus.txt.gz").write_bytes(gzip.compress(texts.encode(), mtime=0))
-        rows = [json.dumps({"question": f"Who? {text}", "answer": text}) + "\n" for text in small_data.SENTENCES]
+        rows = [
+            json.dumps({"question": f"Who? {text}", "answer": text}) + "\n"
+            for text in small_data.SENTENCES
+        ]
         (folder / "pairs.jsonl.gz").write_bytes(gzip.compress("".join(rows).encode(), mtime=0))
         (folder / "grid.yaml").write_text(grid)
         (folder / "my-model").symlink_to(self.model("bert"))
-        pieces = len(json.loads((backbones.embedded_directory() / "tokenizer.json").read_text())["model"]["vocab"])
+        pieces = len(
+            json.loads((backbones.embedded_directory() / "tokenizer.json").read_text())["model"][
+                "vocab"
+            ]
+        )
         (folder / "static").mkdir()
         rng = np.random.default_rng(0)
-        np.save(folder / "static" / "vectors.npy", rng.normal(size=(pieces, 256)).astype(np.float32))
+        np.save(
+            folder / "static" / "vectors.npy", rng.normal(size=(pieces, 256)).astype(np.float32)
+        )
         np.save(folder / "static" / "counts.npy", rng.integers(1, 1000, pieces))
         shutil.copy(ROOT / "README.md", folder)
         for name in ("pretraining", "leaderboards"):
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
+            )
 
 
 class Shell:
@@ -147,7 +176,9 @@ class Shell:
     def __call__(self, command: str) -> Said:
         """Run ``mirrorbench ...``, or ``echo TEXT | mirrorbench ...``."""
         piped = re.match(r"echo (.*) \| (.*)", command)
-        text, command = (" ".join(shlex.split(piped[1])) + "\n", piped[2]) if piped else ("", command)
+        text, command = (
+            (" ".join(shlex.split(piped[1])) + "\n", piped[2]) if piped else ("", command)
+        )
         _forget()
         self.patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         self.patch.setattr(sys, "argv", [os.path.expanduser(word) for word in shlex.split(command)])
@@ -178,9 +209,13 @@ def install(project: Path, site: Path) -> list[Path]:
     info.mkdir(parents=True)
     (info / "METADATA").write_text(
         f"Metadata-Version: 2.1\nName: {described['name']}\nVersion: {described['version']}\n"
-    )  # fmt: skip
+    )
     groups = described["entry-points"].items()
-    lines = [line for group, points in groups for line in (f"[{group}]", *(f"{k} = {v}" for k, v in points.items()))]
+    lines = [
+        line
+        for group, points in groups
+        for line in (f"[{group}]", *(f"{k} = {v}" for k, v in points.items()))
+    ]
     (info / "entry_points.txt").write_text("\n".join(lines))
     importlib.invalidate_caches()
     return [project, site]

@@ -70,16 +70,27 @@ WORDNET = {
     "data.adv": b"00000000 02 r 01 soon 0 000 | in the near future\n",
     "index.adv": b"soon r 1 0 1 0 00000000\n",
     "adv.exc": b"best well\n",
-    **{f"{kind}.{pos}": b"  1 This is a licence.\n" for kind in ("data", "index") for pos in ("verb", "adj")},
+    **{
+        f"{kind}.{pos}": b"  1 This is a licence.\n"
+        for kind in ("data", "index")
+        for pos in ("verb", "adj")
+    },
     "verb.exc": b"went go\n",
     "adj.exc": b"better good\n",
 }
 
 SAMPLES = {
     "sts": Sample(
-        "sts", {"STS.input.X.txt": b'A "cat".\tA dog. \nnot\tscored\nnull\tNA\n', "STS.gs.X.txt": b"4.5\n\n0\n"}
+        "sts",
+        {
+            "STS.input.X.txt": b'A "cat".\tA dog. \nnot\tscored\nnull\tNA\n',
+            "STS.gs.X.txt": b"4.5\n\n0\n",
+        },
     ),
-    "stsb": Sample("stsb", {"sts-dev.csv": b'g\tf\ty\t1\t3.200\t"A cat\tnan\ng\tf\ty\t2\t0\ta\tb\tlicence\tmore\n'}),
+    "stsb": Sample(
+        "stsb",
+        {"sts-dev.csv": b'g\tf\ty\t1\t3.200\t"A cat\tnan\ng\tf\ty\t2\t0\ta\tb\tlicence\tmore\n'},
+    ),
     "sick": Sample(
         "sick",
         {
@@ -122,9 +133,14 @@ SAMPLES = {
     ),
     "qqp": Sample(
         "qqp",
-        {"q.csv": b'id,qid1,qid2,question1,question2,is_duplicate\n0,1,2,"What ""is""\nit?",null,1\n7,3,4,NA,b,0\n'},
+        {
+            "q.csv": b'id,qid1,qid2,question1,question2,is_duplicate\n0,1,2,"What ""is""\nit?",null,1\n7,3,4,NA,b,0\n'
+        },
     ),
-    "usim": Sample("usim", {"usim_en.txt": b"He is bright .\t2\t1.5\tbright.a 1\nbright light\t0\t1.5\tbright.a 12\n"}),
+    "usim": Sample(
+        "usim",
+        {"usim_en.txt": b"He is bright .\t2\t1.5\tbright.a 1\nbright light\t0\t1.5\tbright.a 12\n"},
+    ),
     "cosimlex": Sample(
         "cosimlex",
         {

@@ -17,7 +17,14 @@ from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.cards import Card, DataFile
 
 _WHO = ("cat", "dog", "child", "singer", "teacher", "train", "bank", "spring")
-_DOES = ("runs home", "sleeps all day", "is seen by the river", "plays a song", "stops in the rain", "waits outside")
+_DOES = (
+    "runs home",
+    "sleeps all day",
+    "is seen by the river",
+    "plays a song",
+    "stops in the rain",
+    "waits outside",
+)
 SENTENCES = [f"The {who} {does}." for who in _WHO for does in _DOES]
 OTHERS = [f"A {who} {does}." for who in ("man", "girl") for does in _DOES]
 """Sentences that are in no corpus."""
@@ -56,8 +63,12 @@ def as_here(card: Card, made: Made) -> Card:
     """A card that describes the small files; one that has none is left as it is."""
     if not any(folder == card.folder for folder, _ in made):
         return card
-    options = {key: value for key, value in card.options.items() if key != "rows"}  # how many the original has
-    return replace(card, files=tuple(_as_here(card, file, made) for file in card.files), options=options)
+    options = {
+        key: value for key, value in card.options.items() if key != "rows"
+    }  # how many the original has
+    return replace(
+        card, files=tuple(_as_here(card, file, made) for file in card.files), options=options
+    )
 
 
 def _as_here(card: Card, file: DataFile, made: Made) -> DataFile:
@@ -83,12 +94,19 @@ def _sts(card: Card, path: str) -> bytes:
 
 
 def _stsb(card: Card, path: str) -> bytes:
-    return _table(*(["news", "x", "2015", n, score, left, right] for n, (left, right, score) in enumerate(PAIRS)))
+    return _table(
+        *(
+            ["news", "x", "2015", n, score, left, right]
+            for n, (left, right, score) in enumerate(PAIRS)
+        )
+    )
 
 
 def _sick(card: Card, path: str) -> bytes:
     head = ["pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment"]
-    rows = ([n, left, right, max(score, 1), "NEUTRAL"] for n, (left, right, score) in enumerate(PAIRS))
+    rows = (
+        [n, left, right, max(score, 1), "NEUTRAL"] for n, (left, right, score) in enumerate(PAIRS)
+    )
     return _table(head, *rows)
 
 
@@ -101,11 +119,17 @@ def _simlex(card: Card, path: str) -> bytes:
 def _multisimlex(card: Card, path: str) -> bytes:
     cards = [other for other in builtin_cards().values() if other.folder == card.folder]
     names = sorted({name for other in cards for name in other.options["languages"]})
-    head = ["ID", "SIMLEX_IDS", *(column for name in names for column in (name, f"{name}_IN_SOURCE", f"{name}_SCORE"))]
+    head = [
+        "ID",
+        "SIMLEX_IDS",
+        *(column for name in names for column in (name, f"{name}_IN_SOURCE", f"{name}_SCORE")),
+    ]
     rows = []
     for place, word in enumerate(WORDS):
         pair, side = place // 2 + 1, place % 2 + 1
-        rows.append([place, f"{pair}:{side}", *(text for _ in names for text in (word, word, pair % 6))])
+        rows.append(
+            [place, f"{pair}:{side}", *(text for _ in names for text in (word, word, pair % 6))]
+        )
     return _table(head, *rows)
 
 
@@ -114,7 +138,10 @@ def _lines(card: Card, path: str) -> bytes:
     if card.name == "words-en":  # as many as a page asks for
         texts = [f"{word}{n or ''}" for n in range(10) for word in WORDS]
     if "column" in card.options:  # of a table that has a header line
-        return _table(["index", "question", "sentence", "label"], *([n, "Who?", s, "x"] for n, s in enumerate(texts)))
+        return _table(
+            ["index", "question", "sentence", "label"],
+            *([n, "Who?", s, "x"] for n, s in enumerate(texts)),
+        )
     return _text(texts)
 
 
@@ -135,7 +162,10 @@ def _askapatient(card: Card, path: str) -> bytes:
 def _cometa(card: Card, path: str) -> bytes:
     if path.endswith(".txt"):
         return _text(f"{number}||{name}" for number, name, _ in _TERMS)
-    return _table(["ID", "Term", "General SNOMED ID"], *([n, term, i] for n, (i, _, term) in enumerate(_TERMS)))
+    return _table(
+        ["ID", "Term", "General SNOMED ID"],
+        *([n, term, i] for n, (i, _, term) in enumerate(_TERMS)),
+    )
 
 
 def _wic(card: Card, path: str) -> bytes:
@@ -158,20 +188,24 @@ def _wic_tsv(card: Card, path: str) -> bytes:
 def _usim(card: Card, path: str) -> bytes:
     rows = []
     for n, (one, other, score) in enumerate(PAIRS):
-        rows += [[text, 1, max(score, 1), f"word.n {2 * n + side}"] for side, text in enumerate((one, other))]
+        rows += [
+            [text, 1, max(score, 1), f"word.n {2 * n + side}"]
+            for side, text in enumerate((one, other))
+        ]
     return _table(*rows)
 
 
 def _wsd(card: Card, path: str) -> bytes:
     """Two senses of the noun *spring*, with an example each, and two occurrences."""
-    glosses = ('season; "the spring was wet"; "spring came late"', 'a coil; "a spring of steel"; "the spring broke"')
+    glosses = (
+        'season; "the spring was wet"; "spring came late"',
+        'a coil; "a spring of steel"; "the spring broke"',
+    )
     data, offsets = "", []
     for number, gloss in enumerate(glosses):
         offsets.append(f"{len(data):08d}")
         data += f"{offsets[-1]} 03 n 01 spring {number} 000 | {gloss}\n"
-    instance = (
-        '<sentence id="d.s{n}"><wf lemma="the" pos="DET">The</wf><instance id="d.s{n}.t0" lemma="spring" pos="NOUN">'
-    )
+    instance = '<sentence id="d.s{n}"><wf lemma="the" pos="DET">The</wf><instance id="d.s{n}.t0" lemma="spring" pos="NOUN">'
     inside = "".join(f"{instance.format(n=n)}spring</instance></sentence>" for n in range(2))
     name = PurePosixPath(path).name
     contents = {
@@ -180,11 +214,24 @@ def _wsd(card: Card, path: str) -> bytes:
         "index.noun": f"spring n 2 0 2 0 {' '.join(offsets)}\n",
         "data.noun": data,
     }
-    return contents.get(name, "went go\n" if name.endswith(".exc") else "  1 This is a licence.\n").encode()
+    return contents.get(
+        name, "went go\n" if name.endswith(".exc") else "  1 This is a licence.\n"
+    ).encode()
 
 
 _FORMATS: dict[str, Callable[[Card, str], bytes]] = {
-    "sts": _sts, "stsb": _stsb, "sick": _sick, "table": _simlex, "multisimlex-concepticon": _multisimlex,
-    "lines": _lines, "qnli": _qnli, "biosyn": _biosyn, "askapatient": _askapatient, "cometa": _cometa, "wic": _wic,
-    "wic-tsv": _wic_tsv, "usim": _usim, "wsd": _wsd,
-}  # fmt: skip
+    "sts": _sts,
+    "stsb": _stsb,
+    "sick": _sick,
+    "table": _simlex,
+    "multisimlex-concepticon": _multisimlex,
+    "lines": _lines,
+    "qnli": _qnli,
+    "biosyn": _biosyn,
+    "askapatient": _askapatient,
+    "cometa": _cometa,
+    "wic": _wic,
+    "wic-tsv": _wic_tsv,
+    "usim": _usim,
+    "wsd": _wsd,
+}

@@ -19,24 +19,54 @@ Floats = NDArray[np.float64]
 
 
 def stored(
-    spec: str, task: str, score: float | None, seed: int = 0, protocol: str = "paper", metric: str = "spearman", *,
-    corpus: str = "", corpus_size: int = 10, precision: str = "fp32", files: str = "", version: int = 1,
-    computation: int | None = COMPUTATION, **more: Any,
-) -> Result:  # fmt: skip
+    spec: str,
+    task: str,
+    score: float | None,
+    seed: int = 0,
+    protocol: str = "paper",
+    metric: str = "spearman",
+    *,
+    corpus: str = "",
+    corpus_size: int = 10,
+    precision: str = "fp32",
+    files: str = "",
+    version: int = 1,
+    computation: int | None = COMPUTATION,
+    **more: Any,
+) -> Result:
     """A result; ``files`` and ``version`` are those of the data, ``more`` are fields of ``Result``."""
     tuned = parse_spec(spec).method in ("mirror", "mirrorwic")
     cell = {
-        "spec": spec, "task": task, "seed": seed, "protocol": protocol, "level": "sentence", "method": "",
-        "recipe": {"lr": 2e-5, "epochs": 1, "augment": {}} if tuned else None, "precision": {"encoding": precision},
-        "corpus": {"name": corpus, "sha256": f"hash of {corpus}", "n": corpus_size} if corpus else None,
+        "spec": spec,
+        "task": task,
+        "seed": seed,
+        "protocol": protocol,
+        "level": "sentence",
+        "method": "",
+        "recipe": {"lr": 2e-5, "epochs": 1, "augment": {}} if tuned else None,
+        "precision": {"encoding": precision},
+        "corpus": {"name": corpus, "sha256": f"hash of {corpus}", "n": corpus_size}
+        if corpus
+        else None,
         "computation": computation,
-    }  # fmt: skip
+    }
     fields = {
-        "cell_id": f"{spec}/{task}/{seed}/{protocol}{files}", "encoder": {"weights": f"weights of {spec}"},
-        "data": {"version": version, "files": {"f": files or task}}, "metrics": {metric: score, "pearson": 0.25},
-        "environment": {}, "created": "2026-01-01T00:00:00+00:00",
-    }  # fmt: skip
-    return Result(cell, main_metric=metric, main_score=score, n_items=9, coverage=1.0, seconds={}, **{**fields, **more})
+        "cell_id": f"{spec}/{task}/{seed}/{protocol}{files}",
+        "encoder": {"weights": f"weights of {spec}"},
+        "data": {"version": version, "files": {"f": files or task}},
+        "metrics": {metric: score, "pearson": 0.25},
+        "environment": {},
+        "created": "2026-01-01T00:00:00+00:00",
+    }
+    return Result(
+        cell,
+        main_metric=metric,
+        main_score=score,
+        n_items=9,
+        coverage=1.0,
+        seconds={},
+        **{**fields, **more},
+    )
 
 
 def write(folder: Path, *results: Result) -> Path:
@@ -49,7 +79,12 @@ def write(folder: Path, *results: Result) -> Path:
 
 
 def path_of(folder: Path, result: Result) -> Path:
-    return folder / slug(parse_spec(result.spec), result.protocol) / result.task / f"seed-{result.seed}.json"
+    return (
+        folder
+        / slug(parse_spec(result.spec), result.protocol)
+        / result.task
+        / f"seed-{result.seed}.json"
+    )
 
 
 def with_predictions(folder: Path, result: Result, **arrays: NDArray[Any]) -> Stored:
@@ -60,10 +95,23 @@ def with_predictions(folder: Path, result: Result, **arrays: NDArray[Any]) -> St
 
 
 def correlated(
-    folder: Path, spec: str, task: str, gold: Floats, scores: Floats, seed: int = 0,
-    overlap: NDArray[np.int8] | None = None, ids: list[str] | None = None, **more: Any,
-) -> Stored:  # fmt: skip
+    folder: Path,
+    spec: str,
+    task: str,
+    gold: Floats,
+    scores: Floats,
+    seed: int = 0,
+    overlap: NDArray[np.int8] | None = None,
+    ids: list[str] | None = None,
+    **more: Any,
+) -> Stored:
     """A stored result whose score is Spearman's correlation."""
-    arrays = {"ids": np.array(ids or [f"i{n}" for n in range(len(gold))]), "scores": scores, "gold": gold}
+    arrays = {
+        "ids": np.array(ids or [f"i{n}" for n in range(len(gold))]),
+        "scores": scores,
+        "gold": gold,
+    }
     arrays |= {} if overlap is None else {"overlap": overlap}
-    return with_predictions(folder, stored(spec, task, spearman(scores, gold), seed, **more), **arrays)
+    return with_predictions(
+        folder, stored(spec, task, spearman(scores, gold), seed, **more), **arrays
+    )

@@ -34,7 +34,10 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def cats(encode: Callable[[list[str]], np.ndarray]) -> float:
     """Spearman's correlation of cosines with the gold scores, from scratch."""
-    left, right = (np.asarray(encode([getattr(p, side) for p in CATS]), dtype=float) for side in ("left", "right"))
+    left, right = (
+        np.asarray(encode([getattr(p, side) for p in CATS]), dtype=float)
+        for side in ("left", "right")
+    )
     cosine = (left * right).sum(1) / np.linalg.norm(left, axis=1) / np.linalg.norm(right, axis=1)
     return float(spearmanr(cosine, [pair.gold for pair in CATS])[0])
 
@@ -48,7 +51,9 @@ class Counter:
 
 def test_evaluate_a_spec() -> None:
     results = mirrorbench.evaluate("letters", ["cats", "dogs"])
-    assert results["cats"] == pytest.approx(cats(lambda t: ToyEncoder().encode([TextInput(x) for x in t])))
+    assert results["cats"] == pytest.approx(
+        cats(lambda t: ToyEncoder().encode([TextInput(x) for x in t]))
+    )
     assert not Path("results").exists()
     with pytest.raises(UnknownNameError, match="horses"):
         results["horses"]
@@ -78,14 +83,22 @@ def test_evaluate_a_sentence_transformer(random_model: Callable[[str], Path]) ->
     model = SentenceTransformer(str(random_model("bert")), device="cpu")
     first = mirrorbench.evaluate(model, "cats")
     assert first["cats"] == pytest.approx(cats(model.encode), abs=1e-6)
-    model[0].model.embeddings.word_embeddings.weight.data.mul_(-1)  # a changed object is another encoder
-    assert mirrorbench.evaluate(model, "cats")["cats"] == pytest.approx(cats(model.encode), abs=1e-6)
+    model[0].model.embeddings.word_embeddings.weight.data.mul_(
+        -1
+    )  # a changed object is another encoder
+    assert mirrorbench.evaluate(model, "cats")["cats"] == pytest.approx(
+        cats(model.encode), abs=1e-6
+    )
 
 
 def test_evaluate_what_load_gave(random_model: Callable[[str], Path]) -> None:
     for pooling in ("cls", "mean"):  # two poolings of the same weights
-        encoder = mirrorbench.load(f"{random_model('bert')}+base:max_length=32,pooling={pooling}", device="cpu")
-        assert mirrorbench.evaluate(encoder, "cats")["cats"] == pytest.approx(cats(encoder.encode), abs=1e-6)
+        encoder = mirrorbench.load(
+            f"{random_model('bert')}+base:max_length=32,pooling={pooling}", device="cpu"
+        )
+        assert mirrorbench.evaluate(encoder, "cats")["cats"] == pytest.approx(
+            cats(encoder.encode), abs=1e-6
+        )
 
 
 def test_run_stores_and_the_leaderboard_reads() -> None:
@@ -96,7 +109,9 @@ def test_run_stores_and_the_leaderboard_reads() -> None:
     again = mirrorbench.leaderboard()
     assert [row.scores for row in again.table.rows] == [row.scores for row in results.table.rows]
     assert again["cats"] == results["cats"]
-    import_module("mirrorbench.reports.table")  # the subpackage of the same name stands in nobody's way
+    import_module(
+        "mirrorbench.reports.table"
+    )  # the subpackage of the same name stands in nobody's way
     assert mirrorbench.leaderboard("results", "cats")["cats"] == results["cats"]
     with pytest.raises(UsageError, match="no folder of results nowhere"):
         mirrorbench.leaderboard("nowhere")
@@ -136,7 +151,9 @@ def test_load_reads_words_in_context_at_their_target(random_model: Callable[[str
     assert whole.name.endswith("+base")
     assert np.abs(whole.encode([item]) - whole.encode(["the bank of it"])).max() == 0
     assert np.abs(target.encode([item]) - target.encode(["the bank of it"])).max() > 1e-3
-    assert whole.fingerprint != mirrorbench.load(f"{path}+base:pooling=cls", device="cpu").fingerprint
+    assert (
+        whole.fingerprint != mirrorbench.load(f"{path}+base:pooling=cls", device="cpu").fingerprint
+    )
 
 
 def test_mistakes() -> None:
@@ -167,7 +184,9 @@ def test_the_example_runs(tmp_path: Path) -> None:
 
 def test_what_is_registered_for_one_call_is_not_there_in_the_next() -> None:
     registered = plugin_manager.plugins()
-    twin = registered.extended("register_encoders", "mine", lambda spec, context: ToyEncoder(), "a toy")
+    twin = registered.extended(
+        "register_encoders", "mine", lambda spec, context: ToyEncoder(), "a toy"
+    )
     assert twin.encoders.entry("mine").origin == "this process"
     assert "mine" not in registered.encoders
     assert twin.tasks.names() == registered.tasks.names()

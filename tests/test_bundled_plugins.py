@@ -21,7 +21,13 @@ PLUGINS = sorted((ROOT / "plugins").glob("*/pyproject.toml"))
 EXPECTED = {
     "mirrorbench-methods": (
         "mirrorbench",
-        ["register_augmentations", "register_losses", "register_methods", "register_papers", "register_poolings"],
+        [
+            "register_augmentations",
+            "register_losses",
+            "register_methods",
+            "register_papers",
+            "register_poolings",
+        ],
     ),
     "mirrorbench-mteb": ("mteb", ["register_tasks"]),
     "mirrorbench-ray": ("ray", ["register_executors"]),
@@ -36,7 +42,10 @@ COMMANDS = {
     "mirrorbench-mteb": ([BASE, "mirrorbench mteb export results -o mteb"], "STS17.json"),
     "mirrorbench-ray": (["mirrorbench run grid.yaml --executor ray --workers 2"], "tiny-mp"),
     "mirrorbench-methods": ([TUNED, "mirrorbench paper simcse/table5"], "SimCSE-BERT-base"),
-    "mirrorbench-slurm": (["mirrorbench run grid.yaml --executor slurm:cluster=local --workers 2"], "tiny-mp"),
+    "mirrorbench-slurm": (
+        ["mirrorbench run grid.yaml --executor slurm:cluster=local --workers 2"],
+        "tiny-mp",
+    ),
 }
 
 pytestmark = pytest.mark.real
@@ -50,7 +59,9 @@ def fresh(tmp_path_factory: pytest.TempPathFactory, published: Path) -> Fresh:
 
 def entry_point(project: Path) -> tuple[str, str]:
     """The name and the module of a plugin's only entry point."""
-    ((name, module),) = tomllib.loads(project.read_text("utf-8"))["project"]["entry-points"]["mirrorbench"].items()
+    ((name, module),) = tomllib.loads(project.read_text("utf-8"))["project"]["entry-points"][
+        "mirrorbench"
+    ].items()
     return name, module
 
 
@@ -76,9 +87,19 @@ def test_every_package_comes_from_its_wheel(fresh: Fresh, tmp_path: Path) -> Non
 
 
 @full
-def test_extras_of_an_installed_mirrorbench_need_no_index_for_it(fresh: Fresh, tmp_path: Path) -> None:
+def test_extras_of_an_installed_mirrorbench_need_no_index_for_it(
+    fresh: Fresh, tmp_path: Path
+) -> None:
     # What messages and pages say, `pip install 'mirrorbench[parquet]'`, holds where mirrorbench came from a clone too.
-    pip = [sys.executable, "-m", "pip", "--python", str(fresh.folder / "bin" / "python"), "install", "--dry-run"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(fresh.folder / "bin" / "python"),
+        "install",
+        "--dry-run",
+    ]
     command = [*pip, "--no-index", "mirrorbench[parquet]"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "already satisfied: mirrorbench[parquet]" in done.stdout, done.stderr

@@ -35,10 +35,13 @@ def write(measure: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     folder = tmp_path / "docs" / "measurements"
     folder.mkdir(parents=True)
     for module, name, value in [
-        (measure, "HERE", folder.parent), (measure, "WORK", tmp_path / "work"), (measure, "write_names", lambda: None),
-        (measure.measured_page, "FOLDER", folder), (measure.measured_page, "KEPT", folder / "values.json"),
+        (measure, "HERE", folder.parent),
+        (measure, "WORK", tmp_path / "work"),
+        (measure, "write_names", lambda: None),
+        (measure.measured_page, "FOLDER", folder),
+        (measure.measured_page, "KEPT", folder / "values.json"),
         (sys, "argv", ["measure.py"]),
-    ]:  # fmt: skip
+    ]:
         monkeypatch.setattr(module, name, value)
 
     def written(template: str, *commands: str) -> str:
@@ -55,7 +58,9 @@ def test_every_command_is_a_command() -> None:
     commands = [shlex.split(line, comments=True) for line in COMMANDS]
     for command in filter(None, commands):
         parsed(shlex.join(["mirrorbench", *command]))
-        assert command[0] in ("run", "paper") or command[-2] == "-o", "an analysis names its folder last"
+        assert command[0] in ("run", "paper") or command[-2] == "-o", (
+            "an analysis names its folder last"
+        )
 
 
 def test_no_measured_number_stands_in_the_template() -> None:
@@ -68,26 +73,34 @@ def test_no_measured_number_stands_in_the_template() -> None:
 
 
 @pytest.mark.slow
-def test_a_page_has_the_scores_of_its_results_and_is_rendered_again_without_them(write: Any, measure: Any) -> None:
+def test_a_page_has_the_scores_of_its_results_and_is_rendered_again_without_them(
+    write: Any, measure: Any
+) -> None:
     other = "tiny+base:pooling=cls"
     template = f"{{{{ score('{TINY}', 'quick-simlex') }}}}, {{{{ change('{TINY}', '{other}', 'quick-simlex') }}}}\n"
     page = write(template, f"run -e {TINY} -e {other} -t quick-simlex")
     from mirrorbench import Session
 
     board = Session().leaderboard(measure.WORK / "results")
-    after, before = (f"{row.scores[0].mean:.3f}".lstrip("0") for row in board.table.rows)  # CLS comes first
+    after, before = (
+        f"{row.scores[0].mean:.3f}".lstrip("0") for row in board.table.rows
+    )  # CLS comes first
     assert page == f"{before}, {before} → {after}\n"
     assert measure.measured_page.page() == page
 
 
-def test_a_number_of_an_older_computation_is_marked_and_one_that_nobody_kept_an_error(write: Any, measure: Any) -> None:
+def test_a_number_of_an_older_computation_is_marked_and_one_that_nobody_kept_an_error(
+    write: Any, measure: Any
+) -> None:
     template = "{{ score('tiny+mirror:lr=1e-3', 'quick-sts') }}"
     with pytest.raises(SystemExit, match="nothing is stored for 'score tiny"):
         write(template)
     values = {"score tiny+mirror:lr=1e-3 quick-sts": {"value": 0.5, "from": ["abc"]}}
     measure.measured_page.keep_values(values)
     assert write(template) == ".500"
-    measure.measured_page.KEPT.write_text(json.dumps({"computation": COMPUTATION - 1, "values": values}))
+    measure.measured_page.KEPT.write_text(
+        json.dumps({"computation": COMPUTATION - 1, "values": values})
+    )
     assert write(template) == ".500†"
     assert write(template) == ".500†", "the mark outlives the page's next writing"
 
@@ -95,17 +108,26 @@ def test_a_number_of_an_older_computation_is_marked_and_one_that_nobody_kept_an_
 def test_a_table_marks_rows_with_older_numbers_or_its_head(measure: Any) -> None:
     head = "| | a |\n|---|---|\n"
     marked = measure.measured_page.marked_once
-    assert marked(f"{head}| x | .1† → .2† |\n| y | .3 |\n") == f"{head}| x † | .1 → .2 |\n| y | .3 |\n"
-    assert marked(f"{head}| x | .1† |\n| y | .3† |\n") == "| † | a |\n|---|---|\n| x | .1 |\n| y | .3 |\n"
+    assert (
+        marked(f"{head}| x | .1† → .2† |\n| y | .3 |\n") == f"{head}| x † | .1 → .2 |\n| y | .3 |\n"
+    )
+    assert (
+        marked(f"{head}| x | .1† |\n| y | .3† |\n")
+        == "| † | a |\n|---|---|\n| x | .1 |\n| y | .3 |\n"
+    )
     assert marked(f"{head}| x | .1 |\n") == f"{head}| x | .1 |\n"
 
 
-def test_a_kept_number_is_taken_before_an_older_one_of_a_leaderboard(write: Any, measure: Any) -> None:
+def test_a_kept_number_is_taken_before_an_older_one_of_a_leaderboard(
+    write: Any, measure: Any
+) -> None:
     kept = {"value": 0.25, "from": ["abc"]}
     measure.measured_page.keep_values({"mean tiny+mirror quick-sts": kept})
     rendered = measure.HERE.parent / "leaderboards" / "rendered"
     rendered.mkdir(parents=True)
-    board = json.loads((ROOT / "leaderboards" / "rendered" / "embedded.json").read_text(encoding="utf-8"))
+    board = json.loads(
+        (ROOT / "leaderboards" / "rendered" / "embedded.json").read_text(encoding="utf-8")
+    )
     board["warnings"] = ["Of computation 1: older"]
     (rendered / "embedded.json").write_text(json.dumps(board), encoding="utf-8")
     assert write("{{ mean('tiny+mirror', 'quick-sts') }}") == ".250"
@@ -115,7 +137,9 @@ def test_a_kept_number_is_taken_before_an_older_one_of_a_leaderboard(write: Any,
 @pytest.mark.parametrize(("gain", "verdict"), [(0.006, "yes"), (0.004, "no"), (-0.2, "no")])
 def test_verdicts_follow_from_the_numbers(measure: Any, gain: float, verdict: str) -> None:
     scores = {"before": 0.5, "after": 0.5 + gain}
-    said = measure.measured_page.writer(lambda kind, spec, task: {"value": scores[spec], "from": ["x"]})
+    said = measure.measured_page.writer(
+        lambda kind, spec, task: {"value": scores[spec], "from": ["x"]}
+    )
     assert said.from_string("{{ holds(gain('before', 'after', 'task')) }}").render() == verdict
 
 
@@ -128,14 +152,18 @@ CHEAP = [
         f"analyze isotropy -e {MINILM} -t quick-simlex --texts quick-words -f none -o analyses/isotropy-quick-minilm",
         ("analysis", "isotropy-quick-minilm", MINILM, "row_isotropy"),
     ),
-]  # fmt: skip
+]
 """A command of a few seconds, and the value that the pages have from it."""
 
 
 @pytest.mark.real
 @pytest.mark.parametrize(("command", "asked"), few(CHEAP, suite=slow))
 def test_what_the_pages_say_is_measured_again(
-    command: str, asked: tuple[str, ...], measure: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str,
+    asked: tuple[str, ...],
+    measure: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(measure, "WORK", tmp_path)
     assert measure.mirrorbench(*shlex.split(command)) == 0

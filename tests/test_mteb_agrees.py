@@ -35,16 +35,31 @@ def stsb(real_store: DataStore, tmp_path: Path) -> Any:
     rows = rows_of(real_store, "test")[:PAIRS]
     folder = tmp_path / "stsb"
     folder.mkdir()
-    (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (folder / "test.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+    )
 
     class OriginalPairs(AbsTaskSTS):
         metadata = TaskMetadata(
-            name="OriginalPairs", description="STS-b.", dataset={"path": str(folder), "revision": "1" * 40}, type="STS",
-            category="t2t", modalities=["text"], eval_splits=["test"], eval_langs=["eng-Latn"],
-            main_score="cosine_spearman", date=("2012-01-01", "2017-12-31"), domains=["Written"], task_subtypes=[],
-            license="not specified", annotations_creators="human-annotated", dialect=[], sample_creation="found",
-            bibtex_citation="", reference="https://example.org",
-        )  # fmt: skip
+            name="OriginalPairs",
+            description="STS-b.",
+            dataset={"path": str(folder), "revision": "1" * 40},
+            type="STS",
+            category="t2t",
+            modalities=["text"],
+            eval_splits=["test"],
+            eval_langs=["eng-Latn"],
+            main_score="cosine_spearman",
+            date=("2012-01-01", "2017-12-31"),
+            domains=["Written"],
+            task_subtypes=[],
+            license="not specified",
+            annotations_creators="human-annotated",
+            dialect=[],
+            sample_creation="found",
+            bibtex_citation="",
+            reference="https://example.org",
+        )
 
     return OriginalPairs()
 
@@ -63,7 +78,9 @@ def test_mteb_finds_the_score_that_was_stored(
     texts = [row["sentence1"] for row in rows_of(real_store, "train")[:100]]
     mirrorbench.tune(texts, "tiny", tmp_path / "tuned", device="cpu", offline=True)
     specs = [tmp_path / "tuned", "tiny+base:pooling=mean"]
-    session = mirrorbench.Session(tmp_path / "results", data_dir=real_store.root, device="cpu", offline=True)
+    session = mirrorbench.Session(
+        tmp_path / "results", data_dir=real_store.root, device="cpu", offline=True
+    )
     tuned, untuned = session.run(specs, "stsb", limit=PAIRS).results
     models = {
         "through the plugin": (MirrorbenchModel(tmp_path / "tuned", device="cpu"), tuned),
@@ -90,20 +107,34 @@ def test_mteb_gives_a_prompt_and_finds_the_score_that_was_stored(
 
     prompts = {"similar": "Instruct: find what says the same\nQuery:", "other": "passage: "}
     texts = [row["sentence1"] for row in rows_of(real_store, "train")[:100]]
-    mirrorbench.tune(texts, "tiny+mirror:prompt=find: {text}", tmp_path / "tuned", device="cpu", offline=True)
-    SentenceTransformer(str(tmp_path / "tuned"), prompts=prompts, device="cpu").save(str(tmp_path / "own"))
+    mirrorbench.tune(
+        texts, "tiny+mirror:prompt=find: {text}", tmp_path / "tuned", device="cpu", offline=True
+    )
+    SentenceTransformer(str(tmp_path / "tuned"), prompts=prompts, device="cpu").save(
+        str(tmp_path / "own")
+    )
     own = f"sbert:path={tmp_path}/own"
     ours = f"{tmp_path}/own+base:layers=:,pooling=mean,prompt=similar"
     specs = [f"{own},prompt=similar", own, f"{own},prompt=other", ours]
-    session = mirrorbench.Session(tmp_path / "results", data_dir=real_store.root, device="cpu", offline=True)
-    stored = {result.spec: result.main_score for result in session.run(specs, "stsb", limit=PAIRS).results}
+    session = mirrorbench.Session(
+        tmp_path / "results", data_dir=real_store.root, device="cpu", offline=True
+    )
+    stored = {
+        result.spec: result.main_score for result in session.run(specs, "stsb", limit=PAIRS).results
+    }
     assert len(set(stored.values())) == 3
-    assert stored[specs[3]] == pytest.approx(stored[specs[0]], abs=5e-5)  # the same model, read as a backbone
+    assert stored[specs[3]] == pytest.approx(
+        stored[specs[0]], abs=5e-5
+    )  # the same model, read as a backbone
 
     def score(**named: Any) -> float:
-        model = SentenceTransformerEncoderWrapper(SentenceTransformer(str(tmp_path / "own"), device="cpu"), **named)
+        model = SentenceTransformerEncoderWrapper(
+            SentenceTransformer(str(tmp_path / "own"), device="cpu"), **named
+        )
         done = mteb.evaluate(model, stsb, cache=None, co2_tracker=False, show_progress_bar=False)
         return float(done.task_results[0].scores["test"][0]["main_score"])
 
     for prompt, spec in (("similar", specs[0]), ("other", specs[2])):
-        assert score(model_prompts={"STS": prompts[prompt]}) == pytest.approx(stored[spec], abs=5e-5)
+        assert score(model_prompts={"STS": prompts[prompt]}) == pytest.approx(
+            stored[spec], abs=5e-5
+        )

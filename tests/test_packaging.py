@@ -30,7 +30,9 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
 
 
 def test_the_index_takes_every_file(published: Path) -> None:
-    assert len(list(published.iterdir())) == 2 * (1 + len(list((ROOT / "plugins").glob("*/pyproject.toml"))))
+    assert len(list(published.iterdir())) == 2 * (
+        1 + len(list((ROOT / "plugins").glob("*/pyproject.toml")))
+    )
     pytest.importorskip("twine")
     PUBLISH["check"](published)
 
@@ -47,32 +49,51 @@ def test_the_address_of_the_project_is_filled_in_everywhere(published: Path) -> 
         for link in links:
             assert "://" in link, f"{path.name}: {link}"
             if link.startswith(address):
-                where = re.fullmatch(rf"{re.escape(address)}/(blob|tree)/v{told['Version']}/([^#]*)(#.*)?", link)
+                where = re.fullmatch(
+                    rf"{re.escape(address)}/(blob|tree)/v{told['Version']}/([^#]*)(#.*)?", link
+                )
                 assert where, link
                 assert (ROOT / where[2]).is_dir() == (where[1] == "tree"), link
                 assert (ROOT / where[2]).exists(), link
 
 
 def test_the_model_is_at_most_8_megabytes_and_holds_no_pickle(wheel: zipfile.ZipFile) -> None:
-    files = {info.filename: info.file_size for info in wheel.infolist() if info.filename.startswith(MODEL)}
-    assert {MODEL + n for n in ("model.safetensors", "config.json", "tokenizer.json", "README.md")} <= set(files)
+    files = {
+        info.filename: info.file_size
+        for info in wheel.infolist()
+        if info.filename.startswith(MODEL)
+    }
+    assert {
+        MODEL + n for n in ("model.safetensors", "config.json", "tokenizer.json", "README.md")
+    } <= set(files)
     assert sum(files.values()) <= 8_000_000
     assert not [name for name in wheel.namelist() if name.endswith((".bin", ".pt", ".pkl", ".npz"))]
 
 
 def test_the_data_is_small_and_the_wheel_as_a_whole_too(wheel: zipfile.ZipFile) -> None:
-    assert sum(info.file_size for info in wheel.infolist() if info.filename.startswith(DATA)) <= 1_000_000
+    assert (
+        sum(info.file_size for info in wheel.infolist() if info.filename.startswith(DATA))
+        <= 1_000_000
+    )
     assert sum(info.compress_size for info in wheel.infolist()) <= 9_000_000
 
 
 def test_licences_travel_along(wheel: zipfile.ZipFile) -> None:
     names = wheel.namelist()
     told = metadata(wheel)
-    assert told["License-Expression"] == "Apache-2.0 AND CC-BY-4.0 AND CC-BY-SA-3.0 AND CC-BY-SA-4.0"
-    assert told.get_all("License-File") == ["LICENSE", DATA + "LICENCES.md", MODEL + "ATTRIBUTION.md"]
+    assert (
+        told["License-Expression"] == "Apache-2.0 AND CC-BY-4.0 AND CC-BY-SA-3.0 AND CC-BY-SA-4.0"
+    )
+    assert told.get_all("License-File") == [
+        "LICENSE",
+        DATA + "LICENCES.md",
+        MODEL + "ATTRIBUTION.md",
+    ]
     for file in told.get_all("License-File"):
         assert any(name.endswith(f"licenses/{file}") for name in names)
-    for licence in re.findall(r"\| (CC [A-Z-]+ [\d.]+) \|", wheel.read(DATA + "LICENCES.md").decode()):
+    for licence in re.findall(
+        r"\| (CC [A-Z-]+ [\d.]+) \|", wheel.read(DATA + "LICENCES.md").decode()
+    ):
         assert licence.replace(" ", "-") in told["License-Expression"]
     notices = wheel.read(DATA + "LICENCES.md").decode()
     for name in names:
@@ -91,17 +112,30 @@ def test_cards_types_and_nothing_else_are_in_it(wheel: zipfile.ZipFile) -> None:
         for name in names
         if name.startswith("mirrorbench/cards/")
     }
-    assert cards == {path.relative_to(ROOT / "tasks").as_posix() for path in (ROOT / "tasks").rglob("*.yaml")}
-    shipped = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]["mirrorbench"]
-    assert {name.split("/")[0] for name in names} == {"mirrorbench", "mirrorbench-0.1.0.dist-info", *shipped.values()}
+    assert cards == {
+        path.relative_to(ROOT / "tasks").as_posix() for path in (ROOT / "tasks").rglob("*.yaml")
+    }
+    shipped = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
+        "entry-points"
+    ]["mirrorbench"]
+    assert {name.split("/")[0] for name in names} == {
+        "mirrorbench",
+        "mirrorbench-0.1.0.dist-info",
+        *shipped.values(),
+    }
 
 
 def test_the_papers_tables_and_the_templates_are_in_it(wheel: zipfile.ZipFile) -> None:
     folder = "mirrorbench_papers/specs/"
     tables = {name.removeprefix(folder) for name in wheel.namelist() if name.startswith(folder)}
     papers = ("mirror-bert", "mirrorwic", "poster")
-    assert tables == {f"{p}/{path.name}" for p in papers for path in (ROOT / "leaderboards" / p).iterdir()}
+    assert tables == {
+        f"{p}/{path.name}" for p in papers for path in (ROOT / "leaderboards" / p).iterdir()
+    }
     tools = ROOT / "plugins" / "mirrorbench-tools"
-    for root, folder in ((ROOT, "mirrorbench/reports/renderers/template"), (tools, "mirrorbench_tools/templates")):
+    for root, folder in (
+        (ROOT, "mirrorbench/reports/renderers/template"),
+        (tools, "mirrorbench_tools/templates"),
+    ):
         templates = [path for path in (root / folder).iterdir() if path.is_file()]
         assert {f"{folder}/{path.name}" for path in templates} <= set(wheel.namelist())

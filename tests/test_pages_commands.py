@@ -49,10 +49,14 @@ def unknown(command: str, plugins: Plugins) -> list[str]:
     for key in ("tasks", "task"):
         given = values.get(key)
         named = [
-            part for part in split_names([given] if isinstance(given, str) else given or []) if not OWN.match(part)
+            part
+            for part in split_names([given] if isinstance(given, str) else given or [])
+            if not OWN.match(part)
         ]
         if name != "leaderboard":
-            found += [task for task in expand_tasks(named, plugins) if plugins.tasks[task].name != task]
+            found += [
+                task for task in expand_tasks(named, plugins) if plugins.tasks[task].name != task
+            ]
     grid = values.get("grid")
     if name == "run" and grid and not OWN.search(str(grid)) and not find_grid(str(grid)).is_file():
         found.append(str(grid))
@@ -87,7 +91,10 @@ def every_command(name: str = "mirrorbench", command: Any = None) -> Iterator[tu
 @pytest.mark.shipped("analysis", "evaluate", "papers", "tools")
 def test_the_page_has_every_command_and_option() -> None:
     """An option that a command only names is described above it, for its group or for all commands."""
-    page = {heading.strip("`"): text for heading, text in sections(ROOT / "docs" / "commands.md").items()}
+    page = {
+        heading.strip("`"): text
+        for heading, text in sections(ROOT / "docs" / "commands.md").items()
+    }
     page["mirrorbench"] = page["Commands"]
     missing = []
     with patch.dict(COMMANDS):  # without what plugins add
@@ -99,9 +106,13 @@ def test_the_page_has_every_command_and_option() -> None:
         shared = " ".join(re.findall("^- shared: (.*)$", page[name], re.M))
         for parameter in command.params:
             is_option = parameter.param_type_name == "option"
-            shown = max(parameter.opts, key=len) if is_option else parameter.metavar or parameter.name
+            shown = (
+                max(parameter.opts, key=len) if is_option else parameter.metavar or parameter.name
+            )
             described = re.compile(rf"^- `(?:-\w, )?{re.escape(shown)}(?![\w-])[^`]*`: \S", re.M)
-            above = page["Commands"] + page[name.rpartition(" ")[0]] if f"`{shown}`" in shared else ""
+            above = (
+                page["Commands"] + page[name.rpartition(" ")[0]] if f"`{shown}`" in shared else ""
+            )
             if shown != "--help" and not described.search(page[name] + above):
                 missing.append(f"{name} {shown}")
     assert not missing

@@ -36,12 +36,24 @@ class Absent:
 ABSENT = (
     Absent(r"hf upload", "uploads to the hub"),
     Absent(r"words-en-0-10k", "a minute or two: 20,000 words are tuned on", dry=True),
-    Absent(r"-e minilm.*--seeds 3", "a real model, tuned several times: half an hour and more", dry=True),
-    Absent(r"--executor (ray|slurm)", "processes of their own: tests/test_bundled_plugins.py starts them"),
+    Absent(
+        r"-e minilm.*--seeds 3",
+        "a real model, tuned several times: half an hour and more",
+        dry=True,
+    ),
+    Absent(
+        r"--executor (ray|slurm)",
+        "processes of their own: tests/test_bundled_plugins.py starts them",
+    ),
     Absent(r"--device cuda|roberta.mirror -t sts --seeds 3 --workers 2", "GPUs"),
     Absent(r"-t mteb-|--tasks mteb-", "data sets of the hub", dry=True),
-    Absent(r"evaluate (\./faq\.csv|(\./)?cranfield)", "own data; the evaluate plugin's tests have such files"),
-    Absent(r"mirrorbench mteb run", "data sets of the hub; the plugin's own tests have them in memory"),
+    Absent(
+        r"evaluate (\./faq\.csv|(\./)?cranfield)",
+        "own data; the evaluate plugin's tests have such files",
+    ),
+    Absent(
+        r"mirrorbench mteb run", "data sets of the hub; the plugin's own tests have them in memory"
+    ),
 )
 OF_FILES = ("docs/plugins.md", "docs/own_data.md")
 """Pages with files of their own: their prompts are run by tests of those, what stands in their sentences here."""
@@ -51,20 +63,26 @@ REFERENCE = "docs/commands.md"
 # What was done before, by the reader or by a page that this one continues.
 BEFORE = {
     "docs/statistics.md": (
-        "mirrorbench run -e tiny -t sts", "mirrorbench run -e tiny+mirror -t stsb -o old",
+        "mirrorbench run -e tiny -t sts",
+        "mirrorbench run -e tiny+mirror -t stsb -o old",
         "mirrorbench run -e tiny+mirror -t stsb -o new",
     ),
-    "docs/commands.md: mirrorbench encode": ("mirrorbench tune my_texts.txt -e tiny -o my-encoder",),
+    "docs/commands.md: mirrorbench encode": (
+        "mirrorbench tune my_texts.txt -e tiny -o my-encoder",
+    ),
     "docs/commands.md: mirrorbench leaderboard": (
-        "mirrorbench run -e bert -t sts", "mirrorbench run -e bert+base:pooling=cls -t simlex -o more-results",
+        "mirrorbench run -e bert -t sts",
+        "mirrorbench run -e bert+base:pooling=cls -t simlex -o more-results",
     ),
     "docs/commands.md: mirrorbench compare": ("mirrorbench run -e tiny -t stsb",),
     "docs/commands.md: mirrorbench analyze frequency": (
         "mirrorbench run -e bert+mirror:corpus=words-en-10-20k,corpus_size=50 -t multisimlex-en",
     ),
-    "leaderboards/README.md": ("mirrorbench run -e tiny+base -t quick -o build/leaderboards/embedded",),
+    "leaderboards/README.md": (
+        "mirrorbench run -e tiny+base -t quick -o build/leaderboards/embedded",
+    ),
     "plugins/mirrorbench-mteb/README.md": ("mirrorbench run -e tiny+base -t quick-sts",),
-}  # fmt: skip
+}
 FIRST = {
     "README.md": "mirrorbench run -e minilm -t quick-simlex --baselines",
     "docs/measured.md": "mirrorbench run",
@@ -83,16 +101,25 @@ def scenes() -> Iterator[tuple[str, list[str]]]:
                 yield f"{name}: {heading.strip('`')}", own_commands(text)
         else:
             text = page.read_text(encoding="utf-8")
-            yield name, own_commands(re.sub(r"^\$ .*$", "", text, flags=re.M) if name in OF_FILES else text)
+            yield (
+                name,
+                own_commands(
+                    re.sub(r"^\$ .*$", "", text, flags=re.M) if name in OF_FILES else text
+                ),
+            )
 
 
 SCENES = {name: commands for name, commands in scenes() if commands}
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory, random_model: Callable[[str], Path]) -> Iterator[Machine]:
+def machine(
+    tmp_path_factory: pytest.TempPathFactory, random_model: Callable[[str], Path]
+) -> Iterator[Machine]:
     base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base  # one process tunes, the other waits for it
+    shared = (
+        base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    )  # one process tunes, the other waits for it
     made = Machine(tmp_path_factory.mktemp("reader"), shared / "reader-cache", random_model)
     with made.running():
         yield made
@@ -100,9 +127,12 @@ def machine(tmp_path_factory: pytest.TempPathFactory, random_model: Callable[[st
 
 @pytest.fixture
 def run(
-    request: pytest.FixtureRequest, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    machine: Machine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> Shell:  # fmt: skip
+) -> Shell:
     """Runs a command where the scene takes place."""
     page = request.node.callspec.params["scene"].partition(":")[0]
     desk = tmp_path / "desk"
@@ -111,7 +141,9 @@ def run(
     for name, value in machine.environment.items():
         monkeypatch.setenv(name, value)
     project = (ROOT / page).parent
-    own = page.startswith("plugins/") and (project / "pyproject.toml").is_file()  # others come with mirrorbench
+    own = (
+        page.startswith("plugins/") and (project / "pyproject.toml").is_file()
+    )  # others come with mirrorbench
     on_path = install(project, tmp_path / "site") if own else []
     for folder in on_path:
         monkeypatch.syspath_prepend(folder)
@@ -137,7 +169,9 @@ def test_the_commands_work(scene: str, run: Shell) -> None:
         impossible = "--dry-run" in said.command and " 0 cannot run" not in said.out
         silent = not (said.out or QUIET.search(command))
         if said.code or "Traceback" in said.err or impossible or silent:
-            wrong.append(f"{command}\nexit code {said.code}\n{said.out[-2000:]}\n{said.err[-2000:]}")
+            wrong.append(
+                f"{command}\nexit code {said.code}\n{said.out[-2000:]}\n{said.err[-2000:]}"
+            )
         page = (ROOT / scene).read_text(encoding="utf-8") if command == FIRST.get(scene) else ""
         if drawn:
             check_first_screen(f"{said.out}{said.err.splitlines()[-1]}", page)
@@ -152,10 +186,16 @@ def check_first_screen(printed: str, page: str) -> None:
     assert block
     number = r"[-+]?\d*\.\d{3}"
     ours, theirs = (
-        [re.sub(r"\([\d.]+ (s|min|h)\)", "(time)", line.rstrip()) for line in text.splitlines() if line.strip()]
+        [
+            re.sub(r"\([\d.]+ (s|min|h)\)", "(time)", line.rstrip())
+            for line in text.splitlines()
+            if line.strip()
+        ]
         for text in (printed, block[1])
     )
-    assert [re.sub(number, "#", line) for line in ours] == [re.sub(number, "#", line) for line in theirs]
+    assert [re.sub(number, "#", line) for line in ours] == [
+        re.sub(number, "#", line) for line in theirs
+    ]
     for line, shown in zip(ours[:-1], theirs[:-1], strict=True):
         found, wanted = ([float(one) for one in re.findall(number, text)] for text in (line, shown))
         assert found == pytest.approx(wanted, abs=0.01), line
@@ -176,4 +216,7 @@ def _scores(text: str) -> dict[str, list[float]]:
     table = re.search(r"^\| encoder +\|.*\n\|[-:|]+\n((?:\|.*\n)+)", text, re.M)
     assert table
     rows = [row.split("|")[1:-1] for row in table[1].splitlines()]
-    return {label.strip(): [float(s) for s in re.findall(r"\.\d{3}", "".join(cells))] for label, *cells in rows}
+    return {
+        label.strip(): [float(s) for s in re.findall(r"\.\d{3}", "".join(cells))]
+        for label, *cells in rows
+    }

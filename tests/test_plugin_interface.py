@@ -49,8 +49,13 @@ def test_a_plugin_that_comes_with_it_imports_nothing_else(module: str) -> None:
     (folder,) = (ROOT / "plugins").glob(f"*/{module}")
     used = {name for path in folder.rglob("*.py") for name in imported_modules(path)}
     of_mirrorbench = {name for name in used if name.partition(".")[0].startswith("mirrorbench")}
-    assert {name for name in of_mirrorbench if name.partition(".")[0] != module} <= {"mirrorbench.plugin"}
-    assert f"plugins/{folder.parent.name}/{module}" in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert {name for name in of_mirrorbench if name.partition(".")[0] != module} <= {
+        "mirrorbench.plugin"
+    }
+    assert (
+        f"plugins/{folder.parent.name}/{module}"
+        in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    )
 
 
 def imported_modules(path: Path) -> set[str]:
@@ -65,7 +70,9 @@ def imported_modules(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("blocked", SHIPPED)
-def test_what_is_missing_is_named_with_its_plugin(blocked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_is_named_with_its_plugin(
+    blocked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("MIRRORBENCH_DISABLE_PLUGINS", raising=False)
     whole = load_plugins(discover=False)
     monkeypatch.setenv("MIRRORBENCH_DISABLE_PLUGINS", blocked)
@@ -73,17 +80,22 @@ def test_what_is_missing_is_named_with_its_plugin(blocked: str, monkeypatch: pyt
     missing = [
         (left.registry(hook), name)
         for hook in HOOKS
-        for name in [name for name in whole.registry(hook).names() if name not in left.registry(hook)][:2]
+        for name in [
+            name for name in whole.registry(hook).names() if name not in left.registry(hook)
+        ][:2]
     ]
     assert missing
     for registry, name in missing:
-        said = re.escape(f"the {registry.noun} {name} is in the plugin mirrorbench-{blocked}, which is disabled")
+        said = re.escape(
+            f"the {registry.noun} {name} is in the plugin mirrorbench-{blocked}, which is disabled"
+        )
         with pytest.raises(UnknownNameError, match=said):
             registry.entry(name)
 
 
 @pytest.mark.parametrize(
-    ("task", "plugin"), [("./own.csv", "evaluate"), ("bli-en-fr:train=1k", "lexical"), ("wsd", "lexical")]
+    ("task", "plugin"),
+    [("./own.csv", "evaluate"), ("bli-en-fr:train=1k", "lexical"), ("wsd", "lexical")],
 )
 def test_tasks_that_are_in_no_list_are_named_with_their_plugin(
     task: str, plugin: str, monkeypatch: pytest.MonkeyPatch
@@ -98,9 +110,17 @@ def test_tasks_that_are_in_no_list_are_named_with_their_plugin(
 @pytest.mark.slow
 @pytest.mark.parametrize("blocked", [*SHIPPED, ",".join(SHIPPED)])
 def test_the_core_works_without_them(blocked: str, tmp_path: Path) -> None:
-    environment = os.environ | {"MIRRORBENCH_DISABLE_PLUGINS": blocked, "MIRRORBENCH_CACHE": str(tmp_path / "cache")}
+    environment = os.environ | {
+        "MIRRORBENCH_DISABLE_PLUGINS": blocked,
+        "MIRRORBENCH_CACHE": str(tmp_path / "cache"),
+    }
     done = subprocess.run(
-        [sys.executable, "-c", CELL], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", CELL],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert "tiny-mp" in done.stdout
@@ -112,5 +132,7 @@ def test_the_core_works_without_them(blocked: str, tmp_path: Path) -> None:
 def test_the_tests_of_the_core_pass_without_them() -> None:
     environment = os.environ | {"MIRRORBENCH_DISABLE_PLUGINS": ",".join(SHIPPED)}
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-m", "not full", "tests"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout[-4000:]

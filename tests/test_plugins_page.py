@@ -25,7 +25,9 @@ PAGE = ROOT / "docs" / "plugins.md"
 
 
 COMMANDS = commands(PAGE)
-PACKAGE = next(row for row, command in enumerate(COMMANDS) if command.startswith("mirrorbench plugin new"))
+PACKAGE = next(
+    row for row, command in enumerate(COMMANDS) if command.startswith("mirrorbench plugin new")
+)
 
 
 @pytest.fixture
@@ -48,13 +50,24 @@ def test_the_commands_with_one_file(
         said = shell(command)
         assert said.code == 0, (command, said.err)
         output += said.out
-    for expected in ("letters", "word_drop=0.2", "pets", "scws", "senses", "uses", "generality", "tiny + Mirror: "):
+    for expected in (
+        "letters",
+        "word_drop=0.2",
+        "pets",
+        "scws",
+        "senses",
+        "uses",
+        "generality",
+        "tiny + Mirror: ",
+    ):
         assert expected in output, expected
 
 
 @pytest.mark.slow
 @pytest.mark.shipped("tools")
-def test_the_package_in_an_environment_of_its_own(tmp_path: Path, work: Path, published: Path) -> None:
+def test_the_package_in_an_environment_of_its_own(
+    tmp_path: Path, work: Path, published: Path
+) -> None:
     environment: Fresh = fresh_environment(tmp_path, list(published.glob("mirrorbench-*.whl")))
     package, said = work / "mirrorbench-my-lab", {}
     for command in COMMANDS[PACKAGE:]:
@@ -103,7 +116,9 @@ def test_the_cards_are_cards(tmp_path: Path) -> None:
 @pytest.mark.shipped("lexical")
 def test_the_page_knows_what_each_kind_works_on(plugins: Plugins) -> None:
     kinds = plugins.task_kinds.by_name()
-    rows = re.findall(r"^\| `([a-z-]+)` \| `(\w+)` \| `(\w+)` \| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.M)
+    rows = re.findall(
+        r"^\| `([a-z-]+)` \| `(\w+)` \| `(\w+)` \| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.M
+    )
     assert {kind: (name, item) for kind, name, item, _ in rows} == {
         kind: (cls.__name__, cls.item_class.__name__) for kind, cls in kinds.items()
     }

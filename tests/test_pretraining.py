@@ -16,9 +16,14 @@ import torch
 from pages import ROOT
 
 OPTIONS = {
-    "device": "cpu", "precision": "fp32", "feed-forward": "32", "tokens": "6400", "tokens-per-step": "256",
-    "log-steps": "4", "checkpoint-seconds": "0",
-}  # fmt: skip
+    "device": "cpu",
+    "precision": "fp32",
+    "feed-forward": "32",
+    "tokens": "6400",
+    "tokens-per-step": "256",
+    "log-steps": "4",
+    "checkpoint-seconds": "0",
+}
 # Saves after steps 4, 8 and 12; dies in step 15, and leaves half a checkpoint.
 KILLED = """
 import os, signal, sys
@@ -64,7 +69,9 @@ def run(pretrain: ModuleType, prepared: list[str], monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_ends_as_one_that_was_not(run: Any, prepared: list[str], tmp_path: Path) -> None:
+def test_a_run_that_was_killed_ends_as_one_that_was_not(
+    run: Any, prepared: list[str], tmp_path: Path
+) -> None:
     whole, folder = run(tmp_path / "whole"), tmp_path / "killed"
     command = [sys.executable, "-c", KILLED, *prepared, "--output", str(folder)]
     assert subprocess.run(command, cwd=ROOT).returncode == -signal.SIGKILL
@@ -86,7 +93,9 @@ def test_the_loss_is_that_of_transformers(pretrain: ModuleType) -> None:
     batch = pretrain.make_batch(rows, np.random.default_rng(2), 0.15)
     labels = torch.full(batch.ids.shape, -100)
     labels.view(-1)[batch.masked] = batch.targets
-    assert torch.equal(batch.targets, torch.from_numpy(rows.astype(np.int64)).view(-1)[batch.masked])
+    assert torch.equal(
+        batch.targets, torch.from_numpy(rows.astype(np.int64)).view(-1)[batch.masked]
+    )
     output = model(input_ids=batch.ids, labels=labels)
     guesses = output.logits.view(-1, 8192)[batch.masked].argmax(1)
     loss, accuracy = pretrain.masked_loss(model, batch, "fp32").tolist()
@@ -97,6 +106,10 @@ def test_the_loss_is_that_of_transformers(pretrain: ModuleType) -> None:
 def test_any_size_is_exported(pretrain: ModuleType, run: Any, tmp_path: Path) -> None:
     run(tmp_path / "run", "--tokens", "512", "--layers", "3")
     export = import_module("pretraining.export")
-    export.export(tmp_path / "run" / "checkpoint.pt", ROOT / "mirrorbench" / "embedded" / "tiny", tmp_path / "model")
+    export.export(
+        tmp_path / "run" / "checkpoint.pt",
+        ROOT / "mirrorbench" / "embedded" / "tiny",
+        tmp_path / "model",
+    )
     export.check(tmp_path / "model")
     assert '"num_hidden_layers": 3' in (tmp_path / "model" / "config.json").read_text()

@@ -13,14 +13,27 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:
-    commands = [line.removeprefix("$ ") for line in README.splitlines() if line.startswith("$ ") and "pytest" in line]
+    commands = [
+        line.removeprefix("$ ")
+        for line in README.splitlines()
+        if line.startswith("$ ") and "pytest" in line
+    ]
     assert len(commands) == 1
     assert commands[0] in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
 
 
 def test_every_relative_link_leads_somewhere() -> None:
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("*/*/README.md")]
-    links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8"))]
+    pages = [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *ROOT.glob("*/README.md"),
+        *ROOT.glob("*/*/README.md"),
+    ]
+    links = [
+        (page, link)
+        for page in pages
+        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8"))
+    ]
     broken = []
     for page, link in links:
         target, _, anchor = link.partition("#")
@@ -52,7 +65,10 @@ def test_the_first_table_has_the_scores_of_the_rendered_leaderboard(page: str) -
         titles, *rows = (re.split(r" {2,}", row) for row in (drawn[1] + drawn[2]).splitlines())
     else:
         assert table
-        titles, *rows = ([cell.strip() for cell in row.split("|")[1:-1]] for row in (table[1] + table[2]).splitlines())
+        titles, *rows = (
+            [cell.strip() for cell in row.split("|")[1:-1]]
+            for row in (table[1] + table[2]).splitlines()
+        )
     for label, *cells in rows:
         for title, cell in zip(titles[1:], cells, strict=True):
             shown = re.search(r"\.\d{3}", cell)

@@ -19,14 +19,26 @@ BEFORE = Path(__file__).parent / "runs" / "stored_before"
 
 def test_a_session_shows_and_compares_what_is_stored() -> None:
     session = Session(BEFORE, offline=True)
-    board = session.leaderboard(tasks="quick-sts,quick-simlex", encoders="tiny+base", intervals=True, ties=True)
+    board = session.leaderboard(
+        tasks="quick-sts,quick-simlex", encoders="tiny+base", intervals=True, ties=True
+    )
     assert [row.label for row in board.table.rows] == ["tiny-CLS", "tiny-mp"]
-    assert all(score is None or score.interval for row in board.table.rows for score in row.scores[:2])
-    assert session.leaderboard(metric="pearson", tasks=["quick-sts"]).table.columns[0].metric == "pearson"
+    assert all(
+        score is None or score.interval for row in board.table.rows for score in row.scores[:2]
+    )
+    assert (
+        session.leaderboard(metric="pearson", tasks=["quick-sts"]).table.columns[0].metric
+        == "pearson"
+    )
     found = session.compare("tiny+mirror", "tiny+base:pooling=mean", "quick-simlex")
     (task,) = found.tasks
-    scores = {result.spec: result.main_score for result in session.leaderboard(tasks="quick-simlex").results}
-    assert task.difference == pytest.approx(scores["tiny+mirror"] - scores["tiny+base:pooling=mean"])
+    scores = {
+        result.spec: result.main_score
+        for result in session.leaderboard(tasks="quick-simlex").results
+    }
+    assert task.difference == pytest.approx(
+        scores["tiny+mirror"] - scores["tiny+base:pooling=mean"]
+    )
     with pytest.raises(UsageError, match="compared with itself"):
         session.compare("tiny+mirror", "tiny+mirror")
 
@@ -45,10 +57,16 @@ def test_a_session_has_the_papers_tables() -> None:
 
 
 @pytest.mark.shipped("analysis", "grids")
-def test_a_session_runs_grids_analyses_and_files(tmp_path: Path, random_model: Callable[[str], Path]) -> None:
+def test_a_session_runs_grids_analyses_and_files(
+    tmp_path: Path, random_model: Callable[[str], Path]
+) -> None:
     model = random_model("bert")
-    (tmp_path / "grid.yaml").write_text(f"title: a grid\nencoders: {model}+base:pooling=mean\ntasks: quick-sts\n")
-    session = Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu", offline=True, workers=1)
+    (tmp_path / "grid.yaml").write_text(
+        f"title: a grid\nencoders: {model}+base:pooling=mean\ntasks: quick-sts\n"
+    )
+    session = Session(
+        tmp_path / "results", cache=tmp_path / "cache", device="cpu", offline=True, workers=1
+    )
     planned = session.plan(grid=str(tmp_path / "grid.yaml"), fetch=False)
     assert (planned.tasks, planned.title, len(planned.cells)) == (("quick-sts",), "a grid", 1)
     board = session.execute(planned)
@@ -65,4 +83,6 @@ def test_a_session_runs_grids_analyses_and_files(tmp_path: Path, random_model: C
 
 
 def test_every_setting_is_a_keyword_of_the_python_functions() -> None:
-    assert SettingsFields.__annotations__.keys() == {field.name for field in fields(Settings)} - {"results"}
+    assert SettingsFields.__annotations__.keys() == {field.name for field in fields(Settings)} - {
+        "results"
+    }

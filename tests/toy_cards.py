@@ -16,9 +16,19 @@ def make_file(content: bytes, *sources: Source, path: str = "a.txt", split: str 
 def make_card(*files: DataFile, **changes: Any) -> Card:
     """The card ``toy`` of some files."""
     values: dict[str, Any] = {
-        "name": "toy", "kind": "pair-similarity", "title": "a toy", "level": "sentence", "languages": ("en",),
-        "metric": "spearman", "parser": "sts", "files": files, "licence": "CC0",
-        "licence_url": "https://example.org/cc0", "redistributable": True, "citation": "@misc{toy}",
-        "homepage": "https://example.org", "version": 1,
-    }  # fmt: skip
+        "name": "toy",
+        "kind": "pair-similarity",
+        "title": "a toy",
+        "level": "sentence",
+        "languages": ("en",),
+        "metric": "spearman",
+        "parser": "sts",
+        "files": files,
+        "licence": "CC0",
+        "licence_url": "https://example.org/cc0",
+        "redistributable": True,
+        "citation": "@misc{toy}",
+        "homepage": "https://example.org",
+        "version": 1,
+    }
     return Card(**(values | changes))

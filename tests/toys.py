@@ -28,7 +28,11 @@ CATS = (
     Pair("3", "a cat", "quick zebras jump", 0.0),
     Pair("4", "a dog", "the dog", 4.0),
 )
-DOGS = (Pair("1", "a dog", "the cat", 2.0), Pair("2", "a dog", "my dog", 5.0), Pair("3", "zoo", "why not", 0.5))
+DOGS = (
+    Pair("1", "a dog", "the cat", 2.0),
+    Pair("2", "a dog", "my dog", 5.0),
+    Pair("3", "zoo", "why not", 0.5),
+)
 
 
 class ToyEncoder:
@@ -63,7 +67,11 @@ class ToyPlugin:
     @hookimpl
     def register_encoders(self, register: Any) -> None:
         for name, encoder in self.toy_encoders.items():
-            register(name, lambda spec, context, made=encoder: made() if callable(made) else made, "a toy")
+            register(
+                name,
+                lambda spec, context, made=encoder: made() if callable(made) else made,
+                "a toy",
+            )
 
     @hookimpl
     def register_tasks(self, register: Any) -> None:
@@ -90,4 +98,7 @@ def toy_tasks() -> list[PairSimilarity]:
 
 def results(folder: Path) -> dict[str, dict[str, Any]]:
     """All results of a folder by path."""
-    return {str(path.relative_to(folder)): json.loads(path.read_text()) for path in folder.rglob("seed-*.json")}
+    return {
+        str(path.relative_to(folder)): json.loads(path.read_text())
+        for path in folder.rglob("seed-*.json")
+    }

@@ -18,7 +18,9 @@ class LocalServer:
 
             def do_GET(self) -> None:
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                code, body, headers = server.answer(self.path.partition("?")[0], self.headers["User-Agent"])
+                code, body, headers = server.answer(
+                    self.path.partition("?")[0], self.headers["User-Agent"]
+                )
                 self.send_response(code)
                 for name, value in {"Content-Length": str(len(body)), **headers}.items():
                     self.send_header(name, value)

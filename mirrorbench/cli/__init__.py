@@ -75,7 +75,9 @@ class _Commands(TyperGroup):
             raise UsageError(problem, "Remove its name from MIRRORBENCH_DISABLE_PLUGINS.")
         if isinstance(command, str):
             module, _, attribute = command.partition(".")
-            command = _command(cmd_name, getattr(import_module(f"mirrorbench.cli.{module}"), attribute))
+            command = _command(
+                cmd_name, getattr(import_module(f"mirrorbench.cli.{module}"), attribute)
+            )
             COMMANDS[cmd_name] = command
         return command
 
@@ -83,8 +85,12 @@ class _Commands(TyperGroup):
 @cache
 def commands_of_plugins() -> dict[str, EntryPoint]:
     """Return the entry points of commands by name, except those that MIRRORBENCH_DISABLE_PLUGINS leaves out."""
-    blocked = {name.strip() for name in os.environ.get("MIRRORBENCH_DISABLE_PLUGINS", "").split(",")}
-    left_out = {_package(point) for point in entry_points(group="mirrorbench") if point.name in blocked}
+    blocked = {
+        name.strip() for name in os.environ.get("MIRRORBENCH_DISABLE_PLUGINS", "").split(",")
+    }
+    left_out = {
+        _package(point) for point in entry_points(group="mirrorbench") if point.name in blocked
+    }
     points = [point for point in entry_points(group=GROUP) if point.name not in blocked]
     return {point.name: point for point in points if _package(point) not in left_out}
 
@@ -110,7 +116,9 @@ class OfPlugin(TyperCommand):
             raise PluginError(problem, "Update its package, or uninstall it.") from error
         return COMMANDS[name]
 
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
         """Make the context of the command itself."""
         return self.loaded().make_context(info_name, args, parent, **extra)
 
@@ -118,8 +126,12 @@ class OfPlugin(TyperCommand):
 def _first_line(module: str) -> str:
     """Return the first line of a module's docstring, after the name of its command; empty without a file."""
     path = module.replace(".", "/")
-    files = (Path(folder, file) for folder in sys.path for file in (f"{path}.py", f"{path}/__init__.py"))
-    source = next((file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()), "")
+    files = (
+        Path(folder, file) for folder in sys.path for file in (f"{path}.py", f"{path}/__init__.py")
+    )
+    source = next(
+        (file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()), ""
+    )
     match = re.match(r'(?:\s|#.*\n)*r?"""(?:``[^`]*``: )?(.)(.*?)(?:"""|\n)', source)
     return f"{match[1].upper()}{match[2]}" if match else ""
 
@@ -151,10 +163,16 @@ def _version(show: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version and leave."
+        ),
     ] = False,
     no_texts: Annotated[
-        bool, typer.Option("--no-texts", callback=_leave_texts_out, help="Print and store no texts of yours.")
+        bool,
+        typer.Option(
+            "--no-texts", callback=_leave_texts_out, help="Print and store no texts of yours."
+        ),
     ] = False,
 ) -> None:
     pass
@@ -194,9 +212,15 @@ def main() -> None:
     except OSError as error:
         if debug or error.filename or not error.errno:
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # takes what could not be printed, when Python ends
-        if not isinstance(error, BrokenPipeError):  # the program that reads our output (head, less) has ended
-            report(unwritable("Only a part of the output could be written", error, "write elsewhere"))
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), 1
+        )  # takes what could not be printed, when Python ends
+        if not isinstance(
+            error, BrokenPipeError
+        ):  # the program that reads our output (head, less) has ended
+            report(
+                unwritable("Only a part of the output could be written", error, "write elsewhere")
+            )
         sys.exit(1)
 
 
@@ -217,7 +241,11 @@ def _plain_warnings() -> Iterator[None]:
 
     def line_of(message: Warning | str, category: type[Warning], *where: Any, **line: Any) -> str:
         ours = category.__module__.partition(".")[0] == "mirrorbench"
-        return f"Warning: {printable(str(message))}\n" if ours else usual(message, category, *where, **line)
+        return (
+            f"Warning: {printable(str(message))}\n"
+            if ours
+            else usual(message, category, *where, **line)
+        )
 
     warnings.formatwarning = line_of
     try:

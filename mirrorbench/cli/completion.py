@@ -35,7 +35,11 @@ def _grids() -> Iterable[str]:
 
 def _tables() -> Iterable[str]:
     papers = _plugins().papers
-    return (name for e in papers for name in (e.name, *(f"{e.name}/{f.stem}" for f in e.value.glob("*.yaml"))))
+    return (
+        name
+        for e in papers
+        for name in (e.name, *(f"{e.name}/{f.stem}" for f in e.value.glob("*.yaml")))
+    )
 
 
 NAMES: dict[str, Callable[[], Iterable[str]]] = {
@@ -62,7 +66,9 @@ def complete(group: str) -> Any:
     """
 
     def offered(incomplete: str) -> list[str]:
-        before, mark, last = incomplete.rpartition({"tasks": ",", "encoders": "+", "corpora": "+"}.get(group, "\n"))
+        before, mark, last = incomplete.rpartition(
+            {"tasks": ",", "encoders": "+", "corpora": "+"}.get(group, "\n")
+        )
         asked = "methods" if group == "encoders" and mark else group
         known = NAMES[asked]() if asked in NAMES else getattr(_plugins(), asked).names()
         return [f"{before}{mark}{name}" for name in known if name.startswith(last)]

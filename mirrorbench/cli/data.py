@@ -15,35 +15,64 @@ import typer
 
 from mirrorbench.cli.completion import complete
 from mirrorbench.cli.display import DataDir, Json, Offline, PluginFiles, print_json, print_rows, say
-from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, MirrorbenchError, UsageError, unknown_name
+from mirrorbench.core.errors import (
+    DataIntegrityError,
+    DataUnavailableError,
+    MirrorbenchError,
+    UsageError,
+    unknown_name,
+)
 
 if TYPE_CHECKING:
     from mirrorbench.data.cards import Card
     from mirrorbench.data.store import DataStore
 
 data_app = typer.Typer(
-    name="data", no_args_is_help=True,
+    name="data",
+    no_args_is_help=True,
     help="List, fetch, import and verify data sets and corpora.",
-)  # fmt: skip
+)
 
 _WIDE = 120  # a terminal of fewer columns gets names, files and titles alone
-# fmt: off
-_Names = Annotated[list[str] | None, typer.Argument(
-    metavar="NAME...", help="Data sets, suites, or hf:OWNER/NAME@COMMIT/SPLIT.", autocompletion=complete("data"))]
+_Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="NAME...",
+        help="Data sets, suites, or hf:OWNER/NAME@COMMIT/SPLIT.",
+        autocompletion=complete("data"),
+    ),
+]
 _Everything = Annotated[bool, typer.Option("--all", help="Fetch every data set and corpus.")]
-_Force = Annotated[bool, typer.Option("--force", help="Replace altered files; they are kept as NAME.altered.")]
-_Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that holds original files or archives.")]
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="A data set or corpus.", autocompletion=complete("data"))]
-_Corpus = Annotated[str, typer.Argument(
-    metavar="CORPUS", help="A corpus, or a text file of one string a line.", autocompletion=complete("corpora"))]
-_Tasks = Annotated[list[str], typer.Argument(
-    metavar="TASK...", help="Tasks or suites.", autocompletion=complete("tasks"))]
-# fmt: on
+_Force = Annotated[
+    bool, typer.Option("--force", help="Replace altered files; they are kept as NAME.altered.")
+]
+_Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="A folder that holds original files or archives.")
+]
+_Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="A data set or corpus.", autocompletion=complete("data")),
+]
+_Corpus = Annotated[
+    str,
+    typer.Argument(
+        metavar="CORPUS",
+        help="A corpus, or a text file of one string a line.",
+        autocompletion=complete("corpora"),
+    ),
+]
+_Tasks = Annotated[
+    list[str],
+    typer.Argument(metavar="TASK...", help="Tasks or suites.", autocompletion=complete("tasks")),
+]
 
 
 @data_app.command("list")
 def list_data(
-    data_dir: DataDir = None, offline: Offline = False, as_json: Json = False, plugin: PluginFiles = None
+    data_dir: DataDir = None,
+    offline: Offline = False,
+    as_json: Json = False,
+    plugin: PluginFiles = None,
 ) -> None:
     """List all data sets and corpora: kind, licence, and how many of their files are here."""
     from mirrorbench.data.cards import CORPUS_KIND
@@ -57,7 +86,9 @@ def list_data(
     rows = []
     for card in cards:
         states = list(store.status(card).values())
-        files = f"{states.count('present')}/{len(states)}" + (" altered" if "altered" in states else "")
+        files = f"{states.count('present')}/{len(states)}" + (
+            " altered" if "altered" in states else ""
+        )
         short = re.split(r"[:;(]|\.\s|\.$", card.licence, maxsplit=1)[0].strip()
         rows.append([card.name, card.kind, ",".join(card.languages), files, short, card.title])
     if sys.stdout.isatty() and shutil.get_terminal_size().columns < _WIDE:
@@ -68,14 +99,20 @@ def list_data(
 
 @data_app.command()
 def fetch(
-    names: _Names = None, everything: _Everything = False, force: _Force = False, data_dir: DataDir = None,
-    offline: Offline = False, plugin: PluginFiles = None,
-) -> None:  # fmt: skip
+    names: _Names = None,
+    everything: _Everything = False,
+    force: _Force = False,
+    data_dir: DataDir = None,
+    offline: Offline = False,
+    plugin: PluginFiles = None,
+) -> None:
     """Fetch data sets, corpora or suites from the sources that their cards name."""
     from mirrorbench.cli.display import summary
 
     if bool(names) == everything:
-        raise UsageError("Name what to fetch, or give --all.", hint="mirrorbench data list shows the names.")
+        raise UsageError(
+            "Name what to fetch, or give --all.", hint="mirrorbench data list shows the names."
+        )
     store = _store(data_dir, offline)
 
     failures, done = {}, 0
@@ -97,7 +134,8 @@ def fetch(
         for line in summary(lack for failure in failures.values() for lack in failure.lacks):
             say(line, err=True)
         raise DataUnavailableError(
-            "Not everything was fetched.", "Each source and why it failed: mirrorbench data fetch NAME"
+            "Not everything was fetched.",
+            "Each source and why it failed: mirrorbench data fetch NAME",
         )
 
 
@@ -117,14 +155,22 @@ def import_data(
     store = _store(data_dir, offline)
     report = import_folder(folder, store, cards(plugins()))
     new = [card for card in report.cards.values() if card.imported or card.altered]
-    rows: dict[tuple[tuple[str, ...], str, str], list[str]] = {}  # cards of the same files share a row
+    rows: dict[
+        tuple[tuple[str, ...], str, str], list[str]
+    ] = {}  # cards of the same files share a row
     for card in new:
-        remarks = {"missing:": card.missing, "altered": card.altered,
-                   "no published checksum:": card.unverified}  # fmt: skip
+        remarks = {
+            "missing:": card.missing,
+            "altered": card.altered,
+            "no published checksum:": card.unverified,
+        }
         remark = "; ".join(f"{word} {', '.join(names)}" for word, names in remarks.items() if names)
         rows.setdefault((card.imported, card.state, remark), []).append(card.name)
     if rows:
-        cells = [(", ".join(names), state, str(len(files)), remark) for (files, state, remark), names in rows.items()]
+        cells = [
+            (", ".join(names), state, str(len(files)), remark)
+            for (files, state, remark), names in rows.items()
+        ]
         print_rows(("name", "state", "imported", "remarks"), cells)
     for problem in report.problems:
         say(f"Problem: {problem}")
@@ -136,7 +182,10 @@ def import_data(
 
 @data_app.command("verify")
 def verify_data(
-    names: _Names = None, data_dir: DataDir = None, offline: Offline = False, plugin: PluginFiles = None
+    names: _Names = None,
+    data_dir: DataDir = None,
+    offline: Offline = False,
+    plugin: PluginFiles = None,
 ) -> None:
     """Hash the files that are here again and compare them with their cards."""
     store = _store(data_dir, offline)
@@ -144,7 +193,8 @@ def verify_data(
     # Without names only what is here at all.
     shown = {name: of for name, of in states.items() if names or set(of.values()) != {"missing"}}
     print_rows(
-        ("file", "state"), [(f"{name}/{path}", state) for name, of in shown.items() for path, state in of.items()]
+        ("file", "state"),
+        [(f"{name}/{path}", state) for name, of in shown.items() for path, state in of.items()],
     )
     if altered := [name for name, of in shown.items() if "altered" in of.values()]:
         command = f"mirrorbench data fetch {' '.join(altered)} --force"
@@ -153,7 +203,9 @@ def verify_data(
 
 
 @data_app.command()
-def path(name: _Name, data_dir: DataDir = None, offline: Offline = False, plugin: PluginFiles = None) -> None:
+def path(
+    name: _Name, data_dir: DataDir = None, offline: Offline = False, plugin: PluginFiles = None
+) -> None:
     """Print the paths of the files of a data set, fetching them if need be."""
     (card,) = _cards([name], suites=False)
     for file in _store(data_dir, offline).fetch(card).values():
@@ -162,9 +214,13 @@ def path(name: _Name, data_dir: DataDir = None, offline: Offline = False, plugin
 
 @data_app.command("overlap")
 def show_overlap(
-    corpus: _Corpus, tasks: _Tasks, data_dir: DataDir = None, offline: Offline = False, as_json: Json = False,
+    corpus: _Corpus,
+    tasks: _Tasks,
+    data_dir: DataDir = None,
+    offline: Offline = False,
+    as_json: Json = False,
     plugin: PluginFiles = None,
-) -> None:  # fmt: skip
+) -> None:
     """Count test items with texts that occur in a corpus to tune on.
 
     Texts are compared after Unicode normalisation (NFKC) and case folding, white space collapsed. "any text": at least
@@ -175,7 +231,9 @@ def show_overlap(
     from mirrorbench.session import Session
 
     overlaps = Session(data_dir=data_dir, offline=offline).overlap(corpus, tasks)
-    failures = {name: shares for name, shares in overlaps.items() if isinstance(shares, MirrorbenchError)}
+    failures = {
+        name: shares for name, shares in overlaps.items() if isinstance(shares, MirrorbenchError)
+    }
     rows = [
         {"task": name, "corpus": corpus, **(shares.to_json() if shares else {})}
         for name, shares in overlaps.items()
@@ -185,10 +243,15 @@ def show_overlap(
         print_json(rows)
     elif rows:
         shown = {"n_items": "{:,}", "any_text": "{:.1%}", "all_texts": "{:.1%}"}
-        cells = [[r["task"], *(t.format(r[k]) if k in r else "unknown" for k, t in shown.items())] for r in rows]
+        cells = [
+            [r["task"], *(t.format(r[k]) if k in r else "unknown" for k, t in shown.items())]
+            for r in rows
+        ]
         print_rows(("task", "items", "any text", "all texts"), cells)
     if failures:
-        raise DataUnavailableError(f"Not compared: {', '.join(failures)}", "\n".join(map(str, failures.values())))
+        raise DataUnavailableError(
+            f"Not compared: {', '.join(failures)}", "\n".join(map(str, failures.values()))
+        )
 
 
 def _store(data_dir: Path | None, offline: bool) -> DataStore:
@@ -216,11 +279,30 @@ def _cards(names: Iterable[str], suites: bool = True) -> Sequence[Card]:
 
 
 def _as_json(card: Card, states: dict[str, Any]) -> dict[str, Any]:
-    keys = ("name", "kind", "title", "level", "metric", "version", "licence", "licence_url", "redistributable",
-            "languages", "homepage", "notes", "citation")  # fmt: skip
+    keys = (
+        "name",
+        "kind",
+        "title",
+        "level",
+        "metric",
+        "version",
+        "licence",
+        "licence_url",
+        "redistributable",
+        "languages",
+        "homepage",
+        "notes",
+        "citation",
+    )
     files = [
-        {"path": file.path, "size": file.size, "sha256": file.sha256 or None, "split": file.split,
-         "state": states[file.path], "sources": [source.describe() for source in file.sources]}
+        {
+            "path": file.path,
+            "size": file.size,
+            "sha256": file.sha256 or None,
+            "split": file.split,
+            "state": states[file.path],
+            "sources": [source.describe() for source in file.sources],
+        }
         for file in card.files
-    ]  # fmt: skip
+    ]
     return {**{key: getattr(card, key) for key in keys}, "files": files}

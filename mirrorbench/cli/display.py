@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from mirrorbench.runs.registry import Renderer
 
 DEVICE_HELP = "auto, cpu, cuda, cuda:N or mps."
-PRECISION_HELP = "Of tuning: auto (on CUDA bf16, before Ampere fp16; else fp32), fp32, bf16 or fp16."
+PRECISION_HELP = (
+    "Of tuning: auto (on CUDA bf16, before Ampere fp16; else fp32), fp32, bf16 or fp16."
+)
 EVAL_PRECISION_HELP = "Of evaluation: auto (fp32), fp32, bf16 or fp16."
 PROTOCOL_HELP = "paper: as published; released: as the authors' code does it."
 
@@ -47,46 +49,101 @@ def _checked_notes(level: str) -> str:
     return Table("", (), ()).with_notes(level).shown if level else ""
 
 
-# fmt: off
-PluginFiles = Annotated[list[Path] | None, typer.Option(
-    "--plugin", metavar="FILE.py", callback=_load_plugins, is_eager=True,
-    help="Load a Python file as a plugin; may be repeated.")]
-DataDir = Annotated[Path | None, typer.Option(
-    "--data-dir", envvar="MIRRORBENCH_DATA", help="Where data files are kept.",
-    show_default="platform's data directory")]
-Offline = Annotated[bool, typer.Option("--offline", help="Do not use the network; missing data or models are errors.")]
-EncoderSpecText = Annotated[str, typer.Option(
-    "--encoder", "-e", metavar="SPEC", help="BACKBONE[+METHOD][:KEY=VALUE,...].", autocompletion=complete("encoders"))]
+PluginFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--plugin",
+        metavar="FILE.py",
+        callback=_load_plugins,
+        is_eager=True,
+        help="Load a Python file as a plugin; may be repeated.",
+    ),
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        envvar="MIRRORBENCH_DATA",
+        help="Where data files are kept.",
+        show_default="platform's data directory",
+    ),
+]
+Offline = Annotated[
+    bool,
+    typer.Option("--offline", help="Do not use the network; missing data or models are errors."),
+]
+EncoderSpecText = Annotated[
+    str,
+    typer.Option(
+        "--encoder",
+        "-e",
+        metavar="SPEC",
+        help="BACKBONE[+METHOD][:KEY=VALUE,...].",
+        autocompletion=complete("encoders"),
+    ),
+]
 Device = Annotated[str, typer.Option(help=DEVICE_HELP, autocompletion=complete("devices"))]
 Precision = Annotated[str, typer.Option(help=PRECISION_HELP, autocompletion=complete("precisions"))]
-EvalPrecision = Annotated[str, typer.Option(help=EVAL_PRECISION_HELP, autocompletion=complete("precisions"))]
-Format = Annotated[str, typer.Option(
-    "--format", "-f", help="markdown, latex, html, csv, json, or a plugin's; its options follow: latex:resize=true.",
-    show_default="by the ending of --output; drawn; Markdown into a pipe", autocompletion=complete("renderers"))]
-OfProtocol = Annotated[str, typer.Option(
-    help="Only results under this protocol.", show_default="any", autocompletion=complete("protocols"))]
+EvalPrecision = Annotated[
+    str, typer.Option(help=EVAL_PRECISION_HELP, autocompletion=complete("precisions"))
+]
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        "-f",
+        help="markdown, latex, html, csv, json, or a plugin's; its options follow: latex:resize=true.",
+        show_default="by the ending of --output; drawn; Markdown into a pipe",
+        autocompletion=complete("renderers"),
+    ),
+]
+OfProtocol = Annotated[
+    str,
+    typer.Option(
+        help="Only results under this protocol.",
+        show_default="any",
+        autocompletion=complete("protocols"),
+    ),
+]
 Protocol = Annotated[str, typer.Option(help=PROTOCOL_HELP, autocompletion=complete("protocols"))]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")]
-Notes = Annotated[str, typer.Option(
-    "--notes", metavar="LEVEL", callback=_checked_notes, help="Below the table: none, short (six lines) or all.",
-    show_default="short; all in a file", autocompletion=complete("notes"))]
+Notes = Annotated[
+    str,
+    typer.Option(
+        "--notes",
+        metavar="LEVEL",
+        callback=_checked_notes,
+        help="Below the table: none, short (six lines) or all.",
+        show_default="short; all in a file",
+        autocompletion=complete("notes"),
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-# fmt: on
 
 
 def encoders_option(help_: str, default: str) -> Any:
     """``--encoder``, which may be repeated; ``default`` is the text shown for what is taken if none is given."""
     return typer.Option(
-        "--encoder", "-e", metavar="SPEC", help=help_, show_default=default, autocompletion=complete("encoders"),
-    )  # fmt: skip
+        "--encoder",
+        "-e",
+        metavar="SPEC",
+        help=help_,
+        show_default=default,
+        autocompletion=complete("encoders"),
+    )
 
 
 def tasks_option(help_: str, default: str) -> Any:
     """``--tasks``, whose values ``split_names`` takes apart; ``default`` is the text shown if none is given."""
     return typer.Option(
-        "--tasks", "-t", metavar="NAME,...", help=help_, show_default=default, autocompletion=complete("tasks"),
-    )  # fmt: skip
+        "--tasks",
+        "-t",
+        metavar="NAME,...",
+        help=help_,
+        show_default=default,
+        autocompletion=complete("tasks"),
+    )
 
 
 def say(text: str = "", err: bool = False, nl: bool = True) -> None:
@@ -97,7 +154,9 @@ def say(text: str = "", err: bool = False, nl: bool = True) -> None:
 class _Console(Console):
     """A console that escapes control characters of texts; colours and moves of the cursor by rich pass."""
 
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else printable(text), style, control)
 
@@ -115,7 +174,9 @@ def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for column in head:
         table.add_column(column, overflow="fold", no_wrap=column != head[-1])
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))  # a name may hold square brackets, which are markup
+        table.add_row(
+            *(Text(cell) for cell in row)
+        )  # a name may hold square brackets, which are markup
     console.print(table)
 
 
@@ -150,10 +211,14 @@ def on_interrupt(message: str) -> Iterator[None]:
 
 def on_interrupt_go_on(folder: Path) -> Any:
     """Turn Ctrl-C inside into the message that the same command goes on from the results in ``folder``."""
-    return on_interrupt(f"Interrupted. Results so far are in {folder}; run the same command again to continue.")
+    return on_interrupt(
+        f"Interrupted. Results so far are in {folder}; run the same command again to continue."
+    )
 
 
-def chosen_format(text: str, output: Path | None, renderers: Registry[Renderer]) -> tuple[str, dict[str, Value]]:
+def chosen_format(
+    text: str, output: Path | None, renderers: Registry[Renderer]
+) -> tuple[str, dict[str, Value]]:
     """Return the format asked for, by name or by the output's ending (Markdown for none), and its options.
 
     Options are a renderer's keyword-only arguments whose default is true, false, a number or a text.
@@ -178,7 +243,9 @@ def chosen_format(text: str, output: Path | None, renderers: Registry[Renderer])
             raise unknown_name(f"option of the format {name}", option, list(known))
         options[option] = str(value) if known[option] is str else value
         if type(options[option]) is not known[option]:
-            raise UsageError(f"--format {text}: {option}={value} is not of type {known[option].__name__}")
+            raise UsageError(
+                f"--format {text}: {option}={value} is not of type {known[option].__name__}"
+            )
     return name, options
 
 
@@ -196,7 +263,10 @@ def print_table(table: Table, notes: str = "") -> None:
 def summary(lacks: Iterable[Lack]) -> Iterator[str]:
     """Yield lines on missing data and models: names by category, hosts, remedies."""
     lacks = list(lacks)
-    named = {c: list(dict.fromkeys(lack.name for lack in lacks if lack.category == c)) for c in ("models", "data")}
+    named = {
+        c: list(dict.fromkeys(lack.name for lack in lacks if lack.category == c))
+        for c in ("models", "data")
+    }
     for category, names in named.items():
         if names:
             yield f"  {category:7} {', '.join(names)}"
@@ -205,8 +275,14 @@ def summary(lacks: Iterable[Lack]) -> Iterator[str]:
         yield f"No answer from {', '.join(hosts)}."
     yield "What to do:"
     again = "the same command" if hosts else "the same command without --offline"
-    yield f"  with a network  {again}" + (", or mirrorbench data fetch NAME ..." if named["data"] else "")
+    yield f"  with a network  {again}" + (
+        ", or mirrorbench data fetch NAME ..." if named["data"] else ""
+    )
     files = ["data: mirrorbench data import DIR"] if named["data"] else []
-    files += ["a model: --encoder ./path/to/model, or HF_HOME=DIR for another cache"] if named["models"] else []
+    files += (
+        ["a model: --encoder ./path/to/model, or HF_HOME=DIR for another cache"]
+        if named["models"]
+        else []
+    )
     yield f"  with the files  {'; '.join(files)}"
     yield "  with neither    mirrorbench run: the model and the data inside the package"

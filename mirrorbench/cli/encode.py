@@ -10,32 +10,74 @@ import typer
 
 from mirrorbench.cli import display
 from mirrorbench.cli.completion import complete
-from mirrorbench.cli.display import DataDir, Device, EncoderSpecText, EvalPrecision, Offline, PluginFiles
+from mirrorbench.cli.display import (
+    DataDir,
+    Device,
+    EncoderSpecText,
+    EvalPrecision,
+    Offline,
+    PluginFiles,
+)
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import split_names
 
-# fmt: off
-_Source = Annotated[str, typer.Argument(
-    metavar="FILE", help="One text a line; or .jsonl, .tsv, .csv, .parquet; .gz too; - is standard input.")]
-_VectorFile = Annotated[Path | None, typer.Option(
-    "--output", "-o", metavar="FILE", help=".npy or .parquet.", show_default="JSON lines, printed")]
-_Column = Annotated[str, typer.Option("--column", "-c", metavar="NAME", help="Column of the texts.")]
-_InContext = Annotated[bool, typer.Option(
-    "--words-in-context", "-w", help="Encode the word in [brackets] in each text.")]
-_SpanColumns = Annotated[str, typer.Option(
-    "--span-columns", metavar="START,END", help="Columns of the target's characters, instead of brackets.")]
-_Level = Annotated[str, typer.Option(
-    help="word, phrase or sentence: the recipe of a tuned encoder.", show_default="sentence",
-    autocompletion=complete("levels"))]
-# fmt: on
+_Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help="One text a line; or .jsonl, .tsv, .csv, .parquet; .gz too; - is standard input.",
+    ),
+]
+_VectorFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help=".npy or .parquet.",
+        show_default="JSON lines, printed",
+    ),
+]
+_Column = Annotated[
+    str, typer.Option("--column", "-c", metavar="NAME", help="Column of the texts.")
+]
+_InContext = Annotated[
+    bool,
+    typer.Option("--words-in-context", "-w", help="Encode the word in [brackets] in each text."),
+]
+_SpanColumns = Annotated[
+    str,
+    typer.Option(
+        "--span-columns",
+        metavar="START,END",
+        help="Columns of the target's characters, instead of brackets.",
+    ),
+]
+_Level = Annotated[
+    str,
+    typer.Option(
+        help="word, phrase or sentence: the recipe of a tuned encoder.",
+        show_default="sentence",
+        autocompletion=complete("levels"),
+    ),
+]
 
 
 def encode(
-    texts: _Source, encoder: EncoderSpecText, output: _VectorFile = None, column: _Column = "",
-    words_in_context: _InContext = False, span_columns: _SpanColumns = "", level: _Level = "",
-    device: Device = "auto", eval_precision: EvalPrecision = "auto", data_dir: DataDir = None,
-    offline: Offline = False, quiet: display.Quiet = False, plugin: PluginFiles = None,
-) -> None:  # fmt: skip
+    texts: _Source,
+    encoder: EncoderSpecText,
+    output: _VectorFile = None,
+    column: _Column = "",
+    words_in_context: _InContext = False,
+    span_columns: _SpanColumns = "",
+    level: _Level = "",
+    device: Device = "auto",
+    eval_precision: EvalPrecision = "auto",
+    data_dir: DataDir = None,
+    offline: Offline = False,
+    quiet: display.Quiet = False,
+    plugin: PluginFiles = None,
+) -> None:
     """Encode texts, one per line or row, blank ones too; the same command resumes an interrupted run.
 
     `mirrorbench encode corpus.txt.gz --encoder ./my-encoder --output vectors.npy`
@@ -47,16 +89,27 @@ def encode(
 
     spans = split_names([span_columns])
     if len(spans) not in (0, 2):
-        raise UsageError(f"--span-columns {span_columns}: two columns are needed", "Write START,END.")
+        raise UsageError(
+            f"--span-columns {span_columns}: two columns are needed", "Write START,END."
+        )
     again = "; run the same command again to continue" if output else ""
     with display.on_interrupt(f"Interrupted{again}."), progress_display(quiet) as reporter:
         session = Session(
-            data_dir=data_dir, device=device, eval_precision=eval_precision, offline=offline, reporter=reporter
+            data_dir=data_dir,
+            device=device,
+            eval_precision=eval_precision,
+            offline=offline,
+            reporter=reporter,
         )
         done = session.encode(
-            texts, encoder, output or sys.stdout, column=column, words_in_context=words_in_context, spans=spans,
+            texts,
+            encoder,
+            output or sys.stdout,
+            column=column,
+            words_in_context=words_in_context,
+            spans=spans,
             level=level,
-        )  # fmt: skip
+        )
     if output and not quiet:
         resumed = f", {done.before:,} of them before this run" if done.before else ""
         display.say(f"{output}: {done.rows:,} x {done.dimensions}{resumed}", err=True)

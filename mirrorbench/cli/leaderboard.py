@@ -18,37 +18,81 @@ from mirrorbench.cli.display import (
     chosen_format,
     encoders_option,
     tasks_option,
-)  # fmt: skip
+)
 
-# fmt: off
-_Results = Annotated[list[Path] | None, typer.Argument(
-    help="Folders of results, or a table as --format json wrote it.", show_default="results")]
+_Results = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        help="Folders of results, or a table as --format json wrote it.", show_default="results"
+    ),
+]
 _Tasks = Annotated[list[str] | None, tasks_option("Columns: tasks and suites.", "all")]
-_Encoders = Annotated[list[str] | None, encoders_option(
-    "Rows, by label or spec; a spec selects all rows that agree with it (bert: every row of BERT).", "all")]
-_TableName = Annotated[str, typer.Option(
-    metavar="NAME", help="Rows and columns of a table of the papers (mirrorbench paper lists them).",
-    autocompletion=complete("tables"))]
-_Metric = Annotated[str, typer.Option(help="Show this metric.", show_default="each task's main one")]
-_Intervals = Annotated[bool, typer.Option("--intervals", help="Add confidence intervals over test items.")]
-_Ties = Annotated[bool, typer.Option("--ties", help="Mark (†) what is not separable from a column's best.")]
-_WithoutOverlap = Annotated[bool, typer.Option(
-    "--without-overlap", help="Score without the test items whose texts occur in a tuning corpus.")]
-_AllowMixed = Annotated[bool, typer.Option(
-    "--allow-mixed", help="Also results of other data, models or protocols in one table.")]
-_Sort = Annotated[str, typer.Option(
-    metavar="COLUMN", help="Rows by their score there, best first: a task, or avg.",
-    show_default="by backbone, as a run has them")]
+_Encoders = Annotated[
+    list[str] | None,
+    encoders_option(
+        "Rows, by label or spec; a spec selects all rows that agree with it (bert: every row of BERT).",
+        "all",
+    ),
+]
+_TableName = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="Rows and columns of a table of the papers (mirrorbench paper lists them).",
+        autocompletion=complete("tables"),
+    ),
+]
+_Metric = Annotated[
+    str, typer.Option(help="Show this metric.", show_default="each task's main one")
+]
+_Intervals = Annotated[
+    bool, typer.Option("--intervals", help="Add confidence intervals over test items.")
+]
+_Ties = Annotated[
+    bool, typer.Option("--ties", help="Mark (†) what is not separable from a column's best.")
+]
+_WithoutOverlap = Annotated[
+    bool,
+    typer.Option(
+        "--without-overlap",
+        help="Score without the test items whose texts occur in a tuning corpus.",
+    ),
+]
+_AllowMixed = Annotated[
+    bool,
+    typer.Option(
+        "--allow-mixed", help="Also results of other data, models or protocols in one table."
+    ),
+]
+_Sort = Annotated[
+    str,
+    typer.Option(
+        metavar="COLUMN",
+        help="Rows by their score there, best first: a task, or avg.",
+        show_default="by backbone, as a run has them",
+    ),
+]
 _Title = Annotated[str, typer.Option(help="The table's title or caption.")]
-# fmt: on
 
 
 def leaderboard(
-    results: _Results = None, tasks: _Tasks = None, encoder: _Encoders = None, table: _TableName = "",
-    metric: _Metric = "", protocol: OfProtocol = "", intervals: _Intervals = False, ties: _Ties = False,
-    without_overlap: _WithoutOverlap = False, allow_mixed: _AllowMixed = False, format_: Format = "",
-    notes: Notes = "", output: Output = None, sort: _Sort = "", title: _Title = "", plugin: PluginFiles = None,
-) -> None:  # fmt: skip
+    results: _Results = None,
+    tasks: _Tasks = None,
+    encoder: _Encoders = None,
+    table: _TableName = "",
+    metric: _Metric = "",
+    protocol: OfProtocol = "",
+    intervals: _Intervals = False,
+    ties: _Ties = False,
+    without_overlap: _WithoutOverlap = False,
+    allow_mixed: _AllowMixed = False,
+    format_: Format = "",
+    notes: Notes = "",
+    output: Output = None,
+    sort: _Sort = "",
+    title: _Title = "",
+    plugin: PluginFiles = None,
+) -> None:
     """Render stored results as a table.
 
     `mirrorbench leaderboard results --format latex:resize=true,percent=true,label=tab:sts --output table.tex`
@@ -62,13 +106,25 @@ def leaderboard(
     chosen, options = chosen_format(format_, output, renderers)
     renderers[chosen or "markdown"]  # an unknown one is said before anything is read
     board = session.leaderboard(
-        results or (), tasks or (), encoders=encoder or (), table=table, metric=metric, protocol=protocol,
-        intervals=intervals, ties=ties, without_overlap=without_overlap, allow_mixed=allow_mixed, sort=sort,
+        results or (),
+        tasks or (),
+        encoders=encoder or (),
+        table=table,
+        metric=metric,
+        protocol=protocol,
+        intervals=intervals,
+        ties=ties,
+        without_overlap=without_overlap,
+        allow_mixed=allow_mixed,
+        sort=sort,
         title=title,
-    )  # fmt: skip
+    )
     if chosen:
         display.print_or_write(
-            board.render(chosen, notes or ("all" if output or chosen == "json" else "short"), **options), output
+            board.render(
+                chosen, notes or ("all" if output or chosen == "json" else "short"), **options
+            ),
+            output,
         )
     else:
         display.print_table(board.table, notes)

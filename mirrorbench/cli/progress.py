@@ -84,9 +84,13 @@ class Display(Reporter):
     def _state(self) -> str:
         """Return the cells that are done, the stage and its units that are done, and the number of failures."""
         cells = f"{self.done:,} of {self.total:,} cells" if self.total > 1 else ""
-        stage = self._stage + (f": {self._count:,} of {self._size:,} {self._unit}" if self._size else "")
+        stage = self._stage + (
+            f": {self._count:,} of {self._size:,} {self._unit}" if self._size else ""
+        )
         stage += f": {self._count:,} {self._unit}" if self._count and not self._size else ""
-        return ", ".join(filter(None, (cells, stage, f"{self.failed} failed" if self.failed else "")))
+        return ", ".join(
+            filter(None, (cells, stage, f"{self.failed} failed" if self.failed else ""))
+        )
 
     def failure(self, failure: Failure) -> None:
         """Count a failed cell; its reason is printed at the end."""
@@ -103,7 +107,9 @@ class Display(Reporter):
         # Text, not markup: a path or an error may hold square brackets.
         (self.progress.console if self.progress else stderr).print(Text(text), soft_wrap=True)
 
-    def finish(self, outcome: Outcome | Leaderboard, root: Path, tables: Sequence[str] = ()) -> None:
+    def finish(
+        self, outcome: Outcome | Leaderboard, root: Path, tables: Sequence[str] = ()
+    ) -> None:
         """Print the summary of a run: failures with their reasons, results, their folder, and ``tables`` in it."""
         if outcome.failures:
             self._explain(outcome, root)
@@ -127,7 +133,9 @@ class Display(Reporter):
         reasons: dict[tuple[str, str], list[str]] = {}
         for failure in outcome.failures:
             if not failure.lacks:
-                reasons.setdefault((failure.reason, failure.hint), []).append(f"{failure.spec} on {failure.task}")
+                reasons.setdefault((failure.reason, failure.hint), []).append(
+                    f"{failure.spec} on {failure.task}"
+                )
         for (reason, hint), cells in reasons.items():
             names = list(dict.fromkeys(cells))
             shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
@@ -137,7 +145,9 @@ class Display(Reporter):
             stderr.print(Text("  " + text.strip().replace("\n", "\n  ")), soft_wrap=True)
         if short := [failure for failure in outcome.failures if failure.lacks]:
             count = f"{len(short)} of {len(outcome.results) + len(outcome.failures)} cells"
-            stderr.print(Text.assemble((count, "bold red"), " cannot run, since these are not available:"))
+            stderr.print(
+                Text.assemble((count, "bold red"), " cannot run, since these are not available:")
+            )
             for line in summary(lack for failure in short for lack in failure.lacks):
                 stderr.print(Text(line), soft_wrap=True)
         if short or len(reasons) > 2:
@@ -178,9 +188,15 @@ def progress_display(quiet: bool = False) -> Iterator[Display]:
     from rich.table import Column
 
     with Progress(
-        TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
-        BarColumn(bar_width=20), TaskProgressColumn(), console=stderr, transient=True, expand=True,
-    ) as progress:  # fmt: skip
+        TextColumn(
+            "{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)
+        ),
+        BarColumn(bar_width=20),
+        TaskProgressColumn(),
+        console=stderr,
+        transient=True,
+        expand=True,
+    ) as progress:
         yield Display(progress)
 
 
@@ -192,5 +208,7 @@ def write_log(failures: Sequence[Failure], folder: Path) -> Path:
         reason = f"{failure.reason}\n{failure.hint}".strip().replace("\n", "\n  ")
         cells.setdefault(reason, []).append(f"{failure.spec} {failure.task}{seed}\n")
     with writing(folder / LOG) as sink:
-        sink.writelines(f"{''.join(names)}  {reason}\n\n".encode() for reason, names in cells.items())
+        sink.writelines(
+            f"{''.join(names)}  {reason}\n\n".encode() for reason, names in cells.items()
+        )
     return folder / LOG

@@ -20,32 +20,76 @@ if TYPE_CHECKING:
     from mirrorbench.texts.card import TunedEncoder
     from mirrorbench.texts.tune import TuningPlan
 
-# fmt: off
-_TextFile = Annotated[str, typer.Argument(
-    metavar="TEXTS",
-    help="One text (or text1||text2) a line; .jsonl, .tsv, .csv, .parquet; .gz too; - is standard input; own data.")]
-_Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the encoder goes.")]
-_Columns = Annotated[list[str] | None, typer.Option(
-    "--column", "-c", metavar="NAME,...", help="Column of the texts; two columns are pairs.")]
-_Level = Annotated[str, typer.Option(
-    help="word, phrase, sentence or wic: picks the recipe.", autocompletion=complete("levels"))]
-_Seed = Annotated[int, typer.Option(min=0, help="Seed of the tuning and of the choice of held-out lines.")]
-_HeldOut = Annotated[int | None, typer.Option(
-    "--held-out", min=0, help="Lines left out of the tuning to measure its effect.", show_default="500, at most 10 %")]
-_Force = Annotated[bool, typer.Option("--force", help="Replace an encoder that is in --output already.")]
-_Merge = Annotated[bool, typer.Option("--merge", help="With lora=RANK: write a whole model, not the adapter alone.")]
+_TextFile = Annotated[
+    str,
+    typer.Argument(
+        metavar="TEXTS",
+        help="One text (or text1||text2) a line; .jsonl, .tsv, .csv, .parquet; .gz too; - is standard input; own data.",
+    ),
+]
+_Output = Annotated[
+    Path, typer.Option("--output", "-o", metavar="DIR", help="Where the encoder goes.")
+]
+_Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column", "-c", metavar="NAME,...", help="Column of the texts; two columns are pairs."
+    ),
+]
+_Level = Annotated[
+    str,
+    typer.Option(
+        help="word, phrase, sentence or wic: picks the recipe.", autocompletion=complete("levels")
+    ),
+]
+_Seed = Annotated[
+    int, typer.Option(min=0, help="Seed of the tuning and of the choice of held-out lines.")
+]
+_HeldOut = Annotated[
+    int | None,
+    typer.Option(
+        "--held-out",
+        min=0,
+        help="Lines left out of the tuning to measure its effect.",
+        show_default="500, at most 10 %",
+    ),
+]
+_Force = Annotated[
+    bool, typer.Option("--force", help="Replace an encoder that is in --output already.")
+]
+_Merge = Annotated[
+    bool,
+    typer.Option("--merge", help="With lora=RANK: write a whole model, not the adapter alone."),
+]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be tuned.")]
-_Compared = Annotated[list[str] | None, typer.Option(
-    "--evaluate", metavar="DATA", help="Own data on which the tuned encoder is then compared with the untuned model.")]
-# fmt: on
+_Compared = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--evaluate",
+        metavar="DATA",
+        help="Own data on which the tuned encoder is then compared with the untuned model.",
+    ),
+]
 
 
 def tune(
-    texts: _TextFile, output: _Output, encoder: EncoderSpecText = "roberta", column: _Columns = None,
-    level: _Level = "sentence", seed: _Seed = 0, held_out: _HeldOut = None, device: Device = "auto",
-    precision: Precision = "auto", force: _Force = False, merge: _Merge = False, dry_run: _DryRun = False,
-    evaluate: _Compared = None, offline: Offline = False, quiet: display.Quiet = False, plugin: PluginFiles = None,
-) -> None:  # fmt: skip
+    texts: _TextFile,
+    output: _Output,
+    encoder: EncoderSpecText = "roberta",
+    column: _Columns = None,
+    level: _Level = "sentence",
+    seed: _Seed = 0,
+    held_out: _HeldOut = None,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    force: _Force = False,
+    merge: _Merge = False,
+    dry_run: _DryRun = False,
+    evaluate: _Compared = None,
+    offline: Offline = False,
+    quiet: display.Quiet = False,
+    plugin: PluginFiles = None,
+) -> None:
     """Tune a language model on your own texts: an encoder that sentence-transformers and transformers open too.
 
     `mirrorbench tune my_texts.txt --encoder roberta --output my-encoder`
@@ -65,12 +109,22 @@ def tune(
         answer.load()(evaluate, [base], dry_run=True, **settings)
     stays = f"Interrupted; nothing was written to {output}. The same command continues from a checkpoint."
     with display.on_interrupt(stays), progress_display(quiet) as reporter:
-        session = Session(device=device, precision=precision, offline=offline or dry_run, reporter=reporter)
+        session = Session(
+            device=device, precision=precision, offline=offline or dry_run, reporter=reporter
+        )
         asked: dict[str, Any] = {
-            "level": level, "columns": split_names(column or []), "seed": seed, "held_out": held_out, "merge": merge
-        }  # fmt: skip
+            "level": level,
+            "columns": split_names(column or []),
+            "seed": seed,
+            "held_out": held_out,
+            "merge": merge,
+        }
         if dry_run:
-            _print_plan(plan_tuning(texts, as_spec(encoder), output, session.workspace, force=force, **asked))
+            _print_plan(
+                plan_tuning(
+                    texts, as_spec(encoder), output, session.workspace, force=force, **asked
+                )
+            )
             return
         tuned = session.tune(texts, encoder, output, force=force, **asked)
     _print_report(tuned, reporter.elapsed)
@@ -95,7 +149,9 @@ def _print_report(tuned: TunedEncoder, elapsed: str) -> None:
             display.say(f"\n{tuned.held_out.verdict}")
         display.say("\nNearest neighbours among the held-out lines:")
         for text, before, after in tuned.neighbours:
-            display.say(f"  {_short(text)}\n    before: {_short(before)}\n    after:  {_short(after)}")
+            display.say(
+                f"  {_short(text)}\n    before: {_short(before)}\n    after:  {_short(after)}"
+            )
         display.say("")
     display.say(f"{tuned.spec}, tuned in {tuned.seconds:.0f} s ({elapsed} in all): {tuned.folder}")
 

@@ -13,7 +13,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mirrorbench.core.errors import ModelUnavailableError
-from mirrorbench.core.files import TEMPORARY, building, cache_root, open_regular, sync_folder, sync_tree, writing
+from mirrorbench.core.files import (
+    TEMPORARY,
+    building,
+    cache_root,
+    open_regular,
+    sync_folder,
+    sync_tree,
+    writing,
+)
 from mirrorbench.core.identity import checksum, digest
 
 SETTLED = 3.0
@@ -27,7 +35,9 @@ Named = Sequence[tuple[str, Path]]
 FileStates = tuple[tuple[str, str, int, int, int, int, int], ...]
 
 _known: dict[FileStates, str] = {}  # checksums of files that have not changed since
-_whole: set[FileStates] = set()  # folders that agreed with their list, until one of their files changes
+_whole: set[FileStates] = (
+    set()
+)  # folders that agreed with their list, until one of their files changes
 _logger = logging.getLogger(__name__)
 
 
@@ -37,7 +47,10 @@ def state(named: Named) -> FileStates:
         stats = [(name, str(file), file.stat()) for name, file in named]
     except OSError as error:
         raise ModelUnavailableError(f"{error.filename} cannot be read: {error.strerror}") from error
-    return tuple((n, path, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for n, path, s in stats)
+    return tuple(
+        (n, path, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns)
+        for n, path, s in stats
+    )
 
 
 def _settled(seen: FileStates, began: int) -> bool:
@@ -66,7 +79,9 @@ def unchanged(named: Callable[[], Named], expected: str, what: str) -> Iterator[
     before = state(named())
     yield
     if state(named()) != before or content(named()) != expected:
-        raise ModelUnavailableError(f"the files of {what} changed after they were checksummed", "Run it again.")
+        raise ModelUnavailableError(
+            f"the files of {what} changed after they were checksummed", "Run it again."
+        )
 
 
 def _sha256(file: Path) -> hashlib._Hash:
@@ -86,7 +101,9 @@ def kept_checksum(path: Path) -> str:
             kept = json.loads(note.read_bytes())
             if kept["check"] == checksum(f"{note.stem} {kept['sha256']}"):
                 return str(kept["sha256"])
-        _logger.warning("The checksum of %s in the cache is damaged (%s); the file is read again.", path, note)
+        _logger.warning(
+            "The checksum of %s in the cache is damaged (%s); the file is read again.", path, note
+        )
     sha256 = _sha256(path).hexdigest()
     if _settled(before, began) and state([("", path)]) == before:
         kept = {"file": str(path), "sha256": sha256, "check": checksum(f"{note.stem} {sha256}")}
@@ -97,7 +114,11 @@ def kept_checksum(path: Path) -> str:
 
 def write_checksums(folder: Path) -> None:
     """Write a folder's list of checksums, its last file."""
-    lines = "".join(f"{_sha256(file).hexdigest()}  {name}\n" for name, file in _files(folder) if name != CHECKSUMS)
+    lines = "".join(
+        f"{_sha256(file).hexdigest()}  {name}\n"
+        for name, file in _files(folder)
+        if name != CHECKSUMS
+    )
     (folder / CHECKSUMS).write_text(lines, encoding="utf-8")
 
 
@@ -124,12 +145,19 @@ def _matches(file: Path, expected: str) -> bool:
 
 
 def _files(folder: Path) -> list[tuple[str, Path]]:
-    return [(file.relative_to(folder).as_posix(), file) for file in sorted(folder.rglob("*")) if file.is_file()]
+    return [
+        (file.relative_to(folder).as_posix(), file)
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    ]
 
 
 def store_folder(target: Path, write: Callable[[Path], None], what: str) -> Path:
     """Fill ``target`` by ``write``, with a list of checksums, unless another process stored it."""
-    problem, another = f"{what} cannot be written to {target.parent}", "set MIRRORBENCH_CACHE=FOLDER"
+    problem, another = (
+        f"{what} cannot be written to {target.parent}",
+        "set MIRRORBENCH_CACHE=FOLDER",
+    )
     with building(target, f"{TEMPORARY}{target.name}-", problem, another) as folder:
         write(folder)
         write_checksums(folder)
@@ -153,7 +181,9 @@ def kept_folder(target: Path, write: Callable[[Path], None], what: str) -> Path:
     if target.is_dir():
         if not (wrong := damaged_files(target)):
             return target
-        _logger.warning("In the cache, %s is damaged (%s: %s); it is made again.", what, target, wrong)
+        _logger.warning(
+            "In the cache, %s is damaged (%s: %s); it is made again.", what, target, wrong
+        )
 
     def make(folder: Path) -> None:
         write(folder)

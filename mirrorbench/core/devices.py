@@ -94,13 +94,21 @@ def pick_device(name: str = "auto") -> torch.device:
     device = torch.device(name)
     if on_gpu(device):
         if not gpu_count():
-            built = "this torch was built without CUDA" if not torch.version.cuda else "no CUDA device is visible"
-            raise UsageError(f"--device {name}: {built}", "Use --device cpu, or install a CUDA build of torch.")
+            built = (
+                "this torch was built without CUDA"
+                if not torch.version.cuda
+                else "no CUDA device is visible"
+            )
+            raise UsageError(
+                f"--device {name}: {built}", "Use --device cpu, or install a CUDA build of torch."
+            )
         if (device.index or 0) >= gpu_count():
             raise UsageError(f"--device {name}: this machine has {gpu_count()} CUDA devices")
         _set_up_gpus()
     if device.type == "mps" and not torch.backends.mps.is_available():
-        raise UsageError("--device mps: this machine has no Apple GPU that torch can use", "Use --device cpu.")
+        raise UsageError(
+            "--device mps: this machine has no Apple GPU that torch can use", "Use --device cpu."
+        )
     return device
 
 
@@ -117,13 +125,17 @@ def worker_device(asked: str, gpus: Value | None, here: bool = False) -> str:
     """
     if asked not in ("auto", "cpu", "cuda", "cuda:0"):
         problem = f"--device {asked}: a worker of this executor sees only the GPUs that it is given, counted from 0"
-        raise UsageError(problem, "Use --device cuda, and gpus=1 among the options of the executor.")
+        raise UsageError(
+            problem, "Use --device cuda, and gpus=1 among the options of the executor."
+        )
     if gpus is not None and not isinstance(gpus, int | float):
         raise UsageError(f"executor option gpus={gpus} is not a number")
     if asked == "auto":
         asked = "cuda" if gpus or (gpus is None and here and gpu_count()) else "cpu"
     if gpus is not None and bool(gpus) != asked.startswith("cuda"):
-        raise UsageError(f"--device {asked}, but gpus={gpus} of the executor", "Leave out --device or gpus.")
+        raise UsageError(
+            f"--device {asked}, but gpus={gpus} of the executor", "Leave out --device or gpus."
+        )
     return pick_device(asked).type if here else asked.partition(":")[0]
 
 
@@ -160,7 +172,10 @@ def check_half_precision(device: torch.device, precisions: Iterable[str]) -> Non
     if on_gpu(device) and "bf16" in precisions and capability(device) < _BF16:
         version = "{}.{}".format(*capability(device))
         problem = f"{describe(device)} has no bf16: its compute capability is {version}, and bf16 begins with 8.0"
-        raise UsageError(problem, "Use fp16 or fp32: --precision of the tuning, --eval-precision of the evaluation.")
+        raise UsageError(
+            problem,
+            "Use fp16 or fp32: --precision of the tuning, --eval-precision of the evaluation.",
+        )
 
 
 def use_deterministic_algorithms() -> None:
@@ -179,12 +194,18 @@ def describe(device: torch.device) -> str:
 
     if on_gpu(device):
         return str(torch.cuda.get_device_name(device))
-    return f"{platform.machine()} ({torch.get_num_threads()} threads)" if device.type == "cpu" else "Apple GPU"
+    return (
+        f"{platform.machine()} ({torch.get_num_threads()} threads)"
+        if device.type == "cpu"
+        else "Apple GPU"
+    )
 
 
 def moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Copy a tensor to a device; to a GPU from pinned memory, so that nothing waits for the copy."""
-    return tensor.pin_memory().to(device, non_blocking=True) if on_gpu(device) else tensor.to(device)
+    return (
+        tensor.pin_memory().to(device, non_blocking=True) if on_gpu(device) else tensor.to(device)
+    )
 
 
 def fetched(tensor: torch.Tensor) -> Callable[[], NDArray[Any]]:
@@ -225,7 +246,11 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[obj
     import torch
 
     halves = {"bf16": torch.bfloat16, "fp16": torch.float16}
-    return torch.autocast(device.type, dtype=halves[precision]) if precision in halves else nullcontext()
+    return (
+        torch.autocast(device.type, dtype=halves[precision])
+        if precision in halves
+        else nullcontext()
+    )
 
 
 def own_weights(model: Any) -> None:
@@ -240,7 +265,9 @@ def out_of_memory(error: BaseException) -> bool:
     import torch
 
     if isinstance(error, RuntimeError):
-        return isinstance(error, torch.OutOfMemoryError) or _NO_MEMORY.search(str(error)) is not None
+        return (
+            isinstance(error, torch.OutOfMemoryError) or _NO_MEMORY.search(str(error)) is not None
+        )
     return isinstance(error, MemoryError | DeviceMemoryError)
 
 
@@ -294,7 +321,11 @@ def let_threads_sleep() -> None:
     machine. The number of threads, and so every sum, stays. Torch reads this when it is imported; ``OMP_WAIT_POLICY``,
     ``GOMP_SPINCOUNT`` or ``KMP_BLOCKTIME`` of the user win.
     """
-    if "torch" not in sys.modules and not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}:
+    if "torch" not in sys.modules and not os.environ.keys() & {
+        "OMP_WAIT_POLICY",
+        "GOMP_SPINCOUNT",
+        "KMP_BLOCKTIME",
+    }:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 

@@ -94,7 +94,9 @@ class DeviceMemoryError(MirrorbenchError):
     """A device has no memory left for the smallest part of some work; another device may have."""
 
 
-READ_BACK = "This is a bug in mirrorbench or in a library: report it with the output of mirrorbench doctor."
+READ_BACK = (
+    "This is a bug in mirrorbench or in a library: report it with the output of mirrorbench doctor."
+)
 
 
 class ReadBackError(MirrorbenchError):
@@ -105,7 +107,9 @@ class DeviceError(MirrorbenchError):
     """A GPU failed so that every later call of this process on it fails too; a new process can go on."""
 
 
-def not_installed(error: type[_Error], needs: str, package: str, extra: str, instead: str = "") -> _Error:
+def not_installed(
+    error: type[_Error], needs: str, package: str, extra: str, instead: str = ""
+) -> _Error:
     """Return an error of a type for a package that an extra installs; ``instead`` ends the hint."""
     hint = f"Install it: pip install 'mirrorbench[{extra}]'{instead}"
     return error(f"{needs} the package {package}, which is not installed", hint)

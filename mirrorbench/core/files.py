@@ -26,7 +26,10 @@ TEMPORARY = ".part-"
 """Prefix of the name of a file until it is complete."""
 PUT_ASIDE = "old"
 """Name, in a folder beside an output, of the old output until it is replaced."""
-_LEASE, _MARK = "lease", "UNFINISHED"  # in a folder beside an output: who works in it, and that it is ours
+_LEASE, _MARK = (
+    "lease",
+    "UNFINISHED",
+)  # in a folder beside an output: who works in it, and that it is ours
 
 LEASE_SECONDS = 120.0
 """Seconds without a refresh after which a lease ends; network file systems cache times for up to a minute (NFS)."""
@@ -48,7 +51,9 @@ _REMEDIES = {
 }
 
 
-def unwritable(problem: str, error: Exception, another: str = "name another folder") -> StorageError:
+def unwritable(
+    problem: str, error: Exception, another: str = "name another folder"
+) -> StorageError:
     """Return the error for a refused write: the system's reason, and a remedy.
 
     Args:
@@ -140,14 +145,25 @@ def _claimed(folder: Path, output: Path) -> AbstractContextManager[object]:
     """The lease on a folder, which is created and marked as ours; an error where it is a user's, or in use."""
     leases, another = Leases(folder), "name another output"
     try:
-        if folder.is_symlink() or folder.is_file() or (folder.is_dir() and _MARK not in (_contents(folder) or _MARK)):
-            raise UsageError(f"{folder} exists, and mirrorbench did not create it", f"Move it elsewhere, or {another}.")
+        if (
+            folder.is_symlink()
+            or folder.is_file()
+            or (folder.is_dir() and _MARK not in (_contents(folder) or _MARK))
+        ):
+            raise UsageError(
+                f"{folder} exists, and mirrorbench did not create it",
+                f"Move it elsewhere, or {another}.",
+            )
         folder.mkdir(parents=True, exist_ok=True)
         while (lease := _taken(leases)) is None:
             if leases.is_fresh(_LEASE):
                 holder = leases.holder(_LEASE) or "another process"
-                raise UsageError(f"{output} is being written by {holder}", f"Wait for it, or {another}.")
-            time.sleep(POLL_SECONDS)  # until the lease of a process that was killed on another machine ends
+                raise UsageError(
+                    f"{output} is being written by {holder}", f"Wait for it, or {another}."
+                )
+            time.sleep(
+                POLL_SECONDS
+            )  # until the lease of a process that was killed on another machine ends
         with ExitStack() as held:
             held.enter_context(lease)
             mark = f"What mirrorbench has not finished of {printable(output.name)}\n"
@@ -231,8 +247,12 @@ class Leases:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._seen: dict[str, SoftFileLease] = {}  # each remembers since when it has seen no refresh
-        self._since: dict[str, tuple[tuple[int, int], float]] = {}  # state of a lease's file, and first seen when
+        self._seen: dict[
+            str, SoftFileLease
+        ] = {}  # each remembers since when it has seen no refresh
+        self._since: dict[
+            str, tuple[tuple[int, int], float]
+        ] = {}  # state of a lease's file, and first seen when
 
     def take(self, name: str) -> AbstractContextManager[object] | None:
         """Take the lease called ``name``, which ``with`` releases; ``None`` if another process holds it."""
@@ -270,7 +290,9 @@ class Leases:
     def _removed(self, name: str) -> bool:
         """Remove a lease whose holder has ended, or has not refreshed it for longer than filelock waits."""
         path, now = self.folder / f"{name}.lease", time.monotonic()
-        with suppress(OSError):  # gone, another user's, or on a system that removes no file that is open
+        with suppress(
+            OSError
+        ):  # gone, another user's, or on a system that removes no file that is open
             state, owner = _state(path), self._lease(name).owner
             seen, since = self._since.get(name, (state, now))
             self._since[name] = state, since if seen == state else now
@@ -284,13 +306,17 @@ class Leases:
         from filelock import SoftFileLease
 
         if name not in self._seen:
-            path = self.folder / f"{name}.lease"  # not bound to a thread: a generator may end in another one
+            path = (
+                self.folder / f"{name}.lease"
+            )  # not bound to a thread: a generator may end in another one
             self._seen[name] = SoftFileLease(path, lease_duration=LEASE_SECONDS, thread_local=False)
         return self._seen[name]
 
 
 def _state(path: Path) -> tuple[int, int]:
-    with open_regular(path) as file:  # to open is to ask the server, where a network file system remembers
+    with open_regular(
+        path
+    ) as file:  # to open is to ask the server, where a network file system remembers
         status = os.fstat(file.fileno())
     return status.st_ino, status.st_mtime_ns
 
@@ -305,7 +331,9 @@ def _has_ended(owner: OwnerRecord) -> bool:
         if space != ("" if here == _INITIAL_PID_NAMESPACE else f"{here:x}"):
             return False
     try:
-        return host == socket.gethostname() and bool(psutil.Process(owner.pid).status() == psutil.STATUS_ZOMBIE)
+        return host == socket.gethostname() and bool(
+            psutil.Process(owner.pid).status() == psutil.STATUS_ZOMBIE
+        )
     except psutil.NoSuchProcess:
         return True
     except psutil.Error:

@@ -32,7 +32,11 @@ COMPUTATION = max(COMPUTATIONS)
 
 def digest(parts: dict[str, Any]) -> str:
     """Return the SHA-256 of a JSON object in its canonical form (sorted keys, no spaces, no NaN)."""
-    return checksum(json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False))
+    return checksum(
+        json.dumps(
+            parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        )
+    )
 
 
 def checksum(text: str) -> str:

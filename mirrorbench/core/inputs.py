@@ -89,17 +89,29 @@ def check_vectors(vectors: object, n: int, who: str) -> Array:
     """Return vectors as float32; an ``EncodingError`` that names ``who`` unless each input has one finite vector."""
     try:
         array = np.asarray(vectors)
-    except (TypeError, ValueError, RuntimeError) as error:  # the latter of a tensor that wants gradients
+    except (
+        TypeError,
+        ValueError,
+        RuntimeError,
+    ) as error:  # the latter of a tensor that wants gradients
         raise EncodingError(f"{who} did not return an array of numbers: {error}") from error
-    if array.dtype.kind not in "fiub":  # text that looks like numbers, complex numbers, None and other objects
+    if (
+        array.dtype.kind not in "fiub"
+    ):  # text that looks like numbers, complex numbers, None and other objects
         raise EncodingError(f"{who} did not return an array of numbers: its type is {array.dtype}")
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused below
+    with np.errstate(
+        over="ignore"
+    ):  # what float32 cannot hold becomes infinite, and is refused below
         array = np.ascontiguousarray(array, dtype=np.float32)
     if array.ndim != 2 or array.shape[0] != n or array.shape[1] == 0:
-        raise EncodingError(f"{who} returned an array of shape {array.shape} for {n} texts; expected ({n}, dimensions)")
+        raise EncodingError(
+            f"{who} returned an array of shape {array.shape} for {n} texts; expected ({n}, dimensions)"
+        )
     finite = np.isfinite(array).all(axis=1)
     if not finite.all():
-        raise EncodingError(f"{who} returned NaN or infinite vectors for {int((~finite).sum())} of {n} texts")
+        raise EncodingError(
+            f"{who} returned NaN or infinite vectors for {int((~finite).sum())} of {n} texts"
+        )
     return array
 
 

@@ -22,7 +22,13 @@ from typing import Any, Generic, TypeVar
 
 import pluggy
 
-from mirrorbench.core.errors import DuplicateNameError, MirrorbenchError, PluginError, UnknownNameError, unknown_name
+from mirrorbench.core.errors import (
+    DuplicateNameError,
+    MirrorbenchError,
+    PluginError,
+    UnknownNameError,
+    unknown_name,
+)
 from mirrorbench.core.hooks import PROJECT, HookSpecs
 
 _T = TypeVar("_T")
@@ -46,21 +52,29 @@ class Registry(Generic[_T]):
 
     def __init__(self, noun: str) -> None:
         self.noun = noun
-        self.left_out: Callable[[str], str] = lambda name: ""  # the left-out plugin that registers a name
+        self.left_out: Callable[[str], str] = lambda name: (
+            ""
+        )  # the left-out plugin that registers a name
         self._entries: dict[str, Entry[_T]] = {}
         self._any_name = False
 
     def add(self, name: str, value: _T, origin: str, description: str = "") -> None:
         """Register ``value`` under ``name``; a taken name is a ``DuplicateNameError`` that names both origins."""
-        can_be_typed = self._any_name or (str(name).isprintable() and not set(str(name)) & {" ", ","})
+        can_be_typed = self._any_name or (
+            str(name).isprintable() and not set(str(name)) & {" ", ","}
+        )
         if not (isinstance(name, str) and name and can_be_typed):
             hint = "A name is a text without spaces and commas."
             raise PluginError(f"{origin} registers the {self.noun} {name!r:.60}", hint)
         if not isinstance(description, str):
-            raise PluginError(f"{origin} describes the {self.noun} {name!r} by a {type(description).__name__}")
+            raise PluginError(
+                f"{origin} describes the {self.noun} {name!r} by a {type(description).__name__}"
+            )
         if name in self._entries:
             problem = f"the {self.noun} {name!r} is registered twice: by {self._entries[name].origin} and by {origin}"
-            raise DuplicateNameError(problem, "Block one of them: MIRRORBENCH_DISABLE_PLUGINS=<plugin name>")
+            raise DuplicateNameError(
+                problem, "Block one of them: MIRRORBENCH_DISABLE_PLUGINS=<plugin name>"
+            )
         self._entries[name] = Entry(name, value, origin, description)
 
     def open_to_any_name(self) -> Registry[_T]:
@@ -127,10 +141,14 @@ class Hook:
     registry: Callable[[str, Plugins], Registry[Any]] = lambda noun, plugins: Registry(noun)
 
 
-def add_function(registry: Registry[Any], origin: str, name: str, value: Any, description: str = "") -> None:
+def add_function(
+    registry: Registry[Any], origin: str, name: str, value: Any, description: str = ""
+) -> None:
     """Add a function to a registry: the ``add`` of a ``Hook``."""
     if not callable(value):
-        raise PluginError(f"the {registry.noun} {name!r} of {origin} is a {type(value).__name__}, not a function")
+        raise PluginError(
+            f"the {registry.noun} {name!r} of {origin} is a {type(value).__name__}, not a function"
+        )
     registry.add(name, value, origin, description)
 
 
@@ -138,7 +156,9 @@ def _registered(hook: str, doc: str) -> Any:
     return property(lambda self: self.registry(hook), doc=doc)
 
 
-def call(entry: Entry[Any], returns: type[_T], function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+def call(
+    entry: Entry[Any], returns: type[_T], function: Callable[..., _T], *args: Any, **kwargs: Any
+) -> _T:
     """Call a function of a plugin; a foreign error, or a value of another type, is a ``PluginError``."""
     try:
         value = function(*args, **kwargs)
@@ -157,7 +177,9 @@ def _distribution(point: EntryPoint) -> str:
 
 
 def _in_one_line(error: BaseException) -> str:
-    text = error.message if isinstance(error, MirrorbenchError) else f"{type(error).__name__}: {error}"
+    text = (
+        error.message if isinstance(error, MirrorbenchError) else f"{type(error).__name__}: {error}"
+    )
     return " ".join(text.split())
 
 
@@ -172,7 +194,11 @@ class Plugins:
     """
 
     def __init__(
-        self, hooks: Mapping[str, Hook], builtin: Sequence[str], discover: bool = True, blocked: Iterable[str] = ()
+        self,
+        hooks: Mapping[str, Hook],
+        builtin: Sequence[str],
+        discover: bool = True,
+        blocked: Iterable[str] = (),
     ) -> None:
         self._hooks, self._builtin, self._blocked = hooks, builtin, frozenset(blocked)
         self._manager = pluggy.PluginManager(PROJECT)
@@ -184,12 +210,17 @@ class Plugins:
             self._manager.register(import_module(name), name=name)
         self._manager.check_pending()
         for point in sorted(entry_points(group=PROJECT), key=lambda p: p.name):
-            if point.name in self._blocked or not (discover or (point.dist and point.dist.name == PROJECT)):
+            if point.name in self._blocked or not (
+                discover or (point.dist and point.dist.name == PROJECT)
+            ):
                 continue
             dist = _distribution(point)
             try:
                 self.add(point.load(), point.name, dist)
-            except (Exception, SystemExit) as error:  # a plugin may raise anything, and must not stop the others
+            except (
+                Exception,
+                SystemExit,
+            ) as error:  # a plugin may raise anything, and must not stop the others
                 self._report(f"{point.name} ({dist})", error)
 
     def __contains__(self, plugin: object) -> bool:
@@ -200,13 +231,17 @@ class Plugins:
         if named or os.environ.get("MIRRORBENCH_STRICT_PLUGINS") == "1":
             hint = error.hint if isinstance(error, MirrorbenchError) else ""
             raise PluginError(f"plugin {plugin} failed: {_in_one_line(error)}", hint) from error
-        warnings.warn(f"plugin {plugin} skipped: {_in_one_line(error)}", PluginWarning, stacklevel=2)
+        warnings.warn(
+            f"plugin {plugin} skipped: {_in_one_line(error)}", PluginWarning, stacklevel=2
+        )
 
     def add(self, plugin: Any, name: str, distribution: str = _FILE) -> None:
         """Register a plugin object; without hooks, or with one of a wrong name or argument, a ``PluginError``."""
         hooks = ", ".join(self._hooks)
         if name in self._distributions:
-            raise PluginError(f"plugin {name!r} is loaded already, from {self._distributions[name]}")
+            raise PluginError(
+                f"plugin {name!r} is loaded already, from {self._distributions[name]}"
+            )
         try:
             self._manager.register(plugin, name=name)
             self._manager.check_pending()
@@ -280,24 +315,41 @@ class Plugins:
             if isinstance(error, DuplicateNameError):
                 raise
             named = dist == _FILE
-            self._report(impl.plugin_name if named else f"{impl.plugin_name} ({dist})", error, named)
+            self._report(
+                impl.plugin_name if named else f"{impl.plugin_name} ({dist})", error, named
+            )
 
     def listing(self) -> list[dict[str, Any]]:
         """List each plugin's name, distribution, hooks and commands, in the order of loading."""
         rows: list[dict[str, Any]] = []
-        left_out = [point for point in entry_points(group=PROJECT) if not self._manager.has_plugin(point.name)]
+        left_out = [
+            point
+            for point in entry_points(group=PROJECT)
+            if not self._manager.has_plugin(point.name)
+        ]
         blocked = {point.module.partition(".")[0] for point in left_out}
-        commands = [p for p in entry_points(group=f"{PROJECT}.commands") if p.module.partition(".")[0] not in blocked]
+        commands = [
+            p
+            for p in entry_points(group=f"{PROJECT}.commands")
+            if p.module.partition(".")[0] not in blocked
+        ]
         for name, plugin in self._manager.list_name_plugin():
             if plugin is not None:
-                hooks = sorted(caller.name for caller in self._manager.get_hookcallers(plugin) or ())
+                hooks = sorted(
+                    caller.name for caller in self._manager.get_hookcallers(plugin) or ()
+                )
                 package = getattr(plugin, "__name__", "").partition(".")[0]
                 own = [point for point in commands if point.module.partition(".")[0] == package]
                 commands = [point for point in commands if point not in own]
                 row = {"name": name, "distribution": self._distributions[name], "hooks": hooks}
                 rows.append(row | {"commands": sorted(point.name for point in own)})
         return rows + [
-            {"name": point.name, "distribution": _distribution(point), "hooks": [], "commands": [point.name]}
+            {
+                "name": point.name,
+                "distribution": _distribution(point),
+                "hooks": [],
+                "commands": [point.name],
+            }
             for point in commands
         ]
 
@@ -305,7 +357,9 @@ class Plugins:
     methods = _registered("register_methods", "Methods applied to a backbone.")
     poolings = _registered("register_poolings", "Poolings of token states to a vector.")
     losses = _registered("register_losses", "Losses of a tuning.")
-    augmentations = _registered("register_augmentations", "Augmentations that make the two views of a string.")
+    augmentations = _registered(
+        "register_augmentations", "Augmentations that make the two views of a string."
+    )
     parsers = _registered("register_parsers", "Readers of the files that cards name.")
     task_kinds = _registered("register_task_kinds", "Kinds of tasks, by name.")
     tasks = _registered("register_tasks", "All tasks.")
@@ -318,4 +372,6 @@ class Plugins:
     tools = _registered("register_tools", "Tools of a session beside runs.")
     tables = _registered("register_tables", "Tables of papers, read and measured.")
     analyses = _registered("register_analyses", "Analyses of spaces of vectors.")
-    grids = _registered("register_grids", "Runs of many blocks, by name, and by the ending of files that hold them.")
+    grids = _registered(
+        "register_grids", "Runs of many blocks, by name, and by the ending of files that hold them."
+    )

@@ -80,7 +80,9 @@ def located(value: Any) -> Located:
     return Located(tuple(map(located, value)) if isinstance(value, list | tuple) else value, 0)
 
 
-def problem_at(source: Path | str, content: Located, message: str, schema: Any = None) -> DataFormatError:
+def problem_at(
+    source: Path | str, content: Located, message: str, schema: Any = None
+) -> DataFormatError:
     """Return the error for a message of a ``ValidationError``, with source and line; other text is of all content."""
     match = _PLACE.fullmatch(message)
     text, path = (match[1], match[2]) if match else (message, "")
@@ -89,10 +91,16 @@ def problem_at(source: Path | str, content: Located, message: str, schema: Any =
         if words := re.fullmatch(pattern, text):
             text = template.format(*(_in_python(word) for word in words.groups()))
             if template.startswith("unknown key"):
-                text += _nearest(words[1], sorted({key for type_ in types for key in _fields(type_)}))
+                text += _nearest(
+                    words[1], sorted({key for type_ in types for key in _fields(type_)})
+                )
                 node = node.value.get(words[1], node) if isinstance(node.value, dict) else node
             elif template.endswith("possible values"):
-                values = [v for type_ in types for v in getattr(type_, "values", (getattr(type_, "tag", ""),))]
+                values = [
+                    v
+                    for type_ in types
+                    for v in getattr(type_, "values", (getattr(type_, "tag", ""),))
+                ]
                 text += _nearest(words[1], [str(value) for value in values if value != ""])
             break
     line = f", line {node.line}" if node.line else ""
@@ -108,7 +116,12 @@ def _follow(content: Located, schema: Any, path: str) -> tuple[Located, list[Any
         if key:
             name += f".{key}" if name else key
             content = value[key] if isinstance(value, dict) and key in value else content
-            types = [field.type for type_ in types for name_, field in _fields(type_).items() if name_ == key]
+            types = [
+                field.type
+                for type_ in types
+                for name_, field in _fields(type_).items()
+                if name_ == key
+            ]
         elif index != "..." and isinstance(value, tuple):
             name += f"[{int(index) + 1}]"
             content = value[int(index)]
@@ -118,15 +131,24 @@ def _follow(content: Located, schema: Any, path: str) -> tuple[Located, list[Any
 
 def _members(type_: Any, content: Located) -> Iterator[Any]:
     """A type, or the types of a union that a value may have, by its tag; all of them if no tag is that one."""
-    members, keys = getattr(type_, "types", (type_,)), content.value if isinstance(content.value, dict) else {}
+    members, keys = (
+        getattr(type_, "types", (type_,)),
+        content.value if isinstance(content.value, dict) else {},
+    )
     stated = [(member, keys.get(getattr(member, "tag_field", None) or "")) for member in members]
-    yield from [member for member, tag in stated if tag is None or tag.value == member.tag] or members
+    yield from [
+        member for member, tag in stated if tag is None or tag.value == member.tag
+    ] or members
 
 
 def _fields(type_: Any) -> dict[str, Any]:
     if not isinstance(type_, msgspec.inspect.StructType):
         return {}
-    tag = {type_.tag_field: msgspec.inspect.Field(type_.tag_field, type_.tag_field, type_)} if type_.tag_field else {}
+    tag = (
+        {type_.tag_field: msgspec.inspect.Field(type_.tag_field, type_.tag_field, type_)}
+        if type_.tag_field
+        else {}
+    )
     return {**tag, **{field.encode_name: field for field in type_.fields}}
 
 
@@ -144,7 +166,9 @@ def read_yaml(path: Path, plain: Callable[[str], Value | None] = plain_value) ->
     """Read YAML (UTF-8, at most 1 MiB); errors name path and line. ``plain`` converts unquoted values."""
     import yaml
 
-    loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # the fast one, where PyYAML was built with libyaml
+    loader: Any = getattr(
+        yaml, "CBaseLoader", yaml.BaseLoader
+    )  # the fast one, where PyYAML was built with libyaml
     document = None
     try:
         events = yaml.parse(_text_of(path), Loader=loader)
@@ -157,7 +181,9 @@ def read_yaml(path: Path, plain: Callable[[str], Value | None] = plain_value) ->
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise DataFormatError(f"{path}{line}: not valid YAML: {error.problem}") from None
     except yaml.YAMLError as error:
-        raise DataFormatError(f"{path} is not valid YAML: {' '.join(str(error).split())[:300]}") from None
+        raise DataFormatError(
+            f"{path} is not valid YAML: {' '.join(str(error).split())[:300]}"
+        ) from None
     if document is None:
         raise DataFormatError(f"{path} is empty")
     return document
@@ -175,10 +201,14 @@ def _text_of(path: Path) -> str:
         return data.decode("utf-8-sig")  # YAML may be UTF-16 too, where an anchor looks otherwise
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise DataFormatError(f"{path}, line {line}: byte 0x{data[error.start]:02x} is not valid UTF-8") from None
+        raise DataFormatError(
+            f"{path}, line {line}: byte 0x{data[error.start]:02x} is not valid UTF-8"
+        ) from None
 
 
-def _node(event: Any, events: Iterator[Any], path: Path, plain: Callable[[str], Value | None], depth: int) -> Located:
+def _node(
+    event: Any, events: Iterator[Any], path: Path, plain: Callable[[str], Value | None], depth: int
+) -> Located:
     """The value that begins with ``event``; its other events are taken from ``events``."""
     import yaml
 
@@ -191,7 +221,12 @@ def _node(event: Any, events: Iterator[Any], path: Path, plain: Callable[[str], 
     line = event.start_mark.line + 1
     if isinstance(event, yaml.ScalarEvent):
         try:
-            return Located(str(event.value) if event.style in ("'", '"', "|", ">") else plain(str(event.value)), line)
+            return Located(
+                str(event.value)
+                if event.style in ("'", '"', "|", ">")
+                else plain(str(event.value)),
+                line,
+            )
         except UsageError as error:
             raise _at(path, event, error.message) from None
     items: list[Located] = []

@@ -20,7 +20,9 @@ LEVELS = ("word", "phrase", "sentence", "wic")
 PROTOCOLS = ("paper", "released")
 """Readings of one experiment: as published, or as the authors' code does it."""
 
-GRAMMAR = "BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...], e.g. roberta+mirror:drophead=0.05,dropout=0"
+GRAMMAR = (
+    "BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...], e.g. roberta+mirror:drophead=0.05,dropout=0"
+)
 
 _PARAMS_START = re.compile(r":(?=[A-Za-z_][A-Za-z0-9_]*=)")
 _METHOD = re.compile(r"\+([A-Za-z][A-Za-z0-9_-]*)$")
@@ -54,7 +56,9 @@ class EncoderSpec:
         if not self.backbone:
             raise UsageError("an encoder spec needs a backbone", f"Grammar: {GRAMMAR}")
         if self.revision and self.is_path:
-            raise UsageError(f"a directory has no revisions, but {self.backbone} is given {self.revision!r}")
+            raise UsageError(
+                f"a directory has no revisions, but {self.backbone} is given {self.revision!r}"
+            )
         object.__setattr__(self, "params", tuple(sorted(self.params)))
 
     def __str__(self) -> str:
@@ -122,7 +126,10 @@ def _check_text(text: str) -> None:
     if len(text) > _MAX_LENGTH:
         raise UsageError(f"an encoder spec of {len(text):,} characters", f"Grammar: {GRAMMAR}")
     if "\0" in text or not is_text(text):
-        raise UsageError(f"the encoder spec {text!r} is not valid text", "Rename the directory, or quote it in UTF-8.")
+        raise UsageError(
+            f"the encoder spec {text!r} is not valid text",
+            "Rename the directory, or quote it in UTF-8.",
+        )
 
 
 def _unquote(text: str) -> str:
@@ -142,7 +149,9 @@ def as_spec(encoder: str | Path | EncoderSpec) -> EncoderSpec:
     """Return a spec, parsed if it is a text; a ``Path`` may hold reserved characters."""
     if isinstance(encoder, EncoderSpec):
         return encoder
-    return EncoderSpec(str(encoder.absolute())) if isinstance(encoder, Path) else parse_spec(encoder)
+    return (
+        EncoderSpec(str(encoder.absolute())) if isinstance(encoder, Path) else parse_spec(encoder)
+    )
 
 
 def as_specs(encoders: Specs) -> tuple[EncoderSpec, ...]:
@@ -153,7 +162,9 @@ def as_specs(encoders: Specs) -> tuple[EncoderSpec, ...]:
 def as_texts(encoders: Specs) -> tuple[str, ...]:
     """Return one or several encoders as they are written, which may be labels of rows."""
     several = [encoders] if isinstance(encoders, str | Path | EncoderSpec) else encoders
-    return tuple(encoder if isinstance(encoder, str) else str(as_spec(encoder)) for encoder in several)
+    return tuple(
+        encoder if isinstance(encoder, str) else str(as_spec(encoder)) for encoder in several
+    )
 
 
 def as_names(names: str | Sequence[str]) -> list[str]:

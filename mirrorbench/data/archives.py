@@ -55,7 +55,9 @@ class Archive:
             raise DataFormatError(f"{self.path} holds {problem} named {name!r}.")
         path = PurePosixPath(members[0])
         if path.is_absolute() or ".." in path.parts or "\\" in members[0]:
-            raise DataFormatError(f"{self.path}: the member {members[0]!r} points outside the archive.")
+            raise DataFormatError(
+                f"{self.path}: the member {members[0]!r} points outside the archive."
+            )
         return members[0]
 
     def read(self, member: str, limit: int) -> Iterator[bytes]:
@@ -66,7 +68,9 @@ class Archive:
                 while chunk := stream.read(_CHUNK):
                     done += len(chunk)
                     if done > limit:
-                        raise DataIntegrityError(f"{self.path}: {member} yields more than {limit} bytes.")
+                        raise DataIntegrityError(
+                            f"{self.path}: {member} yields more than {limit} bytes."
+                        )
                     yield chunk
         except _DAMAGED as error:
             raise DataFormatError(f"{self.path}: {member} is damaged ({error}).") from error
@@ -76,7 +80,12 @@ def _of_zip(path: Path, archive: zipfile.ZipFile) -> Archive:
     members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
         mode = info.external_attr >> 16
-        if not info.filename or info.is_dir() or (stat.S_IFMT(mode) and not stat.S_ISREG(mode)) or info.flag_bits & 0x1:
+        if (
+            not info.filename
+            or info.is_dir()
+            or (stat.S_IFMT(mode) and not stat.S_ISREG(mode))
+            or info.flag_bits & 0x1
+        ):
             continue  # files without a name, folders, links, devices, encrypted members
         members.setdefault(info.filename, info)
     sizes = {name: info.file_size for name, info in members.items()}
@@ -103,7 +112,9 @@ def _tar_stream(stream: IO[bytes]) -> IO[bytes]:
         if size < 0:
             break
         if header.startswith(b"data.tar.zst"):
-            raise tarfile.ReadError("compressed by zstd, which is not read; unpack it: dpkg-deb -x FILE FOLDER")
+            raise tarfile.ReadError(
+                "compressed by zstd, which is not read; unpack it: dpkg-deb -x FILE FOLDER"
+            )
         if header.startswith(b"data.tar"):
             return io.BytesIO(stream.read(size))
         stream.seek(size + size % 2, io.SEEK_CUR)
@@ -121,10 +132,14 @@ def open_archive(path: Path) -> Iterator[Archive]:
                 opened = _of_zip(path, stack.enter_context(zipfile.ZipFile(path)))
             else:
                 stream = _tar_stream(stack.enter_context(path.open("rb")))
-                opened = _of_tar(path, stack.enter_context(tarfile.open(fileobj=stream, mode="r:*")))
+                opened = _of_tar(
+                    path, stack.enter_context(tarfile.open(fileobj=stream, mode="r:*"))
+                )
         except _DAMAGED as error:
             reason = " ".join(str(error).split())  # tarfile has a line for each compression
-            problem = f"{path} is damaged, or no tar or zip archive and no Debian package ({reason})."
+            problem = (
+                f"{path} is damaged, or no tar or zip archive and no Debian package ({reason})."
+            )
             raise DataFormatError(problem) from error
         yield opened
 
@@ -135,6 +150,8 @@ def extract_member(path: Path, name: str, target: Path, limit: int = MEMBER_LIMI
         member = archive.find(name)
         size = archive.sizes[member]
         if size > limit:
-            raise DataIntegrityError(f"{path}: {member} has {size} bytes, at most {limit} were expected.")
+            raise DataIntegrityError(
+                f"{path}: {member} has {size} bytes, at most {limit} were expected."
+            )
         with writing(target) as sink:
             sink.writelines(archive.read(member, limit))

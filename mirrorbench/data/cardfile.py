@@ -38,9 +38,13 @@ _NAME = rf"(?=.{{1,{MAX_NAME}}}\Z)[a-z0-9][a-z0-9.-]*"
 
 # Defaults for a user's own card, whose files are in the card's folder.
 _OWN: dict[str, Any] = {
-    "languages": ["en"], "licence": "not stated", "redistributable": False, "citation": "none", "homepage": "",
+    "languages": ["en"],
+    "licence": "not stated",
+    "redistributable": False,
+    "citation": "none",
+    "homepage": "",
     "version": 1,
-}  # fmt: skip
+}
 
 
 class _File(DataFile, frozen=True, forbid_unknown_fields=True):
@@ -118,10 +122,16 @@ def _card(raw: dict[str, Any], folder: Path) -> Card:
         placeholder = [{"path": "own", "unverified": True}]
         raw = {"title": raw.get("name"), **_OWN, **stored, **raw, "files": placeholder}
     card = msgspec.convert(raw, _Card)
-    files = tuple(_own_file(folder, name) for name in names) if own else tuple(_file(f, card) for f in card.files)
+    files = (
+        tuple(_own_file(folder, name) for name in names)
+        if own
+        else tuple(_file(f, card) for f in card.files)
+    )
     if len({file.path for file in files}) != len(files):
         raise ValueError("two files have the same path - at `$.files`")
-    values: dict[str, Any] = {key: v.strip() if isinstance(v, str) else v for key, v in asdict(card).items()}
+    values: dict[str, Any] = {
+        key: v.strip() if isinstance(v, str) else v for key, v in asdict(card).items()
+    }
     del values["sources"]
     made = Card(**values | {"files": files, "notes": " ".join(card.notes.split())})
     if made.split is not None and made.split not in {file.split for file in files}:
@@ -137,20 +147,32 @@ def _own_file(folder: Path, name: str) -> DataFile:
         except UsageError as error:
             raise ValueError(f"{error.message}; {error.hint} - at `$.files`") from None
         if column:
-            raise ValueError(f"{shown(name)}: a card names the column among its options - at `$.files`")
+            raise ValueError(
+                f"{shown(name)}: a card names the column among its options - at `$.files`"
+            )
         return hub_file(source)
     path = folder / relative_path(name)
     if not path.is_file():
         raise ValueError(f"there is no {path} - at `$.files`")
-    return DataFile(path=name, sha256=sha256_of(path), size=path.stat().st_size, sources=(BesideSource(path),))
+    return DataFile(
+        path=name, sha256=sha256_of(path), size=path.stat().st_size, sources=(BesideSource(path),)
+    )
 
 
 def _file(file: _File, card: _Card) -> DataFile:
     """A file with its own sources, then the card's, and ``{path}`` in them replaced."""
     sources = []
     for source in (*file.sources, *card.sources):
-        places = {key: getattr(source, key) for key in source.__struct_fields__ if key in ("path", "member", "url")}
-        sources.append(replace(source, **{key: text.replace("{path}", file.path) for key, text in places.items()}))
+        places = {
+            key: getattr(source, key)
+            for key in source.__struct_fields__
+            if key in ("path", "member", "url")
+        }
+        sources.append(
+            replace(
+                source, **{key: text.replace("{path}", file.path) for key, text in places.items()}
+            )
+        )
     return DataFile(**asdict(file) | {"sources": tuple(sources)})
 
 
@@ -179,7 +201,9 @@ def expand(raw: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             if shared := values.keys() & row.keys():
                 raise DataFormatError(f"variants: two axes name the placeholder {min(shared)!r}")
             values |= row
-        yield {key: value if key == "citation" else _fill(value, values) for key, value in card.items()}
+        yield {
+            key: value if key == "citation" else _fill(value, values) for key, value in card.items()
+        }
 
 
 def _axes(variants: Any) -> list[list[dict[str, Any]]]:
@@ -187,7 +211,9 @@ def _axes(variants: Any) -> list[list[dict[str, Any]]]:
         raise DataFormatError("'variants' must be a mapping of axes to lists")
     for axis, rows in variants.items():
         if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
-            raise DataFormatError(f"variants: {axis!r} must be a list of mappings of placeholders to values")
+            raise DataFormatError(
+                f"variants: {axis!r} must be a list of mappings of placeholders to values"
+            )
         if not all(_PLACEHOLDER.fullmatch(f"{{{name}}}") for row in rows for name in row):
             raise DataFormatError(f"variants: the placeholders of {axis!r} must be words")
         if any(row.keys() != rows[0].keys() for row in rows):
@@ -214,18 +240,26 @@ def cards_folder() -> Path:
     for folder in (package / "cards", package.parent / "tasks"):
         if (folder / "suites.yaml").is_file():
             return folder
-    problem = f"The built-in cards are in neither {package / 'cards'} nor {package.parent / 'tasks'}."
+    problem = (
+        f"The built-in cards are in neither {package / 'cards'} nor {package.parent / 'tasks'}."
+    )
     raise DataFormatError(problem, hint="Install mirrorbench again.")
 
 
 @lru_cache(maxsize=1)
 def builtin_cards() -> Mapping[str, Card]:
     """Return all built-in cards by name, sorted by name."""
-    cards = {card.name: card for path in sorted(cards_folder().glob("*/*.yaml")) for card in load_cards(path)}
+    cards = {
+        card.name: card
+        for path in sorted(cards_folder().glob("*/*.yaml"))
+        for card in load_cards(path)
+    }
     return MappingProxyType(dict(sorted(cards.items())))
 
 
 @lru_cache(maxsize=1)
 def builtin_suites() -> Mapping[str, tuple[str, ...]]:
     """Return the built-in suites: names of tasks in the order of the table."""
-    return MappingProxyType({name: suite.tasks for name, suite in read_suites(cards_folder() / "suites.yaml").items()})
+    return MappingProxyType(
+        {name: suite.tasks for name, suite in read_suites(cards_folder() / "suites.yaml").items()}
+    )

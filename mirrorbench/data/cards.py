@@ -33,7 +33,13 @@ def relative_path(value: str) -> str:
         raise ValueError("a path is missing")
     if not value.isprintable() or any(len(part.encode()) > MAX_NAME for part in path.parts):
         raise ValueError(f"{shown(value)} cannot be a path")
-    if path.is_absolute() or ".." in path.parts or "\\" in value or ":" in value or str(path) != value:
+    if (
+        path.is_absolute()
+        or ".." in path.parts
+        or "\\" in value
+        or ":" in value
+        or str(path) != value
+    ):
         raise ValueError(f"{value!r} must be a plain relative path, without '..'")
     if any(part.startswith(".") for part in path.parts):
         raise ValueError(f"{value!r} must not be hidden")
@@ -84,8 +90,12 @@ class Source(msgspec.Struct, frozen=True, tag_field="from", forbid_unknown_field
 
     def _filled(self, template: str) -> str:
         path = PurePosixPath(getattr(self, "path", ""))
-        hub = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")  # as for the hub's own libraries
-        return template.format(**msgspec.structs.asdict(self), folder=path.parent, quoted=quote(str(path)), hub=hub)
+        hub = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip(
+            "/"
+        )  # as for the hub's own libraries
+        return template.format(
+            **msgspec.structs.asdict(self), folder=path.parent, quoted=quote(str(path)), hub=hub
+        )
 
 
 class GithubSource(Source, frozen=True, tag="github"):
@@ -209,7 +219,12 @@ class Converted(HuggingFaceSource, frozen=True, tag=None):
     @property
     def options(self) -> dict[str, Any]:
         """The options of the parser ``table``."""
-        return {"format": self.format, "columns": self.columns, "scale": self.scale, "rows": self.rows}
+        return {
+            "format": self.format,
+            "columns": self.columns,
+            "scale": self.scale,
+            "rows": self.rows,
+        }
 
     @property
     def identity(self) -> str:
@@ -219,7 +234,9 @@ class Converted(HuggingFaceSource, frozen=True, tag=None):
     @property
     def file(self) -> DataFile:
         """The copy as a file of the store."""
-        return DataFile(f"converted/{self.revision[:12]}/{self.path}", sources=(self,), unverified=True)
+        return DataFile(
+            f"converted/{self.revision[:12]}/{self.path}", sources=(self,), unverified=True
+        )
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
@@ -283,7 +300,9 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
         files = tuple(file for file in self.files if split is None or file.split == split)
         if not files:
             known = ", ".join(sorted({file.split for file in self.files if file.split})) or "none"
-            raise DataFormatError(f"Card {self.name!r} has no file of split {split!r}; its splits: {known}.")
+            raise DataFormatError(
+                f"Card {self.name!r} has no file of split {split!r}; its splits: {known}."
+            )
         return files
 
 
@@ -307,7 +326,9 @@ def whole_number(options: Mapping[str, Any], key: str, default: int, least: int 
     """Return a card option that is an integer of at least ``least``; anything else is a ``DataFormatError``."""
     value = options.get(key, default)
     if type(value) is not int or value < least:
-        raise DataFormatError(f"The option {key!r} must be a whole number from {least} on, not {value!r}.")
+        raise DataFormatError(
+            f"The option {key!r} must be a whole number from {least} on, not {value!r}."
+        )
     return value
 
 
@@ -322,7 +343,9 @@ def text_option(options: Mapping[str, Any], key: str) -> str:
 def only_file(files: Mapping[str, Path], parser: str) -> Path:
     """Return the file of a card that must have exactly one."""
     if len(files) != 1:
-        raise DataFormatError(f"Parser {parser!r}: one file is needed, and the card gives {len(files)}.")
+        raise DataFormatError(
+            f"Parser {parser!r}: one file is needed, and the card gives {len(files)}."
+        )
     return next(iter(files.values()))
 
 
@@ -355,8 +378,14 @@ def parse_hub_id(text: str) -> tuple[DatasetSource, str]:
     column = parts.pop("column")
     if not re.fullmatch(COMMIT, revision := parts["revision"]):
         problem = f"{text!r} asks for {revision!r}, which is no commit of 40 hexadecimal digits; branches and tags move"
-        raise UsageError(problem, f"The commits are at https://huggingface.co/datasets/{parts['repo']}/commits/main")
-    if any(len(part) > MAX_NAME for part in (*parts["repo"].split("/"), parts["config"], parts["split"])):
+        raise UsageError(
+            problem,
+            f"The commits are at https://huggingface.co/datasets/{parts['repo']}/commits/main",
+        )
+    if any(
+        len(part) > MAX_NAME
+        for part in (*parts["repo"].split("/"), parts["config"], parts["split"])
+    ):
         raise UsageError(f"{text!r}: a name has more than {MAX_NAME} characters")
     return DatasetSource(**parts), column
 
@@ -372,7 +401,18 @@ def hub_card(text: str) -> Card:
     """Return a card for a hub id given as ``--corpus``; errors as in ``parse_hub_id``."""
     source, column = parse_hub_id(text)
     return Card(
-        name=text, kind=CORPUS_KIND, title="from the Hugging Face hub", level="sentence", languages=(), parser="lines",
-        files=(hub_file(source),), licence="as the data set's page says.", redistributable=False, citation="",
-        homepage=source.place, version=1, options={"column": column} if column else {}, folder=HUB_FOLDER,
-    )  # fmt: skip
+        name=text,
+        kind=CORPUS_KIND,
+        title="from the Hugging Face hub",
+        level="sentence",
+        languages=(),
+        parser="lines",
+        files=(hub_file(source),),
+        licence="as the data set's page says.",
+        redistributable=False,
+        citation="",
+        homepage=source.place,
+        version=1,
+        options={"column": column} if column else {},
+        folder=HUB_FOLDER,
+    )

@@ -18,7 +18,13 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mirrorbench.core.errors import DataFormatError, TuningError, UnknownNameError, UsageError, unknown_name
+from mirrorbench.core.errors import (
+    DataFormatError,
+    TuningError,
+    UnknownNameError,
+    UsageError,
+    unknown_name,
+)
 from mirrorbench.core.shown import printable
 from mirrorbench.core.specs import split_names
 from mirrorbench.data.cards import CORPUS_KIND, Card, hub_card, is_hub_id
@@ -80,9 +86,15 @@ class Corpus:
 
 
 def read_corpus(
-    name_or_path: str | Path, store: DataStore, cards: Mapping[str, Card | GeneratedCorpus], *,
-    deduplicate: bool = True, strip: bool = True, size: int = 0, sample: int = 0,
-) -> Corpus:  # fmt: skip
+    name_or_path: str | Path,
+    store: DataStore,
+    cards: Mapping[str, Card | GeneratedCorpus],
+    *,
+    deduplicate: bool = True,
+    strip: bool = True,
+    size: int = 0,
+    sample: int = 0,
+) -> Corpus:
     """Read a corpus: a built-in one by name, a file by path, or a column of a hub data set.
 
     ``FILE#COLUMN`` names the column of the strings, ``FILE#LEFT,RIGHT`` those of pairs (see ``rows``); plain text has
@@ -105,30 +117,55 @@ def read_corpus(
     if isinstance(name_or_path, Path) or len(parts := _parts(name, cards)) == 1:
         source, lines = _source_and_lines(name_or_path, store, cards, strip)
         if not lines:
-            raise DataFormatError(f"The corpus {name} ({source}) holds no text.", hint="It needs one string a line.")
+            raise DataFormatError(
+                f"The corpus {name} ({source}) holds no text.", hint="It needs one string a line."
+            )
         return _corpus(name, source, lines, len(lines), 0, deduplicate, size, sample)
     if 0 < size < len(parts):
-        raise UsageError(f"The corpus {name} joins {len(parts)} corpora; {size} strings cannot be shared among them.")
+        raise UsageError(
+            f"The corpus {name} joins {len(parts)} corpora; {size} strings cannot be shared among them."
+        )
     shares = [size * (i + 1) // len(parts) - size * i // len(parts) for i in range(len(parts))]
     read = [
-        read_corpus(part, store, cards, deduplicate=deduplicate, strip=strip, size=share, sample=sample)
+        read_corpus(
+            part, store, cards, deduplicate=deduplicate, strip=strip, size=share, sample=sample
+        )
         for part, share in zip(parts, shares, strict=True)
     ]
     texts = [text for corpus in read for text in corpus.texts]
-    n_lines, n_duplicates = sum(corpus.n_lines for corpus in read), sum(corpus.n_duplicates for corpus in read)
-    return _corpus(name, ", ".join(corpus.source for corpus in read), texts, n_lines, n_duplicates, deduplicate, 0)
+    n_lines, n_duplicates = (
+        sum(corpus.n_lines for corpus in read),
+        sum(corpus.n_duplicates for corpus in read),
+    )
+    return _corpus(
+        name,
+        ", ".join(corpus.source for corpus in read),
+        texts,
+        n_lines,
+        n_duplicates,
+        deduplicate,
+        0,
+    )
 
 
 def _corpus(
-    name: str, source: str, lines: list[str], n_lines: int, n_duplicates: int, deduplicate: bool, size: int,
+    name: str,
+    source: str,
+    lines: list[str],
+    n_lines: int,
+    n_duplicates: int,
+    deduplicate: bool,
+    size: int,
     sample: int = 0,
-) -> Corpus:  # fmt: skip
+) -> Corpus:
     """The first ``size`` strings as a corpus, or a sample; repeated strings are added to ``n_duplicates``."""
     distinct = dict.fromkeys(lines)
     texts = tuple(distinct) if deduplicate else tuple(lines)
     if size > len(texts):
         counted = "distinct strings" if deduplicate else "strings"
-        raise UsageError(f"The corpus {name} has {len(texts)} {counted}, fewer than the {size} that were asked for.")
+        raise UsageError(
+            f"The corpus {name} has {len(texts)} {counted}, fewer than the {size} that were asked for."
+        )
     texts = _draw(name, texts, size or SIZE, sample) if sample else texts[: size or None]
     n_duplicates += len(lines) - len(distinct)
     return Corpus(printable(name), texts, corpus_checksum(texts), source, n_lines, n_duplicates)
@@ -138,7 +175,9 @@ def _draw(name: str, texts: tuple[str, ...], size: int, sample: int) -> tuple[st
     """A random sample in the order of the corpus, the same on every machine for each number."""
     if size >= len(texts):
         problem = f"a random sample of {size} strings cannot be drawn from the {len(texts)} of the corpus {name}"
-        raise UsageError(problem, "Name a larger corpus, or a smaller corpus_size beside corpus_sample.")
+        raise UsageError(
+            problem, "Name a larger corpus, or a smaller corpus_size beside corpus_sample."
+        )
     draw = random.Random(sample).random  # Python guarantees the sequence of this method only
     order = sorted((draw(), index) for index in range(len(texts)))
     return tuple(texts[index] for index in sorted(index for _, index in order[:size]))
@@ -158,7 +197,11 @@ def _parts(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> list[str]:
     """The names joined by ``+``; only the name itself if it is that of a corpus or a file."""
     parts = name.split("+")
     file, _, column = name.rpartition("#")
-    whole = any(os.path.exists(Path(path).expanduser()) for path in (name, "" if "+" in column else file) if path)
+    whole = any(
+        os.path.exists(Path(path).expanduser())
+        for path in (name, "" if "+" in column else file)
+        if path
+    )
     return [name] if name in cards or not all(parts) or whole else parts
 
 
@@ -169,7 +212,9 @@ class _File(NamedTuple):
     columns: tuple[str, ...] = ()
 
 
-def _find(name_or_path: str | Path, cards: Mapping[str, Card | GeneratedCorpus]) -> Card | GeneratedCorpus | _File:
+def _find(
+    name_or_path: str | Path, cards: Mapping[str, Card | GeneratedCorpus]
+) -> Card | GeneratedCorpus | _File:
     """The corpus or file that a single name means."""
     name = str(name_or_path)
     if not isinstance(name_or_path, Path):
@@ -179,22 +224,36 @@ def _find(name_or_path: str | Path, cards: Mapping[str, Card | GeneratedCorpus])
         if card is None and is_hub_id(name):
             card = hub_card(name)
             if "column" not in card.options:
-                raise UsageError(f"The corpus {name!r} names no column.", f"Write {name}#COLUMN, e.g. {name}#text")
+                raise UsageError(
+                    f"The corpus {name!r} names no column.",
+                    f"Write {name}#COLUMN, e.g. {name}#text",
+                )
             return card
     path, columns = Path(name_or_path).expanduser(), ""
     if not os.path.exists(path) and "#" in name:
         file, _, columns = name.rpartition("#")
         path = Path(file).expanduser()
-    if os.path.isdir(path):  # unlike Path.is_dir, it accepts a name that is too long for the file system
-        raise UsageError(f"The corpus {name!r} is a folder.", "Name one text file, one string a line.")
+    if os.path.isdir(
+        path
+    ):  # unlike Path.is_dir, it accepts a name that is too long for the file system
+        raise UsageError(
+            f"The corpus {name!r} is a folder.", "Name one text file, one string a line."
+        )
     if not os.path.isfile(path):
-        corpora = [c.name for c in cards.values() if isinstance(c, GeneratedCorpus) or c.kind == CORPUS_KIND]
+        corpora = [
+            c.name
+            for c in cards.values()
+            if isinstance(c, GeneratedCorpus) or c.kind == CORPUS_KIND
+        ]
         raise unknown_name("corpus or file", name, corpora, "mirrorbench list corpora")
     return _File(path, tuple(split_names([columns])))
 
 
 def _source_and_lines(
-    name_or_path: str | Path, store: DataStore, cards: Mapping[str, Card | GeneratedCorpus], strip: bool
+    name_or_path: str | Path,
+    store: DataStore,
+    cards: Mapping[str, Card | GeneratedCorpus],
+    strip: bool,
 ) -> tuple[str, list[str]]:
     """The source of a single corpus, and its non-blank strings."""
     corpus = _find(name_or_path, cards)
@@ -203,7 +262,10 @@ def _source_and_lines(
     if isinstance(corpus, GeneratedCorpus):
         source, texts = "generated", corpus.generate()
     else:
-        source, texts = ", ".join(f"{corpus.name}/{path}" for path in store.resolve(corpus).files), store.items(corpus)
+        source, texts = (
+            ", ".join(f"{corpus.name}/{path}" for path in store.resolve(corpus).files),
+            store.items(corpus),
+        )
     return source, [text.strip() if strip else text for text in texts if text.strip()]
 
 
@@ -214,7 +276,22 @@ def corpus_checksum(texts: Sequence[str]) -> str:
 
 # Defaults if neither the user nor the task names a corpus: paper 1, section 3, "Training Resources"; paper 2, section
 # 4: 10k sentences of each language's Wikipedia, for those of XL-WiC.
-_WORD_LANGUAGES = ("ar", "de", "en", "es", "et", "fi", "fr", "he", "hr", "it", "pl", "ru", "tr", "zh")
+_WORD_LANGUAGES = (
+    "ar",
+    "de",
+    "en",
+    "es",
+    "et",
+    "fi",
+    "fr",
+    "he",
+    "hr",
+    "it",
+    "pl",
+    "ru",
+    "tr",
+    "zh",
+)
 _WIC_LANGUAGES = ("bg", "da", "de", "et", "fa", "fr", "hr", "it", "ja", "ko", "nl", "zh")
 DEFAULT_CORPORA = {
     ("sentence", "en"): "sts-sentences",
@@ -235,8 +312,12 @@ def default_corpus(level: str, languages: Sequence[str], protocol: str) -> str:
     if (level, *languages, protocol) == ("wic", "en", "released"):
         return "wic-sentences-20k"  # MirrorWiC's released code tunes on all of its file
     if lacking := [language for language in languages if (level, language) not in DEFAULT_CORPORA]:
-        problem = f"there is no default corpus of {level}s in {', '.join(map(repr, lacking))} to tune on"
-        raise TuningError(problem, "Name one: --corpus NAME or --corpus FILE (mirrorbench list corpora)")
+        problem = (
+            f"there is no default corpus of {level}s in {', '.join(map(repr, lacking))} to tune on"
+        )
+        raise TuningError(
+            problem, "Name one: --corpus NAME or --corpus FILE (mirrorbench list corpora)"
+        )
     ordered = sorted(set(languages), key=lambda language: (language != "en", language))
     return "+".join(DEFAULT_CORPORA[level, language] for language in ordered)
 
@@ -264,12 +345,16 @@ class Contamination:
     def to_json(self) -> dict[str, Any]:
         """Return the object ``overlap`` of a result file."""
         return {
-            "n_items": len(self.overlaps), "any_text": self.share(SOME), "all_texts": self.share(ALL),
+            "n_items": len(self.overlaps),
+            "any_text": self.share(SOME),
+            "all_texts": self.share(ALL),
             "normalisation": "NFKC, case folded, white space collapsed",
-        }  # fmt: skip
+        }
 
 
-def find_contamination(texts: Mapping[str, Sequence[str]], corpus: Iterable[str]) -> Contamination | None:
+def find_contamination(
+    texts: Mapping[str, Sequence[str]], corpus: Iterable[str]
+) -> Contamination | None:
     """Compare texts of items (by id) with the lines of a corpus and the parts of its lines; ``None`` without texts."""
     if not texts:
         return None
@@ -293,7 +378,10 @@ def shared_codes(shared: Mapping[str, Sequence[str]], ids: Sequence[str]) -> NDA
 
     own = [dict.fromkeys(map(normalised, shared.get(item, ()))) for item in ids]
     count = Counter(text for texts in own for text in texts)
-    codes = {text: code for code, text in enumerate(text for text, n in count.items() if 1 < n < len(ids))}
+    codes = {
+        text: code
+        for code, text in enumerate(text for text, n in count.items() if 1 < n < len(ids))
+    }
     rows = [sorted(codes[text] for text in texts if text in codes) for texts in own]
     matrix = np.full((len(ids), max(map(len, rows), default=0)), -1, dtype=np.int32)
     for row, texts in zip(matrix, rows, strict=True):
@@ -304,7 +392,9 @@ def shared_codes(shared: Mapping[str, Sequence[str]], ids: Sequence[str]) -> NDA
 def normalised(text: str) -> str:
     """Return a text in the form in which texts are compared."""
     # NFKC twice: case folding may undo the normal form, and NFKC may produce capitals (Unicode, definition D146).
-    return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).split())
+    return " ".join(
+        unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).split()
+    )
 
 
 @lru_cache(maxsize=4)

@@ -14,7 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
-from mirrorbench.core.errors import DataFormatError, DataIntegrityError, MirrorbenchError, UsageError
+from mirrorbench.core.errors import (
+    DataFormatError,
+    DataIntegrityError,
+    MirrorbenchError,
+    UsageError,
+)
 from mirrorbench.core.files import writing
 from mirrorbench.data.archives import MEMBER_LIMIT, open_archive
 from mirrorbench.data.cards import ArchiveSource, Card, DataFile
@@ -104,12 +109,16 @@ class _Importer:
     def __init__(self, store: DataStore, cards: Iterable[Card], staging: Path) -> None:
         self._store, self._staging = store, staging
         self.imported: set[_Place] = set()
-        self._candidates: dict[_Place, dict[str, _Candidate]] = {}  # files without a published checksum, by their own
+        self._candidates: dict[
+            _Place, dict[str, _Candidate]
+        ] = {}  # files without a published checksum, by their own
         self._refused: dict[str, str] = {}  # by name
         self._problems: list[str] = []
         files = [(card, file) for card in cards for file in card.files]
         self._sizes = {file.size for _, file in files if file.size is not None}
-        self._archives = {s.sha256 for _, file in files for s in file.sources if isinstance(s, ArchiveSource)}
+        self._archives = {
+            s.sha256 for _, file in files for s in file.sources if isinstance(s, ArchiveSource)
+        }
         self._by_sha256: dict[str, list[tuple[Card, DataFile]]] = {}
         self._by_path: dict[str, set[_Place]] = {}
         for card, file in files:
@@ -130,7 +139,9 @@ class _Importer:
             self._take(path, name, str(path))
         if path.name.lower().endswith(ARCHIVES):
             if size > ARCHIVE_LIMIT and sha256_of(path) not in self._archives:
-                self._problems.append(f"{path}: not looked into, it is larger than {ARCHIVE_LIMIT >> 20} MiB")
+                self._problems.append(
+                    f"{path}: not looked into, it is larger than {ARCHIVE_LIMIT >> 20} MiB"
+                )
                 return
             try:
                 self._examine_members(path)
@@ -142,7 +153,10 @@ class _Importer:
             for name, size in archive.sizes.items():
                 if (named := self._places(name)) or size in self._sizes:
                     # Not under the member's own name, which may be ".", ".." or too long; parsers look for .gz alone.
-                    staged = Path(tempfile.mkdtemp(dir=self._staging)) / f"member{'.gz' * name.endswith('.gz')}"
+                    staged = (
+                        Path(tempfile.mkdtemp(dir=self._staging))
+                        / f"member{'.gz' * name.endswith('.gz')}"
+                    )
                     with staged.open("wb") as sink:
                         sink.writelines(archive.read(name, MEMBER_LIMIT if named else size))
                     self._take(staged, name, f"{path}: {name}")
@@ -152,7 +166,11 @@ class _Importer:
     def _places(self, name: str) -> set[_Place]:
         """The places in the store of files without a published checksum that have this path."""
         parts = name.lower().split("/")
-        return {target for start in range(len(parts)) for target in self._by_path.get("/".join(parts[start:]), ())}
+        return {
+            target
+            for start in range(len(parts))
+            for target in self._by_path.get("/".join(parts[start:]), ())
+        }
 
     def _take(self, path: Path, name: str, shown: str) -> None:
         """Copy a file of known checksum to its places in the store; remember one known only by its path."""
@@ -182,8 +200,13 @@ class _Importer:
             if not any(self._adopt(card, held, {file: candidate}) for candidate in candidates):
                 rest[file] = candidates
         # Some files are only parsed together, such as labels and items: candidates of one folder are tried together.
-        for folder in dict.fromkeys(candidate.path.parent for candidates in rest.values() for candidate in candidates):
-            files = {f: next((c for c in some if c.path.parent == folder), some[0]) for f, some in rest.items()}
+        for folder in dict.fromkeys(
+            candidate.path.parent for candidates in rest.values() for candidate in candidates
+        ):
+            files = {
+                f: next((c for c in some if c.path.parent == folder), some[0])
+                for f, some in rest.items()
+            }
             if self._adopt(card, held, files):
                 break
 
@@ -197,8 +220,12 @@ class _Importer:
                 raise DataFormatError(f"{n} items, not the published {sum(published)}")
         except MirrorbenchError as error:
             for file, candidate in files.items():
-                reason = error.message.replace(str(candidate.path), candidate.name).removeprefix(f"{candidate.name}: ")
-                self._refused[candidate.name] = f"{candidate.name}: not taken as {file.path} of {card.name}: {reason}"
+                reason = error.message.replace(str(candidate.path), candidate.name).removeprefix(
+                    f"{candidate.name}: "
+                )
+                self._refused[candidate.name] = (
+                    f"{candidate.name}: not taken as {file.path} of {card.name}: {reason}"
+                )
             return False
         for file, candidate in files.items():
             self._refused.pop(candidate.name, None)
@@ -209,13 +236,21 @@ class _Importer:
     def outcome(self, card: Card) -> CardImport:
         states = self._store.status(card)
         optional = {file.path for file in card.files if file.optional}
-        missing = tuple(path for path, state in states.items() if state == "missing" and path not in optional)
+        missing = tuple(
+            path for path, state in states.items() if state == "missing" and path not in optional
+        )
         altered = tuple(path for path, state in states.items() if state == "altered")
-        unverified = tuple(file.path for file in card.files if file.unverified and states[file.path] == "present")
-        state: Literal["complete", "unverified", "incomplete", "absent"] = "unverified" if unverified else "complete"
+        unverified = tuple(
+            file.path for file in card.files if file.unverified and states[file.path] == "present"
+        )
+        state: Literal["complete", "unverified", "incomplete", "absent"] = (
+            "unverified" if unverified else "complete"
+        )
         if missing or altered:
             state = "absent" if set(states.values()) == {"missing"} else "incomplete"
-        imported = tuple(file.path for file in card.files if (card.folder, file.path) in self.imported)
+        imported = tuple(
+            file.path for file in card.files if (card.folder, file.path) in self.imported
+        )
         return CardImport(card.name, state, imported, missing, altered, unverified)
 
 

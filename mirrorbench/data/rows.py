@@ -15,9 +15,14 @@ from mirrorbench.data.textfiles import STDIN, parse_index, parse_json, stream_li
 PLAIN_TEXT = "text"
 """The format of a file without columns, one text per line."""
 _FORMATS = {
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".tsv": "tsv", ".csv": "csv", ".parquet": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".tsv": "tsv",
+    ".csv": "csv",
+    ".parquet": "parquet",
     ".pq": "parquet",
-}  # fmt: skip
+}
 _USUAL_COLUMNS = ("text", "sentence")  # the default of several columns
 
 
@@ -52,7 +57,9 @@ def read_rows(source: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, t
     if source == STDIN:
         file_format = "jsonl" if columns else PLAIN_TEXT
     elif source.lower().endswith(".gz") and file_format == "parquet":
-        raise UsageError(f"{source}: Parquet is compressed inside, not by gzip", "Decompress it: gunzip FILE")
+        raise UsageError(
+            f"{source}: Parquet is compressed inside, not by gzip", "Decompress it: gunzip FILE"
+        )
     elif os.path.isdir(path):  # unlike Path.is_dir, does not raise for a name that is too long
         raise UsageError(f"{path} is a folder", "Name one file of texts.")
     elif not os.path.exists(path):
@@ -64,13 +71,19 @@ def read_rows(source: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, t
         return ((number, (line,)) for number, line in _lines(source))
     if file_format == "jsonl":
         return _json_rows(source, columns)
-    return _parquet_rows(source, columns) if file_format == "parquet" else _table_rows(source, columns, file_format)
+    return (
+        _parquet_rows(source, columns)
+        if file_format == "parquet"
+        else _table_rows(source, columns, file_format)
+    )
 
 
 def read_strings(source: str, columns: Sequence[str] = (), strip: bool = True) -> Iterator[str]:
     """Read the texts of a file that are not blank, the two of a pair joined by a tab; errors as in ``read_rows``."""
     if len(columns) > 2:
-        raise UsageError(f"{source}: texts are in one column, pairs in two", f"Got {', '.join(columns)}")
+        raise UsageError(
+            f"{source}: texts are in one column, pairs in two", f"Got {', '.join(columns)}"
+        )
     plain = not columns and format_of(source) == PLAIN_TEXT
     for number, values in read_rows(source, columns):
         texts = [text_of(value, source, number) for value in values]
@@ -95,13 +108,17 @@ def _json_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple
             continue
         row = parse_json(line, f"{source}, line {number}")
         if not isinstance(row, dict):
-            raise line_error(source, number, "not a JSON object", 'Each line is an object, like {"text": "..."}.')
+            raise line_error(
+                source, number, "not a JSON object", 'Each line is an object, like {"text": "..."}.'
+            )
         texts = [] if columns else [name for name, value in row.items() if isinstance(value, str)]
         columns = _resolve_columns(columns, row, texts, f"{source}, line {number}")
         yield number, tuple(row[column] for column in columns)
 
 
-def _table_rows(source: str, columns: Sequence[str], file_format: str) -> Iterator[tuple[int, tuple[Any, ...]]]:
+def _table_rows(
+    source: str, columns: Sequence[str], file_format: str
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
     lines = (line + "\n" for _, line in _lines(source))
     # Tab-separated files have no quoting; in CSV a quoted text may span several lines.
     tsv = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
@@ -112,18 +129,33 @@ def _table_rows(source: str, columns: Sequence[str], file_format: str) -> Iterat
     width = 0
     try:
         for row in reader:
-            if not row:  # an empty line, often at the end; an empty text in a single column is written ""
+            if (
+                not row
+            ):  # an empty line, often at the end; an empty text in a single column is written ""
                 continue
             if not indices:
                 _check_head(row, source, file_format)
-                indices = [row.index(column) for column in _resolve_columns(columns, row, row, source)]
+                indices = [
+                    row.index(column) for column in _resolve_columns(columns, row, row, source)
+                ]
                 width = len(row)
                 continue
             if len(row) != (width := width or len(row)):
-                hint = 'A text that holds a comma stands in quotes: "one, two"' if file_format == "csv" else ""
-                raise line_error(source, reader.line_num, f"{len(row)} columns, where the first line has {width}", hint)
+                hint = (
+                    'A text that holds a comma stands in quotes: "one, two"'
+                    if file_format == "csv"
+                    else ""
+                )
+                raise line_error(
+                    source,
+                    reader.line_num,
+                    f"{len(row)} columns, where the first line has {width}",
+                    hint,
+                )
             if len(row) <= max(indices):
-                raise line_error(source, reader.line_num, f"there is no column {max(indices)} (from 0)")
+                raise line_error(
+                    source, reader.line_num, f"there is no column {max(indices)} (from 0)"
+                )
             yield reader.line_num, tuple(row[index] for index in indices)
     except csv.Error as error:
         hint = 'A text in quotes ends with one; a quotation mark inside it is written twice: ""'
@@ -132,10 +164,20 @@ def _table_rows(source: str, columns: Sequence[str], file_format: str) -> Iterat
 
 def _check_head(names: Sequence[str], source: str, file_format: str) -> None:
     """Refuse a CSV file whose columns are separated by another mark than the comma."""
-    if file_format == "csv" and len(names) == 1 and (mark := next((mark for mark in ";\t" if mark in names[0]), "")):
-        problem = f"{source} is read as separated by commas, and its only column is {shown(names[0])}."
+    if (
+        file_format == "csv"
+        and len(names) == 1
+        and (mark := next((mark for mark in ";\t" if mark in names[0]), ""))
+    ):
+        problem = (
+            f"{source} is read as separated by commas, and its only column is {shown(names[0])}."
+        )
         by_tabs = "Give the file a name that ends in .tsv"
-        hint = by_tabs if mark == "\t" else "Separate its columns by commas, and put texts that hold commas in quotes"
+        hint = (
+            by_tabs
+            if mark == "\t"
+            else "Separate its columns by commas, and put texts that hold commas in quotes"
+        )
         raise DataFormatError(problem, hint)
 
 
@@ -144,29 +186,48 @@ def _parquet_rows(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tu
     try:
         with parquet.ParquetFile(Path(source).expanduser()) as file:
             schema = file.schema_arrow
-            strings = [f.name for f in schema if str(f.type) in ("string", "large_string", "string_view")]
+            strings = [
+                f.name for f in schema if str(f.type) in ("string", "large_string", "string_view")
+            ]
             columns = _resolve_columns(columns, schema.names, strings, source)
             number = 0
             for batch in file.iter_batches(batch_size=1024, columns=list(dict.fromkeys(columns))):
-                for values in zip(*(batch.column(column).to_pylist() for column in columns), strict=True):
+                for values in zip(
+                    *(batch.column(column).to_pylist() for column in columns), strict=True
+                ):
                     number += 1
                     yield number, values
     except (arrow.ArrowException, OSError) as error:
-        raise DataFormatError(f"{source} cannot be read as Parquet: {str(error).splitlines()[0]}") from None
+        raise DataFormatError(
+            f"{source} cannot be read as Parquet: {str(error).splitlines()[0]}"
+        ) from None
 
 
-def _resolve_columns(columns: Sequence[str], names: Collection[str], texts: Sequence[str], where: str) -> Sequence[str]:
+def _resolve_columns(
+    columns: Sequence[str], names: Collection[str], texts: Sequence[str], where: str
+) -> Sequence[str]:
     """The named columns, if they exist, or the default one among ``texts``, the columns of texts."""
     if not columns:
         columns = [name for name in _USUAL_COLUMNS if name in texts][:1] or texts
         if len(columns) != 1:
-            hint = f"Add --column NAME (in a spec or grid: FILE#NAME); there are: {', '.join(texts)}" if texts else ""
-            raise UsageError(f"{where} has {'several columns' if texts else 'no column of text'}, none is named", hint)
+            hint = (
+                f"Add --column NAME (in a spec or grid: FILE#NAME); there are: {', '.join(texts)}"
+                if texts
+                else ""
+            )
+            raise UsageError(
+                f"{where} has {'several columns' if texts else 'no column of text'}, none is named",
+                hint,
+            )
     for column in columns:
         if column not in names:
-            raise DataFormatError(f"{where} has no column {shown(column)}.", hint=f"It has: {', '.join(names)}")
+            raise DataFormatError(
+                f"{where} has no column {shown(column)}.", hint=f"It has: {', '.join(names)}"
+            )
         if list(names).count(column) > 1:
-            raise DataFormatError(f"{where} has several columns {shown(column)}.", "Give each a name of its own.")
+            raise DataFormatError(
+                f"{where} has several columns {shown(column)}.", "Give each a name of its own."
+            )
     return columns
 
 

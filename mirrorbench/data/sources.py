@@ -12,10 +12,24 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-from mirrorbench.core.errors import DataFormatError, DataUnavailableError, Lack, MirrorbenchError, StorageError
+from mirrorbench.core.errors import (
+    DataFormatError,
+    DataUnavailableError,
+    Lack,
+    MirrorbenchError,
+    StorageError,
+)
 from mirrorbench.core.files import unwritable, writing
 from mirrorbench.data.archives import MEMBER_LIMIT, extract_member
-from mirrorbench.data.cards import ArchiveSource, BesideSource, Card, DataFile, DatasetSource, PackageSource, Source
+from mirrorbench.data.cards import (
+    ArchiveSource,
+    BesideSource,
+    Card,
+    DataFile,
+    DatasetSource,
+    PackageSource,
+    Source,
+)
 from mirrorbench.data.textfiles import pieces, sha256_of
 
 DOWNLOAD_TIMEOUT = 30
@@ -24,7 +38,10 @@ DOWNLOAD_TIMEOUT = 30
 _ANOTHER = "name another folder with --data-dir or MIRRORBENCH_DATA"
 _DOWNLOAD_LIMIT = 1 << 30  # of a file whose size is not known
 # Without "identity" a server may compress the response, and the bytes would differ from the file.
-_HEADERS = {"User-Agent": "mirrorbench (https://pypi.org/project/mirrorbench/)", "Accept-Encoding": "identity"}
+_HEADERS = {
+    "User-Agent": "mirrorbench (https://pypi.org/project/mirrorbench/)",
+    "Accept-Encoding": "identity",
+}
 
 
 class _LimitedWriter:
@@ -38,7 +55,9 @@ class _LimitedWriter:
     def write(self, piece: bytes) -> int:
         self._done += len(piece)
         if self._done > self._limit:
-            raise DataUnavailableError(f"sends more than the {self._limit} bytes that were expected")
+            raise DataUnavailableError(
+                f"sends more than the {self._limit} bytes that were expected"
+            )
         return self._sink.write(piece)
 
 
@@ -47,7 +66,9 @@ def fetching(parent: Path) -> Iterator[Fetcher]:
     """Open a ``Fetcher`` with its temporary files in ``parent``, preferably on the disk of the store."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        temporary = tempfile.TemporaryDirectory(prefix=".fetch-", dir=parent, ignore_cleanup_errors=True)
+        temporary = tempfile.TemporaryDirectory(
+            prefix=".fetch-", dir=parent, ignore_cleanup_errors=True
+        )
     except OSError as error:
         raise unwritable(f"Cannot write to {parent}", error, _ANOTHER) from error
     with temporary as folder:
@@ -69,7 +90,9 @@ class Fetcher:
             try:
                 got = self._get(source, file)
                 if file.sha256 and (sha256 := sha256_of(got)) != file.sha256:
-                    raise DataUnavailableError(f"is another file (sha256 {sha256}, expected {file.sha256})")
+                    raise DataUnavailableError(
+                        f"is another file (sha256 {sha256}, expected {file.sha256})"
+                    )
                 with writing(target) as sink:
                     sink.writelines(pieces(got))
             except StorageError:
@@ -96,7 +119,9 @@ class Fetcher:
             with got.open("wb") as sink:
                 write_split(source, _LimitedWriter(sink, _DOWNLOAD_LIMIT).write)
         else:
-            return self._download(source.describe(), file.sha256, _DOWNLOAD_LIMIT if file.size is None else file.size)
+            return self._download(
+                source.describe(), file.sha256, _DOWNLOAD_LIMIT if file.size is None else file.size
+            )
         return got
 
     def _download(self, url: str, sha256: str, limit: int) -> Path:
@@ -115,13 +140,20 @@ class Fetcher:
 
         name = hashlib.sha256(url.encode()).hexdigest()
         known = {name: f"sha256:{sha256}" if sha256 else None}
-        registry = pooch.create(self._folder, base_url="", registry=known, urls={name: url}, retry_if_failed=1)
+        registry = pooch.create(
+            self._folder, base_url="", registry=known, urls={name: url}, retry_if_failed=1
+        )
         try:
             return Path(registry.fetch(name, downloader=download))
         except (requests.ConnectionError, requests.Timeout) as error:
             self.unreachable[host] = None
-            raise DataUnavailableError(f"{host} cannot be reached ({type(error).__name__})") from error
-        except (requests.RequestException, ValueError) as error:  # pooch raises ValueError for a wrong checksum
+            raise DataUnavailableError(
+                f"{host} cannot be reached ({type(error).__name__})"
+            ) from error
+        except (
+            requests.RequestException,
+            ValueError,
+        ) as error:  # pooch raises ValueError for a wrong checksum
             raise DataUnavailableError(" ".join(str(error).split())) from error
         except OSError as error:
             raise unwritable(f"Cannot write to {self._folder}", error, _ANOTHER) from error
@@ -132,19 +164,27 @@ def write_split(source: DatasetSource, write: Callable[[bytes], object]) -> None
     try:
         import datasets
     except ImportError as error:
-        message = "the package datasets is not installed; install it: pip install 'mirrorbench[hub]'"
+        message = (
+            "the package datasets is not installed; install it: pip install 'mirrorbench[hub]'"
+        )
         raise DataUnavailableError(message) from error
     if os.path.isdir(source.repo):
         # The library would read that folder and ignore the revision.
-        raise DataUnavailableError(f"a folder {source.repo} lies here, which the library would read instead")
+        raise DataUnavailableError(
+            f"a folder {source.repo} lies here, which the library would read instead"
+        )
     noisy = datasets.is_progress_bar_enabled()
     datasets.disable_progress_bars()
     config = source.config or None
     try:
-        rows: Any = datasets.load_dataset(source.repo, config, split=source.split, revision=source.revision)
+        rows: Any = datasets.load_dataset(
+            source.repo, config, split=source.split, revision=source.revision
+        )
     except Exception as error:  # the library and the hub's client raise many types
         reason = " ".join(str(error).split())[:300]
-        raise DataUnavailableError(f"the library datasets says: {type(error).__name__}: {reason}") from error
+        raise DataUnavailableError(
+            f"the library datasets says: {type(error).__name__}: {reason}"
+        ) from error
     finally:
         if noisy:
             datasets.enable_progress_bars()
@@ -177,17 +217,25 @@ def unavailable(
     origin = "Tried:" if failures else "It comes from:" if places else "No source of it is known."
     message = [
         f"The data of {card.name!r} ({card.title}) is not complete; missing: {', '.join(file.path for file in files)}.",
-        *([] if failures else ["Nothing was fetched: downloads are off (--offline, or a dry run)."]),
+        *(
+            []
+            if failures
+            else ["Nothing was fetched: downloads are off (--offline, or a dry run)."]
+        ),
         origin,
         *(f"  - {line}" for line in failures or places),
         f"Licence: {card.licence} {card.licence_url}".rstrip(),
         *([f"Note: {card.notes}"] if card.notes else []),
     ]
-    of_hub = dict.fromkeys(source.describe() for source in sources if isinstance(source, DatasetSource))
+    of_hub = dict.fromkeys(
+        source.describe() for source in sources if isinstance(source, DatasetSource)
+    )
     hint = "Take it from a folder that holds the original files or archives:  mirrorbench data import DIR\n"
     if of_hub:
         hint = f"Fetch it where there is a network:  mirrorbench data fetch {' '.join(of_hub)}\n"
     elif places:
         hint = f"Fetch it where there is a network:  mirrorbench data fetch {card.name}\n" + hint
     hint += f"Its home page: {card.homepage}" if card.homepage else ""
-    return DataUnavailableError("\n".join(message), hint.rstrip(), (Lack("data", card.name, tuple(unreachable)),))
+    return DataUnavailableError(
+        "\n".join(message), hint.rstrip(), (Lack("data", card.name, tuple(unreachable)),)
+    )

@@ -72,7 +72,10 @@ class DataStore:
     """
 
     def __init__(
-        self, root: Path | None = None, offline: bool = False, parsers: Registry[Parser] | None = None
+        self,
+        root: Path | None = None,
+        offline: bool = False,
+        parsers: Registry[Parser] | None = None,
     ) -> None:
         self.root = data_root() if root is None else Path(root).expanduser()
         self.offline = offline
@@ -100,7 +103,9 @@ class DataStore:
         files, parser, options = originals, card.parser, dict(card.options)
         if card.converted and self._only_copy(card):
             identity = card.converted.identity
-            _logger.warning("%s: scored on a converted copy (%s), not the originals.", card.name, identity)
+            _logger.warning(
+                "%s: scored on a converted copy (%s), not the originals.", card.name, identity
+            )
             files, parser, options = (card.converted.file,), "table", card.converted.options
         paths = self._collect(card, files)
         data = ResolvedData(paths, parser, options, self.checksums(card))
@@ -123,7 +128,9 @@ class DataStore:
         n = len(parse(self.parsers.entry(card.parser), files, card.options))
         wanted = whole_number(card.options, "take", 1)
         if n < wanted:
-            raise DataFormatError(f"{', '.join(map(str, files.values()))}: {n} items, not {wanted}.")
+            raise DataFormatError(
+                f"{', '.join(map(str, files.values()))}: {n} items, not {wanted}."
+            )
         return n
 
     def checksums(self, card: Card) -> dict[str, str]:
@@ -164,8 +171,12 @@ class DataStore:
                 return self._collect(card, (card.converted.file,))
             except DataUnavailableError as second:
                 message = f"{error.message}\nThe converted copy is not available either:\n{second.message}"
-                hosts = dict.fromkeys(host for lack in (*error.lacks, *second.lacks) for host in lack.hosts)
-                raise DataUnavailableError(message, error.hint, (Lack("data", card.name, tuple(hosts)),)) from second
+                hosts = dict.fromkeys(
+                    host for lack in (*error.lacks, *second.lacks) for host in lack.hosts
+                )
+                raise DataUnavailableError(
+                    message, error.hint, (Lack("data", card.name, tuple(hosts)),)
+                ) from second
 
     def status(self, card: Card) -> dict[str, FileState]:
         """Return the state of each original file by path; only changed files are hashed."""
@@ -173,13 +184,19 @@ class DataStore:
 
     def present(self, card: Card) -> dict[str, Path]:
         """Return the original files that are present and intact, by path; nothing is fetched."""
-        return {file.path: self._location(card, file) for file in card.files if self.state(card, file) == "present"}
+        return {
+            file.path: self._location(card, file)
+            for file in card.files
+            if self.state(card, file) == "present"
+        }
 
     def verify(self, card: Card) -> dict[str, FileState]:
         """Hash every original file again; returns the states as ``status`` does."""
         self._forget(card)
         records = self._records_of(card)
-        records.update({path: msgspec.structs.replace(record, mtime_ns=-1) for path, record in records.items()})
+        records.update(
+            {path: msgspec.structs.replace(record, mtime_ns=-1) for path, record in records.items()}
+        )
         return self.status(card)
 
     def state(self, card: Card, file: DataFile) -> FileState:
@@ -195,7 +212,9 @@ class DataStore:
             sha256 = sha256_of(path)
             if sha256 != (file.sha256 or (known.sha256 if known else sha256)):
                 return "altered"
-            known = FileRecord(stat.st_size, stat.st_mtime_ns, sha256, known.source if known else "")
+            known = FileRecord(
+                stat.st_size, stat.st_mtime_ns, sha256, known.source if known else ""
+            )
             self._remember(card, file, known)
         return "present" if file.sha256 in ("", known.sha256) else "altered"
 
@@ -252,7 +271,11 @@ class DataStore:
                 source, failures = fetcher.fetch(file, target)
                 if source:
                     self.adopt(card, file, sha256_of(target), source.describe())
-                    if file.unverified and file in card.files and not isinstance(source, DatasetSource):
+                    if (
+                        file.unverified
+                        and file in card.files
+                        and not isinstance(source, DatasetSource)
+                    ):
                         unchecked[target] = source.describe()
                 elif file.optional:
                     self._not_found.add(target)
@@ -273,7 +296,9 @@ class DataStore:
                     self._remember(card, file, None)
                     problem = problem.replace(str(path), fetched[path])
             message = f"What was fetched is not the data of {card.name!r} ({card.title}): {problem}"
-            raise DataUnavailableError(message, "Take it from a folder:  mirrorbench data import DIR") from None
+            raise DataUnavailableError(
+                message, "Take it from a folder:  mirrorbench data import DIR"
+            ) from None
 
     def _present(self, card: Card, files: tuple[DataFile, ...]) -> list[DataFile]:
         """The files without missing optional ones."""
@@ -294,9 +319,13 @@ class DataStore:
         expected = file.sha256 or self._recorded(card, file).removeprefix(f"{UNVERIFIED}:")
         wanted = "" if file.size is None else f"{file.size} bytes, "
         problem = f"{path} is not the file that card {card.name!r} describes."
-        details = f"Expected: {wanted}sha256 {expected}\nFound:    {size} bytes, sha256 {sha256_of(path)}"
+        details = (
+            f"Expected: {wanted}sha256 {expected}\nFound:    {size} bytes, sha256 {sha256_of(path)}"
+        )
         remedy = f"Fetch it again (the altered file is kept as {path.name}.altered):"
-        return DataIntegrityError(f"{problem}\n{details}", f"{remedy}  mirrorbench data fetch {card.name} --force")
+        return DataIntegrityError(
+            f"{problem}\n{details}", f"{remedy}  mirrorbench data fetch {card.name} --force"
+        )
 
     def _recorded(self, card: Card, file: DataFile) -> str:
         """The data identity of a file whose checksum was not known in advance."""
@@ -305,14 +334,18 @@ class DataStore:
 
     def _forget(self, card: Card) -> None:
         """Drop the resolved data of this card and of those that share its folder."""
-        self._resolved = {name: known for name, known in self._resolved.items() if known[0].folder != card.folder}
+        self._resolved = {
+            name: known for name, known in self._resolved.items() if known[0].folder != card.folder
+        }
 
     def _records_of(self, card: Card) -> dict[str, FileRecord]:
         """The records of a card's folder; none if their file is damaged, so that the files are hashed again."""
         if card.folder not in self._records:
             try:
                 written = (self.root / card.folder / ".verified.json").read_bytes()
-                self._records[card.folder] = msgspec.json.decode(written, type=dict[str, FileRecord])
+                self._records[card.folder] = msgspec.json.decode(
+                    written, type=dict[str, FileRecord]
+                )
             except (OSError, msgspec.MsgspecError):
                 self._records[card.folder] = {}
         return self._records[card.folder]
@@ -326,6 +359,10 @@ class DataStore:
             records[file.path] = record
         try:
             with writing(self.root / card.folder / ".verified.json") as sink:
-                sink.write(json.dumps(msgspec.to_builtins(dict(sorted(records.items()))), indent=1).encode())
+                sink.write(
+                    json.dumps(
+                        msgspec.to_builtins(dict(sorted(records.items()))), indent=1
+                    ).encode()
+                )
         except StorageError as error:
             _logger.debug("checksums are not remembered: %s", error)

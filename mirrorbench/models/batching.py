@@ -131,9 +131,13 @@ def similar_length_batches(
         width = fixed_length or max(1, int(tokens[start]))
         end = min(len(order), start + max(1, budget // width))
         if not fixed_length:
-            ends = np.append(np.flatnonzero(np.diff(tokens[start:end])) + 1, end - start)  # after each length
+            ends = np.append(
+                np.flatnonzero(np.diff(tokens[start:end])) + 1, end - start
+            )  # after each length
             padding = np.cumsum(width - tokens[start:end])[ends - 1]
-            end = start + int(ends[max(1, int(np.searchsorted(padding, pass_cost, side="right"))) - 1])
+            end = start + int(
+                ends[max(1, int(np.searchsorted(padding, pass_cost, side="right"))) - 1]
+            )
         yield order[start:end].tolist()
         start = end
 
@@ -145,15 +149,22 @@ def even_batches(lengths: ArrayLike, budget: int) -> Iterator[list[int]]:
     """
     order, tokens = _longest_first(lengths)
     least = max(1, -(-int(tokens.sum()) // budget))
-    number = (tokens.cumsum() - tokens / 2) * (least + (least > 1 and least % 2)) // max(1, tokens.sum())
-    batches = np.split(order, np.flatnonzero(np.diff(number)) + 1)  # a text belongs where its middle lies
+    number = (
+        (tokens.cumsum() - tokens / 2) * (least + (least > 1 and least % 2)) // max(1, tokens.sum())
+    )
+    batches = np.split(
+        order, np.flatnonzero(np.diff(number)) + 1
+    )  # a text belongs where its middle lies
     yield from (batch.tolist() for batch in batches if len(batch))
 
 
 def within_memory(
-    batches: Iterable[list[int]], compute: Callable[[list[int]], _T], device: torch.device, lengths: NDArray[np.int64],
+    batches: Iterable[list[int]],
+    compute: Callable[[list[int]], _T],
+    device: torch.device,
+    lengths: NDArray[np.int64],
     too_large: Callable[[int], None] = lambda tokens: None,
-) -> Iterator[tuple[list[int], _T]]:  # fmt: skip
+) -> Iterator[tuple[list[int], _T]]:
     """Yield each batch with its result, after halving it and all later ones whenever the device runs out of memory.
 
     ``lengths``: tokens of each text; ``too_large`` gets the tokens of a batch that did not fit. A single text that does
@@ -179,7 +190,9 @@ def within_memory(
             )
         too_large(len(rows) * width)
         release_memory(device)
-        halves = ((batch[: len(batch) // 2], batch[len(batch) // 2 :]) for batch in (rows, *waiting))
+        halves = (
+            (batch[: len(batch) // 2], batch[len(batch) // 2 :]) for batch in (rows, *waiting)
+        )
         waiting = deque(half for pair in halves for half in pair if half)
 
 
@@ -204,13 +217,17 @@ class ReplacedFunctions(TorchFunctionMode):
     """A context that replaces torch's functions in this thread; ``generator``: their source of random numbers."""
 
     def __init__(
-        self, replaced: Mapping[Callable[..., Any], Callable[..., Any]], generator: torch.Generator | None = None
+        self,
+        replaced: Mapping[Callable[..., Any], Callable[..., Any]],
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         self._replaced = replaced
         self.generator = generator
 
-    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         return self._replaced.get(func, func)(*args, **(kwargs or {}))
 
 

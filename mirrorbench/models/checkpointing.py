@@ -25,7 +25,11 @@ def checkpointed(model: Any, own_draws: bool = False) -> Iterator[None]:
     caching = [part for part in parts(model.config) if getattr(part, "use_cache", False)]
     new = hasattr(model, "activation_checkpointing_enable")  # transformers 6 has no other name
     name = "activation_checkpointing" if new else "gradient_checkpointing"
-    options = {"use_reentrant": False, "context_fn": _pass_contexts, "preserve_rng_state": not own_draws}
+    options = {
+        "use_reentrant": False,
+        "context_fn": _pass_contexts,
+        "preserve_rng_state": not own_draws,
+    }
     for part in caching:  # of keys and values, which would grow when a layer is computed again
         part.use_cache = False
     try:
@@ -47,7 +51,9 @@ def _pass_contexts() -> tuple[AbstractContextManager[None], AbstractContextManag
 
 
 @contextmanager
-def _recomputing(modes: Sequence[ReplacedFunctions], states: Sequence[torch.Tensor | None]) -> Iterator[None]:
+def _recomputing(
+    modes: Sequence[ReplacedFunctions], states: Sequence[torch.Tensor | None]
+) -> Iterator[None]:
     active = _active_modes()  # on a CPU the backward pass may run in this thread
     with ExitStack() as stack:
         for mode, state in zip(modes, states, strict=True):

@@ -12,7 +12,9 @@ from typing import Any
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
 
 _READ = ("*.safetensors", "*.bin")
-_UNREAD = re.compile(r"\.(gguf|ggml|onnx|ort|tflite|h5|msgpack|mlmodel|mlpackage)$|[-_.](gguf|ggml|onnx)$")
+_UNREAD = re.compile(
+    r"\.(gguf|ggml|onnx|ort|tflite|h5|msgpack|mlmodel|mlpackage)$|[-_.](gguf|ggml|onnx)$"
+)
 
 
 def check_format(name: str) -> None:
@@ -25,7 +27,9 @@ def check_readable(path: Path) -> None:
     """Raise a ``UsageError`` for a model's directory with weights in unread formats alone."""
     if any(file for pattern in _READ for file in path.glob(pattern)):
         return
-    if file := next((file for file in sorted(path.rglob("*")) if _UNREAD.search(file.name.lower())), None):
+    if file := next(
+        (file for file in sorted(path.rglob("*")) if _UNREAD.search(file.name.lower())), None
+    ):
         raise _not_read(f"{path} with {file.relative_to(path)}")
 
 

@@ -67,7 +67,11 @@ class TransformerEncoder:
     """
 
     def __init__(
-        self, transformer: Transformer, pooling: Pooling, precision: str = "fp32", fingerprint: str = ""
+        self,
+        transformer: Transformer,
+        pooling: Pooling,
+        precision: str = "fp32",
+        fingerprint: str = "",
     ) -> None:
         self.transformer = transformer
         self.pooling = pooling
@@ -85,7 +89,10 @@ class TransformerEncoder:
         return self.encode_pooled(as_inputs(inputs), [self.pooling])[0]
 
     def encode_pooled(
-        self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = lambda n: None
+        self,
+        inputs: Sequence[TextInput],
+        poolings: Sequence[Pooling],
+        advance: Callable[[int], None] = lambda n: None,
     ) -> list[Array]:
         """Return one array per pooling, float32 of shape (n, dimensions), after as few passes as possible.
 
@@ -96,38 +103,62 @@ class TransformerEncoder:
         groups: dict[tuple[Any, ...], dict[Pooling, None]] = {}
         for pooling in poolings:
             of_target = pooling.of_target and bool(pooling.prompt)
-            groups.setdefault((pooling.max_length, pooling.marked, pooling.prompt, of_target), {})[pooling] = None
+            groups.setdefault((pooling.max_length, pooling.marked, pooling.prompt, of_target), {})[
+                pooling
+            ] = None
         for number, group in enumerate(map(list, groups.values()), 1):
-            vectors, windowed = self._pass(inputs, group, advance if number == len(groups) else lambda n: None)
+            vectors, windowed = self._pass(
+                inputs, group, advance if number == len(groups) else lambda n: None
+            )
             plain = [pooling for pooling in group if not pooling.of_target]
-            if plain and len(windowed):  # these read the start of long texts, not a window around the target
-                for pooling, from_start in self._pass([inputs[row] for row in windowed], plain)[0].items():
+            if plain and len(
+                windowed
+            ):  # these read the start of long texts, not a window around the target
+                for pooling, from_start in self._pass([inputs[row] for row in windowed], plain)[
+                    0
+                ].items():
                     vectors[pooling][windowed] = from_start
             encoded |= vectors
         self.cost += Cost(seconds=time.perf_counter() - started)
-        return [check_vectors(encoded[p], len(inputs), f"the model {self.transformer.path.name}") for p in poolings]
+        return [
+            check_vectors(encoded[p], len(inputs), f"the model {self.transformer.path.name}")
+            for p in poolings
+        ]
 
     @torch.inference_mode()
     def _pass(
-        self, inputs: Sequence[TextInput], poolings: list[Pooling], advance: Callable[[int], None] = lambda n: None
+        self,
+        inputs: Sequence[TextInput],
+        poolings: list[Pooling],
+        advance: Callable[[int], None] = lambda n: None,
     ) -> tuple[dict[Pooling, Array], _Rows]:
         """Return the vectors under poolings that read the same tokens, and the rows cut to a window around a target."""
         shape = len(inputs), self.transformer.dimensions
         vectors = {pooling: np.empty(shape, dtype=np.float32) for pooling in poolings}
-        pad_to = poolings[0].max_length if any(pooling.mode == "mean-padded" for pooling in poolings) else 0
+        pad_to = (
+            poolings[0].max_length
+            if any(pooling.mode == "mean-padded" for pooling in poolings)
+            else 0
+        )
         all_windowed = [np.empty(0, dtype=np.int64)]
         with closing(self._chunks(inputs, poolings, pad_to, advance)) as chunks:
             for rows, arrays, windowed in one_behind(chunks):
                 for pooling, array in zip(poolings, arrays, strict=True):
                     chunk = array()
-                    if chunk.shape[1] != vectors[pooling].shape[1]:  # only a plugin's first vectors show its dimensions
+                    if (
+                        chunk.shape[1] != vectors[pooling].shape[1]
+                    ):  # only a plugin's first vectors show its dimensions
                         vectors[pooling] = np.empty((len(inputs), chunk.shape[1]), dtype=np.float32)
                     vectors[pooling][rows] = chunk
                 all_windowed.append(windowed)
         return vectors, np.sort(np.concatenate(all_windowed))
 
     def _chunks(
-        self, inputs: Sequence[TextInput], poolings: list[Pooling], pad_to: int, advance: Callable[[int], None]
+        self,
+        inputs: Sequence[TextInput],
+        poolings: list[Pooling],
+        pad_to: int,
+        advance: Callable[[int], None],
     ) -> Generator[tuple[_Rows, list[Callable[[], Array]], _Rows], None, None]:
         """Yield chunks whose computation has started: rows, functions that wait for the vectors, and windowed rows."""
         with closing(batching.prefetch(_tokenised(self.transformer, inputs, poolings))) as chunks:
@@ -159,23 +190,39 @@ class TransformerEncoder:
         def too_large(tokens: int) -> None:
             self.transformer.budget = min(self.transformer.budget, tokens) // 2
 
-        forward = partial(self._forward, ids=ids, targets=targets, poolings=poolings, pad_to=pad_to, packed=packed)
-        return batching.within_memory(batches, forward, device, np.maximum(pad_to, lengths), too_large)
+        forward = partial(
+            self._forward, ids=ids, targets=targets, poolings=poolings, pad_to=pad_to, packed=packed
+        )
+        return batching.within_memory(
+            batches, forward, device, np.maximum(pad_to, lengths), too_large
+        )
 
     def _forward(
-        self, rows: list[int], ids: Ragged, targets: Targets | None, poolings: Sequence[Pooling],
-        pad_to: int, packed: bool,
-    ) -> list[torch.Tensor]:  # fmt: skip
+        self,
+        rows: list[int],
+        ids: Ragged,
+        targets: Targets | None,
+        poolings: Sequence[Pooling],
+        pad_to: int,
+        packed: bool,
+    ) -> list[torch.Tensor]:
         """Return the vectors of a batch, whose last text is repeated up to ``min_tokens`` on a CPU."""
         n, lengths = len(rows), np.maximum(pad_to, ids.lengths[rows])
         width, device = int(lengths.max()), self.transformer.device
         computed = int(lengths.sum()) if packed else n * width
-        if device.type == "cpu" and (short := batching.min_tokens(self.transformer.model.config) - computed) > 0:
+        if (
+            device.type == "cpu"
+            and (short := batching.min_tokens(self.transformer.model.config) - computed) > 0
+        ):
             more = -(-short // int(lengths[-1]))
             rows, computed = rows + rows[-1:] * more, computed + more * int(lengths[-1])
         with autocast(device, self.precision):
             pooled = self.transformer.forward(
-                ids.take(rows), poolings, pad_to, None if targets is None else targets.take(rows), packed
+                ids.take(rows),
+                poolings,
+                pad_to,
+                None if targets is None else targets.take(rows),
+                packed,
             )
         self.cost += Cost(n, int(ids.lengths[rows[:n]].sum()), computed)
         return [vectors[:n] for vectors in pooled]
@@ -207,7 +254,11 @@ def _tokenised(
     """Yield chunks of texts, longest first by characters: rows, token ids, targets, and windowed rows."""
     characters = np.array([len(item.text) for item in inputs], dtype=np.int64)
     pooling = next((pooling for pooling in poolings if pooling.of_target), poolings[0])
-    order = np.argsort(-characters, kind="stable") if len(inputs) > TEXTS_PER_CHUNK else np.arange(len(inputs))
+    order = (
+        np.argsort(-characters, kind="stable")
+        if len(inputs) > TEXTS_PER_CHUNK
+        else np.arange(len(inputs))
+    )
     for start in range(0, len(order), TEXTS_PER_CHUNK):
         rows = order[start : start + TEXTS_PER_CHUNK]
         located = transformer.read([inputs[row] for row in rows], pooling)
@@ -232,10 +283,15 @@ class LanguageRouter:
         return self._routed(inputs, lambda encoder, own: [encoder.encode(own)])[0]
 
     def encode_pooled(
-        self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = lambda n: None
+        self,
+        inputs: Sequence[TextInput],
+        poolings: Sequence[Pooling],
+        advance: Callable[[int], None] = lambda n: None,
     ) -> list[Array]:
         """Return one array of vectors per pooling."""
-        return self._routed(inputs, lambda encoder, own: encoder.encode_pooled(own, poolings, advance))
+        return self._routed(
+            inputs, lambda encoder, own: encoder.encode_pooled(own, poolings, advance)
+        )
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
         """Return the counts of all languages together."""
@@ -255,9 +311,14 @@ class LanguageRouter:
             raise EncodingError(
                 f"a text of language {language!r} has no encoder here; there are: {', '.join(self.encoders)}"
             )
-        arrays = {lang: encode(self.encoders[lang], [inputs[row] for row in own]) for lang, own in rows.items()}
+        arrays = {
+            lang: encode(self.encoders[lang], [inputs[row] for row in own])
+            for lang, own in rows.items()
+        }
         dimensions = {language: pooled[0].shape[1] for language, pooled in arrays.items()}
         if len(set(dimensions.values())) > 1:
-            raise EncodingError(f"the encoders of the languages have different dimensions: {dimensions}")
+            raise EncodingError(
+                f"the encoders of the languages have different dimensions: {dimensions}"
+            )
         order = np.argsort([row for own in rows.values() for row in own])
         return [np.concatenate(several)[order] for several in zip(*arrays.values(), strict=True)]

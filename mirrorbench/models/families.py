@@ -9,7 +9,12 @@ from pickle import UnpicklingError
 from typing import Any
 
 from mirrorbench.core.devices import out_of_memory
-from mirrorbench.core.errors import DeviceMemoryError, MirrorbenchError, ModelUnavailableError, TuningError
+from mirrorbench.core.errors import (
+    DeviceMemoryError,
+    MirrorbenchError,
+    ModelUnavailableError,
+    TuningError,
+)
 from mirrorbench.models.backbones import configuration
 from mirrorbench.models.opening import read_config, read_tokenizer, read_weights
 from mirrorbench.models.traits import AS_BERT, ModelTraits
@@ -18,10 +23,21 @@ BIDIRECTIONAL = "bidirectional"
 """Value of the spec key ``attention`` under which each token of a causal model sees the whole text."""
 
 # Bidirectional models with a mask token and dropout modules: transformers need not be imported to plan them.
-_ENCODERS = frozenset((
-    "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "modernbert", "mpnet", "roberta",
-    "xlm-roberta",
-))  # fmt: skip
+_ENCODERS = frozenset(
+    (
+        "albert",
+        "bert",
+        "camembert",
+        "deberta",
+        "deberta-v2",
+        "distilbert",
+        "electra",
+        "modernbert",
+        "mpnet",
+        "roberta",
+        "xlm-roberta",
+    )
+)
 LANGUAGE = "language_model"
 """Name of the module that reads texts in transformers' models with further inputs."""
 
@@ -102,7 +118,11 @@ def set_rates(config: Any, rate: float) -> None:
             if not ("dropout" in key or key.endswith("pdrop")) or type(value) not in (int, float):
                 continue
             try:
-                setattr(part, key, int(rate) if type(value) is int and rate == int(rate) else float(rate))
+                setattr(
+                    part,
+                    key,
+                    int(rate) if type(value) is int and rate == int(rate) else float(rate),
+                )
             except Exception as error:  # transformers' own, which is no ValueError
                 raise TuningError(
                     f"{config.model_type} models take no {key} of {rate:g}",
@@ -121,7 +141,9 @@ def open_model(path: Path, config: Any, **options: Any) -> tuple[Any, Any, set[s
         config.is_encoder_decoder = False
     for part in parts(config):
         part.use_cache = False  # needed for generation alone; xLSTM's breaks reading texts
-    model, report = read_weights(path, half or "AutoModel", config=config, output_loading_info=True, **options)
+    model, report = read_weights(
+        path, half or "AutoModel", config=config, output_loading_info=True, **options
+    )
     missing = set(report["missing_keys"])
     part = reader(model, config)
     if not hasattr(part, "config"):  # FSMT's encoder
@@ -145,7 +167,9 @@ def checkpoint_precision(config: Any) -> str:
     """Return the precision of the weights according to a configuration."""
     import torch
 
-    return {torch.bfloat16: "bf16", torch.float16: "fp16"}.get(getattr(config, "dtype", None) or torch.float32, "fp32")
+    return {torch.bfloat16: "bf16", torch.float16: "fp16"}.get(
+        getattr(config, "dtype", None) or torch.float32, "fp32"
+    )
 
 
 def keep_precision(model: Any) -> None:
@@ -156,7 +180,11 @@ def keep_precision(model: Any) -> None:
     import torch
     from transformers.pytorch_utils import Conv1D
 
-    kept = (torch.nn.Linear, torch.nn.Embedding, Conv1D)  # without subclasses: Gemma's multiply in half precision
+    kept = (
+        torch.nn.Linear,
+        torch.nn.Embedding,
+        Conv1D,
+    )  # without subclasses: Gemma's multiply in half precision
     matrices = {id(module.weight) for module in model.modules() if type(module) in kept}
     for tensor in (*model.parameters(), *model.buffers()):
         if id(tensor) not in matrices and tensor.is_floating_point():
@@ -239,5 +267,9 @@ def unreadable(path: Path, error: Exception) -> MirrorbenchError:
         )
     report = " ".join(str(error).split()) or "no message"
     if "ignore_mismatched_sizes" in report:
-        return ModelUnavailableError(f"the weights in {path} have other shapes than its config.json says", _HINT)
-    return ModelUnavailableError(f"the model in {path} cannot be opened: {type(error).__name__}: {report[:300]}", _HINT)
+        return ModelUnavailableError(
+            f"the weights in {path} have other shapes than its config.json says", _HINT
+        )
+    return ModelUnavailableError(
+        f"the model in {path} cannot be opened: {type(error).__name__}: {report[:300]}", _HINT
+    )

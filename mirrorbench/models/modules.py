@@ -20,11 +20,15 @@ _POOLINGS = {"cls": "cls", "mean": "mean", "lasttoken": "last", "weightedmean": 
 _READ = ("Transformer", "Pooling", "Normalize")
 _NORMALIZED = ("sentence_embedding", None)
 _PLAIN: Mapping[str, Sequence[Any]] = {
-    "do_lower_case": (False,), "transformer_task": ("feature-extraction",), "module_output_name": ("token_embeddings",),
-    "modality_config": tuple({"text": {"method": "forward", "method_output_name": name}}
-                             for name in ("last_hidden_state", "encoder_last_hidden_state")),
+    "do_lower_case": (False,),
+    "transformer_task": ("feature-extraction",),
+    "module_output_name": ("token_embeddings",),
+    "modality_config": tuple(
+        {"text": {"method": "forward", "method_output_name": name}}
+        for name in ("last_hidden_state", "encoder_last_hidden_state")
+    ),
     "config_args": ({"output_hidden_states": True},),
-}  # fmt: skip
+}
 """Settings of a ``Transformer`` that sentence-transformers and this package read in the same way."""
 IDENTITY = "torch.nn.modules.linear.Identity"
 """Activation of an affine ``Dense``."""
@@ -49,7 +53,10 @@ def max_length(keys: Mapping[str, Value], folder: Path, of_task: int) -> int:
     value = keys.get("max_length")
     if value is None:
         window = _settings(folder / "sentence_bert_config.json").get("max_seq_length")
-        longest = window if isinstance(window, int) else None, max_positions(configuration(folder).get)
+        longest = (
+            window if isinstance(window, int) else None,
+            max_positions(configuration(folder).get),
+        )
         return min(of_task, *filter(None, longest), of_task) or DEFAULT_MAX_LENGTH
     if type(value) is not int:
         raise UsageError(f"max_length={value} is not a whole number")
@@ -62,7 +69,9 @@ def own_readout(spec: EncoderSpec) -> dict[str, Value]:
     readout = {} if spec.backbone in BACKBONES else description_of(folder).readout
     try:
         return readout if readout and _agrees(readout, spec, folder) else {}
-    except MirrorbenchError:  # no keys describe the modules, or files are damaged, which is reported later
+    except (
+        MirrorbenchError
+    ):  # no keys describe the modules, or files are damaged, which is reported later
         return {}
 
 
@@ -72,12 +81,20 @@ def _agrees(readout: Mapping[str, Value], spec: EncoderSpec, folder: Path) -> bo
     stated = {key: value for key, value in readout.items() if key not in ("layers", "post")}
     of_target = str(stated.get("pooling")).startswith("target")
     expected = {
-        "Transformer": True, "WeightedLayerPooling": readout.get("layers", "-1:") != "-1:", "WordWeights": of_target,
-        "Pooling": True, "Normalize": bool(stated.get("normalize")), "Dense": "post" in readout,
-    }  # fmt: skip
-    if [module.class_name for module in listed] != [name for name, holds in expected.items() if holds]:
+        "Transformer": True,
+        "WeightedLayerPooling": readout.get("layers", "-1:") != "-1:",
+        "WordWeights": of_target,
+        "Pooling": True,
+        "Normalize": bool(stated.get("normalize")),
+        "Dense": "post" in readout,
+    }
+    if [module.class_name for module in listed] != [
+        name for name, holds in expected.items() if holds
+    ]:
         return False
-    dense = _settings(folder / listed[-1].path / "config.json") if "post" in readout else {}  # absent: reported later
+    dense = (
+        _settings(folder / listed[-1].path / "config.json") if "post" in readout else {}
+    )  # absent: reported later
     if dense and (dense.get("activation_function") != IDENTITY or dense.get("use_residual")):
         return False
     keys = _keys(spec, folder, [module for module in listed if module.class_name in _READ])
@@ -91,12 +108,19 @@ def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str
     _, pools, *normalizes = (_settings(folder / module.path / "config.json") for module in listed)
     mode, transformer = _mode(pools), folder / listed[0].path
     if mode not in _POOLINGS or pools.get("include_prompt") is False:
-        raise _no_pooling(spec, f"pools by {mode}" if mode not in _POOLINGS else "leaves its prompt out of the mean")
+        raise _no_pooling(
+            spec,
+            f"pools by {mode}" if mode not in _POOLINGS else "leaves its prompt out of the mean",
+        )
     if any(value not in _NORMALIZED for settings in normalizes for value in settings.values()):
         raise _no_pooling(spec, "normalises something else than its vectors")
     reads: dict[str, Any] = {}
     for file in transformer.glob("sentence_*_config.json"):
-        reads |= {key: value for key, value in _settings(file).items() if value not in (None, {}, *_PLAIN.get(key, ()))}
+        reads |= {
+            key: value
+            for key, value in _settings(file).items()
+            if value not in (None, {}, *_PLAIN.get(key, ()))
+        }
     length = reads.pop("max_seq_length", None)
     if reads:
         raise _no_pooling(spec, f"sets {', '.join(sorted(reads))}")
@@ -107,12 +131,18 @@ def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str
     if name is not None and name not in list(prompts):
         raise _no_pooling(spec, "names a default prompt that it does not have")
     prompt = prompts[name] if name is not None else ""
-    if TEXT in prompt or MASK in prompt:  # placeholders in prompts of this package, plain text there
+    if (
+        TEXT in prompt or MASK in prompt
+    ):  # placeholders in prompts of this package, plain text there
         raise _no_pooling(spec, f"puts the prompt {prompt!r} before texts as it stands")
     if not (length := _text_length(transformer, length, prompt)):
         raise _no_pooling(spec, "sets no maximum length that its transformer can read")
     keys: dict[str, Value] = {"pooling": _POOLINGS[mode], "max_length": length}
-    return keys | ({"prompt": prompt + TEXT} if prompt else {}) | ({"normalize": True} if normalizes else {})
+    return (
+        keys
+        | ({"prompt": prompt + TEXT} if prompt else {})
+        | ({"normalize": True} if normalizes else {})
+    )
 
 
 def as_system(spec: EncoderSpec) -> EncoderSpec:
@@ -122,7 +152,9 @@ def as_system(spec: EncoderSpec) -> EncoderSpec:
 
 
 def _no_pooling(spec: EncoderSpec, does: str, transformer: bool = True) -> NoPoolingError:
-    alone = f"\nIts transformer alone, by a pooling that you name: {spec.with_params(pooling='mean')}"
+    alone = (
+        f"\nIts transformer alone, by a pooling that you name: {spec.with_params(pooling='mean')}"
+    )
     return NoPoolingError(
         f"{spec}: {spec.backbone} is a model of sentence-transformers that {does}; it is read as that, and not tuned",
         f"Write {as_system(replace(spec, params=()))}{alone if transformer else ''}",
@@ -137,8 +169,14 @@ def _mode(settings: Mapping[str, Any]) -> str:
     """Return the modes of a ``Pooling``, joined by ``+``; files from before version 6 have a flag for each."""
     modes = settings.get("pooling_mode")
     if modes is None:
-        flags = (key.removeprefix("pooling_mode_") for key, value in settings.items() if value is True)
-        modes = [flag.removesuffix("_tokens").removesuffix("_token") for flag in flags if flag != "include_prompt"]
+        flags = (
+            key.removeprefix("pooling_mode_") for key, value in settings.items() if value is True
+        )
+        modes = [
+            flag.removesuffix("_tokens").removesuffix("_token")
+            for flag in flags
+            if flag != "include_prompt"
+        ]
     return modes if isinstance(modes, str) else "+".join(map(str, modes)) or "mean"
 
 

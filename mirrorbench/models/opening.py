@@ -102,7 +102,9 @@ def _check_floating(path: Path, model: Any) -> None:
         with safe_open(file, "numpy") as tensors:
             types = {name: tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118
         for name, dtype in types.items():
-            scaled = dtype.startswith("F8") and not types.keys().isdisjoint((f"{name}_scale", f"{name}_scale_inv"))
+            scaled = dtype.startswith("F8") and not types.keys().isdisjoint(
+                (f"{name}_scale", f"{name}_scale_inv")
+            )
             if not scaled and dtype[0] not in "IU":
                 continue
             if name in tails or any(name.endswith(f".{parameter}") for parameter in parameters):

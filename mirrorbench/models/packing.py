@@ -25,7 +25,14 @@ from mirrorbench.models.batching import Ragged
 PACKED = "mirrorbench-packed"
 """Name of this module's attention in transformers' registries."""
 
-_SUPPORTED = {"dropout", "scaling", "is_causal", "sliding_window", "position_ids", "output_hidden_states"}
+_SUPPORTED = {
+    "dropout",
+    "scaling",
+    "is_causal",
+    "sliding_window",
+    "position_ids",
+    "output_hidden_states",
+}
 """Options of attention that a row supports, by its mask if not by name."""
 
 _current = threading.local()
@@ -56,7 +63,9 @@ class Block:
         matrix = values[self.start : self.start + n * self.width]
         if self.cells is not None:
             # Not by index_select from a token for padding: a GPU would add the gradients of all padding to it in turn.
-            matrix = values.new_zeros(n * self.width, *values.shape[1:]).index_copy_(0, self.cells, values)
+            matrix = values.new_zeros(n * self.width, *values.shape[1:]).index_copy_(
+                0, self.cells, values
+            )
         return matrix.view(n, self.width, *values.shape[1:])
 
     def packed(self, values: Tensor) -> Tensor:
@@ -78,7 +87,9 @@ class PackedRow:
     blocks: tuple[Block, ...]
 
     @classmethod
-    def of(cls, ids: Ragged, config: Any, move: Callable[[NDArray[Any]], Tensor], padded: bool) -> PackedRow:
+    def of(
+        cls, ids: Ragged, config: Any, move: Callable[[NDArray[Any]], Tensor], padded: bool
+    ) -> PackedRow:
         """Make the row of token ids; ``config``: the model's, ``move`` copies an array to the device.
 
         ``padded``: one block, which is faster in training. Otherwise texts are sorted by falling length, and no vector
@@ -89,11 +100,22 @@ class PackedRow:
         width = int(ids.lengths.max())
         if padded:
             real = ids.mask(width)
-            blocks = [Block(order, width, 0, None if real.all() else move(np.flatnonzero(real.ravel())), move(real))]
+            blocks = [
+                Block(
+                    order,
+                    width,
+                    0,
+                    None if real.all() else move(np.flatnonzero(real.ravel())),
+                    move(real),
+                )
+            ]
         else:
             ends = np.flatnonzero(np.diff(ids.lengths)) + 1
             firsts = zip(np.split(order, ends), [0, *ends], strict=True)
-            blocks = [Block(rows, int(ids.lengths[first]), int(ids.starts[first])) for rows, first in firsts]
+            blocks = [
+                Block(rows, int(ids.lengths[first]), int(ids.starts[first]))
+                for rows, first in firsts
+            ]
         tokens, positions = ids.values.astype(np.int64)[None], position_ids(ids, config)[None]
         return cls(move(tokens), move(positions), move(ids.starts.astype(np.int32)), tuple(blocks))
 
@@ -121,7 +143,11 @@ class RowMask:
             return seen
         real = block.real[:, None, None, :]
         # Padding sees itself: minus infinity everywhere would become NaN.
-        return real if seen is None else real & seen | torch.eye(block.width, dtype=torch.bool, device=real.device)
+        return (
+            real
+            if seen is None
+            else real & seen | torch.eye(block.width, dtype=torch.bool, device=real.device)
+        )
 
 
 def let_pack(model: Any) -> None:
@@ -164,7 +190,9 @@ def row_attention(
     from transformers.integrations.sdpa_attention import sdpa_attention_forward as sdpa
 
     if not isinstance(attention_mask, RowMask):
-        return cast("tuple[Tensor, None]", sdpa(module, query, key, value, attention_mask, **options))
+        return cast(
+            "tuple[Tensor, None]", sdpa(module, query, key, value, attention_mask, **options)
+        )
     given = {name for name, option in options.items() if option is not None and option is not False}
     if unknown := sorted(given - _SUPPORTED):
         raise NotPackableError(f"attention with {', '.join(unknown)}")
@@ -175,11 +203,15 @@ def row_attention(
         # Called directly: nested tensors take more processor time than a base model's step, and
         # torch.nn.attention.varlen knows no dropout.
         flash = torch.ops.aten._flash_attention_forward.default
-        return flash(*states, row.starts, row.starts, width, width, rate, False, False, scale=scale)[0][None], None
+        return flash(
+            *states, row.starts, row.starts, width, width, rate, False, False, scale=scale
+        )[0][None], None
     outputs = []
     for block in row.blocks:
         parts = (block.unpacked(part).transpose(1, 2) for part in states)
-        attended, _ = sdpa(module, *parts, attention_mask.of(block), dropout=rate, scaling=scale, is_causal=False)
+        attended, _ = sdpa(
+            module, *parts, attention_mask.of(block), dropout=rate, scaling=scale, is_causal=False
+        )
         outputs.append(block.packed(attended))
     return (outputs[0] if len(outputs) == 1 else torch.cat(outputs))[None], None
 
@@ -192,7 +224,12 @@ def flash_fits(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """
     half, size = query.dtype in (torch.bfloat16, torch.float16), query.shape[-1]
     ampere = half and query.shape == key.shape == value.shape and capability(query.device) >= (8, 0)
-    return ampere and size % 8 == 0 and size <= 192 and torch.backends.cuda.is_flash_attention_available()
+    return (
+        ampere
+        and size % 8 == 0
+        and size <= 192
+        and torch.backends.cuda.is_flash_attention_available()
+    )
 
 
 def position_ids(ids: Ragged, config: Any) -> NDArray[np.int64]:

@@ -57,7 +57,9 @@ def template(prompt: str, path: Path) -> str:
     named = {**PROMPTS, **own_prompts(path)}
     if prompt not in named:
         error = unknown_name("prompt", prompt, list(named))
-        error.hint += f"\nA text to stand before each text ends with a colon or a space: prompt={prompt}:%20"
+        error.hint += (
+            f"\nA text to stand before each text ends with a colon or a space: prompt={prompt}:%20"
+        )
         raise error
     return template(named[prompt] + ("" if TEXT in named[prompt] else TEXT), path)
 
@@ -65,7 +67,9 @@ def template(prompt: str, path: Path) -> str:
 def own_prompts(path: Path) -> dict[str, str]:
     """Read the named prompts in a model's settings for sentence-transformers."""
     file = path / SETTINGS
-    if not file.is_file() and (path.parent / "modules.json").is_file():  # the transformer's own folder
+    if (
+        not file.is_file() and (path.parent / "modules.json").is_file()
+    ):  # the transformer's own folder
         file = path.parent / SETTINGS
     if not file.is_file():
         return {}
@@ -81,7 +85,10 @@ def prefix(prompt: str) -> str:
     before, _, after = prompt.partition(TEXT)
     if after or MASK in before:
         problem = f"the prompt {prompt!r} has more than a text before {TEXT}, which sentence-transformers cannot read"
-        raise UsageError(problem, "Such an encoder cannot be exported; use it through mirrorbench run and encode.")
+        raise UsageError(
+            problem,
+            "Such an encoder cannot be exported; use it through mirrorbench run and encode.",
+        )
     return before
 
 
@@ -109,12 +116,19 @@ class Pooling:
 
     def __post_init__(self) -> None:
         if self.prompt and self.marked:
-            raise UsageError("prompt= and pooling=target-marked cannot be combined", "Leave the prompt out.")
+            raise UsageError(
+                "prompt= and pooling=target-marked cannot be combined", "Leave the prompt out."
+            )
         if not 3 <= self.max_length <= 1_000_000:
-            raise UsageError(f"max_length={self.max_length} is out of range", "It must be at least 3 tokens.")
+            raise UsageError(
+                f"max_length={self.max_length} is out of range", "It must be at least 3 tokens."
+            )
         parse_layers(self.layers)
         if self.prompt and TEXT not in self.prompt:
-            raise UsageError(f"prompt={self.prompt} has no place for the text", f"Write {TEXT} where the text stands.")
+            raise UsageError(
+                f"prompt={self.prompt} has no place for the text",
+                f"Write {TEXT} where the text stands.",
+            )
         if MASK in self.prompt and (self.of_target or self.prompt.count(TEXT) > 1):
             problem = f"a prompt with {MASK} holds the text once, and pooling={self.mode} reads no word in it"
             raise UsageError(problem, f"Leave {MASK} out.")
@@ -155,7 +169,10 @@ def parse_layers(text: str) -> slice:
     """Return the slice of ``-4:``, ``1:5``, ``:`` or a single index (``-2`` is the last layer but one)."""
     match = re.fullmatch(r"(-?\d+)|(-?\d+)?:(-?\d+)?", text)
     if not match:
-        raise UsageError(f"layers={text} is not a range of layers", "Write -4: (top four), 1:5, or a single layer.")
+        raise UsageError(
+            f"layers={text} is not a range of layers",
+            "Write -4: (top four), 1:5, or a single layer.",
+        )
     single, start, stop = (int(end) if end else None for end in match.groups())
     return slice(start, stop) if single is None else slice(single, single + 1 or None)
 
@@ -200,7 +217,10 @@ class PoolingEncoder(Encoder, Protocol):
     """The protocol of encoders that pool the same passes in several ways: backbones."""
 
     def encode_pooled(
-        self, inputs: Sequence[TextInput], poolings: Sequence[Pooling], advance: Callable[[int], None] = ...
+        self,
+        inputs: Sequence[TextInput],
+        poolings: Sequence[Pooling],
+        advance: Callable[[int], None] = ...,
     ) -> list[Array]:
         """Return one array per pooling, shape (n, dimensions); ``advance`` is called with numbers of texts done."""
 
@@ -280,9 +300,11 @@ def register_poolings(register: Register) -> None:
 
 
 def pool(
-    hidden_states: tuple[torch.Tensor, ...], tokens: Tokens, pooling: Pooling,
+    hidden_states: tuple[torch.Tensor, ...],
+    tokens: Tokens,
+    pooling: Pooling,
     registered: Mapping[str, PoolingFunction] = POOLINGS,
-) -> torch.Tensor:  # fmt: skip
+) -> torch.Tensor:
     """Return the vectors of a batch, float32 of shape (batch, dimensions), or (batch, words, ...) for several words.
 
     ``hidden_states``: embeddings and each layer's output, each (batch, tokens, dimensions); the last layer suffices for
@@ -293,11 +315,14 @@ def pool(
     chosen = hidden_states[parse_layers(pooling.layers)]
     if not chosen:
         raise UsageError(
-            f"layers={pooling.layers} selects no layer", f"This model has layers 0 to {len(hidden_states) - 1}."
+            f"layers={pooling.layers} selects no layer",
+            f"This model has layers 0 to {len(hidden_states) - 1}.",
         )
     if pooling.mode not in registered:
         raise unknown_name("pooling", pooling.mode, list(registered))
     # float32 from here on: a mean over many tokens loses precision in half precision.
-    states = chosen[0].float() if len(chosen) == 1 else torch.stack([h.float() for h in chosen]).mean(0)
+    states = (
+        chosen[0].float() if len(chosen) == 1 else torch.stack([h.float() for h in chosen]).mean(0)
+    )
     vectors = registered[pooling.mode](states, tokens.of_target() if pooling.of_copy else tokens)
     return torch.nn.functional.normalize(vectors, dim=-1) if pooling.normalize else vectors

@@ -54,7 +54,11 @@ def checked_params(spec: EncoderSpec, **types: type) -> dict[str, Any]:
     for key, value in spec.params:
         if key not in types:
             raise unknown_name(f"key of {spec.backbone}", key, list(types))
-        if types[key] is not str and type(value) is not types[key] and (types[key], type(value)) != (float, int):
+        if (
+            types[key] is not str
+            and type(value) is not types[key]
+            and (types[key], type(value)) != (float, int)
+        ):
             wanted = {int: "a whole number", float: "a number", bool: "true or false"}[types[key]]
             raise UsageError(f"{key}={value} is not {wanted}")
     return {key: value if types[key] is bool else types[key](value) for key, value in spec.params}
@@ -109,12 +113,16 @@ def _object_fingerprint(model: Any) -> str:
         weights.update(tensor.detach().cpu().contiguous().float().numpy().tobytes())
     settings = ("max_seq_length", "default_prompt_name", "prompts", "truncate_dim")
     tokenizer = getattr(model.tokenizer, "backend_tokenizer", None)
-    return digest({
-        "weights": weights.hexdigest(),
-        "modules": str(model),
-        "settings": [str(getattr(model, name, "")) for name in settings],
-        "tokenizer": hashlib.sha256((tokenizer.to_str() if tokenizer else "").encode()).hexdigest(),
-    })  # fmt: skip
+    return digest(
+        {
+            "weights": weights.hexdigest(),
+            "modules": str(model),
+            "settings": [str(getattr(model, name, "")) for name in settings],
+            "tokenizer": hashlib.sha256(
+                (tokenizer.to_str() if tokenizer else "").encode()
+            ).hexdigest(),
+        }
+    )
 
 
 @dataclass(repr=False, eq=False)
@@ -135,7 +143,9 @@ class TextEncoder:
         if not isinstance(pooling, Pooling):
             return self.encoder.fingerprint
         precision = getattr(self.encoder, "precision", "")
-        return digest({"encoder": self.encoder.fingerprint, "readout": str(pooling), "precision": precision})
+        return digest(
+            {"encoder": self.encoder.fingerprint, "readout": str(pooling), "precision": precision}
+        )
 
     def encode(self, texts: Sequence[str | TextInput]) -> Array:
         """Return one vector per string or input with a target word, float32 of shape (len(texts), dimensions).
@@ -145,6 +155,8 @@ class TextEncoder:
             EncodingError: the encoder returned an array of another shape, or numbers that are not finite.
         """
         if isinstance(texts, str):
-            raise UsageError("encode() takes a list of texts, and got one string", "Write encode([text]).")
+            raise UsageError(
+                "encode() takes a list of texts, and got one string", "Write encode([text])."
+            )
         inputs = as_inputs(texts)
         return check_vectors(self.encoder.encode(inputs), len(inputs), "the encoder")

@@ -49,7 +49,9 @@ def placed(item: TextInput, with_marks: bool, prompt: str) -> PlacedText:
     """Return a text as it is tokenised: in a prompt, with marks around its target, or unchanged."""
     if prompt:
         return prompted(item, prompt)
-    return marked(item) if with_marks else PlacedText(item.text, item.spans or ((0, len(item.text)),))
+    return (
+        marked(item) if with_marks else PlacedText(item.text, item.spans or ((0, len(item.text)),))
+    )
 
 
 def marked(item: TextInput) -> PlacedText:
@@ -68,7 +70,9 @@ def marked(item: TextInput) -> PlacedText:
 def prompted(item: TextInput, prompt: str) -> PlacedText:
     """Return the text in a prompt, with the target in its last copy, where a causal model has seen the whole text."""
     parts = prompt.split(TEXT)
-    starts = np.cumsum([len(part) for part in parts[:-1]]) + len(item.text) * np.arange(len(parts) - 1)
+    starts = np.cumsum([len(part) for part in parts[:-1]]) + len(item.text) * np.arange(
+        len(parts) - 1
+    )
     copies = tuple((int(start), int(start) + len(item.text)) for start in starts)
     last = copies[-1][0]
     spans = tuple((last + start, last + end) for start, end in item.spans)
@@ -76,9 +80,13 @@ def prompted(item: TextInput, prompt: str) -> PlacedText:
 
 
 def locate_targets(
-    texts: Sequence[PlacedText], all_ids: Sequence[list[int]], all_offsets: Sequence[Sequence[tuple[int, int]]],
-    max_length: int, special: tuple[int, int], positions: int,
-) -> LocatedTargets:  # fmt: skip
+    texts: Sequence[PlacedText],
+    all_ids: Sequence[list[int]],
+    all_offsets: Sequence[Sequence[tuple[int, int]]],
+    max_length: int,
+    special: tuple[int, int],
+    positions: int,
+) -> LocatedTargets:
     """Locate the targets in the token ids of texts, and cut long texts to ``max_length``.
 
     ``all_offsets``: start and end of each token in its text. ``special``: numbers of special tokens before and after a
@@ -89,7 +97,9 @@ def locate_targets(
     for row, (text, ids, offsets) in enumerate(zip(texts, all_ids, all_offsets, strict=True)):
         target = covering(offsets, text.text, text.target)
         if text.marks:
-            ids, target = without(ids, target, covering(offsets, text.text, text.marks), max_length, special[1])
+            ids, target = without(
+                ids, target, covering(offsets, text.text, text.marks), max_length, special[1]
+            )
         copies = [within(offsets, text.text, copy, special) for copy in text.copies]
         copies = copies or [np.arange(special[0], len(ids) - special[1])]
         kept_ids, kept_target = cut_to(ids, target, copies, max_length - sum(special), positions)
@@ -99,7 +109,9 @@ def locate_targets(
         cut += len(kept_target) < len(target)
         kept.append(kept_ids)
         targets.append(kept_target if len(kept_target) else np.arange(len(kept_ids)))
-    return LocatedTargets(Ragged.of(kept), Ragged.of(targets), np.array(windowed, dtype=np.int64), cut, missing)
+    return LocatedTargets(
+        Ragged.of(kept), Ragged.of(targets), np.array(windowed, dtype=np.int64), cut, missing
+    )
 
 
 def cut_to(
@@ -115,7 +127,10 @@ def cut_to(
         room = min(room, (positions - alone) // len(copies))
     if room < 1:
         problem = f"the prompt alone has {alone} tokens, of the {positions} that the model reads"
-        raise UsageError(problem if positions else "max_length leaves no token for a text", "Write a shorter prompt.")
+        raise UsageError(
+            problem if positions else "max_length leaves no token for a text",
+            "Write a shorter prompt.",
+        )
     if longest <= room:
         return ids, target
     last = copies[-1]
@@ -138,7 +153,9 @@ def covering(offsets: ArrayLike, text: str, spans: Sequence[tuple[int, int]]) ->
     return np.flatnonzero(before[ends] > before[starts])
 
 
-def within(offsets: Sequence[tuple[int, int]], text: str, span: tuple[int, int], special: tuple[int, int]) -> Positions:
+def within(
+    offsets: Sequence[tuple[int, int]], text: str, span: tuple[int, int], special: tuple[int, int]
+) -> Positions:
     """Return the positions of all tokens of a copy of the text in a prompt, with spaces around it.
 
     ``special``: numbers of special tokens before and after the prompt.

@@ -68,7 +68,9 @@ def traits_of(transformer: _Transformer) -> ModelTraits:
     # Rotary angles that depend on the longest text of a pass, from some thousand tokens on.
     by_longest = '"rope_type": "longrope"' in transformer.model.config.to_json_string()
     with _side_effects_undone(transformer):
-        alone, start, beside = (_states(transformer, row)[0] for row in (text, text[:SHORT], other_text[:SHORT]))
+        alone, start, beside = (
+            _states(transformer, row)[0] for row in (text, text[:SHORT], other_text[:SHORT])
+        )
         if alone.dim() != 2 or len(alone) != LONG:
             raise ValueError(f"{LONG} tokens have states of shape {tuple(alone.shape)}")
         padded = _states(transformer, text, other_text[:SHORT])[1, :SHORT]
@@ -76,11 +78,14 @@ def traits_of(transformer: _Transformer) -> ModelTraits:
         return ModelTraits(
             causal=_apart(alone[:SHORT], start) <= rounding,
             pads=by_longest or _apart(beside, padded) > rounding,
-            varies=min(_relative(start.mean(0), beside.mean(0)), _relative(start[1], elsewhere[1])) > 1e-2 * rounding,
+            varies=min(_relative(start.mean(0), beside.mean(0)), _relative(start[1], elsewhere[1]))
+            > 1e-2 * rounding,
             packs=not by_longest and _packs(transformer, text, other_text[:SHORT]),
             layered=_is_layered(transformer, text),
             typed=_is_typed(transformer, rounding),
-            halves=tuple(half for half in HALVES if _is_near(transformer, text, alone.mean(0), half)),
+            halves=tuple(
+                half for half in HALVES if _is_near(transformer, text, alone.mean(0), half)
+            ),
         )
 
 
@@ -105,9 +110,10 @@ def _side_effects_undone(transformer: _Transformer) -> Iterator[None]:
     model.eval()
     try:
         with (
-            torch.no_grad(), torch.random.fork_rng(devices=[device] if on_gpu(device) else []),
+            torch.no_grad(),
+            torch.random.fork_rng(devices=[device] if on_gpu(device) else []),
             torch.autocast(device.type, enabled=False),
-        ):  # fmt: skip
+        ):
             yield
     except MirrorbenchError:
         raise
@@ -122,7 +128,9 @@ def _side_effects_undone(transformer: _Transformer) -> Iterator[None]:
     finally:
         model.train(training)
         torch.clear_autocast_cache()  # shared with the context around, in whatever precision
-        if attention != getattr(model, "attention_type", None):  # BigBird reads short texts another way, for good
+        if attention != getattr(
+            model, "attention_type", None
+        ):  # BigBird reads short texts another way, for good
             model.set_attention_type(attention)
 
 
@@ -161,9 +169,17 @@ def _packs(transformer: _Transformer, text: list[int], short: list[int]) -> bool
     if transformer.model.config._attn_implementation != PACKED:
         return False
     few = 0 < transformer.positions < BEYOND
-    text = [transformer.tokenizer.mask_token_id or text[0], *text[1:]]  # ESM counts mask tokens over the whole row
-    texts = [np.resize(text, LONG if few else BEYOND).tolist(), short]  # a long text shows attention windows
-    row = Ragged.of(texts + [short] * (transformer.positions // SHORT if few else 0))  # longer than the positions
+    text = [
+        transformer.tokenizer.mask_token_id or text[0],
+        *text[1:],
+    ]  # ESM counts mask tokens over the whole row
+    texts = [
+        np.resize(text, LONG if few else BEYOND).tolist(),
+        short,
+    ]  # a long text shows attention windows
+    row = Ragged.of(
+        texts + [short] * (transformer.positions // SHORT if few else 0)
+    )  # longer than the positions
     try:
         with autocast(transformer.device, transformer.kept):
             packed = [part[1][-1][-1].float() for part in transformer.parts(row, packed=True)]
@@ -172,7 +188,9 @@ def _packs(transformer: _Transformer, text: list[int], short: list[int]) -> bool
             raise
         return False
     alone = (_states(transformer, text)[0] for text in texts)
-    return all(_apart(*pair) <= _ROUNDING[transformer.kept] for pair in zip(alone, packed, strict=True))
+    return all(
+        _apart(*pair) <= _ROUNDING[transformer.kept] for pair in zip(alone, packed, strict=True)
+    )
 
 
 def _apart(states: torch.Tensor, others: torch.Tensor) -> float:
@@ -195,7 +213,9 @@ def _is_near(transformer: _Transformer, text: list[int], vector: torch.Tensor, h
     torch.clear_autocast_cache()
     try:
         half_vector = _states(transformer, text, precision=half)[0].mean(0)
-    except RuntimeError as error:  # an operation without half precision, or without it on this device
+    except (
+        RuntimeError
+    ) as error:  # an operation without half precision, or without it on this device
         if _of_device(error):
             raise
         return False
@@ -206,11 +226,20 @@ def _is_typed(transformer: _Transformer, rounding: float) -> bool:
     import torch
 
     model, given = transformer.model, transformer.tokenizer("a")
-    if not given.get("token_type_ids") or "token_type_ids" not in signature(model.forward).parameters:
+    if (
+        not given.get("token_type_ids")
+        or "token_type_ids" not in signature(model.forward).parameters
+    ):
         return False
-    ids, types = (torch.tensor([given[key]], device=transformer.device) for key in ("input_ids", "token_type_ids"))
+    ids, types = (
+        torch.tensor([given[key]], device=transformer.device)
+        for key in ("input_ids", "token_type_ids")
+    )
     with autocast(transformer.device, transformer.kept):
-        alone, typed = (model(input_ids=ids, token_type_ids=value).last_hidden_state.float() for value in (None, types))
+        alone, typed = (
+            model(input_ids=ids, token_type_ids=value).last_hidden_state.float()
+            for value in (None, types)
+        )
     return _relative(alone, typed) > rounding
 
 
@@ -219,6 +248,16 @@ def _is_layered(transformer: _Transformer, text: list[int]) -> bool:
 
     try:
         with autocast(transformer.device, transformer.kept):
-            return len({layer.shape for layer in transformer.padded_states(Ragged.of([text]), all_layers=True)[0]}) == 1
+            return (
+                len(
+                    {
+                        layer.shape
+                        for layer in transformer.padded_states(Ragged.of([text]), all_layers=True)[
+                            0
+                        ]
+                    }
+                )
+                == 1
+            )
     except (TypeError, AttributeError, KeyError):  # no states of layers, or of other shapes
         return False

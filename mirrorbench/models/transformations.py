@@ -53,7 +53,13 @@ class Transformation:
     """``int8`` or ``binary`` numbers; empty for the encoder's."""
 
     def __str__(self) -> str:
-        name = f"{self.name}={self.number}" if self.number else f"post={self.name}" if self.name else ""
+        name = (
+            f"{self.name}={self.number}"
+            if self.number
+            else f"post={self.name}"
+            if self.name
+            else ""
+        )
         return ",".join(filter(None, (name, self.type and f"type={self.type}")))
 
     @property
@@ -64,9 +70,17 @@ class Transformation:
     @property
     def title(self) -> str:
         """Name in rows of tables."""
-        named = {"center": "centred", "zscore": "z-scored", "whiten": "whitened", "abtt": "all but the top",
-                 "": "", DIMS: f"{self.number} dimensions"}  # fmt: skip
-        name = named.get(self.name, "as fitted") + (f" ({self.number})" if self.number and self.name != DIMS else "")
+        named = {
+            "center": "centred",
+            "zscore": "z-scored",
+            "whiten": "whitened",
+            "abtt": "all but the top",
+            "": "",
+            DIMS: f"{self.number} dimensions",
+        }
+        name = named.get(self.name, "as fitted") + (
+            f" ({self.number})" if self.number and self.name != DIMS else ""
+        )
         return ", ".join(filter(None, (name, self.type)))
 
     def check(self, dimensions: int, texts: int) -> None:
@@ -78,18 +92,25 @@ class Transformation:
         if texts < 2 or self.number > most:
             raise UsageError(
                 f"{self} cannot be fitted on {texts:,} texts with vectors of {dimensions} dimensions",
-                f"Write at most {most}." if dimensions < texts else "Name a larger corpus=NAME, or a smaller number.",
+                f"Write at most {most}."
+                if dimensions < texts
+                else "Name a larger corpus=NAME, or a smaller number.",
             )
 
 
 def _check_dims(number: int, dimensions: int) -> None:
     if number > dimensions:
-        raise UsageError(f"dims={number}, but the vectors have {dimensions} dimensions", f"Write at most {dimensions}.")
+        raise UsageError(
+            f"dims={number}, but the vectors have {dimensions} dimensions",
+            f"Write at most {dimensions}.",
+        )
 
 
 def post_keys(spec: EncoderSpec) -> tuple[str, ...]:
     """Return the keys of a spec's transformation."""
-    return tuple(key for key in POST_KEYS if key != DIMS or spec.method != "static")  # +static has dims= of its own
+    return tuple(
+        key for key in POST_KEYS if key != DIMS or spec.method != "static"
+    )  # +static has dims= of its own
 
 
 def split_post(spec: EncoderSpec, tuned: bool = False) -> tuple[EncoderSpec, Transformation | None]:
@@ -107,11 +128,18 @@ def split_post(spec: EncoderSpec, tuned: bool = False) -> tuple[EncoderSpec, Tra
     _check_name(spec, str(name), str(type_), tuned)
     for key, value in named.items():
         if DIMS in named and "post" in dict(spec.params):
-            raise UsageError(f"{spec}: dims= and post= cannot be combined", "Write post=whiten,whiten=256 or dims=256.")
+            raise UsageError(
+                f"{spec}: dims= and post= cannot be combined",
+                "Write post=whiten,whiten=256 or dims=256.",
+            )
         if not name:
-            raise UsageError(f"{spec}: {key}={value} belongs to post={key}, which is missing", f"Add post={key}.")
+            raise UsageError(
+                f"{spec}: {key}={value} belongs to post={key}, which is missing", f"Add post={key}."
+            )
         if key != name:
-            raise UsageError(f"{spec}: {key}={value} belongs to post={key}, and this is post={name}")
+            raise UsageError(
+                f"{spec}: {key}={value} belongs to post={key}, and this is post={name}"
+            )
         if type(value) is not int or value < 1:
             raise UsageError(f"{spec}: {key}={value} is not a whole number from 1 on")
     number = named.get(str(name), 0)
@@ -125,7 +153,9 @@ def _check_name(spec: EncoderSpec, name: str, type_: str, tuned: bool) -> None:
     if type_ and type_ not in (INT8, BINARY):
         raise unknown_name("type", type_, [INT8, BINARY])
     if type_ and name == STORED:
-        raise UsageError(f"{spec}: post=stored and type= cannot be combined", "Leave one of them out.")
+        raise UsageError(
+            f"{spec}: post=stored and type= cannot be combined", "Leave one of them out."
+        )
     if tuned and name == STORED:
         problem = f"{spec}: post=stored is fitted on the vectors of the directory, and these are tuned further"
         raise UsageError(problem, "Write post=center, zscore, whiten or abtt.")
@@ -145,7 +175,9 @@ class Affine:
             problem = f"vectors of {vectors.shape[1]} dimensions do not fit a transformation of {len(self.matrix)}"
             raise EncodingError(problem)
         transformed = np.zeros((len(vectors), len(self.bias)), dtype=np.float32)
-        for start in range(0, len(vectors), _ROWS):  # in double precision, since mean and vectors nearly cancel out
+        for start in range(
+            0, len(vectors), _ROWS
+        ):  # in double precision, since mean and vectors nearly cancel out
             block = vectors[start : start + _ROWS]
             known = block.any(axis=1, keepdims=True)
             new = _typed(block @ self.matrix + self.bias, self.type)
@@ -156,7 +188,9 @@ class Affine:
     def checksum(self) -> str:
         """Checksum of matrix, bias and type."""
         of_type = {"type": self.type} if self.type else {}
-        return digest({"matrix": self.matrix.tobytes().hex(), "bias": self.bias.tobytes().hex(), **of_type})
+        return digest(
+            {"matrix": self.matrix.tobytes().hex(), "bias": self.bias.tobytes().hex(), **of_type}
+        )
 
     def dense(self) -> dict[str, torch.Tensor]:
         """Return the weights of a ``Dense`` of sentence-transformers."""
@@ -173,7 +207,9 @@ class Affine:
 
         try:
             tensors = load_file(file)
-            return cls(np.ascontiguousarray(tensors[WEIGHT].T, dtype=float), tensors[BIAS].astype(float))
+            return cls(
+                np.ascontiguousarray(tensors[WEIGHT].T, dtype=float), tensors[BIAS].astype(float)
+            )
         except (OSError, KeyError, SafetensorError) as error:
             raise ModelUnavailableError(
                 f"the transformation in {file} cannot be read: {error}", "Tune the encoder again."
@@ -191,7 +227,9 @@ class Taken:
         """Return transformed vectors, float32 of shape (n, number)."""
         _check_dims(self.number, vectors.shape[1])
         transformed = _typed(vectors[:, : self.number or None], self.type)
-        return np.asarray(transformed * vectors.any(axis=1, keepdims=True), dtype=np.float32)  # zeros remain zeros
+        return np.asarray(
+            transformed * vectors.any(axis=1, keepdims=True), dtype=np.float32
+        )  # zeros remain zeros
 
     @property
     def checksum(self) -> str:
@@ -255,14 +293,23 @@ def _principal_axes(centred: Doubles) -> tuple[Doubles, Doubles]:
     values, axes = np.linalg.eigh(centred.T @ centred / (len(centred) - 1))
     axes = axes[:, ::-1]
     largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
-    return np.sqrt(np.maximum(values[::-1], 0)), axes * np.sign(largest)  # a sign that depends on no library
+    return np.sqrt(np.maximum(values[::-1], 0)), axes * np.sign(
+        largest
+    )  # a sign that depends on no library
 
 
-def transform(vectors: Array, inputs: Sequence[TextInput], affines: Mapping[str, Affine | Taken]) -> Array:
+def transform(
+    vectors: Array, inputs: Sequence[TextInput], affines: Mapping[str, Affine | Taken]
+) -> Array:
     """Transform the vectors of inputs by the transformation of their language, or by the one under ``""``."""
     if "" in affines:
-        return check_vectors(affines[""].apply(vectors), len(inputs), "the transformation of the vectors")
-    rows = {language: [i for i, item in enumerate(inputs) if item.language == language] for language in affines}
+        return check_vectors(
+            affines[""].apply(vectors), len(inputs), "the transformation of the vectors"
+        )
+    rows = {
+        language: [i for i, item in enumerate(inputs) if item.language == language]
+        for language in affines
+    }
     parts = {language: affines[language].apply(vectors[own]) for language, own in rows.items()}
     if len(sizes := {part.shape[1] for part in parts.values()}) > 1:
         raise EncodingError(
@@ -292,4 +339,6 @@ class TransformedEncoder:
 
     def encode(self, inputs: Sequence[TextInput]) -> Array:
         """Return the vectors of texts, float32 of shape (n, k)."""
-        return transform(np.asarray(self.encoder.encode(inputs), dtype=np.float32), inputs, self.affines)
+        return transform(
+            np.asarray(self.encoder.encode(inputs), dtype=np.float32), inputs, self.affines
+        )

@@ -15,7 +15,13 @@ import torch
 from numpy.typing import NDArray
 
 from mirrorbench.core.devices import device_type, moved, on_gpu, own_weights
-from mirrorbench.core.errors import READ_BACK, MirrorbenchError, ModelUnavailableError, ReadBackError, UsageError
+from mirrorbench.core.errors import (
+    READ_BACK,
+    MirrorbenchError,
+    ModelUnavailableError,
+    ReadBackError,
+    UsageError,
+)
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.models import families
 from mirrorbench.models.adapters import adapter_tensors, is_adapted, open_adapter
@@ -83,7 +89,9 @@ class Transformer:
     @property
     def half(self) -> bool:
         """Whether transformers cannot open the model without its decoder (BART)."""
-        return self.whole is not None and bool(getattr(self.whole.config, "is_encoder_decoder", False))
+        return self.whole is not None and bool(
+            getattr(self.whole.config, "is_encoder_decoder", False)
+        )
 
     def save(self, folder: Path) -> None:
         """Write the model, or its adapter alone, and the tokenizer with a padding token for other libraries."""
@@ -105,10 +113,20 @@ class Transformer:
         adapted = is_adapted(self.adapted)
         expected = self.adapted.get_adapter_state_dict() if adapted else self.model.state_dict()
         try:
-            stored = adapter_tensors(folder) if adapted else load_transformer(folder, _CPU).model.state_dict()
+            stored = (
+                adapter_tensors(folder)
+                if adapted
+                else load_transformer(folder, _CPU).model.state_dict()
+            )
         except ModelUnavailableError as error:
-            raise ReadBackError(f"The tuned model of {self.path} is not stored: {error.message}", READ_BACK) from error
-        same = [name for name in expected if name in stored and torch.equal(expected[name].cpu(), stored[name])]
+            raise ReadBackError(
+                f"The tuned model of {self.path} is not stored: {error.message}", READ_BACK
+            ) from error
+        same = [
+            name
+            for name in expected
+            if name in stored and torch.equal(expected[name].cpu(), stored[name])
+        ]
         if different := sorted({*expected, *stored} - {*same}):
             problem = f"The tuned model of {self.path} is not stored: {len(different)} tensors are read back otherwise"
             raise ReadBackError(f"{problem} ({', '.join(different[:3])})", READ_BACK)
@@ -127,16 +145,24 @@ class Transformer:
         if not texts:
             return Ragged.of([])
         if not prompt:
-            rows = self.tokenizer(list(texts), truncation=True, max_length=max_length, **_IDS_ONLY)["input_ids"]
+            rows = self.tokenizer(list(texts), truncation=True, max_length=max_length, **_IDS_ONLY)[
+                "input_ids"
+            ]
             return Ragged.of([row or self._nothing for row in rows])
         (before, after), (first, last) = self.prompt_ids(prompt), self.special_tokens
         if self.positions:
             max_length = min(max_length, self.positions - len(before) - len(after))
         if max_length <= first + last:
-            raise UsageError(f"prompt={prompt} leaves no room for a text", "Shorten it, or raise max_length.")
-        ids = self.tokenizer(list(texts), truncation=True, max_length=max_length, **_IDS_ONLY)["input_ids"]
+            raise UsageError(
+                f"prompt={prompt} leaves no room for a text", "Shorten it, or raise max_length."
+            )
+        ids = self.tokenizer(list(texts), truncation=True, max_length=max_length, **_IDS_ONLY)[
+            "input_ids"
+        ]
         ends = ((row, len(row) - last) for row in ids)
-        return Ragged.of([row[:first] + before + row[first:end] + after + row[end:] for row, end in ends])
+        return Ragged.of(
+            [row[:first] + before + row[first:end] + after + row[end:] for row, end in ends]
+        )
 
     def prompt_ids(self, prompt: str) -> tuple[list[int], list[int]]:
         """Return the token ids of a prompt before and after the text, without special tokens."""
@@ -157,12 +183,20 @@ class Transformer:
         if pooling.of_target:
             return self.locate(inputs, pooling.max_length, pooling.marked, pooling.prompt)
         if not pooling.prompt or MASK in pooling.prompt:
-            return LocatedTargets(self.tokenize([item.text for item in inputs], pooling.max_length, pooling.prompt))
-        located = self.locate([TextInput(item.text) for item in inputs], pooling.max_length, prompt=pooling.prompt)
+            return LocatedTargets(
+                self.tokenize([item.text for item in inputs], pooling.max_length, pooling.prompt)
+            )
+        located = self.locate(
+            [TextInput(item.text) for item in inputs], pooling.max_length, prompt=pooling.prompt
+        )
         return LocatedTargets(located.ids, located.targets if pooling.of_copy else None)
 
     def locate(
-        self, inputs: Sequence[TextInput], max_length: int, with_marks: bool = False, prompt: str = ""
+        self,
+        inputs: Sequence[TextInput],
+        max_length: int,
+        with_marks: bool = False,
+        prompt: str = "",
     ) -> LocatedTargets:
         """Tokenize inputs and locate their targets; long texts are cut to a window around their target.
 
@@ -178,7 +212,9 @@ class Transformer:
             return LocatedTargets(Ragged.of([]), Ragged.of([]))
         texts = [placed(item, with_marks, prompt) for item in inputs]
         plain = [text.text for text in texts]
-        whole = self.tokenizer(plain, truncation=False, return_offsets_mapping=True, verbose=False, **_IDS_ONLY)
+        whole = self.tokenizer(
+            plain, truncation=False, return_offsets_mapping=True, verbose=False, **_IDS_ONLY
+        )
         ids = [row or self._nothing for row in whole["input_ids"]]
         offsets = [row or [(0, 0)] for row in whole["offset_mapping"]]
         return locate_targets(texts, ids, offsets, max_length, self.special_tokens, self.positions)
@@ -186,7 +222,9 @@ class Transformer:
     @cached_property
     def special_tokens(self) -> tuple[int, int]:
         """Numbers of special tokens before and after a text."""
-        of_text = [number is not None for number in self.tokenizer("a", truncation=False).sequence_ids()]
+        of_text = [
+            number is not None for number in self.tokenizer("a", truncation=False).sequence_ids()
+        ]
         return of_text.index(True), of_text[::-1].index(True)
 
     @property
@@ -196,13 +234,21 @@ class Transformer:
 
     def _check_length(self, max_length: int) -> None:
         if self.positions and max_length > self.positions:
-            problem = f"max_length={max_length}, but {self.path.name} has {self.positions} positions"
-            raise UsageError(problem, f"Add max_length={self.positions} (or less) to the encoder spec.")
+            problem = (
+                f"max_length={max_length}, but {self.path.name} has {self.positions} positions"
+            )
+            raise UsageError(
+                problem, f"Add max_length={self.positions} (or less) to the encoder spec."
+            )
 
     def forward(
-        self, ids: Ragged, poolings: Sequence[Pooling], pad_to: int = 0, targets: Targets | None = None,
+        self,
+        ids: Ragged,
+        poolings: Sequence[Pooling],
+        pad_to: int = 0,
+        targets: Targets | None = None,
         packed: bool = False,
-    ) -> list[torch.Tensor]:  # fmt: skip
+    ) -> list[torch.Tensor]:
         """Return the vectors of a batch, (batch, dimensions) for each pooling, with gradients, without a wait for them.
 
         ``pad_to``: number of tokens after padding, by default the longest text's. ``targets``: from ``read``; those of
@@ -218,9 +264,15 @@ class Transformer:
             pooled.append([pool(layers, tokens, pooling, self.poolings) for pooling in poolings])
         back = np.argsort(np.concatenate(order))
         vectors = [_joined(parts) for parts in zip(*pooled, strict=True)]
-        return vectors if (np.diff(back) > 0).all() else [v.index_select(0, self._moved(back)) for v in vectors]
+        return (
+            vectors
+            if (np.diff(back) > 0).all()
+            else [v.index_select(0, self._moved(back)) for v in vectors]
+        )
 
-    def parts(self, ids: Ragged, pad_to: int = 0, all_layers: bool = False, packed: bool = False) -> Iterator[_Part]:
+    def parts(
+        self, ids: Ragged, pad_to: int = 0, all_layers: bool = False, packed: bool = False
+    ) -> Iterator[_Part]:
         """Yield a batch in parts of one width: rows, states of all layers or the last one, and tokens.
 
         States have shape (texts, width, dimensions). ``packed``: by one pass over a row of all tokens. If padding would
@@ -239,12 +291,23 @@ class Transformer:
         row = PackedRow.of(ids, self.model.config, self._moved, padded=self.model.training)
         with reading(row):
             states = self._states(
-                all_layers, attention_mask=torch.ones_like(row.tokens), input_ids=row.tokens, position_ids=row.positions
+                all_layers,
+                attention_mask=torch.ones_like(row.tokens),
+                input_ids=row.tokens,
+                position_ids=row.positions,
             )
         for block in row.blocks:
             layers = tuple(block.unpacked(layer[0]) for layer in states)
-            real = row.tokens.new_ones(len(block.rows), block.width) if block.real is None else block.real
-            yield block.rows, layers, Tokens(real, partial(block.unpacked, row.tokens[0]), self.tokenizer)
+            real = (
+                row.tokens.new_ones(len(block.rows), block.width)
+                if block.real is None
+                else block.real
+            )
+            yield (
+                block.rows,
+                layers,
+                Tokens(real, partial(block.unpacked, row.tokens[0]), self.tokenizer),
+            )
 
     def _states(self, all_layers: bool, **inputs: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
         output = self.model(**inputs, output_hidden_states=all_layers, return_dict=True)
@@ -257,7 +320,10 @@ class Transformer:
         token_ids = self._moved(ids.padded(width, self.tokenizer.pad_token_id or 0))
         mask = self._moved(real.astype(np.int64))
         waits, fills = on_gpu(self.device), torch.is_autocast_enabled(self.device.type)
-        with without_waiting(real) if waits else nullcontext(), fills_in_range() if fills else nullcontext():
+        with (
+            without_waiting(real) if waits else nullcontext(),
+            fills_in_range() if fills else nullcontext(),
+        ):
             states = self._states(all_layers, input_ids=token_ids, attention_mask=mask)
         return states, Tokens(mask, lambda: token_ids, self.tokenizer)
 
@@ -274,10 +340,14 @@ def _joined(parts: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 def load_transformer(
-    path: Path, device: torch.device, configure: Callable[[Any], None] | None = None,
-    poolings: Mapping[str, PoolingFunction] = POOLINGS, attention: str = "", precision: str = "fp32",
+    path: Path,
+    device: torch.device,
+    configure: Callable[[Any], None] | None = None,
+    poolings: Mapping[str, PoolingFunction] = POOLINGS,
+    attention: str = "",
+    precision: str = "fp32",
     base: Path | None = None,
-) -> Transformer:  # fmt: skip
+) -> Transformer:
     """Load a backbone from a local directory in float32, or an adapter with its backbone.
 
     Weights are read from safetensors, or with torch's weights-only unpickler if a model has none (as several of the
@@ -298,7 +368,9 @@ def load_transformer(
                 families.set_attention(config)
             tokenizer = read_tokenizer(path)
             torch.manual_seed(0)  # the unused pooler is random: the same at each load
-            device_map = {"device_map": {"": device}} if on_gpu(device) and find_spec("accelerate") else {}
+            device_map = (
+                {"device_map": {"": device}} if on_gpu(device) and find_spec("accelerate") else {}
+            )
             dtype = config.dtype if kept else torch.float32
             model, whole, missing = families.open_model(base, config, dtype=dtype, **device_map)
             if kept:
@@ -313,7 +385,9 @@ def load_transformer(
         raise unreadable(path, error) from error
     families.check_complete(path, config, tokenizer, missing)
     whole = None if whole is model else whole
-    return Transformer(path, model.eval(), tokenizer, device, poolings, whole, precision if kept else "fp32")
+    return Transformer(
+        path, model.eval(), tokenizer, device, poolings, whole, precision if kept else "fp32"
+    )
 
 
 def lower_casing_tokenizer(path: Path) -> Any:
@@ -325,7 +399,9 @@ def lower_casing_tokenizer(path: Path) -> Any:
     Mirror-BERT, ``load_bert`` of SapBERT).
     """
     path = tokenizer_folder(path)
-    return read_tokenizer(path, **({} if (path / "tokenizer.json").is_file() else {"do_lower_case": True}))
+    return read_tokenizer(
+        path, **({} if (path / "tokenizer.json").is_file() else {"do_lower_case": True})
+    )
 
 
 def check_tokenizer(path: Path) -> None:

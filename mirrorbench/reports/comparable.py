@@ -26,7 +26,9 @@ def read_stored(folders: Sequence[Path]) -> list[Stored]:
     """Read all results in some folders; ``UsageError`` where a folder is missing."""
     for folder in folders:
         if not folder.is_dir():
-            raise UsageError(f"there is no folder of results {folder}", "Make some: mirrorbench run")
+            raise UsageError(
+                f"there is no folder of results {folder}", "Make some: mirrorbench run"
+            )
     return [Stored(read_result(path), path) for folder in folders for path in result_files(folder)]
 
 
@@ -55,14 +57,22 @@ def newest_shared(sides: Sequence[Sequence[Stored]]) -> tuple[list[list[Stored]]
 
     Without such a computation each encoder keeps its own newest results, which cannot be compared.
     """
-    first, second = ({(entry.result.computation, entry.result.task) for entry in side} for side in sides)
+    first, second = (
+        {(entry.result.computation, entry.result.task) for entry in side} for side in sides
+    )
     shared = {computation for computation, _ in first & second}
     kept, notes = [], []
     for side in sides:
         groups = _by_computation(entry.result for entry in side)
-        chosen = next((computation for computation in groups if computation in shared), next(iter(groups)))
+        chosen = next(
+            (computation for computation in groups if computation in shared), next(iter(groups))
+        )
         kept.append([entry for entry in side if entry.result.computation == chosen])
-        notes += [f"left out: {_origin(own)}" for computation, own in groups.items() if computation != chosen]
+        notes += [
+            f"left out: {_origin(own)}"
+            for computation, own in groups.items()
+            if computation != chosen
+        ]
     return kept, list(dict.fromkeys(notes))
 
 
@@ -106,7 +116,9 @@ def mixtures(results: Sequence[Result], plugins: Plugins) -> list[str]:
     def model(result: Result) -> tuple[str, str]:
         # A name such as "bert" is a different model in each language.
         task = result.task
-        return result.spec, ", ".join(plugins.tasks[task].languages) if task in plugins.tasks else task
+        return result.spec, ", ".join(
+            plugins.tasks[task].languages
+        ) if task in plugins.tasks else task
 
     data = _ambiguous(results, lambda r: r.task, lambda r: json.dumps(r.data, sort_keys=True))
     models = _ambiguous(results, model, lambda r: str(r.encoder.get("weights", "")))
@@ -121,8 +133,14 @@ def mixtures(results: Sequence[Result], plugins: Plugins) -> list[str]:
         *_several("evaluated in", {result.evaluated_in for result in results}),
         *(f"{task}: {n} different versions of its data" for task, n in data.items()),
         *(f"{spec}: {n} different models ({languages})" for (spec, languages), n in models.items()),
-        *(f"{spec} on {task}, seed {seed}: {n} {experiments}" for (spec, _, task, _, seed), n in repeats.items()),
-        *(f"{spec} on {task}: its seeds are of {n} {experiments}" for (spec, _, task, _), n in scores.items()),
+        *(
+            f"{spec} on {task}, seed {seed}: {n} {experiments}"
+            for (spec, _, task, _, seed), n in repeats.items()
+        ),
+        *(
+            f"{spec} on {task}: its seeds are of {n} {experiments}"
+            for (spec, _, task, _), n in scores.items()
+        ),
     ]
 
 
@@ -143,7 +161,9 @@ def _several(name: str, values: set[str]) -> list[str]:
 def incomparable(results: Sequence[Result]) -> list[str]:
     """Return reasons why results on one task cannot be compared: data, computations, protocols, precisions, metrics."""
     different = {
-        "data (checksums)": {json.dumps(result.data.get("files"), sort_keys=True) for result in results},
+        "data (checksums)": {
+            json.dumps(result.data.get("files"), sort_keys=True) for result in results
+        },
         "versions of the task": {str(result.data.get("version")) for result in results},
         "computations": {str(result.computation) for result in results},
     }

@@ -33,9 +33,13 @@ if TYPE_CHECKING:
 
 
 def build_table(
-    results: Iterable[Result], plugins: Plugins, tasks: Sequence[str] = (), rows: Sequence[EncoderSpec] = (),
-    failures: Sequence[Failure] = (), title: str = "",
-) -> Table:  # fmt: skip
+    results: Iterable[Result],
+    plugins: Plugins,
+    tasks: Sequence[str] = (),
+    rows: Sequence[EncoderSpec] = (),
+    failures: Sequence[Failure] = (),
+    title: str = "",
+) -> Table:
     """Build a table of main scores: ``tasks`` are columns, ``rows`` encoders; by default all in the results.
 
     The results are of one computation; an encoder has a row for each protocol. Baselines of the tasks follow; failures
@@ -44,21 +48,38 @@ def build_table(
     results = list(results)
     names = list(tasks) or in_column_order({result.task for result in results}, plugins)
     columns = _with_averages([_column(name, plugins, results) for name in names])
-    specs = [*rows, *(parse_spec(result.spec) for result in results), *(failure.spec for failure in failures)]
+    specs = [
+        *rows,
+        *(parse_spec(result.spec) for result in results),
+        *(failure.spec for failure in failures),
+    ]
     labels = {spec: row_label(spec, plugins) for spec in specs}
-    counts = Counter(labels.values())  # rows with one label (./a/model and ./b/model) are labelled by their specs
+    counts = Counter(
+        labels.values()
+    )  # rows with one label (./a/model and ./b/model) are labelled by their specs
     labels = {spec: label if counts[label] == 1 else str(spec) for spec, label in labels.items()}
-    table_rows = [*_rows(results, rows, columns, labels, plugins), *_baselines(columns, results, plugins)]
-    shown = [i for i, c in enumerate(columns) if not c.average_of or any(row.scores[i] for row in table_rows)]
+    table_rows = [
+        *_rows(results, rows, columns, labels, plugins),
+        *_baselines(columns, results, plugins),
+    ]
+    shown = [
+        i
+        for i, c in enumerate(columns)
+        if not c.average_of or any(row.scores[i] for row in table_rows)
+    ]
     task_columns = [i for i, column in enumerate(columns) if not column.average_of]
     scored = [row for row in table_rows if row.spec and all(row.scores[i] for i in task_columns)]
     apart = [row.label for row in scored if len(names) > 1 and not row.scores[-1]]
     columns = [columns[i] for i in shown]
     table_rows = [replace(row, scores=tuple(row.scores[i] for i in shown)) for row in table_rows]
-    notes = provenance(results, {result.main_metric for result in results}) + _missing(failures, labels)
+    notes = provenance(results, {result.main_metric for result in results}) + _missing(
+        failures, labels
+    )
     if apart:
         rest = ", ".join(apart)
-        notes.append(f"No average: scores of several models or experiments, or of different seeds ({rest}).")
+        notes.append(
+            f"No average: scores of several models or experiments, or of different seeds ({rest})."
+        )
     warnings = tuple(_warnings(results, failures, names, plugins))
     return Table(title, tuple(columns), tuple(table_rows), tuple(notes), warnings=warnings)
 
@@ -67,14 +88,20 @@ def _missing(failures: Iterable[Failure], labels: Mapping[EncoderSpec, str]) -> 
     """One note for all rows and seeds with the same failure."""
     rows: dict[tuple[str, str], dict[str, None]] = {}
     for failure in failures:
-        rows.setdefault((failure.task, failure.reason.splitlines()[0]), {})[labels[failure.spec]] = None
-    return [f"missing: {', '.join(names)} on {task}: {reason}" for (task, reason), names in rows.items()]
+        rows.setdefault((failure.task, failure.reason.splitlines()[0]), {})[
+            labels[failure.spec]
+        ] = None
+    return [
+        f"missing: {', '.join(names)} on {task}: {reason}" for (task, reason), names in rows.items()
+    ]
 
 
 def _warnings(
     results: Sequence[Result], failures: Sequence[Failure], tasks: Sequence[str], plugins: Plugins
 ) -> Iterator[str]:
-    if limits := " or ".join(map(str, sorted({result.limit for result in results if result.limit}))):
+    if limits := " or ".join(
+        map(str, sorted({result.limit for result in results if result.limit}))
+    ):
         yield f"A smoke run on only the first {limits} items of each task: not valid task scores."
     if n := len({(failure.spec, failure.task) for failure in failures}):
         yield f"{n} score{'s are' if n > 1 else ' is'} missing"
@@ -84,9 +111,12 @@ def _warnings(
 
 
 def _rows(
-    results: Sequence[Result], rows: Sequence[EncoderSpec], columns: Sequence[Column],
-    labels: Mapping[EncoderSpec, str], plugins: Plugins,
-) -> list[Row]:  # fmt: skip
+    results: Sequence[Result],
+    rows: Sequence[EncoderSpec],
+    columns: Sequence[Column],
+    labels: Mapping[EncoderSpec, str],
+    plugins: Plugins,
+) -> list[Row]:
     """A row for each encoder and protocol; an encoder without results has empty rows."""
     by_row: dict[tuple[str, str], dict[str, dict[int, Result]]] = {}
     for result in results:
@@ -105,20 +135,30 @@ def _rows(
 
 
 def _row(
-    label: str, spec: EncoderSpec, protocol: str, by_task: Mapping[str, Mapping[int, Result]],
-    columns: Sequence[Column], plugins: Plugins,
-) -> Row:  # fmt: skip
-    cells = {column.name: by_task.get(column.name, {}) for column in columns if not column.average_of}
+    label: str,
+    spec: EncoderSpec,
+    protocol: str,
+    by_task: Mapping[str, Mapping[int, Result]],
+    columns: Sequence[Column],
+    plugins: Plugins,
+) -> Row:
+    cells = {
+        column.name: by_task.get(column.name, {}) for column in columns if not column.average_of
+    }
     results = [result for cell in cells.values() for result in cell.values()]
     mixed = bool(mixtures(results, plugins))
     scores = tuple(
-        None if mixed and c.average_of else mean_over_seeds([cells[task] for task in c.tasks]) for c in columns
+        None if mixed and c.average_of else mean_over_seeds([cells[task] for task in c.tasks])
+        for c in columns
     )
     size, dimensions = (
-        next((r.encoder[key] for r in results if r.encoder.get(key)), None) for key in ("parameters", "dimensions")
+        next((r.encoder[key] for r in results if r.encoder.get(key)), None)
+        for key in ("parameters", "dimensions")
     )
     tuned = any(result.cell.get("recipe") for result in results)
-    return Row(label, str(spec), scores, spec.backbone, spec.method, protocol, "", size, dimensions, tuned)
+    return Row(
+        label, str(spec), scores, spec.backbone, spec.method, protocol, "", size, dimensions, tuned
+    )
 
 
 def mean_over_seeds(cells: Sequence[Mapping[int, Result]], metric: str = "") -> Score | None:
@@ -126,7 +166,11 @@ def mean_over_seeds(cells: Sequence[Mapping[int, Result]], metric: str = "") -> 
     means: dict[int, float] = {}
     for seed in sorted(set().union(*cells)):
         results = [cell[seed] for cell in cells if seed in cell]
-        scores = [s for r in results if (s := r.metrics.get(metric) if metric else r.main_score) is not None]
+        scores = [
+            s
+            for r in results
+            if (s := r.metrics.get(metric) if metric else r.main_score) is not None
+        ]
         if len(scores) < len(cells):
             return None
         means[seed] = statistics.fmean(scores)
@@ -141,7 +185,11 @@ def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
     """Return the papers' label of a row: ``BERT-CLS``, ``BERT + Mirror (drophead=0.05)``, ``BERT-mp, whitened``."""
     label, post = backbone_label(spec), split_post(spec)[1]
     own = BACKBONES[spec.backbone].unnamed if spec.backbone in BACKBONES else {}
-    params = {key: value for key, value in spec.params if own.get(key) != value and key not in post_keys(spec)}
+    params = {
+        key: value
+        for key, value in spec.params
+        if own.get(key) != value and key not in post_keys(spec)
+    }
     if spec.method == "base":
         pooling = str(params.pop("pooling", "" if own else "mean"))
         label += {"": "", "cls": "-CLS", "mean": "-mp"}.get(pooling, f"-{pooling}")
@@ -150,7 +198,10 @@ def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
     elif spec.method:  # of a plugin that is left out
         label = f"{label} + {spec.method}"
     # Of a path only the last part is shown; a prompt may have several lines.
-    rest = [PurePath(str(v)).name if k == "path" else " ".join(f"{k}={v}".split()) for k, v in params.items()]
+    rest = [
+        PurePath(str(v)).name if k == "path" else " ".join(f"{k}={v}".split())
+        for k, v in params.items()
+    ]
     label = f"{label} ({', '.join(rest)})" if rest else label
     return f"{label}, {post.title}" if post else label
 
@@ -162,12 +213,17 @@ def _baselines(columns: Sequence[Column], results: Sequence[Result], plugins: Pl
         if result.task not in plugins.tasks:
             continue
         task = plugins.tasks[result.task]
-        if result.main_metric != task.main_metric or result.main_score != result.metrics.get(task.main_metric):
+        if result.main_metric != task.main_metric or result.main_score != result.metrics.get(
+            task.main_metric
+        ):
             continue
         for label, metric in task.baselines.items():
             if (value := result.metrics.get(metric)) is not None:
                 baselines.setdefault(label, {})[task.name] = Score(value, None, 1)
-    return [Row(label, "", tuple(scores.get(c.name) for c in columns)) for label, scores in baselines.items()]
+    return [
+        Row(label, "", tuple(scores.get(c.name) for c in columns))
+        for label, scores in baselines.items()
+    ]
 
 
 def in_column_order(names: set[str], plugins: Plugins) -> list[str]:
@@ -190,8 +246,24 @@ def _column(name: str, plugins: Plugins, results: Sequence[Result]) -> Column:
     pairs = "pairs" if task.level == "wic" else f"{task.level} pairs"
     items = pairs if getattr(task, "items_name", "") == "pairs" else "items"
     metric, card = metric or task.main_metric, getattr(task, "card", None)
-    source = TaskSource(card.title, card.citation, card.homepage, card.licence, card.licence_url) if card else None
-    return Column(name, task.title, suite, task.level, tuple(task.languages), metric, (), items, n_items, seen, source)
+    source = (
+        TaskSource(card.title, card.citation, card.homepage, card.licence, card.licence_url)
+        if card
+        else None
+    )
+    return Column(
+        name,
+        task.title,
+        suite,
+        task.level,
+        tuple(task.languages),
+        metric,
+        (),
+        items,
+        n_items,
+        seen,
+        source,
+    )
 
 
 def _overlap(result: Result) -> float:
@@ -203,7 +275,9 @@ def _with_averages(tasks: Sequence[Column]) -> list[Column]:
     """The columns, an average after each of several suites, and an average over all tasks at the end."""
     if len(tasks) < 2:
         return list(tasks)
-    runs = [(suite, list(columns)) for suite, columns in groupby(tasks, lambda column: column.suite)]
+    runs = [
+        (suite, list(columns)) for suite, columns in groupby(tasks, lambda column: column.suite)
+    ]
     columns: list[Column] = []
     for suite, members in runs:
         columns += members
@@ -212,7 +286,10 @@ def _with_averages(tasks: Sequence[Column]) -> list[Column]:
             average = tuple(column.name for column in members)
             columns.append(Column(f"{AVERAGE} {suite}", AVERAGE, suite, average_of=average))
     suite = runs[0][0] if len(runs) == 1 else ""
-    return [*columns, Column(AVERAGE, AVERAGE, suite, average_of=tuple(column.name for column in tasks))]
+    return [
+        *columns,
+        Column(AVERAGE, AVERAGE, suite, average_of=tuple(column.name for column in tasks)),
+    ]
 
 
 @dataclass(frozen=True, repr=False)
@@ -236,10 +313,14 @@ class Leaderboard:
             raise unknown_name("task of these results", task, names)
         if len(rows := [row for row in self.table.rows if row.spec]) != 1:
             labels = ", ".join(row.label for row in rows)
-            raise UsageError(f"there are {len(rows)} encoders, so {task!r} is no single score", f"Rows: {labels}")
+            raise UsageError(
+                f"there are {len(rows)} encoders, so {task!r} is no single score", f"Rows: {labels}"
+            )
         score = rows[0].scores[names.index(task)]
         if score is None:
-            reasons = [f.reason for f in self.failures if f.task == task] or ["it is missing or undefined"]
+            reasons = [f.reason for f in self.failures if f.task == task] or [
+                "it is missing or undefined"
+            ]
             raise UsageError(f"there is no score on {task}: {reasons[0]}")
         return score.mean
 
@@ -266,11 +347,18 @@ class Leaderboard:
             raise not_installed(UsageError, "a DataFrame needs", "pandas", "frames") from error
         rows: list[dict[str, Any]] = [
             {
-                "encoder": r.spec, "task": r.task, "seed": r.seed, "protocol": r.protocol, "metric": r.main_metric,
-                "score": r.main_score, "n_items": r.n_items, "coverage": r.coverage, **r.metrics,
+                "encoder": r.spec,
+                "task": r.task,
+                "seed": r.seed,
+                "protocol": r.protocol,
+                "metric": r.main_metric,
+                "score": r.main_score,
+                "n_items": r.n_items,
+                "coverage": r.coverage,
+                **r.metrics,
             }
             for r in self.results
-        ]  # fmt: skip
+        ]
         return pd.DataFrame(rows)
 
     def __repr__(self) -> str:
@@ -285,8 +373,14 @@ def provenance(results: Sequence[Result], metrics: Collection[str] = ()) -> list
     lines = [f"Metric: {', '.join(map(metric_words, sorted(metrics)))}."] if metrics else []
     if settings := "; ".join(_settings(results)):
         lines.append(f"{settings[0].upper()}{settings[1:]}.")
-    lines += [*_corpora(results), *_environments([r for r in results if r.environment.get("mirrorbench")])]
-    return [*lines, *sorted({f"{result.task}: {note}" for result in results for note in result.notes})]
+    lines += [
+        *_corpora(results),
+        *_environments([r for r in results if r.environment.get("mirrorbench")]),
+    ]
+    return [
+        *lines,
+        *sorted({f"{result.task}: {note}" for result in results for note in result.notes}),
+    ]
 
 
 def _settings(results: Sequence[Result]) -> Iterator[str]:
@@ -295,7 +389,11 @@ def _settings(results: Sequence[Result]) -> Iterator[str]:
     yield f"protocol: {', '.join(sorted({result.protocol for result in results}))}"
     evaluated = {result.evaluated_in for result in results}
     yield f"precision: {', '.join(sorted(evaluated))}"
-    tuned = {str(precision) for result in results if (precision := result.cell["precision"].get("tuning"))}
+    tuned = {
+        str(precision)
+        for result in results
+        if (precision := result.cell["precision"].get("tuning"))
+    }
     if tuned - evaluated:
         yield f"tuned in {' and '.join(sorted(tuned))}"
     seeds: dict[tuple[str | int | None, ...], set[int]] = {}
@@ -314,7 +412,9 @@ def _corpora(results: Sequence[Result]) -> Iterator[str]:
             tasks.setdefault(f"{corpus['name']} ({corpus['n']:,} strings)", {})[result.task] = None
         if share := _overlap(result):
             shares[result.task] = max(share, shares.get(result.task, 0.0))
-    used = "tuned or fitted on" if any(result.cell.get("post") for result in results) else "tuned on"
+    used = (
+        "tuned or fitted on" if any(result.cell.get("post") for result in results) else "tuned on"
+    )
     names, separator = sorted(tasks), ", "
     if len(set(map(frozenset, tasks.values()))) > 1:
         names, separator = [f"{corpus} for {', '.join(tasks[corpus])}" for corpus in names], "; "
@@ -328,7 +428,10 @@ def _corpora(results: Sequence[Result]) -> Iterator[str]:
 def _environments(results: Sequence[Result]) -> Iterator[str]:
     """One line: number of results, dates, versions and devices."""
     if results:
-        tools = {f"{version_of(r)}, torch {r.environment.get('packages', {}).get('torch', 'unknown')}" for r in results}
+        tools = {
+            f"{version_of(r)}, torch {r.environment.get('packages', {}).get('torch', 'unknown')}"
+            for r in results
+        }
         devices = {str(result.environment.get("device", "unknown")) for result in results}
         days = sorted({result.created[:10] for result in results})
         created = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
@@ -340,4 +443,6 @@ def _environments(results: Sequence[Result]) -> Iterator[str]:
 def kept_models(results: Sequence[Result]) -> str:
     """Return words on tuned models that were not tuned for these results; empty where all were."""
     kept = sum(result.by_kept_model for result in results)
-    return f", {'' if kept == len(results) else f'{kept} by a '}tuned model from cache" if kept else ""
+    return (
+        f", {'' if kept == len(results) else f'{kept} by a '}tuned model from cache" if kept else ""
+    )

@@ -14,7 +14,14 @@ from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models.backbones import BACKBONES
-from mirrorbench.reports.comparable import Stored, mixtures, newest, read_stored, seed_key, without_repeats
+from mirrorbench.reports.comparable import (
+    Stored,
+    mixtures,
+    newest,
+    read_stored,
+    seed_key,
+    without_repeats,
+)
 from mirrorbench.reports.leaderboard import Leaderboard, build_table, in_column_order, row_label
 from mirrorbench.reports.renderers.notes import headlines
 from mirrorbench.reports.table import Table, read_table
@@ -30,7 +37,11 @@ def labelled(text: str, folder: Path, plugins: Plugins) -> str:
     """Return the spec of the row with this label among the results in a folder; the text itself if it is a spec."""
     with suppress(UsageError):
         spec = parse_spec(text)
-        if spec.is_path or "/" in spec.backbone or spec.backbone in (*BACKBONES, *plugins.encoders.names()):
+        if (
+            spec.is_path
+            or "/" in spec.backbone
+            or spec.backbone in (*BACKBONES, *plugins.encoders.names())
+        ):
             return text
     for path in result_files(folder):
         with suppress(DataFormatError):  # whoever needs that file reports it
@@ -48,7 +59,9 @@ def results_of(spec: str, folder: Path, protocol: str, plugins: Plugins) -> list
     """
     known = [entry for entry in read_stored([folder]) if protocol in ("", entry.result.protocol)]
     specs = sorted({entry.result.spec for entry in known})
-    wanted = parse_spec(next((text for text in specs if row_label(parse_spec(text), plugins) == spec), spec))
+    wanted = parse_spec(
+        next((text for text in specs if row_label(parse_spec(text), plugins) == spec), spec)
+    )
     chosen = wanted if str(wanted) in specs else _untuned(wanted, list(map(parse_spec, specs)))
     own = [entry for entry in known if entry.result.spec == str(chosen)]
     if not own:
@@ -56,7 +69,9 @@ def results_of(spec: str, folder: Path, protocol: str, plugins: Plugins) -> list
     protocols = sorted({entry.result.protocol for entry in own})
     if len(protocols) > 1:
         text = " and ".join(protocols)
-        raise UsageError(f"{wanted} has results of the protocols {text}", "Choose one with --protocol")
+        raise UsageError(
+            f"{wanted} has results of the protocols {text}", "Choose one with --protocol"
+        )
     return own
 
 
@@ -84,7 +99,9 @@ class Layout:
 
 def layouts(plugins: Plugins) -> dict[str, Layout]:
     """Return the published tables of all plugins, by name."""
-    return {name: layout for entry in plugins.tables for name, layout in entry.value(plugins).items()}
+    return {
+        name: layout for entry in plugins.tables for name, layout in entry.value(plugins).items()
+    }
 
 
 @dataclass(frozen=True)
@@ -121,8 +138,12 @@ class Choice:
             raise unknown_name("table", name, list(known), "mirrorbench list tables")
         rows, metrics = known[name].rows, known[name].metrics
         if not metrics:
-            raise UsageError(f"{name} has no scores of tasks", f"mirrorbench paper {name} shows what it has.")
-        return replace(self, tasks=self.tasks or tuple(metrics), rows=rows, metrics=self.metrics or metrics)
+            raise UsageError(
+                f"{name} has no scores of tasks", f"mirrorbench paper {name} shows what it has."
+            )
+        return replace(
+            self, tasks=self.tasks or tuple(metrics), rows=rows, metrics=self.metrics or metrics
+        )
 
 
 _ALL = Choice()
@@ -132,9 +153,14 @@ def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins
     """Build the leaderboard of the results in folders, or read one table of the format ``json``."""
     if files := [path for path in sources if path.is_file()]:
         if len(sources) > 1:
-            raise UsageError(f"{files[0]} is a finished table", "Name it alone, or name folders of results.")
+            raise UsageError(
+                f"{files[0]} is a finished table", "Name it alone, or name folders of results."
+            )
         if choice != _ALL:
-            raise UsageError(f"{files[0]} is a finished table", "Selections and statistics need folders of results.")
+            raise UsageError(
+                f"{files[0]} is a finished table",
+                "Selections and statistics need folders of results.",
+            )
         return Leaderboard(read_table(files[0]), (), (), plugins)
     stored, rows, notes = select(sources, plugins, choice)
     items: dict[str, ItemScores] | None = None
@@ -165,7 +191,9 @@ def without_overlap(
         own = items.get(result.cell_id)
         if own is None or (result.cell.get("corpus") and own.overlap is None):
             reason = "its items are not stored" if own is None else "its overlap is unknown"
-            lines[f"missing: {result.spec} on {result.task}, seed {result.seed}: {reason} (run it again)."] = None
+            lines[
+                f"missing: {result.spec} on {result.task}, seed {result.seed}: {reason} (run it again)."
+            ] = None
             lost.add(seed_key(result)[:-1])
         seen.setdefault(result.task, set()).update(own.seen if own else ())
     kept: list[Stored] = []
@@ -178,9 +206,20 @@ def without_overlap(
             score = score_on(rest, plugins)
             main = None if isnan(score) else score
             metrics, n = {result.main_metric: main}, len(rest.ids)
-            kept.append(Stored(replace(result, main_score=main, metrics=metrics, n_items=n, overlap=None), path))
+            kept.append(
+                Stored(
+                    replace(result, main_score=main, metrics=metrics, n_items=n, overlap=None), path
+                )
+            )
             counts[result.task] = f"{result.task} {n:,} of {len(own.ids):,}"
-    return kept, left, [*lines, f"Scored on items without a text of the tuning corpora: {', '.join(counts.values())}"]
+    return (
+        kept,
+        left,
+        [
+            *lines,
+            f"Scored on items without a text of the tuning corpora: {', '.join(counts.values())}",
+        ],
+    )
 
 
 def everything(folder: Path, plugins: Plugins) -> Leaderboard:
@@ -194,9 +233,13 @@ def everything(folder: Path, plugins: Plugins) -> Leaderboard:
 
 
 def judged(
-    table: Table, stored: Sequence[Stored], plugins: Plugins, intervals: bool = False, ties: bool = False,
+    table: Table,
+    stored: Sequence[Stored],
+    plugins: Plugins,
+    intervals: bool = False,
+    ties: bool = False,
     items: Mapping[str, ItemScores] | None = None,
-) -> Table:  # fmt: skip
+) -> Table:
     """Add verdicts, intervals and ties to a table of stored results; ``items`` by cell, if they are read already."""
     from mirrorbench.reports.statistics.verdicts import Marker, find_steps, with_verdicts
 
@@ -208,7 +251,9 @@ def judged(
     chosen = headlines(marked)
     if first := chosen.gain or chosen.over_best:
         with_unseen = replace(first, unseen=marker.unseen(first))
-        marked = replace(marked, verdicts=tuple(with_unseen if v is first else v for v in marked.verdicts))
+        marked = replace(
+            marked, verdicts=tuple(with_unseen if v is first else v for v in marked.verdicts)
+        )
     return replace(marked, columns=tuple(map(marker.counted, marked.columns)))
 
 
@@ -236,14 +281,27 @@ def select(
     if not stored:
         raise UsageError(f"no results in {where}", "Make some: mirrorbench run")
     known = [entry.result for entry in stored]
-    kept = [r for r in known if (not choice.tasks or r.task in choice.tasks) and choice.protocol in ("", r.protocol)]
+    kept = [
+        r
+        for r in known
+        if (not choice.tasks or r.task in choice.tasks) and choice.protocol in ("", r.protocol)
+    ]
     if not kept:
         tasks = ", ".join(sorted({result.task for result in known}))
-        raise UsageError(f"no results in {where} for the tasks or protocol asked for", f"There are results on: {tasks}")
-    kept, notes = newest(kept, _run_again([r for r in kept if r.computation != COMPUTATION], folders))
+        raise UsageError(
+            f"no results in {where} for the tasks or protocol asked for",
+            f"There are results on: {tasks}",
+        )
+    kept, notes = newest(
+        kept, _run_again([r for r in kept if r.computation != COMPUTATION], folders)
+    )
     rows = _chosen_encoders(_encoders_in_order(kept, choice.tasks, plugins), choice, plugins)
     metrics, specs = {"": "", **choice.metrics}, {str(spec) for spec in rows}
-    kept = [_with_metric(r, metrics.get(r.task, metrics[""])) for r in kept if str(parse_spec(r.spec)) in specs]
+    kept = [
+        _with_metric(r, metrics.get(r.task, metrics[""]))
+        for r in kept
+        if str(parse_spec(r.spec)) in specs
+    ]
     mixed = mixtures(kept, plugins)
     if mixed and not choice.allow_mixed:
         reasons = "".join(f"\n  {reason}" for reason in mixed)
@@ -253,13 +311,19 @@ def select(
             "or mix them all the same with --allow-mixed: the table then says so.",
         )
     paths = {entry.result.cell_id: entry.path for entry in reversed(stored)}
-    notes += [f"Mixed, not comparable: {reason}. The newest of each seed counts." for reason in mixed]
+    notes += [
+        f"Mixed, not comparable: {reason}. The newest of each seed counts." for reason in mixed
+    ]
     return [Stored(result, paths[result.cell_id]) for result in without_repeats(kept)], rows, notes
 
 
 def _run_again(results: Sequence[Result], folders: Sequence[Path]) -> str:
     """The command that computes results anew: encoders, tasks and seeds, and common options."""
-    words = ["mirrorbench", "run", *(w for spec in dict.fromkeys(r.spec for r in results) for w in ("-e", spec))]
+    words = [
+        "mirrorbench",
+        "run",
+        *(w for spec in dict.fromkeys(r.spec for r in results) for w in ("-e", spec)),
+    ]
     words += ["-t", ",".join(dict.fromkeys(result.task for result in results))]
     values = {
         "--seeds": {str(1 + max((r.seed for r in results), default=0))} - {"1"},
@@ -272,7 +336,9 @@ def _run_again(results: Sequence[Result], folders: Sequence[Path]) -> str:
     return shlex.join(words)
 
 
-def _encoders_in_order(results: Sequence[Result], tasks: Sequence[str], plugins: Plugins) -> list[EncoderSpec]:
+def _encoders_in_order(
+    results: Sequence[Result], tasks: Sequence[str], plugins: Plugins
+) -> list[EncoderSpec]:
     """The encoders of results in the order of a run: by backbone, by level of the first task, along the ladder."""
     names = tasks or in_column_order({result.task for result in results}, plugins)
     level_of = {result.task: str(result.cell.get("level", "")) for result in results}
@@ -290,7 +356,9 @@ def _encoders_in_order(results: Sequence[Result], tasks: Sequence[str], plugins:
     return sorted(first_level, key=order)
 
 
-def _chosen_encoders(known: list[EncoderSpec], choice: Choice, plugins: Plugins) -> list[EncoderSpec]:
+def _chosen_encoders(
+    known: list[EncoderSpec], choice: Choice, plugins: Plugins
+) -> list[EncoderSpec]:
     """The encoders of the choice, in its order."""
     if choice.rows:
         known = [spec for spec in choice.rows if spec in known]
@@ -307,7 +375,9 @@ def _chosen_encoders(known: list[EncoderSpec], choice: Choice, plugins: Plugins)
         labelled = [spec for spec in known if labels[spec] == wanted]
         matching = labelled or [spec for spec in known if _matches(spec, parse_spec(wanted))]
         if not matching:
-            raise unknown_name("encoder of these results", wanted, [*map(str, known), *labels.values()])
+            raise unknown_name(
+                "encoder of these results", wanted, [*map(str, known), *labels.values()]
+            )
         chosen.update(dict.fromkeys(matching))
     return list(chosen)
 

@@ -240,15 +240,22 @@ class Table:
         """Return one-line headings; the suite precedes a repeated title, and each title of a paper's scores."""
         titles = [column.title for column in self.columns]
         return [
-            f"{c.suite} {c.title}".strip() if titles.count(c.title) > 1 or self.layout == "scores" else c.title
+            f"{c.suite} {c.title}".strip()
+            if titles.count(c.title) > 1 or self.layout == "scores"
+            else c.title
             for c in self.columns
         ]
 
     def groups(self) -> list[tuple[str, int]]:
         """Return suites and the number of neighbouring columns of each; empty if a leaderboard has a single suite."""
-        if len({column.suite for column in self.columns} - {""}) < (2 if self.layout == "leaderboard" else 1):
+        if len({column.suite for column in self.columns} - {""}) < (
+            2 if self.layout == "leaderboard" else 1
+        ):
             return []
-        return [(suite, len(list(columns))) for suite, columns in groupby(self.columns, lambda c: c.suite)]
+        return [
+            (suite, len(list(columns)))
+            for suite, columns in groupby(self.columns, lambda c: c.suite)
+        ]
 
     def sorted_by(self, column: str) -> Table:
         """Sort the rows by their scores in a column, best first; without a score, and baselines, last.
@@ -271,8 +278,13 @@ class Table:
 
     def labels(self) -> list[list[str]]:
         """Return the cells before the scores, of the heading and of each row: the label, and the part if any."""
-        parts = self.layout != "leaderboard" and any(row.part not in ("", "published") for row in self.rows)
-        return [[self.corner, ""][: 1 + parts], *([row.label, row.part][: 1 + parts] for row in self.rows)]
+        parts = self.layout != "leaderboard" and any(
+            row.part not in ("", "published") for row in self.rows
+        )
+        return [
+            [self.corner, ""][: 1 + parts],
+            *([row.label, row.part][: 1 + parts] for row in self.rows),
+        ]
 
     def blocks(self) -> list[int]:
         """Return the indices of rows that begin a new backbone (or row of a paper); empty if each has a single row."""
@@ -303,13 +315,18 @@ def read_table(path: Path) -> Table:
         if "cell_id" in data:
             raise DataFormatError(f"{path} is a single result", "Name the folder that it lies in.")
         if data["schema"] != TABLE_SCHEMA:
-            raise DataFormatError(f"{path} has schema {data['schema']!r}; this version reads schema {TABLE_SCHEMA}")
+            raise DataFormatError(
+                f"{path} has schema {data['schema']!r}; this version reads schema {TABLE_SCHEMA}"
+            )
         names = [column["name"] for column in data["columns"]]
         for row in data["rows"]:
             row |= {"label": row["encoder"], "scores": [row["scores"][name] for name in names]}
-            row.setdefault("tuned", row["method"] not in ("", "base", "static"))  # earlier versions did not write it
+            row.setdefault(
+                "tuned", row["method"] not in ("", "base", "static")
+            )  # earlier versions did not write it
         return msgspec.convert(data, Table)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataFormatError(
-            f"{path} is no table: {type(error).__name__}: {error}", "Make one: mirrorbench leaderboard --format json"
+            f"{path} is no table: {type(error).__name__}: {error}",
+            "Make one: mirrorbench leaderboard --format json",
         ) from error

@@ -42,7 +42,16 @@ EMBEDDINGS, STATEMENT = "embeddings", "computation.txt"
 TRAITS_FOLDER = "traits"
 _TRIAL = 4
 """Version of the passes that show traits; raised when they change."""
-CACHE_FOLDERS = ("models", CHECKPOINTS, EMBEDDINGS, "vectors", "corpora", "transformations", "checksums", TRAITS_FOLDER)
+CACHE_FOLDERS = (
+    "models",
+    CHECKPOINTS,
+    EMBEDDINGS,
+    "vectors",
+    "corpora",
+    "transformations",
+    "checksums",
+    TRAITS_FOLDER,
+)
 """Folders of the cache, each with its entries."""
 _logger = logging.getLogger(__name__)
 
@@ -110,12 +119,17 @@ class Cache:
     def transformation(self, key: str) -> Affine | None:
         """Return a fitted transformation, if it is stored and undamaged."""
         try:
-            with np.load(self._transformation_path(key)) as arrays:  # verifies the checksums of the archive
+            with np.load(
+                self._transformation_path(key)
+            ) as arrays:  # verifies the checksums of the archive
                 return Affine(arrays["matrix"], arrays["bias"])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, EOFError, KeyError, BadZipFile):
-            _logger.warning("The transformation %s is damaged; it is fitted again.", self._transformation_path(key))
+            _logger.warning(
+                "The transformation %s is damaged; it is fitted again.",
+                self._transformation_path(key),
+            )
         return None
 
     def _transformation_path(self, key: str) -> Path:
@@ -132,18 +146,24 @@ class Cache:
         Their key includes the versions of torch and transformers. An unwritable cache is no error.
         """
         libraries = {name: version(name) for name in ("torch", "transformers")}
-        path = self.root / TRAITS_FOLDER / f"{digest({**identity, **libraries, 'trial': _TRIAL})}.json"
+        path = (
+            self.root / TRAITS_FOLDER / f"{digest({**identity, **libraries, 'trial': _TRIAL})}.json"
+        )
         if stored := _stored_traits(path):
             return stored
         traits = look()
         as_json = msgspec.to_builtins(asdict(traits))
         with suppress(StorageError), writing(path, self.root, flush=False) as sink:
-            sink.write(json.dumps({"traits": as_json, "checksum": digest({path.stem: as_json})}).encode())
+            sink.write(
+                json.dumps({"traits": as_json, "checksum": digest({path.stem: as_json})}).encode()
+            )
         return traits
 
 
 def _stored_traits(path: Path) -> ModelTraits | None:
-    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):  # msgspec's errors are ValueErrors
+    with suppress(
+        OSError, ValueError, KeyError, TypeError, RecursionError
+    ):  # msgspec's errors are ValueErrors
         stored = json.loads(path.read_bytes())
         if stored["checksum"] == digest({path.stem: stored["traits"]}):
             return msgspec.convert(stored["traits"], ModelTraits)

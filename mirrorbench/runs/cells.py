@@ -87,7 +87,10 @@ class ModelRef:
         if not self.method:
             # With its name: two systems with the same fingerprint must not share vectors and results.
             return {"system": self.spec.backbone, "fingerprint": self.fingerprint}
-        backbone = {"backbone": self.fingerprint, **({"equal_lengths": True} if self.traits.pads else {})}
+        backbone = {
+            "backbone": self.fingerprint,
+            **({"equal_lengths": True} if self.traits.pads else {}),
+        }
         if self.recipe is None or self.corpus is None:
             return {**backbone, **({"attention": self.attention} if self.attention else {})}
         return {
@@ -99,7 +102,11 @@ class ModelRef:
             "protocol": self.protocol,
             "precision": self.precision,
             **({"deterministic": True} if self.deterministic else {}),
-            **({"held_out": self.corpus.held_out} if self.corpus.held_out and self.recipe.stop == "auto" else {}),
+            **(
+                {"held_out": self.corpus.held_out}
+                if self.corpus.held_out and self.recipe.stop == "auto"
+                else {}
+            ),
             "computation": COMPUTATION,
         }
 
@@ -115,7 +122,10 @@ class ModelRef:
     @property
     def corpora(self) -> tuple[CorpusRef, ...]:
         """Corpora of all its tunings and transformations."""
-        refs = [*(model.corpus for model in self.with_members()), *(post.corpus for _, post in self.posts)]
+        refs = [
+            *(model.corpus for model in self.with_members()),
+            *(post.corpus for _, post in self.posts),
+        ]
         return tuple(dict.fromkeys(ref for ref in refs if ref))
 
 
@@ -173,7 +183,9 @@ class Cell:
             "spec": str(self.spec),
             "method": self.model.method,
             "recipe": recipe.to_json() if recipe else None,
-            "corpus": {"name": corpus.name, "sha256": corpus.sha256, "n": corpus.n} if corpus else None,
+            "corpus": {"name": corpus.name, "sha256": corpus.sha256, "n": corpus.n}
+            if corpus
+            else None,
             "seed": self.seed,
             "task": self.task,
             "level": self.level,

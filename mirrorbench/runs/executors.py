@@ -68,7 +68,9 @@ class Job:
             if key not in defaults:
                 raise unknown_name("executor option", key, list(defaults))
             want = type(defaults[key])
-            if want in (str, float) and type(value) is int:  # a name of digits, or a whole number for a float
+            if (
+                want in (str, float) and type(value) is int
+            ):  # a name of digits, or a whole number for a float
                 value = want(value)
             if type(value) is not want:
                 raise UsageError(f"executor option {key}={value} is not of type {want.__name__}")
@@ -94,7 +96,11 @@ class Job:
 @hookimpl
 def register_executors(register: Register) -> None:
     """Register the executor ``local``."""
-    register("local", local, "This machine: in process, --workers N processes, or one process for each GPU.")
+    register(
+        "local",
+        local,
+        "This machine: in process, --workers N processes, or one process for each GPU.",
+    )
 
 
 def local(job: Job) -> Iterator[CellOutcome]:
@@ -206,7 +212,9 @@ def interrupts_blocked() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # new processes inherit what is blocked
+    before = signal.pthread_sigmask(
+        signal.SIG_BLOCK, {signal.SIGINT}
+    )  # new processes inherit what is blocked
     try:
         yield
     finally:

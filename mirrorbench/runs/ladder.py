@@ -119,7 +119,11 @@ def _has_models_by_language(spec: EncoderSpec) -> bool:
 
 
 def expand_ladder(
-    spec: EncoderSpec, level: str, plugins: Plugins, protocol: str = "paper", files: BackboneFiles | None = None
+    spec: EncoderSpec,
+    level: str,
+    plugins: Plugins,
+    protocol: str = "paper",
+    files: BackboneFiles | None = None,
 ) -> tuple[EncoderSpec, ...]:
     """Return the rows that one encoder argument stands for on tasks of a level.
 
@@ -159,11 +163,15 @@ def expand_ladder(
 
 def _is_single(spec: EncoderSpec, plugins: Plugins) -> bool:
     """Whether a spec is an encoder system or names a method; raises ``UsageError`` where its names are unknown."""
-    if spec.backbone not in backbones.BACKBONES.keys() - OF_SBERT and not (spec.is_path or "/" in spec.backbone):
+    if spec.backbone not in backbones.BACKBONES.keys() - OF_SBERT and not (
+        spec.is_path or "/" in spec.backbone
+    ):
         plugins.encoders.check_left_out(spec.backbone)
     if spec.backbone in plugins.encoders:
         if spec.method:
-            raise UsageError(f"{spec}: {spec.backbone} is a complete encoder, not a backbone, and takes no method")
+            raise UsageError(
+                f"{spec}: {spec.backbone} is a complete encoder, not a backbone, and takes no method"
+            )
         return True
     backbones.check_name(spec, plugins.encoders.names())
     if spec.method:
@@ -179,10 +187,13 @@ def _check_readout_keys(spec: EncoderSpec, plugins: Plugins) -> None:
             continue
         if key in RECIPE_KEYS or key in OUTSIDE_KEYS or key in plugins.augmentations:
             raise UsageError(
-                f"{spec}: {key} belongs to a tuning, and this spec names none", f"Write {spec.with_method('mirror')}"
+                f"{spec}: {key} belongs to a tuning, and this spec names none",
+                f"Write {spec.with_method('mirror')}",
             )
         plugins.augmentations.check_left_out(key)
-        known = dict.fromkeys((*POOLING_KEYS, *POST_KEYS, *RECIPE_KEYS, *plugins.augmentations.names()))
+        known = dict.fromkeys(
+            (*POOLING_KEYS, *POST_KEYS, *RECIPE_KEYS, *plugins.augmentations.names())
+        )
         raise unknown_name("encoder spec key", key, list(known))
 
 
@@ -227,7 +238,11 @@ def untuned_row(spec: EncoderSpec, plugins: Plugins, files: BackboneFiles) -> En
 
 
 def with_baselines(
-    spec: EncoderSpec, ladder: Sequence[EncoderSpec], level: str, plugins: Plugins, dimensions: int = 0
+    spec: EncoderSpec,
+    ladder: Sequence[EncoderSpec],
+    level: str,
+    plugins: Plugins,
+    dimensions: int = 0,
 ) -> tuple[EncoderSpec, ...]:
     """Return a backbone's ladder with further rows that need no labels: untrained ones, then tuned ones.
 
@@ -240,18 +255,39 @@ def with_baselines(
     read = plain[0] if level == "wic" else mean
     methods = [entry.value for entry in plugins.methods if entry.value.baseline]
     layers = {"layers": mean.get("layers")} if mean.get("layers") is not None else {}
-    static = [replace(spec, method=method.name, params=()).with_params(**layers) for method in methods if method.create]
+    static = [
+        replace(spec, method=method.name, params=()).with_params(**layers)
+        for method in methods
+        if method.create
+    ]
     baselines = [spec.with_method(method.name) for method in methods if not method.create]
-    whitened: dict[str, Value] = {"post": "whiten"} | ({} if 0 < dimensions <= _WHITENED else {"whiten": _WHITENED})
-    posts: tuple[dict[str, Value], ...] = (whitened, {"post": "abtt", "abtt": 3}, {"post": "zscore"})
+    whitened: dict[str, Value] = {"post": "whiten"} | (
+        {} if 0 < dimensions <= _WHITENED else {"whiten": _WHITENED}
+    )
+    posts: tuple[dict[str, Value], ...] = (
+        whitened,
+        {"post": "abtt", "abtt": 3},
+        {"post": "zscore"},
+    )
     transformed = [read.with_params(**post) for post in posts]
-    rows = (*plain, *transformed, *static, *tuned, *(row.with_params(**whitened) for row in tuned), *baselines)
+    rows = (
+        *plain,
+        *transformed,
+        *static,
+        *tuned,
+        *(row.with_params(**whitened) for row in tuned),
+        *baselines,
+    )
     return tuple(sorted(rows, key=lambda row: place_of_row(row, level, plugins)))
 
 
 def with_pairs(rows: Sequence[EncoderSpec], plugins: Plugins) -> tuple[EncoderSpec, ...]:
     """Return the rows of a ladder for a corpus of pairs, on which the tuned rows are tuned."""
-    return tuple(dict.fromkeys(row.with_method(PAIRS) if plugins.methods[row.method].tunes else row for row in rows))
+    return tuple(
+        dict.fromkeys(
+            row.with_method(PAIRS) if plugins.methods[row.method].tunes else row for row in rows
+        )
+    )
 
 
 def place_of_row(spec: EncoderSpec, level: str, plugins: Plugins) -> tuple[int, ...]:
@@ -269,6 +305,8 @@ def place_of_row(spec: EncoderSpec, level: str, plugins: Plugins) -> tuple[int, 
     methods = [entry.name for entry in sorted(plugins.methods, key=lambda entry: entry.value.tunes)]
     posts = (None, "whiten", "abtt", "zscore")
     return (
-        place(spec.method, methods), place(spec.get("post"), posts), place(pooling, poolings),
+        place(spec.method, methods),
+        place(spec.get("post"), posts),
+        place(pooling, poolings),
         len(spec.params),
-    )  # fmt: skip
+    )

@@ -99,7 +99,9 @@ def _shorten(config: Any) -> None:
         part.num_hidden_layers = _LAYERS
 
 
-def try_opened(transformer: Transformer, model: ModelRef, key: str, precision: str, cache: Cache) -> None:
+def try_opened(
+    transformer: Transformer, model: ModelRef, key: str, precision: str, cache: Cache
+) -> None:
     """Set the traits of an opened model, measured or cached; raise if it cannot be used as planned.
 
     ``key`` names its weights; ``precision`` is that of what is computed next.
@@ -153,15 +155,26 @@ class EncoderLoader:
             plugins = self.workspace.plugins
             poolings = plugins.poolings.by_name()
             reporter, device = self.workspace.reporter, str(self.workspace.torch_device)
-            offline, stage = self.workspace.settings.offline, partial(reporter.stage, "loading", str(spec))
+            offline, stage = (
+                self.workspace.settings.offline,
+                partial(reporter.stage, "loading", str(spec)),
+            )
             context = EncoderContext(device, precision, offline, poolings, stage, reporter.advance)
             create = plugins.methods[spec.method].create if path else None
-            made = create(spec, path, context) if create and path else create_encoder(spec, plugins, context)
+            made = (
+                create(spec, path, context)
+                if create and path
+                else create_encoder(spec, plugins, context)
+            )
             systems[spec, path, precision] = made
         return systems[spec, path, precision]
 
     def load_transformed(
-        self, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus]
+        self,
+        model: ModelRef,
+        pooling: Pooling | None,
+        precision: str,
+        corpora: Mapping[CorpusRef, Corpus],
     ) -> tuple[Encoder, float]:
         """Load an encoder with the model's transformation."""
         encoder, seconds = self.load(model, pooling, precision, corpora)
@@ -171,7 +184,11 @@ class EncoderLoader:
         return encoder, seconds
 
     def load(
-        self, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus]
+        self,
+        model: ModelRef,
+        pooling: Pooling | None,
+        precision: str,
+        corpora: Mapping[CorpusRef, Corpus],
     ) -> tuple[Encoder, float]:
         """Load an encoder, tuned now or found in the cache; return it and the seconds of its tuning, or 0.
 
@@ -180,20 +197,32 @@ class EncoderLoader:
         from mirrorbench.models.encoder import LanguageRouter, TransformerEncoder
 
         if model.members:
-            loaded = {lang: self.load(member, pooling, precision, corpora) for lang, member in model.members}
+            loaded = {
+                lang: self.load(member, pooling, precision, corpora)
+                for lang, member in model.members
+            }
             encoders = {language: encoder for language, (encoder, _) in loaded.items()}
-            return LanguageRouter(encoders, model.key), sum(seconds for _, seconds in loaded.values())
+            return LanguageRouter(encoders, model.key), sum(
+                seconds for _, seconds in loaded.values()
+            )
         if model.path is None or pooling is None:
             system = self.system(model.spec, model.path, precision)
-            del self.workspace.systems[model.spec, model.path, precision]  # so that it is freed after its cells
+            del self.workspace.systems[
+                model.spec, model.path, precision
+            ]  # so that it is freed after its cells
             if system.fingerprint != model.fingerprint:
-                raise ModelUnavailableError(f"{model.spec} changed after it was planned", "Run it again.")
+                raise ModelUnavailableError(
+                    f"{model.spec} changed after it was planned", "Run it again."
+                )
             return system, 0.0
         if model.corpus is not None:
             transformer, seconds = self._tuned(model, corpora[model.corpus], precision)
         else:
             with unchanged_backbone(model.path, model.fingerprint):
-                transformer, seconds = self._opened(model, model.path, precision, model.fingerprint), 0.0
+                transformer, seconds = (
+                    self._opened(model, model.path, precision, model.fingerprint),
+                    0.0,
+                )
         return TransformerEncoder(transformer, pooling, precision, model.key), seconds
 
     def _tuned(self, model: ModelRef, corpus: Corpus, precision: str) -> tuple[Transformer, float]:
@@ -208,7 +237,10 @@ class EncoderLoader:
             transformer, description = tune_model(
                 model, corpus.texts, self.workspace, corpus.held_out, self._checkpoint(model)
             )
-            if transformer.kept not in ("fp32", precision):  # an adapter's backbone, tuned in less than it is read in
+            if transformer.kept not in (
+                "fp32",
+                precision,
+            ):  # an adapter's backbone, tuned in less than it is read in
                 transformer.adapted.float()
                 transformer.kept = "fp32"
             # A copy of the tokenizer: saving changes it.
@@ -226,30 +258,41 @@ class EncoderLoader:
         if not (path := cache.model(model.key)):
             return None
         self.from_cache.add(model.key)
-        shutil.rmtree(self._checkpoint(model), ignore_errors=True)  # whoever stored the model may have been killed then
-        if model.path and model.recipe and model.recipe.lora:  # its backbone may be elsewhere than when it was stored
+        shutil.rmtree(
+            self._checkpoint(model), ignore_errors=True
+        )  # whoever stored the model may have been killed then
+        if (
+            model.path and model.recipe and model.recipe.lora
+        ):  # its backbone may be elsewhere than when it was stored
             with unchanged_backbone(model.path, model.fingerprint):
                 opened = self._opened(model, path, precision, model.key, model.path)
         else:
             opened = self._opened(model, path, precision, model.key)
         return opened, float(cache.describe_model(model.key)["tuning"]["seconds"])
 
-    def _opened(self, model: ModelRef, path: Path, precision: str, key: str, base: Path | None = None) -> Transformer:
+    def _opened(
+        self, model: ModelRef, path: Path, precision: str, key: str, base: Path | None = None
+    ) -> Transformer:
         from mirrorbench.models.transformer import load_transformer
 
         poolings, device = self.workspace.plugins.poolings.by_name(), self.workspace.torch_device
         # The configuration of a tuned model that was stored as a whole says in which direction it reads.
         attention = "" if model.recipe and not base else model.attention
-        opened = load_transformer(path, device, poolings=poolings, attention=attention, precision=precision, base=base)
+        opened = load_transformer(
+            path, device, poolings=poolings, attention=attention, precision=precision, base=base
+        )
         self.workspace.reporter.stage("checking", str(model.spec))
         try_opened(opened, model, key, precision, self.workspace.cache)
         return opened
 
 
 def tune_model(
-    model: ModelRef, texts: Sequence[str], workspace: Workspace, held_out: Sequence[str] = (),
+    model: ModelRef,
+    texts: Sequence[str],
+    workspace: Workspace,
+    held_out: Sequence[str] = (),
     folder: Path | None = None,
-) -> tuple[Transformer, dict[str, Any]]:  # fmt: skip
+) -> tuple[Transformer, dict[str, Any]]:
     """Tune a model on strings; return it, ready to encode, and the description to store with it.
 
     ``held_out`` are looked at along the tuning; without any, ``stop=auto`` takes some of the strings for that.
@@ -265,12 +308,22 @@ def tune_model(
     if recipe.stop == "auto" and not held_out:
         texts, held_out = hold_out(texts, model.seed)
     aside = positive_pairs(held_out, model.seed, workspace.plugins.methods[model.method].pairs)
-    checkpoint = None if folder is None else Checkpoint(folder, _origin(device, aside), workspace.reporter.note)
+    checkpoint = (
+        None
+        if folder is None
+        else Checkpoint(folder, _origin(device, aside), workspace.reporter.note)
+    )
     with unchanged_backbone(model.path, model.fingerprint):
         transformer = open_for_tuning(
-            model.path, recipe, workspace.plugins.augmentations.by_name(), device, model.protocol,
-            workspace.plugins.poolings.by_name(), model.seed, model.precision,
-        )  # fmt: skip
+            model.path,
+            recipe,
+            workspace.plugins.augmentations.by_name(),
+            device,
+            model.protocol,
+            workspace.plugins.poolings.by_name(),
+            model.seed,
+            model.precision,
+        )
     workspace.reporter.stage("checking", str(model.spec))
     try_opened(transformer, model, model.fingerprint, model.precision, workspace.cache)
     report, trajectory = _tune(transformer, model, recipe, texts, aside, workspace, checkpoint)
@@ -290,14 +343,23 @@ def tune_model(
 
 
 def _tune(
-    transformer: Transformer, model: ModelRef, recipe: Recipe, texts: Sequence[str], aside: Sequence[tuple[str, str]],
-    workspace: Workspace, checkpoint: Checkpoint | None,
-) -> tuple[TuningReport, Trajectory | None]:  # fmt: skip
+    transformer: Transformer,
+    model: ModelRef,
+    recipe: Recipe,
+    texts: Sequence[str],
+    aside: Sequence[tuple[str, str]],
+    workspace: Workspace,
+    checkpoint: Checkpoint | None,
+) -> tuple[TuningReport, Trajectory | None]:
     """Tune from the checkpoint, or from the start, and look at the pairs ``aside`` along the way."""
     from mirrorbench.training.loop import tune_backbone
     from mirrorbench.training.progress import Progress
 
-    plugins, reporter, stage = workspace.plugins, workspace.reporter, f"{model.spec} seed {model.seed}"
+    plugins, reporter, stage = (
+        workspace.plugins,
+        workspace.reporter,
+        f"{model.spec} seed {model.seed}",
+    )
     saved = checkpoint.read() if checkpoint else {}
     total, done = len(texts) * recipe.epochs, saved["progress"]["done"] if saved else 0
     if saved:
@@ -310,10 +372,19 @@ def _tune(
         if saved:
             progress.load_state_dict(saved["progress"])
         report = tune_backbone(
-            transformer, texts, recipe, model.seed, plugins.augmentations.by_name(), model.protocol, model.precision,
-            progress.advance, plugins.methods[model.method].pairs, plugins.losses.by_name(), checkpoint,
+            transformer,
+            texts,
+            recipe,
+            model.seed,
+            plugins.augmentations.by_name(),
+            model.protocol,
+            model.precision,
+            progress.advance,
+            plugins.methods[model.method].pairs,
+            plugins.losses.by_name(),
+            checkpoint,
             saved.get("loop"),
-        )  # fmt: skip
+        )
         return report, progress.finish()
 
 
@@ -341,9 +412,15 @@ def _origin(device: torch.device, aside: Sequence[tuple[str, str]]) -> dict[str,
 
 
 def open_for_tuning(
-    path: Path, recipe: Recipe, registered: dict[str, Augmentation], device: torch.device, protocol: str = "paper",
-    poolings: Mapping[str, PoolingFunction] = POOLINGS, seed: int = 0, precision: str = "fp32",
-) -> Transformer:  # fmt: skip
+    path: Path,
+    recipe: Recipe,
+    registered: dict[str, Augmentation],
+    device: torch.device,
+    protocol: str = "paper",
+    poolings: Mapping[str, PoolingFunction] = POOLINGS,
+    seed: int = 0,
+    precision: str = "fp32",
+) -> Transformer:
     """Return a backbone configured by the recipe's model augmentations; under ``released`` with that code's tokenizer.
 
     With ``lora`` the weights that do not learn stay in the ``precision`` of the tuning where their file has them in it.

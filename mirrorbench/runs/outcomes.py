@@ -29,7 +29,9 @@ class Failure:
     """Whether a device had no memory left for it."""
 
     @classmethod
-    def of(cls, error: BaseException, spec: EncoderSpec, task: str, seed: int | None = None) -> Failure:
+    def of(
+        cls, error: BaseException, spec: EncoderSpec, task: str, seed: int | None = None
+    ) -> Failure:
         """Return the failure that reports an error; errors of other packages are named by their type.
 
         A process that lost its device raises a ``DeviceError`` instead.
@@ -37,8 +39,12 @@ class Failure:
         if lost := lost_device(error):
             raise lost from error
         if isinstance(error, MirrorbenchError):
-            return cls(spec, task, error.message, error.hint, seed, error.lacks, out_of_memory(error))
-        return cls(spec, task, f"{type(error).__name__}: {error}", seed=seed, full=out_of_memory(error))
+            return cls(
+                spec, task, error.message, error.hint, seed, error.lacks, out_of_memory(error)
+            )
+        return cls(
+            spec, task, f"{type(error).__name__}: {error}", seed=seed, full=out_of_memory(error)
+        )
 
 
 @dataclass(frozen=True, slots=True)

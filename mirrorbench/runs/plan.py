@@ -19,7 +19,14 @@ from mirrorbench.models import backbones
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import STORED, Transformation, split_post
 from mirrorbench.runs.cells import Cell, CorpusRef, ModelRef, PostRef
-from mirrorbench.runs.ladder import BackboneFiles, Lookups, expand_ladder, untuned_row, with_baselines, with_pairs
+from mirrorbench.runs.ladder import (
+    BackboneFiles,
+    Lookups,
+    expand_ladder,
+    untuned_row,
+    with_baselines,
+    with_pairs,
+)
 from mirrorbench.runs.loading import EncoderLoader, planned_traits
 from mirrorbench.runs.outcomes import Failure
 from mirrorbench.runs.recipe import check_lines, recipe_and_readout
@@ -151,7 +158,9 @@ class Planner:
     def __init__(self, workspace: Workspace, fetch: bool = True) -> None:
         self.workspace, self.plugins, self.fetch = workspace, workspace.plugins, fetch
         self.corpora: dict[CorpusRef, Corpus] = {}
-        self.files = BackboneFiles(workspace.settings.offline, partial(planned_traits, cache=workspace.cache))
+        self.files = BackboneFiles(
+            workspace.settings.offline, partial(planned_traits, cache=workspace.cache)
+        )
         self._lookups = Lookups()
         workspace.systems.clear()  # of an earlier plan, whose files may have changed
 
@@ -169,27 +178,42 @@ class Planner:
                     continue
                 try:
                     cells += self._cells(request, spec, task)
-                except (Exception, SystemExit) as error:  # plugins may raise anything; the other cells go on
-                    if isinstance(error, UsageError) and not (request.baselines and spec not in request.encoders):
+                except (
+                    Exception,
+                    SystemExit,
+                ) as error:  # plugins may raise anything; the other cells go on
+                    if isinstance(error, UsageError) and not (
+                        request.baselines and spec not in request.encoders
+                    ):
                         raise  # but what nobody wrote may not suit a small model or corpus
                     failures.append(self._failure(error, request, spec, task))
-        return Plan(tuple(cells), tuple(failures), dict(self.corpora), tuple(levels_of), request.tasks)
+        return Plan(
+            tuple(cells), tuple(failures), dict(self.corpora), tuple(levels_of), request.tasks
+        )
 
     def _rows(self, request: Request, tasks: Sequence[Task]) -> dict[EncoderSpec, set[str]]:
         """Return the rows of the table, with the levels of the tasks on which each is evaluated."""
         rows: dict[EncoderSpec, set[str]] = {}
-        has_baselines, untuned = False, not request.baselines and {task.untuned for task in tasks} == {True}
+        has_baselines, untuned = (
+            False,
+            not request.baselines and {task.untuned for task in tasks} == {True},
+        )
         for spec in request.encoders:
             for level in dict.fromkeys(task.level for task in tasks):
                 ladder = (self.untuned(spec),) if untuned else self._ladder(spec, level, request)
                 if request.baselines and len(ladder) > 1 and spec.get("post") is None:
-                    ladder = with_baselines(spec, ladder, level, self.plugins, self.files.dimensions(spec))
+                    ladder = with_baselines(
+                        spec, ladder, level, self.plugins, self.files.dimensions(spec)
+                    )
                     has_baselines = True
                 for row in ladder:
                     rows.setdefault(row, set()).add(level)
         if request.baselines and not has_baselines:
             problem = "baselines are added only to a bare backbone, and none is among the encoders"
-            raise UsageError(problem, "Name one without method, pooling and post, such as tiny, or no --baselines.")
+            raise UsageError(
+                problem,
+                "Name one without method, pooling and post, such as tiny, or no --baselines.",
+            )
         return rows
 
     def _ladder(self, spec: EncoderSpec, level: str, request: Request) -> tuple[EncoderSpec, ...]:
@@ -209,28 +233,43 @@ class Planner:
         """Return the row of a spec on own data: ``untuned_row``."""
         return untuned_row(spec, self.plugins, self.files)
 
-    def _failure(self, error: BaseException, request: Request, spec: EncoderSpec, task: Task) -> Failure:
+    def _failure(
+        self, error: BaseException, request: Request, spec: EncoderSpec, task: Task
+    ) -> Failure:
         """Return the failure of a row on a task; where its data are missing, also whether its model is."""
         failure = Failure.of(error, spec, task.name)
         if failure.lacks:
             try:
                 self.models(request, spec, Purpose.of(task))
             except MirrorbenchError as model_error:
-                return replace(failure, lacks=tuple(dict.fromkeys((*failure.lacks, *model_error.lacks))))
+                return replace(
+                    failure, lacks=tuple(dict.fromkeys((*failure.lacks, *model_error.lacks)))
+                )
         return failure
 
     def _cells(self, request: Request, spec: EncoderSpec, task: Task) -> list[Cell]:
-        if spec.is_path and spec.backbone not in self.plugins.encoders:  # before anything is fetched
+        if (
+            spec.is_path and spec.backbone not in self.plugins.encoders
+        ):  # before anything is fetched
             self.files.locate(spec, task.languages[0])
         data = self._lookups.once(("data", task.name), lambda: self._identified(task))
         precision = self.precision(request, "encoding")
         return [
             Cell(
-                spec, task.name, task.level, model.seed, model, pooling, precision, request.protocol, data,
-                task.version, request.limit,
+                spec,
+                task.name,
+                task.level,
+                model.seed,
+                model,
+                pooling,
+                precision,
+                request.protocol,
+                data,
+                task.version,
+                request.limit,
             )
             for model, pooling in self.models(request, spec, Purpose.of(task))
-        ]  # fmt: skip
+        ]
 
     def _identified(self, task: Task) -> tuple[tuple[str, str], ...]:
         """Checksums of a task's data, after fetching it."""
@@ -246,7 +285,9 @@ class Planner:
         tuned = bool(spec.method) and self.plugins.methods[spec.method].tunes
         plain, transformation = split_post(spec, tuned)
         # The corpus of the spec, of the run, or of the task; without any that of level and languages.
-        purpose = replace(purpose, corpus=str(spec.get("corpus") or request.corpus or purpose.corpus))
+        purpose = replace(
+            purpose, corpus=str(spec.get("corpus") or request.corpus or purpose.corpus)
+        )
         if plain.backbone in self.plugins.encoders or self.plugins.methods[plain.method].create:
             planned = [PlannedModel(self._system(request, plain, purpose), None)]
         else:
@@ -264,8 +305,12 @@ class Planner:
         }
         joined = []
         for of_seed in zip(*by_language.values(), strict=True):
-            members = tuple((lang, planned.model) for lang, planned in zip(by_language, of_seed, strict=True))
-            posts = tuple((language, post) for language, model in members for _, post in model.posts)
+            members = tuple(
+                (lang, planned.model) for lang, planned in zip(by_language, of_seed, strict=True)
+            )
+            posts = tuple(
+                (language, post) for language, model in members for _, post in model.posts
+            )
             first, pooling = of_seed[0]
             joined.append(PlannedModel(replace(first, members=members, posts=posts), pooling))
         return joined
@@ -280,15 +325,28 @@ class Planner:
         path = self.files.locate(spec, purpose.languages[0])
         return ModelRef(spec, loader.system(spec, path, precision).fingerprint, path, spec.method)
 
-    def _transformers(self, request: Request, spec: EncoderSpec, purpose: Purpose) -> list[PlannedModel]:
+    def _transformers(
+        self, request: Request, spec: EncoderSpec, purpose: Purpose
+    ) -> list[PlannedModel]:
         """Plan a backbone as it is, or tuned once for each seed."""
-        path, method = self.files.locate(spec, purpose.languages[0]), self.plugins.methods[spec.method]
+        path, method = (
+            self.files.locate(spec, purpose.languages[0]),
+            self.plugins.methods[spec.method],
+        )
         recipe, pooling = recipe_and_readout(
-            spec, purpose.level, request.protocol, self.plugins, self.files, path, purpose.max_length
+            spec,
+            purpose.level,
+            request.protocol,
+            self.plugins,
+            self.files,
+            path,
+            purpose.max_length,
         )
         traits = self.files.family(path).traits
         fingerprint = backbones.fingerprint(path)
-        untuned = ModelRef(spec, fingerprint, path, spec.method, attention=recipe.attention, traits=traits)
+        untuned = ModelRef(
+            spec, fingerprint, path, spec.method, attention=recipe.attention, traits=traits
+        )
         if not method.tunes:
             return [PlannedModel(untuned, pooling)]
         level = method.levels.get(purpose.level, purpose.level)
@@ -297,13 +355,22 @@ class Planner:
         check_lines(spec, name, self.corpora[ref].texts)
         repeats = self.workspace.settings.deterministic and self.workspace.planned_device != "cpu"
         tuned = replace(
-            untuned, recipe=recipe, corpus=ref, protocol=request.protocol, deterministic=repeats,
+            untuned,
+            recipe=recipe,
+            corpus=ref,
+            protocol=request.protocol,
+            deterministic=repeats,
             precision=self.precision(request, "tuning"),
-        )  # fmt: skip
+        )
         return [PlannedModel(replace(tuned, seed=seed), pooling) for seed in request.seeds]
 
     def _posts(
-        self, spec: EncoderSpec, transformation: Transformation, model: ModelRef, purpose: Purpose, tuned: bool
+        self,
+        spec: EncoderSpec,
+        transformation: Transformation,
+        model: ModelRef,
+        purpose: Purpose,
+        tuned: bool,
     ) -> tuple[tuple[str, PostRef], ...]:
         """Return the transformation of a model, or of each language where each has a file of vectors."""
         if tuned or transformation.name == STORED or "{lang}" not in str(spec.get("path")):
@@ -313,11 +380,21 @@ class Planner:
             corpora = purpose.corpus.split("+")
         corpora += [""] * (len(languages) - len(corpora))
         return tuple(
-            (language, self._post(spec, transformation, model, replace(purpose, languages=(language,), corpus=corpus)))
+            (
+                language,
+                self._post(
+                    spec,
+                    transformation,
+                    model,
+                    replace(purpose, languages=(language,), corpus=corpus),
+                ),
+            )
             for language, corpus in zip(languages, corpora, strict=False)
         )
 
-    def _post(self, spec: EncoderSpec, transformation: Transformation, model: ModelRef, purpose: Purpose) -> PostRef:
+    def _post(
+        self, spec: EncoderSpec, transformation: Transformation, model: ModelRef, purpose: Purpose
+    ) -> PostRef:
         """Return a transformation and its corpus: that of the tuning, else the requested one or the default."""
         if transformation.name == STORED:
             file = backbones.stored_transformation(model.spec)
@@ -336,17 +413,28 @@ class Planner:
         asked = request.precision if of == "tuning" else request.eval_precision
         return self.workspace.numeric_precision[of] if asked == "auto" else asked
 
-    def _corpus(self, spec: EncoderSpec, name: str, clean: bool = True, fitted: bool = False) -> CorpusRef:
+    def _corpus(
+        self, spec: EncoderSpec, name: str, clean: bool = True, fitted: bool = False
+    ) -> CorpusRef:
         """Read a corpus for a tuning, or (``fitted``) for a transformation, with each text of a pair alone."""
         size, sample = (spec.get(key, 0) for key in ("corpus_size", "corpus_sample"))
         for key, value in (("corpus_size", size), ("corpus_sample", sample)):
             if type(value) is not int or value < 0:
                 raise UsageError(f"{key}={value} is not a whole number from 0 on")
         check_corpus(name, self.plugins.corpora)
-        read = partial(read_corpus, name, self.workspace.data, self.plugins.corpora.by_name(), size=size, sample=sample)
+        read = partial(
+            read_corpus,
+            name,
+            self.workspace.data,
+            self.plugins.corpora.by_name(),
+            size=size,
+            sample=sample,
+        )
         lookup = ("corpus", name, size, sample, clean)
         corpus = self._lookups.once(lookup, partial(read, deduplicate=clean, strip=clean))
         corpus = corpus.alone() if fitted else corpus
-        ref = CorpusRef(corpus.name, size, corpus.sha256, len(corpus.texts), have_parts(corpus.texts))
+        ref = CorpusRef(
+            corpus.name, size, corpus.sha256, len(corpus.texts), have_parts(corpus.texts)
+        )
         self.corpora[ref] = corpus
         return ref

@@ -16,7 +16,15 @@ from mirrorbench.models import backbones, modules
 from mirrorbench.models.families import PLAIN, Family, can_checkpoint
 from mirrorbench.models.pooling import READ, Pooling, parse_layers, template
 from mirrorbench.models.transformations import POST_KEYS, split_post
-from mirrorbench.runs.ladder import IN_CONTEXT, PAIRS, POOLING_KEYS, SINGLE, BackboneFiles, expand_ladder, padded
+from mirrorbench.runs.ladder import (
+    IN_CONTEXT,
+    PAIRS,
+    POOLING_KEYS,
+    SINGLE,
+    BackboneFiles,
+    expand_ladder,
+    padded,
+)
 from mirrorbench.training.methods import Method
 from mirrorbench.training.recipes import OUTSIDE_KEYS, RECIPE_KEYS, Recipe, override
 
@@ -25,30 +33,52 @@ WHOLE_TEXTS = ("cls", "mean", "mean-padded")
 
 
 def recipe_and_readout(
-    spec: EncoderSpec, level: str, protocol: str, plugins: Plugins, files: BackboneFiles, path: Path,
+    spec: EncoderSpec,
+    level: str,
+    protocol: str,
+    plugins: Plugins,
+    files: BackboneFiles,
+    path: Path,
     max_length: int = 0,
-) -> tuple[Recipe, Pooling]:  # fmt: skip
+) -> tuple[Recipe, Pooling]:
     """Return the recipe of a spec with a method for the backbone in a directory, and the pooling of its vectors.
 
     ``max_length``: tokens that the task reads, 0 for any number. Errors are those of ``check_runs``.
     """
     method: Method = plugins.methods[spec.method]
-    settings, family, stated = backbones.configuration(path), files.family(path), files.stated_keys(spec)
+    settings, family, stated = (
+        backbones.configuration(path),
+        files.family(path),
+        files.stated_keys(spec),
+    )
     level = method.levels.get(level, level)
-    recipe = resolve_recipe(spec, level, str(settings.get("model_type", "")), protocol, plugins, family, stated)
+    recipe = resolve_recipe(
+        spec, level, str(settings.get("model_type", "")), protocol, plugins, family, stated
+    )
     check_runs(spec, recipe, family, method.tunes, settings)
     positions = backbones.max_positions(settings.get)
-    if positions and spec.get("train_max_length") is None:  # a method's preset, within what the model can take
+    if (
+        positions and spec.get("train_max_length") is None
+    ):  # a method's preset, within what the model can take
         recipe = replace(recipe, train_max_length=min(recipe.train_max_length, positions))
     recipe = replace(recipe, prompt=recipe.prompt and template(recipe.prompt, path))
-    keys = dict(spec.params) if recipe.pooling.startswith("target") else {**stated, **dict(spec.params)}
+    keys = (
+        dict(spec.params)
+        if recipe.pooling.startswith("target")
+        else {**stated, **dict(spec.params)}
+    )
     return recipe, recipe.readout(modules.max_length(keys, path, max_length))
 
 
 def resolve_recipe(
-    spec: EncoderSpec, level: str, architecture: str, protocol: str, plugins: Plugins, family: Family = PLAIN,
+    spec: EncoderSpec,
+    level: str,
+    architecture: str,
+    protocol: str,
+    plugins: Plugins,
+    family: Family = PLAIN,
     stated: Mapping[str, Value] = MappingProxyType({}),
-) -> Recipe:  # fmt: skip
+) -> Recipe:
     """Return the recipe of a spec with a method: the paper's preset, then the backbone's values, then the user's keys.
 
     A backbone that is an encoder of texts already is read its own way (``stated``: keys that its files state) where the
@@ -61,7 +91,11 @@ def resolve_recipe(
             if key not in POOLING_KEYS:
                 raise unknown_name(f"key of +{method.name}", key, [*POOLING_KEYS, *POST_KEYS])
     of_prompt = READ.get(str(spec.get("prompt")), {})
-    params = {**backbones.backbone_of(spec).preset(method.name, level), **of_prompt, **dict(spec.params)}
+    params = {
+        **backbones.backbone_of(spec).preset(method.name, level),
+        **of_prompt,
+        **dict(spec.params),
+    }
     preset = method.preset(level, architecture, protocol)
     if preset.pooling in WHOLE_TEXTS and stated:
         params = {key: value for key, value in stated.items() if key != "max_length"} | params
@@ -72,12 +106,16 @@ def resolve_recipe(
     if not family.masks:
         rates = {name: 0.0 if "mask" in name else rate for name, rate in preset.augment}
         preset = replace(preset, augment=tuple(rates.items()))
-    plugins.augmentations.check_left_out(*(key for key in params if key not in (*RECIPE_KEYS, *OUTSIDE_KEYS)))
+    plugins.augmentations.check_left_out(
+        *(key for key in params if key not in (*RECIPE_KEYS, *OUTSIDE_KEYS))
+    )
     recipe = override(preset, params, plugins.augmentations.by_name())
     plugins.poolings.entry(recipe.pooling)
     plugins.losses.entry(recipe.loss)
     if protocol == "released" and recipe.pooling == "target":
-        return replace(recipe, pooling="target-marked")  # the released code has no other way to a target
+        return replace(
+            recipe, pooling="target-marked"
+        )  # the released code has no other way to a target
     return recipe
 
 
@@ -85,7 +123,9 @@ Problem = tuple[str, dict[str, Value]]
 """A reason that a spec cannot run, and keys (empty: without it) under which it could."""
 
 
-def check_runs(spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, settings: Mapping[str, Any]) -> None:
+def check_runs(
+    spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, settings: Mapping[str, Any]
+) -> None:
     """Check that a spec can run on a backbone of such a family and ``config.json``; an error names a spec that can.
 
     Raises:
@@ -93,20 +133,30 @@ def check_runs(spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, s
         TuningError: the method does not suit this model.
     """
     if tunes and not family.traits.trains:
-        problem = "in training mode transformers cannot read texts of all lengths with models of type"
+        problem = (
+            "in training mode transformers cannot read texts of all lengths with models of type"
+        )
         untuned = replace(spec, method="base", params=())
-        raise TuningError(f"{spec} cannot run: {problem} {settings.get('model_type')}", f"Write {untuned}")
+        raise TuningError(
+            f"{spec} cannot run: {problem} {settings.get('model_type')}", f"Write {untuned}"
+        )
     problems = [*_readout_problems(recipe, family, settings)]
     problems += _tuning_problems(recipe, family, settings) if tunes else ()
     if problems:
         changes = {key: value for _, keys in problems for key, value in keys.items()}
-        params = {key: value for key, value in {**dict(spec.params), **changes}.items() if value != ""}
+        params = {
+            key: value for key, value in {**dict(spec.params), **changes}.items() if value != ""
+        }
         error = UsageError if changes.keys() & dict(spec.params).keys() else TuningError
         reasons = "; ".join(reason for reason, _ in problems)
-        raise error(f"{spec} cannot run: {reasons}", f"Write {replace(spec, params=tuple(params.items()))}")
+        raise error(
+            f"{spec} cannot run: {reasons}", f"Write {replace(spec, params=tuple(params.items()))}"
+        )
 
 
-def _readout_problems(recipe: Recipe, family: Family, settings: Mapping[str, Any]) -> Iterator[Problem]:
+def _readout_problems(
+    recipe: Recipe, family: Family, settings: Mapping[str, Any]
+) -> Iterator[Problem]:
     traits, layers = family.traits, settings.get("num_hidden_layers")
     heeds = traits.causal and family.attends
     if traits.causal and recipe.pooling == "cls" and not (recipe.attention and heeds):
@@ -118,16 +168,24 @@ def _readout_problems(recipe: Recipe, family: Family, settings: Mapping[str, Any
     if layers is not None and not range(layers + 1)[parse_layers(recipe.layers)]:
         yield f"layers={recipe.layers} selects none of the layers 0 to {layers}", {"layers": "-1:"}
     elif recipe.layers != "-1:" and not traits.layered:
-        yield f"layers={recipe.layers} cannot be averaged, since their states differ in shape", {"layers": "-1:"}
+        yield (
+            f"layers={recipe.layers} cannot be averaged, since their states differ in shape",
+            {"layers": "-1:"},
+        )
 
 
-def _tuning_problems(recipe: Recipe, family: Family, settings: Mapping[str, Any]) -> Iterator[Problem]:
+def _tuning_problems(
+    recipe: Recipe, family: Family, settings: Mapping[str, Any]
+) -> Iterator[Problem]:
     traits = family.traits
     for name in (name for name, rate in recipe.augment if rate):
         if "mask" in name and not family.masks:
             yield f"{name} needs a mask token, and the tokenizer has none", {name: 0}
         if name == "controlled_dropout" and (traits.causal or traits.pads):
-            yield "controlled_dropout needs a model that is not causal and reads no padding", {name: 0, "dropout": 0.1}
+            yield (
+                "controlled_dropout needs a model that is not causal and reads no padding",
+                {name: 0, "dropout": 0.1},
+            )
     if any(recipe.rate(name) for name in ("dropout", "controlled_dropout")) and not traits.drops:
         controlled = {"controlled_dropout": 0} if recipe.rate("controlled_dropout") else {}
         yield "the model has no dropout", {**controlled, "dropout": 0, "word_shuffle": 3}
@@ -143,13 +201,17 @@ def check_lines(spec: EncoderSpec, corpus: str, lines: Sequence[str]) -> None:
         problem = f"{spec} tunes on pairs, but the lines are no pairs"
         raise UsageError(problem, "Write text1||text2, or name two columns.")
     if spec.method in (SINGLE, IN_CONTEXT) and pairs:
-        raise UsageError(f"{spec} tunes on single texts, but these are pairs", f"Write {spec.with_method(PAIRS)}")
+        raise UsageError(
+            f"{spec} tunes on single texts, but these are pairs", f"Write {spec.with_method(PAIRS)}"
+        )
 
 
 def check_spec(spec: EncoderSpec, protocol: str, plugins: Plugins) -> None:
     """Check what can be checked of a spec without its backbone: names, keys, ranges of values."""
     for row in expand_ladder(spec, "sentence", plugins, protocol):
-        if row.method and not plugins.methods[row.method].create:  # which checks its keys when it is planned
+        if (
+            row.method and not plugins.methods[row.method].create
+        ):  # which checks its keys when it is planned
             level = plugins.methods[row.method].levels.get("sentence", "sentence")
             plain, _ = split_post(row, plugins.methods[row.method].tunes)
             resolve_recipe(plain, level, "", protocol, plugins)

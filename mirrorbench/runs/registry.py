@@ -55,14 +55,23 @@ class Renderer(NamedTuple):
 
 
 def _add_renderer(
-    registry: Registry[Any], origin: str, name: str, render: Any, description: str = "", endings: Sequence[str] = ()
+    registry: Registry[Any],
+    origin: str,
+    name: str,
+    render: Any,
+    description: str = "",
+    endings: Sequence[str] = (),
 ) -> None:
     if not callable(render):
-        raise PluginError(f"the renderer {name!r} of {origin} is a {type(render).__name__}, not a function")
+        raise PluginError(
+            f"the renderer {name!r} of {origin} is a {type(render).__name__}, not a function"
+        )
     registry.add(name, Renderer(render, tuple(endings)), origin, description)
 
 
-def _add_method(registry: Registry[Any], origin: str, name: str, method: Any, description: str = "") -> None:
+def _add_method(
+    registry: Registry[Any], origin: str, name: str, method: Any, description: str = ""
+) -> None:
     if not isinstance(method, Method):
         raise PluginError(
             f"the method {name!r} of {origin} is a {type(method).__name__}",
@@ -72,24 +81,40 @@ def _add_method(registry: Registry[Any], origin: str, name: str, method: Any, de
 
 
 def _add_augmentation(
-    registry: Registry[Any], origin: str, name: str, function: Any, on: str = "text", description: str = "",
+    registry: Registry[Any],
+    origin: str,
+    name: str,
+    function: Any,
+    on: str = "text",
+    description: str = "",
     probability: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     registry.add(name, Augmentation(name, function, on, probability), origin, description)
 
 
 def _add_executor(
-    registry: Registry[Any], origin: str, name: str, execute: Any, description: str = "", device: Any = None
-) -> None:  # fmt: skip
+    registry: Registry[Any],
+    origin: str,
+    name: str,
+    execute: Any,
+    description: str = "",
+    device: Any = None,
+) -> None:
     for value in (execute, device or execute):
         if not callable(value):
-            raise PluginError(f"the executor {name!r} of {origin} is a {type(value).__name__}, not a function")
+            raise PluginError(
+                f"the executor {name!r} of {origin} is a {type(value).__name__}, not a function"
+            )
     registry.add(name, Executor(execute, device), origin, description)
 
 
-def _add_kind(registry: Registry[Any], origin: str, name: str, kind: Any, description: str = "") -> None:
+def _add_kind(
+    registry: Registry[Any], origin: str, name: str, kind: Any, description: str = ""
+) -> None:
     if not (isinstance(kind, type) and issubclass(kind, TaskKind)):
-        raise PluginError(f"the task kind {name!r} of {origin} is no subclass of mirrorbench.tasks.TaskKind")
+        raise PluginError(
+            f"the task kind {name!r} of {origin} is no subclass of mirrorbench.tasks.TaskKind"
+        )
     registry.add(name, kind, origin, description)
 
 
@@ -105,9 +130,14 @@ def _add_corpus(registry: Registry[Any], origin: str, corpus: Any) -> None:
         registry.add(card.name, card, origin, card.title)
 
 
-def _add_paper(registry: Registry[Any], origin: str, name: str, folder: Any, description: str = "") -> None:
+def _add_paper(
+    registry: Registry[Any], origin: str, name: str, folder: Any, description: str = ""
+) -> None:
     if not Path(folder).is_dir():
-        raise PluginError(f"the paper {name!r} of {origin}: {folder} is no folder", "Name the folder of its tables.")
+        raise PluginError(
+            f"the paper {name!r} of {origin}: {folder} is no folder",
+            "Name the folder of its tables.",
+        )
     registry.add(name, Path(folder), origin, description)
 
 
@@ -144,7 +174,9 @@ def load_plugins(discover: bool = True) -> Plugins:
 
     ``MIRRORBENCH_DISABLE_PLUGINS``: names of entry points that must not be loaded, with commas.
     """
-    blocked = (name.strip() for name in os.environ.get("MIRRORBENCH_DISABLE_PLUGINS", "").split(","))
+    blocked = (
+        name.strip() for name in os.environ.get("MIRRORBENCH_DISABLE_PLUGINS", "").split(",")
+    )
     return Plugins(HOOKS, BUILTIN_PLUGINS, discover, filter(None, blocked))
 
 

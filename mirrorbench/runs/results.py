@@ -137,7 +137,9 @@ class Result:
         """Recipe, content of the corpus and precision as one text, which the seeds of one score must share."""
         corpus = self.cell.get("corpus") or {}
         content = corpus.get("sha256", corpus.get("name"))
-        return json.dumps([self.cell.get("recipe"), content, self.cell["precision"]], sort_keys=True)
+        return json.dumps(
+            [self.cell.get("recipe"), content, self.cell["precision"]], sort_keys=True
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the object of the result file."""
@@ -210,7 +212,11 @@ class ResultStore:
         The file in its place is moved aside. Computation and corpus are restated as requested, since equal identities
         mean equal content. A folder that cannot be written stays as it is.
         """
-        path, stated, own = self.path(cell), result, {"computation": COMPUTATION, "corpus": cell.to_json()["corpus"]}
+        path, stated, own = (
+            self.path(cell),
+            result,
+            {"computation": COMPUTATION, "corpus": cell.to_json()["corpus"]},
+        )
         if any(result.cell.get(key) != value for key, value in own.items()):
             stated = replace(result, cell=result.cell | own)
         if (aside := _aside(path, cell.id)).is_file() or stated is not result:
@@ -238,15 +244,26 @@ class ResultStore:
 
         An earlier result of another identity is moved aside, an unreadable file to ``seed-<n>.unreadable.json``.
         """
-        arrays = {"ids": np.array(scores.ids), "scores": scores.scores, "gold": scores.gold, **scores.extra}
+        arrays = {
+            "ids": np.array(scores.ids),
+            "scores": scores.scores,
+            "gold": scores.gold,
+            **scores.extra,
+        }
         if without_texts():  # an id may be a word, a prediction a name
             arrays["ids"] = np.array([hidden_id(str(item)) for item in scores.ids])
-            arrays = {name: values for name, values in arrays.items() if name not in ("predicted", "found")}
+            arrays = {
+                name: values
+                for name, values in arrays.items()
+                if name not in ("predicted", "found")
+            }
         np.savez_compressed(packed := io.BytesIO(), allow_pickle=False, **arrays)
         files = {PREDICTIONS: packed.getvalue()}
         if scores.submission:
             files[SUBMISSION] = scores.submission.encode()
-        stored = replace(result, beside={suffix: _sha256(content) for suffix, content in files.items()})
+        stored = replace(
+            result, beside={suffix: _sha256(content) for suffix, content in files.items()}
+        )
         path = self.path(cell)
         with self._alone(path):
             self._write(path, stored, files)
@@ -259,12 +276,18 @@ class ResultStore:
             with writing(path.with_suffix(suffix), self.root) as sink:
                 sink.write(content)
         self._write_json(path, result)
-        for suffix in (".json", *_BESIDE):  # an earlier one of this identity that was moved aside, and damaged there
+        for suffix in (
+            ".json",
+            *_BESIDE,
+        ):  # an earlier one of this identity that was moved aside, and damaged there
             _aside(path, result.cell_id).with_suffix(suffix).unlink(missing_ok=True)
 
     def _write_json(self, path: Path, result: Result) -> None:
         with writing(path, self.root) as sink:
-            sink.write(json.dumps(result.to_json(), indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+            sink.write(
+                json.dumps(result.to_json(), indent=2, ensure_ascii=False, allow_nan=False).encode()
+                + b"\n"
+            )
 
 
 def hidden_id(item: str) -> str:
@@ -337,8 +360,15 @@ def read_result(path: Path) -> Result:
         parse_spec(msgspec.convert(result.cell, _Cell).spec)
         if result.metrics.get(result.main_metric, msgspec.UNSET) != result.main_score:
             raise ValueError(f"the main score is not the value of its metric, {result.main_metric}")
-    except (ValueError, RecursionError, OSError, UsageError) as error:  # msgspec's errors are ValueErrors
-        raise DataFormatError(f"{path} is not a result file: {error}", "Move it away and run again.") from error
+    except (
+        ValueError,
+        RecursionError,
+        OSError,
+        UsageError,
+    ) as error:  # msgspec's errors are ValueErrors
+        raise DataFormatError(
+            f"{path} is not a result file: {error}", "Move it away and run again."
+        ) from error
     return result
 
 
@@ -361,13 +391,16 @@ def read_predictions(path: Path, result: Result) -> dict[str, NDArray[Any]]:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             arrays: dict[str, NDArray[Any]] = {name: archive[name] for name in archive.files}
         for name in _OF_ITEMS:
-            if (name in arrays or name in _OF_ITEMS[:3]) and arrays[name].shape != (len(arrays["ids"]),):
+            if (name in arrays or name in _OF_ITEMS[:3]) and arrays[name].shape != (
+                len(arrays["ids"]),
+            ):
                 raise ValueError(f"{name} is not one value an item")
         for name in ("scores", "gold"):
             arrays[name].astype(np.float64)
     except Exception as error:  # numpy and zipfile have a dozen types for damaged archives
         raise DataFormatError(
-            f"the predictions of {path} cannot be read: {error}", "Run the same command again to recompute them."
+            f"the predictions of {path} cannot be read: {error}",
+            "Run the same command again to recompute them.",
         ) from error
     return arrays
 
@@ -379,5 +412,9 @@ def read_results(root: Path) -> Iterator[Result]:
 
 def result_files(root: Path) -> list[Path]:
     """Return the files that ``read_results`` reads."""
-    paths = (path for path in sorted(root.rglob("seed-*.json")) if re.fullmatch(r"seed-\d+\.json", path.name))
+    paths = (
+        path
+        for path in sorted(root.rglob("seed-*.json"))
+        if re.fullmatch(r"seed-\d+\.json", path.name)
+    )
     return [path for path in paths if not _APART.fullmatch(path.relative_to(root).parts[0])]

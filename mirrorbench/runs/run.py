@@ -24,7 +24,9 @@ def make_plan(space: Workspace, *requests: Request, fetch: bool = True) -> Plan:
     return merged([planner.plan(request) for request in requests])
 
 
-def load_encoder(space: Workspace, spec: EncoderSpec, level: str = "sentence") -> tuple[Encoder, EncoderSpec]:
+def load_encoder(
+    space: Workspace, spec: EncoderSpec, level: str = "sentence"
+) -> tuple[Encoder, EncoderSpec]:
     """Load an encoder; return it and the spec of its row. A tuned one comes from the cache, or is tuned with seed 0.
 
     A bare backbone is read by mean pooling, at level ``wic`` at the target word, a directory of ``mirrorbench
@@ -38,7 +40,9 @@ def load_encoder(space: Workspace, spec: EncoderSpec, level: str = "sentence") -
     request = Request((spec,), ())
     model, pooling = planner.models(request, spec, Purpose(level))[0]
     precision = planner.precision(request, "encoding")
-    return EncoderLoader(space).load_transformed(model, pooling, precision, planner.corpora)[0], spec
+    return EncoderLoader(space).load_transformed(model, pooling, precision, planner.corpora)[
+        0
+    ], spec
 
 
 def execute_plan(space: Workspace, plan: Plan) -> Outcome:
@@ -48,7 +52,9 @@ def execute_plan(space: Workspace, plan: Plan) -> Outcome:
     space.reporter.begin(len(plan.cells))
     for failure in failures:
         space.reporter.failure(failure)
-    with closing(_outcomes(space, plan)) as outcomes:  # ends the executor's workers now, not at garbage collection
+    with closing(
+        _outcomes(space, plan)
+    ) as outcomes:  # ends the executor's workers now, not at garbage collection
         for item in outcomes:
             if isinstance(item.outcome, Failure):
                 failures.append(item.outcome)
@@ -57,7 +63,9 @@ def execute_plan(space: Workspace, plan: Plan) -> Outcome:
                 done[item.cell] = item.outcome
                 computed += item.computed
                 space.reporter.cell(item.cell, item.outcome.main_score, cached=not item.computed)
-    return Outcome(tuple(done[cell] for cell in plan.cells if cell in done), tuple(failures), computed)
+    return Outcome(
+        tuple(done[cell] for cell in plan.cells if cell in done), tuple(failures), computed
+    )
 
 
 def _outcomes(space: Workspace, plan: Plan) -> Generator[CellOutcome, None, None]:

@@ -46,7 +46,13 @@ class _Reading(NamedTuple):
 
     @classmethod
     def of(cls, cell: Cell) -> _Reading:
-        return cls(cell.task, cell.protocol, cell.pooling is not None and cell.pooling.of_target, cell.limit, cell.data)
+        return cls(
+            cell.task,
+            cell.protocol,
+            cell.pooling is not None and cell.pooling.of_target,
+            cell.limit,
+            cell.data,
+        )
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,9 @@ class Runner:
         self.workspace, self.corpora = workspace, corpora
         self.tasks, self.results = workspace.plugins.tasks, workspace.results
         self._read: dict[_Reading, _TaskInputs] = {}
-        self._adapted: dict[_Reading, _TaskInputs] = {}  # the same, adapted to an encoder with a vocabulary of its own
+        self._adapted: dict[
+            _Reading, _TaskInputs
+        ] = {}  # the same, adapted to an encoder with a vocabulary of its own
         self._environment: dict[str, Any] = {}
 
     @cached_property
@@ -95,7 +103,9 @@ class Runner:
             if passed_over == len(waiting):
                 if not noted:
                     holder = self.results.leases.holder(cells[0].model.key) or "another process"
-                    self.workspace.reporter.note(f"{cells[0].spec}: {holder} is at work on it; waiting for its results")
+                    self.workspace.reporter.note(
+                        f"{cells[0].spec}: {holder} is at work on it; waiting for its results"
+                    )
                 noted, passed_over = True, 0
                 time.sleep(POLL_SECONDS)
 
@@ -107,7 +117,9 @@ class Runner:
             return iter(failed(cells, error))
         return None if lease is None else self._leased(lease, cells)
 
-    def _leased(self, lease: AbstractContextManager[Any], cells: CellGroup) -> Iterator[CellOutcome]:
+    def _leased(
+        self, lease: AbstractContextManager[Any], cells: CellGroup
+    ) -> Iterator[CellOutcome]:
         with lease:
             pending = []
             self.results.sweep(*cells)
@@ -125,7 +137,10 @@ class Runner:
 
     def _read_task(self, reading: _Reading) -> None:
         if reading not in self._read:
-            task, data = self.tasks[reading.task].reading(reading.protocol, reading.of_target), self.workspace.data
+            task, data = (
+                self.tasks[reading.task].reading(reading.protocol, reading.of_target),
+                self.workspace.data,
+            )
             items = task.first(task.load(data), reading.limit) if reading.limit else task.load(data)
             # Files without a published checksum are hashed when they are read: perhaps others than at planning.
             checksums = tuple(sorted(task.identity(data).items()))
@@ -137,7 +152,10 @@ class Runner:
         self.workspace.reporter.stage("loading", str(first.spec))
         try:
             loaded = self.loader.load(first.model, first.pooling, first.precision, self.corpora)
-        except (Exception, SystemExit) as error:  # models and plugins may raise anything; the run goes on
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # models and plugins may raise anything; the run goes on
             yield from failed(cells, error)
         else:
             yield from self._scored(cells, *loaded)
@@ -164,30 +182,42 @@ class Runner:
                     own = after.get(key := (cell.pooling, cell.model.posts))
                     if own is None:
                         own = after[key] = self._transformed(encoder, cell, vectors[cell.pooling])
-                    result, scores = self._score(cell, own, encoder, {"train": tuning, "encode": encoding})
+                    result, scores = self._score(
+                        cell, own, encoder, {"train": tuning, "encode": encoding}
+                    )
                 except (Exception, SystemExit) as error:
                     yield from failed([cell], error)
                 else:
                     yield self._store(cell, result, scores)
 
-    def _encode(self, encoder: Encoder, cells: list[Cell]) -> tuple[dict[Pooling | None, Vectors], float]:
+    def _encode(
+        self, encoder: Encoder, cells: list[Cell]
+    ) -> tuple[dict[Pooling | None, Vectors], float]:
         """Vectors of all inputs of the cells' tasks, by pooling, and the seconds that encoding took."""
         wanted: dict[Pooling | None, dict[TextInput, None]] = {}
         for reading in dict.fromkeys(map(_Reading.of, cells)):
             self._adapted[reading] = self._adapt(encoder, self._read[reading])
         for cell in cells:
-            wanted.setdefault(cell.pooling, {}).update(dict.fromkeys(self._adapted[_Reading.of(cell)].inputs))
+            wanted.setdefault(cell.pooling, {}).update(
+                dict.fromkeys(self._adapted[_Reading.of(cell)].inputs)
+            )
         started = time.perf_counter()
         stored = encode_missing(encoder, wanted, cells[0].model, cells[0].precision, self.workspace)
         seconds, device = time.perf_counter() - started, str(self.workspace.torch_device)
-        return {p: Vectors(inputs, stored[p].get(list(inputs)), device) for p, inputs in wanted.items()}, seconds
+        return {
+            p: Vectors(inputs, stored[p].get(list(inputs)), device) for p, inputs in wanted.items()
+        }, seconds
 
     def _transformed(self, encoder: Encoder, cell: Cell, vectors: Vectors) -> Vectors:
         """Return the vectors of a cell's pooling after its transformation; as they are without one."""
         if not cell.model.posts:
             return vectors
-        affines = fitted_posts(encoder, cell.model, cell.pooling, cell.precision, self.corpora, self.workspace)
-        return Vectors(vectors.inputs, transform(vectors.array, vectors.inputs, affines), vectors.device)
+        affines = fitted_posts(
+            encoder, cell.model, cell.pooling, cell.precision, self.corpora, self.workspace
+        )
+        return Vectors(
+            vectors.inputs, transform(vectors.array, vectors.inputs, affines), vectors.device
+        )
 
     def _adapt(self, encoder: Encoder, read: _TaskInputs) -> _TaskInputs:
         """Return a task's items and inputs for an encoder; the task may use the encoder's own vocabulary."""
@@ -200,7 +230,9 @@ class Runner:
     def _tuning(self, cell: Cell) -> dict[str, Any]:
         """Return the description that is stored with a tuned model."""
         cache, key = self.workspace.cache, cell.model.key
-        return cache.describe_model(key) if cell.model.recipe is not None and cache.model(key) else {}
+        return (
+            cache.describe_model(key) if cell.model.recipe is not None and cache.model(key) else {}
+        )
 
     def _cost(self, cell: Cell, encoder: Encoder, tuning: dict[str, Any]) -> dict[str, Any]:
         """Return the ``cost`` of a result, from the description of its tuning."""
@@ -221,21 +253,29 @@ class Runner:
     ) -> tuple[Result, Scores]:
         adapted = self._adapted[_Reading.of(cell)]
         task, started = adapted.task, time.perf_counter()
-        scores = score_task(task, adapted.items, vectors, cell.protocol, self.workspace.plugins.metrics)
+        scores = score_task(
+            task, adapted.items, vectors, cell.protocol, self.workspace.plugins.metrics
+        )
         seconds["score"] = time.perf_counter() - started
         overlap = self._contamination(cell, adapted)
         if overlap:
             scores = replace(scores, extra={**scores.extra, "overlap": overlap.flags(scores.ids)})
         if shared := task.shared(adapted.items):
-            scores = replace(scores, extra={**scores.extra, "shared": shared_codes(shared, scores.ids)})
+            scores = replace(
+                scores, extra={**scores.extra, "shared": shared_codes(shared, scores.ids)}
+            )
         distinct = list(dict.fromkeys(adapted.inputs))
         lost: dict[str, int] = {}
         if cell.pooling is not None and cell.pooling.of_target:
-            assert isinstance(encoder, PoolingEncoder)  # counted here, since vectors may come from the cache
+            assert isinstance(
+                encoder, PoolingEncoder
+            )  # counted here, since vectors may come from the cache
             lost = encoder.lost_targets(distinct, cell.pooling)._asdict()
         cell, tuning = replace(cell, data=adapted.data), self._tuning(cell)
         with cpu_threads(self.workspace.threads):
-            self._environment = self._environment or describe_environment(self.workspace.torch_device)
+            self._environment = self._environment or describe_environment(
+                self.workspace.torch_device
+            )
         result = Result(
             cell=cell.to_json(),
             cell_id=cell.id,
@@ -245,9 +285,14 @@ class Runner:
             n_items=len(scores.ids),
             coverage=scores.coverage,
             seconds={name: round(value, 4) for name, value in seconds.items()},
-            data={"version": task.version, "files": dict(cell.data)} | ({"limit": cell.limit} if cell.limit else {}),
+            data={"version": task.version, "files": dict(cell.data)}
+            | ({"limit": cell.limit} if cell.limit else {}),
             encoder=_description(encoder, cell.pooling, vectors.array.shape[1])
-            | {"weights": cell.model.fingerprint, "revision": cell.spec.revision, "texts": len(distinct)}
+            | {
+                "weights": cell.model.fingerprint,
+                "revision": cell.spec.revision,
+                "texts": len(distinct),
+            }
             | lost,
             environment=self._environment,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -265,13 +310,19 @@ class Runner:
 
 
 def _notes(
-    cell: Cell, languages: Sequence[str], texts_cut: int = 0, targets_cut: int = 0, targets_missing: int = 0
+    cell: Cell,
+    languages: Sequence[str],
+    texts_cut: int = 0,
+    targets_cut: int = 0,
+    targets_missing: int = 0,
 ) -> Iterator[str]:
     """Notes on the encoder for readers of a result: missing languages, and texts or targets that were cut."""
     spec, tokens = cell.model.spec, cell.pooling.max_length if cell.pooling else 0
     if foreign := foreign_languages(spec, languages):
         yield f"{spec} has no model of {', '.join(foreign)}, and reads it with its English one"
-    reads_once = cell.pooling is not None and cell.pooling.of_target and not cell.pooling.is_repeated
+    reads_once = (
+        cell.pooling is not None and cell.pooling.of_target and not cell.pooling.is_repeated
+    )
     if cell.model.traits.pads:
         yield f"the vectors of {spec} depend on padding: only texts of equal length were encoded in one batch"
     if reads_once and not cell.model.attention and cell.model.traits.causal:

@@ -78,23 +78,31 @@ class EmbeddingCache:
             self._rows[data[row * KEY_BYTES : (row + 1) * KEY_BYTES]] = (shard, row)
 
     def _drop(self, name: str) -> None:
-        _logger.warning("Vectors in %s are damaged (%s); they are computed again.", self.folder, name)
+        _logger.warning(
+            "Vectors in %s are damaged (%s); they are computed again.", self.folder, name
+        )
         for suffix in (".keys.npy", ".npy"):
             (self.folder / f"{name}{suffix}").unlink(missing_ok=True)
 
     def missing(self, inputs: Sequence[TextInput]) -> list[TextInput]:
         """Return the inputs that have no undamaged vectors here, in their order."""
         keys = [item.key() for item in inputs]
-        for shard in sorted({self._rows[key][0] for key in keys if key in self._rows} & self._unchecked.keys()):
+        for shard in sorted(
+            {self._rows[key][0] for key in keys if key in self._rows} & self._unchecked.keys()
+        ):
             name = self._unchecked.pop(shard)  # verified once
             if not is_whole(self.folder, name, self._shards[shard]):
-                self._rows = {key: position for key, position in self._rows.items() if position[0] != shard}
+                self._rows = {
+                    key: position for key, position in self._rows.items() if position[0] != shard
+                }
                 self._drop(name)
         return [item for item, key in zip(inputs, keys, strict=True) if key not in self._rows]
 
     def put(self, inputs: Sequence[TextInput], vectors: Array) -> None:
         """Store the vectors of inputs, shape (len(inputs), dimensions)."""
-        keys = np.frombuffer(b"".join(item.key() for item in inputs), dtype=np.uint8).reshape(-1, KEY_BYTES)
+        keys = np.frombuffer(b"".join(item.key() for item in inputs), dtype=np.uint8).reshape(
+            -1, KEY_BYTES
+        )
         name = shard_name(keys, vectors)
         for suffix, array in ((".npy", vectors), (".keys.npy", keys)):
             with writing(self.folder / f"{name}{suffix}", self.folder.parent, flush=False) as sink:
@@ -127,34 +135,50 @@ def is_whole(folder: Path, name: str, vectors: Array | None = None) -> bool:
     """Whether a shard's keys and vectors (read unless given) match its name."""
     try:
         keys = np.load(folder / f"{name}.keys.npy")
-        return shard_name(keys, np.load(folder / f"{name}.npy") if vectors is None else vectors) == name
+        return (
+            shard_name(keys, np.load(folder / f"{name}.npy") if vectors is None else vectors)
+            == name
+        )
     except (OSError, ValueError, EOFError):
         return False
 
 
 def encode_missing(
-    encoder: Encoder, wanted: Mapping[Pooling | None, Iterable[TextInput]], model: ModelRef, precision: str,
+    encoder: Encoder,
+    wanted: Mapping[Pooling | None, Iterable[TextInput]],
+    model: ModelRef,
+    precision: str,
     workspace: Workspace,
-) -> dict[Pooling | None, EmbeddingCache]:  # fmt: skip
+) -> dict[Pooling | None, EmbeddingCache]:
     """Encode the inputs that have no vectors yet under a pooling; return the stored vectors of each pooling.
 
     ``wanted`` holds inputs by pooling. An input that several poolings miss is read once for all of them.
     """
     stored = {pooling: _stored(encoder, pooling, model, precision, workspace) for pooling in wanted}
-    missing = {pooling: dict.fromkeys(stored[pooling].missing(list(inputs))) for pooling, inputs in wanted.items()}
+    missing = {
+        pooling: dict.fromkeys(stored[pooling].missing(list(inputs)))
+        for pooling, inputs in wanted.items()
+    }
     passes: dict[tuple[Pooling | None, ...], list[TextInput]] = {}
     for item in dict.fromkeys(chain.from_iterable(missing.values())):
         together = tuple(pooling for pooling, items in missing.items() if item in items)
         passes.setdefault(together, []).append(item)
     for together, inputs in passes.items():
-        _encode(encoder, inputs, {pooling: stored[pooling] for pooling in together}, model, workspace)
+        _encode(
+            encoder, inputs, {pooling: stored[pooling] for pooling in together}, model, workspace
+        )
     return stored
 
 
 def _vectors_key(encoder: Encoder, pooling: Pooling | None, model: ModelRef, precision: str) -> str:
     """Return the name in the cache of the vectors of an encoder."""
     read = pooling.identity if pooling else model.spec.backbone
-    parts = {"encoder": encoder.fingerprint, "readout": read, "precision": precision, "computation": COMPUTATION}
+    parts = {
+        "encoder": encoder.fingerprint,
+        "readout": read,
+        "precision": precision,
+        "computation": COMPUTATION,
+    }
     return digest(parts)
 
 
@@ -166,9 +190,12 @@ def _stored(
 
 
 def _encode(
-    encoder: Encoder, inputs: Sequence[TextInput], stored: Mapping[Pooling | None, EmbeddingCache], model: ModelRef,
+    encoder: Encoder,
+    inputs: Sequence[TextInput],
+    stored: Mapping[Pooling | None, EmbeddingCache],
+    model: ModelRef,
     workspace: Workspace,
-) -> None:  # fmt: skip
+) -> None:
     """Encode inputs under some poolings in one pass, and store their vectors."""
     # Sorted, so that the same texts make the same batches in whatever order they come.
     inputs, reporter, spec = sorted(inputs, key=TextInput.key), workspace.reporter, model.spec
@@ -188,9 +215,13 @@ def _encode(
 
 
 def fitted_posts(
-    encoder: Encoder, model: ModelRef, pooling: Pooling | None, precision: str, corpora: Mapping[CorpusRef, Corpus],
+    encoder: Encoder,
+    model: ModelRef,
+    pooling: Pooling | None,
+    precision: str,
+    corpora: Mapping[CorpusRef, Corpus],
     workspace: Workspace,
-) -> dict[str, Affine | Taken]:  # fmt: skip
+) -> dict[str, Affine | Taken]:
     """Transformations of a model by language: stored with it, cached, or fitted now on vectors of their corpora.
 
     ``encoder`` returns the vectors before the transformation.
@@ -203,7 +234,9 @@ def fitted_posts(
         if affine is None:
             inputs = fit_inputs(corpora[corpus].texts, model, pooling, workspace)
             inputs = [replace(item, language=language) for item in inputs]
-            stored = encode_missing(encoder, {pooling: inputs}, model, precision, workspace)[pooling]
+            stored = encode_missing(encoder, {pooling: inputs}, model, precision, workspace)[
+                pooling
+            ]
             affine = fit(stored.get(inputs), post.transformation)
             workspace.cache.save_transformation(key, affine)
         return affine
@@ -221,7 +254,9 @@ def fitted_posts(
     return transformations
 
 
-def fit_inputs(texts: Sequence[str], model: ModelRef, pooling: Pooling | None, workspace: Workspace) -> list[TextInput]:
+def fit_inputs(
+    texts: Sequence[str], model: ModelRef, pooling: Pooling | None, workspace: Workspace
+) -> list[TextInput]:
     """Distinct inputs of a corpus: texts, both texts of a pair, or a random word of each text in its context."""
     of_target = pooling is not None and pooling.of_target
     pairs = workspace.plugins.methods[model.method].pairs if model.recipe else None
@@ -229,5 +264,7 @@ def fit_inputs(texts: Sequence[str], model: ModelRef, pooling: Pooling | None, w
         return [TextInput(text) for text in dict.fromkeys(texts)]
     plain = replace(model.recipe or base_preset("", "", ""), augment=(), sides=1)
     maker = PairMaker(plain, np.random.default_rng(0), "", "paper", {})
-    made = pairs(texts, maker) if pairs in OF_TWO else words_in_context(texts, maker)  # as MirrorWiC: paper 2, 3.1
+    made = (
+        pairs(texts, maker) if pairs in OF_TWO else words_in_context(texts, maker)
+    )  # as MirrorWiC: paper 2, 3.1
     return list(dict.fromkeys([*made.left, *made.right]))

@@ -29,9 +29,13 @@ if TYPE_CHECKING:
 IN_PACKAGES = {"ray": "mirrorbench-ray", "slurm": "mirrorbench-slurm"}
 """Executors that are installed by themselves."""
 _ENVIRONMENT = (
-    "MIRRORBENCH_DISABLE_PLUGINS", "MIRRORBENCH_STRICT_PLUGINS", "HF_HUB_OFFLINE", "HF_HOME", "HF_HUB_CACHE",
+    "MIRRORBENCH_DISABLE_PLUGINS",
+    "MIRRORBENCH_STRICT_PLUGINS",
+    "HF_HUB_OFFLINE",
+    "HF_HOME",
+    "HF_HUB_CACHE",
     "HF_ENDPOINT",
-)  # fmt: skip
+)
 """Variables that decide which plugins and models a worker finds."""
 
 
@@ -88,22 +92,36 @@ class Workspace:
     """
 
     def __init__(
-        self, settings: Settings = Settings(), plugins: Plugins | None = None, reporter: Reporter | None = None
+        self,
+        settings: Settings = Settings(),
+        plugins: Plugins | None = None,
+        reporter: Reporter | None = None,
     ) -> None:
         from mirrorbench.core.devices import let_threads_sleep
 
         let_threads_sleep()
-        self.settings, self.plugins, self.reporter = settings, plugins or process_plugins(), reporter or Reporter()
+        self.settings, self.plugins, self.reporter = (
+            settings,
+            plugins or process_plugins(),
+            reporter or Reporter(),
+        )
         self.executor, _, tail = settings.executor.partition(":")
         if self.executor in IN_PACKAGES and self.executor not in self.plugins.executors:
-            hint = "pip install {0}, or from a clone: pip install ./plugins/{0}".format(IN_PACKAGES[self.executor])
-            raise UsageError(f"the executor {self.executor} is in a package that is not installed", hint)
+            hint = "pip install {0}, or from a clone: pip install ./plugins/{0}".format(
+                IN_PACKAGES[self.executor]
+            )
+            raise UsageError(
+                f"the executor {self.executor} is in a package that is not installed", hint
+            )
         self.plugins.executors.entry(self.executor)
         self.options: dict[str, Value] = dict(parse_params(tail, settings.executor))
         self.options |= {} if settings.workers is None else {"workers": settings.workers}
         self.options |= {"address": settings.address} if settings.address else {}
         self.data = DataStore(_folder(settings.data_dir), settings.offline, self.plugins.parsers)
-        self.results, self.cache = ResultStore(Path(settings.results)), Cache(_folder(settings.cache))
+        self.results, self.cache = (
+            ResultStore(Path(settings.results)),
+            Cache(_folder(settings.cache)),
+        )
         self.threads = 0  # with which tuning computes on the CPU; 0: torch's own number
         self.share = 1.0  # of the GPU's memory, for this process
         # Encoder systems that were planned and not loaded yet: planning needs their fingerprints.
@@ -123,7 +141,9 @@ class Workspace:
     def planned_device(self) -> str:
         """The device that computes the cells, here or elsewhere."""
         elsewhere = self.plugins.executors[self.executor].device
-        return elsewhere(self.settings.device, self.options) if elsewhere else str(self.torch_device)
+        return (
+            elsewhere(self.settings.device, self.options) if elsewhere else str(self.torch_device)
+        )
 
     @cached_property
     def numeric_precision(self) -> dict[str, str]:
@@ -142,9 +162,13 @@ class Workspace:
         import torch
 
         settings = Settings(
-            self.results.root.absolute(), self.data.root.absolute(), self.cache.root.absolute(), self.planned_device,
-            offline=self.settings.offline, deterministic=self.settings.deterministic,
-        )  # fmt: skip
+            self.results.root.absolute(),
+            self.data.root.absolute(),
+            self.cache.root.absolute(),
+            self.planned_device,
+            offline=self.settings.offline,
+            deterministic=self.settings.deterministic,
+        )
         return WorkerContext(settings, tuple(self.plugins.files), torch.get_num_threads())
 
 
@@ -163,7 +187,9 @@ class WorkerContext:
     share: float = 1.0
     """The share of a GPU's memory for each worker, from 0 to 1."""
     environment: tuple[tuple[str, str], ...] = field(
-        default_factory=lambda: tuple((name, os.environ[name]) for name in _ENVIRONMENT if name in os.environ)
+        default_factory=lambda: tuple(
+            (name, os.environ[name]) for name in _ENVIRONMENT if name in os.environ
+        )
     )
 
     def on(self, device: str) -> WorkerContext:
@@ -182,11 +208,22 @@ class WorkerContext:
         # For tokenisers, which start their threads at first use; for torch OMP_NUM_THREADS was read already.
         os.environ.setdefault("RAYON_NUM_THREADS", str(torch.get_num_threads()))
         space = Workspace(self.settings, registered)
-        space.threads, space.share = self.threads if self.settings.device == "cpu" else 0, self.share
+        space.threads, space.share = (
+            self.threads if self.settings.device == "cpu" else 0,
+            self.share,
+        )
         return space
 
 
-_IN_RESULTS = ("torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn", "sentence-transformers")
+_IN_RESULTS = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "sentence-transformers",
+)
 
 
 def describe_environment(device: torch.device) -> dict[str, Any]:
@@ -197,7 +234,9 @@ def describe_environment(device: torch.device) -> dict[str, Any]:
         "mirrorbench": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "packages": {name: installed for name in _IN_RESULTS if (installed := package_version(name))},
+        "packages": {
+            name: installed for name in _IN_RESULTS if (installed := package_version(name))
+        },
         "device": str(device),
         "device_name": describe(device),
         "git": _commit(),

@@ -5,9 +5,24 @@ from __future__ import annotations
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.items import Pair
 from mirrorbench.tasks.base import Scores, Task, TaskKind, Vectors
-from mirrorbench.tasks.pairs import PairClassification, PairSimilarity, SimilarityChange, UsageSimilarity, WordInContext
+from mirrorbench.tasks.pairs import (
+    PairClassification,
+    PairSimilarity,
+    SimilarityChange,
+    UsageSimilarity,
+    WordInContext,
+)
 
 __all__ = [
-    "Pair", "PairClassification", "PairSimilarity", "Scores", "SimilarityChange", "Task", "TaskKind", "TextInput",
-    "UsageSimilarity", "Vectors", "WordInContext",
-]  # fmt: skip
+    "Pair",
+    "PairClassification",
+    "PairSimilarity",
+    "Scores",
+    "SimilarityChange",
+    "Task",
+    "TaskKind",
+    "TextInput",
+    "UsageSimilarity",
+    "Vectors",
+    "WordInContext",
+]

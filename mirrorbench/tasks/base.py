@@ -79,16 +79,25 @@ class Scores:
     def __post_init__(self) -> None:
         for name, value in self.metrics.items():
             if value is not None and not (isinstance(value, Real) and isfinite(value)):
-                raise PluginError(f"the metric {name!r} is {value!r}", "A metric is a finite number, or None.")
+                raise PluginError(
+                    f"the metric {name!r} is {value!r}", "A metric is a finite number, or None."
+                )
         if not len(self.ids) == len(self.scores) == len(self.gold):
-            counts = f"{len(self.ids)} ids, {len(self.scores)} scores and {len(self.gold)} references"
+            counts = (
+                f"{len(self.ids)} ids, {len(self.scores)} scores and {len(self.gold)} references"
+            )
             raise PluginError(f"a task returned {counts}", "Each item has one of each.")
         for name in ("scores", "gold"):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
         if len(set(self.ids)) != len(self.ids) or not np.isfinite(self.scores).all():
-            raise PluginError("a task returned equal ids, or scores that are no finite numbers", "Each item has one.")
+            raise PluginError(
+                "a task returned equal ids, or scores that are no finite numbers",
+                "Each item has one.",
+            )
         # NumPy's numbers cannot be written as JSON.
-        plain = {name: None if value is None else float(value) for name, value in self.metrics.items()}
+        plain = {
+            name: None if value is None else float(value) for name, value in self.metrics.items()
+        }
         object.__setattr__(self, "metrics", plain)
 
 
@@ -204,13 +213,17 @@ class Task(ABC):
         """
 
 
-def score_task(task: Task, items: Any, vectors: Vectors, protocol: str, metrics: Registry[Any]) -> Scores:
+def score_task(
+    task: Task, items: Any, vectors: Vectors, protocol: str, metrics: Registry[Any]
+) -> Scores:
     """Score vectors by ``task.score``, with the main metric added from the registered ones if it is missing."""
     scores = task.score(items, vectors, protocol)
     name = task.main_metric
     if name in scores.metrics:
         return scores
-    return replace(scores, metrics={**scores.metrics, name: metrics[name](scores.scores, scores.gold)})
+    return replace(
+        scores, metrics={**scores.metrics, name: metrics[name](scores.scores, scores.gold)}
+    )
 
 
 class TaskInfo(TypedDict, total=False):
@@ -247,7 +260,9 @@ class TaskKind(Task, Generic[Items]):
 
     card: Card | None = None
 
-    def __init__(self, name: str, items: Items | Callable[[DataStore], Items], **info: Unpack[TaskInfo]) -> None:
+    def __init__(
+        self, name: str, items: Items | Callable[[DataStore], Items], **info: Unpack[TaskInfo]
+    ) -> None:
         self.name = name
         self._items = items
         vars(self).update({key: value for key, value in info.items() if value != ""})
@@ -257,9 +272,14 @@ class TaskKind(Task, Generic[Items]):
     def from_card(cls, card: Card) -> Self:
         """Make the task that a card declares; a wrong option of the card is a ``DataFormatError``."""
         info = TaskInfo(
-            title=card.label, level=card.level, languages=card.languages, corpus=str(card.options.get("corpus", "")),
-            main_metric=card.metric, version=card.version, identifies=card.identifies,
-        )  # fmt: skip
+            title=card.label,
+            level=card.level,
+            languages=card.languages,
+            corpus=str(card.options.get("corpus", "")),
+            main_metric=card.metric,
+            version=card.version,
+            identifies=card.identifies,
+        )
         options = {key: card.options[key] for key in cls.from_options if key in card.options}
         task = cls(card.name, lambda data: cls.parsed(card, data), **info, **options)
         task.max_length = whole_number(card.options, "max_length", 0)
@@ -295,7 +315,9 @@ class TaskKind(Task, Generic[Items]):
         """Return checksums of the card's files, and of a user's own card; without a card, of the items."""
         if self.card is None:
             return {self.items_name: checksum(self.written(self.load(data)))}
-        if not any(isinstance(source, BesideSource) for file in self.card.files for source in file.sources):
+        if not any(
+            isinstance(source, BesideSource) for file in self.card.files for source in file.sources
+        ):
             return data.checksums(self.card)
         read = f"{self.card.kind} {self.card.parser} {sorted(self.card.options.items())}"  # a user may still change it
         return data.checksums(self.card) | {"card": checksum(read)}

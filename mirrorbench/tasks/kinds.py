@@ -15,7 +15,13 @@ from mirrorbench.core.specs import LEVELS, parse_params
 from mirrorbench.data.cardfile import builtin_cards, load_card
 from mirrorbench.data.cards import CORPUS_KIND, Card
 from mirrorbench.tasks.base import Task, TaskKind
-from mirrorbench.tasks.pairs import PairClassification, PairSimilarity, SimilarityChange, UsageSimilarity, WordInContext
+from mirrorbench.tasks.pairs import (
+    PairClassification,
+    PairSimilarity,
+    SimilarityChange,
+    UsageSimilarity,
+    WordInContext,
+)
 
 _KINDS: dict[str, type[TaskKind[Any]]] = {
     "pair-similarity": PairSimilarity,
@@ -26,7 +32,14 @@ _KINDS: dict[str, type[TaskKind[Any]]] = {
 }
 """The built-in kinds; plugins register all others."""
 
-REQUIRED = {"name": str, "level": str, "main_metric": str, "title": str, "languages": tuple, "version": int}
+REQUIRED = {
+    "name": str,
+    "level": str,
+    "main_metric": str,
+    "title": str,
+    "languages": tuple,
+    "version": int,
+}
 """The required attributes of a task and their types."""
 
 
@@ -60,7 +73,10 @@ def as_task(value: Any, kinds: Registry[type[TaskKind[Any]]]) -> Task:
     if isinstance(value, str | Path):
         value = load_card(Path(value))
     if not isinstance(value, Card):
-        raise PluginError(f"register_tasks got a {type(value).__name__}", "Register a Task, a Card, or a card's path.")
+        raise PluginError(
+            f"register_tasks got a {type(value).__name__}",
+            "Register a Task, a Card, or a card's path.",
+        )
     kinds.check_left_out(value.kind)
     if value.kind not in kinds:
         problem = f"card {value.name!r} is of the unknown kind {value.kind!r}"
@@ -76,11 +92,17 @@ def _complete(task: Task) -> Task:
         value = getattr(task, attribute, None)
         if isinstance(value, type_) and value:
             continue
-        wrong = f"has {attribute} = {value!r}, which is no {type_.__name__}" if value else f"has no {attribute}"
+        wrong = (
+            f"has {attribute} = {value!r}, which is no {type_.__name__}"
+            if value
+            else f"has no {attribute}"
+        )
         hint = f"Set the attribute in the class: {attribute} = ...; required are {', '.join(REQUIRED)}."
         raise PluginError(f"the task {name!r} ({type(task).__name__}) {wrong}", hint)
     if task.level not in LEVELS:
-        raise PluginError(f"task {name!r} has the level {task.level!r}", f"Levels: {', '.join(LEVELS)}")
+        raise PluginError(
+            f"task {name!r} has the level {task.level!r}", f"Levels: {', '.join(LEVELS)}"
+        )
     return task
 
 
@@ -110,14 +132,22 @@ class TaskRegistry(Registry[Task]):
 
     def _own(self, name: str, path: str, options: str) -> Entry[Task]:
         """The task of own data; ``UsageError`` where nothing reads them."""
-        data_path, given = Path(path).expanduser(), dict(parse_params(options, name)) if options else {}
+        data_path, given = (
+            Path(path).expanduser(),
+            dict(parse_params(options, name)) if options else {},
+        )
         if not data_path.exists():
-            raise UsageError(f"there is no file or folder {path}", "Name your data by their path, such as ./data")
+            raise UsageError(
+                f"there is no file or folder {path}", "Name your data by their path, such as ./data"
+            )
         for reader in self.readers:
             if task := call(reader, object, reader.value, name, data_path, given):
                 return Entry(name, _complete(cast("Task", task)), reader.origin, reader.description)
         self.check_left_out(path)
-        raise UsageError(f"nothing that is installed reads {path}", "mirrorbench-evaluate reads tables and folders")
+        raise UsageError(
+            f"nothing that is installed reads {path}",
+            "mirrorbench-evaluate reads tables and folders",
+        )
 
     def __contains__(self, name: object) -> bool:
         base = name.partition(":")[0] if isinstance(name, str) else ""
@@ -145,7 +175,11 @@ def _variant(task: Task, name: str, options: str) -> Task:
             raise unknown_name(f"option of the task {task.name}", key, list(task.settable))
         default = card.options.get(key, task.settable[key])
         if type(value) is not type(default):
-            raise UsageError(f"{name}: {key}={value} is not of the type of its default, {default!r}")
+            raise UsageError(
+                f"{name}: {key}={value} is not of the type of its default, {default!r}"
+            )
     label = f"{card.label or card.name} ({options})"
-    variant = msgspec.structs.replace(card, name=name, label=label, options={**card.options, **given})
+    variant = msgspec.structs.replace(
+        card, name=name, label=label, options={**card.options, **given}
+    )
     return type(task).from_card(variant)

@@ -37,7 +37,9 @@ def pearson(scores: ArrayLike, gold: ArrayLike) -> float | None:
     return _if_defined(pearsonr, scores, gold)
 
 
-def _if_defined(correlate: Callable[..., tuple[float, float]], scores: ArrayLike, gold: ArrayLike) -> float | None:
+def _if_defined(
+    correlate: Callable[..., tuple[float, float]], scores: ArrayLike, gold: ArrayLike
+) -> float | None:
     x, y = np.asarray(scores, dtype=np.float64), np.asarray(gold, dtype=np.float64)
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
@@ -62,9 +64,11 @@ def harmonic_mean(first: float | None, second: float | None) -> float | None:
 
 
 def over_subsets(
-    correlate: Callable[[ArrayLike, ArrayLike], float | None], scores: NDArray[np.float64], gold: NDArray[np.float64],
+    correlate: Callable[[ArrayLike, ArrayLike], float | None],
+    scores: NDArray[np.float64],
+    gold: NDArray[np.float64],
     subsets: list[str],
-) -> tuple[float | None, float | None]:  # fmt: skip
+) -> tuple[float | None, float | None]:
     """Return a correlation averaged over subsets, plain and weighted by size; ``None`` if undefined in one."""
     names = np.asarray(subsets)
     masks = [names == name for name in dict.fromkeys(subsets)]
@@ -72,7 +76,9 @@ def over_subsets(
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return None, None
-    return float(np.mean(known)), float(np.average(known, weights=[int(inside.sum()) for inside in masks]))
+    return float(np.mean(known)), float(
+        np.average(known, weights=[int(inside.sum()) for inside in masks])
+    )
 
 
 def auc(scores: ArrayLike, gold: ArrayLike) -> float | None:
@@ -80,7 +86,9 @@ def auc(scores: ArrayLike, gold: ArrayLike) -> float | None:
     from sklearn.metrics import roc_auc_score
 
     labels = np.asarray(gold)
-    return float(roc_auc_score(labels, scores)) if 0 < np.count_nonzero(labels) < len(labels) else None
+    return (
+        float(roc_auc_score(labels, scores)) if 0 < np.count_nonzero(labels) < len(labels) else None
+    )
 
 
 def roc_points(scores: ArrayLike, gold: ArrayLike) -> dict[str, NDArray[np.float64]]:
@@ -125,7 +133,9 @@ def stepped_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
     return best
 
 
-def _correct_above(scores: ArrayLike, gold: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _correct_above(
+    scores: ArrayLike, gold: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return the m distinct scores, rising, and for i = 0..m the correct predictions with 1 from the i-th on."""
     labels = np.asarray(gold, dtype=bool)
     distinct, group = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True)
@@ -150,5 +160,7 @@ def register_metrics(register: Register) -> None:
     """Register the metrics that any task may have as its main metric."""
     register("spearman", spearman, "rank correlation over all items")
     register("pearson", pearson, "linear correlation over all items")
-    register("uncentred_pearson", uncentred_pearson, "linear correlation around zero over all items")
+    register(
+        "uncentred_pearson", uncentred_pearson, "linear correlation around zero over all items"
+    )
     register("auc", auc, "area under the ROC curve")

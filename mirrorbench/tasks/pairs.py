@@ -43,7 +43,10 @@ class CosineTask(TaskKind[Sequence[Item]], Generic[Item]):
 
     def texts(self, items: Sequence[Item]) -> Mapping[str, tuple[str, ...]]:
         """Return the texts of each item, without repeats."""
-        return {item.id: tuple(dict.fromkeys(side.text for side in self.inputs([item]))) for item in items}
+        return {
+            item.id: tuple(dict.fromkeys(side.text for side in self.inputs([item])))
+            for item in items
+        }
 
     def cosines(self, items: Sequence[Item], vectors: Vectors) -> NDArray[np.float64]:
         """Return the cosine of each pair."""
@@ -67,7 +70,9 @@ class ContextTask(CosineTask[Item], Generic[Item]):
         for item in items:
             for side in self.inputs([item]):
                 if not all(0 <= start < end <= len(side.text) for start, end in side.spans):
-                    raise DataFormatError(f"task {self.name}: a target of item {item.id} is not in its text")
+                    raise DataFormatError(
+                        f"task {self.name}: a target of item {item.id} is not in its text"
+                    )
 
     def inputs(self, items: Sequence[Item]) -> list[TextInput]:
         """Return both words of each pair."""
@@ -76,7 +81,11 @@ class ContextTask(CosineTask[Item], Generic[Item]):
     def shared(self, items: Sequence[Item]) -> Mapping[str, tuple[str, ...]]:
         """Return the texts and the target words of each item."""
         return {
-            item.id: tuple(dict.fromkeys(text for side in self.inputs([item]) for text in (side.text, side.target)))
+            item.id: tuple(
+                dict.fromkeys(
+                    text for side in self.inputs([item]) for text in (side.text, side.target)
+                )
+            )
             for item in items
         }
 
@@ -105,12 +114,21 @@ class PairSimilarity(CosineTask[Pair]):
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Score cosines by their correlations with the judgements; the protocol makes no difference."""
-        cosines, gold = self.cosines(items, vectors), np.array([pair.gold for pair in items], dtype=np.float64)
+        cosines, gold = (
+            self.cosines(items, vectors),
+            np.array([pair.gold for pair in items], dtype=np.float64),
+        )
         metrics = {"spearman": spearman(cosines, gold), "pearson": pearson(cosines, gold)}
         subsets = [pair.subset for pair in items]
         if len(set(subsets)) > 1:
-            metrics["spearman_mean"], metrics["spearman_wmean"] = over_subsets(spearman, cosines, gold, subsets)
-        notes = () if metrics["spearman"] is not None else ("all similarities are equal: correlations are undefined",)
+            metrics["spearman_mean"], metrics["spearman_wmean"] = over_subsets(
+                spearman, cosines, gold, subsets
+            )
+        notes = (
+            ()
+            if metrics["spearman"] is not None
+            else ("all similarities are equal: correlations are undefined",)
+        )
         return Scores(metrics, [pair.id for pair in items], cosines, gold, notes=notes)
 
 
@@ -127,13 +145,20 @@ class PairClassification(PairSimilarity):
         """Check that the labels (``gold``) are 0 and 1, and both occur."""
         super().check(items)
         if {pair.gold for pair in items} != {0.0, 1.0}:
-            raise DataFormatError(f"task {self.name}: the labels must be 0 and 1, and both must occur")
+            raise DataFormatError(
+                f"task {self.name}: the labels must be 0 and 1, and both must occur"
+            )
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Score cosines by their separation of the labels; the protocol makes no difference."""
-        cosines, gold = self.cosines(items, vectors), np.array([pair.gold for pair in items], dtype=np.float64)
+        cosines, gold = (
+            self.cosines(items, vectors),
+            np.array([pair.gold for pair in items], dtype=np.float64),
+        )
         metrics = {"auc": auc(cosines, gold)}
-        return Scores(metrics, [pair.id for pair in items], cosines, gold, extra=roc_points(cosines, gold))
+        return Scores(
+            metrics, [pair.id for pair in items], cosines, gold, extra=roc_points(cosines, gold)
+        )
 
 
 class WordInContext(ContextTask[ContextPair]):
@@ -152,7 +177,9 @@ class WordInContext(ContextTask[ContextPair]):
     main_metric = "test_accuracy"
     from_options = ("answers",)
 
-    def __init__(self, name: str, items: Any, answers: Sequence[str] = ("F", "T"), **info: Unpack[TaskInfo]) -> None:
+    def __init__(
+        self, name: str, items: Any, answers: Sequence[str] = ("F", "T"), **info: Unpack[TaskInfo]
+    ) -> None:
         super().__init__(name, items, **info)
         self._answers = answers
 
@@ -160,14 +187,22 @@ class WordInContext(ContextTask[ContextPair]):
         """Check ids and targets, and that the development split has both labels."""
         super().check(items)
         if {pair.label for pair in items if pair.split == TUNED_ON} != {0, 1}:
-            raise DataFormatError(f"task {self.name}: the split {TUNED_ON!r} must have labels 0 and 1, and both")
+            raise DataFormatError(
+                f"task {self.name}: the split {TUNED_ON!r} must have labels 0 and 1, and both"
+            )
 
-    def score(self, items: Sequence[ContextPair], vectors: Vectors, protocol: str = "paper") -> Scores:
+    def score(
+        self, items: Sequence[ContextPair], vectors: Vectors, protocol: str = "paper"
+    ) -> Scores:
         """Score cosines by the best threshold of the development split, on each labelled split."""
         cosines = self.cosines(items, vectors)
-        gold = np.array([np.nan if pair.label is None else pair.label for pair in items], dtype=np.float64)
+        gold = np.array(
+            [np.nan if pair.label is None else pair.label for pair in items], dtype=np.float64
+        )
         splits = np.array([pair.split for pair in items])
-        labelled = [str(s) for s in dict.fromkeys(splits.tolist()) if not np.isnan(gold[splits == s]).any()]
+        labelled = [
+            str(s) for s in dict.fromkeys(splits.tolist()) if not np.isnan(gold[splits == s]).any()
+        ]
         search = stepped_threshold if protocol == "released" else exact_threshold
         on_dev = splits == TUNED_ON
         threshold = search(cosines[on_dev], gold[on_dev])
@@ -176,22 +211,32 @@ class WordInContext(ContextTask[ContextPair]):
         metrics: dict[str, float | None] = {}
         for split in labelled:
             here = splits == split
-            metrics[f"{split}_accuracy"] = accuracy(cosines[here], gold[here], threshold) if has_threshold else None
+            metrics[f"{split}_accuracy"] = (
+                accuracy(cosines[here], gold[here], threshold) if has_threshold else None
+            )
             metrics[f"{split}_auc"] = auc(cosines[here], gold[here])
         metrics["threshold"] = threshold if has_threshold else None
         metrics.setdefault(self.main_metric, None)
         notes = []
         if labelled == [TUNED_ON]:
-            notes.append(f"only {TUNED_ON} has labels: its accuracy is that of a threshold chosen on the same items")
+            notes.append(
+                f"only {TUNED_ON} has labels: its accuracy is that of a threshold chosen on the same items"
+            )
         if not has_threshold:
-            notes.append("the best threshold is exactly 0, which the released code takes for none: no accuracy")
+            notes.append(
+                "the best threshold is exactly 0, which the released code takes for none: no accuracy"
+            )
         predictions = (cosines > threshold).astype(np.int8)
         secret = predictions[splits == "test"] if has_threshold and "test" not in labelled else ()
         return Scores(
-            metrics, [pair.id for pair in items], cosines, gold, notes=tuple(notes),
+            metrics,
+            [pair.id for pair in items],
+            cosines,
+            gold,
+            notes=tuple(notes),
             extra={"predictions": predictions, "splits": splits},
             submission="".join(f"{self._answers[answer]}\n" for answer in secret),
-        )  # fmt: skip
+        )
 
 
 class UsageSimilarity(ContextTask[RatedContexts]):
@@ -203,7 +248,9 @@ class UsageSimilarity(ContextTask[RatedContexts]):
     item_class = RatedContexts
     main_metric = "spearman"
 
-    def score(self, items: Sequence[RatedContexts], vectors: Vectors, protocol: str = "paper") -> Scores:
+    def score(
+        self, items: Sequence[RatedContexts], vectors: Vectors, protocol: str = "paper"
+    ) -> Scores:
         """Score cosines by their correlations with the ratings; the protocol makes no difference."""
         cosines, gold = self.cosines(items, vectors), np.array([pair.rating for pair in items])
         metrics = {"spearman": spearman(cosines, gold), "pearson": pearson(cosines, gold)}
@@ -229,12 +276,19 @@ class SimilarityChange(ContextTask[ContextChange]):
         """Return the first and the second context of each item."""
         return [pair for item in items for pair in (item.first, item.second)]
 
-    def score(self, items: Sequence[ContextChange], vectors: Vectors, protocol: str = "paper") -> Scores:
+    def score(
+        self, items: Sequence[ContextChange], vectors: Vectors, protocol: str = "paper"
+    ) -> Scores:
         """Score similarities and changes by their correlations; the protocol makes no difference."""
-        similarities, ratings = self.cosines(items, vectors), np.array([pair.rating for pair in self.pairs(items)])
+        similarities, ratings = (
+            self.cosines(items, vectors),
+            np.array([pair.rating for pair in self.pairs(items)]),
+        )
         notes: tuple[str, ...] = ()
         if np.abs(1 - similarities).max() < SAME:
-            notes = ("the encoder gives both words of a text the same vector: there is nothing to correlate",)
+            notes = (
+                "the encoder gives both words of a text the same vector: there is nothing to correlate",
+            )
             similarities = np.ones_like(similarities)
         changes, gold = (rounded(values[1::2] - values[::2]) for values in (similarities, ratings))
         linear, ranks = pearson(similarities, ratings), spearman(similarities, ratings)

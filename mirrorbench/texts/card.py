@@ -74,22 +74,37 @@ class TunedEncoder:
         return caption + tabulate(rows[1:], rows[0], tablefmt="html", disable_numparse=True)
 
 
-def write_card(folder: Path, tuned: TunedEncoder, backbone: Path | None, transformer: Transformer) -> None:
+def write_card(
+    folder: Path, tuned: TunedEncoder, backbone: Path | None, transformer: Transformer
+) -> None:
     """Write ``README.md``, which quotes none of the user's texts; ``backbone`` is a local folder or ``None``."""
     from jinja2 import Environment, StrictUndefined
 
     layers, opened = parse_layers(tuned.pooling.layers), type(transformer.model).__name__
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
-        metadata=_metadata(tuned, backbone), name=tuned.folder.resolve().name, tuned=tuned, report=tuned.held_out,
-        recipe=tuned.recipe, pooling=tuned.pooling, prompt=prefix(tuned.pooling.prompt),
-        max_length=kept_length(transformer, tuned.pooling), corpus=tuned.corpus["name"].removeprefix("./"),
-        opener=opened if opened.endswith("EncoderModel") else "AutoModel", half=transformer.half,
-        pads=transformer.traits.pads, method=_PAPERS.get(tuned.spec.method, f"`{tuned.spec.method}`"),
-        post=str(split_post(tuned.spec, tuned=True)[1]), dense=next((path.name for path in folder.glob("*_Dense")), ""),
-        adapter=named_base(backbone)["base_model_name_or_path"] if backbone and is_adapted(transformer.adapted) else "",
-        layers=":".join("" if bound is None else str(bound) for bound in (layers.start, layers.stop)),
-    )  # fmt: skip
+        metadata=_metadata(tuned, backbone),
+        name=tuned.folder.resolve().name,
+        tuned=tuned,
+        report=tuned.held_out,
+        recipe=tuned.recipe,
+        pooling=tuned.pooling,
+        prompt=prefix(tuned.pooling.prompt),
+        max_length=kept_length(transformer, tuned.pooling),
+        corpus=tuned.corpus["name"].removeprefix("./"),
+        opener=opened if opened.endswith("EncoderModel") else "AutoModel",
+        half=transformer.half,
+        pads=transformer.traits.pads,
+        method=_PAPERS.get(tuned.spec.method, f"`{tuned.spec.method}`"),
+        post=str(split_post(tuned.spec, tuned=True)[1]),
+        dense=next((path.name for path in folder.glob("*_Dense")), ""),
+        adapter=named_base(backbone)["base_model_name_or_path"]
+        if backbone and is_adapted(transformer.adapted)
+        else "",
+        layers=":".join(
+            "" if bound is None else str(bound) for bound in (layers.start, layers.stop)
+        ),
+    )
     (folder / "README.md").write_text(text, encoding="utf-8")
 
 
@@ -101,19 +116,31 @@ def _metadata(tuned: TunedEncoder, backbone: Path | None) -> str:
     named = not tuned.spec.is_path and hub_id != EMBEDDED and not Path(hub_id).exists()
     scores = [
         EvalResult(
-            task_type="sentence-similarity", dataset_type="text", metric_type=metric.replace("@", "_at_"),
+            task_type="sentence-similarity",
+            dataset_type="text",
+            metric_type=metric.replace("@", "_at_"),
             dataset_name=f"held-out lines of {tuned.corpus['name'].removeprefix('./')}",
-            metric_name=title, metric_value=round(report.after[metric], 4),
+            metric_name=title,
+            metric_value=round(report.after[metric], 4),
         )
         for metric, (title, _) in MEASURES.items()
         if report
-    ]  # fmt: skip
+    ]
     data = ModelCardData(
-        model_name=tuned.folder.resolve().name, library_name="sentence-transformers", eval_results=scores or None,
-        tags=["sentence-transformers", "feature-extraction", "sentence-similarity", "mirrorbench", tuned.spec.method],
-        pipeline_tag="sentence-similarity", base_model=hub_id if named else None,
+        model_name=tuned.folder.resolve().name,
+        library_name="sentence-transformers",
+        eval_results=scores or None,
+        tags=[
+            "sentence-transformers",
+            "feature-extraction",
+            "sentence-similarity",
+            "mirrorbench",
+            tuned.spec.method,
+        ],
+        pipeline_tag="sentence-similarity",
+        base_model=hub_id if named else None,
         license=licence_of(name, backbone),
-    )  # fmt: skip
+    )
     return str(data.to_yaml()).strip()
 
 

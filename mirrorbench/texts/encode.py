@@ -53,13 +53,22 @@ class EncodedFile:
 
 
 def encode_texts(
-    source: str, spec: EncoderSpec, output: Path | IO[str], workspace: Workspace, *, column: str = "",
-    words_in_context: bool = False, spans: Sequence[str] = (), level: str = "",
-) -> EncodedFile:  # fmt: skip
+    source: str,
+    spec: EncoderSpec,
+    output: Path | IO[str],
+    workspace: Workspace,
+    *,
+    column: str = "",
+    words_in_context: bool = False,
+    spans: Sequence[str] = (),
+    level: str = "",
+) -> EncodedFile:
     """Encode as ``Session.encode`` does; a text stream gets each vector as a line of JSON."""
     in_context = words_in_context or bool(spans)
     if in_context and level:
-        raise UsageError("--level does not go with words in context, which have a recipe of their own")
+        raise UsageError(
+            "--level does not go with words in context, which have a recipe of their own"
+        )
     if isinstance(output, Path):
         check_vector_file(output)
     inputs = read_inputs(source, column, in_context, spans)
@@ -73,7 +82,9 @@ def encode_texts(
         return encode_file(inputs, opened, output, workspace.reporter.advance)
 
     def write(chunk: list[TextInput], vectors: Array) -> None:
-        output.writelines("[" + ",".join(map(str, vector)) + "]\n" for vector in vectors)  # shortest exact float32
+        output.writelines(
+            "[" + ",".join(map(str, vector)) + "]\n" for vector in vectors
+        )  # shortest exact float32
 
     return _encode_chunks(inputs, opened(), write, None, workspace.reporter.advance)
 
@@ -90,7 +101,10 @@ def check_vector_file(output: Path) -> None:
 
 
 def encode_file(
-    inputs: Iterable[TextInput], opened: Callable[[], Encoder], output: Path, advance: Callable[[int], None]
+    inputs: Iterable[TextInput],
+    opened: Callable[[], Encoder],
+    output: Path,
+    advance: Callable[[int], None],
 ) -> EncodedFile:
     """Encode a stream into a ``.npy`` or ``.parquet`` file, resuming an interrupted run."""
     with beside(output) as workplace:
@@ -116,7 +130,11 @@ def encode_file(
 
 
 def _encode_chunks(
-    inputs: Iterable[TextInput], encoder: Encoder, write: WriteChunk, store: Path | None, advance: Callable[[int], None]
+    inputs: Iterable[TextInput],
+    encoder: Encoder,
+    write: WriteChunk,
+    store: Path | None,
+    advance: Callable[[int], None],
 ) -> EncodedFile:
     """Encode and write a stream; ``store`` is a folder for an embedding cache of each chunk."""
     stream, number = iter(inputs), 0
@@ -133,7 +151,9 @@ def _encode_chunks(
                 shutil.rmtree(cache.folder, ignore_errors=True)
                 cache.put(distinct, vectors)
         if rows and vectors.shape[1] != dimensions:
-            raise UsageError(f"the encoder's vectors have {vectors.shape[1]} and {dimensions} dimensions")
+            raise UsageError(
+                f"the encoder's vectors have {vectors.shape[1]} and {dimensions} dimensions"
+            )
         positions = {item: row for row, item in enumerate(distinct)}
         write(chunk, vectors[[positions[item] for item in chunk]])
         rows, dimensions, number = rows + len(chunk), vectors.shape[1], number + 1
@@ -154,7 +174,9 @@ def _npy(file: IO[bytes]) -> Iterator[WriteChunk]:
         file.write(np.ascontiguousarray(vectors, dtype="<f4").tobytes())
 
     def head(shape: tuple[int, ...]) -> None:
-        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "<f4", "fortran_order": False, "shape": shape}
+        )
 
     yield write
     file.seek(0)
@@ -170,7 +192,11 @@ def _parquet(file: IO[bytes]) -> Iterator[WriteChunk]:
     def write(inputs: list[TextInput], vectors: Array) -> None:
         nonlocal writer
         flat = arrow.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
-        columns = {} if without_texts() else {"text": arrow.array([item.text for item in inputs], arrow.string())}
+        columns = (
+            {}
+            if without_texts()
+            else {"text": arrow.array([item.text for item in inputs], arrow.string())}
+        )
         if any(item.spans for item in inputs):
             spans = [[list(span) for span in item.spans] for item in inputs]
             columns["target"] = arrow.array(spans, arrow.list_(arrow.list_(arrow.int32())))

@@ -34,24 +34,63 @@ if TYPE_CHECKING:
 
 # What tune, and sentence-transformers where it saves there, write of an encoder and its modules.
 _FILES = (
-    DESCRIPTION, "README.md", ".gitattributes", "config.json", "modules.json", "config_sentence_transformers.json",
-    "sentence_*_config.json", "generation_config.json", ADAPTER, "adapter_model.safetensors", "model.safetensors",
-    "model-?????-of-?????.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "tokenizer_config.json",
-    "*processor_config.json", "tokenizer.json", "tokenizer.model", "vocab.*", "vocab-*.json", "*_vocab.json",
-    "merges.txt", "dict.txt", "bpe.codes", "special_tokens_map.json", "added_tokens.json", "chat_template.*",
-    "spiece.model", "sentencepiece*.model", "spm*.model", "tiktoken.model", "source.spm", "target.spm", "emoji.json",
-    "normalizer.json", "byte_maps.json", "word_shape.json", "word_pronunciation.json",
-)  # fmt: skip
+    DESCRIPTION,
+    "README.md",
+    ".gitattributes",
+    "config.json",
+    "modules.json",
+    "config_sentence_transformers.json",
+    "sentence_*_config.json",
+    "generation_config.json",
+    ADAPTER,
+    "adapter_model.safetensors",
+    "model.safetensors",
+    "model-?????-of-?????.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "tokenizer_config.json",
+    "*processor_config.json",
+    "tokenizer.json",
+    "tokenizer.model",
+    "vocab.*",
+    "vocab-*.json",
+    "*_vocab.json",
+    "merges.txt",
+    "dict.txt",
+    "bpe.codes",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.*",
+    "spiece.model",
+    "sentencepiece*.model",
+    "spm*.model",
+    "tiktoken.model",
+    "source.spm",
+    "target.spm",
+    "emoji.json",
+    "normalizer.json",
+    "byte_maps.json",
+    "word_shape.json",
+    "word_pronunciation.json",
+)
 _FOLDERS = "[0-9]*_*"
 _NAMED = 3  # the most of a user's files that a message names
 
 # The flags of sentence-transformers' Pooling, of all versions.
-_FLAGS = {"cls": "cls_token", "mean": "mean_tokens", "last": "lasttoken", "weighted-mean": "weightedmean_tokens",
-          "target": "mean_tokens", "target-marked": "mean_tokens"}  # fmt: skip
+_FLAGS = {
+    "cls": "cls_token",
+    "mean": "mean_tokens",
+    "last": "lasttoken",
+    "weighted-mean": "weightedmean_tokens",
+    "target": "mean_tokens",
+    "target-marked": "mean_tokens",
+}
 
 # How sentence-transformers reads the encoder of a model with a decoder.
 _OF_ENCODER = {
-    "modality_config": {"text": {"method": "forward", "method_output_name": "encoder_last_hidden_state"}},
+    "modality_config": {
+        "text": {"method": "forward", "method_output_name": "encoder_last_hidden_state"}
+    },
     "module_output_name": "token_embeddings",
 }
 
@@ -66,7 +105,11 @@ def check_exportable(spec: EncoderSpec, pooling: Pooling, half: bool) -> None:
         problem = f"prompt={pooling.prompt} and pooling={pooling.mode} cannot be exported together"
         raise UsageError(problem, "Leave one of them out.")
     if pooling.mode not in _FLAGS:
-        why = "averages over padding too" if pooling.mode == "mean-padded" else "is none of sentence-transformers'"
+        why = (
+            "averages over padding too"
+            if pooling.mode == "mean-padded"
+            else "is none of sentence-transformers'"
+        )
         problem = f"pooling={pooling.mode} {why}, so it cannot be exported"
         raise UsageError(problem, f"Write {spec.with_params(pooling='mean')}")
 
@@ -74,32 +117,49 @@ def check_exportable(spec: EncoderSpec, pooling: Pooling, half: bool) -> None:
 def check_output(output: Path, force: bool) -> None:
     """Raise ``UsageError`` where ``output`` must not be replaced: it is no encoder, or ``force`` is not given."""
     if output.is_symlink() or (output.exists() and not output.is_dir()):
-        raise UsageError(f"{output} is a file, link or device; an encoder is a directory", "Name another --output.")
+        raise UsageError(
+            f"{output} is a file, link or device; an encoder is a directory",
+            "Name another --output.",
+        )
     if not is_text(os.path.abspath(output)):
         problem = f"{os.path.abspath(output)} is no {sys.getfilesystemencoding()}, and models have no such names"
-        raise UsageError(problem, "Name an --output whose path is text, or set PYTHONUTF8=1 where it is UTF-8.")
+        raise UsageError(
+            problem, "Name an --output whose path is text, or set PYTHONUTF8=1 where it is UTF-8."
+        )
     mounted = os.path.ismount(output)
     if mounted or Path.cwd().is_relative_to(output.resolve()):
         reason = "a mount point" if mounted else "the working directory, or holds it"
-        raise UsageError(f"{output} is {reason}, which cannot be replaced", f"Write --output {output / 'encoder'}")
+        raise UsageError(
+            f"{output} is {reason}, which cannot be replaced",
+            f"Write --output {output / 'encoder'}",
+        )
     if not output.is_dir() or not any(output.iterdir()):
         return
     if not (output / DESCRIPTION).is_file():
         problem = f"{output} is not empty and holds no encoder written by mirrorbench; nothing was changed"
         raise UsageError(problem, "Name another --output.")
     if foreign := _foreign(output):
-        names = ", ".join(foreign[:_NAMED]) + (f" and {len(foreign) - _NAMED} more" if len(foreign) > _NAMED else "")
-        raise UsageError(f"{output} holds files that are not part of an encoder ({names}); it is left alone",
-                         "Move that elsewhere, or name another --output.")  # fmt: skip
+        names = ", ".join(foreign[:_NAMED]) + (
+            f" and {len(foreign) - _NAMED} more" if len(foreign) > _NAMED else ""
+        )
+        raise UsageError(
+            f"{output} holds files that are not part of an encoder ({names}); it is left alone",
+            "Move that elsewhere, or name another --output.",
+        )
     if not force:
-        raise UsageError(f"{output} already holds an encoder", "Replace it with --force, or name another --output.")
+        raise UsageError(
+            f"{output} already holds an encoder",
+            "Replace it with --force, or name another --output.",
+        )
 
 
 def _foreign(folder: Path) -> list[str]:
     """Paths in an encoder's directory that no encoder has."""
     foreign = []
     for parent, folders, files in os.walk(folder):
-        unknown = [name for name in folders if parent != str(folder) or not fnmatchcase(name, _FOLDERS)]
+        unknown = [
+            name for name in folders if parent != str(folder) or not fnmatchcase(name, _FOLDERS)
+        ]
         folders[:] = sorted({*folders} - {*unknown})  # an unknown one is named, not what is in it
         unknown += [name for name in files if not any(fnmatchcase(name, known) for known in _FILES)]
         foreign += [os.path.relpath(Path(parent, name), folder) for name in unknown]
@@ -150,13 +210,19 @@ def replacing(output: Path, workplace: Path, force: bool) -> Iterator[Path]:
         os.replace(new, output)
         sync_folder(output.parent)
     except (OSError, SafetensorError) as error:
-        raise unwritable(f"the encoder cannot be written to {output}", error, "name another --output") from error
+        raise unwritable(
+            f"the encoder cannot be written to {output}", error, "name another --output"
+        ) from error
 
 
 def write_encoder(
-    folder: Path, transformer: Transformer, pooling: Pooling, description: dict[str, Any], post: Affine | None = None,
+    folder: Path,
+    transformer: Transformer,
+    pooling: Pooling,
+    description: dict[str, Any],
+    post: Affine | None = None,
     base: Path | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Write all but the model card into an empty directory; an adapter names ``base``, the folder of its backbone."""
     from safetensors.torch import save_file
 
@@ -165,17 +231,28 @@ def write_encoder(
     files |= {
         "config_sentence_transformers.json": {
             "prompts": {"text": prefix(pooling.prompt)} if pooling.prompt else {},
-            "default_prompt_name": "text" if pooling.prompt else None, "similarity_fn_name": "cosine",
+            "default_prompt_name": "text" if pooling.prompt else None,
+            "similarity_fn_name": "cosine",
         },
         "modules.json": [
             # These type names are resolved by every version of sentence-transformers.
             {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}
         ],
-        DESCRIPTION: {"readout": {**pooling.to_json(), **({"post": STORED} if post else {})}, **description},
-    }  # fmt: skip
-    for number, (name, settings, weights) in enumerate(_modules(transformer, pooling, post), start=1):
+        DESCRIPTION: {
+            "readout": {**pooling.to_json(), **({"post": STORED} if post else {})},
+            **description,
+        },
+    }
+    for number, (name, settings, weights) in enumerate(
+        _modules(transformer, pooling, post), start=1
+    ):
         path = f"{number}_{name}"
-        module = {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{name}"}
+        module = {
+            "idx": number,
+            "name": str(number),
+            "path": path,
+            "type": f"sentence_transformers.models.{name}",
+        }
         files["modules.json"].append(module)
         files[f"{path}/config.json"] = settings
         (folder / path).mkdir()
@@ -186,17 +263,26 @@ def write_encoder(
         (folder / file).write_text(f"{text}\n", encoding="utf-8")
 
 
-def _transformer_files(folder: Path, transformer: Transformer, pooling: Pooling, base: Path) -> dict[str, Any]:
+def _transformer_files(
+    folder: Path, transformer: Transformer, pooling: Pooling, base: Path
+) -> dict[str, Any]:
     """The saved settings of the transformer, with those that sentence-transformers reads, by file."""
     name = ADAPTER if is_adapted(transformer.adapted) else "config.json"
-    config, tokenizer = (json.loads((folder / file).read_bytes()) for file in (name, "tokenizer_config.json"))
-    lower = {"output_hidden_states": True} if pooling.layers != "-1:" else {}  # layers that sentence-transformers needs
+    config, tokenizer = (
+        json.loads((folder / file).read_bytes()) for file in (name, "tokenizer_config.json")
+    )
+    lower = (
+        {"output_hidden_states": True} if pooling.layers != "-1:" else {}
+    )  # layers that sentence-transformers needs
     own: dict[str, Any] = _OF_ENCODER if transformer.half else {}
     if name == ADAPTER:
         config |= named_base(base)
         own = {**own, "config_args": lower} if lower else own  # the configuration is the backbone's
     else:
-        for part in (config, config.get("encoder")):  # T5Gemma's encoder has a configuration of its own
+        for part in (
+            config,
+            config.get("encoder"),
+        ):  # T5Gemma's encoder has a configuration of its own
             if isinstance(part, dict):
                 part.pop("output_hidden_states", None)
                 part |= lower
@@ -220,7 +306,10 @@ def named_base(base: Path) -> dict[str, Any]:
     """Return an adapter's name of its backbone: hub id and commit where it came from the hub, else its folder."""
     cached = base.parts[-3:]  # models--OWNER--NAME/snapshots/COMMIT
     if len(cached) == 3 and cached[0].startswith("models--") and cached[1] == "snapshots":
-        return {"base_model_name_or_path": "/".join(cached[0].split("--")[1:]), "revision": cached[2]}
+        return {
+            "base_model_name_or_path": "/".join(cached[0].split("--")[1:]),
+            "revision": cached[2],
+        }
     return {"base_model_name_or_path": str(base.resolve()), "revision": None}
 
 
@@ -238,10 +327,17 @@ def _modules(
         settings = {"word_embedding_dimension": size, "layer_start": 0, "num_hidden_layers": n}
         yield "WeightedLayerPooling", settings, {"layer_weights": chosen}
     if pooling.of_target:  # special tokens have weight 0, and so have tokens of nothing but spaces
-        around = [tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id]
+        around = [
+            tokenizer.cls_token_id,
+            tokenizer.sep_token_id,
+            tokenizer.bos_token_id,
+            tokenizer.eos_token_id,
+        ]
         decoded = tokenizer.batch_decode([[token] for token in range(len(tokenizer))])
         blank = (token for token, text in enumerate(decoded) if text.isspace())
-        ids = sorted({token for token in (*around, tokenizer.pad_token_id, *blank) if token is not None})
+        ids = sorted(
+            {token for token in (*around, tokenizer.pad_token_id, *blank) if token is not None}
+        )
         vocabulary: list[str] = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
         ones = torch.ones(len(tokenizer), 1)
         ones[ids] = 0
@@ -255,4 +351,8 @@ def _modules(
         yield "Normalize", {}, {}
     if post:
         linear = {"activation_function": IDENTITY}
-        yield "Dense", {"in_features": size, "out_features": len(post.bias), "bias": True, **linear}, post.dense()
+        yield (
+            "Dense",
+            {"in_features": size, "out_features": len(post.bias), "bias": True, **linear},
+            post.dense(),
+        )

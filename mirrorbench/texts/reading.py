@@ -30,20 +30,32 @@ def read_inputs(
     Instead of brackets, ``spans`` are the columns of a target's first character (from 0) and of the one after its last.
     """
     if spans and not column:
-        raise UsageError("--span-columns says where targets are, but not in which text", "Add --column NAME.")
+        raise UsageError(
+            "--span-columns says where targets are, but not in which text", "Add --column NAME."
+        )
     if spans:
-        return (_spanned(source, number, *values) for number, values in read_rows(source, (column, *spans)))
+        return (
+            _spanned(source, number, *values)
+            for number, values in read_rows(source, (column, *spans))
+        )
     rows = read_rows(source, (column,) if column else ())
     if not in_context:
         return (TextInput(text_of(value, source, number)) for number, (value,) in rows)
-    return (parse_marked(text_of(value, source, number), f"{source}, line {number}") for number, (value,) in rows)
+    return (
+        parse_marked(text_of(value, source, number), f"{source}, line {number}")
+        for number, (value,) in rows
+    )
 
 
 def _spanned(source: str, number: int, value: Any, *span: Any) -> TextInput:
     text = text_of(value, source, number)
     start, end = (_position(value, source, number) for value in span)
     if not 0 <= start < end <= len(text):
-        raise line_error(source, number, f"the span {start}:{end} lies outside its text of {len(text)} characters")
+        raise line_error(
+            source,
+            number,
+            f"the span {start}:{end} lies outside its text of {len(text)} characters",
+        )
     return TextInput(text, ((start, end),))
 
 
@@ -68,12 +80,16 @@ def parse_marked(text: str, where: str = "the text") -> TextInput:
         if piece not in ("[", "]"):
             plain += piece[-1] if piece in _ESCAPED else piece
         elif (piece == "[") == len(bounds) % 2:
-            raise DataFormatError(f"{where}: the brackets do not match.", "A bracket of the text is written \\[")
+            raise DataFormatError(
+                f"{where}: the brackets do not match.", "A bracket of the text is written \\["
+            )
         else:
             bounds.append(len(plain))
     spans = tuple(zip(bounds[::2], bounds[1::2], strict=False))
     if len(bounds) % 2 or not spans or any(not plain[a:b].strip() for a, b in spans):
-        raise DataFormatError(f"{where}: no target word in square brackets.", hint="Mark it: the [bank] of the river")
+        raise DataFormatError(
+            f"{where}: no target word in square brackets.", hint="Mark it: the [bank] of the river"
+        )
     return TextInput(plain, spans)
 
 
@@ -114,9 +130,13 @@ class TuningTexts:
 
 
 def read_tuning_texts(
-    source: str | Path | Sequence[str] | Sequence[tuple[str, str]], columns: Sequence[str] = (),
-    held_out: int | None = None, seed: int = 0, raw: bool = False, name: str = "texts",
-) -> TuningTexts:  # fmt: skip
+    source: str | Path | Sequence[str] | Sequence[tuple[str, str]],
+    columns: Sequence[str] = (),
+    held_out: int | None = None,
+    seed: int = 0,
+    raw: bool = False,
+    name: str = "texts",
+) -> TuningTexts:
     """Read texts or pairs to tune on from a file, ``-`` or a list called ``name``, and hold ``held_out`` of them out.
 
     ``pairs_of`` decides which lines are pairs. By default 500 lines are held out, or a tenth where that is less.
@@ -129,7 +149,11 @@ def read_tuning_texts(
     texts = [line for line in given if isinstance(line, str)]
     odd = [line for line in given if not isinstance(line, str) and not _is_pair(line)]
     if odd or 0 < len(texts) < len(given):
-        example = f"Not so: {type(odd[0]).__name__ if without_texts() else repr(odd[0])[:90]}" if odd else ""
+        example = (
+            f"Not so: {type(odd[0]).__name__ if without_texts() else repr(odd[0])[:90]}"
+            if odd
+            else ""
+        )
         hint = example or "Some are strings, and some are pairs."
         raise UsageError("what to tune on must be strings, or pairs of two strings", hint)
     if texts:
@@ -150,8 +174,14 @@ def read_tuning_texts(
     chosen = set(np.random.default_rng(seed).permutation(len(distinct))[:n].tolist())
     train = tuple(line for row, line in enumerate(distinct) if row not in chosen)
     aside = tuple(line for row, line in enumerate(distinct) if row in chosen)
-    return TuningTexts(name, train, aside, len(distinct[0]) == 2, len(read), len(read) - len(distinct))
+    return TuningTexts(
+        name, train, aside, len(distinct[0]) == 2, len(read), len(read) - len(distinct)
+    )
 
 
 def _is_pair(value: object) -> bool:
-    return isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(text, str) for text in value)
+    return (
+        isinstance(value, tuple | list)
+        and len(value) == 2
+        and all(isinstance(text, str) for text in value)
+    )

@@ -84,7 +84,9 @@ class Sample:
                 what = f"reads vectors of shape {vectors.shape} from it, not {self.vectors.shape}"
                 if same:
                     what = f"reads other vectors from it, {distance:.2g} off where they are {_length(vectors):.2g} long"
-            raise ReadBackError(f"The encoder is not written: {library} {version(library)} {what}", READ_BACK)
+            raise ReadBackError(
+                f"The encoder is not written: {library} {version(library)} {what}", READ_BACK
+            )
 
     def _by_transformers(self, folder: Path) -> Array:
         from mirrorbench.models.encoder import TransformerEncoder
@@ -97,7 +99,9 @@ class Sample:
 
     def _by_sentence_transformers(self, folder: Path) -> Array:
         model = read_sentence_transformer(folder, str(self.device), self.kept)
-        return np.asarray(model.encode(self.texts, batch_size=1, show_progress_bar=False), dtype=np.float32)
+        return np.asarray(
+            model.encode(self.texts, batch_size=1, show_progress_bar=False), dtype=np.float32
+        )
 
 
 def _length(vectors: Array) -> float:

@@ -66,14 +66,24 @@ class TuningPlan:
 
 
 def plan_tuning(
-    texts: str | Path | Sequence[str] | Sequence[tuple[str, str]], spec: EncoderSpec, output: Path,
-    workspace: Workspace, *, level: str = "sentence", columns: Sequence[str] = (), seed: int = 0,
-    held_out: int | None = None, force: bool = False, merge: bool = False,
-) -> TuningPlan:  # fmt: skip
+    texts: str | Path | Sequence[str] | Sequence[tuple[str, str]],
+    spec: EncoderSpec,
+    output: Path,
+    workspace: Workspace,
+    *,
+    level: str = "sentence",
+    columns: Sequence[str] = (),
+    seed: int = 0,
+    held_out: int | None = None,
+    force: bool = False,
+    merge: bool = False,
+) -> TuningPlan:
     """Plan the work of ``Session.tune`` with the same arguments, before it opens the weights."""
     output, plugins = output.expanduser(), workspace.plugins
     check_output(output, force)
-    resolve_method(spec, level, None, plugins)  # finds errors in the spec before a large file is read
+    resolve_method(
+        spec, level, None, plugins
+    )  # finds errors in the spec before a large file is read
     name, window = "texts", 0
     if isinstance(texts, str | Path) and isdir(expanduser(texts)):
         task = plugins.tasks[abspath(expanduser(texts))]
@@ -83,8 +93,12 @@ def plan_tuning(
         read_rows(str(texts), columns)  # finds that it is not there before a model is fetched
     check_tokenizer(locate(spec, "en", workspace.settings.offline))
     # A named method other than ``pairs`` gets the lines as they are.
-    read = read_tuning_texts(texts, columns, held_out, seed, raw=spec.method not in ("", PAIRS), name=name)
-    workspace.reporter.note(f"{texts if isinstance(texts, str | Path) else read.name}: {read.summary}")
+    read = read_tuning_texts(
+        texts, columns, held_out, seed, raw=spec.method not in ("", PAIRS), name=name
+    )
+    workspace.reporter.note(
+        f"{texts if isinstance(texts, str | Path) else read.name}: {read.summary}"
+    )
     spec = resolve_method(spec, level, read.are_pairs, plugins)
     workspace, corpus = copy(workspace), GeneratedCorpus(read.name, "a user's texts", read.corpus)
     workspace.plugins = plugins.extended("register_corpora", corpus)
@@ -95,7 +109,9 @@ def plan_tuning(
     assert model.recipe is not None
     assert model.corpus is not None
     _check_adapter(spec, model.recipe, merge)
-    check_exportable(spec, pooling, model.path is not None and planner.files.family(model.path).half)
+    check_exportable(
+        spec, pooling, model.path is not None and planner.files.family(model.path).half
+    )
     if model.traits.pads:
         hint = "other libraries compute its vectors from one text at a time (batch_size=1)"
         workspace.reporter.note(f"the vectors of {spec} depend on padding: {hint}")
@@ -105,7 +121,18 @@ def plan_tuning(
     aside = read.aside()
     ref = replace(model.corpus, held_out=checksum("\n".join(aside)) if aside else "")
     corpora = planner.corpora | {ref: replace(planner.corpora[model.corpus], held_out=aside)}
-    cell = Cell(spec, "", level, seed, replace(model, corpus=ref), pooling, precision, request.protocol, (), 0)
+    cell = Cell(
+        spec,
+        "",
+        level,
+        seed,
+        replace(model, corpus=ref),
+        pooling,
+        precision,
+        request.protocol,
+        (),
+        0,
+    )
     return TuningPlan(output, force, read, cell, model.recipe, corpora, workspace)
 
 
@@ -118,7 +145,9 @@ def tune_texts(planned: TuningPlan, workplace: Path, merge: bool = False) -> Tun
             del loaded  # leaves its memory to what is read from the folder
             sample.check(folder)
     except MirrorbenchError as error:
-        error.hint += "\nThe tuned model is in the cache: another call with these texts does not tune again."
+        error.hint += (
+            "\nThe tuned model is in the cache: another call with these texts does not tune again."
+        )
         raise
     return tuned
 
@@ -126,22 +155,39 @@ def tune_texts(planned: TuningPlan, workplace: Path, merge: bool = False) -> Tun
 def _computed(planned: TuningPlan) -> tuple[Encoder, TunedEncoder, dict[str, Any]]:
     """The encoder, its report, and its ``mirrorbench.json``."""
     read, cell, workspace, recipe = planned.read, planned.cell, planned.workspace, planned.recipe
-    spec, model, pooling, seed, ref = cell.spec, cell.model, cell.pooling, cell.seed, cell.model.corpus
+    spec, model, pooling, seed, ref = (
+        cell.spec,
+        cell.model,
+        cell.pooling,
+        cell.seed,
+        cell.model.corpus,
+    )
     assert pooling is not None
     assert ref is not None
-    loaded, seconds = EncoderLoader(workspace).load_transformed(model, pooling, cell.precision, planned.corpora)
+    loaded, seconds = EncoderLoader(workspace).load_transformed(
+        model, pooling, cell.precision, planned.corpora
+    )
     workspace.reporter.stage("checking", "the held-out lines")
     pairs = positive_pairs(read.aside(), seed, workspace.plugins.methods[spec.method].pairs)
     report = _trajectory(workspace, model, pooling, _backbone(loaded), pairs)
     corpus = {
-        "name": read.name, "sha256": ref.sha256, "n": ref.n, "pairs": read.are_pairs,
-        "lines": read.n_read, "duplicates": read.n_duplicates, "held_out": len(read.held_out),
-    }  # fmt: skip
+        "name": read.name,
+        "sha256": ref.sha256,
+        "n": ref.n,
+        "pairs": read.are_pairs,
+        "lines": read.n_read,
+        "duplicates": read.n_duplicates,
+        "held_out": len(read.held_out),
+    }
     description = {
-        "spec": str(spec), "recipe": recipe.to_json(), "corpus": corpus, "seed": seed,
-        "identity": model.identity(), "held_out": asdict(report) | {"verdict": report.verdict} if report else None,
+        "spec": str(spec),
+        "recipe": recipe.to_json(),
+        "corpus": corpus,
+        "seed": seed,
+        "identity": model.identity(),
+        "held_out": asdict(report) | {"verdict": report.verdict} if report else None,
         "mirrorbench": __version__,
-    }  # fmt: skip
+    }
     neighbours = _neighbours(pairs, report)
     tuned = TunedEncoder(planned.output, spec, recipe, pooling, corpus, report, neighbours, seconds)
     return loaded, tuned, description
@@ -154,7 +200,12 @@ def _backbone(loaded: Encoder) -> TransformerEncoder:
 
 
 def _write(
-    folder: Path, loaded: Encoder, tuned: TunedEncoder, description: dict[str, Any], planned: TuningPlan, merge: bool
+    folder: Path,
+    loaded: Encoder,
+    tuned: TunedEncoder,
+    description: dict[str, Any],
+    planned: TuningPlan,
+    merge: bool,
 ) -> Sample:
     """Write an encoder into a folder; returns a sample of its vectors before that."""
     encoder, path = _backbone(loaded), planned.cell.model.path
@@ -170,16 +221,22 @@ def _write(
 
 def _check_adapter(spec: EncoderSpec, recipe: Recipe, merge: bool) -> None:
     if merge and not recipe.lora:
-        raise UsageError(f"{spec} makes no adapter that --merge could merge", f"Write {spec.with_params(lora=16)}")
+        raise UsageError(
+            f"{spec} makes no adapter that --merge could merge",
+            f"Write {spec.with_params(lora=16)}",
+        )
     if recipe.lora and recipe.attention and not merge:
         problem = f"{spec}: an adapter cannot say that its backbone reads in both directions"
         raise UsageError(problem, "Add --merge, which writes a whole model.")
 
 
 def _trajectory(
-    workspace: Workspace, model: ModelRef, pooling: Pooling, encoder: TransformerEncoder,
+    workspace: Workspace,
+    model: ModelRef,
+    pooling: Pooling,
+    encoder: TransformerEncoder,
     pairs: Sequence[tuple[str, str]],
-) -> Trajectory | None:  # fmt: skip
+) -> Trajectory | None:
     """Measures along the tuning; only before and after it, where a run tuned this model without measuring."""
     assert model.recipe is not None
     assert model.corpus is not None
@@ -189,13 +246,17 @@ def _trajectory(
     if not pairs:
         return None
     untuned = replace(model, recipe=None, corpus=None, posts=())
-    backbone: Any = EncoderLoader(workspace).load_transformed(untuned, pooling, encoder.precision, {})[0]
+    backbone: Any = EncoderLoader(workspace).load_transformed(
+        untuned, pooling, encoder.precision, {}
+    )[0]
     progress = Progress(backbone.transformer, replace(model.recipe, stop="end"), pairs)
     progress.transformer = encoder.transformer
     return progress.finish()
 
 
-def _neighbours(pairs: Sequence[tuple[str, str]], report: Trajectory | None) -> tuple[tuple[str, str, str], ...]:
+def _neighbours(
+    pairs: Sequence[tuple[str, str]], report: Trajectory | None
+) -> tuple[tuple[str, str, str], ...]:
     """A few held-out texts, each with the nearest other one before and after the tuning; none under ``NO_TEXTS``."""
     if not pairs or report is None or without_texts():
         return ()
@@ -204,21 +265,32 @@ def _neighbours(pairs: Sequence[tuple[str, str]], report: Trajectory | None) -> 
     return tuple((text, texts[a], texts[b]) for text, (a, b) in zip(texts, nearest, strict=False))
 
 
-def resolve_method(spec: EncoderSpec, level: str, pairs: bool | None, plugins: Plugins) -> EncoderSpec:
+def resolve_method(
+    spec: EncoderSpec, level: str, pairs: bool | None, plugins: Plugins
+) -> EncoderSpec:
     """Return the spec with its method; ``pairs``: whether the texts are pairs, ``None`` if not known yet."""
     if level not in LEVELS:
         raise unknown_name("level", level, list(LEVELS))
     if spec.backbone in plugins.encoders:
-        problem = f"{spec}: {spec.backbone} is a complete encoder, not a backbone, and cannot be tuned"
+        problem = (
+            f"{spec}: {spec.backbone} is a complete encoder, not a backbone, and cannot be tuned"
+        )
         raise UsageError(problem, "Name a backbone: roberta, ./model")
     if spec.get("corpus") is not None:
-        raise UsageError(f"{spec}: the texts to tune on are those of the file", "Leave corpus= out of the spec.")
+        raise UsageError(
+            f"{spec}: the texts to tune on are those of the file", "Leave corpus= out of the spec."
+        )
     _, post = split_post(spec, tuned=True)
     if post and (post.name == DIMS or post.type):
         problem = f"{spec}: {post} changes vectors after encoding and cannot be stored in the written encoder"
-        raise UsageError(problem, "Leave it out, and add it to the spec of the written encoder: ./DIRECTORY:dims=256")
+        raise UsageError(
+            problem,
+            "Leave it out, and add it to the spec of the written encoder: ./DIRECTORY:dims=256",
+        )
     if not spec.method:
         spec = spec.with_method(PAIRS if pairs else IN_CONTEXT if level == "wic" else SINGLE)
     if not plugins.methods[spec.method].tunes:
-        raise UsageError(f"{spec}: +{spec.method} tunes nothing", f"Write {spec.with_method(SINGLE)}")
+        raise UsageError(
+            f"{spec}: +{spec.method} tunes nothing", f"Write {spec.with_method(SINGLE)}"
+        )
     return spec

@@ -81,7 +81,10 @@ class Augmentation:
 
     def __post_init__(self) -> None:
         if self.on not in _INPUTS:
-            raise PluginError(f"augmentation {self.name!r}: on={self.on!r}", f"It must be one of {', '.join(_INPUTS)}.")
+            raise PluginError(
+                f"augmentation {self.name!r}: on={self.on!r}",
+                f"It must be one of {', '.join(_INPUTS)}.",
+            )
 
     def check(self, rate: float) -> None:
         """Raise a ``UsageError`` for a negative rate, or a probability of 1 or more."""
@@ -98,7 +101,11 @@ def in_use(
     For ``model``, functions of rate 0 are included and come first: ``dropout=0`` must not undo ``controlled_dropout``.
     """
     pairs = [(registered[name].function, rate) for name, rate in rates if registered[name].on == on]
-    return sorted(pairs, key=lambda pair: pair[1] > 0) if on == "model" else [pair for pair in pairs if pair[1] > 0]
+    return (
+        sorted(pairs, key=lambda pair: pair[1] > 0)
+        if on == "model"
+        else [pair for pair in pairs if pair[1] > 0]
+    )
 
 
 def span_mask(text: str, context: AugmentationContext) -> str:
@@ -136,7 +143,9 @@ def word_shuffle(text: str, context: AugmentationContext) -> str:
     if k != context.rate:
         raise UsageError(f"word_shuffle={context.rate:g} is not a whole number of places")
     words = text.split()
-    order = np.argsort(np.arange(len(words)) + context.rng.random(len(words)) * (k + 1), kind="stable")
+    order = np.argsort(
+        np.arange(len(words)) + context.rng.random(len(words)) * (k + 1), kind="stable"
+    )
     return " ".join(words[index] for index in order)
 
 
@@ -154,7 +163,11 @@ class Dropout:
         from torch.nn.modules.dropout import _DropoutNd
 
         # Newer models read the rate from their configuration.
-        if rate and not any(isinstance(module, _DropoutNd) for module in model.modules()) and not _drops(model):
+        if (
+            rate
+            and not any(isinstance(module, _DropoutNd) for module in model.modules())
+            and not _drops(model)
+        ):
             raise TuningError(
                 f"{type(model).__name__} has no dropout, so dropout={rate:g} cannot be applied",
                 "Write dropout=0 and another augmentation: word_shuffle=3.",
@@ -181,9 +194,15 @@ def _drops(model: Any) -> bool:
         return False
     device = next(model.parameters()).device
     ids = torch.arange(1, 9, device=device)[None]
-    halves = {weight.dtype for weight in model.parameters()} - {torch.float32}  # a frozen backbone's
+    halves = {weight.dtype for weight in model.parameters()} - {
+        torch.float32
+    }  # a frozen backbone's
     half = halves.pop() if halves else None
-    with torch.no_grad(), torch.random.fork_rng(), torch.autocast(device.type, half, enabled=half is not None):
+    with (
+        torch.no_grad(),
+        torch.random.fork_rng(),
+        torch.autocast(device.type, half, enabled=half is not None),
+    ):
         model.train()
         first, second = (model(input_ids=ids).last_hidden_state for _ in range(2))
     return not torch.equal(first, second)
@@ -209,7 +228,9 @@ class ControlledDropout(Dropout):
 
         super().attach(model, rate)
         stack = ExitStack()
-        stack.enter_context(ReplacedFunctions({F.dropout: _dropout, F.scaled_dot_product_attention: _attention}))
+        stack.enter_context(
+            ReplacedFunctions({F.dropout: _dropout, F.scaled_dot_product_attention: _attention})
+        )
         return stack.close
 
 
@@ -224,27 +245,42 @@ def _dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = F
 
 
 def _attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-    is_causal: bool = False, scale: float | None = None, **options: Any,
-) -> Tensor:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    **options: Any,
+) -> Tensor:
     from torch.nn import functional as F  # noqa: N812
 
     from mirrorbench.training.cpu_functions import plain_attention
 
     if dropout_p == 0:
-        return F.scaled_dot_product_attention(query, key, value, attn_mask, 0.0, is_causal, scale=scale, **options)
+        return F.scaled_dot_product_attention(
+            query, key, value, attn_mask, 0.0, is_causal, scale=scale, **options
+        )
     if is_causal or options.get("enable_gqa"):
         raise TuningError(
             "controlled_dropout knows the attention of encoders only, and this model's is causal or grouped",
             "Take it out of the encoder spec.",
         )
-    return plain_attention(query, key, value, attn_mask, scale, lambda weights: _dropout(weights, dropout_p))
+    return plain_attention(
+        query, key, value, attn_mask, scale, lambda weights: _dropout(weights, dropout_p)
+    )
 
 
 @hookimpl
 def register_augmentations(register: Register) -> None:
     """Register the augmentations of this module, under their spec keys."""
-    register("span_mask", span_mask, on="text", description="k consecutive characters become the mask token")
+    register(
+        "span_mask",
+        span_mask,
+        on="text",
+        description="k consecutive characters become the mask token",
+    )
     register("word_shuffle", word_shuffle, on="text", description="words move by at most k places")
     shared = "dropout with the same masks for both views of a pair; takes the place of dropout"
     for name, augmentation, description in (

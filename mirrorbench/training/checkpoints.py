@@ -45,7 +45,10 @@ class Checkpoint:
     """
 
     def __init__(
-        self, folder: Path, origin: Mapping[str, Any], note: Callable[[str], None] = lambda text: None
+        self,
+        folder: Path,
+        origin: Mapping[str, Any],
+        note: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.folder, self.origin, self.note = folder, {"format": FORMAT, **origin}, note
         self.parts: dict[str, Stateful] = {}
@@ -61,10 +64,18 @@ class Checkpoint:
         if damaged(self.folder):
             return {}
         try:
-            state: dict[str, Any] = torch.load(self.folder / STATE, map_location="cpu", weights_only=True)
+            state: dict[str, Any] = torch.load(
+                self.folder / STATE, map_location="cpu", weights_only=True
+            )
             return state["parts"] if state["origin"] == self.origin else {}
-        except (UnpicklingError, RuntimeError, LookupError):  # of an objective that keeps more than values and tensors
-            self.note(f"The checkpoint {self.folder / STATE} cannot be read; the tuning starts anew.")
+        except (
+            UnpicklingError,
+            RuntimeError,
+            LookupError,
+        ):  # of an objective that keeps more than values and tensors
+            self.note(
+                f"The checkpoint {self.folder / STATE} cannot be read; the tuning starts anew."
+            )
             return {}
 
     def begin(self, name: str, part: Stateful, size: int) -> None:
@@ -74,7 +85,9 @@ class Checkpoint:
 
     def save_when_due(self) -> None:
         """Write a checkpoint if enough time has passed since the last one."""
-        if self._path is None or time.perf_counter() - self._last < max(INTERVAL, self._cost / SHARE):
+        if self._path is None or time.perf_counter() - self._last < max(
+            INTERVAL, self._cost / SHARE
+        ):
             return
         started = time.perf_counter()
         self.save()
@@ -92,9 +105,14 @@ class Checkpoint:
         try:
             with writing(self._path, flush=False) as sink:
                 torch.save({"origin": self.origin, "parts": states}, sink)
-        except (StorageError, RuntimeError) as error:  # RuntimeError: torch's own, after a write that failed
+        except (
+            StorageError,
+            RuntimeError,
+        ) as error:  # RuntimeError: torch's own, after a write that failed
             self._path = None
-            self.note(f"No checkpoint could be written, so an interrupted tuning starts anew. {error}")
+            self.note(
+                f"No checkpoint could be written, so an interrupted tuning starts anew. {error}"
+            )
 
     def remove(self) -> None:
         """Remove the checkpoint."""

@@ -33,7 +33,11 @@ def fast_cpu_functions(generator: torch.Generator | None = None) -> ReplacedFunc
 
 
 def dropout(
-    x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, generator: torch.Generator | None = None
+    x: Tensor,
+    p: float = 0.5,
+    training: bool = True,
+    inplace: bool = False,
+    generator: torch.Generator | None = None,
 ) -> Tensor:
     """Compute torch's ``dropout``, with ``p`` rounded to a multiple of 2^-16 and values scaled accordingly."""
     dropped = round(p * _STEPS)
@@ -47,20 +51,33 @@ def dropout(
 
 
 def attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-    is_causal: bool = False, scale: float | None = None, generator: torch.Generator | None = None, **options: Any,
-) -> Tensor:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    generator: torch.Generator | None = None,
+    **options: Any,
+) -> Tensor:
     """Compute torch's ``scaled_dot_product_attention``, by torch itself without dropout."""
     if not dropout_p or is_causal or any(options.values()) or query.device.type != "cpu":
         more = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, **options}
         return F.scaled_dot_product_attention(query, key, value, attn_mask, **more)
-    return plain_attention(query, key, value, attn_mask, scale, partial(dropout, p=dropout_p, generator=generator))
+    return plain_attention(
+        query, key, value, attn_mask, scale, partial(dropout, p=dropout_p, generator=generator)
+    )
 
 
 def plain_attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, scale: float | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    scale: float | None,
     drop: Callable[[Tensor], Tensor],
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Compute attention by its definition; ``drop`` is applied to the weights, shape (..., queries, keys)."""
     factor = query.shape[-1] ** -0.5 if scale is None else scale
     # matmul copies what is not contiguous, and a transposed matrix more slowly.
@@ -70,14 +87,22 @@ def plain_attention(
         if attn_mask.dtype == torch.bool:
             # Not minus infinity: padding far from a text sees nothing in local attention, and would become NaN.
             lowest = torch.finfo(products.dtype).min
-            added = torch.zeros_like(attn_mask, dtype=products.dtype).masked_fill_(~attn_mask, lowest)
+            added = torch.zeros_like(attn_mask, dtype=products.dtype).masked_fill_(
+                ~attn_mask, lowest
+            )
         products = products + added
     return drop(products.softmax(-1)) @ value
 
 
-def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, *options: Any, **named: Any) -> Tensor:
+def embedding(
+    input: Tensor, weight: Tensor, padding_idx: int | None = None, *options: Any, **named: Any
+) -> Tensor:
     """Compute torch's ``embedding``, with a sparse gradient if that is smaller and no other option is set."""
-    has_other = any(options[:1]) or any(options[2:]) or any(value for key, value in named.items() if key != "norm_type")
+    has_other = (
+        any(options[:1])
+        or any(options[2:])
+        or any(value for key, value in named.items() if key != "norm_type")
+    )
     learns = torch.is_grad_enabled() and weight.requires_grad and weight.is_leaf
     if has_other or len(weight) <= input.numel() or not learns:
         return F.embedding(input, weight, padding_idx, *options, **named)
@@ -98,8 +123,12 @@ class _SparseEmbedding(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor, None]:
         (ids,) = ctx.saved_tensors
         rows, indices = ids.unique(return_inverse=True)
-        values = torch.ops.aten.embedding_dense_backward(gradients[0], indices, len(rows), -1, False)
+        values = torch.ops.aten.embedding_dense_backward(
+            gradients[0], indices, len(rows), -1, False
+        )
         if ctx.padding is not None:
             values[rows == ctx.padding] = 0
-        whole = torch.sparse_coo_tensor(rows[None], values, ctx.shape, is_coalesced=True, check_invariants=False)
+        whole = torch.sparse_coo_tensor(
+            rows[None], values, ctx.shape, is_coalesced=True, check_invariants=False
+        )
         return None, whole, None

@@ -51,7 +51,9 @@ def hold_out(texts: Sequence[str], seed: int) -> tuple[list[str], list[str]]:
             f"It needs {round(FEWEST / HELD_OUT_SHARE)} at least; leave stop=auto out of the encoder spec.",
         )
     aside = {distinct[row] for row in np.random.default_rng(seed).permutation(len(distinct))[:n]}
-    return [text for text in texts if text not in aside], [text for text in distinct if text in aside]
+    return [text for text in texts if text not in aside], [
+        text for text in distinct if text in aside
+    ]
 
 
 def shortened(text: str, rng: np.random.Generator) -> str:
@@ -137,9 +139,15 @@ def directions(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(largest < 0, -1.0, 1.0) * eigenvectors
 
 
-def log_sums(rows: NDArray[np.float64], columns: NDArray[np.float64], signs: tuple[int, ...]) -> NDArray[np.float64]:
+def log_sums(
+    rows: NDArray[np.float64], columns: NDArray[np.float64], signs: tuple[int, ...]
+) -> NDArray[np.float64]:
     """Return the logarithms of Z(c) for each column c and each sign."""
     from scipy.special import logsumexp
 
-    blocks = (rows @ columns[:, start : start + _BLOCK] for start in range(0, columns.shape[1], _BLOCK))
-    return np.concatenate([logsumexp(sign * products, axis=0) for products in blocks for sign in signs])
+    blocks = (
+        rows @ columns[:, start : start + _BLOCK] for start in range(0, columns.shape[1], _BLOCK)
+    )
+    return np.concatenate(
+        [logsumexp(sign * products, axis=0) for products in blocks for sign in signs]
+    )

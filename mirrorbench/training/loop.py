@@ -28,7 +28,13 @@ from mirrorbench.training.checkpoints import Checkpoint
 from mirrorbench.training.cpu_functions import fast_cpu_functions
 from mirrorbench.training.methods import PairFunction, PairMaker, identical_pairs
 from mirrorbench.training.microbatch import MicroBatchReader, PairTokenizer, in_order
-from mirrorbench.training.objective import LOSSES, LossFunction, Objective, TokenizedPairs, objective_of
+from mirrorbench.training.objective import (
+    LOSSES,
+    LossFunction,
+    Objective,
+    TokenizedPairs,
+    objective_of,
+)
 from mirrorbench.training.recipes import Recipe
 
 CHECK_EVERY = 10
@@ -44,8 +50,20 @@ _INPUT_BYTES = 8
 
 ROSE = 0.5
 """Rise of the loss, in nats or relative to it, above which a tuning did harm."""
-_KEPT = ("epoch", "done", "pairs", "draws", "steps", "strings", "tokens", "positions", "pending", "losses", "most",
-         "first_loss")  # fmt: skip
+_KEPT = (
+    "epoch",
+    "done",
+    "pairs",
+    "draws",
+    "steps",
+    "strings",
+    "tokens",
+    "positions",
+    "pending",
+    "losses",
+    "most",
+    "first_loss",
+)
 """Attributes of the loop in a checkpoint."""
 
 
@@ -106,11 +124,19 @@ def batches(
 
 
 def tune_backbone(
-    transformer: Transformer, texts: Sequence[str], recipe: Recipe, seed: int, augmentations: dict[str, Augmentation],
-    protocol: str = "paper", precision: str = "fp32", advance: Callable[[int], None] = lambda n: None,
-    pairs: PairFunction = identical_pairs, losses: Mapping[str, LossFunction | type[Objective]] = LOSSES,
-    checkpoint: Checkpoint | None = None, saved: Mapping[str, Any] | None = None,
-) -> TuningReport:  # fmt: skip
+    transformer: Transformer,
+    texts: Sequence[str],
+    recipe: Recipe,
+    seed: int,
+    augmentations: dict[str, Augmentation],
+    protocol: str = "paper",
+    precision: str = "fp32",
+    advance: Callable[[int], None] = lambda n: None,
+    pairs: PairFunction = identical_pairs,
+    losses: Mapping[str, LossFunction | type[Objective]] = LOSSES,
+    checkpoint: Checkpoint | None = None,
+    saved: Mapping[str, Any] | None = None,
+) -> TuningReport:
     """Tune a backbone, built with the recipe's model augmentations, in place.
 
     ``advance`` gets the number of strings done since its last call, or the corresponding share of pairs. ``saved``: the
@@ -124,12 +150,17 @@ def tune_backbone(
     rng, device = np.random.default_rng(seed), transformer.device
     maker = PairMaker(recipe, rng, transformer.tokenizer.mask_token or "", protocol, augmentations)
     tokenizer = PairTokenizer(transformer, maker, augmentations)
-    packable = transformer.traits.packs  # measured before augmentations and the objective change the model
+    packable = (
+        transformer.traits.packs
+    )  # measured before augmentations and the objective change the model
     with torch.random.fork_rng(devices=[device] if on_gpu(device) else []), ExitStack() as attached:
         torch.manual_seed(seed)
         if device.type == "cpu":
             attached.enter_context(fast_cpu_functions())
-        packs = _attach(in_use(recipe.augment, augmentations, "model"), transformer.model, attached) and packable
+        packs = (
+            _attach(in_use(recipe.augment, augmentations, "model"), transformer.model, attached)
+            and packable
+        )
         objective = objective_of(losses[recipe.loss], transformer, recipe)
         reader = MicroBatchReader(objective, precision, packs)
         if recipe.gradient_checkpointing:
@@ -159,7 +190,10 @@ def tune_backbone(
 
 def _check_tunable(transformer: Transformer, texts: Sequence[str], recipe: Recipe) -> None:
     if len(texts) < 2:
-        raise TuningError(f"a corpus of {len(texts)} distinct strings cannot be tuned on", "It needs at least two.")
+        raise TuningError(
+            f"a corpus of {len(texts)} distinct strings cannot be tuned on",
+            "It needs at least two.",
+        )
     masking = [name for name, rate in recipe.augment if "mask" in name and rate]
     if masking and not transformer.tokenizer.mask_token:
         raise TuningError(
@@ -173,7 +207,9 @@ def _attach(augmentations: Sequence[tuple[Any, float]], model: Any, attached: Ex
     for augmentation, rate in augmentations:
         if detach := augmentation.attach(model, rate):
             attached.callback(detach)
-    return all(getattr(augmentation, "packs", False) for augmentation, rate in augmentations if rate)
+    return all(
+        getattr(augmentation, "packs", False) for augmentation, rate in augmentations if rate
+    )
 
 
 class _Loop:
@@ -201,23 +237,41 @@ class _Loop:
         if self.resumed:
             rng.bit_generator.state, self.resumed = self.draws, False
         else:
-            self.epoch, self.done, self.pairs, self.draws = epoch, 0, 0, dict(rng.bit_generator.state)
+            self.epoch, self.done, self.pairs, self.draws = (
+                epoch,
+                0,
+                0,
+                dict(rng.bit_generator.state),
+            )
 
     def state_dict(self) -> dict[str, Any] | None:
         """Return the state for a checkpoint, or ``None`` if the objective's is unknown."""
         if (own := self.objective.state_dict()) is None:
             return None
-        parts = {"optimizer": self.optimizer.state_dict(), "scaler": self.scaler.state_dict(), "objective": own}
+        parts = {
+            "optimizer": self.optimizer.state_dict(),
+            "scaler": self.scaler.state_dict(),
+            "objective": own,
+        }
         learned = [value.detach() for value in self.learned]
         seconds = time.perf_counter() - self.started
-        return {**parts, **{name: getattr(self, name) for name in _KEPT}, "learned": learned, "seconds": seconds}
+        return {
+            **parts,
+            **{name: getattr(self, name) for name in _KEPT},
+            "learned": learned,
+            "seconds": seconds,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a checkpoint."""
         with torch.no_grad():
             for value, saved in zip(self.learned, state["learned"], strict=True):
                 value.copy_(saved)
-        for name, part in (("optimizer", self.optimizer), ("scaler", self.scaler), ("objective", self.objective)):
+        for name, part in (
+            ("optimizer", self.optimizer),
+            ("scaler", self.scaler),
+            ("objective", self.objective),
+        ):
             part.load_state_dict(state[name])
         for name in _KEPT:
             setattr(self, name, state[name])
@@ -252,13 +306,19 @@ class _Loop:
                 if not out_of_memory(error):
                     raise
             tried = self.positions - counts[1]
-            if self.most < tried <= self.held:  # several micro-batches, all kept: fewer kept change no number
+            if (
+                self.most < tried <= self.held
+            ):  # several micro-batches, all kept: fewer kept change no number
                 self.held = tried // 2
             else:  # smaller micro-batches draw other dropout
                 self.most = min(self.most, tried) // 2
                 self.held = min(self.held, self.most)
             if self.most < 2 * longest:
-                more = "" if self.objective.recipe.gradient_checkpointing else "gradient_checkpointing=true or "
+                more = (
+                    ""
+                    if self.objective.recipe.gradient_checkpointing
+                    else "gradient_checkpointing=true or "
+                )
                 raise DeviceMemoryError(
                     f"no memory left on {self.device} for one pair of strings",
                     f"Add {more}a smaller train_max_length to the encoder spec, or use --device cpu.",
@@ -306,9 +366,14 @@ class _Loop:
         self.pending.clear()
 
     def report(self) -> TuningReport:
-        padding, seconds = 1 - self.tokens / max(1, self.positions), time.perf_counter() - self.started
+        padding, seconds = (
+            1 - self.tokens / max(1, self.positions),
+            time.perf_counter() - self.started,
+        )
         losses = tuple(self.losses)
-        return TuningReport(self.steps, self.strings, self.tokens, padding, seconds, losses, self.first_loss)
+        return TuningReport(
+            self.steps, self.strings, self.tokens, padding, seconds, losses, self.first_loss
+        )
 
 
 def limits(objective: Objective) -> tuple[int, int]:
@@ -324,7 +389,11 @@ def limits(objective: Objective) -> tuple[int, int]:
         weights = sum(weight.numel() * weight.element_size() for weight in objective.weights)
         # The total holds frozen weights, and weights, gradients and two averages of the others; gradients are not
         # allocated yet. The rest of each is for memory that torch does not count, and gaps between its blocks.
-        frozen = sum(w.numel() * w.element_size() for w in transformer.model.parameters() if not w.requires_grad)
+        frozen = sum(
+            w.numel() * w.element_size()
+            for w in transformer.model.parameters()
+            if not w.requires_grad
+        )
         room = (min(room[0], (total - frozen - 4 * weights) // 2), (free - weights) * 3 // 4)
     layer, layers = _TOKEN_BYTES * transformer.dimensions, transformer.layers
     kept = layer * layers

@@ -70,12 +70,16 @@ class PairMaker:
             result = [function(text, context) for text in result]
         return result
 
-    def pairs(self, left: Sequence[str], right: Sequence[str], groups: Sequence[Hashable] | None = None) -> Pairs:
+    def pairs(
+        self, left: Sequence[str], right: Sequence[str], groups: Sequence[Hashable] | None = None
+    ) -> Pairs:
         """Make pairs of strings with augmented second views, and augmented first views under ``sides=2``."""
         if self.recipe.sides == 2:
             left = self.augment(left)
         right = self.augment(right)
-        return Pairs([TextInput(text) for text in left], [TextInput(text) for text in right], groups)
+        return Pairs(
+            [TextInput(text) for text in left], [TextInput(text) for text in right], groups
+        )
 
 
 PairFunction = Callable[[Sequence[str], PairMaker], Pairs]
@@ -126,7 +130,10 @@ def mirror_preset(level: str, architecture: str, protocol: str) -> Recipe:
     # Appendix B: sentence-level BERT is tuned and tested with mean pooling, all else with [CLS].
     pooling = "mean" if sentence and architecture == "bert" else "cls"
     span = {"word": 0, "phrase": 2}.get(level, 5)
-    temperature, (epochs, length) = 0.2 if level == "word" else 0.04, (1, 50) if sentence else (2, 25)
+    temperature, (epochs, length) = (
+        0.2 if level == "word" else 0.04,
+        (1, 50) if sentence else (2, 25),
+    )
     augment = (("dropout", 0.1), ("span_mask", float(span)))
     recipe = Recipe(temperature, epochs, train_max_length=length, pooling=pooling, augment=augment)
     if protocol == "released":
@@ -150,7 +157,12 @@ _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\u
 _PIECE = re.compile(rf"[{_UNSPACED}]{{1,2}}|[^\s{_UNSPACED}]+")
 
 
-_MIRRORWIC_RATES = {"roberta": (0, 0.3), "xlm-roberta": (0, 0.3), "deberta": (1, 0.3), "deberta-v2": (1, 0.3)}
+_MIRRORWIC_RATES = {
+    "roberta": (0, 0.3),
+    "xlm-roberta": (0, 0.3),
+    "deberta": (1, 0.3),
+    "deberta-v2": (1, 0.3),
+}
 
 
 def mirrorwic_preset(level: str, architecture: str, protocol: str) -> Recipe:
@@ -164,7 +176,14 @@ def mirrorwic_preset(level: str, architecture: str, protocol: str) -> Recipe:
     span, dropout = _MIRRORWIC_RATES.get(architecture, (10, 0.4))
     released = protocol == "released"
     augment = (("dropout", 0.4 if released else dropout), ("span_mask", float(span)))
-    recipe = Recipe(temperature=0.04, epochs=1, train_max_length=50, pooling="target", layers="-4:", augment=augment)
+    recipe = Recipe(
+        temperature=0.04,
+        epochs=1,
+        train_max_length=50,
+        pooling="target",
+        layers="-4:",
+        augment=augment,
+    )
     recipe = replace(recipe, epochs=2, loss="ntxent") if released else recipe
     return replace(recipe, **LOSS_PARAMETERS[protocol])
 
@@ -177,7 +196,11 @@ def word_spans(text: str) -> list[Span]:
     """
     spans = []
     for match in _PIECE.finditer(text):
-        inside = [i for i in range(*match.span()) if text[i].isalnum() or unicodedata.category(text[i])[0] == "M"]
+        inside = [
+            i
+            for i in range(*match.span())
+            if text[i].isalnum() or unicodedata.category(text[i])[0] == "M"
+        ]
         if inside and any(text[i].isalpha() for i in inside):
             spans.append((inside[0], inside[-1] + 1))
     return spans
@@ -207,12 +230,16 @@ def words_in_context(texts: Sequence[str], maker: PairMaker) -> Pairs:
 def _corrupted(drawn: Sequence[tuple[str, Span]], maker: PairMaker) -> list[TextInput]:
     before = [text[:start] for text, (start, _) in drawn]
     after = [text[end:] for text, (_, end) in drawn]
-    new_before, new_after = (maker.augment(side, shortest=RELEASED_SHORTEST) for side in (before, after))
+    new_before, new_after = (
+        maker.augment(side, shortest=RELEASED_SHORTEST) for side in (before, after)
+    )
     result = []
     for row, (text, (start, end)) in enumerate(drawn):
         head = _joined(before[row], new_before[row], -1)
         tail = _joined(after[row], new_after[row], 0)
-        result.append(TextInput(head + text[start:end] + tail, ((len(head), len(head) + end - start),)))
+        result.append(
+            TextInput(head + text[start:end] + tail, ((len(head), len(head) + end - start),))
+        )
     return result
 
 
@@ -277,8 +304,12 @@ def sap_preset(level: str, architecture: str, protocol: str) -> Recipe:
     dropout, which is 0.1 in the BERT family (released code, ``train/pretrain.sh``). The same at every level; under
     ``released`` the corpus is not cleaned, and the loss has the released code's ``LOSS_PARAMETERS``.
     """
-    recipe = Recipe(temperature=0.04, epochs=1, train_max_length=25, pooling="cls", augment=(("dropout", 0.1),))
-    recipe = replace(recipe, batch_size=256, loss=MULTI_SIMILARITY, clean_corpus=protocol == "paper")
+    recipe = Recipe(
+        temperature=0.04, epochs=1, train_max_length=25, pooling="cls", augment=(("dropout", 0.1),)
+    )
+    recipe = replace(
+        recipe, batch_size=256, loss=MULTI_SIMILARITY, clean_corpus=protocol == "paper"
+    )
     return replace(recipe, **LOSS_PARAMETERS[protocol])
 
 
@@ -299,10 +330,14 @@ def name_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
     for concept, synonyms in names.items():
         pairs = list(combinations(synonyms, 2))
         if len(pairs) > MOST_PAIRS:
-            pairs = [pairs[i] for i in sorted(maker.rng.choice(len(pairs), MOST_PAIRS, replace=False))]
+            pairs = [
+                pairs[i] for i in sorted(maker.rng.choice(len(pairs), MOST_PAIRS, replace=False))
+            ]
         triples += [(concept, first, second) for first, second in pairs]
     if not triples:
-        raise TuningError("no two names of the corpus share an id", "sap learns from names of the same concept.")
+        raise TuningError(
+            "no two names of the corpus share an id", "sap learns from names of the same concept."
+        )
     concepts, left, right = zip(*triples, strict=True)
     return maker.pairs(left, right, concepts)
 
@@ -316,12 +351,32 @@ def register_methods(register: Register) -> None:
     """Register the methods of this module."""
     base = Method("base", base_preset, tunes=False, label="{backbone}")
     register("base", base, "the backbone as it comes")
-    mirror = Method("mirror", mirror_preset, label="{backbone} + Mirror", levels={"wic": "sentence"})
-    register("mirror", mirror, "Mirror-BERT: two views of each string, made by span masking and dropout")
-    everywhere = {"word": "wic", "phrase": "wic", "sentence": "wic"}  # tuned on the same texts at every level
-    wic = Method("mirrorwic", mirrorwic_preset, True, "{backbone} + MirrorWiC", words_in_context, everywhere)
-    register("mirrorwic", wic, "MirrorWiC: a word in its context against the same word in a corrupted one")
-    pairs = Method("pairs", pairs_preset, True, "{backbone} + pairs", text_pairs, {"wic": "sentence"})
+    mirror = Method(
+        "mirror", mirror_preset, label="{backbone} + Mirror", levels={"wic": "sentence"}
+    )
+    register(
+        "mirror", mirror, "Mirror-BERT: two views of each string, made by span masking and dropout"
+    )
+    everywhere = {
+        "word": "wic",
+        "phrase": "wic",
+        "sentence": "wic",
+    }  # tuned on the same texts at every level
+    wic = Method(
+        "mirrorwic", mirrorwic_preset, True, "{backbone} + MirrorWiC", words_in_context, everywhere
+    )
+    register(
+        "mirrorwic",
+        wic,
+        "MirrorWiC: a word in its context against the same word in a corrupted one",
+    )
+    pairs = Method(
+        "pairs", pairs_preset, True, "{backbone} + pairs", text_pairs, {"wic": "sentence"}
+    )
     register("pairs", pairs, "supervised: the two texts of each corpus line are the two views")
     sap = Method("sap", sap_preset, label="{backbone} + SAP", pairs=name_pairs)
-    register("sap", sap, "SapBERT: names of one concept are drawn together, hard pairs mined in the batch")
+    register(
+        "sap",
+        sap,
+        "SapBERT: names of one concept are drawn together, hard pairs mined in the batch",
+    )

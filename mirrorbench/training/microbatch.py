@@ -21,7 +21,13 @@ from torch import Tensor
 from mirrorbench.core.devices import autocast, device_type, moved
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.models.batching import PASS_COST, TOKEN_BUDGET, Ragged, even_batches, similar_length_batches
+from mirrorbench.models.batching import (
+    PASS_COST,
+    TOKEN_BUDGET,
+    Ragged,
+    even_batches,
+    similar_length_batches,
+)
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation, AugmentationContext, in_use
 from mirrorbench.training.cpu_functions import fast_cpu_functions
@@ -35,14 +41,20 @@ _R = TypeVar("_R")
 class PairTokenizer:
     """A tokeniser of pairs, which applies token augmentations."""
 
-    def __init__(self, transformer: Transformer, maker: PairMaker, registered: dict[str, Augmentation]) -> None:
+    def __init__(
+        self, transformer: Transformer, maker: PairMaker, registered: dict[str, Augmentation]
+    ) -> None:
         self.transformer = transformer
         self.recipe = maker.recipe
         tokenizer = transformer.tokenizer
         plain = AugmentationContext(
-            maker.rng, 0.0, maker.mask_token, maker.protocol,
-            mask_id=tokenizer.mask_token_id, special_ids=frozenset(tokenizer.all_special_ids),
-        )  # fmt: skip
+            maker.rng,
+            0.0,
+            maker.mask_token,
+            maker.protocol,
+            mask_id=tokenizer.mask_token_id,
+            special_ids=frozenset(tokenizer.all_special_ids),
+        )
         chosen = in_use(self.recipe.augment, registered, "tokens")
         self._augment = [(function, replace(plain, rate=rate)) for function, rate in chosen]
 
@@ -66,23 +78,32 @@ class PairTokenizer:
                 left, right = ([view[row] for row in rows] for view in (pairs.left, pairs.right))
                 yield self._tokenized(left, right, labels[torch.from_numpy(rows)])
 
-    def _tokenized(self, left: Sequence[TextInput], right: Sequence[TextInput], labels: Tensor) -> TokenizedPairs:
+    def _tokenized(
+        self, left: Sequence[TextInput], right: Sequence[TextInput], labels: Tensor
+    ) -> TokenizedPairs:
         """Tokenise pairs, and apply the recipe's token augmentations in the order of their names."""
-        located = self.transformer.read([*left, *right], self.recipe.readout(self.recipe.train_max_length))
+        located = self.transformer.read(
+            [*left, *right], self.recipe.readout(self.recipe.train_max_length)
+        )
         if not self._augment:
             return TokenizedPairs(located.ids, located.targets, labels)
         rows: list[list[int]] = [row.tolist() for row in located.ids]
         first = 0 if self.recipe.sides == 2 else len(left)
         for views in (slice(first, len(left)), slice(len(left), None)):
             for function, context in self._augment:
-                rows[views] = [self._readable(row, function(row, context), located.targets) for row in rows[views]]
+                rows[views] = [
+                    self._readable(row, function(row, context), located.targets)
+                    for row in rows[views]
+                ]
         return TokenizedPairs(Ragged.of(rows), located.targets, labels)
 
     def _readable(self, ids: list[int], changed: list[int], targets: Ragged | None) -> list[int]:
         """Return the changed ids, or the old ones if the changed ones exceed the model's positions."""
         if targets is not None and len(changed) != len(ids):
             problem = "an augmentation changes the number of tokens, so the target's tokens are not found any more"
-            raise TuningError(problem, "Choose another pooling than target, or another augmentation.")
+            raise TuningError(
+                problem, "Choose another pooling than target, or another augmentation."
+            )
         return changed if len(changed) <= (self.transformer.positions or len(changed)) else ids
 
 
@@ -110,12 +131,16 @@ class MicroBatchReader:
         # threads share, and replace functions in this thread alone.
         self.parallel = self.packed and self.transformer.device.type == "cpu"
         self.weights = objective.weights
-        self.draws = "dropout" not in dict(recipe.augment) or any(rate for _, rate in recipe.augment)
+        self.draws = "dropout" not in dict(recipe.augment) or any(
+            rate for _, rate in recipe.augment
+        )
         if recipe.rate("controlled_dropout") and len(set(map(id, objective.readers))) > 1:
             cause = f"loss={recipe.loss} does not read both views by one model, so controlled_dropout cannot be applied"
             raise TuningError(cause, "Leave controlled_dropout out of the encoder spec.")
 
-    def split(self, pairs: TokenizedPairs, most: int, draws: np.random.Generator) -> tuple[list[MicroBatch], list[int]]:
+    def split(
+        self, pairs: TokenizedPairs, most: int, draws: np.random.Generator
+    ) -> tuple[list[MicroBatch], list[int]]:
         """Return micro-batches of at most ``most`` tokens, with pairs of similar length, and the rows of their pairs.
 
         First views are the first half of a micro-batch, second views in the same order the second half, as controlled
@@ -126,15 +151,23 @@ class MicroBatchReader:
         if self.packed:
             chosen = list(even_batches(lengths.sum(0), budget))
         else:
-            chosen = list(similar_length_batches(lengths.max(0), budget // 2, self.fixed, PASS_COST[device] // 2))
+            chosen = list(
+                similar_length_batches(
+                    lengths.max(0), budget // 2, self.fixed, PASS_COST[device] // 2
+                )
+            )
         seeds = draws.integers(1 << 32, size=len(chosen)).tolist()
-        batches = [MicroBatch(pairs.take(rows), seed) for rows, seed in zip(chosen, seeds, strict=True)]
+        batches = [
+            MicroBatch(pairs.take(rows), seed) for rows, seed in zip(chosen, seeds, strict=True)
+        ]
         return batches, [row for rows in chosen for row in rows]
 
     def positions(self, batch: MicroBatch) -> int:
         """Count the positions that the model computes for one micro-batch, padding included."""
         ids = batch.pairs.ids
-        return len(ids.values) if self.packed else len(ids) * max(self.fixed, int(ids.lengths.max()))
+        return (
+            len(ids.values) if self.packed else len(ids) * max(self.fixed, int(ids.lengths.max()))
+        )
 
     def read(self, batches: Sequence[MicroBatch], keep: bool = True) -> list[Tensor]:
         """Return the vectors of each micro-batch; ``keep``: with the graph for ``differentiate``."""
@@ -151,7 +184,9 @@ class MicroBatchReader:
             for pair in pairs:
                 torch.autograd.backward(*pair)
             return
-        for share in map_shares(self._gradients, pairs, self._threads):  # in a fixed order: rounding depends on it
+        for share in map_shares(
+            self._gradients, pairs, self._threads
+        ):  # in a fixed order: rounding depends on it
             for weight, gradient in zip(self.weights, share, strict=True):
                 if gradient is not None:
                     weight.grad = gradient if weight.grad is None else _added(weight.grad, gradient)
@@ -165,7 +200,11 @@ class MicroBatchReader:
             return [self._pass(batch) for batch in batches]
 
     def _pass(self, batch: MicroBatch) -> Tensor:
-        own = fast_cpu_functions(torch.Generator().manual_seed(batch.seed)) if self.parallel else nullcontext()
+        own = (
+            fast_cpu_functions(torch.Generator().manual_seed(batch.seed))
+            if self.parallel
+            else nullcontext()
+        )
         if not self.parallel:  # all threads share torch's own generator
             torch.manual_seed(batch.seed)
         with autocast(self.transformer.device, self.precision), own:
@@ -174,7 +213,9 @@ class MicroBatchReader:
     def _forward(self, reader: Transformer, ids: Ragged, targets: Ragged | None) -> Tensor:
         if targets is not None or self.draws:
             return reader.forward(ids, [self.pooling], self.fixed, targets, self.packed)[0]
-        texts = np.array([row.tobytes() for row in ids], dtype=object)  # repeated texts are read once
+        texts = np.array(
+            [row.tobytes() for row in ids], dtype=object
+        )  # repeated texts are read once
         _, first, inverse = np.unique(texts, return_index=True, return_inverse=True)
         distinct = reader.forward(ids.take(first), [self.pooling], self.fixed, None, self.packed)[0]
         return distinct.index_select(0, moved(torch.from_numpy(inverse), distinct.device))
@@ -183,7 +224,10 @@ class MicroBatchReader:
         readers = self.objective.readers
         if readers[0] and readers[0] is readers[1]:
             return self._forward(readers[0], pairs.ids, pairs.targets)
-        views = [self._forward(reader, *pairs.view(row)) if reader else None for row, reader in enumerate(readers)]
+        views = [
+            self._forward(reader, *pairs.view(row)) if reader else None
+            for row, reader in enumerate(readers)
+        ]
         like = next(view for view in views if view is not None)
         return torch.cat([torch.zeros_like(like) if view is None else view for view in views])
 
@@ -211,7 +255,9 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="mirrorbench-tuning")
 
 
-def map_shares(function: Callable[[Sequence[_T]], _R], items: Sequence[_T], threads: int) -> list[_R]:
+def map_shares(
+    function: Callable[[Sequence[_T]], _R], items: Sequence[_T], threads: int
+) -> list[_R]:
     """Apply a function to n shares of items, one a thread, and return the results; share i is ``items[i::n]``.
 
     Items of similar cost should be neighbours. torch's own threads are divided among the shares. Results depend on the

@@ -120,10 +120,14 @@ class Objective:
         import torch
 
         weights = self.weights
-        optimizer = torch.optim.AdamW(weights, lr=self.recipe.lr, weight_decay=self.recipe.weight_decay, fused=True)
+        optimizer = torch.optim.AdamW(
+            weights, lr=self.recipe.lr, weight_decay=self.recipe.weight_decay, fused=True
+        )
         try:
             for weight in weights:
-                averages: dict[str, Any] = {name: torch.zeros_like(weight) for name in ("exp_avg", "exp_avg_sq")}
+                averages: dict[str, Any] = {
+                    name: torch.zeros_like(weight) for name in ("exp_avg", "exp_avg_sq")
+                }
                 step = torch.zeros((), dtype=torch.float32, device=weight.device)
                 optimizer.state[weight] = {"step": step, **averages}
         except RuntimeError as error:
@@ -158,10 +162,15 @@ class Objective:
     @property
     def buffers(self) -> list[Tensor]:
         """Buffers of the modules, such as averages over batches."""
-        return list(dict.fromkeys(buffer for module in self._learning() for buffer in module.buffers()))
+        return list(
+            dict.fromkeys(buffer for module in self._learning() for buffer in module.buffers())
+        )
 
     def _learning(self) -> list[nn.Module]:
-        return [*(reader.model for reader in (self.transformer, *self.readers) if reader), *self.modules]
+        return [
+            *(reader.model for reader in (self.transformer, *self.readers) if reader),
+            *self.modules,
+        ]
 
     def train(self) -> None:
         """Switch all modules that learn to training mode."""
@@ -188,9 +197,15 @@ class OfVectors(Objective):
         return self.function(left, right, self.recipe.temperature, moved(batch.labels, left.device))
 
 
-def objective_of(loss: LossFunction | type[Objective], transformer: Transformer, recipe: Recipe) -> Objective:
+def objective_of(
+    loss: LossFunction | type[Objective], transformer: Transformer, recipe: Recipe
+) -> Objective:
     """Create the objective of a registered loss."""
-    return loss(transformer, recipe) if isinstance(loss, type) else OfVectors(transformer, recipe, loss)
+    return (
+        loss(transformer, recipe)
+        if isinstance(loss, type)
+        else OfVectors(transformer, recipe, loss)
+    )
 
 
 _PAPER = LOSS_PARAMETERS["paper"]
@@ -198,7 +213,9 @@ MS_MARGIN = 0.2
 """Difference of Euclidean distances from which a negative is easy (SapBERT's released code, ``miner_margin``)."""
 
 
-def infonce(left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None) -> Tensor:
+def infonce(
+    left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None
+) -> Tensor:
     """InfoNCE as Eq. 1 of Mirror-BERT and MirrorWiC: the denominator holds the negatives alone.
 
     Each of the 2N vectors is an anchor (N is at least 2); its positive is its other view, its 2N - 2 negatives are all
@@ -218,9 +235,14 @@ def ntxent(left: Tensor, right: Tensor, temperature: float, labels: Tensor | Non
 
 
 def multi_similarity(
-    left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None,
-    alpha: float = _PAPER["alpha"], beta: float = _PAPER["beta"], base: float = _PAPER["base"],
-) -> Tensor:  # fmt: skip
+    left: Tensor,
+    right: Tensor,
+    temperature: float,
+    labels: Tensor | None = None,
+    alpha: float = _PAPER["alpha"],
+    beta: float = _PAPER["beta"],
+    base: float = _PAPER["base"],
+) -> Tensor:
     """The multi-similarity loss (Wang et al. 2019, Eq. 16) over hard pairs mined in the batch, as SapBERT trains.
 
     A positive and a negative of an anchor are hard if the negative's Euclidean distance, of normalised vectors, is less
@@ -248,7 +270,9 @@ def multi_similarity(
     return (towards + away).mean()
 
 
-def in_batch(left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None) -> Tensor:
+def in_batch(
+    left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None
+) -> Tensor:
     """Cross-entropy over in-batch negatives, in one direction (SimCSE: Gao et al., EMNLP 2021, Eq. 4).
 
     Each first view is an anchor, its own second view the positive, and the other N - 1 second views the negatives,
@@ -281,7 +305,9 @@ def _softplus_of_sum(exponents: Tensor, chosen: Tensor) -> Tensor:
     return torch.cat([masked, masked.new_zeros(len(masked), 1)], dim=1).logsumexp(dim=1)
 
 
-def _similarities(left: Tensor, right: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def _similarities(
+    left: Tensor, right: Tensor, labels: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return the cosines of all 2N vectors, true at pairs of one label, and the index of each vector's other view."""
     import torch
     from torch.nn import functional as F  # noqa: N812

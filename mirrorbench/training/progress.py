@@ -47,7 +47,11 @@ class Obstacle(Enum):
     TOO_FEW = "{n} held-out lines are too few to show a gain; hold out more (--held-out N), or tune on more text"
 
 
-_NO_CHANGE = {None: "change worth having", Obstacle.SATURATED: "loss seen", Obstacle.TOO_FEW: "change seen"}
+_NO_CHANGE = {
+    None: "change worth having",
+    Obstacle.SATURATED: "loss seen",
+    Obstacle.TOO_FEW: "change seen",
+}
 
 
 def criterion(measures: dict[str, float]) -> float:
@@ -109,7 +113,11 @@ class Trajectory:
         if self.kept == 0:
             return "no state was better than that before the tuning, which was kept"
         kept, before, after = self.states[self.kept], self.before, self.after
-        p = float(binomtest(kept.gained, kept.gained + kept.lost).pvalue) if kept.gained + kept.lost else 1.0
+        p = (
+            float(binomtest(kept.gained, kept.gained + kept.lost).pvalue)
+            if kept.gained + kept.lost
+            else 1.0
+        )
         retrieval = f"held-out retrieval from {before['accuracy@1']:.3f} to {after['accuracy@1']:.3f} (p = {p:.2g})"
         sums = [measures["alignment"] + measures["uniformity"] for measures in (before, after)]
         if after["effective_rank"] < COLLAPSED * before["effective_rank"]:
@@ -142,7 +150,11 @@ class Trajectory:
     def columns(self) -> dict[str, State]:
         """Columns of reports by title: the state before the tuning, the best one, and the last one."""
         best = max(range(len(self.states)), key=lambda row: criterion(self.states[row].measures))
-        shown = {"before": 0, f"best, at {self.states[best].share:.0%}": best, "end": len(self.states) - 1}
+        shown = {
+            "before": 0,
+            f"best, at {self.states[best].share:.0%}": best,
+            "end": len(self.states) - 1,
+        }
         return {title: self.states[row] for title, row in shown.items()}
 
 
@@ -155,10 +167,19 @@ class Progress:
     """
 
     def __init__(
-        self, transformer: Transformer, recipe: Recipe, pairs: Sequence[tuple[str, str]], total: int = 1,
+        self,
+        transformer: Transformer,
+        recipe: Recipe,
+        pairs: Sequence[tuple[str, str]],
+        total: int = 1,
         on_advance: Callable[[int], None] = lambda n: None,
-    ) -> None:  # fmt: skip
-        self.transformer, self.pairs, self.total, self.on_advance = transformer, pairs, total, on_advance
+    ) -> None:
+        self.transformer, self.pairs, self.total, self.on_advance = (
+            transformer,
+            pairs,
+            total,
+            on_advance,
+        )
         self.pooling = recipe.readout(recipe.train_max_length)
         self.keeps_best = recipe.stop == "auto"
         self.states: list[State] = []
@@ -170,14 +191,21 @@ class Progress:
     def advance(self, n: int) -> None:
         """Count ``n`` more strings that the model was tuned on, and look once per tenth of all."""
         before, self.done = self.done, self.done + n
-        if before * LOOKS // self.total < self.done * LOOKS // self.total and self.done < self.total:
+        if (
+            before * LOOKS // self.total < self.done * LOOKS // self.total
+            and self.done < self.total
+        ):
             self.look(self.done / self.total)
         self.on_advance(n)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
-        return {"states": [asdict(state) for state in self.states], "done": self.done, "best": self.best,
-                "weights": self._weights}  # fmt: skip
+        return {
+            "states": [asdict(state) for state in self.states],
+            "done": self.done,
+            "best": self.best,
+            "weights": self._weights,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a checkpoint."""
@@ -200,22 +228,35 @@ class Progress:
             return
         try:
             left, right = self._vectors()
-        except EncodingError:  # vectors that are not finite: the tuning fails at its next check of the loss
+        except (
+            EncodingError
+        ):  # vectors that are not finite: the tuning fails at its next check of the loss
             return
         measures, hits = measure_pairs(left, right)
         first = self._hits = hits if self._hits is None else self._hits
         gained, lost = int((hits & ~first).sum()), int((first & ~hits).sum())
         nearest = nearest_rows(left, min(SHOWN, len(left)))
         self.states.append(State(share, measures, gained, lost, tuple(nearest)))
-        if len(self.states) == 1 or criterion(measures) > criterion(self.states[self.best].measures):
+        if len(self.states) == 1 or criterion(measures) > criterion(
+            self.states[self.best].measures
+        ):
             self.best = len(self.states) - 1
             if self.keeps_best:
-                learning = ((name, w) for name, w in self.transformer.model.named_parameters() if w.requires_grad)
-                self._weights = {name: weight.detach().to("cpu", copy=True) for name, weight in learning}
+                learning = (
+                    (name, w)
+                    for name, w in self.transformer.model.named_parameters()
+                    if w.requires_grad
+                )
+                self._weights = {
+                    name: weight.detach().to("cpu", copy=True) for name, weight in learning
+                }
 
     def _vectors(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         device, model = self.transformer.device, self.transformer.model
-        rows = {text: row for row, text in enumerate(dict.fromkeys(text for pair in self.pairs for text in pair))}
+        rows = {
+            text: row
+            for row, text in enumerate(dict.fromkeys(text for pair in self.pairs for text in pair))
+        }
         training = [module for module in model.modules() if module.training]
         try:
             with torch.random.fork_rng(devices=[device] if on_gpu(device) else []):

@@ -89,8 +89,14 @@ class Recipe:
         """Return a JSON object of the fields, without unused parameters of losses and defaults of later fields."""
         unused = [] if self.loss == MULTI_SIMILARITY else [*LOSS_PARAMETERS["paper"]]
         # Identities from before these keys remain valid.
-        later = (("stop", "end"), ("prompt", ""), ("attention", ""), ("lora", 0), ("gradient_checkpointing", False),
-                 ("normalize", False))  # fmt: skip
+        later = (
+            ("stop", "end"),
+            ("prompt", ""),
+            ("attention", ""),
+            ("lora", 0),
+            ("gradient_checkpointing", False),
+            ("normalize", False),
+        )
         unused += [key for key, before in later if getattr(self, key) == before]
         settings = {**asdict(self), "augment": dict(self.augment)}
         return {key: value for key, value in settings.items() if key not in unused}
@@ -106,16 +112,26 @@ class Recipe:
 
 _TYPES = {field.name: str(field.type) for field in fields(Recipe) if field.name != "augment"}
 _LIMITS: dict[str, tuple[float, float]] = {
-    "temperature": (1e-4, 100), "epochs": (1, 10_000), "train_max_length": (3, 100_000), "lr": (0, 1),
-    "batch_size": (2, 1_000_000), "weight_decay": (0, 10), "sides": (1, 2), "alpha": (1e-3, 1e4), "beta": (1e-3, 1e4),
-    "base": (-1, 1), "lora": (0, 10_000),
-}  # fmt: skip
+    "temperature": (1e-4, 100),
+    "epochs": (1, 10_000),
+    "train_max_length": (3, 100_000),
+    "lr": (0, 1),
+    "batch_size": (2, 1_000_000),
+    "weight_decay": (0, 10),
+    "sides": (1, 2),
+    "alpha": (1e-3, 1e4),
+    "beta": (1e-3, 1e4),
+    "base": (-1, 1),
+    "lora": (0, 10_000),
+}
 RECIPE_KEYS = tuple(_TYPES)
 # Spec keys outside of a recipe: the pooling's length and the source of the strings.
 OUTSIDE_KEYS = ("max_length", "corpus", "corpus_size", "corpus_sample")
 
 
-def override(recipe: Recipe, params: dict[str, Value], augmentations: Mapping[str, Augmentation]) -> Recipe:
+def override(
+    recipe: Recipe, params: dict[str, Value], augmentations: Mapping[str, Augmentation]
+) -> Recipe:
     """Return a recipe with the values of a spec; keys in ``OUTSIDE_KEYS`` are ignored.
 
     ``controlled_dropout`` replaces ``dropout``, since it sets the rates of the same layers. An unknown key raises an
@@ -167,10 +183,15 @@ def _check(recipe: Recipe) -> None:
     for name, (low, high) in _LIMITS.items():
         value = getattr(recipe, name)
         if not low <= value <= high:
-            raise UsageError(f"{name}={value} is out of range", f"It must lie between {low:g} and {high:g}.")
+            raise UsageError(
+                f"{name}={value} is out of range", f"It must lie between {low:g} and {high:g}."
+            )
     if recipe.lora:
         check_installed()
     if recipe.stop not in STOPS:
         raise unknown_name("value of stop", recipe.stop, list(STOPS))
     if recipe.rate("dropout") and recipe.rate("controlled_dropout"):
-        raise UsageError("dropout and controlled_dropout set the same layers", "Set one of them, or one of them to 0.")
+        raise UsageError(
+            "dropout and controlled_dropout set the same layers",
+            "Set one of them, or one of them to 0.",
+        )

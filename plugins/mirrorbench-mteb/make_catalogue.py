@@ -19,16 +19,24 @@ SIMILARITY_SCORES = {"cosine_spearman", "max_ap", "max_accuracy"}
 def installed_catalogue() -> dict[str, Any]:
     """List the public text-only tasks of the installed mteb; superseded ones too, as they have published results."""
     tasks = mteb.get_tasks(
-        task_types=TYPES, exclude_superseded=False, exclude_aggregate=True, modalities=["text"],
+        task_types=TYPES,
+        exclude_superseded=False,
+        exclude_aggregate=True,
+        modalities=["text"],
         exclusive_modality_filter=True,
-    )  # fmt: skip
+    )
     fitting = [task for task in tasks if task.metadata.main_score in SIMILARITY_SCORES]
     codes = sorted({language for task in fitting for language in task.metadata.languages})
     languages = {code: langcodes.standardize_tag(code, macro=True) for code in codes}
     rows = [asdict(entry) for task in fitting for entry in entries(task, languages)]
-    rows = sorted(({**row, "languages": list(row["languages"])} for row in rows), key=lambda row: row["name"].lower())
+    rows = sorted(
+        ({**row, "languages": list(row["languages"])} for row in rows),
+        key=lambda row: row["name"].lower(),
+    )
     return {"mteb": version("mteb"), "languages": languages, "tasks": rows}
 
 
 if __name__ == "__main__":
-    FILE.write_text(json.dumps(installed_catalogue(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    FILE.write_text(
+        json.dumps(installed_catalogue(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )

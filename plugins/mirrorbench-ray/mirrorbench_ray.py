@@ -40,7 +40,9 @@ def device(asked: str, options: Mapping[str, Value]) -> str:
     """Return the device of the tasks: a GPU if they request one, or if a cluster on this machine has one."""
     import ray
 
-    return worker_device(asked, options.get("gpus"), here=not options.get("address") and not ray.is_initialized())
+    return worker_device(
+        asked, options.get("gpus"), here=not options.get("address") and not ray.is_initialized()
+    )
 
 
 def execute(job: Job) -> Iterator[CellOutcome]:
@@ -54,7 +56,9 @@ def execute(job: Job) -> Iterator[CellOutcome]:
 
     on_gpu = job.context.settings.device == "cuda"
     options = job.known(address="", workers=0, cpus=1.0, gpus=float(on_gpu))
-    address, workers, cpus, gpus = (options[name] for name in ("address", "workers", "cpus", "gpus"))
+    address, workers, cpus, gpus = (
+        options[name] for name in ("address", "workers", "cpus", "gpus")
+    )
     assert isinstance(workers, int)
     assert isinstance(cpus, float)
     assert isinstance(gpus, float)
@@ -70,9 +74,15 @@ def execute(job: Job) -> Iterator[CellOutcome]:
         if not _fits(cpus, gpus):
             resources = f"{cpus:g} CPUs and {gpus:g} GPUs for a task"
             if ours and not address:
-                raise UsageError(f"this machine does not have {resources}", "Ask for less: ray:gpus=0")
-            job.reporter.note(f"no node of the Ray cluster has {resources}; the tasks wait until one joins")
-        task = ray.remote(compute_or_leave).options(  # the task's process sees its own GPUs only, as cuda:0 ...
+                raise UsageError(
+                    f"this machine does not have {resources}", "Ask for less: ray:gpus=0"
+                )
+            job.reporter.note(
+                f"no node of the Ray cluster has {resources}; the tasks wait until one joins"
+            )
+        task = ray.remote(
+            compute_or_leave
+        ).options(  # the task's process sees its own GPUs only, as cuda:0 ...
             num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, retry_exceptions=False
         )
         yield from _results(job, task, workers)
@@ -95,7 +105,9 @@ def _fits(cpus: float, gpus: float) -> bool:
     import ray
 
     return any(
-        node["Alive"] and node["Resources"].get("CPU", 0) >= cpus and node["Resources"].get("GPU", 0) >= gpus
+        node["Alive"]
+        and node["Resources"].get("CPU", 0) >= cpus
+        and node["Resources"].get("GPU", 0) >= gpus
         for node in ray.nodes()  # type: ignore[no-untyped-call]
     )
 
@@ -104,14 +116,21 @@ def _connect(address: str, cpus: int) -> None:
     """Join the cluster at an address, or start one with ``cpus`` CPUs on this machine."""
     import ray
 
-    tries = 1 if address else START_TRIES  # a busy machine may take longer than Ray waits for its own daemon
+    tries = (
+        1 if address else START_TRIES
+    )  # a busy machine may take longer than Ray waits for its own daemon
     for left in reversed(range(tries)):
         try:
             if address:
                 _check_address(address)
                 ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
             else:
-                ray.init(num_cpus=cpus, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+                ray.init(
+                    num_cpus=cpus,
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    logging_level="ERROR",
+                )
             return
         except Exception as error:  # Ray raises a plain ``Exception`` if its daemon does not start
             ray.shutdown()
@@ -168,5 +187,7 @@ def _gave_up(error: Exception) -> RayError:
 @hookimpl
 def register_executors(register: Register) -> None:
     """Register the executor ``ray``."""
-    summary = "A Ray cluster: --address HOST:PORT, or one on this machine; --executor ray:gpus=1,cpus=4"
+    summary = (
+        "A Ray cluster: --address HOST:PORT, or one on this machine; --executor ray:gpus=1,cpus=4"
+    )
     register("ray", execute, summary, device)

@@ -60,7 +60,9 @@ def compute_all(context: WorkerContext, groups: Sequence[CellGroup]) -> list[Gro
 
 def device(asked: str, options: Mapping[str, Value]) -> str:
     """Return the device of the jobs: a GPU if they request one; Slurm's nodes may have one that is not here."""
-    return worker_device(asked, options.get("gpus"), here=options.get("cluster", "slurm") != "slurm")
+    return worker_device(
+        asked, options.get("gpus"), here=options.get("cluster", "slurm") != "slurm"
+    )
 
 
 def execute(job: Job) -> Iterator[CellOutcome]:
@@ -72,14 +74,28 @@ def execute(job: Job) -> Iterator[CellOutcome]:
     """
     on_gpu = job.context.settings.device == "cuda"
     options = job.known(
-        workers=16, groups=1, partition="", account="", minutes=60, memory=16, cpus=4, gpus=int(on_gpu), cluster="slurm"
+        workers=16,
+        groups=1,
+        partition="",
+        account="",
+        minutes=60,
+        memory=16,
+        cpus=4,
+        gpus=int(on_gpu),
+        cluster="slurm",
     )
     cluster = str(options["cluster"])
     if cluster not in POLL_SECONDS:
-        raise UsageError(f"the Slurm executor knows no cluster {cluster!r}", f"Clusters: {', '.join(POLL_SECONDS)}")
+        raise UsageError(
+            f"the Slurm executor knows no cluster {cluster!r}",
+            f"Clusters: {', '.join(POLL_SECONDS)}",
+        )
     for name in ("workers", "groups"):
         if int(options[name]) < 1:
-            raise UsageError(f"executor option {name}={options[name]}: nothing could be computed", "The least is 1.")
+            raise UsageError(
+                f"executor option {name}={options[name]}: nothing could be computed",
+                "The least is 1.",
+            )
     job.share()
     size = int(options["groups"])
     parts = [_Part(job.groups[start : start + size]) for start in range(0, len(job.groups), size)]
@@ -121,7 +137,9 @@ class _Array:
         try:
             while waiting or running:
                 # Slurm itself holds back excess jobs; nothing would hold back processes of this machine.
-                count = len(waiting) if self.executor.cluster == "slurm" else self.limit - len(running)
+                count = (
+                    len(waiting) if self.executor.cluster == "slurm" else self.limit - len(running)
+                )
                 batch = [waiting.popleft() for _ in range(min(count, len(waiting)))]
                 self._submit(batch)
                 running += batch
@@ -139,7 +157,9 @@ class _Array:
                 check=False
             )  # no error for a job that Slurm no longer knows, so that the others are cancelled too
             return
-        with suppress(ProcessLookupError):  # submitit's signal makes its controller print a traceback
+        with suppress(
+            ProcessLookupError
+        ):  # submitit's signal makes its controller print a traceback
             os.kill(int(part.job.job_id), signal.SIGTERM)
 
     def _submit(self, parts: Sequence[_Part]) -> None:
@@ -151,7 +171,9 @@ class _Array:
             with interrupts_blocked(), self.executor.batch():
                 for part in parts:
                     part.job = self.executor.submit(compute_all, self.job.context, part.groups)
-        except submitit.core.utils.FailedJobError as error:  # an unknown partition, more than an account may have ...
+        except (
+            submitit.core.utils.FailedJobError
+        ) as error:  # an unknown partition, more than an account may have ...
             raise SlurmError(
                 f"Slurm does not take the jobs: {' '.join(str(error).split())[:300]}",
                 "Options follow the executor's name: --executor slurm:partition=gpu,account=me,gpus=1",
@@ -162,12 +184,20 @@ class _Array:
 
         try:
             answers = part.job.result()
-        except (submitit.core.utils.UncompletedJobError, submitit.core.utils.FailedJobError, OSError) as error:
+        except (
+            submitit.core.utils.UncompletedJobError,
+            submitit.core.utils.FailedJobError,
+            OSError,
+        ) as error:
             part.losses += 1
             lines = str(error).strip().splitlines() or ["no output"]
-            first = next((line for line in reversed(lines) if re.match(r"[\w.]+Error: ", line)), lines[0])
+            first = next(
+                (line for line in reversed(lines) if re.match(r"[\w.]+Error: ", line)), lines[0]
+            )
             if part.losses <= RETRIES:
-                self.job.reporter.note(f"job {part.job.job_id} was lost ({first[:200]}); it is submitted again")
+                self.job.reporter.note(
+                    f"job {part.job.job_id} was lost ({first[:200]}); it is submitted again"
+                )
                 waiting.append(part)
                 return
             lost = SlurmError(

@@ -17,16 +17,24 @@ def results(folder: Path) -> Path:
     for task in ("cats", "dogs"):
         gold = rng.normal(size=80)
         for seed in (0, 1):
-            correlated(folder / "results", "good", task, gold, gold + 0.5 * rng.normal(size=80), seed)
+            correlated(
+                folder / "results", "good", task, gold, gold + 0.5 * rng.normal(size=80), seed
+            )
         correlated(folder / "results", "bad", task, gold, gold + 3 * rng.normal(size=80))
         correlated(folder / "old", "good", task, gold, gold + 0.5 * rng.normal(size=80))
-        correlated(folder / "other", "good", task, gold, gold + 0.5 * rng.normal(size=80), files="2")
+        correlated(
+            folder / "other", "good", task, gold, gold + 0.5 * rng.normal(size=80), files="2"
+        )
     return folder / "results"
 
 
 def cells(text: str) -> list[list[str]]:
     """The head and the rows of the Markdown table in a text."""
-    lines = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|") and "---" not in line]
+    lines = [
+        line.strip("|").split("|")
+        for line in text.splitlines()
+        if line.startswith("|") and "---" not in line
+    ]
     return [[cell.strip() for cell in line] for line in lines]
 
 
@@ -37,7 +45,15 @@ def test_two_encoders(mirrorbench: Callable, results: Path) -> None:
     rows = cells(said.out)
     assert rows[0] == ["task", "items", "A", "B", "A - B", "95% interval", "p", "verdict"]
     assert [row[0] for row in rows[1:]] == ["cats", "dogs", "avg. of 2"]
-    assert rows[1][1:] == ["80", ".875 ± .033", ".359", "+.516", "[.310, .721]", "< .001", "A better"]
+    assert rows[1][1:] == [
+        "80",
+        ".875 ± .033",
+        ".359",
+        "+.516",
+        "[.310, .721]",
+        "< .001",
+        "A better",
+    ]
     assert "corrected for 2 (Holm)" in said.out
 
 
@@ -62,8 +78,13 @@ def test_a_score_that_is_undefined_on_what_both_have(mirrorbench: Callable, fold
     row = next(row for row in cells(said.out) if row[0] == "cats")
     assert row[1:3] == ["4", "undefined ± undefined"]
     assert row[4:] == ["undefined"] * 3 + ["not separable"]
-    found = json.loads(mirrorbench("compare", "good", "bad", "--json").out, parse_constant=lambda name: name)
-    assert (found["tasks"][0]["a"], found["tasks"][0]["df"]) == ({"mean": None, "sd": None, "seeds": 2}, None)
+    found = json.loads(
+        mirrorbench("compare", "good", "bad", "--json").out, parse_constant=lambda name: name
+    )
+    assert (found["tasks"][0]["a"], found["tasks"][0]["df"]) == (
+        {"mean": None, "sd": None, "seeds": 2},
+        None,
+    )
 
 
 def test_one_encoder_in_two_folders_of_the_same_data(mirrorbench: Callable, results: Path) -> None:
@@ -74,7 +95,9 @@ def test_one_encoder_in_two_folders_of_the_same_data(mirrorbench: Callable, resu
     mirrorbench(*arguments, "--allow-mixed").assert_works("not comparable: cats: different data")
 
 
-def test_protocols_are_chosen_and_predictions_are_needed(mirrorbench: Callable, results: Path) -> None:
+def test_protocols_are_chosen_and_predictions_are_needed(
+    mirrorbench: Callable, results: Path
+) -> None:
     gold = np.arange(30.0)
     correlated(results, "good", "cats", gold, gold % 7, protocol="released")
     asked = ("compare", "good", "bad")
@@ -84,18 +107,32 @@ def test_protocols_are_chosen_and_predictions_are_needed(mirrorbench: Callable, 
     mirrorbench(*asked, "--protocol", "paper").assert_fails(1, "the predictions of")
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    ("good goof", "Did you mean good?"), ("good bad -r nowhere", "there is no folder of results nowhere"),
-    ("good bad -r a -r b -r c", "--results was given 3 times"), ("good bad+", "cannot read the encoder spec"),
-])  # fmt: skip
-def test_what_cannot_be_compared(mirrorbench: Callable, results: Path, arguments: str, message: str) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("good goof", "Did you mean good?"),
+        ("good bad -r nowhere", "there is no folder of results nowhere"),
+        ("good bad -r a -r b -r c", "--results was given 3 times"),
+        ("good bad+", "cannot read the encoder spec"),
+    ],
+)
+def test_what_cannot_be_compared(
+    mirrorbench: Callable, results: Path, arguments: str, message: str
+) -> None:
     mirrorbench("compare", *arguments.split()).assert_fails(2, message)
 
 
-def test_names_of_a_table_can_be_typed_and_a_short_one_is_its_untuned_row(mirrorbench: Callable, folder: Path) -> None:
+def test_names_of_a_table_can_be_typed_and_a_short_one_is_its_untuned_row(
+    mirrorbench: Callable, folder: Path
+) -> None:
     rng = np.random.default_rng(0)
     gold = rng.normal(size=80)
-    specs = ("tiny+base:pooling=cls", "tiny+base:pooling=mean", "tiny+base:pooling=mean,post=whiten", "tiny+mirror")
+    specs = (
+        "tiny+base:pooling=cls",
+        "tiny+base:pooling=mean",
+        "tiny+base:pooling=mean,post=whiten",
+        "tiny+mirror",
+    )
     for spec in specs:
         correlated(folder / "results", spec, "cats", gold, gold + rng.normal(size=80))
     exact = mirrorbench("compare", "tiny+mirror", "tiny+base:pooling=mean").assert_works()
@@ -104,6 +141,10 @@ def test_names_of_a_table_can_be_typed_and_a_short_one_is_its_untuned_row(mirror
     )
     assert cells(typed.out) == cells(exact.out)
     assert " stands for " not in exact.out
-    mirrorbench("compare", "tiny+mirror", "tiny+base").assert_works("tiny+base stands for tiny+base:pooling=mean\n")
+    mirrorbench("compare", "tiny+mirror", "tiny+base").assert_works(
+        "tiny+base stands for tiny+base:pooling=mean\n"
+    )
     for spec in ("tiny+base:pooling=last", "tiny+mirror:span_mask=3", "bert+base"):
-        mirrorbench("compare", "tiny+mirror", spec).assert_fails(2, "unknown encoder among the results")
+        mirrorbench("compare", "tiny+mirror", spec).assert_fails(
+            2, "unknown encoder among the results"
+        )

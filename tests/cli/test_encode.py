@@ -47,7 +47,9 @@ def test_killed_and_resumed_gives_the_same_bytes(
     command = ("encode", "texts.txt", "-e", "slow", "--plugin", "slow.py", "-o")
     first = process(*command, "v.npy")
     wait_until((folder / "waiting").exists, first)
-    mirrorbench(*command, "v.npy").assert_fails(2, f"v.npy is being written by process {first.pid} on ")
+    mirrorbench(*command, "v.npy").assert_fails(
+        2, f"v.npy is being written by process {first.pid} on "
+    )
     assert (folder / ".v.npy.mirrorbench" / "lease.lease").exists()
     first.kill()
     first.communicate()
@@ -80,7 +82,9 @@ def test_a_column_to_npy(encode: Callable, folder: Path) -> None:
     said = encode("a.jsonl", "-c", "body", "-e", "letters", "-o", "v.npy").assert_works()
     assert "v.npy: 2 x 26" in said.err
     np.testing.assert_array_equal(np.load("v.npy")[:, :2], [[2, 0], [0, 1]])
-    encode("a.jsonl", "-c", "body", "-e", "letters", "-o", "v.npy").assert_fails(2, "exists already")
+    encode("a.jsonl", "-c", "body", "-e", "letters", "-o", "v.npy").assert_fails(
+        2, "exists already"
+    )
 
 
 def test_words_in_context_are_read_at_the_target(
@@ -94,8 +98,13 @@ def test_words_in_context_are_read_at_the_target(
     (folder / "spans.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     options = ("-e", str(model), "--device", "cpu", "-o")
     mirrorbench("encode", "marked.txt", "--words-in-context", *options, "m.npy").assert_works()
-    mirrorbench("encode", "spans.jsonl", "-c", "t", "--span-columns", "a,b", *options, "s.npy").assert_works()
-    inputs = [TextInput("the bank of it", ((4, 8),)), TextInput("he looks it up", ((3, 7), (12, 14)))]
+    mirrorbench(
+        "encode", "spans.jsonl", "-c", "t", "--span-columns", "a,b", *options, "s.npy"
+    ).assert_works()
+    inputs = [
+        TextInput("the bank of it", ((4, 8),)),
+        TextInput("he looks it up", ((3, 7), (12, 14))),
+    ]
     wanted = package.load(f"{model}+base:pooling=target,layers=-4:", device="cpu").encode(inputs)
     np.testing.assert_allclose(np.load("m.npy"), wanted, atol=1e-5)
     np.testing.assert_allclose(np.load("s.npy")[0], wanted[0], atol=1e-5)
@@ -104,8 +113,10 @@ def test_words_in_context_are_read_at_the_target(
 def test_what_is_refused(encode: Callable, folder: Path) -> None:
     (folder / "a.txt").write_text("text\n")
     for arguments, message in (
-        ("-o v.txt", "ending"), ("--span-columns a", "START,END"), ("--span-columns a,b", "--column"),
+        ("-o v.txt", "ending"),
+        ("--span-columns a", "START,END"),
+        ("--span-columns a,b", "--column"),
         ("-w --level word", "--level"),
-    ):  # fmt: skip
+    ):
         encode("a.txt", *arguments.split(), "-e", "letters").assert_fails(2, message)
     assert [p.name for p in folder.iterdir()] == ["a.txt"]

@@ -49,11 +49,18 @@ def test_results_are_rendered_in_every_format(toys: Callable, stored: Path, fold
         assert render("deep/a.json", "-f", format_, "--notes", "all") == direct
         render(*asked[:-2], "-o", f"a.{ending}")
         assert (folder / f"a.{ending}").read_text().rstrip() == direct.rstrip()
-    toys("-f", "latex", "-o", "a.md/table.tex", command="leaderboard").assert_fails(1, "annot write")
-    for arguments, message in ((["-t", "cats"], "a finished table"), (["--ties"], "a finished table"),
-                               (["results"], "Name it alone")):  # fmt: skip
+    toys("-f", "latex", "-o", "a.md/table.tex", command="leaderboard").assert_fails(
+        1, "annot write"
+    )
+    for arguments, message in (
+        (["-t", "cats"], "a finished table"),
+        (["--ties"], "a finished table"),
+        (["results"], "Name it alone"),
+    ):
         toys("deep/a.json", *arguments, command="leaderboard").assert_fails(2, message)
-    (column,) = json.loads(render("-f", "json", "--tasks", "dogs", "--metric", "pearson"))["columns"]
+    (column,) = json.loads(render("-f", "json", "--tasks", "dogs", "--metric", "pearson"))[
+        "columns"
+    ]
     assert (column["name"], column["metric"]) == ("dogs", "pearson")
     text = render("-f", "latex:standalone=true")  # options of LaTeX alone
     assert text.startswith(r"\documentclass")
@@ -62,14 +69,22 @@ def test_results_are_rendered_in_every_format(toys: Callable, stored: Path, fold
 
 
 @pytest.mark.shipped("papers")
-@pytest.mark.parametrize(("arguments", "message"), [
-    ("nowhere", "there is no folder of results nowhere"), ("-f latx", "unknown renderer 'latx'"),
-    ("-t birds", "unknown task or suite 'birds'"), ("--table nope", "unknown table 'nope'"),
-    ("--table mirror-bert/table9", "mirror-bert/table9 has no scores of tasks"),
-    ("-f csv:resize=true", "unknown option of the format csv"),
-    ("-f latex:resized=true", "Did you mean resize?"), ("-f latex:resize=3", "resize=3 is not of type bool"),
-])  # fmt: skip
-def test_what_cannot_be_rendered(toys: Callable, stored: Path, arguments: str, message: str) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("nowhere", "there is no folder of results nowhere"),
+        ("-f latx", "unknown renderer 'latx'"),
+        ("-t birds", "unknown task or suite 'birds'"),
+        ("--table nope", "unknown table 'nope'"),
+        ("--table mirror-bert/table9", "mirror-bert/table9 has no scores of tasks"),
+        ("-f csv:resize=true", "unknown option of the format csv"),
+        ("-f latex:resized=true", "Did you mean resize?"),
+        ("-f latex:resize=3", "resize=3 is not of type bool"),
+    ],
+)
+def test_what_cannot_be_rendered(
+    toys: Callable, stored: Path, arguments: str, message: str
+) -> None:
     toys(*arguments.split(), command="leaderboard").assert_fails(2, message)
 
 
@@ -77,12 +92,16 @@ def test_two_folders_of_other_data_do_not_mix(toys: Callable, stored: Path, fold
     correlated(folder / "other", "bad", "cats", GOLD, BAD, version=2, files="2")
     refused = toys("results", "other", command="leaderboard")
     refused.assert_fails(2, "cats: 2 different versions of its data", "--allow-mixed")
-    toys("results", "other", "--allow-mixed", command="leaderboard").assert_works("Mixed, not comparable: cats")
+    toys("results", "other", "--allow-mixed", command="leaderboard").assert_works(
+        "Mixed, not comparable: cats"
+    )
 
 
 def test_ties_and_intervals(mirrorbench: Callable, stored: Path) -> None:
     said = mirrorbench("leaderboard", "--ties").assert_works("† not separable from the best")
-    cells = [line.strip("| ").split(" | ") for line in said.out.splitlines() if line.startswith("| ")]
+    cells = [
+        line.strip("| ").split(" | ") for line in said.out.splitlines() if line.startswith("| ")
+    ]
     shown = {row[0].strip(): row[1].strip() for row in cells}
     # One of the twins is the best, and the other is tied with it.
     assert [name for name, score in shown.items() if "†" in score] in (["good"], ["alike"])
@@ -92,7 +111,10 @@ def test_ties_and_intervals(mirrorbench: Callable, stored: Path) -> None:
     for spec, values in (("good", GOOD), ("alike", GOOD), ("bad", BAD)):
         assert scores[spec]["mean"] == pytest.approx(spearmanr(values[3:], GOLD[3:])[0])
         assert scores[spec]["interval"][0] < scores[spec]["mean"] < scores[spec]["interval"][1]
-    assert "Scored on items without a text of the tuning corpora: cats 57 of 60, dogs 60 of 60" in data["warnings"]
+    assert (
+        "Scored on items without a text of the tuning corpora: cats 57 of 60, dogs 60 of 60"
+        in data["warnings"]
+    )
 
 
 def test_a_format_has_the_options_that_its_renderer_declares() -> None:
@@ -102,7 +124,9 @@ def test_a_format_has_the_options_that_its_renderer_declares() -> None:
     known: Registry[Renderer] = Registry("renderer")
     known.add("shout", Renderer(shout, (".loud",)), "here")
     assert chosen_format("", Path("a.loud"), known) == ("shout", {})
-    with pytest.raises(UnknownNameError, match=r"ending of an output '\.html'"):  # of a plugin that is left out
+    with pytest.raises(
+        UnknownNameError, match=r"ending of an output '\.html'"
+    ):  # of a plugin that is left out
         chosen_format("", Path("a.html"), known)
     found = chosen_format("shout:loud=true,times=3,word=7", Path("a.md"), known)
     assert found == ("shout", {"loud": True, "times": 3, "word": "7"})
@@ -113,12 +137,30 @@ def test_rows_and_columns_of_a_paper(mirrorbench: Callable, folder: Path) -> Non
     for spec in ("tiny+mirror", "roberta+mirror", "bert+mirror", "sbert"):
         correlated(folder / "results", spec, "stsb", GOLD, GOOD)
     said = mirrorbench("leaderboard", "--table", "mirror-bert/table3")
-    heads, _, *lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in said.out.splitlines()[:4]]
+    heads, _, *lines = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in said.out.splitlines()[:4]
+    ]
     assert heads == ["encoder", "STS12", "STS13", "STS14", "STS15", "STS16", "STS-b", "SICK-R"]
-    assert [line[0] for line in lines] == ["BERT + Mirror", "RoBERTa + Mirror"]  # as printed there, and no others
-    assert [cell != "–" for cell in lines[1]] == [True, False, False, False, False, False, True, False]
-    named = mirrorbench("leaderboard", "-e", "tiny + Mirror", "-e", "BERT + Mirror").assert_works().out
-    assert named.index("| tiny + Mirror") < named.index("| BERT + Mirror")  # as they are shown, in this order
+    assert [line[0] for line in lines] == [
+        "BERT + Mirror",
+        "RoBERTa + Mirror",
+    ]  # as printed there, and no others
+    assert [cell != "–" for cell in lines[1]] == [
+        True,
+        False,
+        False,
+        False,
+        False,
+        False,
+        True,
+        False,
+    ]
+    named = (
+        mirrorbench("leaderboard", "-e", "tiny + Mirror", "-e", "BERT + Mirror").assert_works().out
+    )
+    assert named.index("| tiny + Mirror") < named.index(
+        "| BERT + Mirror"
+    )  # as they are shown, in this order
     correlated(folder / "other", "tiny+mirror", "stsb", GOLD, GOOD)
     refused = mirrorbench("leaderboard", "other", "--table", "mirror-bert/table3")
     refused.assert_fails(2, "mirrorbench paper TABLE --encoder BACKBONE")

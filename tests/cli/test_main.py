@@ -19,10 +19,22 @@ from mirrorbench.data.cardfile import builtin_cards, builtin_suites
 GRIDS = Path(__file__).parents[2] / "leaderboards" / "grids"
 HEAVY = ("torch", "transformers", "scipy", "sklearn", "pandas")
 LIGHT = (
-    "--help", "run --help", "leaderboard --help", "list tasks", "list methods --json", "list augmentations",
-    "list backbones", "list suites", "list plugins", "data list", "tune --help", "encode --help", "doctor --help",
-    "cache list", "leaderboard results",
-)  # fmt: skip
+    "--help",
+    "run --help",
+    "leaderboard --help",
+    "list tasks",
+    "list methods --json",
+    "list augmentations",
+    "list backbones",
+    "list suites",
+    "list plugins",
+    "data list",
+    "tune --help",
+    "encode --help",
+    "doctor --help",
+    "cache list",
+    "leaderboard results",
+)
 MODULES = f"""
 import contextlib, io, sys
 from mirrorbench.cli import main
@@ -54,7 +66,9 @@ assert not {{*{HEAVY!r}}} & set(sys.modules)
 
 
 def printed_by(code: str, folder: Path) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=120
+    )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()
 
@@ -71,7 +85,9 @@ def test_the_package_and_completion_import_nothing_heavy(folder: Path) -> None:
     assert printed_by(COMPLETION, folder) == []
 
 
-def test_version_help_and_completion(mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_version_help_and_completion(
+    mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert mirrorbench("--version").out.split() == ["mirrorbench", __version__]
     said = mirrorbench("--help").assert_works()
     assert all(command in said.out for command in ("run", "leaderboard", "data", "list", "plugin"))
@@ -85,10 +101,19 @@ def test_version_help_and_completion(mirrorbench: Callable, monkeypatch: pytest.
     assert mirrorbench().assert_works().out.split() == ["encode"]
 
 
-@pytest.mark.parametrize(("kind", "name"), [
-    ("methods", "mirror"), ("tasks", "stsb"), ("augmentations", "span_mask"), ("corpora", "sts-sentences"),
-    ("suites", "sts"), ("backbones", "roberta"), ("renderers", "latex"), ("executors", "local"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("methods", "mirror"),
+        ("tasks", "stsb"),
+        ("augmentations", "span_mask"),
+        ("corpora", "sts-sentences"),
+        ("suites", "sts"),
+        ("backbones", "roberta"),
+        ("renderers", "latex"),
+        ("executors", "local"),
+    ],
+)
 def test_lists(mirrorbench: Callable, kind: str, name: str) -> None:
     rows = {row["name"]: row for row in json.loads(mirrorbench("list", kind, "--json").out)}
     assert name in rows
@@ -99,10 +124,18 @@ def test_lists(mirrorbench: Callable, kind: str, name: str) -> None:
 
 
 @pytest.mark.shipped("sbert")
-def test_encoders_and_plugins_are_listed_with_what_they_are(mirrorbench: Callable, toys: Callable) -> None:
-    kinds = {row["name"]: row["type"] for row in json.loads(mirrorbench("list", "encoders", "--json").out)}
+def test_encoders_and_plugins_are_listed_with_what_they_are(
+    mirrorbench: Callable, toys: Callable
+) -> None:
+    kinds = {
+        row["name"]: row["type"]
+        for row in json.loads(mirrorbench("list", "encoders", "--json").out)
+    }
     assert kinds.items() >= {"sbert": "system", "roberta": "backbone", "+mirror": "method"}.items()
-    rows = {Path(row["name"]).name: row for row in json.loads(toys("plugins", "--json", command="list").out)}
+    rows = {
+        Path(row["name"]).name: row
+        for row in json.loads(toys("plugins", "--json", command="list").out)
+    }
     assert rows["letters.py"]["hooks"] == ["register_encoders", "register_tasks"]
     assert rows["mirrorbench.training.methods"]["distribution"] == "built in"
 
@@ -116,7 +149,9 @@ def test_a_command_of_a_plugin_is_imported_when_it_is_called(
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-greeter\nVersion: 3.0\n")
     points = "".join(f"{name} = toy_greeter:{name}\n" for name in ("greet", "odd", "absent", "run"))
-    (info / "entry_points.txt").write_text(f"[mirrorbench]\ngreeter = toy_greeter\n[mirrorbench.commands]\n{points}")
+    (info / "entry_points.txt").write_text(
+        f"[mirrorbench]\ngreeter = toy_greeter\n[mirrorbench.commands]\n{points}"
+    )
 
     def said(*arguments: str, **environment: str) -> tuple[int, str, str]:
         running = process(*arguments, PYTHONPATH=str(tmp_path), **environment)
@@ -133,46 +168,80 @@ def test_a_command_of_a_plugin_is_imported_when_it_is_called(
     assert "Train, evaluate and print" in out  # a built-in name is not replaced
     assert "word to everybody" not in said("--help", MIRRORBENCH_DISABLE_PLUGINS="greeter")[1]
     code, _, err = said("greet", MIRRORBENCH_DISABLE_PLUGINS="greeter")
-    assert (code, "the command greet is in the plugin toy-greeter, which is disabled" in err) == (2, True)
+    assert (code, "the command greet is in the plugin toy-greeter, which is disabled" in err) == (
+        2,
+        True,
+    )
 
 
-@pytest.mark.parametrize("command", [
-    "run none.yaml", "run --plugin none.py", "run -e tiny+mirror -t quick-sts --corpus none.txt",
-    "tune none.txt -e tiny -o enc", "tune none.jsonl -c a,b -e tiny -o enc", "encode none.txt -e tiny",
-    "encode none.txt -e tiny -w", "leaderboard none", "leaderboard none.json", "compare tiny tiny -r none",
-    "data import none", "data overlap none.txt quick-sts", f"tune {'none' * 80} -e tiny -o enc",
-])  # fmt: skip
-def test_what_is_named_on_the_command_line_and_not_there(mirrorbench: Callable, folder: Path, command: str) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run none.yaml",
+        "run --plugin none.py",
+        "run -e tiny+mirror -t quick-sts --corpus none.txt",
+        "tune none.txt -e tiny -o enc",
+        "tune none.jsonl -c a,b -e tiny -o enc",
+        "encode none.txt -e tiny",
+        "encode none.txt -e tiny -w",
+        "leaderboard none",
+        "leaderboard none.json",
+        "compare tiny tiny -r none",
+        "data import none",
+        "data overlap none.txt quick-sts",
+        f"tune {'none' * 80} -e tiny -o enc",
+    ],
+)
+def test_what_is_named_on_the_command_line_and_not_there(
+    mirrorbench: Callable, folder: Path, command: str
+) -> None:
     mirrorbench(*command.split()).assert_fails(2, "none", out="")
     assert list(folder.iterdir()) == []
 
 
-def test_debugging_shows_the_traceback(mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_debugging_shows_the_traceback(
+    mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MIRRORBENCH_DEBUG", "1")
     with pytest.raises(UnknownNameError):
         mirrorbench("run", "--tasks", "nothing")
 
 
 @pytest.mark.shipped("grids", "papers")
-@pytest.mark.parametrize(("typed", "offered"), [
-    ("run --tasks sts,xlwic-f", {"sts,xlwic-fa", "sts,xlwic-fr"}), ("run -t wordle", set()),
-    ("data fetch am2ico-k", {"am2ico-ka", "am2ico-kk", "am2ico-ko"}), ("run --encoder rob", {"roberta"}),
-    ("run -e roberta+mirrorw", {"roberta+mirrorwic"}), ("run --corpus sts-sent", {"sts-sentences"}),
-    ("run mirrorwic-", {file.stem for file in GRIDS.glob("mirrorwic-*.yaml")}),
-    ("run --device cu", {"cuda", "cuda:0"}), ("paper mirrorwic/table3", {"mirrorwic/table3"}),
-    ("leaderboard --format ma", {"markdown"}), ("list tasks --suite xl", {"xlwic"}), ("list encod", {"encoders"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("run --tasks sts,xlwic-f", {"sts,xlwic-fa", "sts,xlwic-fr"}),
+        ("run -t wordle", set()),
+        ("data fetch am2ico-k", {"am2ico-ka", "am2ico-kk", "am2ico-ko"}),
+        ("run --encoder rob", {"roberta"}),
+        ("run -e roberta+mirrorw", {"roberta+mirrorwic"}),
+        ("run --corpus sts-sent", {"sts-sentences"}),
+        ("run mirrorwic-", {file.stem for file in GRIDS.glob("mirrorwic-*.yaml")}),
+        ("run --device cu", {"cuda", "cuda:0"}),
+        ("paper mirrorwic/table3", {"mirrorwic/table3"}),
+        ("leaderboard --format ma", {"markdown"}),
+        ("list tasks --suite xl", {"xlwic"}),
+        ("list encod", {"encoders"}),
+    ],
+)
 def test_completion_offers_names(typed: str, offered: set[str]) -> None:
     command, words = get_command(app), typed.split()
     with command.make_context("mirrorbench", words[:-1], resilient_parsing=True):
-        found = BashComplete(command, {}, "mirrorbench", "_X").get_completions(words[:-1], words[-1])
+        found = BashComplete(command, {}, "mirrorbench", "_X").get_completions(
+            words[:-1], words[-1]
+        )
     assert {item.value for item in found} == offered
 
 
 @pytest.mark.shipped("lexical")
-def test_tasks_are_chosen_by_suite_level_language_and_what_is_here(mirrorbench: Callable, tmp_path: Path) -> None:
+def test_tasks_are_chosen_by_suite_level_language_and_what_is_here(
+    mirrorbench: Callable, tmp_path: Path
+) -> None:
     def chosen(*options: str) -> list[str]:
-        return [row["name"] for row in json.loads(mirrorbench("list", "tasks", "--json", *options).out)]
+        return [
+            row["name"] for row in json.loads(mirrorbench("list", "tasks", "--json", *options).out)
+        ]
 
     tasks = {card.name: card for card in builtin_cards().values() if card.kind != "corpus"}
     assert chosen() == list(tasks)
@@ -182,7 +251,13 @@ def test_tasks_are_chosen_by_suite_level_language_and_what_is_here(mirrorbench: 
     ]
     inside = chosen("--here", "--data-dir", str(tmp_path))
     assert set(builtin_suites()["quick"]) <= set(inside) < set(tasks)
-    mirrorbench("list", "tasks", "--level", "words").assert_fails(2, "unknown level 'words'", "Did you mean word")
+    mirrorbench("list", "tasks", "--level", "words").assert_fails(
+        2, "unknown level 'words'", "Did you mean word"
+    )
     mirrorbench("list", "suites", "--here").assert_fails(2, "choose tasks")
-    (sts,) = (row for row in json.loads(mirrorbench("list", "suites", "--json").out) if row["name"] == "sts")
+    (sts,) = (
+        row
+        for row in json.loads(mirrorbench("list", "suites", "--json").out)
+        if row["name"] == "sts"
+    )
     assert sts["measures"] == "similarity of two English sentences"

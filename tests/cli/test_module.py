@@ -22,10 +22,14 @@ def test_nothing_of_the_working_directory_is_imported(tmp_path: Path) -> None:
     (metadata / "entry_points.txt").write_text("[mirrorbench]\nstranger = stranger\n")
     for name in ("stranger", "msgspec", "typer"):
         (folder / f"{name}.py").write_text(module)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
+    }
     for safe in ({}, {"PYTHONSAFEPATH": "1"}):
         command = [sys.executable, "-m", "mirrorbench", "list", "plugins"]
-        done = subprocess.run(command, cwd=folder, env=environment | safe, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=folder, env=environment | safe, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         assert "stranger" not in done.stdout + done.stderr
         assert not told.exists(), told.read_text()

@@ -19,7 +19,10 @@ def overlap(mirrorbench: Callable, folder: Path) -> Callable:
 def test_shares_of_tasks(overlap: Callable) -> None:
     said = overlap("corpus.txt", "cats,dogs").assert_works()
     assert said.err == ""
-    assert said.out == "task\titems\tany text\tall texts\ncats\t3\t100.0%\t33.3%\ndogs\t2\t100.0%\t0.0%\n"
+    assert (
+        said.out
+        == "task\titems\tany text\tall texts\ncats\t3\t100.0%\t33.3%\ndogs\t2\t100.0%\t0.0%\n"
+    )
     (row,) = json.loads(overlap("corpus.txt", "cats", "--json").out)
     assert row["task"] == "cats"
     assert row["all_texts"] == pytest.approx(1 / 3)
@@ -27,5 +30,7 @@ def test_shares_of_tasks(overlap: Callable) -> None:
 
 
 def test_what_cannot_be_compared_is_named_and_the_rest_is(overlap: Callable) -> None:
-    said = overlap("corpus.txt", "stsb", "sickr", "cats", "--offline").assert_fails(1, "Not compared: stsb, sickr")
+    said = overlap("corpus.txt", "stsb", "sickr", "cats", "--offline").assert_fails(
+        1, "Not compared: stsb, sickr"
+    )
     assert "cats" in said.out

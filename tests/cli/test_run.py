@@ -12,9 +12,15 @@ from stored import stored, write
 from toys import CATS_AND_DOGS, results
 
 
-def test_a_plugin_end_to_end_and_a_second_run_computes_nothing(toys: Callable, folder: Path) -> None:
+def test_a_plugin_end_to_end_and_a_second_run_computes_nothing(
+    toys: Callable, folder: Path
+) -> None:
     said = toys("--encoder", "letters", *CATS_AND_DOGS).assert_works()
-    table = [line.strip("|").replace(" ", "").split("|") for line in said.out.splitlines() if line.startswith("|")]
+    table = [
+        line.strip("|").replace(" ", "").split("|")
+        for line in said.out.splitlines()
+        if line.startswith("|")
+    ]
     assert table[0] == ["encoder", "cats", "dogs", "avg."]
     assert table[2][0] == "letters"
     file = (folder / "results" / "leaderboard.md").read_text()
@@ -32,16 +38,23 @@ def test_a_plugin_end_to_end_and_a_second_run_computes_nothing(toys: Callable, f
     assert (folder / "calls").read_text() == "letters 4\n"
 
 
-def test_dry_run_computes_nothing_and_says_what_is_done(toys: Callable, folder: Path, random_model: Callable) -> None:
-    toys("--encoder", "letters", *CATS_AND_DOGS, "--dry-run").assert_works("2 cells: 0 done, 2 to do, 0 cannot run")
+def test_dry_run_computes_nothing_and_says_what_is_done(
+    toys: Callable, folder: Path, random_model: Callable
+) -> None:
+    toys("--encoder", "letters", *CATS_AND_DOGS, "--dry-run").assert_works(
+        "2 cells: 0 done, 2 to do, 0 cannot run"
+    )
     assert list(folder.iterdir()) == []
     toys("--encoder", "letters", "--tasks", "cats")
     said = toys("--encoder", "letters", "--encoder", "./nowhere", *CATS_AND_DOGS, "--dry-run")
     assert re.findall("^ *(done|to do) +(.*?)  (.*?)  ", said.out, re.M) == [
-        ("done", "letters", "cats"), ("to do", "letters", "dogs")
-    ]  # fmt: skip
+        ("done", "letters", "cats"),
+        ("to do", "letters", "dogs"),
+    ]
     assert "2 cells: 1 done, 1 to do, 6 cannot run" in said.out
-    (folder / "results" / "letters" / "cats" / "seed-1.json").write_text("{")  # what a run would compute again
+    (folder / "results" / "letters" / "cats" / "seed-1.json").write_text(
+        "{"
+    )  # what a run would compute again
     said = toys("--encoder", "letters", *CATS_AND_DOGS, "--dry-run")
     assert (said.code, said.out.count("done, 1 to do, 0 cannot run")) == (0, 1)
     long = folder / ("long" * 30)  # no line is broken
@@ -60,23 +73,43 @@ blocks:
 
 
 @pytest.mark.shipped("grids")
-@pytest.mark.parametrize(("arguments", "message", "hint"), [
-    (["-t", "xxxxx"], "unknown task or suite 'xxxxx'", "listed by: mirrorbench list tasks;"),
-    (["-t", ""], "--tasks names no task", "mirrorbench list tasks"),
-    (["-e", "letters", "--corpus", "hf:a/b@main/train#text"], "asks for 'main'", "commits/main"),
-    (["-e", "letters:pooling"], "cannot read the encoder spec 'letters:pooling'", "Grammar"),
-    (["-e", "robreta"], "unknown encoder 'robreta'", "Did you mean roberta?"),
-    (["-e", "tiny", "--executor", "ray"], "ray is in a package", "pip install mirrorbench-ray"),
-    (["grid.yaml", "--executor", "lcoal"], "unknown executor 'lcoal'", "local"),
-    (["grid.yaml", "--encoder", "tiny+mirror"], "--encoder tiny+mirror: beside a grid file", "--encoder tiny"),
-    (["--device", "cuda:99", "-t", "cats"], "cuda:99", ""), (["-o", ""], "--output is empty", "Name a folder"),
-    (["--column", "body"], "--column", "Add --corpus FILE"), (["--notes", "few"], "'few'", "none, short, all"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["-t", "xxxxx"], "unknown task or suite 'xxxxx'", "listed by: mirrorbench list tasks;"),
+        (["-t", ""], "--tasks names no task", "mirrorbench list tasks"),
+        (
+            ["-e", "letters", "--corpus", "hf:a/b@main/train#text"],
+            "asks for 'main'",
+            "commits/main",
+        ),
+        (["-e", "letters:pooling"], "cannot read the encoder spec 'letters:pooling'", "Grammar"),
+        (["-e", "robreta"], "unknown encoder 'robreta'", "Did you mean roberta?"),
+        (["-e", "tiny", "--executor", "ray"], "ray is in a package", "pip install mirrorbench-ray"),
+        (["grid.yaml", "--executor", "lcoal"], "unknown executor 'lcoal'", "local"),
+        (
+            ["grid.yaml", "--encoder", "tiny+mirror"],
+            "--encoder tiny+mirror: beside a grid file",
+            "--encoder tiny",
+        ),
+        (["--device", "cuda:99", "-t", "cats"], "cuda:99", ""),
+        (["-o", ""], "--output is empty", "Name a folder"),
+        (["--column", "body"], "--column", "Add --corpus FILE"),
+        (["--notes", "few"], "'few'", "none, short, all"),
+    ],
+)
 def test_bad_requests_are_exit_code_2(
-    toys: Callable, folder: Path, arguments: list[str], message: str, hint: str, monkeypatch: pytest.MonkeyPatch
+    toys: Callable,
+    folder: Path,
+    arguments: list[str],
+    message: str,
+    hint: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Told before anything is fetched."""
-    monkeypatch.setattr("mirrorbench.data.store.DataStore.resolve", lambda *_: pytest.fail("data are fetched"))
+    monkeypatch.setattr(
+        "mirrorbench.data.store.DataStore.resolve", lambda *_: pytest.fail("data are fetched")
+    )
     monkeypatch.setattr("mirrorbench.runs.workspace.IN_PACKAGES", {"ray": "mirrorbench-ray"})
     (folder / "grid.yaml").write_text(GRID)
     tasks = [] if "-t" in arguments or arguments[0].endswith("yaml") else ["-t", "stsb"]
@@ -89,18 +122,30 @@ def test_what_fails_is_told_at_the_end_and_the_rest_is_stored(toys: Callable, fo
         1, "RuntimeError: it broke [down]", "Failed: broken on cats, broken on dogs"
     )
     assert "2 scores are missing" in said.out
-    assert "missing: broken on cats: RuntimeError: it broke" in (folder / "results" / "leaderboard.md").read_text()
-    assert set(results(folder / "results")) == {"letters/cats/seed-0.json", "letters/dogs/seed-0.json"}
+    assert (
+        "missing: broken on cats: RuntimeError: it broke"
+        in (folder / "results" / "leaderboard.md").read_text()
+    )
+    assert set(results(folder / "results")) == {
+        "letters/cats/seed-0.json",
+        "letters/dogs/seed-0.json",
+    }
     row = next(line for line in said.out.splitlines() if line.startswith("| broken"))
     assert row.count("–") == 3
-    toys("--encoder", "broken", "--tasks", "cats", "-o", "none").assert_fails(1, "No results.", out="")
+    toys("--encoder", "broken", "--tasks", "cats", "-o", "none").assert_fails(
+        1, "No results.", out=""
+    )
 
 
-def test_a_model_that_cannot_be_had(toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_cannot_be_had(
+    toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(folder / "hub"))
     run = ("--encoder", "roberta", "--encoder", "letters", *CATS_AND_DOGS, "--offline")
     summary = "6 of 8 cells cannot run, since these are not available:\n  models  roberta-base\n"
-    said = toys(*run).assert_fails(1, summary, "--encoder ./path/to/model", "HF_HOME=", "mirrorbench run")
+    said = toys(*run).assert_fails(
+        1, summary, "--encoder ./path/to/model", "HF_HOME=", "mirrorbench run"
+    )
     assert "No answer" not in said.err  # none was asked
     assert len(results(folder / "results")) == 2
     log = (folder / "results" / "failures.log").read_text()
@@ -109,9 +154,13 @@ def test_a_model_that_cannot_be_had(toys: Callable, folder: Path, monkeypatch: p
     assert "roberta+mirror dogs\n" in log
     assert log.splitlines()[1] not in said.err
     (folder / "model").mkdir()
-    monkeypatch.setattr("mirrorbench.data.store.DataStore.resolve", lambda *_: pytest.fail("data are fetched"))
+    monkeypatch.setattr(
+        "mirrorbench.data.store.DataStore.resolve", lambda *_: pytest.fail("data are fetched")
+    )
     said = toys("-e", "./modle", "-t", "stsb")
-    said.assert_fails(1, "backbone ./modle: there is no such directory", "Did you mean model?", out="")
+    said.assert_fails(
+        1, "backbone ./modle: there is no such directory", "Did you mean model?", out=""
+    )
 
 
 def test_without_a_network_one_summary_names_all_that_lacks(
@@ -122,8 +171,13 @@ def test_without_a_network_one_summary_names_all_that_lacks(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(folder / "hub"))
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     monkeypatch.setattr(time, "sleep", lambda seconds: None)  # between two tries of a download
-    said = mirrorbench("run", "--encoder", "roberta", "--tasks", "sts", "--data-dir", "data").assert_fails(
-        1, "21 of 21 cells", "  models  roberta-base\n", "data    sts12, sts13, sts14, sts15, sts16, stsb, sick"
+    said = mirrorbench(
+        "run", "--encoder", "roberta", "--tasks", "sts", "--data-dir", "data"
+    ).assert_fails(
+        1,
+        "21 of 21 cells",
+        "  models  roberta-base\n",
+        "data    sts12, sts13, sts14, sts15, sts16, stsb, sick",
     )
     assert len(said.err.splitlines()) <= 15
     hosts = next(line for line in said.err.splitlines() if line.startswith("No answer from"))
@@ -140,25 +194,33 @@ def test_a_grid_file(toys: Callable, folder: Path) -> None:
         "2 cells: 0 done, 2 to do, 0 cannot run\ndevice: cpu; evaluated in fp32\n"
     )
     toys("grid.yaml").assert_works("Letters twice")
-    assert set(results(folder / "results")) == {"letters/cats/seed-0.json", "letters/dogs/seed-0.json"}
+    assert set(results(folder / "results")) == {
+        "letters/cats/seed-0.json",
+        "letters/dogs/seed-0.json",
+    }
     said = toys("grid.yaml", "--tasks", "cats", "--protocol", "released", "--dry-run")
     assert "1 cell: 0 done, 1 to do, 0 cannot run\n" in said.out
     assert "2 cells: 2 done, 0 to do, 0 cannot run\n" in toys("grid.yaml", "--dry-run").out
 
 
-def test_a_dry_run_downloads_nothing(toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_downloads_nothing(
+    toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened = Mock(side_effect=AssertionError("a socket was opened"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(folder / "hub"))
     monkeypatch.setattr(socket.socket, "connect", opened)
     monkeypatch.setattr(socket, "getaddrinfo", opened)
     toys("-e", "roberta", "-e", "letters", "-t", "cats,sts12", "--dry-run").assert_works(
-        "6 cannot run, since these are not available here (the run fetches them)", "  models  roberta-base\n"
+        "6 cannot run, since these are not available here (the run fetches them)",
+        "  models  roberta-base\n",
     )
     assert "fetches" not in toys("-e", "roberta", "-t", "cats", "--dry-run", "--offline").out
     opened.assert_not_called()
 
 
-def test_a_disk_that_is_full_is_one_message(toys: Callable, folder: Path, full_disk: Callable[[str], None]) -> None:
+def test_a_disk_that_is_full_is_one_message(
+    toys: Callable, folder: Path, full_disk: Callable[[str], None]
+) -> None:
     (folder / "file").write_text("in the way")
     toys("--encoder", "letters", "--tasks", "cats", "-o", "file").assert_fails(1, "annot write")
     assert not (folder / "calls").exists()  # nothing was computed that could not have been stored
@@ -172,8 +234,13 @@ def test_a_folder_that_cannot_be_written_shows_what_it_holds(
     toys: Callable, folder: Path, full_disk: Callable[[str], None]
 ) -> None:
     full_disk("leaderboard.md")
-    first = toys("--encoder", "letters", *CATS_AND_DOGS).assert_works("1.000")  # cells are stored, the table printed
-    assert "were not updated: Cannot write results/leaderboard.md: No space left on device" in first.err
+    first = toys("--encoder", "letters", *CATS_AND_DOGS).assert_works(
+        "1.000"
+    )  # cells are stored, the table printed
+    assert (
+        "were not updated: Cannot write results/leaderboard.md: No space left on device"
+        in first.err
+    )
     assert not (folder / "results" / "leaderboard.md").exists()
     full_disk("results")
     again = toys("--encoder", "letters", *CATS_AND_DOGS).assert_works()
@@ -188,7 +255,9 @@ def test_a_users_own_tables_stay(toys: Callable, folder: Path) -> None:
         (folder / name).write_text("mine, by mirrorbench run\n")
     (folder / "leaderboard.tex").symlink_to("nowhere")
     said = toys(*run, ".").assert_works()
-    assert said.err.endswith("; table of all results in this folder: leaderboard-1.md, leaderboard-2.tex\n")
+    assert said.err.endswith(
+        "; table of all results in this folder: leaderboard-1.md, leaderboard-2.tex\n"
+    )
     assert (folder / "leaderboard.md").read_text() == "mine, by mirrorbench run\n"
     assert not (folder / "nowhere").exists()
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
@@ -204,7 +273,9 @@ def test_the_file_holds_the_table_of_all_results(toys: Callable, folder: Path) -
     two = toys("-e", "blocking", "-t", "cats", "-q").assert_works()
     assert two.err == ""
     assert "letters" not in two.out
-    assert {"letters", "blocking"} <= {line.split("|")[1].strip() for line in file.read_text().splitlines()[2:4]}
+    assert {"letters", "blocking"} <= {
+        line.split("|")[1].strip() for line in file.read_text().splitlines()[2:4]
+    }
     toys("-e", "letters", "-t", "cats", "--limit", "2").assert_works("A smoke run")
     assert "A smoke run" in (folder / "results" / "limit-2" / "leaderboard.md").read_text()
     assert "smoke" not in file.read_text()

@@ -26,28 +26,45 @@ def lives(group: int) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.shipped("pool"))])
 def test_an_interrupted_run_goes_on_where_it_was(
-    process: Callable[..., subprocess.Popen[str]], toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch,
+    process: Callable[..., subprocess.Popen[str]],
+    toys: Callable,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
     workers: str,
-) -> None:  # fmt: skip
+) -> None:
     """A terminal sends Ctrl-C to the workers too; one message comes of it, and nothing stays behind."""
     encoders = ("-e", "letters", "-e", "blocking", *CATS_AND_DOGS)
     running = process("run", "--plugin", str(PLUGIN), *encoders, "--workers", workers)
-    wait_until(lambda: (folder / "waiting").exists() and len(results(folder / "results")) == 2, running)
+    wait_until(
+        lambda: (folder / "waiting").exists() and len(results(folder / "results")) == 2, running
+    )
     os.killpg(running.pid, signal.SIGINT)
     _, err = running.communicate(timeout=120)
     assert running.returncode == 130
     assert "Traceback" not in err, err
-    assert err.count("Interrupted. Results so far are in results; run the same command again to continue.") == 1
+    assert (
+        err.count(
+            "Interrupted. Results so far are in results; run the same command again to continue."
+        )
+        == 1
+    )
     deadline = time.monotonic() + 120
     while lives(running.pid):
         assert time.monotonic() < deadline
-    assert set(results(folder / "results")) == {"letters/cats/seed-0.json", "letters/dogs/seed-0.json"}
+    assert set(results(folder / "results")) == {
+        "letters/cats/seed-0.json",
+        "letters/dogs/seed-0.json",
+    }
     times = {path: path.stat().st_mtime_ns for path in (folder / "results").rglob("seed-*")}
     (folder / "go").touch()
     again = toys(*encoders).assert_works()
     assert "4 results in results, 2 of them from earlier runs" in again.err
     assert {path: path.stat().st_mtime_ns for path in times} == times
-    assert sorted((folder / "calls").read_text().splitlines()) == ["blocking 4", "blocking 4", "letters 4"]
+    assert sorted((folder / "calls").read_text().splitlines()) == [
+        "blocking 4",
+        "blocking 4",
+        "letters 4",
+    ]
     assert not list((folder / "results").rglob(".part-*"))
     monkeypatch.setenv("MIRRORBENCH_CACHE", str(folder / "fresh"))
     assert toys(*encoders, "--output", "straight").out == again.out

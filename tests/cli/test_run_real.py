@@ -26,11 +26,15 @@ def test_scores_equal_sentence_transformers(
     command = ("run", "-e", "minilm+base", "-t", "sts17-en", "--data-dir", str(data), "--offline")
     mirrorbench(*command).assert_works()
     stored = [json.loads(path.read_text()) for path in folder.rglob("seed-0.json")]
-    (found,) = (result["main_score"] for result in stored if result["cell"]["spec"] == "minilm+base")
+    (found,) = (
+        result["main_score"] for result in stored if result["cell"]["spec"] == "minilm+base"
+    )
     model = SentenceTransformer(str(minilm), device="cpu", local_files_only=True)
     assert model.max_seq_length == 256
     texts, gold = (
-        (data / "sts17-en" / f"STS.{kind}.track5.en-en.txt").read_text(encoding="utf-8").splitlines()
+        (data / "sts17-en" / f"STS.{kind}.track5.en-en.txt")
+        .read_text(encoding="utf-8")
+        .splitlines()
         for kind in ("input", "gs")
     )
     assert len(gold) == 250

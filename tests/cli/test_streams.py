@@ -18,15 +18,26 @@ def shell(folder: Path, *arguments: str, redirect: str) -> subprocess.CompletedP
     """The command with a redirection as a shell takes it."""
     command = shlex.join([sys.executable, "-m", "mirrorbench", *arguments])
     return subprocess.run(
-        f"{command} {redirect}", shell=True, cwd=folder, text=True, input="a cat\n", capture_output=True, check=False
+        f"{command} {redirect}",
+        shell=True,
+        cwd=folder,
+        text=True,
+        input="a cat\n",
+        capture_output=True,
+        check=False,
     )
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
 def test_a_full_disk_is_one_message(folder: Path) -> None:
-    said = shell(folder, "encode", "-", "-e", "letters", "--plugin", str(PLUGIN), redirect="> /dev/full")
+    said = shell(
+        folder, "encode", "-", "-e", "letters", "--plugin", str(PLUGIN), redirect="> /dev/full"
+    )
     assert (said.returncode, said.stdout) == (1, "")
-    assert said.stderr.splitlines()[-2] == "Error: Only a part of the output could be written: No space left on device."
+    assert (
+        said.stderr.splitlines()[-2]
+        == "Error: Only a part of the output could be written: No space left on device."
+    )
     assert "Traceback" not in said.stderr
 
 

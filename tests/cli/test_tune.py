@@ -15,7 +15,11 @@ from toys import PLUGIN
 from mirrorbench.cli.progress import Display
 from mirrorbench.core.shown import NO_TEXTS
 
-LINES = [f"line {n} of a corpus about {word}" for n in range(10) for word in ("cats", "dogs", "letters", "snow")]
+LINES = [
+    f"line {n} of a corpus about {word}"
+    for n in range(10)
+    for word in ("cats", "dogs", "letters", "snow")
+]
 
 
 @pytest.fixture
@@ -30,7 +34,9 @@ def test_a_text_file_becomes_a_row_of_the_table(
     spec = f"{random_model('bert')}:max_length=40,dropout=0.2,layers=:"
     name = "my texts, part 2+3.txt"
     (corpus / "mine.txt").rename(name)
-    said = mirrorbench("tune", name, "-e", spec, "-o", "my-encoder", "--held-out", "8", "--device", "cpu")
+    said = mirrorbench(
+        "tune", name, "-e", spec, "-o", "my-encoder", "--held-out", "8", "--device", "cpu"
+    )
     said.assert_works("alignment", "effective rank", "best, at", "Nearest neighbours")
     assert "41 texts, 1 of them repeated; 32 to tune on, 8 held out" in said.err
     written = json.loads((corpus / "my-encoder" / "mirrorbench.json").read_text())
@@ -38,23 +44,39 @@ def test_a_text_file_becomes_a_row_of_the_table(
     assert written["recipe"]["augment"]["dropout"] == 0.2
     assert written["held_out"]["n"] == 8
     assert [state["share"] for state in written["held_out"]["states"]] == [0, 1]  # of a single step
-    mirrorbench("run", "--plugin", str(PLUGIN), "-e", "./my-encoder", "-t", "cats", "--device", "cpu").assert_works()
+    mirrorbench(
+        "run", "--plugin", str(PLUGIN), "-e", "./my-encoder", "-t", "cats", "--device", "cpu"
+    ).assert_works()
     (result,) = (json.loads(path.read_text()) for path in (corpus / "results").rglob("seed-0.json"))
-    assert (result["encoder"]["pooling"], result["encoder"]["layers"]) == (written["readout"]["pooling"], ":")
+    assert (result["encoder"]["pooling"], result["encoder"]["layers"]) == (
+        written["readout"]["pooling"],
+        ":",
+    )
     assert result["encoder"]["max_length"] == 40
-    mirrorbench("encode", name, "-e", "./my-encoder", "-o", "v.npy", "--device", "cpu").assert_works()
+    mirrorbench(
+        "encode", name, "-e", "./my-encoder", "-o", "v.npy", "--device", "cpu"
+    ).assert_works()
     assert np.load(corpus / "v.npy").shape == (41, 32)
 
 
 @pytest.mark.shipped("sbert")
-@pytest.mark.parametrize(("arguments", "message"), [
-    ("tiny+base -o enc", "tunes nothing"), ("sbert -o enc", "a complete encoder"),
-    ("tiny:corpus=words-en -o enc", "corpus="), ("tiny --level novel -o enc", "unknown level"),
-    ("tiny -o .", "is the working directory"),
-    ("no-such-model-anywhere --offline -o enc", "is not available"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("tiny+base -o enc", "tunes nothing"),
+        ("sbert -o enc", "a complete encoder"),
+        ("tiny:corpus=words-en -o enc", "corpus="),
+        ("tiny --level novel -o enc", "unknown level"),
+        ("tiny -o .", "is the working directory"),
+        ("no-such-model-anywhere --offline -o enc", "is not available"),
+    ],
+)
 def test_what_is_refused(
-    mirrorbench: Callable, corpus: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, message: str
+    mirrorbench: Callable,
+    corpus: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: str,
+    message: str,
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     said = mirrorbench("tune", "mine.txt", "-e", *arguments.split())
@@ -64,23 +86,31 @@ def test_what_is_refused(
 
 
 def test_interrupted_leaves_nothing(
-    mirrorbench: Callable, corpus: Path, monkeypatch: pytest.MonkeyPatch, random_model: Callable[[str], Path]
+    mirrorbench: Callable,
+    corpus: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    random_model: Callable[[str], Path],
 ) -> None:
     def interrupt(self: Display, n: int) -> None:
         if self._stage.startswith("tuning"):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Display, "advance", interrupt)
-    mirrorbench("tune", "mine.txt", "-e", str(random_model("bert")), "-o", "enc", "--device", "cpu").assert_fails(
-        130, "nothing was written"
-    )
+    mirrorbench(
+        "tune", "mine.txt", "-e", str(random_model("bert")), "-o", "enc", "--device", "cpu"
+    ).assert_fails(130, "nothing was written")
     assert [p.name for p in corpus.iterdir()] == ["mine.txt"]
 
 
 def test_a_dry_run_says_what_would_be_tuned_and_what_keeps_it_from_running(
-    mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    mirrorbench: Callable,
+    corpus: Path,
+    random_model: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("logging.raiseExceptions", False)  # transformers may log to what an earlier test captured
+    monkeypatch.setattr(
+        "logging.raiseExceptions", False
+    )  # transformers may log to what an earlier test captured
     plan = ("tune", "mine.txt", "-o", "enc", "--held-out", "0", "--device", "cpu")
     bert = random_model("bert")
     said = mirrorbench(*plan, "-e", str(bert), "--dry-run").assert_works()
@@ -88,16 +118,32 @@ def test_a_dry_run_says_what_would_be_tuned_and_what_keeps_it_from_running(
     assert spec == f"{bert}+mirror seed 0: tune on 40 lines"
     assert device == "device: cpu; tuned in fp32"
     wrong = f"{random_model('mamba')}+mirror:attention=bidirectional,layers=9"
-    mirrorbench(*plan, "-e", wrong, "--dry-run").assert_fails(2, "without attention; layers=9 selects none", "Write ")
+    mirrorbench(*plan, "-e", wrong, "--dry-run").assert_fails(
+        2, "without attention; layers=9 selects none", "Write "
+    )
     assert [path.name for path in corpus.iterdir()] == ["mine.txt"]
 
 
 def test_no_text_steers_the_terminal_and_one_switch_leaves_all_out(
-    mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    mirrorbench: Callable,
+    corpus: Path,
+    random_model: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(NO_TEXTS, "")  # restored at the end, since the option sets it
     (corpus / "evil.txt").write_text("".join(f"\x1b[2J{line}\u202e\n" for line in LINES))
-    asked = ("tune", "evil.txt", "-e", str(random_model("bert")), "-o", "enc", "--held-out", "8", "--device", "cpu")
+    asked = (
+        "tune",
+        "evil.txt",
+        "-e",
+        str(random_model("bert")),
+        "-o",
+        "enc",
+        "--held-out",
+        "8",
+        "--device",
+        "cpu",
+    )
     said = mirrorbench(*asked).assert_works("Nearest neighbours", "\\u001b[2Jline", "\\u202e")
     assert not set("\x1b\u202e") & set(said.out + said.err)
     said = mirrorbench("--no-texts", *asked, "--force").assert_works("alignment")
@@ -111,7 +157,10 @@ def test_no_text_steers_the_terminal_and_one_switch_leaves_all_out(
 
 
 def test_pairs_are_tuned_on_alike_by_tune_and_run(
-    mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    mirrorbench: Callable,
+    corpus: Path,
+    random_model: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pairs, model = list(zip(LINES[::2], LINES[1::2], strict=True)), str(random_model("bert"))
     lines, columns = "".join(f"{a}||{b}\n" for a, b in pairs), ("p.csv", "-c", "a,b")
@@ -120,12 +169,40 @@ def test_pairs_are_tuned_on_alike_by_tune_and_run(
     (corpus / "some.txt").write_text(lines + "alone\n")
 
     def both(spec: str, file: str, *more: str) -> list[Any]:
-        tune = ("tune", file, *more, "-e", spec, "-o", "enc", "--held-out", "0", "--device", "cpu", "--force")
-        run = ("run", "--plugin", str(PLUGIN), "-e", spec, "-t", "cats", "--corpus", file, *more, "--device", "cpu")
+        tune = (
+            "tune",
+            file,
+            *more,
+            "-e",
+            spec,
+            "-o",
+            "enc",
+            "--held-out",
+            "0",
+            "--device",
+            "cpu",
+            "--force",
+        )
+        run = (
+            "run",
+            "--plugin",
+            str(PLUGIN),
+            "-e",
+            spec,
+            "-t",
+            "cats",
+            "--corpus",
+            file,
+            *more,
+            "--device",
+            "cpu",
+        )
         return [mirrorbench(*tune), mirrorbench(*run)]
 
     for said in both(f"{model}+mirror", *columns):
-        said.assert_fails(2, f"{model}+mirror tunes on single texts, but these are pairs", f"Write {model}+pairs")
+        said.assert_fails(
+            2, f"{model}+mirror tunes on single texts, but these are pairs", f"Write {model}+pairs"
+        )
     for said in both(model, "some.txt"):
         said.assert_fails(2, "20 of 21 lines are pairs", "not 'alone'")
     for said in both(f"{model}+pairs", "mine.txt"):
@@ -133,13 +210,17 @@ def test_pairs_are_tuned_on_alike_by_tune_and_run(
     assert not (corpus / "results").exists()
     for given in (columns, ("p.txt",)):
         assert [said.code for said in both(model, *given)] == [0, 0]
-    stored = [json.loads(path.read_text())["cell"] for path in (corpus / "results").rglob("seed-0.json")]
+    stored = [
+        json.loads(path.read_text())["cell"] for path in (corpus / "results").rglob("seed-0.json")
+    ]
     assert {cell["method"] for cell in stored} == {"base", "pairs"}
     assert json.loads((corpus / "enc" / "mirrorbench.json").read_text())["spec"] == f"{model}+pairs"
     for said in both(f"{model}+mirror", "p.txt"):  # a named method tunes on the lines as they are
         said.assert_works()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
-    said = mirrorbench("tune", "-", "-e", model, "-o", "piped", "--held-out", "5", "--device", "cpu")
+    said = mirrorbench(
+        "tune", "-", "-e", model, "-o", "piped", "--held-out", "5", "--device", "cpu"
+    )
     assert "20 pairs" in said.assert_works(f"{model}+pairs").err
     assert "pairs of texts" in (corpus / "piped" / "README.md").read_text()
     written = json.loads((corpus / "piped" / "mirrorbench.json").read_text())["corpus"]
@@ -156,4 +237,6 @@ def test_the_tokenizer_is_checked_before_the_texts(
     said = mirrorbench("tune", "broken.txt", "-e", "./model", "-o", "enc", "--device", "cpu")
     said.assert_fails(1, "tokenizer in")
     assert "UTF-8" not in said.err
-    mirrorbench("tune", "missing.txt", "-e", "./model", "-o", "enc").assert_fails(2, "no file missing.txt")
+    mirrorbench("tune", "missing.txt", "-e", "./model", "-o", "enc").assert_fails(
+        2, "no file missing.txt"
+    )

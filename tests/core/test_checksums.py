@@ -37,7 +37,9 @@ def test_nothing_that_depends_on_files_is_remembered_without_a_look_at_them() ->
     found, remembering = set(), re.compile(r"@(?:\w+\.)?(?:lru_)?cache\b.*\n(?:@.*\n)*def (\w+)")
     for path in PACKAGE.rglob("*.py"):
         module = path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".")
-        found |= {f"{module}.{name}" for name in remembering.findall(path.read_text(encoding="utf-8"))}
+        found |= {
+            f"{module}.{name}" for name in remembering.findall(path.read_text(encoding="utf-8"))
+        }
     assert found == REMEMBERED.keys()
 
 
@@ -68,7 +70,9 @@ def test_a_file_that_stays_is_read_once_and_a_changed_one_has_another_checksum(
     file: Path, change: Callable[[Path], None], settled: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checksums, "SETTLED", settled)
-    before, after = (sha256(b"a" + sha256(data).digest()).hexdigest() for data in (b"first", b"other"))
+    before, after = (
+        sha256(b"a" + sha256(data).digest()).hexdigest() for data in (b"first", b"other")
+    )
     assert content([("a", file)]) == content([("a", file)]) == before
     if settled == 0:
         with monkeypatch.context() as unread:
@@ -79,12 +83,16 @@ def test_a_file_that_stays_is_read_once_and_a_changed_one_has_another_checksum(
 
 
 @pytest.mark.parametrize("change", [replaced, overwritten, Path.unlink])
-def test_files_that_change_while_they_are_opened_are_an_error(file: Path, change: Callable[[Path], None]) -> None:
+def test_files_that_change_while_they_are_opened_are_an_error(
+    file: Path, change: Callable[[Path], None]
+) -> None:
     expected = content([("a", file)])
     with unchanged(lambda: [("a", file)], expected, "it"):
         pass
     with (
-        pytest.raises(ModelUnavailableError, match=r"changed after they were checksummed|cannot be read"),
+        pytest.raises(
+            ModelUnavailableError, match=r"changed after they were checksummed|cannot be read"
+        ),
         unchanged(lambda: [("a", file)], expected, "it"),
     ):
         change(file)
@@ -92,7 +100,9 @@ def test_files_that_change_while_they_are_opened_are_an_error(file: Path, change
         pass
 
 
-def test_a_folder_is_made_once_and_anew_where_it_is_damaged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_folder_is_made_once_and_anew_where_it_is_damaged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     made = []
 
     def make(folder: Path) -> None:
@@ -108,10 +118,14 @@ def test_a_folder_is_made_once_and_anew_where_it_is_damaged(tmp_path: Path, capl
     shutil.rmtree(folder)
     kept_folder(folder, make, "a thing")
     assert len(made) == 3
-    assert caplog.messages == [f"In the cache, a thing is damaged ({folder}: no SHA256SUMS); it is made again."]
+    assert caplog.messages == [
+        f"In the cache, a thing is damaged ({folder}: no SHA256SUMS); it is made again."
+    ]
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
 def test_a_folder_in_place_of_a_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ModelUnavailableError, match=rf"{tmp_path.name} cannot be read: it is no regular file"):
+    with pytest.raises(
+        ModelUnavailableError, match=rf"{tmp_path.name} cannot be read: it is no regular file"
+    ):
         content([("a", tmp_path)])

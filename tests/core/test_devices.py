@@ -14,19 +14,31 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda:1")
 
 def test_what_is_no_device_here() -> None:
     unknown = {name: f"unknown device '{name}'" for name in ("gpu", "cuda:")}
-    for name, message in {**unknown, "cuda": "--device cuda: ", "cuda:3": "--device cuda:3: "}.items():
+    for name, message in {
+        **unknown,
+        "cuda": "--device cuda: ",
+        "cuda:3": "--device cuda:3: ",
+    }.items():
         with pytest.raises(UsageError, match=message):
             devices.pick_device(name)
 
 
 def test_the_cpu_computes_in_fp32_unless_told_otherwise() -> None:
     assert devices.pick_device("cpu") == CPU
-    assert [devices.on_gpu(device) for device in (CPU, torch.device("meta"), GPU)] == [False, False, True]
+    assert [devices.on_gpu(device) for device in (CPU, torch.device("meta"), GPU)] == [
+        False,
+        False,
+        True,
+    ]
     auto = devices.tuning_precision(CPU)
     named = {name: devices.pick_precision(name, auto) for name in devices.PRECISIONS}
     assert named == {"auto": "fp32", "fp32": "fp32", "bf16": "bf16", "fp16": "fp16"}
     ones = torch.ones(2, 2)
-    for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16), ("fp16", torch.float16)):
+    for precision, dtype in (
+        ("fp32", torch.float32),
+        ("bf16", torch.bfloat16),
+        ("fp16", torch.float16),
+    ):
         with devices.autocast(CPU, precision):
             assert (ones @ ones).dtype == dtype
     with pytest.raises(UsageError, match="unknown precision 'fp8'"):
@@ -40,14 +52,20 @@ def test_a_gpu_that_only_emulates_bf16_tunes_in_fp16(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, has=capability: has)
         assert devices.tuning_precision(GPU) == precision
         devices.check_half_precision(GPU, {"fp32", precision})
-    assert devices.tuning_precision(GPU, here=False) == "bf16"  # of a GPU elsewhere nothing is known
+    assert (
+        devices.tuning_precision(GPU, here=False) == "bf16"
+    )  # of a GPU elsewhere nothing is known
     devices.check_half_precision(CPU, {"bf16"})
-    with pytest.raises(UsageError, match=r"A GPU has no bf16: its compute capability is 7\.5") as caught:
+    with pytest.raises(
+        UsageError, match=r"A GPU has no bf16: its compute capability is 7\.5"
+    ) as caught:
         devices.check_half_precision(GPU, {"fp32", "bf16"})
     assert "--precision" in caught.value.hint
 
 
-def test_on_a_gpu_fp32_is_not_tf32_and_cudnns_attention_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_gpu_fp32_is_not_tf32_and_cudnns_attention_is_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Also where a program has asked for it before; nobody's reading of the setting raises afterwards."""
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # not set for the tests that follow
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
@@ -64,19 +82,32 @@ def test_on_a_gpu_fp32_is_not_tf32_and_cudnns_attention_is_off(monkeypatch: pyte
     monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91002)
     assert devices.describe_gpu(CPU) == {}  # results of a CPU say what they said before
     assert devices.describe_gpu(GPU) == {
-        "capability": "9.0", "cuda": "12.8", "cudnn": 91002, "tf32": False, "deterministic": False,
-    }  # fmt: skip
+        "capability": "9.0",
+        "cuda": "12.8",
+        "cudnn": 91002,
+        "tf32": False,
+        "deterministic": False,
+    }
 
 
-def test_the_device_of_a_worker_follows_from_what_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_device_of_a_worker_follows_from_what_it_is_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Elsewhere, asked for on this machine, which has no GPU; and on this machine, which has one later."""
     for asked, device, *numbers in (
-        ("auto", "cpu", None, 0), ("auto", "cuda", 1, 0.5), ("cuda", "cuda", None, 2), ("cuda:0", "cuda", 1),
+        ("auto", "cpu", None, 0),
+        ("auto", "cuda", 1, 0.5),
+        ("cuda", "cuda", None, 2),
+        ("cuda:0", "cuda", 1),
         ("cpu", "cpu", None, 0),
-    ):  # fmt: skip
+    ):
         assert {devices.worker_device(asked, gpus) for gpus in numbers} == {device}
     given: list[tuple[str, float | str | None, str]] = [
-        ("cuda:1", 1, "--device cuda:1: a worker of this executor sees only the GPUs that.*\n.*--device cuda"),
+        (
+            "cuda:1",
+            1,
+            "--device cuda:1: a worker of this executor sees only the GPUs that.*\n.*--device cuda",
+        ),
         ("mps", None, "--device mps.*\n.*--device cuda"),
         ("cuda", 0, "--device cuda, but gpus=0 of the executor.*\nLeave out"),
         ("cpu", 1, "--device cpu, but gpus=1 of the executor.*\nLeave out"),
@@ -108,16 +139,22 @@ def test_plain_cuda_is_the_gpu_of_the_process(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("given", [{}, {"OMP_WAIT_POLICY": "ACTIVE"}, {"GOMP_SPINCOUNT": "100"}])
-def test_threads_sleep_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch, given: dict[str, str]) -> None:
+def test_threads_sleep_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
+) -> None:
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"):
         monkeypatch.setenv(name, given.get(name, ""))
         if name not in given:
             monkeypatch.delenv(name)
     devices.let_threads_sleep()
-    assert os.environ.get("OMP_WAIT_POLICY") == given.get("OMP_WAIT_POLICY")  # torch has read its settings
+    assert os.environ.get("OMP_WAIT_POLICY") == given.get(
+        "OMP_WAIT_POLICY"
+    )  # torch has read its settings
     monkeypatch.delitem(sys.modules, "torch")
     devices.let_threads_sleep()
-    assert os.environ.get("OMP_WAIT_POLICY") == given.get("OMP_WAIT_POLICY", None if given else "PASSIVE")
+    assert os.environ.get("OMP_WAIT_POLICY") == given.get(
+        "OMP_WAIT_POLICY", None if given else "PASSIVE"
+    )
 
 
 def test_threads_are_as_before_afterwards() -> None:
@@ -137,11 +174,17 @@ NO_MEMORY = (
 )
 # cudaGetErrorString of what CUDA's manual says of: "the process must be terminated and relaunched".
 LOST = (
-    "an illegal memory access was encountered", "the launch timed out and was terminated",
-    "device-side assert triggered", "hardware stack error", "an illegal instruction was encountered",
-    "misaligned address", "operation not supported on global/shared address space", "invalid program counter",
-    "unspecified launch failure", "uncorrectable ECC error encountered",
-)  # fmt: skip
+    "an illegal memory access was encountered",
+    "the launch timed out and was terminated",
+    "device-side assert triggered",
+    "hardware stack error",
+    "an illegal instruction was encountered",
+    "misaligned address",
+    "operation not supported on global/shared address space",
+    "invalid program counter",
+    "unspecified launch failure",
+    "uncorrectable ECC error encountered",
+)
 
 
 def test_errors_of_a_gpu_without_memory_and_of_one_that_is_lost() -> None:
@@ -150,7 +193,9 @@ def test_errors_of_a_gpu_without_memory_and_of_one_that_is_lost() -> None:
             assert devices.out_of_memory(full)
             assert devices.lost_device(full) is None
     for message in LOST:
-        error = torch.AcceleratorError(f"CUDA error: {message}\nCUDA kernel errors might be asynchronously reported")
+        error = torch.AcceleratorError(
+            f"CUDA error: {message}\nCUDA kernel errors might be asynchronously reported"
+        )
         assert not devices.out_of_memory(error)
         behind = EncodingError("the encoder x failed")
         behind.__cause__ = error
@@ -161,12 +206,19 @@ def test_errors_of_a_gpu_without_memory_and_of_one_that_is_lost() -> None:
             assert devices.lost_device(lost) is lost
 
 
-@pytest.mark.parametrize("error", [
-    RuntimeError("mat1 and mat2 shapes cannot be multiplied"),
-    torch.AcceleratorError("CUDA error: no kernel image is available for execution on the device"),
-    RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm`"),
-])  # fmt: skip
-def test_other_errors_lose_a_gpu_only_if_it_is_silent(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("mat1 and mat2 shapes cannot be multiplied"),
+        torch.AcceleratorError(
+            "CUDA error: no kernel image is available for execution on the device"
+        ),
+        RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm`"),
+    ],
+)
+def test_other_errors_lose_a_gpu_only_if_it_is_silent(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def silent() -> None:
         raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
 

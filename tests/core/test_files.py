@@ -49,7 +49,9 @@ def hold(tmp_path: Path) -> Iterator[Hold]:
         seconds: float = 120.0, host: str = "", folder: Path = tmp_path, name: str = "a"
     ) -> subprocess.Popen[str]:
         script = HOLDER.format(seconds=seconds, host=host, name=name)
-        process = subprocess.Popen([sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE, text=True
+        )
         processes.append(process)
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
@@ -102,7 +104,9 @@ def test_a_process_that_was_killed_holds_nothing(
     assert seconds_until_taken(tmp_path) < 30 < files.LEASE_SECONDS
 
 
-def test_a_holder_that_stops_refreshing_loses_it(tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_holder_that_stops_refreshing_loses_it(
+    tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A stopped process refreshes nothing; one that was killed before it wrote its name neither."""
     monkeypatch.setattr(files, "LEASE_SECONDS", 1.0)
     hold(1.0).send_signal(signal.SIGSTOP)
@@ -125,13 +129,17 @@ def test_two_machines(tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatc
         time.sleep(0.1)
     process.kill()
     process.wait()
-    assert mine.take("a") is None  # no process of that number is here; that says nothing about node7
+    assert (
+        mine.take("a") is None
+    )  # no process of that number is here; that says nothing about node7
     assert 0.3 < seconds_until_taken(tmp_path) < 30
 
 
 def test_a_file_in_the_place_of_a_folder_of_leases_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("mirrorbench did not create it")
-    with pytest.raises(StorageError, match=f"Cannot write to {tmp_path / 'results'}: Not a directory"):
+    with pytest.raises(
+        StorageError, match=f"Cannot write to {tmp_path / 'results'}: Not a directory"
+    ):
         Leases(tmp_path / "results" / ".leases").take("a")
 
 
@@ -149,7 +157,9 @@ def test_the_list_names_every_file_and_what_is_wrong_is_named(tmp_path: Path) ->
         (tmp_path / "a.txt").write_bytes(content)
         assert damaged_files(tmp_path) == ("" if content == b"a" else "a.txt")
         if shutil.which("sha256sum"):
-            checked = subprocess.run(["sha256sum", "--check", "--status", CHECKSUMS], cwd=tmp_path, check=False)
+            checked = subprocess.run(
+                ["sha256sum", "--check", "--status", CHECKSUMS], cwd=tmp_path, check=False
+            )
             assert (checked.returncode == 0) == (content == b"a")
     (tmp_path / "deep" / "ü b.txt").unlink()
     assert damaged_files(tmp_path) == "a.txt, deep/ü b.txt"
@@ -171,21 +181,35 @@ def test_files_and_folders_have_the_permissions_of_the_umask(
         (folder / "inside" / "weights").touch(0o600)  # as safetensors does
         sync_tree(folder)
         os.replace(folder, tmp_path / "model")
-    modes = {path.relative_to(tmp_path).as_posix(): path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    modes = {
+        path.relative_to(tmp_path).as_posix(): path.stat().st_mode & 0o777
+        for path in tmp_path.rglob("*")
+    }
     directory, file = 0o777 & ~umask, 0o666 & ~umask
     assert modes == {
-        "a": directory, "a/file": file, "model": directory, "model/inside": directory, "model/inside/weights": file
-    }  # fmt: skip
+        "a": directory,
+        "a/file": file,
+        "model": directory,
+        "model/inside": directory,
+        "model/inside/weights": file,
+    }
 
 
-@pytest.mark.parametrize(("error", "reason", "hint"), [
-    (errno.ENOSPC, "No space left on device", "Free some space, or go elsewhere."),
-    (errno.EROFS, "Read-only file system", "Nothing can be written there: go elsewhere."),
-    (errno.EACCES, "Permission denied", "You may not write there: go elsewhere."),
-    (errno.ENOTDIR, "Not a directory", "A file is where a folder must be: go elsewhere."),
-    (errno.EDQUOT, "quota exceeded", "Your quota is used up: free some space, or go elsewhere."),
-    (errno.EIO, "Input/output error", "Go elsewhere."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("error", "reason", "hint"),
+    [
+        (errno.ENOSPC, "No space left on device", "Free some space, or go elsewhere."),
+        (errno.EROFS, "Read-only file system", "Nothing can be written there: go elsewhere."),
+        (errno.EACCES, "Permission denied", "You may not write there: go elsewhere."),
+        (errno.ENOTDIR, "Not a directory", "A file is where a folder must be: go elsewhere."),
+        (
+            errno.EDQUOT,
+            "quota exceeded",
+            "Your quota is used up: free some space, or go elsewhere.",
+        ),
+        (errno.EIO, "Input/output error", "Go elsewhere."),
+    ],
+)
 def test_what_helps_follows_from_the_reason(error: int, reason: str, hint: str) -> None:
     told = unwritable("x is not written", OSError(error, os.strerror(error)), "go elsewhere")
     assert told.message.startswith("x is not written: ")
@@ -195,8 +219,13 @@ def test_what_helps_follows_from_the_reason(error: int, reason: str, hint: str) 
 
 def test_reasons_of_the_system_itself(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    in_the_way = r"(File exists|Not a directory)\.\nA file is where a folder must be: name another folder\."
-    for target, told in (("file", in_the_way), ("x" * 300, r"File name too long\.\nUse a shorter name\.")):
+    in_the_way = (
+        r"(File exists|Not a directory)\.\nA file is where a folder must be: name another folder\."
+    )
+    for target, told in (
+        ("file", in_the_way),
+        ("x" * 300, r"File name too long\.\nUse a shorter name\."),
+    ):
         with pytest.raises(StorageError, match=told), writing(tmp_path / target / "a"):
             pytest.fail("it cannot be written")
     with pytest.raises(SafetensorError) as raised:
@@ -204,7 +233,9 @@ def test_reasons_of_the_system_itself(tmp_path: Path) -> None:
     assert re.fullmatch(f"x: {in_the_way}", str(unwritable("x", raised.value)))
     with pytest.raises(OSError, match="requested and") as short:
         np.zeros(10_000).tofile("/dev/full")
-    assert str(unwritable("x", short.value)).startswith("x: No space left on device.\nFree some space")
+    assert str(unwritable("x", short.value)).startswith(
+        "x: No space left on device.\nFree some space"
+    )
 
 
 def test_links_are_followed_and_what_is_no_file_is_written_to_as_it_is(tmp_path: Path) -> None:
@@ -255,9 +286,16 @@ class TestBeside:
             pass
         (tmp_path / "mine").mkdir()
         (tmp_path / "mine" / "thesis.tex").write_text("years of work")
-        makers: dict[str, Callable[..., object]] = {"file": shutil.copy, "folder": shutil.copytree, "link": os.symlink}
+        makers: dict[str, Callable[..., object]] = {
+            "file": shutil.copy,
+            "folder": shutil.copytree,
+            "link": os.symlink,
+        }
         makers[kind](tmp_path / "mine" / ("thesis.tex" if kind == "file" else ""), folder)
-        with pytest.raises(UsageError, match="mirrorbench did not create it"), beside(tmp_path / "v.npy"):
+        with (
+            pytest.raises(UsageError, match="mirrorbench did not create it"),
+            beside(tmp_path / "v.npy"),
+        ):
             pytest.fail("it is not ours")
         assert (folder if kind == "file" else folder / "thesis.tex").read_text() == "years of work"
 

@@ -13,7 +13,10 @@ from mirrorbench.runs.registry import BUILTIN_PLUGINS, load_plugins
 from mirrorbench.tasks import PairSimilarity
 
 HOOK = "import mirrorbench\n@mirrorbench.hookimpl\ndef "
-GOOD = HOOK + "register_metrics(register): register('good-metric', lambda scores, gold: 1.0, 'always 1')"
+GOOD = (
+    HOOK
+    + "register_metrics(register): register('good-metric', lambda scores, gold: 1.0, 'always 1')"
+)
 
 Install = Callable[[str, str], None]
 
@@ -50,7 +53,12 @@ def test_a_broken_entry_point_stops_no_other(
     with pytest.warns(PluginWarning, match=f"plugin bad .bad-dist 1.2. skipped: .*{message}"):
         plugins = load_plugins()
     assert plugins.metrics.entry("good-metric").origin == "good"
-    row = {"name": "good", "distribution": "good-dist 1.2", "hooks": ["register_metrics"], "commands": []}
+    row = {
+        "name": "good",
+        "distribution": "good-dist 1.2",
+        "hooks": ["register_metrics"],
+        "commands": [],
+    }
     assert named(plugins, "good") == row
     assert "bad" not in [row["name"] for row in plugins.listing()]
     monkeypatch.delitem(sys.modules, "toyplugin_bad", raising=False)
@@ -67,9 +75,14 @@ def test_a_broken_entry_point_stops_no_other(
 def test_a_plugin_that_fails_as_it_registers_is_a_warning_too(
     install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install("half", HOOK + "register_metrics(register): register('half', max); raise RuntimeError('half way')")
+    install(
+        "half",
+        HOOK + "register_metrics(register): register('half', max); raise RuntimeError('half way')",
+    )
     plugins = load_plugins()
-    with pytest.warns(PluginWarning, match=r"half \(half-dist 1.2\) skipped: RuntimeError: half way"):
+    with pytest.warns(
+        PluginWarning, match=r"half \(half-dist 1.2\) skipped: RuntimeError: half way"
+    ):
         assert {"spearman", "half"} & set(plugins.metrics.names()) == {"spearman"}
     monkeypatch.setenv("MIRRORBENCH_STRICT_PLUGINS", "1")
     with pytest.raises(PluginError, match=r"half \(half-dist 1.2\) failed"):
@@ -103,7 +116,9 @@ def test_what_is_added_later_is_seen(plugins: Plugins, tmp_path: Path) -> None:
 
 def test_the_built_in_plugins_come_through_the_same_door(plugins: Plugins) -> None:
     listed = {row["name"]: row for row in plugins.listing()}
-    assert set(BUILTIN_PLUGINS) == {name for name, row in listed.items() if row["distribution"] == "built in"}
+    assert set(BUILTIN_PLUGINS) == {
+        name for name, row in listed.items() if row["distribution"] == "built in"
+    }
     assert all(row["hooks"] for row in listed.values())
     assert plugins.methods.entry("mirror").origin == "mirrorbench.training.methods"
 

@@ -15,7 +15,9 @@ import mirrorbench
 from mirrorbench.core.shown import NO_TEXTS, printable, shown
 
 
-@pytest.mark.parametrize("control", ["\x1b[2J", "\x9b31m", "\r", "\x7f", "\u202e", "\u2066", "\ud800"], ids=ascii)
+@pytest.mark.parametrize(
+    "control", ["\x1b[2J", "\x9b31m", "\r", "\x7f", "\u202e", "\u2066", "\ud800"], ids=ascii
+)
 def test_what_a_terminal_obeys_is_written_as_escapes_of_json(control: str) -> None:
     found = printable(f"a{control}b")
     assert found == f"a\\u{ord(control[0]):04x}{control[1:]}b"
@@ -26,10 +28,12 @@ def test_what_a_terminal_obeys_is_written_as_escapes_of_json(control: str) -> No
 def test_all_else_stays(text: str) -> None:
     """Against the categories of Unicode: control characters, and of the format ones those of direction."""
     obeyed = [
-        character for character in text
+        character
+        for character in text
         if (unicodedata.category(character) == "Cc" and character not in "\n\t")
-        or unicodedata.bidirectional(character) in ("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI")
-    ]  # fmt: skip
+        or unicodedata.bidirectional(character)
+        in ("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI")
+    ]
     found = printable(text)
     assert printable(found) == found
     assert (found == text) == (not obeyed)
@@ -52,6 +56,13 @@ def test_commands_print_through_what_escapes() -> None:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call):
                 name = ast.unparse(node.func)
-                if name in ("print", "typer.echo", "typer.secho", "Console", "sys.stdout.write", "sys.stderr.write"):
+                if name in (
+                    "print",
+                    "typer.echo",
+                    "typer.secho",
+                    "Console",
+                    "sys.stdout.write",
+                    "sys.stderr.write",
+                ):
                     found.add((file.relative_to(package).as_posix(), name))
     assert found <= allowed

@@ -21,33 +21,68 @@ def test_a_spec_survives_its_text(backbone: str, revision: str, method: str, par
     local = EncoderSpec(backbone).is_path
     spec = EncoderSpec(backbone, "" if local else revision, method, tuple(params.items()))
     assert parse_spec(str(spec)) == spec
-    assert spec == EncoderSpec(spec.backbone, spec.revision, method, tuple(params.items())[::-1])  # in any order
+    assert spec == EncoderSpec(
+        spec.backbone, spec.revision, method, tuple(params.items())[::-1]
+    )  # in any order
 
 
-@pytest.mark.parametrize(("text", "backbone", "revision", "method", "params"), [
-    ("roberta", "roberta", "", "", {}), (" roberta ", "roberta", "", "", {}), ("./a@b", "./a@b", "", "", {}),
-    ("org/model@main+mirror:lr=1e-5", "org/model", "main", "mirror", {"lr": 1e-5}),
-    ("bert+base:pooling=cls,layers=-4:", "bert", "", "base", {"pooling": "cls", "layers": "-4:"}),
-    ("./my-model+mirror", "./my-model", "", "mirror", {}), ("/data/c++/model", "/data/c++/model", "", "", {}),
-    ("./c%2B%2Bplus+base", "./c++plus", "", "base", {}),
-    (r"C:\models\bert:pooling=cls", r"C:\models\bert", "", "", {"pooling": "cls"}),
-    ("fasttext:path=cc.en.300.bin", "fasttext", "", "", {"path": "cc.en.300.bin"}),
-    ("bert:corpus=a%2Cb,clean_corpus=false", "bert", "", "", {"corpus": "a,b", "clean_corpus": False}),
-    ("bert:a=1,b=1.0,c=x1,d=-.5", "bert", "", "", {"a": 1, "b": 1.0, "c": "x1", "d": -0.5}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "backbone", "revision", "method", "params"),
+    [
+        ("roberta", "roberta", "", "", {}),
+        (" roberta ", "roberta", "", "", {}),
+        ("./a@b", "./a@b", "", "", {}),
+        ("org/model@main+mirror:lr=1e-5", "org/model", "main", "mirror", {"lr": 1e-5}),
+        (
+            "bert+base:pooling=cls,layers=-4:",
+            "bert",
+            "",
+            "base",
+            {"pooling": "cls", "layers": "-4:"},
+        ),
+        ("./my-model+mirror", "./my-model", "", "mirror", {}),
+        ("/data/c++/model", "/data/c++/model", "", "", {}),
+        ("./c%2B%2Bplus+base", "./c++plus", "", "base", {}),
+        (r"C:\models\bert:pooling=cls", r"C:\models\bert", "", "", {"pooling": "cls"}),
+        ("fasttext:path=cc.en.300.bin", "fasttext", "", "", {"path": "cc.en.300.bin"}),
+        (
+            "bert:corpus=a%2Cb,clean_corpus=false",
+            "bert",
+            "",
+            "",
+            {"corpus": "a,b", "clean_corpus": False},
+        ),
+        ("bert:a=1,b=1.0,c=x1,d=-.5", "bert", "", "", {"a": 1, "b": 1.0, "c": "x1", "d": -0.5}),
+    ],
+)
 def test_what_is_read(text: str, backbone: str, revision: str, method: str, params: dict) -> None:
     spec = parse_spec(text)
-    assert (spec.backbone, spec.revision, spec.method, dict(spec.params)) == (backbone, revision, method, params)
+    assert (spec.backbone, spec.revision, spec.method, dict(spec.params)) == (
+        backbone,
+        revision,
+        method,
+        params,
+    )
     assert [type(spec.get(key)) for key in params] == [type(value) for value in params.values()]
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("", "needs a backbone"), ("+mirror", "needs a backbone"), ("bert@", "the revision after '@' is empty"),
-    ("bert:", "cannot read the encoder spec 'bert:'"), ("bert,roberta", "cannot read"), ("bert+", "cannot read"),
-    ("bert@main:pooling", "cannot read the encoder spec 'bert@main:pooling'"), ("bert+base+mirror", "cannot read"),
-    ("bert:a=1,b", "'b' is not KEY=VALUE"), ("bert:a=", "'a=' is not KEY=VALUE"),
-    ("bert:A=1", "'A=1' is not KEY=VALUE"), ("bert:a=1,a=2", "the key 'a' stands twice"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "needs a backbone"),
+        ("+mirror", "needs a backbone"),
+        ("bert@", "the revision after '@' is empty"),
+        ("bert:", "cannot read the encoder spec 'bert:'"),
+        ("bert,roberta", "cannot read"),
+        ("bert+", "cannot read"),
+        ("bert@main:pooling", "cannot read the encoder spec 'bert@main:pooling'"),
+        ("bert+base+mirror", "cannot read"),
+        ("bert:a=1,b", "'b' is not KEY=VALUE"),
+        ("bert:a=", "'a=' is not KEY=VALUE"),
+        ("bert:A=1", "'A=1' is not KEY=VALUE"),
+        ("bert:a=1,a=2", "the key 'a' stands twice"),
+    ],
+)
 def test_what_is_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message.replace("+", r"\+")) as caught:
         parse_spec(text)
@@ -63,14 +98,33 @@ def test_a_directory_has_no_revisions() -> None:
 
 def test_changes_make_copies() -> None:
     spec = parse_spec("bert:pooling=cls")
-    assert str(spec.with_method("base").with_params(layers="-4:")) == "bert+base:layers=-4:,pooling=cls"
+    assert (
+        str(spec.with_method("base").with_params(layers="-4:"))
+        == "bert+base:layers=-4:,pooling=cls"
+    )
     assert str(spec) == "bert:pooling=cls"
     assert spec.get("layers", "none") == "none"
     assert str(spec.with_params(pooling="mean")) == "bert:pooling=mean"
 
 
 HOSTILE = st.text("%+:@,=/.~ \\ab0195eE-_é٣\0\ud800\n", max_size=30) | st.text(max_size=30)
-PARTS = ("bert", "./a", "@", "+mirror", ":", "a=", "b=1", ",", "%FF", "%00", "%2", "1e999", "9" * 500, "=", "+")
+PARTS = (
+    "bert",
+    "./a",
+    "@",
+    "+mirror",
+    ":",
+    "a=",
+    "b=1",
+    ",",
+    "%FF",
+    "%00",
+    "%2",
+    "1e999",
+    "9" * 500,
+    "=",
+    "+",
+)
 PIECES = st.lists(st.sampled_from(PARTS), max_size=8).map("".join)
 
 
@@ -84,10 +138,16 @@ def test_any_text_is_a_spec_that_survives_or_a_usage_error(text: str) -> None:
     assert parse_spec(str(spec)) == spec
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("bert:a=" + "9" * 5000, "has 5000 digits"), ("bert:a=1e999", "is too large"), ("bert:a=%00", "not valid text"),
-    ("./%FF", "not UTF-8"), ("a" * 1_000_000, "1,000,000 characters"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("bert:a=" + "9" * 5000, "has 5000 digits"),
+        ("bert:a=1e999", "is too large"),
+        ("bert:a=%00", "not valid text"),
+        ("./%FF", "not UTF-8"),
+        ("a" * 1_000_000, "1,000,000 characters"),
+    ],
+)
 def test_what_no_file_could_hold_is_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse_spec(text)

@@ -30,7 +30,9 @@ class Server(LocalServer):
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr("time.sleep", lambda seconds: None)  # pooch waits a second before it tries again
+    monkeypatch.setattr(
+        "time.sleep", lambda seconds: None
+    )  # pooch waits a second before it tries again
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with Server() as running:
         yield running

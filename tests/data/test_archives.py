@@ -75,7 +75,11 @@ def package(*members: tuple[str, bytes], size: str = "") -> bytes:
     parts = [b"!<arch>\n"]
     for name, content in members:
         claimed = size or str(len(content))
-        parts += [f"{name:<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{claimed:<10}".encode(), b"`\n", content]
+        parts += [
+            f"{name:<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{claimed:<10}".encode(),
+            b"`\n",
+            content,
+        ]
         parts.append(b"\n" * (len(content) % 2))
     return b"".join(parts)
 
@@ -84,7 +88,9 @@ def test_the_files_of_a_package(tmp_path: Path) -> None:
     path = tmp_path / "a.deb"
     control = samples.archive({"./control": b"c"}, "w:xz") + b"x"  # of odd length
     data = samples.archive({"./usr/share/words/a.txt": b"content"}, "w:xz")
-    path.write_bytes(package(("debian-binary", b"2.0\n"), ("control.tar.xz", control), ("data.tar.xz", data)))
+    path.write_bytes(
+        package(("debian-binary", b"2.0\n"), ("control.tar.xz", control), ("data.tar.xz", data))
+    )
     with open_archive(path) as opened:
         assert opened.sizes == {"./usr/share/words/a.txt": 7}
     extract_member(path, "usr/share/words/a.txt", tmp_path / "a.txt")
@@ -105,7 +111,9 @@ def test_a_damaged_package_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["zip", "w", "w:gz", "w:xz"])
 def test_an_archive_that_is_cut_off_is_an_error(tmp_path: Path, kind: str) -> None:
     path, members = tmp_path / "a", {f"{n}.bin": bytes([n]) * 5000 for n in range(4)}
-    whole = (make_zip(path, members) if kind == "zip" else make_tar(path, members, kind)).read_bytes()
+    whole = (
+        make_zip(path, members) if kind == "zip" else make_tar(path, members, kind)
+    ).read_bytes()
     path.write_bytes(whole[: len(whole) * 2 // 3])
     with pytest.raises(DataFormatError, match="is damaged"), open_archive(path):
         pass

@@ -17,7 +17,12 @@ from hypothesis import strategies as st
 from samples import archive
 from toy_cards import make_card, make_file
 
-from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UnknownNameError, UsageError
+from mirrorbench.core.errors import (
+    DataFormatError,
+    DataUnavailableError,
+    UnknownNameError,
+    UsageError,
+)
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.cardfile import builtin_cards, builtin_suites
@@ -72,17 +77,28 @@ def test_a_file_by_path(tmp_path: Path, store: DataStore) -> None:
     with pytest.raises(UsageError, match="has 3 distinct strings, fewer than the 4"):
         read_corpus(path, store, {}, size=4)
     packed = text_file(tmp_path, gzip.compress(b"\xef\xbb\xbfb\r\n\r\na\r\nc\x12"), "c++.txt.gz")
-    assert read_corpus(packed, store, {}).sha256 == corpus.sha256  # that of the texts, not of the file
+    assert (
+        read_corpus(packed, store, {}).sha256 == corpus.sha256
+    )  # that of the texts, not of the file
 
 
-ROWS = [("1", "a cat", "un chat"), ("2", "a\tdog", "un chien"), ("3", " ", "rien"), ("4", "a cat", "un chat"),
-        ("5", "a bird ", "un oiseau")]  # fmt: skip
+ROWS = [
+    ("1", "a cat", "un chat"),
+    ("2", "a\tdog", "un chien"),
+    ("3", " ", "rien"),
+    ("4", "a cat", "un chat"),
+    ("5", "a bird ", "un oiseau"),
+]
 
 
 @pytest.mark.parametrize("columns", [("text",), ("text", "other")], ids=len)
-def test_tables_are_read_as_for_tune(tmp_path: Path, store: DataStore, columns: tuple[str, ...]) -> None:
+def test_tables_are_read_as_for_tune(
+    tmp_path: Path, store: DataStore, columns: tuple[str, ...]
+) -> None:
     head = ("n", "text", "other")
-    path = text_file(tmp_path, "".join(",".join(row) + "\n" for row in (head, *ROWS)).encode(), "a.csv")
+    path = text_file(
+        tmp_path, "".join(",".join(row) + "\n" for row in (head, *ROWS)).encode(), "a.csv"
+    )
     rows = [json.dumps(dict(zip(head, row, strict=True))) + "\n" for row in ROWS]
     packed = text_file(tmp_path, gzip.compress("".join(rows).encode()), "a.jsonl.gz")
     for table in (path, packed):
@@ -125,7 +141,9 @@ def test_a_sample_is_drawn_at_random_and_repeats(tmp_path: Path, store: DataStor
         read_corpus(path, store, {}, sample=1)
 
 
-def test_an_unknown_name_a_task_and_a_folder_are_no_corpora(tmp_path: Path, store: DataStore) -> None:
+def test_an_unknown_name_a_task_and_a_folder_are_no_corpora(
+    tmp_path: Path, store: DataStore
+) -> None:
     with pytest.raises(UnknownNameError, match="sts-sentences") as caught:
         read_corpus("sts-sentence", store, builtin_cards())
     assert "or file" in str(caught.value)
@@ -141,7 +159,11 @@ def test_a_card_cuts_columns_and_takes_the_first(
     content = b"the 9\nof 8\nand 7\n"
 
     def card(**options: Any) -> dict[str, Card | GeneratedCorpus]:
-        return {"toy": make_card(make_file(content), kind="corpus", metric="", parser="lines", options=options)}
+        return {
+            "toy": make_card(
+                make_file(content), kind="corpus", metric="", parser="lines", options=options
+            )
+        }
 
     (store.root / "toy").mkdir(parents=True)
     (store.root / "toy" / "a.txt").write_bytes(content)
@@ -174,11 +196,21 @@ def test_corpora_are_joined_in_equal_shares(tmp_path: Path, store: DataStore) ->
     assert joint.sha256 == hashlib.sha256(b"a\nb\nc\nd\n1\n2\n3").hexdigest()
     assert read_corpus(name, store, {}, size=4).texts == ("a", "b", "1", "2")
     assert read_corpus(name, store, {}, size=5).texts == ("a", "b", "1", "2", "3")
-    assert read_corpus(name, store, {}, deduplicate=False, size=6).texts == ("a", "b", "b", "1", "2", "3")
+    assert read_corpus(name, store, {}, deduplicate=False, size=6).texts == (
+        "a",
+        "b",
+        "b",
+        "1",
+        "2",
+        "3",
+    )
     joint = read_corpus(name, store, {}, size=4, sample=2)
     parts = [read_corpus(file, store, {}, size=2, sample=2).texts for file in (letters, digits)]
     assert joint.texts == parts[0] + parts[1]  # drawn from each
-    for size, message in ((1, "joins 2 corpora; 1 strings"), (10, "letters.txt has 4 distinct strings")):
+    for size, message in (
+        (1, "joins 2 corpora; 1 strings"),
+        (10, "letters.txt has 4 distinct strings"),
+    ):
         with pytest.raises(UsageError, match=message):
             read_corpus(name, store, {}, size=size)
     with pytest.raises(UnknownNameError, match="nowhere"):
@@ -188,7 +220,9 @@ def test_corpora_are_joined_in_equal_shares(tmp_path: Path, store: DataStore) ->
 def test_sentences_of_wikipedia_in_other_languages(tmp_path: Path, store: DataStore) -> None:
     """The format of the Leipzig Corpora Collection, in an archive as it is downloaded."""
     sentences = [f'{row} ესპერანტოს "კერძი".' for row in range(10_000)]
-    text = "".join(f"{row}\t{sentence}\n" for row, sentence in enumerate(sentences, start=1)).encode()
+    text = "".join(
+        f"{row}\t{sentence}\n" for row, sentence in enumerate(sentences, start=1)
+    ).encode()
     packed = archive({"kat_wikipedia_2021_10K/kat_wikipedia_2021_10K-sentences.txt": text})
     (tmp_path / "downloads").mkdir()
     text_file(tmp_path / "downloads", packed, "kat_wikipedia_2021_10K.tar.gz")
@@ -215,10 +249,14 @@ def test_the_sentences_of_the_sts_benchmark(originals: Callable[..., DataStore])
     store, cards = originals("train"), builtin_cards()
     corpus = read_corpus("sts-sentences", store, cards)
     assert (corpus.n_lines, len(corpus.texts)) == (10_000, 9_255)
-    assert len(read_corpus("sts-sentences", store, cards, strip=False).texts) == 9_281  # as they stand
+    assert (
+        len(read_corpus("sts-sentences", store, cards, strip=False).texts) == 9_281
+    )  # as they stand
 
 
-def test_the_contexts_of_wic_are_both_sentences_of_its_training_pairs(originals: Callable[..., DataStore]) -> None:
+def test_the_contexts_of_wic_are_both_sentences_of_its_training_pairs(
+    originals: Callable[..., DataStore],
+) -> None:
     """MirrorWiC, appendix A.4: "raw sentences (w/o labels) sampled from the training sets of WiC tasks"."""
     store = originals("wic")
     corpus = read_corpus("wic-contexts", store, builtin_cards())
@@ -236,13 +274,19 @@ def test_the_sentences_of_snli_and_multinli(store: DataStore) -> None:
     path = store.root / "nli-sentences" / "AllNLI.tsv.gz"
     path.parent.mkdir(parents=True)
     path.write_bytes(gzip.compress(table.encode()))
-    assert read_corpus("nli-sentences", store, builtin_cards()).texts == ('"A man.', 'A "cat".', "Nobody.")
+    assert read_corpus("nli-sentences", store, builtin_cards()).texts == (
+        '"A man.',
+        'A "cat".',
+        "Nobody.",
+    )
     path.write_bytes(gzip.compress(table.replace("sentence1", "premise").encode()))
     with pytest.raises(DataFormatError, match="line 1: there is no column 'sentence1' in 'split"):
         parse_lines({"a": path}, builtin_cards()["nli-sentences"].options)
 
 
-def test_a_plugin_registers_one_and_its_content_is_its_identity(tmp_path: Path, plugins: Plugins) -> None:
+def test_a_plugin_registers_one_and_its_content_is_its_identity(
+    tmp_path: Path, plugins: Plugins
+) -> None:
     made = GeneratedCorpus("made", "a toy", lambda: [" b", "a", "", "b"])
     corpus = read_corpus("made", DataStore(tmp_path, offline=True), {"made": made})
     assert (corpus.texts, corpus.n_duplicates, corpus.source) == (("b", "a"), 1, "generated")
@@ -250,9 +294,13 @@ def test_a_plugin_registers_one_and_its_content_is_its_identity(tmp_path: Path, 
     keys = set()
     for texts in (["a", "b"], ["a", "c"]):
         registered = load_plugins(discover=False)
-        registered.corpora.add("made", GeneratedCorpus("made", "a toy", partial(list, texts)), "made")
+        registered.corpora.add(
+            "made", GeneratedCorpus("made", "a toy", partial(list, texts)), "made"
+        )
         request = Request((parse_spec("tiny+mirror:corpus=made"),), ())
-        planner = Planner(Workspace(Settings(data_dir=tmp_path, device="cpu", offline=True), registered))
+        planner = Planner(
+            Workspace(Settings(data_dir=tmp_path, device="cpu", offline=True), registered)
+        )
         ((model, _),) = planner.models(request, request.encoders[0], Purpose("sentence"))
         keys.add(model.key)
     assert len(keys) == 2
@@ -268,12 +316,21 @@ def test_shares_and_flags() -> None:
     }
     found = find_contamination(items, ["A cat  sits.", "ﬁne weather", "STRASSE", "a dog"])
     assert found is not None
-    assert found.overlaps == {"both": ALL, "left": SOME, "right": SOME, "none": NONE, "one text": ALL}
+    assert found.overlaps == {
+        "both": ALL,
+        "left": SOME,
+        "right": SOME,
+        "none": NONE,
+        "one text": ALL,
+    }
     assert (found.share(SOME), found.share(ALL)) == (4 / 5, 2 / 5)
     assert found.flags(["none", "both", "left"]).tolist() == [0, 2, 1]
     assert found.to_json() == {
-        "n_items": 5, "any_text": 0.8, "all_texts": 0.4, "normalisation": "NFKC, case folded, white space collapsed"
-    }  # fmt: skip
+        "n_items": 5,
+        "any_text": 0.8,
+        "all_texts": 0.4,
+        "normalisation": "NFKC, case folded, white space collapsed",
+    }
     assert find_contamination({}, ["a dog"]) is None
     of_no_text = find_contamination({"1": ()}, ["a dog"])
     assert of_no_text is not None
@@ -305,11 +362,18 @@ def test_codes_of_what_items_share() -> None:
     for (i, one), (j, other) in combinations(enumerate(ids), 2):
         assert bool({*codes[i]} & {*codes[j]} - {-1}) == bool(own[one] & own[other])
     assert codes[1].tolist() == codes[5].tolist() == [-1, -1]
-    assert shared_codes({"a": ("x",), "b": ("x", "y")}, ["a", "b"]).shape == (2, 0)  # all have it: it is given
+    assert shared_codes({"a": ("x",), "b": ("x", "y")}, ["a", "b"]).shape == (
+        2,
+        0,
+    )  # all have it: it is given
     assert shared_codes({}, ["a"]).shape == (1, 0)
     words = [f"word {n}" for n in range(20)]
     pairs = {word: (word, other) for word, other in pairwise(words)}
-    numbers = [[0, -1], *([n, n + 1] for n in range(17)), [17, -1]]  # as they occur, not as a process hashes them
+    numbers = [
+        [0, -1],
+        *([n, n + 1] for n in range(17)),
+        [17, -1],
+    ]  # as they occur, not as a process hashes them
     assert shared_codes(pairs, words[:-1]).tolist() == numbers
 
 
@@ -317,5 +381,9 @@ def test_the_texts_of_lines_with_parts_stand_alone_each_once() -> None:
     def alone(*lines: str) -> tuple[str, ...]:
         return Corpus("names", lines, "", "", len(lines), 0).alone().texts
 
-    assert alone("1||heart attack||infarction", "2||pain||heart attack") == ("heart attack", "infarction", "pain")
+    assert alone("1||heart attack||infarction", "2||pain||heart attack") == (
+        "heart attack",
+        "infarction",
+        "pain",
+    )
     assert alone("1||pain", "no part") == ("1||pain", "no part")

@@ -10,7 +10,12 @@ from toy_cards import make_card, make_file
 from typer.testing import CliRunner
 
 from mirrorbench.cli.data import data_app as app
-from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, UnknownNameError, UsageError
+from mirrorbench.core.errors import (
+    DataIntegrityError,
+    DataUnavailableError,
+    UnknownNameError,
+    UsageError,
+)
 from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.cards import Card, UrlSource
 
@@ -34,14 +39,22 @@ def toys(server: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Card]:
     server.pages["/a.txt"] = CONTENT
     here = make_file(CONTENT, UrlSource(f"{server.url}/a.txt"))
     gone = make_file(b"gone", UrlSource(f"{server.url}/gone.txt"))
-    cards = {"toy": make_card(here), "lost": make_card(gone, name="lost"), "lost2": make_card(gone, name="lost2")}
+    cards = {
+        "toy": make_card(here),
+        "lost": make_card(gone, name="lost"),
+        "lost2": make_card(gone, name="lost2"),
+    }
     monkeypatch.setattr("mirrorbench.runs.registry.cards", lambda plugins: cards)
-    monkeypatch.setattr("mirrorbench.data.cardfile.builtin_suites", lambda: {"two": ("toy", "lost")})
+    monkeypatch.setattr(
+        "mirrorbench.data.cardfile.builtin_suites", lambda: {"two": ("toy", "lost")}
+    )
     return cards
 
 
 @pytest.mark.shipped("lexical")
-def test_list_is_readable_when_piped_and_json_when_asked(data: Callable[..., str], tmp_path: Path) -> None:
+def test_list_is_readable_when_piped_and_json_when_asked(
+    data: Callable[..., str], tmp_path: Path
+) -> None:
     lines = data("list").splitlines()
     assert lines[0].split("\t") == ["name", "kind", "language", "files", "licence", "title"]
     rows = {line.split("\t")[0]: line.split("\t") for line in lines[1:-1]}
@@ -106,14 +119,21 @@ def test_import_reports_by_card(data: Callable[..., str], tmp_path: Path) -> Non
     ]
 
 
-def test_one_file_of_many_is_reported_in_a_few_lines(data: Callable[..., str], tmp_path: Path) -> None:
+def test_one_file_of_many_is_reported_in_a_few_lines(
+    data: Callable[..., str], tmp_path: Path
+) -> None:
     folder = tmp_path / "mine" / "am2ico-de"
     folder.mkdir(parents=True)
     row = "die <word>Bank</word>\ta <word>bank</word>\tT\n"
     (folder / "dev.tsv").write_text("context1\tcontext2\tlabel\n" + row * 500, encoding="utf-8")
     (folder / "test.tsv").write_text("id\tsentence\n1\tEin Satz.\n", encoding="utf-8")
     out = data("import", str(folder)).splitlines()
-    assert out[1] == "am2ico-de\tincomplete\t1\tmissing: de/test.tsv; no published checksum: de/dev.tsv"
+    assert (
+        out[1]
+        == "am2ico-de\tincomplete\t1\tmissing: de/test.tsv; no published checksum: de/dev.tsv"
+    )
     reason = "the header is not context1, context2, label."
-    assert out[2] == f"Problem: {folder / 'test.tsv'}: not taken as de/test.tsv of am2ico-de: {reason}"
+    assert (
+        out[2] == f"Problem: {folder / 'test.tsv'}: not taken as de/test.tsv of am2ico-de: {reason}"
+    )
     assert len(out) == 5

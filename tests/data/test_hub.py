@@ -18,7 +18,12 @@ from bench import Bench
 from toys import ToyPlugin
 from web_server import LocalServer
 
-from mirrorbench.core.errors import DataFormatError, DataIntegrityError, DataUnavailableError, UsageError
+from mirrorbench.core.errors import (
+    DataFormatError,
+    DataIntegrityError,
+    DataUnavailableError,
+    UsageError,
+)
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.cardfile import load_card
 from mirrorbench.data.cards import hub_card, hub_file, parse_hub_id
@@ -47,7 +52,12 @@ configs:
   data_files: [{split: test, path: pairs/test.parquet}]
 ---
 """
-PAIRS = [("a cat", "a kitten", 4.5), ("a dog", "the dog", 5), ("a cat", "a bus", 0.5), ("a car", "a bus", 2.5)]
+PAIRS = [
+    ("a cat", "a kitten", 4.5),
+    ("a dog", "the dog", 5),
+    ("a cat", "a bus", 0.5),
+    ("a car", "a bus", 2.5),
+]
 LINES = ["a cat", None, "a dog", "a cat", "two\nlines", "  "]
 
 
@@ -55,8 +65,14 @@ def dataset_files() -> dict[str, bytes]:
     """A data set of two configurations as it lies on the hub."""
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     tables = {
-        "lines/train.parquet": {"text": LINES, "n": list(range(len(LINES))), "bytes": [b"\0"] * len(LINES)},
-        "pairs/test.parquet": dict(zip(("one", "two", "score"), zip(*PAIRS, strict=True), strict=True)),
+        "lines/train.parquet": {
+            "text": LINES,
+            "n": list(range(len(LINES))),
+            "bytes": [b"\0"] * len(LINES),
+        },
+        "pairs/test.parquet": dict(
+            zip(("one", "two", "score"), zip(*PAIRS, strict=True), strict=True)
+        ),
     }
     files = {"README.md": README.encode()}
     for name, columns in tables.items():
@@ -76,13 +92,31 @@ class Hub(LocalServer):
         info, raw = "/api/datasets/owner/toy", f"/datasets/owner/toy/resolve/{REVISION}/"
         if path == f"{info}/revision/{REVISION}":
             names = [{"rfilename": name} for name in self.files]
-            return 200, json.dumps({"id": "owner/toy", "sha": REVISION, "siblings": names}).encode(), {}
+            return (
+                200,
+                json.dumps({"id": "owner/toy", "sha": REVISION, "siblings": names}).encode(),
+                {},
+            )
         if path.startswith(f"{info}/tree/{REVISION}"):
-            return 200, json.dumps(self._tree(path.removeprefix(f"{info}/tree/{REVISION}").strip("/"))).encode(), {}
+            return (
+                200,
+                json.dumps(
+                    self._tree(path.removeprefix(f"{info}/tree/{REVISION}").strip("/"))
+                ).encode(),
+                {},
+            )
         if path.removeprefix(raw) in self.files:
             content = self.files[path.removeprefix(raw)]
-            return 200, content, {"ETag": f'"{hashlib.sha1(content).hexdigest()}"', "X-Repo-Commit": REVISION}
-        return 404, b"{}", {"X-Error-Code": "EntryNotFound" if "owner/toy" in path else "RepoNotFound"}
+            return (
+                200,
+                content,
+                {"ETag": f'"{hashlib.sha1(content).hexdigest()}"', "X-Repo-Commit": REVISION},
+            )
+        return (
+            404,
+            b"{}",
+            {"X-Error-Code": "EntryNotFound" if "owner/toy" in path else "RepoNotFound"},
+        )
 
     def _tree(self, folder: str) -> list[dict[str, Any]]:
         """What lies in one folder."""
@@ -92,7 +126,9 @@ class Hub(LocalServer):
                 first, _, rest = path.removeprefix(folder).strip("/").partition("/")
                 name = f"{folder}/{first}".strip("/")
                 known = {"path": name, "oid": hashlib.sha1(name.encode()).hexdigest()}
-                entries[name] = known | ({"type": "directory"} if rest else {"type": "file", "size": len(content)})
+                entries[name] = known | (
+                    {"type": "directory"} if rest else {"type": "file", "size": len(content)}
+                )
         return list(entries.values())
 
 
@@ -136,7 +172,9 @@ def fetched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[
     environment |= {"HF_HOME": str(folder / "hf"), "no_proxy": "127.0.0.1", "OMP_NUM_THREADS": "1"}
     with Hub(dataset_files()) as hub:
         environment |= {"HF_ENDPOINT": hub.url, "MIRRORBENCH_DATA": str(folder / "data")}
-        done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            program, cwd=folder, env=environment, capture_output=True, text=True, check=True
+        )
     return folder / "data", json.loads(done.stdout.splitlines()[-1])
 
 
@@ -148,11 +186,18 @@ def test_a_task_and_its_corpus_come_from_the_hub(
     card = bench.folder / "pairs.yaml"
     card.write_text(CARD)
     bench.plugins.add(ToyPlugin(tasks=[card]), "hub")  # type: ignore[list-item]
-    request = Request((parse_spec(f"{random_model('bert')}+mirror"),), ("hub-pairs",), (0,), f"{TOY}/lines/train#text")
+    request = Request(
+        (parse_spec(f"{random_model('bert')}+mirror"),),
+        ("hub-pairs",),
+        (0,),
+        f"{TOY}/lines/train#text",
+    )
     (result,) = execute_plan(bench.workspace(), make_plan(bench.workspace(), request)).results
     assert result.n_items == len(PAIRS)
     strings = ("a cat", "a dog", "two lines")  # no null, no blank, no repetition
-    assert result.cell["corpus"]["sha256"] == hashlib.sha256("\n".join(strings).encode()).hexdigest()
+    assert (
+        result.cell["corpus"]["sha256"] == hashlib.sha256("\n".join(strings).encode()).hexdigest()
+    )
     ((name, checksum),) = result.data["files"].items()
     assert name == f"owner/toy/{REVISION}/pairs/test.jsonl"
     stored = data / "hub" / name
@@ -231,7 +276,9 @@ def test_columns(stored: DataStore) -> None:
     assert f"{TOY}/train#text" in usage.value.hint
 
 
-def test_offline_and_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_network: None) -> None:
+def test_offline_and_without_the_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_network: None
+) -> None:
     with pytest.raises(DataUnavailableError, match="--offline") as caught:
         read_corpus(f"{TOY}/train#text", DataStore(tmp_path, offline=True), {})
     assert f"huggingface.co/datasets/owner/toy/tree/{REVISION}" in caught.value.message

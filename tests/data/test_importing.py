@@ -49,7 +49,9 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_files_are_recognised_by_content_wherever_they_lie(folder: Path, store: DataStore, cards: Cards) -> None:
+def test_files_are_recognised_by_content_wherever_they_lie(
+    folder: Path, store: DataStore, cards: Cards
+) -> None:
     report = import_folder(folder, store, cards)
     assert (store.root / "toy" / "a.txt").read_bytes() == CONTENT
     assert (store.root / "twin" / "same.txt").read_bytes() == CONTENT
@@ -81,7 +83,9 @@ def test_a_damaged_archive_is_a_remark_and_stops_nothing(
     report = import_folder(folder, store, cards)
     (problem,) = report.problems
     assert ("a.zip" in problem, report.n_imported) == (True, 2)
-    monkeypatch.setattr(importing, "ARCHIVE_LIMIT", 10)  # larger ones that no card knows are left alone
+    monkeypatch.setattr(
+        importing, "ARCHIVE_LIMIT", 10
+    )  # larger ones that no card knows are left alone
     with zipfile.ZipFile(folder / "a.zip", "w") as packed:
         packed.writestr("y.txt", b"b")
     report = import_folder(folder, store, cards)
@@ -89,7 +93,9 @@ def test_a_damaged_archive_is_a_remark_and_stops_nothing(
     assert report.cards["toy"].state == "incomplete"
 
 
-def test_an_altered_file_in_the_store_is_reported_and_left(folder: Path, store: DataStore, cards: Cards) -> None:
+def test_an_altered_file_in_the_store_is_reported_and_left(
+    folder: Path, store: DataStore, cards: Cards
+) -> None:
     mine = store.root / "toy" / "a.txt"
     mine.parent.mkdir(parents=True)
     mine.write_bytes(b"mine")
@@ -99,11 +105,15 @@ def test_an_altered_file_in_the_store_is_reported_and_left(folder: Path, store: 
     assert report.cards["toy"].state == "incomplete"
 
 
-def test_a_file_of_unknown_checksum_needs_its_whole_path(folder: Path, store: DataStore, cards: Cards) -> None:
+def test_a_file_of_unknown_checksum_needs_its_whole_path(
+    folder: Path, store: DataStore, cards: Cards
+) -> None:
     (folder / "secret.txt").write_bytes(b"elsewhere")
     assert import_folder(folder, store, cards).cards["open"].state == "absent"
     (folder / "Toy").mkdir()
-    (folder / "Toy" / "secret.txt").write_bytes(CONTENT)  # a known file under the name of an unknown one
+    (folder / "Toy" / "secret.txt").write_bytes(
+        CONTENT
+    )  # a known file under the name of an unknown one
     assert import_folder(folder, store, cards).cards["open"].state == "absent"
     (folder / "Toy" / "secret.txt").write_bytes(b"here")
     outcome = import_folder(folder, store, cards).cards["open"]
@@ -114,7 +124,9 @@ def test_a_file_of_unknown_checksum_needs_its_whole_path(folder: Path, store: Da
 
 def am2ico(n: int, label: str = "T") -> str:
     """A file of AM2iCo with ``n`` items."""
-    return "context1\tcontext2\tlabel\n" + f"die <word>Bank</word>\ta <word>bank</word>\t{label}\n" * n
+    return (
+        "context1\tcontext2\tlabel\n" + f"die <word>Bank</word>\ta <word>bank</word>\t{label}\n" * n
+    )
 
 
 def in_folder(folder: Path, files: dict[str, str]) -> Path:
@@ -133,7 +145,9 @@ def german() -> Cards:
 def test_a_file_without_a_published_checksum_is_in_its_folder_or_in_one_of_the_cards_name(
     tmp_path: Path, store: DataStore, german: Cards, place: str
 ) -> None:
-    folder = in_folder(tmp_path / "mine", {f"{place}/dev.tsv": am2ico(500), f"{place}/test.tsv": am2ico(1000)})
+    folder = in_folder(
+        tmp_path / "mine", {f"{place}/dev.tsv": am2ico(500), f"{place}/test.tsv": am2ico(1000)}
+    )
     report = import_folder(folder, store, german)
     outcome = report.cards["am2ico-de"]
     assert (outcome.state, outcome.imported) == ("unverified", ("de/dev.tsv", "de/test.tsv"))
@@ -142,21 +156,37 @@ def test_a_file_without_a_published_checksum_is_in_its_folder_or_in_one_of_the_c
     assert import_folder(folder, store, german).n_imported == 0
 
 
-def test_a_parser_of_a_plugin_recognises_the_files_of_its_cards(tmp_path: Path, german: Cards) -> None:
+def test_a_parser_of_a_plugin_recognises_the_files_of_its_cards(
+    tmp_path: Path, german: Cards
+) -> None:
     parsers: Registry[Any] = Registry("parser")
-    parsers.add("capitals", lambda files, options: [t for p in files.values() if (t := p.read_text()).isupper()], "me")
-    card = msgspec.structs.replace(german["am2ico-de"], parser="capitals", files=(DataFile("a", unverified=True),))
+    parsers.add(
+        "capitals",
+        lambda files, options: [t for p in files.values() if (t := p.read_text()).isupper()],
+        "me",
+    )
+    card = msgspec.structs.replace(
+        german["am2ico-de"], parser="capitals", files=(DataFile("a", unverified=True),)
+    )
     store = DataStore(tmp_path / "store", offline=True, parsers=parsers)
     files = {"lower/am2ico-de/a": "text", "upper/am2ico-de/a": "TEXT"}
     import_folder(in_folder(tmp_path / "mine", files), store, {"am2ico-de": card})
     assert store.items(card) == ["TEXT"]
 
 
-def test_a_file_of_another_number_of_items_is_refused(tmp_path: Path, store: DataStore, german: Cards) -> None:
+def test_a_file_of_another_number_of_items_is_refused(
+    tmp_path: Path, store: DataStore, german: Cards
+) -> None:
     short = import_folder(in_folder(tmp_path / "1", {"de/dev.tsv": am2ico(499)}), store, german)
     (problem,) = short.problems
-    assert problem.endswith("de/dev.tsv: not taken as de/dev.tsv of am2ico-de: 499 items, not the published 500")
-    both = {"a/de/dev.tsv": "foreign", "b/de/dev.tsv": am2ico(500), "c/de/dev.tsv": am2ico(500, "F")}
+    assert problem.endswith(
+        "de/dev.tsv: not taken as de/dev.tsv of am2ico-de: 499 items, not the published 500"
+    )
+    both = {
+        "a/de/dev.tsv": "foreign",
+        "b/de/dev.tsv": am2ico(500),
+        "c/de/dev.tsv": am2ico(500, "F"),
+    }
     right = import_folder(in_folder(tmp_path / "2", both), store, german)
     assert right.cards["am2ico-de"].imported == ("de/dev.tsv",)
     assert len(right.problems) == 1  # of the foreign one
@@ -167,8 +197,13 @@ def test_a_file_of_another_number_of_items_is_refused(tmp_path: Path, store: Dat
 
 
 def test_labels_are_checked_with_their_items(folder: Path, store: DataStore) -> None:
-    items, gold = b"board\tN\t0-0\tboard\tboard\n" * 2, DataFile("test.gold.txt", "", None, "test", (), True, True)
-    card = make_card(make_file(items, path="test.data.txt"), gold, parser="wic", kind="word-in-context")
+    items, gold = (
+        b"board\tN\t0-0\tboard\tboard\n" * 2,
+        DataFile("test.gold.txt", "", None, "test", (), True, True),
+    )
+    card = make_card(
+        make_file(items, path="test.data.txt"), gold, parser="wic", kind="word-in-context"
+    )
     (folder / "test.gold.txt").write_bytes(b"T\n")
     alone = import_folder(folder, store, {"toy": card})
     assert "are missing data" in alone.problems[0]
@@ -182,21 +217,36 @@ def test_labels_are_checked_with_their_items(folder: Path, store: DataStore) -> 
     assert right.cards["toy"].imported == ("test.gold.txt",)
 
 
-def test_files_that_are_read_together_are_taken_from_one_folder(tmp_path: Path, store: DataStore) -> None:
-    items, gold = b"board\tN\t0-0\tboard\tboard\n" * 2, DataFile("d/test.gold.txt", "", None, "test", (), True)
+def test_files_that_are_read_together_are_taken_from_one_folder(
+    tmp_path: Path, store: DataStore
+) -> None:
+    items, gold = (
+        b"board\tN\t0-0\tboard\tboard\n" * 2,
+        DataFile("d/test.gold.txt", "", None, "test", (), True),
+    )
     data = DataFile("d/test.data.txt", "", None, "test", (), True)
     card = make_card(data, gold, parser="wic", kind="word-in-context")
     right = {"b/d/test.data.txt": items.decode(), "b/d/test.gold.txt": "T\nF\n"}
-    report = import_folder(in_folder(tmp_path / "1", {"a/d/test.gold.txt": "T\n", **right}), store, {"toy": card})
+    report = import_folder(
+        in_folder(tmp_path / "1", {"a/d/test.gold.txt": "T\n", **right}), store, {"toy": card}
+    )
     assert report.cards["toy"].imported == ("d/test.data.txt", "d/test.gold.txt")
 
 
 def test_a_list_of_words_has_as_many_as_its_corpus_takes(tmp_path: Path, store: DataStore) -> None:
     cards = {"words-fi": builtin_cards()["words-fi"]}
-    page = import_folder(in_folder(tmp_path / "1", {"fi_50k.txt": "<html>\nNot found\n</html>\n"}), store, cards)
-    assert (page.cards["words-fi"].state, "3 items, not 10000" in page.problems[0]) == ("absent", True)
+    page = import_folder(
+        in_folder(tmp_path / "1", {"fi_50k.txt": "<html>\nNot found\n</html>\n"}), store, cards
+    )
+    assert (page.cards["words-fi"].state, "3 items, not 10000" in page.problems[0]) == (
+        "absent",
+        True,
+    )
     words = "".join(f"sana{n} {n}\n" for n in range(10_000))
-    assert import_folder(in_folder(tmp_path / "2", {"fi_50k.txt": words}), store, cards).n_imported == 1
+    assert (
+        import_folder(in_folder(tmp_path / "2", {"fi_50k.txt": words}), store, cards).n_imported
+        == 1
+    )
 
 
 @pytest.mark.shipped("lexical")
@@ -216,7 +266,9 @@ def test_a_debian_package_is_looked_into(tmp_path: Path, store: DataStore) -> No
     if not shutil.which("dpkg-deb"):
         pytest.skip("no dpkg-deb, which builds the package")
     control = "Package: w\nVersion: 1\nArchitecture: all\nMaintainer: a\nDescription: d\n"
-    tree = in_folder(tmp_path / "tree", {"usr/share/words/list.txt": "word\n", "DEBIAN/control": control})
+    tree = in_folder(
+        tmp_path / "tree", {"usr/share/words/list.txt": "word\n", "DEBIAN/control": control}
+    )
     (tmp_path / "mine").mkdir()
     build = ["dpkg-deb", "-Zxz", "--build", str(tree), str(tmp_path / "mine" / "words_1_all.deb")]
     subprocess.run(build, check=True, capture_output=True)
@@ -225,15 +277,31 @@ def test_a_debian_package_is_looked_into(tmp_path: Path, store: DataStore) -> No
 
 
 def test_what_is_not_searched(folder: Path, store: DataStore, cards: Cards, tmp_path: Path) -> None:
-    assert import_folder(folder, DataStore(folder / "deep", offline=True), cards).n_files == 1  # the store inside
+    assert (
+        import_folder(folder, DataStore(folder / "deep", offline=True), cards).n_files == 1
+    )  # the store inside
     with pytest.raises(UsageError, match="no such folder"):
         import_folder(tmp_path / "none", store, cards)
 
 
 @pytest.mark.full
-def test_the_original_data_are_recognised(originals: Callable[..., DataStore], shared_data: Path) -> None:
+def test_the_original_data_are_recognised(
+    originals: Callable[..., DataStore], shared_data: Path
+) -> None:
     store = originals(*sorted(path.name for path in shared_data.iterdir() if path.is_dir()))
-    lacking = {name for name, card in builtin_cards().items() if set(store.status(card).values()) != {"present"}}
-    open_checksums = {name for name, card in builtin_cards().items() if any(file.unverified for file in card.files)}
-    assert lacking <= {"wikimatrix-es", "wsd", *open_checksums}  # WordNet lies where its Debian package puts it
+    lacking = {
+        name
+        for name, card in builtin_cards().items()
+        if set(store.status(card).values()) != {"present"}
+    }
+    open_checksums = {
+        name
+        for name, card in builtin_cards().items()
+        if any(file.unverified for file in card.files)
+    }
+    assert lacking <= {
+        "wikimatrix-es",
+        "wsd",
+        *open_checksums,
+    }  # WordNet lies where its Debian package puts it
     assert not lacking & set(builtin_suites()["sts"])

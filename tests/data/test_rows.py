@@ -20,7 +20,9 @@ def test_plain_text_compressed_or_not(tmp_path: Path) -> None:
     data = "\ufeff" + "\r\n".join(TEXTS)
     for name, content in (("a.txt", data.encode()), ("a.txt.gz", gzip.compress(data.encode()))):
         (tmp_path / name).write_bytes(content)
-        assert list(read_rows(str(tmp_path / name))) == [(n, (text,)) for n, text in enumerate(TEXTS, 1)]
+        assert list(read_rows(str(tmp_path / name))) == [
+            (n, (text,)) for n, text in enumerate(TEXTS, 1)
+        ]
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,17 +40,28 @@ def test_columns(tmp_path: Path, suffix: str) -> None:
         parquet = pytest.importorskip("pyarrow.parquet")
         import pyarrow
 
-        parquet.write_table(pyarrow.table({"text": texts, "n": range(len(texts)), "other": texts[::-1]}), path)
+        parquet.write_table(
+            pyarrow.table({"text": texts, "n": range(len(texts)), "other": texts[::-1]}), path
+        )
     else:
         rows = [(text, n, texts[-1 - n]) for n, text in enumerate(texts)]
         made = {
-            "jsonl": "".join(json.dumps(dict(zip(("text", "n", "other"), row, strict=True))) + "\n" for row in rows),
-            "tsv": "text\tn\tother\n" + "".join(f"{text}\t{n}\t{other}\n" for text, n, other in rows),
-            "csv": "text,n,other\n" + "".join(",".join(f'"{str(v).replace(chr(34), chr(34) * 2)}"' for v in row) + "\n"
-                                              for row in rows),
-        }[suffix.removesuffix(".gz")].encode()  # fmt: skip
+            "jsonl": "".join(
+                json.dumps(dict(zip(("text", "n", "other"), row, strict=True))) + "\n"
+                for row in rows
+            ),
+            "tsv": "text\tn\tother\n"
+            + "".join(f"{text}\t{n}\t{other}\n" for text, n, other in rows),
+            "csv": "text,n,other\n"
+            + "".join(
+                ",".join(f'"{str(v).replace(chr(34), chr(34) * 2)}"' for v in row) + "\n"
+                for row in rows
+            ),
+        }[suffix.removesuffix(".gz")].encode()
         path.write_bytes(gzip.compress(made) if suffix.endswith("gz") else made)
-    assert [value for _, (value,) in read_rows(str(path))] == texts  # the column "text" is taken unasked
+    assert [
+        value for _, (value,) in read_rows(str(path))
+    ] == texts  # the column "text" is taken unasked
     assert [values for _, values in read_rows(str(path), ["other", "text"])] == list(
         zip(texts[::-1], texts, strict=True)
     )
@@ -78,7 +91,13 @@ def test_a_table_without_a_head(tmp_path: Path) -> None:
         ("a.csv", b'text\n"open', (), DataFormatError, "line"),
         ("a.csv", b"text;id\nhello there;1\n", (), DataFormatError, "only column is 'text;id'"),
         ("a.csv", b"nr\ttext\n1\thello\n", (), DataFormatError, "only column is"),
-        ("a.csv", b"text\nhello, there\n", (), DataFormatError, "line 2: 2 columns, where the first line has 1"),
+        (
+            "a.csv",
+            b"text\nhello, there\n",
+            (),
+            DataFormatError,
+            "line 2: 2 columns, where the first line has 1",
+        ),
         ("a.csv", b'text,id\n"one\ntwo",1\nthree\n', (), DataFormatError, "line 4: 1 columns"),
         ("a.tsv", b"id\ttext\n1\ta\tb\n", (), DataFormatError, "line 2: 3 columns"),
         ("a.csv", b"text,id,text\na,1,b\n", ("text",), DataFormatError, "several columns 'text'"),
@@ -88,7 +107,7 @@ def test_a_table_without_a_head(tmp_path: Path) -> None:
         ("b" * 300, None, (), UsageError, "no file"),
         ("", None, (), UsageError, "a folder"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_read(tmp_path: Path, name, content, columns, error, message) -> None:
     if "parquet" in name:
         pytest.importorskip("pyarrow")

@@ -13,7 +13,12 @@ from parsing import simple
 from samples import archive
 from toy_cards import make_card, make_file
 
-from mirrorbench.core.errors import DataFormatError, DataIntegrityError, DataUnavailableError, StorageError
+from mirrorbench.core.errors import (
+    DataFormatError,
+    DataIntegrityError,
+    DataUnavailableError,
+    StorageError,
+)
 from mirrorbench.data import sources
 from mirrorbench.data.cards import ArchiveSource, Card, Converted, DataFile, UrlSource
 from mirrorbench.data.importing import import_folder
@@ -30,7 +35,9 @@ def put(store: DataStore, card: Card, content: bytes, name: str = "a.txt") -> Pa
     return path
 
 
-def test_the_root_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_root_comes_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("MIRRORBENCH_DATA", str(tmp_path))
     assert DataStore().root == tmp_path
     monkeypatch.delenv("MIRRORBENCH_DATA")
@@ -56,23 +63,42 @@ class TestFetching:
         assert path.read_bytes() == CONTENT
         assert server.asked == ["/a.txt"]
         assert all(agent.startswith("mirrorbench") for agent in server.agents)
-        assert [entry.name for entry in (tmp_path / "store").iterdir()] == ["toy"], "the temporary folder stayed"
+        assert [entry.name for entry in (tmp_path / "store").iterdir()] == ["toy"], (
+            "the temporary folder stayed"
+        )
 
-    def test_sources_are_tried_in_order_until_one_has_the_very_file(self, server: Any, tmp_path: Path) -> None:
-        server.pages |= {"/wrong.txt": b"ONE\tTWO\n", "/long.txt": CONTENT * 9, "/right.txt": CONTENT}
+    def test_sources_are_tried_in_order_until_one_has_the_very_file(
+        self, server: Any, tmp_path: Path
+    ) -> None:
+        server.pages |= {
+            "/wrong.txt": b"ONE\tTWO\n",
+            "/long.txt": CONTENT * 9,
+            "/right.txt": CONTENT,
+        }
         names = ("none.txt", "wrong.txt", "long.txt", "right.txt")
         card = make_card(make_file(CONTENT, *(UrlSource(f"{server.url}/{name}") for name in names)))
         assert DataStore(tmp_path).fetch(card)["a.txt"].read_bytes() == CONTENT
-        assert server.asked == ["/none.txt", "/none.txt", "/wrong.txt", "/wrong.txt", "/long.txt", "/right.txt"]
+        assert server.asked == [
+            "/none.txt",
+            "/none.txt",
+            "/wrong.txt",
+            "/wrong.txt",
+            "/long.txt",
+            "/right.txt",
+        ]
 
     def test_a_failure_that_passes_is_overcome(self, server: Any, tmp_path: Path) -> None:
         server.pages["/a.txt"], server.failures["/a.txt"] = CONTENT, 1
         file = make_file(CONTENT, UrlSource(f"{server.url}/a.txt"))
         assert DataStore(tmp_path).fetch(make_card(file))["a.txt"].is_file()
 
-    def test_an_archive_is_downloaded_once_for_all_its_members(self, server: Any, tmp_path: Path) -> None:
+    def test_an_archive_is_downloaded_once_for_all_its_members(
+        self, server: Any, tmp_path: Path
+    ) -> None:
         members = {"a.txt": CONTENT, "b.txt": b"b"}
-        packed = server.pages["/x.tgz"] = archive({f"x/{name}": content for name, content in members.items()})
+        packed = server.pages["/x.tgz"] = archive(
+            {f"x/{name}": content for name, content in members.items()}
+        )
         known = hashlib.sha256(packed).hexdigest(), len(packed)
         files = [
             make_file(content, ArchiveSource(f"{server.url}/x.tgz", f"x/{name}", *known), path=name)
@@ -82,9 +108,15 @@ class TestFetching:
         assert {name: path.read_bytes() for name, path in paths.items()} == members
         assert server.asked == ["/x.tgz"]
 
-    def test_the_error_names_sources_reasons_licence_and_commands(self, server: Any, tmp_path: Path) -> None:
+    def test_the_error_names_sources_reasons_licence_and_commands(
+        self, server: Any, tmp_path: Path
+    ) -> None:
         server.pages["/wrong.txt"] = b"ONE\tTWO\n"
-        gone, wrong, nobody = f"{server.url}/gone.txt", f"{server.url}/wrong.txt", "http://127.0.0.1:9/a.txt"
+        gone, wrong, nobody = (
+            f"{server.url}/gone.txt",
+            f"{server.url}/wrong.txt",
+            "http://127.0.0.1:9/a.txt",
+        )
         file = make_file(CONTENT, *map(UrlSource, (gone, wrong, nobody)))
         with pytest.raises(DataUnavailableError) as caught:
             DataStore(tmp_path).fetch(make_card(file, notes="a note"))
@@ -117,7 +149,9 @@ class TestFetching:
         assert store.status(card) == {"a.txt": "missing"}
         assert store.checksums(card) == {"a.txt": card.files[0].sha256}
 
-    def test_a_folder_that_cannot_be_written_is_an_error_of_its_own(self, server: Any, tmp_path: Path) -> None:
+    def test_a_folder_that_cannot_be_written_is_an_error_of_its_own(
+        self, server: Any, tmp_path: Path
+    ) -> None:
         server.pages["/a.txt"] = CONTENT
         (tmp_path / "store").write_text("a file where the folder should be")
         card = make_card(make_file(CONTENT, UrlSource(f"{server.url}/a.txt")))
@@ -127,7 +161,9 @@ class TestFetching:
 
 class TestIntegrity:
     @pytest.mark.parametrize("content", [CONTENT[:-1], b"ONE\tTWO\n", CONTENT + b"x"])
-    def test_a_truncated_or_altered_file_is_refused_and_kept(self, tmp_path: Path, content: bytes) -> None:
+    def test_a_truncated_or_altered_file_is_refused_and_kept(
+        self, tmp_path: Path, content: bytes
+    ) -> None:
         card = make_card(make_file(CONTENT))
         store = DataStore(tmp_path)
         path = put(store, card, content)
@@ -135,7 +171,9 @@ class TestIntegrity:
             store.fetch(card)
         text = str(caught.value)
         assert f"Expected: 8 bytes, sha256 {card.files[0].sha256}" in text
-        assert f"Found:    {len(content)} bytes, sha256 {hashlib.sha256(content).hexdigest()}" in text
+        assert (
+            f"Found:    {len(content)} bytes, sha256 {hashlib.sha256(content).hexdigest()}" in text
+        )
         assert "mirrorbench data fetch toy --force" in text
         assert store.status(card) == {"a.txt": "altered"}
         assert path.read_bytes() == content
@@ -153,7 +191,9 @@ class TestIntegrity:
         assert path.with_name("a.txt.altered").read_bytes() == b"old"
         assert path.with_name("a.txt.altered2").read_bytes() == b"older"
 
-    def test_a_file_is_hashed_once_until_it_changes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_file_is_hashed_once_until_it_changes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         hashed: list[Path] = []
 
         def counted(path: Path) -> str:
@@ -214,18 +254,26 @@ class TestUnverified:
         monkeypatch.setattr(sources, "MEMBER_LIMIT", 1)
         monkeypatch.setattr(sources, "_DOWNLOAD_LIMIT", 8)
         server.pages |= {"/a.txt": b"8 bytes\n", "/b.txt": b"9 bytes!\n"}
-        fits, exceeds = (corpus_card(unverified(name, f"{server.url}/{name}")) for name in ("a.txt", "b.txt"))
+        fits, exceeds = (
+            corpus_card(unverified(name, f"{server.url}/{name}")) for name in ("a.txt", "b.txt")
+        )
         assert DataStore(tmp_path).resolve(fits).files["a.txt"].read_bytes() == b"8 bytes\n"
         with pytest.raises(DataUnavailableError, match="sends more than the 8 bytes"):
             DataStore(tmp_path).resolve(exceeds)
 
     def test_a_page_that_says_not_found_is_not_kept(self, server: Any, tmp_path: Path) -> None:
-        files = [unverified(f"de/{name}", f"{server.url}/{name}") for name in ("dev.tsv", "test.tsv")]
-        card = make_card(*files, parser="am2ico", kind="word-in-context", options={"language": "de"})
+        files = [
+            unverified(f"de/{name}", f"{server.url}/{name}") for name in ("dev.tsv", "test.tsv")
+        ]
+        card = make_card(
+            *files, parser="am2ico", kind="word-in-context", options={"language": "de"}
+        )
         good = b"context1\tcontext2\tlabel\n<word>a</word>\t<word>b</word>\tT\n"
         server.pages |= {"/dev.tsv": b"<html>Not found</html>\n", "/test.tsv": good}
         store = DataStore(tmp_path)
-        with pytest.raises(DataUnavailableError, match=r"not the data of 'toy' .*/dev\.tsv: the header is not"):
+        with pytest.raises(
+            DataUnavailableError, match=r"not the data of 'toy' .*/dev\.tsv: the header is not"
+        ):
             store.fetch(card)
         assert set(store.status(card).values()) == {"missing"}
         server.pages["/dev.tsv"] = good
@@ -233,7 +281,10 @@ class TestUnverified:
 
 
 class TestConverted:
-    ROWS = ({"sentence1": "a", "sentence2": "b", "score": 2.5}, {"sentence1": "c", "sentence2": "d", "score": 5})
+    ROWS = (
+        {"sentence1": "a", "sentence2": "b", "score": 2.5},
+        {"sentence1": "c", "sentence2": "d", "score": 5},
+    )
 
     @pytest.fixture
     def card(self, server: Any, monkeypatch: pytest.MonkeyPatch) -> Card:
@@ -249,7 +300,11 @@ class TestConverted:
         return make_card(*files, converted=copy)
 
     def test_it_is_the_last_resort_and_says_so(
-        self, card: Card, tmp_path: Path, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
+        self,
+        card: Card,
+        tmp_path: Path,
+        caplog: pytest.LogCaptureFixture,
+        request: pytest.FixtureRequest,
     ) -> None:
         store = DataStore(tmp_path)
         data = store.resolve(card)
@@ -257,9 +312,14 @@ class TestConverted:
         assert data.checksums == store.checksums(card)
         assert next(iter(data.checksums.values())).startswith("unverified:")
         assert "converted copy" in caplog.text
-        assert simple(store.items(card)) == [("test/1", "a", "b", 2.5, ""), ("test/2", "c", "d", 5.0, "")]
+        assert simple(store.items(card)) == [
+            ("test/1", "a", "b", 2.5, ""),
+            ("test/2", "c", "d", 5.0, ""),
+        ]
         assert card.converted is not None
-        other = msgspec.structs.replace(card, converted=msgspec.structs.replace(card.converted, rows=3))
+        other = msgspec.structs.replace(
+            card, converted=msgspec.structs.replace(card.converted, rows=3)
+        )
         with pytest.raises(DataFormatError, match="2 rows instead of 3"):
             store.items(other)
         (path,) = data.files.values()
@@ -270,7 +330,9 @@ class TestConverted:
         with pytest.raises(DataUnavailableError, match="--offline"):
             DataStore(tmp_path / "other", offline=True).resolve(card)
 
-    def test_the_originals_win_where_they_can_be_had(self, card: Card, server: Any, tmp_path: Path) -> None:
+    def test_the_originals_win_where_they_can_be_had(
+        self, card: Card, server: Any, tmp_path: Path
+    ) -> None:
         store = DataStore(tmp_path)
         store.resolve(card)
         server.pages |= {"/STS.input.X.txt": b"a\tb\n", "/STS.gs.X.txt": b"1\n"}
@@ -279,14 +341,21 @@ class TestConverted:
         assert list(data.checksums) == ["STS.input.X.txt", "STS.gs.X.txt"]
         assert [pair.id for pair in store.items(card)] == ["X/1"]
         server.pages.clear()
-        with pytest.raises(DataUnavailableError, match="The converted copy is not available either"):
+        with pytest.raises(
+            DataUnavailableError, match="The converted copy is not available either"
+        ):
             DataStore(tmp_path / "other").resolve(card)
 
 
-def test_an_optional_file_is_missed_without_error_and_asked_for_once(server: Any, tmp_path: Path) -> None:
+def test_an_optional_file_is_missed_without_error_and_asked_for_once(
+    server: Any, tmp_path: Path
+) -> None:
     server.pages["/data"] = b"data"
     gold = unverified("gold.txt", f"{server.url}/gold", optional=True)
-    card, store = corpus_card(make_file(b"data", UrlSource(f"{server.url}/data")), gold), DataStore(tmp_path)
+    card, store = (
+        corpus_card(make_file(b"data", UrlSource(f"{server.url}/data")), gold),
+        DataStore(tmp_path),
+    )
     for _ in range(3):
         resolved = store.resolve(card)
         assert set(resolved.files) == set(resolved.checksums) == {"a.txt"}
@@ -299,7 +368,12 @@ def test_an_optional_file_is_missed_without_error_and_asked_for_once(server: Any
     before = store.checksums(card)
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "gold.txt").write_bytes(b"gold")
-    assert import_folder(tmp_path / "folder", store, {"toy": card}).cards["toy"].imported == ("gold.txt",)
+    assert import_folder(tmp_path / "folder", store, {"toy": card}).cards["toy"].imported == (
+        "gold.txt",
+    )
     assert store.checksums(card).keys() - before.keys() == {"gold.txt"}
     server.pages["/gold"] = b"gold"
-    assert set(DataStore(tmp_path / "new").resolve(card).files) == {"a.txt", "gold.txt"}  # fetched where it can be
+    assert set(DataStore(tmp_path / "new").resolve(card).files) == {
+        "a.txt",
+        "gold.txt",
+    }  # fetched where it can be

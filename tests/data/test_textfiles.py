@@ -36,7 +36,9 @@ def test_a_folder_is_no_file_of_lines(tmp_path: Path) -> None:
         read_lines(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", " 1", "1_0", "nan", "inf", "-inf", "٣", "1,5", "1e", "0x1", "1 2"])
+@pytest.mark.parametrize(
+    "text", ["", " 1", "1_0", "nan", "inf", "-inf", "٣", "1,5", "1e", "0x1", "1 2"]
+)
 def test_what_is_no_number(text: str) -> None:
     with pytest.raises(DataFormatError, match=r"gold, line 7: .* is not a number"):
         parse_number(text, Path("gold"), 7, 0, 5)

@@ -28,7 +28,9 @@ def letters_and_digits(text: str) -> str:
 
 def test_each_file_belongs_to_one_card_and_has_its_licence() -> None:
     assert len(SHIPPED) >= 5
-    rows = [line for line in LICENCES.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    rows = [
+        line for line in LICENCES.read_text(encoding="utf-8").splitlines() if line.startswith("| `")
+    ]
     assert sorted(re.findall(r"`([^`]+)`", "\n".join(rows))) == SHIPPED
     found = []
     for name in QUICK:
@@ -39,7 +41,9 @@ def test_each_file_belongs_to_one_card_and_has_its_licence() -> None:
             found.append(path)
             data = (EMBEDDED_DATA / path).read_bytes()
             assert (len(data), hashlib.sha256(data).hexdigest()) == (file.size, file.sha256)
-            (licence,) = (re.search(r"\| (CC BY(-SA)? \d\.\d) \|$", row) for row in rows if f"`{path}`" in row)
+            (licence,) = (
+                re.search(r"\| (CC BY(-SA)? \d\.\d) \|$", row) for row in rows if f"`{path}`" in row
+            )
             assert licence is not None, path
             assert card.licence.startswith(licence[1])
     assert sorted(found) == SHIPPED
@@ -53,9 +57,13 @@ def test_a_few_hundred_kilobytes() -> None:
     assert sizes.total() < 600_000
 
 
-def test_tasks_have_their_sizes_and_share_no_text_with_the_sentences_to_tune_on(tmp_path: Path) -> None:
+def test_tasks_have_their_sizes_and_share_no_text_with_the_sentences_to_tune_on(
+    tmp_path: Path,
+) -> None:
     store = DataStore(tmp_path, offline=True)  # whatever it finds is in the package
-    sentences, words = (read_corpus(name, store, builtin_cards()) for name in ("quick-sentences", "quick-words"))
+    sentences, words = (
+        read_corpus(name, store, builtin_cards()) for name in ("quick-sentences", "quick-words")
+    )
     assert (len(sentences.texts), len(words.texts)) == (800, 1000)
     assert sentences.n_duplicates == words.n_duplicates == 0
     assert all(re.fullmatch("[a-z]{2,}", word) for word in words.texts)

@@ -23,15 +23,23 @@ from mirrorbench.tasks.kinds import as_task
 HOOK = "import mirrorbench\n@mirrorbench.hookimpl\ndef "
 
 
-@pytest.mark.parametrize(("source", "message"), [
-    ("raise RuntimeError('boom')", "failed: RuntimeError: boom"),
-    ("import sys; sys.exit(0)", "failed: SystemExit: 0"),
-    ("syntax error", "SyntaxError"),
-    ("x = 1", "has no hook"),
-    (HOOK + "register_task(register): ...", r"unknown hook 'register_task'.*\n.*register_tasks"),
-    (HOOK + "register_tasks(registr): ...", "'registr'"),
-])  # fmt: skip
-def test_a_plugin_that_cannot_be_loaded(plugins: Plugins, tmp_path: Path, source: str, message: str) -> None:
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("raise RuntimeError('boom')", "failed: RuntimeError: boom"),
+        ("import sys; sys.exit(0)", "failed: SystemExit: 0"),
+        ("syntax error", "SyntaxError"),
+        ("x = 1", "has no hook"),
+        (
+            HOOK + "register_task(register): ...",
+            r"unknown hook 'register_task'.*\n.*register_tasks",
+        ),
+        (HOOK + "register_tasks(registr): ...", "'registr'"),
+    ],
+)
+def test_a_plugin_that_cannot_be_loaded(
+    plugins: Plugins, tmp_path: Path, source: str, message: str
+) -> None:
     file = tmp_path / "bad.py"
     file.write_text(source)
     with pytest.raises(PluginError, match=message):
@@ -43,25 +51,40 @@ def test_a_plugin_that_cannot_be_loaded(plugins: Plugins, tmp_path: Path, source
 
 
 @pytest.mark.shipped("sbert")
-@pytest.mark.parametrize(("hook", "body", "message"), [
-    ("register_encoders(register)", "register('a', max); raise KeyError('half')", "KeyError: 'half'"),
-    ("register_encoders(register)", "register('a', max); import sys; sys.exit()", "SystemExit"),
-    ("register_encoders()", "...", "takes 0 positional arguments"),
-    ("register_encoders(register)", "yield", "returned a generator"),
-    ("register_encoders(register)", "register('a')", "missing 1 required positional argument"),
-    ("register_encoders(register)", "register('a', max, 5)", "by a int"),
-    ("register_encoders(register)", "register('sbert', max)", "registered twice"),
-    *(("register_encoders(register)", f"register({name!r}, max)", f"registers the encoder {name!r}")
-      for name in (5, "", "a b")),
-    *((f"register_{kind}(register)", "register('a', 5)", "is a int, not a function")
-      for kind in ("encoders", "renderers", "executors")),
-    ("register_methods(register)", "register('a', max)", "the method 'a'"),
-    ("register_metrics(register)", "register('a', None)", "is a NoneType"),
-    ("register_augmentations(register)", "register('a', max, on='image')", "on='image'"),
-    ("register_tasks(register)", "register(5)", "got a int"),
-    ("register_tasks(register)", "register('no-such-card.yaml')", "cannot be read"),
-    ("register_corpora(register)", "register('no-such-card.yaml')", "cannot be read"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("hook", "body", "message"),
+    [
+        (
+            "register_encoders(register)",
+            "register('a', max); raise KeyError('half')",
+            "KeyError: 'half'",
+        ),
+        ("register_encoders(register)", "register('a', max); import sys; sys.exit()", "SystemExit"),
+        ("register_encoders()", "...", "takes 0 positional arguments"),
+        ("register_encoders(register)", "yield", "returned a generator"),
+        ("register_encoders(register)", "register('a')", "missing 1 required positional argument"),
+        ("register_encoders(register)", "register('a', max, 5)", "by a int"),
+        ("register_encoders(register)", "register('sbert', max)", "registered twice"),
+        *(
+            (
+                "register_encoders(register)",
+                f"register({name!r}, max)",
+                f"registers the encoder {name!r}",
+            )
+            for name in (5, "", "a b")
+        ),
+        *(
+            (f"register_{kind}(register)", "register('a', 5)", "is a int, not a function")
+            for kind in ("encoders", "renderers", "executors")
+        ),
+        ("register_methods(register)", "register('a', max)", "the method 'a'"),
+        ("register_metrics(register)", "register('a', None)", "is a NoneType"),
+        ("register_augmentations(register)", "register('a', max, on='image')", "on='image'"),
+        ("register_tasks(register)", "register(5)", "got a int"),
+        ("register_tasks(register)", "register('no-such-card.yaml')", "cannot be read"),
+        ("register_corpora(register)", "register('no-such-card.yaml')", "cannot be read"),
+    ],
+)
 def test_a_plugin_that_fails_as_it_registers(
     plugins: Plugins, tmp_path: Path, hook: str, body: str, message: str
 ) -> None:
@@ -72,12 +95,26 @@ def test_a_plugin_that_fails_as_it_registers(
         plugins.registry(hook.partition("(")[0])
 
 
-def test_a_wrong_encoder_fails_its_cells_only_and_nothing_of_it_is_stored(plugins: Plugins, tmp_path: Path) -> None:
-    wrong = {"raises": ZeroDivisionError("division by zero"), "rows": np.zeros((1, 3)), "words": "five texts"}
-    encoders: dict[str, Any] = {kind: ToyEncoder(kind, broken=broken) for kind, broken in wrong.items()}
-    encoders |= {"unopened": Mock(side_effect=KeyError("x")), "five": lambda: 5, "exits": ToyEncoder("exits")}
+def test_a_wrong_encoder_fails_its_cells_only_and_nothing_of_it_is_stored(
+    plugins: Plugins, tmp_path: Path
+) -> None:
+    wrong = {
+        "raises": ZeroDivisionError("division by zero"),
+        "rows": np.zeros((1, 3)),
+        "words": "five texts",
+    }
+    encoders: dict[str, Any] = {
+        kind: ToyEncoder(kind, broken=broken) for kind, broken in wrong.items()
+    }
+    encoders |= {
+        "unopened": Mock(side_effect=KeyError("x")),
+        "five": lambda: 5,
+        "exits": ToyEncoder("exits"),
+    }
     encoders["exits"].encode = Mock(side_effect=SystemExit(3))
-    plugins.add(ToyPlugin({**encoders, "good": ToyEncoder()}, [PairSimilarity("cats", CATS)]), "toys")
+    plugins.add(
+        ToyPlugin({**encoders, "good": ToyEncoder()}, [PairSimilarity("cats", CATS)]), "toys"
+    )
     data, results, cache = (tmp_path / name for name in ("data", "results", "cache"))
     workspace = Workspace(Settings(results, data, cache, "cpu"), plugins)
     request = Request(tuple(map(parse_spec, [*encoders, "good"])), ("cats",))
@@ -88,11 +125,17 @@ def test_a_wrong_encoder_fails_its_cells_only_and_nothing_of_it_is_stored(plugin
     assert len(list((cache / "embeddings").iterdir())) == 1
 
 
-@pytest.mark.parametrize(("metrics", "ids", "message"), [
-    ({"m": float("nan")}, ["1"], "the metric 'm' is nan"), ({"m": "high"}, ["1"], "the metric 'm' is 'high'"),
-    ({"m": [1.0]}, ["1"], "the metric 'm'"), ({"m": 0.5}, ["1"], "1 ids, 2 scores and 2 references"),
-    ({}, ["1", "1"], "equal ids"), ({}, ["1", "2"], "scores that are no finite numbers"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("metrics", "ids", "message"),
+    [
+        ({"m": float("nan")}, ["1"], "the metric 'm' is nan"),
+        ({"m": "high"}, ["1"], "the metric 'm' is 'high'"),
+        ({"m": [1.0]}, ["1"], "the metric 'm'"),
+        ({"m": 0.5}, ["1"], "1 ids, 2 scores and 2 references"),
+        ({}, ["1", "1"], "equal ids"),
+        ({}, ["1", "2"], "scores that are no finite numbers"),
+    ],
+)
 def test_a_task_that_scores_nonsense(metrics: Any, ids: Iterable[str], message: str) -> None:
     with pytest.raises(PluginError, match=message):
         Scores(metrics, list(ids), np.array([0, np.nan]), np.zeros(2))
@@ -107,18 +150,26 @@ class Norm(Task):
     identity = load = inputs = score = lambda *_: {}  # type: ignore[assignment]
 
 
-@pytest.mark.parametrize(("attributes", "message"), [
-    ({"name": ""}, r"the task '' \(Norm\) has no name"), ({"level": None}, r"the task 'norm' \(Norm\) has no level"),
-    ({"main_metric": ""}, "has no main_metric"), ({"languages": ()}, "has no languages"),
-    ({"languages": "en"}, "has languages = 'en', which is no tuple"),
-    ({"version": "2"}, "has version = '2', which is no int"), ({"level": "letter"}, "'norm' has the level 'letter'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"name": ""}, r"the task '' \(Norm\) has no name"),
+        ({"level": None}, r"the task 'norm' \(Norm\) has no level"),
+        ({"main_metric": ""}, "has no main_metric"),
+        ({"languages": ()}, "has no languages"),
+        ({"languages": "en"}, "has languages = 'en', which is no tuple"),
+        ({"version": "2"}, "has version = '2', which is no int"),
+        ({"level": "letter"}, "'norm' has the level 'letter'"),
+    ],
+)
 def test_a_task_that_lacks_an_attribute_is_told_which(
     plugins: Plugins, attributes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(PluginError, match=message):
         as_task(type("Norm", (Norm,), attributes)(), plugins.task_kinds)
     assert as_task(Norm(), plugins.task_kinds).title == "norm"
-    bare = type("Bare", (Task,), {name: lambda *_: None for name in ("identity", "load", "inputs", "score")})
+    bare = type(
+        "Bare", (Task,), {name: lambda *_: None for name in ("identity", "load", "inputs", "score")}
+    )
     with pytest.raises(PluginError, match=r"the task '' \(Bare\) has no name"):
         as_task(bare(), plugins.task_kinds)

@@ -65,7 +65,9 @@ def test_a_pickle_of_plain_tensors_is_opened(model: Path, zipped: bool) -> None:
 
 
 @pytest.mark.parametrize("form", ["zip", "legacy", "bare"])
-def test_a_pickle_that_holds_more_than_tensors_is_refused_and_not_run(model: Path, form: str) -> None:
+def test_a_pickle_that_holds_more_than_tensors_is_refused_and_not_run(
+    model: Path, form: str
+) -> None:
     evil = {"weights": torch.zeros(2), "x": Evil(model / "proof")}
     pickled(model, evil, _use_new_zipfile_serialization=form == "zip")
     if form == "bare":
@@ -76,7 +78,9 @@ def test_a_pickle_that_holds_more_than_tensors_is_refused_and_not_run(model: Pat
     assert not (model / "proof").exists()
 
 
-@pytest.mark.parametrize("value", [{}, {"a": 1}, {"other.weight": torch.zeros(2)}, [1, 2], 5, torch.nn.Linear(2, 2)])
+@pytest.mark.parametrize(
+    "value", [{}, {"a": 1}, {"other.weight": torch.zeros(2)}, [1, 2], 5, torch.nn.Linear(2, 2)]
+)
 def test_a_pickle_of_something_else_is_refused(model: Path, value: Any) -> None:
     pickled(model, value)
     with pytest.raises(ModelUnavailableError, match=r"missing 5|cannot be opened|not opened"):
@@ -97,10 +101,18 @@ def test_truncated_weights_are_an_error(model: Path, file: str) -> None:
 def test_weights_that_are_not_there_are_no_random_numbers(model: Path) -> None:
     state = load_file(model / "model.safetensors")
     parts = [name for name in state if "pooler." not in name]  # it is unused
-    save_file({name: state[name] for name in parts}, model / "model.safetensors", metadata={"format": "pt"})
+    save_file(
+        {name: state[name] for name in parts},
+        model / "model.safetensors",
+        metadata={"format": "pt"},
+    )
     assert opened(model).n_parameters > 0
     parts = [name for name in parts if "layer.1." not in name]
-    save_file({name: state[name] for name in parts}, model / "model.safetensors", metadata={"format": "pt"})
+    save_file(
+        {name: state[name] for name in parts},
+        model / "model.safetensors",
+        metadata={"format": "pt"},
+    )
     message = r"missing 16 tensors of a bert model .encoder\.layer\.1.*random numbers"
     with pytest.raises(ModelUnavailableError, match=message):
         opened(model)
@@ -114,23 +126,44 @@ def test_a_model_without_tokenizer_is_an_error(model: Path) -> None:
     assert "vocab.txt" in caught.value.hint
 
 
-@pytest.mark.parametrize(("file", "content"), [
-    ("tokenizer.json", "[]"), ("tokenizer.json", "{}"), ("tokenizer_config.json", "[]"),
-    ("tokenizer_config.json", "{"), ("config.json", ""), ("config.json", "[]"), ("config.json", '"bert"'),
-    ("config.json", "[" * 100_000), ("config.json", "\0\ud7ff"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("tokenizer.json", "[]"),
+        ("tokenizer.json", "{}"),
+        ("tokenizer_config.json", "[]"),
+        ("tokenizer_config.json", "{"),
+        ("config.json", ""),
+        ("config.json", "[]"),
+        ("config.json", '"bert"'),
+        ("config.json", "[" * 100_000),
+        ("config.json", "\0\ud7ff"),
+    ],
+)
 def test_a_broken_small_file_is_an_error(model: Path, file: str, content: str) -> None:
     (model / file).write_text(content, encoding="utf-8")
     with pytest.raises(ModelUnavailableError):
         opened(model)
 
 
-@pytest.mark.parametrize("changes", [
-    {"model_type": "no-such-architecture"}, {"model_type": 5}, {"model_type": "vit"}, {"hidden_size": "x"},
-    {"hidden_size": -1}, {"hidden_size": 0}, {"hidden_size": 10**9}, {"num_hidden_layers": 9},
-    {"hidden_dropout_prob": 7}, {"vocab_size": 3},
-])  # fmt: skip
-def test_a_configuration_that_does_not_fit_is_an_error(model: Path, changes: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model_type": "no-such-architecture"},
+        {"model_type": 5},
+        {"model_type": "vit"},
+        {"hidden_size": "x"},
+        {"hidden_size": -1},
+        {"hidden_size": 0},
+        {"hidden_size": 10**9},
+        {"num_hidden_layers": 9},
+        {"hidden_dropout_prob": 7},
+        {"vocab_size": 3},
+    ],
+)
+def test_a_configuration_that_does_not_fit_is_an_error(
+    model: Path, changes: dict[str, Any]
+) -> None:
     configured(model, **changes)
     shapes = r"other shapes than its config\.json" if "vocab_size" in changes else None
     with pytest.raises(ModelUnavailableError, match=shapes):
@@ -140,9 +173,11 @@ def test_a_configuration_that_does_not_fit_is_an_error(model: Path, changes: dic
 def test_places_that_hold_no_model(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for name, message in (
-        ("none", "there is no such directory"), ("file", "it is a file"), ("", r"holds no config\.json"),
+        ("none", "there is no such directory"),
+        ("file", "it is a file"),
+        ("", r"holds no config\.json"),
         ("x" * 300, "too long"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ModelUnavailableError, match=message) as caught:
             opened(tmp_path / name)
         assert caught.value.hint

@@ -28,8 +28,15 @@ def loaded_with(plugin: ModuleType) -> Plugins:
 
 def commands_of(plugin: ModuleType) -> dict[str, EntryPoint]:
     """Return the commands in a plugin's ``pyproject.toml``."""
-    project = Path(plugin.__file__ or "").parents[plugin.__file__.endswith("__init__.py")] / "pyproject.toml"
-    points = tomllib.loads(project.read_text("utf-8"))["project"]["entry-points"] if project.is_file() else {}
+    project = (
+        Path(plugin.__file__ or "").parents[plugin.__file__.endswith("__init__.py")]
+        / "pyproject.toml"
+    )
+    points = (
+        tomllib.loads(project.read_text("utf-8"))["project"]["entry-points"]
+        if project.is_file()
+        else {}
+    )
     return {name: EntryPoint(name, value, GROUP) for name, value in points.get(GROUP, {}).items()}
 
 

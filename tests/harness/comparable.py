@@ -15,10 +15,16 @@ def stored(folder: Path) -> dict[str, bytes]:
     for path in sorted(folder.rglob("seed-*")):
         content = path.read_bytes()
         if path.suffix == ".json":
-            content = json.dumps(_without(json.loads(content)), ensure_ascii=False, indent=2).encode()
+            content = json.dumps(
+                _without(json.loads(content)), ensure_ascii=False, indent=2
+            ).encode()
         found[str(path.relative_to(folder))] = content
     return found
 
 
 def _without(value: Any) -> Any:
-    return {k: _without(v) for k, v in value.items() if k not in _COSTS} if isinstance(value, dict) else value
+    return (
+        {k: _without(v) for k, v in value.items() if k not in _COSTS}
+        if isinstance(value, dict)
+        else value
+    )

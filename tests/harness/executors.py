@@ -49,12 +49,16 @@ class Bench:
         workspace = Workspace(Settings(*folders, "cpu", offline=True), self.plugins, self.log)
         workspace.executor, workspace.options = executor, options
         specs, corpus = tuple(map(parse_spec, encoders)), str(self.folder / "mine.txt")
-        return execute_plan(workspace, make_plan(workspace, Request(specs, ("cats", "dogs"), (0, 1), corpus)))
+        return execute_plan(
+            workspace, make_plan(workspace, Request(specs, ("cats", "dogs"), (0, 1), corpus))
+        )
 
     def planned(self, encoder: str, executor: str, device: str) -> tuple[str, dict[str, str]]:
         """Return the planned device and precisions of a cell of an encoder under an executor with options."""
         folders = (self.folder / "planned", self.folder / "data")
-        workspace = Workspace(Settings(*folders, device=device, offline=True, executor=executor), self.plugins)
+        workspace = Workspace(
+            Settings(*folders, device=device, offline=True, executor=executor), self.plugins
+        )
         request = Request((parse_spec(encoder),), ("cats",), (0,), str(self.folder / "mine.txt"))
         (cell,) = make_plan(workspace, request).cells
         return workspace.context().settings.device, cell.to_json()["precision"]
@@ -96,7 +100,9 @@ def interrupted(
         _, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 130, err
         assert "Traceback" not in err, err
-        message = "Interrupted. Results so far are in results; run the same command again to continue."
+        message = (
+            "Interrupted. Results so far are in results; run the same command again to continue."
+        )
         assert err.count(message) == 1, err
         kept = first.read_bytes()
 

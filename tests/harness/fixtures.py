@@ -34,9 +34,15 @@ def own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def plugins(plugin: ModuleType, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plugins]:
+def plugins(
+    plugin: ModuleType, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Plugins]:
     """The process-wide plugins, loaded anew; processes that the test starts find it and this package."""
-    found = (request.path.parents[1], Path(__file__).resolve().parents[1], os.environ.get("PYTHONPATH", ""))
+    found = (
+        request.path.parents[1],
+        Path(__file__).resolve().parents[1],
+        os.environ.get("PYTHONPATH", ""),
+    )
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, found)))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     plugin_manager.plugins.cache_clear()
@@ -56,7 +62,12 @@ def command(plugin: ModuleType, plugins: Plugins, tmp_path: Path) -> Command:
 
 
 @pytest.fixture
-def said(plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
+def said(
+    plugins: Plugins,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Said:
     """A function that runs ``mirrorbench`` in this process with the plugin; returns exit code and both streams."""
     monkeypatch.chdir(tmp_path)
 

@@ -54,7 +54,10 @@ class Letters:
             time.sleep(300)
         if self.name == "broken":
             raise RuntimeError("it broke [down]")  # what rich takes for markup
-        return np.array([[item.text.count(letter) for letter in ascii_lowercase] for item in inputs], dtype=np.float32)
+        return np.array(
+            [[item.text.count(letter) for letter in ascii_lowercase] for item in inputs],
+            dtype=np.float32,
+        )
 
 
 @hookimpl
@@ -72,5 +75,13 @@ def register_encoders(register: Register) -> None:
 def register_tasks(register: Register) -> None:
     """Register two tasks that share texts, of three pairs and of two."""
     texts = ("a cat", "the cat", "a dog", "quick zebras jump")
-    register(PairSimilarity("cats", [Pair(str(n), texts[0], text, 5.0 - n) for n, text in enumerate(texts[1:])]))
-    register(PairSimilarity("dogs", [Pair(str(n), texts[2], text, 1.0 + n) for n, text in enumerate(texts[:2])]))
+    register(
+        PairSimilarity(
+            "cats", [Pair(str(n), texts[0], text, 5.0 - n) for n, text in enumerate(texts[1:])]
+        )
+    )
+    register(
+        PairSimilarity(
+            "dogs", [Pair(str(n), texts[2], text, 1.0 + n) for n, text in enumerate(texts[:2])]
+        )
+    )

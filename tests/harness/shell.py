@@ -55,7 +55,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def mirrorbench(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
+def mirrorbench(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Command]:
     """A function that runs the command in ``folder``; any exception but an exit is a traceback."""
 
     def run(*arguments: str) -> Said:
@@ -77,7 +79,9 @@ def mirrorbench(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 @pytest.fixture
 def toys(mirrorbench: Command) -> Command:
     """The command with the toy plugin, by default ``run``."""
-    return lambda *arguments, command="run": mirrorbench(command, "--plugin", str(PLUGIN), *arguments)
+    return lambda *arguments, command="run": mirrorbench(
+        command, "--plugin", str(PLUGIN), *arguments
+    )
 
 
 @pytest.fixture

@@ -24,9 +24,15 @@ def start(module: str, *arguments: str, cwd: Path, **environment: str) -> subpro
         The process, with both streams as text in pipes.
     """
     return subprocess.Popen(
-        [sys.executable, "-m", module, *arguments], cwd=cwd, env=os.environ | environment, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=_hear_ctrl_c,
-    )  # fmt: skip
+        [sys.executable, "-m", module, *arguments],
+        cwd=cwd,
+        env=os.environ | environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=_hear_ctrl_c,
+    )
 
 
 def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:

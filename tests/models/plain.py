@@ -17,7 +17,9 @@ def opened(path: Path) -> tuple[Any, Any]:
     return AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).eval()
 
 
-def hidden_states(path: Path, text: str, **options: Any) -> tuple[np.ndarray, list[tuple[int, int]]]:
+def hidden_states(
+    path: Path, text: str, **options: Any
+) -> tuple[np.ndarray, list[tuple[int, int]]]:
     """Return the states of all layers, embeddings first, shape (layers, tokens, dimensions), and token offsets."""
     tokenizer, model = opened(path)
     batch = tokenizer(text, return_tensors="pt", return_offsets_mapping=True, **options)

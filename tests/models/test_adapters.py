@@ -70,16 +70,23 @@ def test_the_matrices_add_their_scaled_product_and_are_all_that_is_stored(
     random_model: Models, tmp_path: Path, family: str
 ) -> None:
     """W + 2 B A, by hand from the files ("LoRA", section 4.1: h = W x + B A x, scaled by alpha / r)."""
-    transformer, by_hand = adapted(random_model(family)), load_transformer(random_model(family), CPU)
+    transformer, by_hand = (
+        adapted(random_model(family)),
+        load_transformer(random_model(family), CPU),
+    )
     transformer.save(tmp_path)
     assert not [*tmp_path.glob("model*"), *tmp_path.glob("config.json")]
     stored = load_file(tmp_path / "adapter_model.safetensors")
     firsts = [key for key in stored if key.endswith("lora_A.weight")]
     for key in firsts:
-        weight = by_hand.model.get_parameter(key.removeprefix("base_model.model.").replace("lora_A.weight", "weight"))
+        weight = by_hand.model.get_parameter(
+            key.removeprefix("base_model.model.").replace("lora_A.weight", "weight")
+        )
         product = stored[key.replace("lora_A", "lora_B")] @ stored[key]
         weight.data += 2 * (product.T if family == "gpt2" else product)
-    linear = [m for n, m in by_hand.model.named_modules() if isinstance(m, LINEAR) and "pooler" not in n]
+    linear = [
+        m for n, m in by_hand.model.named_modules() if isinstance(m, LINEAR) and "pooler" not in n
+    ]
     assert len(firsts) == len(linear)
     before = vectors(transformer)
     np.testing.assert_allclose(before, vectors(by_hand), atol=1e-5)
@@ -102,19 +109,25 @@ def test_the_seed_draws_the_matrices_which_change_nothing_at_first(random_model:
         add_adapter(transformer.adapted, transformer.path, 4, seed)
         assert torch.equal(torch.random.get_rng_state(), state)
         np.testing.assert_array_equal(vectors(transformer), vectors(plain))
-        drawn.append(torch.cat([w.flatten() for w in transformer.model.parameters() if w.requires_grad]))
+        drawn.append(
+            torch.cat([w.flatten() for w in transformer.model.parameters() if w.requires_grad])
+        )
     assert torch.equal(drawn[0], drawn[1])
     assert not torch.equal(drawn[0], drawn[2])
 
 
-def test_an_adapters_identity_is_its_files_and_those_of_its_backbone(random_model: Models, tmp_path: Path) -> None:
+def test_an_adapters_identity_is_its_files_and_those_of_its_backbone(
+    random_model: Models, tmp_path: Path
+) -> None:
     path, moved = random_model("bert"), tmp_path / "other"
     transformer = adapted(path)
     for folder in (tmp_path / "one", moved):
         transformer.save(folder)
     settings = json.loads((moved / "adapter_config.json").read_text())
     changed = half(path, tmp_path / "half")
-    (moved / "adapter_config.json").write_text(json.dumps(settings | {"base_model_name_or_path": str(changed)}))
+    (moved / "adapter_config.json").write_text(
+        json.dumps(settings | {"base_model_name_or_path": str(changed)})
+    )
     assert base_folder(tmp_path / "one") == path
     assert configuration(tmp_path / "one") == configuration(path)
     assert len({fingerprint(folder) for folder in (path, tmp_path / "one", moved)}) == 3
@@ -125,18 +138,26 @@ def test_an_adapters_identity_is_its_files_and_those_of_its_backbone(random_mode
 
 
 @pytest.mark.shipped("sbert")
-def test_an_adapter_whose_backbone_was_replaced_is_refused(random_model: Models, tmp_path: Path) -> None:
+def test_an_adapter_whose_backbone_was_replaced_is_refused(
+    random_model: Models, tmp_path: Path
+) -> None:
     base, adapter = tmp_path / "base", tmp_path / "adapter"
     shutil.copytree(random_model("bert"), base)
-    mirrorbench.tune([f"text {n}" for n in range(8)], f"{base}+mirror:lora=2", adapter, held_out=0, device="cpu")
+    mirrorbench.tune(
+        [f"text {n}" for n in range(8)], f"{base}+mirror:lora=2", adapter, held_out=0, device="cpu"
+    )
     readers = (str(adapter), f"sbert:path={adapter}")
     same = [mirrorbench.load(spec, device="cpu").encode(TEXTS) for spec in readers]
     np.testing.assert_allclose(*same, atol=1e-5)
     half(base, base)
     settings = json.loads((adapter / "adapter_config.json").read_text())
-    (adapter / "adapter_config.json").write_text(json.dumps(settings | {"revision": "main"}))  # which a folder has not
+    (adapter / "adapter_config.json").write_text(
+        json.dumps(settings | {"revision": "main"})
+    )  # which a folder has not
     for spec in readers:
-        with pytest.raises(ModelUnavailableError, match=rf"{adapter} is an adapter on {base}, whose files changed"):
+        with pytest.raises(
+            ModelUnavailableError, match=rf"{adapter} is an adapter on {base}, whose files changed"
+        ):
             mirrorbench.load(spec, device="cpu")
 
 
@@ -146,29 +167,48 @@ def test_peft_opens_that_of_a_model_with_vision(
 ) -> None:
     """All parts have layers of the same names if ``peft`` shortens them, as it does in large models."""
     path = random_model("gemma3-vision")
-    monkeypatch.setattr("peft.tuners.tuners_utils.MIN_TARGET_MODULES_FOR_OPTIMIZATION", 2 if shortened else 1000)
+    monkeypatch.setattr(
+        "peft.tuners.tuners_utils.MIN_TARGET_MODULES_FOR_OPTIMIZATION", 2 if shortened else 1000
+    )
     transformer = adapted(path)
     transformer.save(tmp_path / "adapter")
     settings = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
     assert ("q_proj" in settings["target_modules"]) is shortened
     opened = PeftModel.from_pretrained(AutoModel.from_pretrained(path), tmp_path / "adapter").eval()
-    assert not [name for name, _ in opened.named_parameters() if "lora" in name and "language_model" not in name]
+    assert not [
+        name
+        for name, _ in opened.named_parameters()
+        if "lora" in name and "language_model" not in name
+    ]
     theirs = by_peft(opened, transformer)
     np.testing.assert_allclose(theirs, vectors(transformer), atol=1e-5)
     assert np.abs(theirs - vectors(load_transformer(path, CPU))).max() > 1e-2
     merge_adapter(transformer.adapted)
     transformer.save(tmp_path / "merged")  # the text's half alone, as before it had an adapter
-    np.testing.assert_allclose(vectors(load_transformer(tmp_path / "merged", CPU)), theirs, atol=1e-5)
-    assert json.loads((tmp_path / "merged" / "config.json").read_text())["model_type"] == "gemma3_text"
+    np.testing.assert_allclose(
+        vectors(load_transformer(tmp_path / "merged", CPU)), theirs, atol=1e-5
+    )
+    assert (
+        json.loads((tmp_path / "merged" / "config.json").read_text())["model_type"] == "gemma3_text"
+    )
 
 
-@pytest.mark.parametrize("options", [
-    {"modules_to_save": ["embeddings.LayerNorm"]}, {"trainable_token_indices": [5, 6, 7]}, {"use_dora": True},
-])  # fmt: skip
-def test_adapters_of_peft_are_read_as_by_it(random_model: Models, tmp_path: Path, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"modules_to_save": ["embeddings.LayerNorm"]},
+        {"trainable_token_indices": [5, 6, 7]},
+        {"use_dora": True},
+    ],
+)
+def test_adapters_of_peft_are_read_as_by_it(
+    random_model: Models, tmp_path: Path, options: dict[str, Any]
+) -> None:
     """``PeftModel.save_pretrained`` writes no tokenizer."""
     path = random_model("roberta")
-    theirs = get_peft_model(AutoModel.from_pretrained(path), LoraConfig(r=4, target_modules=["query"], **options))
+    theirs = get_peft_model(
+        AutoModel.from_pretrained(path), LoraConfig(r=4, target_modules=["query"], **options)
+    )
     learnt(theirs)
     theirs.save_pretrained(tmp_path / "adapter")
     ours = load_transformer(tmp_path / "adapter", CPU)
@@ -177,19 +217,27 @@ def test_adapters_of_peft_are_read_as_by_it(random_model: Models, tmp_path: Path
     merge_adapter(ours.adapted)
     ours.save(tmp_path / "merged")
     ours.check_saved(tmp_path / "merged")
-    np.testing.assert_allclose(vectors(load_transformer(tmp_path / "merged", CPU)), expected, atol=1e-5)
+    np.testing.assert_allclose(
+        vectors(load_transformer(tmp_path / "merged", CPU)), expected, atol=1e-5
+    )
 
 
-def test_vectors_before_a_text_are_no_adapter_that_is_read(random_model: Models, tmp_path: Path) -> None:
+def test_vectors_before_a_text_are_no_adapter_that_is_read(
+    random_model: Models, tmp_path: Path
+) -> None:
     settings = PrefixTuningConfig(num_virtual_tokens=4, task_type="FEATURE_EXTRACTION")
-    get_peft_model(AutoModel.from_pretrained(random_model("roberta")), settings).save_pretrained(tmp_path)
+    get_peft_model(AutoModel.from_pretrained(random_model("roberta")), settings).save_pretrained(
+        tmp_path
+    )
     with pytest.raises(ModelUnavailableError, match="PREFIX_TUNING, which puts vectors") as caught:
         load_transformer(tmp_path, CPU)
     assert "LoRA" in caught.value.hint
 
 
 @pytest.mark.parametrize(("family", "dtype"), [("bert", torch.bfloat16), ("llama", torch.float16)])
-def test_matrices_kept_in_half_precision(random_model: Models, tmp_path: Path, family: str, dtype: torch.dtype) -> None:
+def test_matrices_kept_in_half_precision(
+    random_model: Models, tmp_path: Path, family: str, dtype: torch.dtype
+) -> None:
     """Vectors equal those of float32 weights, which autocast rounds, bit for bit. Adapters are float32."""
     path = half(random_model(family), tmp_path / "half", dtype)
     adapted(path).save(tmp_path / "adapter")
@@ -197,8 +245,12 @@ def test_matrices_kept_in_half_precision(random_model: Models, tmp_path: Path, f
         kept = load_transformer(folder, CPU, precision="bf16")
         assert kept.kept == "bf16"
         assert {weight.dtype for weight in kept.model.parameters()} == {dtype, torch.float32}
-        assert {w.dtype for name, w in kept.model.named_parameters() if "lora" in name} <= {torch.float32}
-        np.testing.assert_array_equal(vectors(kept, "bf16"), encoder(folder, MEAN, "bf16").encode(TEXTS))
+        assert {w.dtype for name, w in kept.model.named_parameters() if "lora" in name} <= {
+            torch.float32
+        }
+        np.testing.assert_array_equal(
+            vectors(kept, "bf16"), encoder(folder, MEAN, "bf16").encode(TEXTS)
+        )
     for folder, precision in ((path, "fp32"), (random_model(family), "bf16")):
         opened = load_transformer(folder, CPU, precision=precision)
         assert opened.kept == "fp32"

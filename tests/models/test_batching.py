@@ -16,7 +16,11 @@ from mirrorbench.models import batching
 from mirrorbench.models.batching import Ragged, even_batches, similar_length_batches
 
 
-@given(st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=6), max_size=8), st.integers(0, 3), st.data())
+@given(
+    st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=6), max_size=8),
+    st.integers(0, 3),
+    st.data(),
+)
 def test_ragged_rows(rows: list[list[int]], extra: int, data: st.DataObject) -> None:
     ragged = Ragged.of(rows)
     assert [row.tolist() for row in ragged] == rows
@@ -29,10 +33,20 @@ def test_ragged_rows(rows: list[list[int]], extra: int, data: st.DataObject) -> 
     assert ragged.mask(width).tolist() == [[i < len(row) for i in range(width)] for row in rows]
 
 
-@given(st.lists(st.integers(0, 300)), st.integers(1, 1000), st.just(0) | st.integers(1, 300), st.integers(0, 50))
-def test_batches_hold_each_text_once(lengths: list[int], budget: int, fixed: int, pass_cost: int) -> None:
+@given(
+    st.lists(st.integers(0, 300)),
+    st.integers(1, 1000),
+    st.just(0) | st.integers(1, 300),
+    st.integers(0, 50),
+)
+def test_batches_hold_each_text_once(
+    lengths: list[int], budget: int, fixed: int, pass_cost: int
+) -> None:
     similar = list(similar_length_batches(lengths, budget, fixed, pass_cost))
-    equal, even = list(similar_length_batches(lengths, budget, fixed, 0)), list(even_batches(lengths, budget))
+    equal, even = (
+        list(similar_length_batches(lengths, budget, fixed, 0)),
+        list(even_batches(lengths, budget)),
+    )
     for batches in (similar, equal, even):
         assert sorted(chain(*batches)) == list(range(len(lengths)))
         assert [lengths[index] for index in chain(*batches)] == sorted(lengths, reverse=True)
@@ -60,7 +74,10 @@ def test_batches_by_hand() -> None:
         assert list(similar_length_batches(lengths, budget, pass_cost=pass_cost)) == expected
     assert list(even_batches([10, 1, 1], 10)) == [[0], [1, 2]]  # few
     assert list(even_batches([2, 4, 3, 3], 12)) == [[1, 2, 3, 0]]
-    assert list(even_batches([2, 4, 2, 4], 6)) == [[1], [3, 0, 2]]  # where there are several, even in number
+    assert list(even_batches([2, 4, 2, 4], 6)) == [
+        [1],
+        [3, 0, 2],
+    ]  # where there are several, even in number
     assert list(even_batches([], 6)) == []
 
 

@@ -40,12 +40,30 @@ from mirrorbench.training.augmentations import Dropout
 PAGE = Path(__file__).parents[2] / "docs" / "backbones.md"
 CPU = torch.device("cpu")
 NAMES = {
-    "llama": "Llama", "mistral": "Mistral", "qwen3": "Qwen3", "gemma3": "Gemma3", "gemma3-vision": "Gemma3 with vision",
-    "gpt2": "GPT-2", "mamba": "Mamba", "eurobert": "EuroBERT", "bart": "BART (encoder)", "t5": "T5 (encoder)",
-    "t5gemma": "T5Gemma (encoder)", "bert": "BERT", "roberta": "RoBERTa", "xlm-r": "XLM-R", "distilbert": "DistilBERT",
-    "electra": "ELECTRA", "deberta": "DeBERTa", "deberta-v2": "DeBERTa-v2/v3", "albert": "ALBERT", "mpnet": "MPNet",
-    "modernbert": "ModernBERT", "nomic": "NomicBERT", "xlnet": "XLNet",
-}  # fmt: skip
+    "llama": "Llama",
+    "mistral": "Mistral",
+    "qwen3": "Qwen3",
+    "gemma3": "Gemma3",
+    "gemma3-vision": "Gemma3 with vision",
+    "gpt2": "GPT-2",
+    "mamba": "Mamba",
+    "eurobert": "EuroBERT",
+    "bart": "BART (encoder)",
+    "t5": "T5 (encoder)",
+    "t5gemma": "T5Gemma (encoder)",
+    "bert": "BERT",
+    "roberta": "RoBERTa",
+    "xlm-r": "XLM-R",
+    "distilbert": "DistilBERT",
+    "electra": "ELECTRA",
+    "deberta": "DeBERTa",
+    "deberta-v2": "DeBERTa-v2/v3",
+    "albert": "ALBERT",
+    "mpnet": "MPNet",
+    "modernbert": "ModernBERT",
+    "nomic": "NomicBERT",
+    "xlnet": "XLNet",
+}
 BASES = ("cls", "mean", "mean-padded", "last", "weighted-mean", "target")
 SOME = ("+base:pooling=cls", "+base:pooling=mean", "+mirror", "+mirrorwic")
 """What the further types are read and tuned by."""
@@ -57,8 +75,17 @@ MEASURED = re.compile(r"mirrorbench run -e (\S+) --corpus FILE$")
 FIRST, NEXT = "| families |", "## Causal models"
 PADS, OTHERS = "These types read padding:", "Types that `nox -s full` builds and tests:"
 READ_PADDING = ("convbert", "cpmant", "fnet", "nystromformer", "yoso")
-TEXTS = ["acat", "twodogsrunoverthehill", "x", "quickzebras"]  # sentence-transformers has words of spaces
-LINES = [f"line {n} of a small corpus, about {word}" for n in range(3) for word in ("cats", "dogs", "letters")]
+TEXTS = [
+    "acat",
+    "twodogsrunoverthehill",
+    "x",
+    "quickzebras",
+]  # sentence-transformers has words of spaces
+LINES = [
+    f"line {n} of a small corpus, about {word}"
+    for n in range(3)
+    for word in ("cats", "dogs", "letters")
+]
 
 
 def vectors(spec: str, folder: Path) -> np.ndarray:
@@ -71,7 +98,9 @@ def vectors(spec: str, folder: Path) -> np.ndarray:
     assert (folder / ADAPTER).exists() == ("lora" in spec)
     assert AutoTokenizer.from_pretrained(folder).pad_token is not None
     pads = "batch_size=1" in (folder / "README.md").read_text(encoding="utf-8")
-    theirs = SentenceTransformer(str(folder), device="cpu").encode(TEXTS, batch_size=1 if pads else len(TEXTS))
+    theirs = SentenceTransformer(str(folder), device="cpu").encode(
+        TEXTS, batch_size=1 if pads else len(TEXTS)
+    )
     np.testing.assert_allclose(theirs, actual, atol=1e-5)
     return actual
 
@@ -95,7 +124,9 @@ def cell(path: Path, rest: str, folder: Path, working: set[str]) -> str:
         except UsageError as another:  # what is wrong with the model is said before what is wrong with its directory
             runs(MEASURED.findall(another.hint)[0], folder)
             return answer
-    assert min(np.abs(left - right).max() for left, right in combinations(actual, 2)) > 1e-3, "constant vectors"
+    assert min(np.abs(left - right).max() for left, right in combinations(actual, 2)) > 1e-3, (
+        "constant vectors"
+    )
     return answer
 
 
@@ -103,7 +134,9 @@ def runs(spec: str, folder: Path) -> None:
     """Tune on the lines of a file and score, without a directory of the encoder."""
     texts = folder.with_name("lines.txt")
     texts.write_text("\n".join(LINES), encoding="utf-8")
-    session = mirrorbench.Session(folder.with_name("results"), cache=folder.with_name("cache"), device="cpu")
+    session = mirrorbench.Session(
+        folder.with_name("results"), cache=folder.with_name("cache"), device="cpu"
+    )
     done = session.run([spec], ["quick-sts"], corpus=str(texts), limit=20)
     assert [result.main_score is not None for result in done.results] == [True]
     assert not folder.exists()
@@ -131,7 +164,9 @@ def test_a_further_type(tmp_path: Path, model_type: str) -> None:
 
 def test_the_page_names_all_types() -> None:
     assert set(NAMES) == set(FAMILIES)
-    named = re.findall(r"`([a-z0-9_-]+)`", PAGE.read_text(encoding="utf-8").split(OTHERS)[1].split("\n\n")[0])
+    named = re.findall(
+        r"`([a-z0-9_-]+)`", PAGE.read_text(encoding="utf-8").split(OTHERS)[1].split("\n\n")[0]
+    )
     assert named == list(FURTHER)
 
 
@@ -146,29 +181,47 @@ def page(rows: dict[str, list[str]]) -> str:
     """Return the page with a new matrix, and the messages and types below it."""
     text = PAGE.read_text(encoding="utf-8")
     rows = {name: in_columns(cells) for name, cells in rows.items()}
-    messages = dict.fromkeys(answer for cells in rows.values() for answer in cells if answer != "yes")
+    messages = dict.fromkeys(
+        answer for cells in rows.values() for answer in cells if answer != "yes"
+    )
     numbers = {message: number for number, message in enumerate(messages, start=1)}
     alike: dict[tuple[str, ...], list[str]] = {}
     for name, cells in rows.items():
         shown = tuple("yes" if answer == "yes" else f"{numbers[answer]}" for answer in cells)
         alike.setdefault(shown, []).append(NAMES[name])
-    lines = [f"{text.split(FIRST)[0]}{FIRST} {' | '.join(COLUMNS.values())} |", "|" + "---|" * (len(COLUMNS) + 1)]
+    lines = [
+        f"{text.split(FIRST)[0]}{FIRST} {' | '.join(COLUMNS.values())} |",
+        "|" + "---|" * (len(COLUMNS) + 1),
+    ]
     lines += [f"| {', '.join(names)} | {' | '.join(stated)} |" for stated, names in alike.items()]
     lines += ["", *(f"{number}. {message}" for message, number in numbers.items()), ""]
     lines.append(f"{NEXT}{text.split(NEXT)[1].split(PADS)[0]}".rstrip())
     for title, names in ((PADS, READ_PADDING), (OTHERS, FURTHER)):
-        lines += ["", fill(f"{title} {', '.join(f'`{name}`' for name in names)}.", 120, break_on_hyphens=False)]
+        lines += [
+            "",
+            fill(
+                f"{title} {', '.join(f'`{name}`' for name in names)}.", 120, break_on_hyphens=False
+            ),
+        ]
     return "\n".join(lines) + "\n"
 
 
 @pytest.mark.parametrize("architecture", few(NAMES, "qwen3", "bart"))
 def test_a_family(random_model: Models, tmp_path: Path, architecture: str) -> None:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
-    (stated,) = (line for line in lines if NAMES[architecture] in line.split(" | ")[0].removeprefix("| ").split(", "))
+    (stated,) = (
+        line
+        for line in lines
+        if NAMES[architecture] in line.split(" | ")[0].removeprefix("| ").split(", ")
+    )
     cells = in_columns(row(random_model(architecture), tmp_path / "tuned"))
     for answer, shown in zip(cells, stated.split(" | ")[1:], strict=True):
         number = shown.strip(" |")
-        expected = "yes" if number == "yes" else next(line for line in lines if line.startswith(f"{number}. "))[3:]
+        expected = (
+            "yes"
+            if number == "yes"
+            else next(line for line in lines if line.startswith(f"{number}. "))[3:]
+        )
         assert answer == expected
 
 
@@ -176,42 +229,81 @@ def test_a_causal_ladder_begins_with_the_last_token(random_model: Models) -> Non
     path = random_model("qwen3")
     planner = Planner(mirrorbench.Session(device="cpu").workspace)
     rows = expand_ladder(parse_spec(str(path)), "sentence", planner.plugins, files=planner.files)
-    assert [str(row).removeprefix(str(path)) for row in rows] == ["+base:pooling=last", "+base:pooling=mean", "+mirror"]
+    assert [str(row).removeprefix(str(path)) for row in rows] == [
+        "+base:pooling=last",
+        "+base:pooling=mean",
+        "+mirror",
+    ]
 
 
 def test_what_the_plan_says_of_a_decoder_at_a_word(random_model: Models, tmp_path: Path) -> None:
     """The result carries a note, unless the model reads on; both are cells of their own."""
-    words = [TextInput(f"a bank {rest}", ((2, 6),)) for rest in ("of the river", "holds my money", "by the sea")]
-    pairs = [RatedContexts(str(n), *pair, rating=n) for n, pair in enumerate(combinations(words, 2))]
+    words = [
+        TextInput(f"a bank {rest}", ((2, 6),))
+        for rest in ("of the river", "holds my money", "by the sea")
+    ]
+    pairs = [
+        RatedContexts(str(n), *pair, rating=n) for n, pair in enumerate(combinations(words, 2))
+    ]
     own = plugins().extended("register_tasks", UsageSimilarity("uses", pairs))
-    session = mirrorbench.Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu", plugins=own)
+    session = mirrorbench.Session(
+        tmp_path / "results", cache=tmp_path / "cache", device="cpu", plugins=own
+    )
     path = random_model("llama")
-    specs = [f"{path}+base:pooling=target{more}" for more in ("", ",attention=bidirectional", ",prompt=echo")]
+    specs = [
+        f"{path}+base:pooling=target{more}"
+        for more in ("", ",attention=bidirectional", ",prompt=echo")
+    ]
     causal, *seeing = session.run(specs, ["uses"]).results
     assert [note for note in causal.notes if "without the words that follow it" in note]
-    assert not [note for result in seeing for note in result.notes if "without the words that follow it" in note]
+    assert not [
+        note
+        for result in seeing
+        for note in result.notes
+        if "without the words that follow it" in note
+    ]
     assert len({result.cell_id for result in (causal, *seeing)}) == 3
     encoders = [mirrorbench.load(spec, device="cpu").encode(words) for spec in specs]
-    assert [np.ptp(actual, axis=0).max() > 1e-3 for actual in encoders] == [False, True, True]  # what follows does it
+    assert [np.ptp(actual, axis=0).max() > 1e-3 for actual in encoders] == [
+        False,
+        True,
+        True,
+    ]  # what follows does it
 
 
 def test_all_that_keeps_a_spec_from_running_is_said_at_once(random_model: Models) -> None:
-    spec = f"{random_model('mamba')}+mirror:attention=bidirectional,layers=9,pooling=cls,span_mask=5"
+    spec = (
+        f"{random_model('mamba')}+mirror:attention=bidirectional,layers=9,pooling=cls,span_mask=5"
+    )
     with pytest.raises(UsageError) as caught:
         mirrorbench.load(spec, device="cpu")
-    for problem in ("pooling=mean", "attention=bidirectional", "layers=9", "span_mask", "no dropout"):
+    for problem in (
+        "pooling=mean",
+        "attention=bidirectional",
+        "layers=9",
+        "span_mask",
+        "no dropout",
+    ):
         assert (problem in caught.value.message) == (problem != "pooling=mean")
-    assert caught.value.hint.endswith("+mirror:dropout=0,layers=-1:,pooling=last,span_mask=0,word_shuffle=3")
+    assert caught.value.hint.endswith(
+        "+mirror:dropout=0,layers=-1:,pooling=last,span_mask=0,word_shuffle=3"
+    )
 
 
-@pytest.mark.parametrize("architecture", few(["qwen3", "bart", "gemma3-vision", "gpt2", "t5gemma"], 0, 1))
+@pytest.mark.parametrize(
+    "architecture", few(["qwen3", "bart", "gemma3-vision", "gpt2", "t5gemma"], 0, 1)
+)
 def test_dropout_reaches_what_has_no_module_of_it(random_model: Models, architecture: str) -> None:
     """Two passes in training mode differ at the recipe's rate, but not at 0."""
     for rate, differ in ((0.3, True), (0.0, False)):
-        model = load_transformer(random_model(architecture), CPU, partial(Dropout().configure, rate=rate)).model
+        model = load_transformer(
+            random_model(architecture), CPU, partial(Dropout().configure, rate=rate)
+        ).model
         Dropout().attach(model, rate)
         model.train()
-        first, second = (model(input_ids=torch.arange(5, 20)[None]).last_hidden_state for _ in range(2))
+        first, second = (
+            model(input_ids=torch.arange(5, 20)[None]).last_hidden_state for _ in range(2)
+        )
         assert torch.equal(first, second) != differ
 
 

@@ -25,7 +25,9 @@ from mirrorbench.models.transformer import load_transformer
 CPU = torch.device("cpu")
 TINY = Path(mirrorbench.__file__).parent / "embedded" / "tiny"
 WORDS = ["the", "bank", "of", "the", "river", "was", "steep", "and", "green", "in", "may"]
-INPUTS = [TextInput(" ".join(WORDS[:n]), ((0, 3),)) for n in range(1, 12)] + [TextInput("x " * 60, ((110, 111),))]
+INPUTS = [TextInput(" ".join(WORDS[:n]), ((0, 3),)) for n in range(1, 12)] + [
+    TextInput("x " * 60, ((110, 111),))
+]
 POOLINGS = [Pooling("target", "-2:", 40), Pooling("mean", max_length=40), Pooling("cls", "1", 40)]
 
 
@@ -39,7 +41,10 @@ def test_together_as_each_alone(random_model: Models) -> None:
 
 def test_chunks_in_flight(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each chunk is fetched after the start of the next one."""
-    reader, texts = encoder(random_model("bert"), POOLINGS[1]), [item.text for item in INPUTS for _ in range(2)]
+    reader, texts = (
+        encoder(random_model("bert"), POOLINGS[1]),
+        [item.text for item in INPUTS for _ in range(2)],
+    )
     whole, seen = reader.encode(texts), []
 
     def started(tensor: torch.Tensor) -> Callable[[], np.ndarray]:
@@ -50,26 +55,48 @@ def test_chunks_in_flight(random_model: Models, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(inference, "fetched", started)
     monkeypatch.setattr(inference, "TEXTS_PER_CHUNK", 6)
     done: list[int] = []
-    actual = reader.encode_pooled([TextInput(text) for text in texts], [reader.pooling], done.append)
+    actual = reader.encode_pooled(
+        [TextInput(text) for text in texts], [reader.pooling], done.append
+    )
     np.testing.assert_allclose(actual[0], whole, atol=1e-5)
     assert sum(done) == len(texts)
-    assert seen == ["start 0", "start 1", "fetch 0", "start 2", "fetch 1", "start 3", "fetch 2", "fetch 3"]
+    assert seen == [
+        "start 0",
+        "start 1",
+        "fetch 0",
+        "start 2",
+        "fetch 1",
+        "start 3",
+        "fetch 2",
+        "fetch 3",
+    ]
 
 
 @pytest.mark.parametrize(
-    "architecture", few(["bert", "roberta", "deberta", "tiny", "modernbert", "qwen3"], "roberta", "deberta")
+    "architecture",
+    few(["bert", "roberta", "deberta", "tiny", "modernbert", "qwen3"], "roberta", "deberta"),
 )
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.usefixtures("rows_stand_alone")
-def test_a_vector_does_not_depend_on_the_other_texts(architecture: str, padded: bool, random_model: Models) -> None:
+def test_a_vector_does_not_depend_on_the_other_texts(
+    architecture: str, padded: bool, random_model: Models
+) -> None:
     reader = encoder(TINY if architecture == "tiny" else random_model(architecture))
     poolings = [*POOLINGS, Pooling("mean-padded", max_length=40)] if padded else POOLINGS
     rng = random.Random(architecture)
-    inputs = [*INPUTS, *(TextInput(" ".join(rng.choices(WORDS, k=rng.randint(1, 9))), ((0, 2),)) for _ in range(80))]
+    inputs = [
+        *INPUTS,
+        *(
+            TextInput(" ".join(rng.choices(WORDS, k=rng.randint(1, 9))), ((0, 2),))
+            for _ in range(80)
+        ),
+    ]
     whole = reader.encode_pooled(inputs, poolings)
     for size in (1, 2, 3, 7, 30):
         rows = rng.sample(range(len(inputs)), size)
-        for vectors, expected in zip(reader.encode_pooled([inputs[row] for row in rows], poolings), whole, strict=True):
+        for vectors, expected in zip(
+            reader.encode_pooled([inputs[row] for row in rows], poolings), whole, strict=True
+        ):
             np.testing.assert_array_equal(vectors, expected[rows])
 
 
@@ -98,7 +125,11 @@ def test_the_cost_is_counted(random_model: Models, monkeypatch: pytest.MonkeyPat
         assert (ids[0], ids[1]) == (4, 42)
         reader.encode(texts)
         positions = 84 + 64 if architecture == "deberta" else sum(ids) + 16
-        assert (reader.cost.texts, reader.cost.tokens, reader.cost.positions) == (3, sum(ids), positions)
+        assert (reader.cost.texts, reader.cost.tokens, reader.cost.positions) == (
+            3,
+            sum(ids),
+            positions,
+        )
     assert reader.cost.to_json()["padding"] == round(1 - sum(ids) / positions, 4)
     reader.encode(texts[:2])
     assert (reader.cost.texts, reader.cost.tokens) == (5, sum(ids) + sum(ids[:2]))
@@ -111,7 +142,9 @@ def test_the_cost_is_counted(random_model: Models, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.gpu
-def test_a_gpu_gives_the_same_vectors(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_gives_the_same_vectors(
+    random_model: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = random_model("bert")
     wanted = encoder(path).encode_pooled(INPUTS, POOLINGS)
     monkeypatch.setattr(inference, "TEXTS_PER_CHUNK", 3)

@@ -38,13 +38,20 @@ Layout = tuple[Callable[[Path], Built], dict[str, Any] | None]
 
 
 def pooled(
-    mode: str, prompt: str = "", length: int = 40, lower: bool = False, normalize: bool = False, **pooling: Any
+    mode: str,
+    prompt: str = "",
+    length: int = 40,
+    lower: bool = False,
+    normalize: bool = False,
+    **pooling: Any,
 ) -> Any:
     """Return a builder of a transformer with a pooling of some modes and further modules."""
 
     def build(path: Path, *after: torch.nn.Module) -> Built:
         transformer = modules.Transformer(str(path), do_lower_case=lower)
-        transformer.tokenizer.pad_token = transformer.tokenizer.pad_token or transformer.tokenizer.eos_token
+        transformer.tokenizer.pad_token = (
+            transformer.tokenizer.pad_token or transformer.tokenizer.eos_token
+        )
         scaled = [modules.Normalize()] if normalize else []
         parts = [transformer, modules.Pooling(SIZE, mode, **pooling), *scaled, *after]
         prompts = {"prompts": {"about": prompt}, "default_prompt_name": "about"} if prompt else {}
@@ -74,7 +81,9 @@ def static(path: Path) -> Built:
     tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
     torch.manual_seed(4)
     table = torch.randn(tokenizer.get_vocab_size(), 24).half()
-    return SentenceTransformer(modules=[modules.StaticEmbedding(tokenizer, embedding_weights=table)])
+    return SentenceTransformer(
+        modules=[modules.StaticEmbedding(tokenizer, embedding_weights=table)]
+    )
 
 
 def cut(path: Path) -> Built:
@@ -84,7 +93,9 @@ def cut(path: Path) -> Built:
 
 
 def routed(path: Path) -> Built:
-    sides = [[modules.Transformer(str(path)), modules.Pooling(SIZE, mode)] for mode in ("mean", "cls")]
+    sides = [
+        [modules.Transformer(str(path)), modules.Pooling(SIZE, mode)] for mode in ("mean", "cls")
+    ]
     return SentenceTransformer(modules=[modules.Router.for_query_document(*sides)])
 
 
@@ -99,9 +110,18 @@ def as_before(folder: Path, lower_case: bool = False) -> None:
     (own / "sentence_bert_config.json").write_text(json.dumps(settings))
     flags = {f"pooling_mode_{name}": False for name in ("cls_token", "mean_tokens", "max_tokens")}
     flags |= {"pooling_mode_lasttoken": True}
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": SIZE, **flags}))
-    listed = [{"idx": n, "name": str(n), "path": f"{n}_{name}", "type": f"sentence_transformers.models.{name}"}
-              for n, name in enumerate(["Transformer", "Pooling"])]  # fmt: skip
+    (folder / "1_Pooling" / "config.json").write_text(
+        json.dumps({"word_embedding_dimension": SIZE, **flags})
+    )
+    listed = [
+        {
+            "idx": n,
+            "name": str(n),
+            "path": f"{n}_{name}",
+            "type": f"sentence_transformers.models.{name}",
+        }
+        for n, name in enumerate(["Transformer", "Pooling"])
+    ]
     (folder / "modules.json").write_text(json.dumps(listed))
 
 
@@ -127,12 +147,20 @@ LAYOUTS: dict[str, Layout] = {
     "Dense": (followed(lambda: modules.Dense(SIZE, 12, activation_function=torch.nn.Tanh())), None),
     # The library keeps its half precision.
     "half Dense": (lambda path: LAYOUTS["Dense"][0](path).to(torch.bfloat16), None),
-    "linear Dense": (followed(lambda: modules.Dense(SIZE, 12, activation_function=torch.nn.Identity())), None),
+    "linear Dense": (
+        followed(lambda: modules.Dense(SIZE, 12, activation_function=torch.nn.Identity())),
+        None,
+    ),
     "static": (static, None),
     "Router": (routed, None),
     "half precision": (lambda path: pooled("mean")(path).to(torch.bfloat16), PLAIN),
 }
-ARCHITECTURE = {"lower case": "roberta", "lower case of before": "roberta", "last": "gpt2", "prompt": "mpnet"}
+ARCHITECTURE = {
+    "lower case": "roberta",
+    "lower case of before": "roberta",
+    "last": "gpt2",
+    "prompt": "mpnet",
+}
 Made = Callable[[str], Path]
 
 
@@ -168,8 +196,14 @@ def test_a_directory_is_read_as_sentence_transformers_reads_it(layout: str, made
     folder, keys = made(layout), LAYOUTS[layout][1]
     encoder = mirrorbench.load(str(folder))
     there = SentenceTransformer(str(folder), model_kwargs={"dtype": "float32"}).float()
-    np.testing.assert_allclose(encoder.encode(TEXTS), there.encode(TEXTS), atol=2e-5 if keys else 1e-6, rtol=1e-5)
-    read = EncoderSpec(str(folder), "", "base") if keys else EncoderSpec("sbert", params=(("path", str(folder)),))
+    np.testing.assert_allclose(
+        encoder.encode(TEXTS), there.encode(TEXTS), atol=2e-5 if keys else 1e-6, rtol=1e-5
+    )
+    read = (
+        EncoderSpec(str(folder), "", "base")
+        if keys
+        else EncoderSpec("sbert", params=(("path", str(folder)),))
+    )
     assert encoder.name == str(read.with_params(**keys or {}))
     assert len({tuple(vector) for vector in encoder.encode(TEXTS)}) == len(TEXTS)
     if not keys:
@@ -177,7 +211,9 @@ def test_a_directory_is_read_as_sentence_transformers_reads_it(layout: str, made
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_directory_is_tuned_as_it_is_read_or_refused(layout: str, made: Made, planner: Planner) -> None:
+def test_a_directory_is_tuned_as_it_is_read_or_refused(
+    layout: str, made: Made, planner: Planner
+) -> None:
     folder, keys = made(layout), LAYOUTS[layout][1]
     spec = EncoderSpec(str(folder), "", "mirror", (("dropout", 0.0), ("span_mask", 0.0)))
     if keys is None:
@@ -198,7 +234,9 @@ def test_a_directory_is_tuned_as_it_is_read_or_refused(layout: str, made: Made, 
 
 def test_a_prompt_that_ends_in_a_space_is_written_as_it_is_read(made: Made, tmp_path: Path) -> None:
     """The tokenizer makes the space and the letter after it one token; length and modules stay what they were."""
-    tuned = mirrorbench.tune(LINES, f"{made('prompt')}+mirror:epochs=1", tmp_path / "tuned", held_out=4, device="cpu")
+    tuned = mirrorbench.tune(
+        LINES, f"{made('prompt')}+mirror:epochs=1", tmp_path / "tuned", held_out=4, device="cpu"
+    )
     before, there = (SentenceTransformer(str(tmp_path / name)) for name in ("model", "tuned"))
     vectors = mirrorbench.load(str(tmp_path / "tuned")).encode(TEXTS)
     np.testing.assert_allclose(vectors, there.encode(TEXTS), atol=2e-5)
@@ -224,7 +262,9 @@ def resaved(folder: Path, change: str) -> None:
 
 
 @pytest.mark.parametrize("change", few(["Dense", "Normalize", "cls", "first dimensions"], "cls"))
-@pytest.mark.parametrize("keys", few(["", ",prompt=about:%20", ",layers=-2:", ",post=center"], 1, 3))
+@pytest.mark.parametrize(
+    "keys", few(["", ",prompt=about:%20", ",layers=-2:", ",post=center"], 1, 3)
+)
 def test_a_tuned_directory_that_sentence_transformers_changed(
     random_model: Models, tmp_path: Path, change: str, keys: str
 ) -> None:
@@ -245,7 +285,10 @@ def test_a_tuned_directory_that_sentence_transformers_changed(
 def test_quantised_weights_are_refused(made: Made, setting: str, read: str) -> None:
     """``transformers`` converts integers to floating-point numbers without their scales."""
     folder = made("mean")
-    weights, settings = load_file(folder / "model.safetensors"), json.loads((folder / "config.json").read_text())
+    weights, settings = (
+        load_file(folder / "model.safetensors"),
+        json.loads((folder / "config.json").read_text()),
+    )
     weights["embeddings.position_ids"] = torch.arange(80)[None]  # integers that are no parameter
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     mirrorbench.load(f"{read}{folder}").encode(TEXTS)
@@ -255,8 +298,12 @@ def test_quantised_weights_are_refused(made: Made, setting: str, read: str) -> N
         weights |= {name: (weights[name] / scale).round().to(torch.int8), f"{name}_scale": scale}
         save_file(weights, folder / "model.safetensors", {"format": "pt"})
     else:
-        (folder / "config.json").write_text(json.dumps(settings | {setting: {"quant_method": "unheard of"}}))
-    with pytest.raises(ModelUnavailableError, match="only weights in floating-point numbers are read") as refused:
+        (folder / "config.json").write_text(
+            json.dumps(settings | {setting: {"quant_method": "unheard of"}})
+        )
+    with pytest.raises(
+        ModelUnavailableError, match="only weights in floating-point numbers are read"
+    ) as refused:
         mirrorbench.load(f"{read}{folder}").encode(TEXTS)
     assert refused.value.hint
 
@@ -266,7 +313,9 @@ def test_an_activation_that_is_not_computed_is_refused(made: Made) -> None:
     """sentence-transformers computes Tanh instead."""
     folder = made("Dense")
     file = folder / "2_Dense" / "config.json"
-    file.write_text(file.read_text().replace("torch.nn.modules.activation.Tanh", "somebody.else.Swish"))
+    file.write_text(
+        file.read_text().replace("torch.nn.modules.activation.Tanh", "somebody.else.Swish")
+    )
     with pytest.raises(ModelUnavailableError, match=r"somebody\.else\.Swish") as refused:
         mirrorbench.load(str(folder)).encode(TEXTS)
     assert "torch.nn" in refused.value.hint
@@ -290,19 +339,28 @@ def test_a_model_of_the_hub(made: Made, planner: Planner, monkeypatch: pytest.Mo
     monkeypatch.setattr(backbones, "_from_hub", lambda name, revision, offline: folder)
     (row,) = ladder(parse_spec("owner/name"), "sentence", planner)
     assert str(row) == "owner/name+base:max_length=40,normalize=true,pooling=cls"
-    assert len(ladder(parse_spec("minilm"), "sentence", planner)) == 2  # a short name keeps its rows
-    (folder / "modules.json").write_text((folder / "modules.json").read_text().replace("Normalize", "Other"))
+    assert (
+        len(ladder(parse_spec("minilm"), "sentence", planner)) == 2
+    )  # a short name keeps its rows
+    (folder / "modules.json").write_text(
+        (folder / "modules.json").read_text().replace("Normalize", "Other")
+    )
     (row,) = ladder(parse_spec("owner/name@v1"), "sentence", planner)
     assert str(row) == "sbert@v1:model=owner/name"
 
 
-@pytest.mark.parametrize(("file", "content", "message"), [
-    ("modules.json", "[", "cannot be read"),
-    ("modules.json", '[{"type": "a.B", "path": "../x"}]', "not inside"),
-    ("1_Pooling/config.json", "[]", "not a JSON object"),
-    ("tokenizer.json", "{", "cannot be opened"),
-])  # fmt: skip
-def test_damaged_files_are_errors_of_ours(made: Made, file: str, content: str, message: str) -> None:
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("modules.json", "[", "cannot be read"),
+        ("modules.json", '[{"type": "a.B", "path": "../x"}]', "not inside"),
+        ("1_Pooling/config.json", "[]", "not a JSON object"),
+        ("tokenizer.json", "{", "cannot be opened"),
+    ],
+)
+def test_damaged_files_are_errors_of_ours(
+    made: Made, file: str, content: str, message: str
+) -> None:
     folder = made("no length")
     (folder / file).write_text(content)
     with pytest.raises(ModelUnavailableError, match=message):
@@ -311,13 +369,17 @@ def test_damaged_files_are_errors_of_ours(made: Made, file: str, content: str, m
 
 @pytest.mark.shipped("sbert")
 @pytest.mark.parametrize("read", ["sbert", "stored"])
-def test_weights_that_are_no_number_are_an_error_and_store_nothing(made: Made, bench: Bench, read: str) -> None:
+def test_weights_that_are_no_number_are_an_error_and_store_nothing(
+    made: Made, bench: Bench, read: str
+) -> None:
     """``stored``: the ``Dense`` of a directory of ``mirrorbench tune``, which mirrorbench multiplies itself."""
     folder = made("linear Dense")
     file = folder / "2_Dense" / "model.safetensors"
     save_file({name: weight.mul(np.nan) for name, weight in load_file(file).items()}, file)
     if read == "stored":
-        (folder / "mirrorbench.json").write_text(json.dumps({"readout": {**PLAIN, "post": "stored"}}))
+        (folder / "mirrorbench.json").write_text(
+            json.dumps({"readout": {**PLAIN, "post": "stored"}})
+        )
     outcome = bench.run(str(folder), tasks=("quick-sts",))
     assert [failure.task for failure in outcome.failures] == ["quick-sts"]
     assert "NaN or infinite vectors" in outcome.failures[0].reason

@@ -15,28 +15,46 @@ from random_models import Models
 import mirrorbench
 
 PACKAGE = Path(mirrorbench.__file__).parent
-LOADERS = {"from_pretrained", "from_config", "load_adapter", "SentenceTransformer", "CrossEncoder", "SparseEncoder"}
+LOADERS = {
+    "from_pretrained",
+    "from_config",
+    "load_adapter",
+    "SentenceTransformer",
+    "CrossEncoder",
+    "SparseEncoder",
+}
 """Functions and methods that read a model, or make one of a configuration; of transformers' Auto classes any method."""
 
 
 def loaders(tree: ast.AST) -> list[ast.Call]:
-    calls = [(node, ast.unparse(node.func)) for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    return [call for call, name in calls if name.split(".")[-1] in LOADERS or name.startswith("Auto")]
+    calls = [
+        (node, ast.unparse(node.func)) for node in ast.walk(tree) if isinstance(node, ast.Call)
+    ]
+    return [
+        call for call, name in calls if name.split(".")[-1] in LOADERS or name.startswith("Auto")
+    ]
 
 
 def test_every_loader_stands_in_one_module_and_is_called_safely() -> None:
     """Plugins of this repository are checked if they are present."""
     root = PACKAGE.parent
     files = [*PACKAGE.rglob("*.py"), *root.glob("plugins/*/*/**/*.py")]
-    trees = {path.relative_to(root).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in files}
+    trees = {
+        path.relative_to(root).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for path in files
+    }
     assert [name for name, tree in trees.items() if "/tests/" not in name and loaders(tree)] == [
         "mirrorbench/models/opening.py"
     ]
     opening = trees["mirrorbench/models/opening.py"]
     functions = [node for node in ast.walk(opening) if isinstance(node, ast.FunctionDef)]
     assert sorted(function.name for function in functions if loaders(function)) == [
-        "read_adapter", "read_config", "read_sentence_transformer", "read_tokenizer", "read_weights",
-    ]  # fmt: skip
+        "read_adapter",
+        "read_config",
+        "read_sentence_transformer",
+        "read_tokenizer",
+        "read_weights",
+    ]
     for call in loaders(opening):
         written = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
         unpacked = [ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg is None]
@@ -51,10 +69,16 @@ def armed(random_model: Models, tmp_path: Path) -> Path:
     """A model with code beside it that leaves ``proof``; transformers knows no other way to open it."""
     path = tmp_path / "armed"
     shutil.copytree(random_model("bert"), path)
-    asks = {"AutoConfig": "evil.Config", "AutoModel": "evil.Model", "AutoTokenizer": ["evil.Tokenizer", None]}
+    asks = {
+        "AutoConfig": "evil.Config",
+        "AutoModel": "evil.Model",
+        "AutoTokenizer": ["evil.Tokenizer", None],
+    }
     for name in ("config.json", "tokenizer_config.json"):
         settings = json.loads((path / name).read_text()) | {"auto_map": asks}
-        (path / name).write_text(json.dumps(settings | {"model_type": "custom", "tokenizer_class": "Tokenizer"}))
+        (path / name).write_text(
+            json.dumps(settings | {"model_type": "custom", "tokenizer_class": "Tokenizer"})
+        )
     (path / "evil.py").write_text(f"open({str(tmp_path / 'proof')!r}, 'w')")
     return path
 

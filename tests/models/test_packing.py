@@ -29,28 +29,45 @@ from mirrorbench.models.transformer import Transformer, load_transformer
 
 CPU = torch.device("cpu")
 LENGTHS = {"different": [3, 7, 1, 4, 3], "equal": [5, 5, 5], "one text": [6], "one token": [1, 1]}
-TRIED = [name for name in FAMILIES if name != "gemma3-vision"]  # whose vocabulary is smaller than its tokenizer's
+TRIED = [
+    name for name in FAMILIES if name != "gemma3-vision"
+]  # whose vocabulary is smaller than its tokenizer's
 PACKED_TEXTS = [
-    "a", "A much longer text, of many characters!", "the cat", "", "the cat", "żółw 亀", "x " * 30, "a & b",
+    "a",
+    "A much longer text, of many characters!",
+    "the cat",
+    "",
+    "the cat",
+    "żółw 亀",
+    "x " * 30,
+    "a & b",
     "b [PAD] c <pad> d",  # a padding token that is written out in a text has a position of BERT, and none of RoBERTa
-]  # fmt: skip
+]
 RULES = {
-    "all": bidirectional_mask_function, "causal": causal_mask_function,
+    "all": bidirectional_mask_function,
+    "causal": causal_mask_function,
     "window": sliding_window_bidirectional_mask_function(2),
-}  # fmt: skip
+}
 
 
 def row_of(lengths: list[int], padded: bool, device: str = "cpu") -> PackedRow:
     ids = Ragged.of([list(range(n)) for n in lengths])
     return PackedRow.of(
-        ids, SimpleNamespace(model_type="bert"), lambda array: torch.from_numpy(array).to(device), padded
+        ids,
+        SimpleNamespace(model_type="bert"),
+        lambda array: torch.from_numpy(array).to(device),
+        padded,
     )
 
 
-def attend(row: PackedRow, rule: Callable[..., torch.Tensor], *states: torch.Tensor, **options: object) -> torch.Tensor:
+def attend(
+    row: PackedRow, rule: Callable[..., torch.Tensor], *states: torch.Tensor, **options: object
+) -> torch.Tensor:
     """Call attention like a layer; states and result have shape (tokens, heads, dimensions of a head)."""
     heads_first = (part.transpose(0, 1)[None] for part in states)
-    return packing.row_attention(SimpleNamespace(), *heads_first, RowMask(row, rule), **options)[0][0]
+    return packing.row_attention(SimpleNamespace(), *heads_first, RowMask(row, rule), **options)[0][
+        0
+    ]
 
 
 kernels = pytest.mark.parametrize(
@@ -71,9 +88,17 @@ def one_by_one(
 ) -> torch.Tensor:
     """Compute the attention of each text alone, by torch."""
     actual = []
-    for text in zip(*(part.transpose(0, 1).split(row.starts.diff().tolist(), dim=1) for part in states), strict=True):
+    for text in zip(
+        *(part.transpose(0, 1).split(row.starts.diff().tolist(), dim=1) for part in states),
+        strict=True,
+    ):
         n = text[0].shape[1]
-        seen = torch.tensor([[bool(rule(0, 0, torch.tensor(i), torch.tensor(j))) for j in range(n)] for i in range(n)])
+        seen = torch.tensor(
+            [
+                [bool(rule(0, 0, torch.tensor(i), torch.tensor(j))) for j in range(n)]
+                for i in range(n)
+            ]
+        )
         actual.append(F.scaled_dot_product_attention(*text, attn_mask=seen, scale=scaling))
     return torch.cat(actual, dim=1).transpose(0, 1)
 
@@ -83,9 +108,14 @@ def one_by_one(
 @kernels
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 def test_attention_is_that_of_each_text(
-    lengths: list[int], way: str, dtype: torch.dtype, device: str, scaling: float, rule: str,
+    lengths: list[int],
+    way: str,
+    dtype: torch.dtype,
+    device: str,
+    scaling: float,
+    rule: str,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     torch.manual_seed(0)
     row = row_of(lengths, way == "padded", device)
     own = [torch.randn(sum(lengths), 2, 8).to(device, dtype).requires_grad_() for _ in range(3)]
@@ -100,7 +130,9 @@ def test_attention_is_that_of_each_text(
     wanted = one_by_one(row, RULES[rule], *states, scaling=scaling)
     close = {} if dtype is torch.float32 else {"rtol": 0.02, "atol": 0.02}
     assert_close(actual.float().cpu(), wanted, **close)
-    for gradient, exact in zip(gradients, torch.autograd.grad((wanted * factors).sum(), states), strict=True):
+    for gradient, exact in zip(
+        gradients, torch.autograd.grad((wanted * factors).sum(), states), strict=True
+    ):
         assert_close(gradient.float().cpu(), exact, **close)
 
 
@@ -130,7 +162,9 @@ def test_attention_drops_what_it_is_told(
     assert torch.equal(again, actual)  # the same draws, as when a micro-batch is computed twice
     # The gradient of a value is the sum of the kept weights that read it: the way back drops the same ones.
     parts = row.starts.diff().tolist()
-    for read, written in zip(gradient.float().split(parts), actual.detach().split(parts), strict=True):
+    for read, written in zip(
+        gradient.float().split(parts), actual.detach().split(parts), strict=True
+    ):
         assert_close(read.sum(0), written.sum(0), rtol=0.01, atol=0.0)
 
 
@@ -145,7 +179,9 @@ def test_what_the_flash_kernel_takes(monkeypatch: pytest.MonkeyPatch) -> None:
         (torch.bfloat16, 256, 2, (9, 0), True, False),
     ):
         monkeypatch.setattr(packing, "capability", lambda device, capability=capability: capability)
-        monkeypatch.setattr(torch.backends.cuda, "is_flash_attention_available", lambda built=built: built)
+        monkeypatch.setattr(
+            torch.backends.cuda, "is_flash_attention_available", lambda built=built: built
+        )
         query, key = torch.empty(5, 2, size, dtype=dtype), torch.empty(5, heads, size, dtype=dtype)
         assert packing.flash_fits(query, key, key) == fits
 
@@ -153,7 +189,10 @@ def test_what_the_flash_kernel_takes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_option_that_a_row_does_not_honour_is_refused(random_model: Models) -> None:
     """T5's bias by distance is an example."""
     row, states = row_of([3, 2], False), torch.randn(3, 5, 2, 8)
-    for allowed in ({"dropout": 0.0, "sliding_window": None, "position_ids": states}, {"softcap": None}):
+    for allowed in (
+        {"dropout": 0.0, "sliding_window": None, "position_ids": states},
+        {"softcap": None},
+    ):
         assert attend(row, causal_mask_function, *states, **allowed).shape == (5, 2, 8)
     for refused in ({"position_bias": states}, {"softcap": 0.0}):
         with pytest.raises(NotPackableError, match=next(iter(refused))):
@@ -161,14 +200,20 @@ def test_an_option_that_a_row_does_not_honour_is_refused(random_model: Models) -
     assert not load_transformer(random_model("t5"), CPU).traits.packs
 
 
-def vectors_and_gradients(transformer: Transformer, poolings: list[Pooling], packed: bool) -> dict[str, torch.Tensor]:
+def vectors_and_gradients(
+    transformer: Transformer, poolings: list[Pooling], packed: bool
+) -> dict[str, torch.Tensor]:
     items = [TextInput(text, ((0, 3),) if len(text) > 3 else ()) for text in PACKED_TEXTS]
     located = transformer.locate(items, 40)
     vectors = transformer.forward(located.ids, poolings, targets=located.targets, packed=packed)
     sum((vector.sin() * (1 + number)).sum() for number, vector in enumerate(vectors)).backward()
-    actual = {name: p.grad for name, p in transformer.model.named_parameters() if p.grad is not None}
+    actual = {
+        name: p.grad for name, p in transformer.model.named_parameters() if p.grad is not None
+    }
     transformer.model.zero_grad()
-    return actual | {str(pooling): vector.detach() for pooling, vector in zip(poolings, vectors, strict=True)}
+    return actual | {
+        str(pooling): vector.detach() for pooling, vector in zip(poolings, vectors, strict=True)
+    }
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -186,22 +231,30 @@ def test_a_packed_pass_gives_the_vectors_and_gradients_of_a_padded_one(
         return
     transformer.model.train(training)
     poolings = [Pooling("mean"), Pooling("cls"), Pooling("mean", ":"), Pooling("target", "-2:")]
-    actual, wanted = (vectors_and_gradients(transformer, poolings, packed) for packed in (True, False))
+    actual, wanted = (
+        vectors_and_gradients(transformer, poolings, packed) for packed in (True, False)
+    )
     assert len(actual) > 10
     assert_close(actual, wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("architecture", few(["bert", "roberta"]))
-def test_flash_attention_in_a_model(random_model: Models, architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flash_attention_in_a_model(
+    random_model: Models, architecture: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     transformer = load_transformer(random_model(architecture), CPU)
     layers = transformer.model.config.num_hidden_layers
     with torch.autocast("cpu", torch.bfloat16):
-        padded, exact = (vectors_and_gradients(transformer, [Pooling()], packed) for packed in (False, True))
+        padded, exact = (
+            vectors_and_gradients(transformer, [Pooling()], packed) for packed in (False, True)
+        )
         with as_if_on_ampere(monkeypatch) as flash:
             actual = vectors_and_gradients(transformer, [Pooling()], True)
     assert flash.calls == [("forward", 0.0)] * layers + [("backward", 0.0)] * layers
     assert actual.keys() == padded.keys()
     for name, wanted in padded.items():
-        if not name.endswith("key.bias"):  # its gradient is 0 but for rounding: softmax does not see it
+        if not name.endswith(
+            "key.bias"
+        ):  # its gradient is 0 but for rounding: softmax does not see it
             for rounded in (actual, exact):
                 assert (rounded[name] - wanted).norm() < 0.04 * wanted.norm(), name

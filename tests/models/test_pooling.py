@@ -33,11 +33,20 @@ def tokens(target: torch.Tensor | None = None, mask: torch.Tensor = MASK) -> Tok
 
 @pytest.mark.parametrize(
     ("layers", "chosen"),
-    [("-2:", [2, 3]), (":", [0, 1, 2, 3]), ("1:3", [1, 2]), (":-2", [0, 1]), ("-1", [3]), ("-2", [2])],
+    [
+        ("-2:", [2, 3]),
+        (":", [0, 1, 2, 3]),
+        ("1:3", [1, 2]),
+        (":-2", [0, 1]),
+        ("-1", [3]),
+        ("-2", [2]),
+    ],
 )
 @pytest.mark.parametrize("pooling", ["cls", "mean", "mean-padded", "last", "weighted-mean"])
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_pooling(states: tuple[torch.Tensor, ...], layers: str, chosen: list[int], pooling: str, side: str) -> None:
+def test_pooling(
+    states: tuple[torch.Tensor, ...], layers: str, chosen: list[int], pooling: str, side: str
+) -> None:
     """SGPT (Muennighoff 2022), Eq. 2: w_i = i / sum of 1 to S, for the S tokens of a text."""
     mask = MASK if side == "right" else MASK.flip(1)
     real = mask.numpy()
@@ -56,12 +65,16 @@ def test_pooling(states: tuple[torch.Tensor, ...], layers: str, chosen: list[int
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_half_precision_around_it_changes_nothing(states: tuple[torch.Tensor, ...], pooling: str) -> None:
+def test_half_precision_around_it_changes_nothing(
+    states: tuple[torch.Tensor, ...], pooling: str
+) -> None:
     """The model computes under autocast, which would make products, the mean over a target among them, half again."""
     target = MASK / MASK.sum(1, keepdim=True)
     half = tuple(state.bfloat16() for state in states)  # averaged in single precision
     for given in (states, half):
-        expected = pool(tuple(state.float() for state in given), tokens(target), Pooling(pooling, ":"))
+        expected = pool(
+            tuple(state.float() for state in given), tokens(target), Pooling(pooling, ":")
+        )
         with torch.autocast("cpu", dtype=torch.bfloat16):
             actual = pool(given, tokens(target), Pooling(pooling, ":"))
         assert actual.dtype == torch.float32
@@ -99,14 +112,18 @@ def test_a_plugin_reads_at_its_own_tokens(random_model: Models, tmp_path: Path) 
     (tmp_path / "plugin.py").write_text(AT_THE_MASK)
     plugins = load_plugins(discover=False)
     plugins.add_file(tmp_path / "plugin.py")
-    session = mirrorbench.Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu", plugins=plugins)
+    session = mirrorbench.Session(
+        tmp_path / "results", cache=tmp_path / "cache", device="cpu", plugins=plugins
+    )
     texts = [TextInput("ab [MASK] cd"), TextInput("e [MASK]"), TextInput("fgh [MASK] i")]
     path = random_model("bert")
     actual = session.load(f"{path}:pooling=at-mask").encode(texts)
     for item, vector in zip(texts, actual, strict=True):
         states, offsets = hidden_states(path, item.text)
         position = [start for start, _ in offsets].index(item.text.index("[MASK]"), 1)
-        np.testing.assert_allclose(vector, np.concatenate([states[-1][position], states[-1][0]]), atol=1e-5)
+        np.testing.assert_allclose(
+            vector, np.concatenate([states[-1][position], states[-1][0]]), atol=1e-5
+        )
     corpus = tmp_path / "texts.txt"
     corpus.write_text("".join(f"{a}{b} [MASK]\n" for a in "abcd" for b in "efg"))
     spec = f"{path}+mirror:pooling=at-mask,corpus={corpus},span_mask=0,batch_size=4"

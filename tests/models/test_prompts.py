@@ -26,7 +26,11 @@ from mirrorbench.models.systems import EncoderContext, create_encoder
 from mirrorbench.training.recipes import Recipe
 
 TINY = embedded_directory()
-TEXTS = ["A man plays the guitar.", "bank", "The river bank was wet, and the bank was closed; nobody said why."]
+TEXTS = [
+    "A man plays the guitar.",
+    "bank",
+    "The river bank was wet, and the bank was closed; nobody said why.",
+]
 ECHO = PROMPTS["echo"]
 SHORT = ["ab cd", "e", "the fox, the cat"]
 TEMPLATES = ["query: {text}", 'about "{text}" in {mask}.', "{text} {mask}"]
@@ -48,7 +52,9 @@ def within(whole: str, start: int, end: int) -> np.ndarray:
     return actual[[a < b and start <= a and b <= end for a, b in offsets]]
 
 
-def encoded(reader: TransformerEncoder, pooling: str, prompt: str, items: list[Any], length: int = 64) -> np.ndarray:
+def encoded(
+    reader: TransformerEncoder, pooling: str, prompt: str, items: list[Any], length: int = 64
+) -> np.ndarray:
     inputs = [item if isinstance(item, TextInput) else TextInput(item) for item in items]
     return reader.encode_pooled(inputs, [Pooling(pooling, max_length=length, prompt=prompt)])[0]
 
@@ -61,20 +67,29 @@ def test_a_prompt_is_read_around_each_text(random_model: Models, architecture: s
         actual = {name: encoded(reader, name, prompt, texts) for name in ("cls", "mean", "last")}
         for row, text in enumerate(texts):
             states, _ = last_layer(prompt.replace("{text}", text), path)
-            for name, expected in (("cls", states[0]), ("mean", states.mean(0)), ("last", states[-1])):
+            for name, expected in (
+                ("cls", states[0]),
+                ("mean", states.mean(0)),
+                ("last", states[-1]),
+            ):
                 np.testing.assert_allclose(actual[name][row], expected, atol=1e-5)
 
 
 def test_of_a_text_twice_the_second_is_read(tiny: TransformerEncoder) -> None:
-    actual = {name: encoded(tiny, name, ECHO, TEXTS) for name in ("mean", "last", "weighted-mean", "target")}
+    actual = {
+        name: encoded(tiny, name, ECHO, TEXTS)
+        for name in ("mean", "last", "weighted-mean", "target")
+    }
     for row, text in enumerate(TEXTS):
         whole = ECHO.replace("{text}", text)
         inside = within(whole, len(whole) - len(text), len(whole))
         weights = np.arange(1, len(inside) + 1)
         for name, expected in (
-            ("mean", inside.mean(0)), ("target", inside.mean(0)),  # a text without a word is its own
-            ("last", inside[-1]), ("weighted-mean", weights @ inside / weights.sum()),
-        ):  # fmt: skip
+            ("mean", inside.mean(0)),
+            ("target", inside.mean(0)),  # a text without a word is its own
+            ("last", inside[-1]),
+            ("weighted-mean", weights @ inside / weights.sum()),
+        ):
             np.testing.assert_allclose(actual[name][row], expected, atol=1e-5)
 
 
@@ -98,14 +113,19 @@ def test_a_long_text_is_cut_and_the_prompt_is_kept(tiny: TransformerEncoder, pro
         kept = " ".join(words[:10])  # and two special tokens; those of the prompt come on top
         np.testing.assert_allclose(got, encoded(tiny, pooling, prompt, [kept]), atol=1e-5)
     size, places = len(last_layer(prompt.replace("{text}", ""))[0]), prompt.count("{text}")
-    got = encoded(tiny, "mean", prompt, [" ".join(words)], length=64)  # the model has 64 positions, for prompts too
+    got = encoded(
+        tiny, "mean", prompt, [" ".join(words)], length=64
+    )  # the model has 64 positions, for prompts too
     kept = " ".join(words[: (64 - size) // places])
     np.testing.assert_allclose(got, encoded(tiny, "mean", prompt, [kept]), atol=1e-5)
     if "{mask}" in prompt:
         return
     around = [*words, "bank", *words]
     targets = []
-    for text in (" ".join(around), " ".join(around[75:85])):  # a window of ten words, the target in its middle
+    for text in (
+        " ".join(around),
+        " ".join(around[75:85]),
+    ):  # a window of ten words, the target in its middle
         at = text.index("bank")
         targets.append(TextInput(text, ((at, at + 4),)))
     got = encoded(tiny, "target", prompt, targets[:1], length=12)
@@ -115,7 +135,11 @@ def test_a_long_text_is_cut_and_the_prompt_is_kept(tiny: TransformerEncoder, pro
 def test_several_prompts_at_once(tiny: TransformerEncoder) -> None:
     """The poolings of one call are separate, also of words and texts together."""
     items = [TextInput(TEXTS[2], ((4, 9),)), TextInput(TEXTS[0], ((2, 5),))]
-    poolings = [Pooling(mode, prompt=prompt) for prompt in ("", "query: {text}", ECHO) for mode in ("mean", "target")]
+    poolings = [
+        Pooling(mode, prompt=prompt)
+        for prompt in ("", "query: {text}", ECHO)
+        for mode in ("mean", "target")
+    ]
     for pooling, together in zip(poolings, tiny.encode_pooled(items, poolings), strict=True):
         np.testing.assert_allclose(together, tiny.encode_pooled(items, [pooling])[0], atol=1e-5)
         assert np.isfinite(tiny.encode_pooled([TextInput("")], [pooling])[0]).all()
@@ -129,10 +153,18 @@ def named(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(("prompt", "expected"), [
-    ("query", "query: {text}"), ("document", ""), ("passage:", "passage:{text}"), ("say: ", "say: {text}"),
-    ("eol", 'This sentence : "{text}" means in one word:"'), ("x{text}y", "x{text}y"), ("{text}", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("prompt", "expected"),
+    [
+        ("query", "query: {text}"),
+        ("document", ""),
+        ("passage:", "passage:{text}"),
+        ("say: ", "say: {text}"),
+        ("eol", 'This sentence : "{text}" means in one word:"'),
+        ("x{text}y", "x{text}y"),
+        ("{text}", ""),
+    ],
+)
 def test_what_a_prompt_stands_for(named: Path, prompt: str, expected: str) -> None:
     assert template(prompt, named) == expected
     spec = EncoderSpec("tiny", "", "base", (("prompt", f'{prompt}\n, "b" + 50%:'),))
@@ -173,7 +205,9 @@ def test_it_is_part_of_the_identity_where_there_is_one(random_model: Models) -> 
     assert Recipe(1.0, 1, 64, "mean", prompt=TEMPLATES[0]).to_json()["prompt"] == TEMPLATES[0]
     assert Pooling(prompt=TEMPLATES[0]).identity == ["mean", "-1:", 64, TEMPLATES[0]]
     path = random_model("bert")
-    (actual,) = mirrorbench.load(f"{path}:pooling=mean,prompt={TEMPLATES[1]}", device="cpu").encode(SHORT[:1])
+    (actual,) = mirrorbench.load(f"{path}:pooling=mean,prompt={TEMPLATES[1]}", device="cpu").encode(
+        SHORT[:1]
+    )
     expected = last_layer(TEMPLATES[1].replace("{text}", SHORT[0]), path)[0].mean(0)
     np.testing.assert_allclose(actual, expected, atol=1e-5)
 
@@ -182,23 +216,34 @@ def test_it_is_part_of_the_identity_where_there_is_one(random_model: Models) -> 
 def test_prompts_of_sentence_transformers(tmp_path: Path, registered: Plugins) -> None:
     parts = [modules.Transformer(str(TINY)), modules.Pooling(256, "mean", include_prompt=False)]
     prompts = {"query": "query: ", "document": "passage: "}
-    own = SentenceTransformer(modules=parts, device="cpu", prompts=prompts, default_prompt_name="document")
+    own = SentenceTransformer(
+        modules=parts, device="cpu", prompts=prompts, default_prompt_name="document"
+    )
     own.save(str(tmp_path / "own"))
 
     def ours(prompt: str) -> np.ndarray:
         spec = parse_spec(f"sbert:path={tmp_path}/own{prompt}")
-        return create_encoder(spec, registered, EncoderContext(offline=True)).encode([TextInput(t) for t in TEXTS])
+        return create_encoder(spec, registered, EncoderContext(offline=True)).encode(
+            [TextInput(t) for t in TEXTS]
+        )
 
     for prompt, theirs in (
-        ("", {}), (",prompt=query", {"prompt_name": "query"}), (",prompt=find:%20", {"prompt": "find: "}),
+        ("", {}),
+        (",prompt=query", {"prompt_name": "query"}),
+        (",prompt=find:%20", {"prompt": "find: "}),
         (",prompt={text}", {"prompt": ""}),
-    ):  # fmt: skip
+    ):
         np.testing.assert_allclose(ours(prompt), own.encode(TEXTS, **theirs), atol=1e-5)
     around = own.encode([PROMPTS["eol"].replace("{text}", text) for text in TEXTS], prompt="")
     np.testing.assert_allclose(ours(",prompt=eol"), around, atol=1e-5)
-    alone = ours(",prompt=query,pooling=mean")  # which pools the prompt too, as mirrorbench's poolings do
+    alone = ours(
+        ",prompt=query,pooling=mean"
+    )  # which pools the prompt too, as mirrorbench's poolings do
     for row, text in enumerate(TEXTS):
         np.testing.assert_allclose(alone[row], last_layer(f"query: {text}")[0].mean(0), atol=1e-5)
-    specs = [parse_spec(f"sbert:path={tmp_path}/own{p}") for p in ("", ",prompt=query", ",prompt=find:%20")]
+    specs = [
+        parse_spec(f"sbert:path={tmp_path}/own{p}")
+        for p in ("", ",prompt=query", ",prompt=find:%20")
+    ]
     context = EncoderContext(offline=True)
     assert len({create_encoder(spec, registered, context).fingerprint for spec in specs}) == 3

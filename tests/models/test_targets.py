@@ -45,7 +45,9 @@ def tokenizer(type_: str) -> ByteLevelBPETokenizer | SentencePieceUnigramTokeniz
         made, special = SentencePieceUnigramTokenizer(), ["[UNK]", *ends]
         made.train_from_iterator(TRAINING, 220, False, special, unk_token="[UNK]")
     numbered = [(name, made.token_to_id(name)) for name in ends]
-    made.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=numbered)
+    made.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=numbered
+    )
     return made
 
 
@@ -53,8 +55,12 @@ def tokenizer(type_: str) -> ByteLevelBPETokenizer | SentencePieceUnigramTokeniz
 def targets(draw: st.DrawFn) -> tuple[str, list[tuple[int, int]]]:
     """Draw a text and one to three non-empty spans in it."""
     words = [word for line in TRAINING for word in line.split()]
-    pieces = st.one_of(st.sampled_from(words), st.text(st.sampled_from(ALPHABET), min_size=1, max_size=8))
-    text = draw(st.sampled_from([" ", "", "  "])).join(draw(st.lists(pieces, min_size=1, max_size=8)))
+    pieces = st.one_of(
+        st.sampled_from(words), st.text(st.sampled_from(ALPHABET), min_size=1, max_size=8)
+    )
+    text = draw(st.sampled_from([" ", "", "  "])).join(
+        draw(st.lists(pieces, min_size=1, max_size=8))
+    )
     spans = []
     for _ in range(draw(st.integers(1, 3))):
         start = draw(st.integers(0, len(text) - 1))
@@ -68,7 +74,9 @@ def targets(draw: st.DrawFn) -> tuple[str, list[tuple[int, int]]]:
 @example(("  a  b", [(0, 3)]))
 @example(("a b", [(1, 2)]))
 @example(("😀😀", [(1, 2)]))
-def test_the_tokens_chosen_cover_exactly_the_span(type_: str, drawn: tuple[str, list[tuple[int, int]]]) -> None:
+def test_the_tokens_chosen_cover_exactly_the_span(
+    type_: str, drawn: tuple[str, list[tuple[int, int]]]
+) -> None:
     text, spans = drawn
     encoding = tokenizer(type_).encode(text)
     characters = [set(range(start, end)) for start, end in encoding.offsets]
@@ -77,12 +85,21 @@ def test_the_tokens_chosen_cover_exactly_the_span(type_: str, drawn: tuple[str, 
     covered = set().union(*characters)
     assert wanted & covered == wanted & set().union(*(characters[token] for token in chosen))
     assert all(characters[token] & wanted for token in chosen)
-    assert all(not characters[token] & wanted for token in range(len(characters)) if token not in chosen)
+    assert all(
+        not characters[token] & wanted for token in range(len(characters)) if token not in chosen
+    )
 
 
 @settings(max_examples=100)
-@given(st.integers(0, 60), st.data(), st.integers(3, 70), st.sampled_from([(1, 1), (0, 1), (2, 0), (0, 0)]))
-def test_a_cut_keeps_the_target(n: int, data: st.DataObject, max_length: int, special: tuple[int, int]) -> None:
+@given(
+    st.integers(0, 60),
+    st.data(),
+    st.integers(3, 70),
+    st.sampled_from([(1, 1), (0, 1), (2, 0), (0, 0)]),
+)
+def test_a_cut_keeps_the_target(
+    n: int, data: st.DataObject, max_length: int, special: tuple[int, int]
+) -> None:
     before, after = special
     ids = [-1] * before + list(range(n)) + [-2] * after
     target = sorted(data.draw(st.sets(st.integers(0, n - 1)))) if n else []
@@ -110,21 +127,32 @@ WORDS = ["the", "bank", "of", "the", "river", "was", "steep", "and", "green", "i
 def word_input(words: list[str], *targets: int) -> TextInput:
     text = " ".join(words)
     starts = [len(" ".join(words[:t])) + (t > 0) for t in targets]
-    return TextInput(text, tuple((s, s + len(words[t])) for s, t in zip(starts, targets, strict=True)))
+    return TextInput(
+        text, tuple((s, s + len(words[t])) for s, t in zip(starts, targets, strict=True))
+    )
 
 
 def naive(path: Path, item: TextInput, layers: slice) -> np.ndarray:
     """Pool one text, token by token, from the hidden states of plain transformers."""
     states, offsets = hidden_states(path, item.text)
-    wanted = {c for start, end in item.spans for c in range(start, end) if not item.text[c].isspace()}
+    wanted = {
+        c for start, end in item.spans for c in range(start, end) if not item.text[c].isspace()
+    }
     inside = [not wanted.isdisjoint(range(start, end)) for start, end in offsets]
     return np.asarray(states[layers].mean(0)[inside].mean(0))
 
 
 @pytest.mark.parametrize("architecture", few(ARCHITECTURES, "bert", "roberta"))
-def test_the_vector_is_the_mean_over_sub_words_and_layers(random_model: Models, architecture: str) -> None:
+def test_the_vector_is_the_mean_over_sub_words_and_layers(
+    random_model: Models, architecture: str
+) -> None:
     path = random_model(architecture)
-    items = [word_input(WORDS, 1), word_input(WORDS, 0), word_input(WORDS, 4, 6), word_input(["x"], 0)]
+    items = [
+        word_input(WORDS, 1),
+        word_input(WORDS, 0),
+        word_input(WORDS, 4, 6),
+        word_input(["x"], 0),
+    ]
     for layers, chosen in (("-1:", slice(-1, None)), ("-2:", slice(-2, None)), (":", slice(None))):
         actual = encoder(path, Pooling("target", layers)).encode(items)
         for vector, item in zip(actual, items, strict=True):
@@ -141,25 +169,34 @@ def as_released(path: Path, item: TextInput, max_length: int) -> np.ndarray:
     first, last = ids.index(opening), ids.index(closing) - 1
     ids = [token for token in ids if token not in (opening, closing)]
     with torch.no_grad():
-        states = torch.stack(model(torch.tensor([ids]), output_hidden_states=True).hidden_states)[-2:].mean(0)
+        states = torch.stack(model(torch.tensor([ids]), output_hidden_states=True).hidden_states)[
+            -2:
+        ].mean(0)
     return states[0, first:last].mean(0).numpy()
 
 
 @pytest.mark.parametrize("architecture", few(["bert", "deberta", "modernbert"]))
-def test_marked_targets_are_read_as_in_the_released_code(random_model: Models, architecture: str) -> None:
+def test_marked_targets_are_read_as_in_the_released_code(
+    random_model: Models, architecture: str
+) -> None:
     path = random_model(architecture)
     long = random.Random(1).choices(WORDS, k=60)
     items = [
-        word_input(WORDS, 0), word_input(WORDS, 6), word_input(long, 3),
+        word_input(WORDS, 0),
+        word_input(WORDS, 6),
+        word_input(long, 3),
         TextInput("no riverbanks", ((8, 12),)),  # inside a word, which the marks divide
         TextInput("ab " * 18 + "cd", ((24, 26),)),  # too long with its marks alone
-    ]  # fmt: skip
+    ]
     actual = encoder(path, Pooling("target-marked", "-2:", 40)).encode(items)
     for vector, item in zip(actual, items, strict=True):
         np.testing.assert_allclose(vector, as_released(path, item, 40), atol=1e-5)
     # What a cut at the end would lose, where the released code stops, is read in a window.
     items = [word_input(long, target) for target in (3, 30, 59)]
-    reader, poolings = encoder(path), [Pooling(f"target{mark}", max_length=40) for mark in ("", "-marked")]
+    reader, poolings = (
+        encoder(path),
+        [Pooling(f"target{mark}", max_length=40) for mark in ("", "-marked")],
+    )
     window, marked = reader.encode_pooled(items, poolings)
     np.testing.assert_allclose(marked[1:], window[1:], atol=1e-6)
     assert np.abs(marked[0] - window[0]).max() > 1e-3
@@ -177,13 +214,19 @@ def test_what_has_no_target_in_its_window_is_counted(random_model: Models) -> No
         TextInput("a\u200bb", ((1, 2),)),  # a character that the tokenizer drops
         TextInput("  a", ((0, 2),)),  # the spaces around the text
     ]
-    begun, whole = reader.encode([TextInput("  the bank", ((1, 5),)), TextInput("the bank", ((0, 3),))])
+    begun, whole = reader.encode(
+        [TextInput("  the bank", ((1, 5),)), TextInput("the bank", ((0, 3),))]
+    )
     np.testing.assert_allclose(begun, whole, atol=1e-6)
-    assert reader.lost_targets(items, pooling) == LostTargets(texts_cut=2, targets_cut=1, targets_missing=3)
+    assert reader.lost_targets(items, pooling) == LostTargets(
+        texts_cut=2, targets_cut=1, targets_missing=3
+    )
     mean = encoder(path, Pooling("mean", max_length=10))
     np.testing.assert_allclose(reader.encode(items)[2:], mean.encode(items)[2:], atol=1e-6)
     text = "the bank was steep"  # a text without a target is its own
-    actual = reader.encode([TextInput(text), TextInput(text, ((0, len(text)),)), TextInput(f" {text} ")])
+    actual = reader.encode(
+        [TextInput(text), TextInput(text, ((0, len(text)),)), TextInput(f" {text} ")]
+    )
     np.testing.assert_allclose(actual, np.tile(actual[:1], (3, 1)), atol=1e-6)
     assert reader.encode([TextInput("")]).shape == (1, 32)
     reader.transformer.tokenizer = SimpleNamespace(is_fast=False)

@@ -36,13 +36,19 @@ def test_the_traits_of_each_family(random_model: Models, architecture: str) -> N
     transformer = load_transformer(random_model(architecture), CPU)
     transformer.model.train()
     before = torch.random.get_rng_state()
-    assert traits_of(transformer) == ModelTraits(causal=architecture in CAUSAL, packs=architecture not in UNPACKED)
+    assert traits_of(transformer) == ModelTraits(
+        causal=architecture in CAUSAL, packs=architecture not in UNPACKED
+    )
     assert transformer.model.training
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-@pytest.mark.parametrize(("model_type", "pads"), few([("convbert", True), ("fnet", True), ("ernie", False)], 0, 2))
-def test_a_model_that_reads_padding_reads_each_text_as_alone(tmp_path: Path, model_type: str, pads: bool) -> None:
+@pytest.mark.parametrize(
+    ("model_type", "pads"), few([("convbert", True), ("fnet", True), ("ernie", False)], 0, 2)
+)
+def test_a_model_that_reads_padding_reads_each_text_as_alone(
+    tmp_path: Path, model_type: str, pads: bool
+) -> None:
     """Vectors under every pooling and gradients are the same; a padded pass would change them."""
     transformer = further(model_type, tmp_path)
     assert transformer.traits.pads == pads
@@ -52,10 +58,14 @@ def test_a_model_that_reads_padding_reads_each_text_as_alone(tmp_path: Path, mod
     with torch.no_grad():
         together = transformer.forward(Ragged.of(rows), poolings)
         for row, ids in enumerate(rows):
-            states = transformer.model(input_ids=torch.tensor([ids]), output_hidden_states=True).hidden_states
+            states = transformer.model(
+                input_ids=torch.tensor([ids]), output_hidden_states=True
+            ).hidden_states
             last = states[-1][0]
             both = torch.stack(states[-2:]).mean(0)[0]
-            for actual, wanted in zip(together, (last.mean(0), last[0], last[-1], both.mean(0)), strict=True):
+            for actual, wanted in zip(
+                together, (last.mean(0), last[0], last[-1], both.mean(0)), strict=True
+            ):
                 torch.testing.assert_close(actual[row], wanted, atol=1e-4, rtol=1e-4)
         padded = transformer.padded_states(Ragged.of(rows))[0][-1][0, :4].mean(0)
     assert (float((padded - together[0][0]).abs().max()) > 1e-3) == pads
@@ -83,7 +93,10 @@ def test_a_text_does_not_depend_on_a_masked_or_a_long_one(tmp_path: Path, model_
     """ESM takes the share of mask tokens, longrope the longest text of a pass; LFM2 has convolutions."""
     transformer = further(model_type, tmp_path)
     assert not transformer.traits.packs
-    masked, length = transformer.tokenizer.mask_token_id or 20, min(transformer.positions or 40, 1100)
+    masked, length = (
+        transformer.tokenizer.mask_token_id or 20,
+        min(transformer.positions or 40, 1100),
+    )
     rows = [[20, 21, 22, 23], [masked] * length]
     with torch.no_grad():
         (together,) = transformer.forward(Ragged.of(rows), [Pooling("mean")])
@@ -93,14 +106,18 @@ def test_a_text_does_not_depend_on_a_masked_or_a_long_one(tmp_path: Path, model_
 
 @pytest.mark.parametrize("model_type", few(OTHER_INPUTS, "canine", "vilt"))
 def test_models_of_more_than_tokens_are_refused(tmp_path: Path, model_type: str) -> None:
-    with pytest.raises(ModelUnavailableError, match=r"by its tokens alone|no vocabulary of tokens") as caught:
+    with pytest.raises(
+        ModelUnavailableError, match=r"by its tokens alone|no vocabulary of tokens"
+    ) as caught:
         traits_of(further(model_type, tmp_path))
     assert "sbert:path=" in caught.value.hint
 
 
 @pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize("architecture", few(FAMILIES, "bert", "gemma3", "t5"))
-def test_every_family_computes_in_half_precision(random_model: Models, architecture: str, half: str) -> None:
+def test_every_family_computes_in_half_precision(
+    random_model: Models, architecture: str, half: str
+) -> None:
     """Padded texts under autocast, gradients and the encoder's vectors are finite and near fp32."""
     transformer = load_transformer(random_model(architecture), CPU)
     texts = ["a text of some length, padded to none", "short"]
@@ -114,6 +131,8 @@ def test_every_family_computes_in_half_precision(random_model: Models, architect
         near = np.linalg.norm(vectors - wanted, axis=1) / np.linalg.norm(wanted, axis=1)
         assert 0 < near.max() < 0.1
     (actual / 16).sum().backward()
-    gradients = [weight.grad for weight in transformer.model.parameters() if weight.grad is not None]
+    gradients = [
+        weight.grad for weight in transformer.model.parameters() if weight.grad is not None
+    ]
     assert gradients
     assert all(gradient.isfinite().all() for gradient in gradients)

@@ -13,19 +13,34 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 import mirrorbench
-from mirrorbench.core.errors import EncodingError, ModelUnavailableError, UnknownNameError, UsageError
+from mirrorbench.core.errors import (
+    EncodingError,
+    ModelUnavailableError,
+    UnknownNameError,
+    UsageError,
+)
 from mirrorbench.core.inputs import Array, TextInput
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.backbones import embedded_directory
-from mirrorbench.models.transformations import Affine, Taken, Transformation, fit, split_post, transform
+from mirrorbench.models.transformations import (
+    Affine,
+    Taken,
+    Transformation,
+    fit,
+    split_post,
+    transform,
+)
 
 RNG = np.random.default_rng(7)
 # 400 vectors of 12 dimensions that share a large mean and vary much more along some axes than along others.
 VECTORS: Array = (
-    (RNG.normal(size=(400, 12)) * np.geomspace(5, 0.05, 12)) @ RNG.normal(size=(12, 12)) + 3 * RNG.normal(size=12)
+    (RNG.normal(size=(400, 12)) * np.geomspace(5, 0.05, 12)) @ RNG.normal(size=(12, 12))
+    + 3 * RNG.normal(size=12)
 ).astype(np.float32)
 FITTED: Array = (RNG.normal(size=(500, 32)) * np.geomspace(3, 0.1, 32) + 0.2).astype(np.float32)
-NEW: Array = (RNG.normal(size=(200, 32)) * np.geomspace(4, 0.1, 32) + 0.2).astype(np.float32)  # some lie outside
+NEW: Array = (RNG.normal(size=(200, 32)) * np.geomspace(4, 0.1, 32) + 0.2).astype(
+    np.float32
+)  # some lie outside
 
 
 def test_centred_and_z_scored() -> None:
@@ -41,7 +56,9 @@ def test_centred_and_z_scored() -> None:
 def test_whitened_as_scikit_learn(k: int) -> None:
     actual = fit(VECTORS, Transformation("whiten", k)).apply(VECTORS)
     expected = PCA(k or None, whiten=True).fit_transform(VECTORS.astype(float))
-    assert np.abs(actual - expected * np.sign((expected * actual).sum(0))).max() < 1e-5  # an axis has no sign
+    assert (
+        np.abs(actual - expected * np.sign((expected * actual).sum(0))).max() < 1e-5
+    )  # an axis has no sign
 
 
 @pytest.mark.parametrize("d", [0, 3])
@@ -49,7 +66,12 @@ def test_all_but_the_top(d: int) -> None:
     """Mu and Viswanath 2018: minus the mean and the first D components; D is about d/100, here the one of 12."""
     wide = VECTORS.astype(float) - VECTORS.astype(float).mean(0)
     top = np.linalg.svd(wide, full_matrices=False)[2][: d or 1]
-    assert np.abs(fit(VECTORS, Transformation("abtt", d)).apply(VECTORS) - (wide - wide @ top.T @ top)).max() < 1e-5
+    assert (
+        np.abs(
+            fit(VECTORS, Transformation("abtt", d)).apply(VECTORS) - (wide - wide @ top.T @ top)
+        ).max()
+        < 1e-5
+    )
     wider = np.hstack([VECTORS] * 25)  # 300 dimensions: 3 axes
     same = fit(wider, Transformation("abtt", 3)).apply(wider)
     assert np.array_equal(fit(wider, Transformation("abtt")).apply(wider), same)
@@ -66,12 +88,15 @@ def test_an_axis_without_variance_is_left_out() -> None:
     assert "Write whiten=11" in caught.value.hint
 
 
-@pytest.mark.parametrize(("rows", "asked", "hint"), [
-    (400, Transformation("whiten", 9999), "Write at most 12."),
-    (6, Transformation("whiten", 6), "Name a larger corpus"),
-    (400, Transformation("abtt", 12), "Write at most 11."),
-    (1, Transformation("center"), "Name a larger corpus"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rows", "asked", "hint"),
+    [
+        (400, Transformation("whiten", 9999), "Write at most 12."),
+        (6, Transformation("whiten", 6), "Name a larger corpus"),
+        (400, Transformation("abtt", 12), "Write at most 11."),
+        (1, Transformation("center"), "Name a larger corpus"),
+    ],
+)
 def test_more_than_the_corpus_has(rows: int, asked: Transformation, hint: str) -> None:
     with pytest.raises(UsageError, match="cannot be fitted on") as caught:
         fit(VECTORS[:rows], asked)
@@ -84,7 +109,9 @@ def test_texts_without_known_words_stay_without_a_vector() -> None:
     assert affine.checksum == fit(VECTORS, Transformation("whiten")).checksum
     for kept in (affine, Taken(4, "binary"), Taken(4), fit(VECTORS, Transformation("", 0, "int8"))):
         assert not kept.apply(holes)[:50].any()
-    with pytest.raises(EncodingError, match="vectors of 3 dimensions do not fit a transformation of 12"):
+    with pytest.raises(
+        EncodingError, match="vectors of 3 dimensions do not fit a transformation of 12"
+    ):
         affine.apply(VECTORS[:, :3])
 
 
@@ -114,7 +141,9 @@ def test_weights_for_sentence_transformers(tmp_path: Path) -> None:
 def test_int8_as_sentence_transformers(dims: int) -> None:
     actual = fit(FITTED, Transformation("dims" if dims else "", dims, "int8")).apply(NEW)
     keep = slice(dims or None)
-    theirs = quantize_embeddings(NEW[:, keep], "int8", calibration_embeddings=FITTED[:, keep]).astype(float)
+    theirs = quantize_embeddings(
+        NEW[:, keep], "int8", calibration_embeddings=FITTED[:, keep]
+    ).astype(float)
     assert actual.shape == theirs.shape
     assert actual.min() == -128
     assert actual.max() == 127
@@ -136,7 +165,10 @@ def test_a_transformation_before_it() -> None:
     np.testing.assert_array_equal(signs, np.where(white > 0, 1, -1))
     calibration = fit(FITTED, Transformation("whiten", 8)).apply(FITTED)
     small = fit(FITTED, Transformation("whiten", 8, "int8")).apply(NEW)
-    assert np.abs(small - quantize_embeddings(white, "int8", calibration_embeddings=calibration)).max() <= 1
+    assert (
+        np.abs(small - quantize_embeddings(white, "int8", calibration_embeddings=calibration)).max()
+        <= 1
+    )
 
 
 def test_an_encoder_gives_what_sentence_transformers_truncates(tmp_path: Path) -> None:
@@ -144,8 +176,12 @@ def test_an_encoder_gives_what_sentence_transformers_truncates(tmp_path: Path) -
     SentenceTransformer(str(embedded_directory()), device="cpu").save(str(tmp_path / "own"))
     short = SentenceTransformer(str(tmp_path / "own"), device="cpu", truncate_dim=24).encode(texts)
     for spec in ("tiny+base:pooling=mean,dims=24", f"{tmp_path}/own+base:dims=24"):
-        np.testing.assert_allclose(mirrorbench.load(spec, device="cpu").encode(texts), short, atol=1e-5)
-    signs = mirrorbench.load("tiny+base:pooling=mean,dims=24,type=binary", device="cpu").encode(texts)
+        np.testing.assert_allclose(
+            mirrorbench.load(spec, device="cpu").encode(texts), short, atol=1e-5
+        )
+    signs = mirrorbench.load("tiny+base:pooling=mean,dims=24,type=binary", device="cpu").encode(
+        texts
+    )
     np.testing.assert_array_equal(signs, np.where(short > 0, 1, -1))
     with pytest.raises(UsageError, match="dims=300, but the vectors have 256 dimensions"):
         mirrorbench.load("tiny+base:dims=300", device="cpu")
@@ -155,34 +191,40 @@ def test_keys_of_a_spec() -> None:
     spec = parse_spec("x+mirror:post=whiten,whiten=7,corpus=mine,lr=0.1")
     plain, actual = split_post(spec, tuned=True)
     assert (str(plain), actual) == ("x+mirror:corpus=mine,lr=0.1", Transformation("whiten", 7))
-    assert str(split_post(parse_spec("x+base:post=center,corpus=mine,corpus_size=9"))[0]) == "x+base"
+    assert (
+        str(split_post(parse_spec("x+base:post=center,corpus=mine,corpus_size=9"))[0]) == "x+base"
+    )
     assert split_post(parse_spec("x:corpus=mine")) == (parse_spec("x:corpus=mine"), None)
     assert split_post(parse_spec("x+static:dims=64"))[1] is None  # those of its own PCA
     for keys, meant, title in (
-        ("post=abtt", Transformation("abtt"), ""), ("dims=64", Transformation("dims", 64), "64 dimensions"),
+        ("post=abtt", Transformation("abtt"), ""),
+        ("dims=64", Transformation("dims", 64), "64 dimensions"),
         ("type=int8", Transformation("", 0, "int8"), "int8"),
         ("dims=64,type=binary", Transformation("dims", 64, "binary"), "64 dimensions, binary"),
         ("post=center,type=int8", Transformation("center", 0, "int8"), "centred, int8"),
         ("post=whiten,whiten=9,type=int8", Transformation("whiten", 9, "int8"), ""),
-    ):  # fmt: skip
+    ):
         actual = split_post(parse_spec(f"x+base:{keys}"))[1]
         assert actual == meant
         assert actual.title == (title or actual.title)
 
 
-@pytest.mark.parametrize(("spec", "message", "hint"), [
-    ("x:abtt=3", "abtt=3 belongs to post=abtt, which is missing", "Add post=abtt"),
-    ("x:whiten=3,post=abtt", "whiten=3 belongs to post=whiten, and this is post=abtt", ""),
-    ("x:whiten=0,post=whiten", "whiten=0 is not a whole number from 1 on", ""),
-    ("x:whiten=many,post=whiten", "whiten=many is not a whole number from 1 on", ""),
-    ("x+mirror:post=stored", "these are tuned further", "Write post=center"),
-    ("x:post=whitn", "unknown transformation 'whitn'", "whiten"),
-    ("x:dims=0", "not a whole number from 1", ""),
-    ("x:post=whiten,dims=8", "dims= and post= cannot be combined", ""),
-    ("x:post=stored,type=int8", "post=stored and type= cannot be combined", ""),
-    ("x:type=int4", "unknown type", ""),
-    ("x:post=dims,dims=8", "unknown transformation", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("spec", "message", "hint"),
+    [
+        ("x:abtt=3", "abtt=3 belongs to post=abtt, which is missing", "Add post=abtt"),
+        ("x:whiten=3,post=abtt", "whiten=3 belongs to post=whiten, and this is post=abtt", ""),
+        ("x:whiten=0,post=whiten", "whiten=0 is not a whole number from 1 on", ""),
+        ("x:whiten=many,post=whiten", "whiten=many is not a whole number from 1 on", ""),
+        ("x+mirror:post=stored", "these are tuned further", "Write post=center"),
+        ("x:post=whitn", "unknown transformation 'whitn'", "whiten"),
+        ("x:dims=0", "not a whole number from 1", ""),
+        ("x:post=whiten,dims=8", "dims= and post= cannot be combined", ""),
+        ("x:post=stored,type=int8", "post=stored and type= cannot be combined", ""),
+        ("x:type=int4", "unknown type", ""),
+        ("x:post=dims,dims=8", "unknown transformation", ""),
+    ],
+)
 def test_keys_that_mean_nothing(spec: str, message: str, hint: str) -> None:
     with pytest.raises((UsageError, UnknownNameError), match=message) as caught:
         split_post(parse_spec(spec), tuned="mirror" in spec)

@@ -24,13 +24,26 @@ from mirrorbench.models.transformer import load_transformer, lower_casing_tokeni
 
 CPU = torch.device("cpu")
 TEXTS = [
-    "a", "A much longer text, of many characters!", "the cat", "", "the cat", "  spaces around  ", "żółw 亀",
-    "x " * 200, "one two three", "dogs & cats",
-]  # fmt: skip
+    "a",
+    "A much longer text, of many characters!",
+    "the cat",
+    "",
+    "the cat",
+    "  spaces around  ",
+    "żółw 亀",
+    "x " * 200,
+    "one two three",
+    "dogs & cats",
+]
 POOLINGS = [
-    Pooling("cls"), Pooling("mean"), Pooling("mean-padded"), Pooling("mean", "-2:"), Pooling("cls", "0"),
-    Pooling("mean-padded", ":", 40), Pooling("mean", "1:3", 20),
-]  # fmt: skip
+    Pooling("cls"),
+    Pooling("mean"),
+    Pooling("mean-padded"),
+    Pooling("mean", "-2:"),
+    Pooling("cls", "0"),
+    Pooling("mean-padded", ":", 40),
+    Pooling("mean", "1:3", 20),
+]
 
 CASED, LOWER, PLAIN = "Äike Õun Йод Abc", "äike õun йод abc", "aike oun иод abc"
 """A text, in lower case, and without accents too, as WordPiece has it where ``strip_accents`` is not set."""
@@ -43,7 +56,15 @@ def cased(random_model: Models, tmp_path: Path) -> Path:
     for file in ("tokenizer.json", "tokenizer_config.json"):
         (path / file).unlink()
     letters = sorted({*CASED, *LOWER, *PLAIN} - {" "})
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters)]
+    vocabulary = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *letters,
+        *(f"##{letter}" for letter in letters),
+    ]
     (path / "vocab.txt").write_text("".join(f"{token}\n" for token in vocabulary), encoding="utf-8")
     return path
 
@@ -53,8 +74,12 @@ architectures = pytest.mark.parametrize("architecture", few(ARCHITECTURES, "bert
 
 def naive(path: Path, text: str, pooling: Pooling) -> np.ndarray:
     padding = "max_length" if pooling.mode == "mean-padded" else False
-    states, _ = hidden_states(path, text, truncation=True, max_length=pooling.max_length, padding=padding)
-    layers = {"-1:": [-1], "-2:": [-2, -1], "0": [0], ":": list(range(len(states))), "1:3": [1, 2]}[pooling.layers]
+    states, _ = hidden_states(
+        path, text, truncation=True, max_length=pooling.max_length, padding=padding
+    )
+    layers = {"-1:": [-1], "-2:": [-2, -1], "0": [0], ":": list(range(len(states))), "1:3": [1, 2]}[
+        pooling.layers
+    ]
     vectors = states[layers].mean(0)
     return np.asarray(vectors[0] if pooling.mode == "cls" else vectors.mean(0))
 
@@ -67,35 +92,60 @@ def test_every_pooling_equals_one_text_at_a_time(random_model: Models, architect
         assert vectors.shape == (len(TEXTS), 32)
         assert vectors.dtype == np.float32
         for index in (0, 1, 3, 6, 7):
-            np.testing.assert_allclose(vectors[index], naive(path, TEXTS[index], pooling), atol=1e-5)
+            np.testing.assert_allclose(
+                vectors[index], naive(path, TEXTS[index], pooling), atol=1e-5
+            )
     assert encoder(path).encode([]).shape == (0, 32)
 
 
-def test_the_spec_wins_over_the_tokenizers_own_truncation_and_padding(random_model: Models, tmp_path: Path) -> None:
+def test_the_spec_wins_over_the_tokenizers_own_truncation_and_padding(
+    random_model: Models, tmp_path: Path
+) -> None:
     path = shutil.copytree(random_model("bert"), tmp_path / "model")
     before = encoder(path, Pooling("mean", max_length=64)).encode(TEXTS)
     raw = json.loads((path / "tokenizer.json").read_text())
-    raw["truncation"] = {"direction": "Right", "max_length": 8, "strategy": "LongestFirst", "stride": 0}
-    raw["padding"] = {"strategy": {"Fixed": 30}, "direction": "Left", "pad_to_multiple_of": None, "pad_id": 0,
-                      "pad_type_id": 0, "pad_token": "[PAD]"}  # fmt: skip
+    raw["truncation"] = {
+        "direction": "Right",
+        "max_length": 8,
+        "strategy": "LongestFirst",
+        "stride": 0,
+    }
+    raw["padding"] = {
+        "strategy": {"Fixed": 30},
+        "direction": "Left",
+        "pad_to_multiple_of": None,
+        "pad_id": 0,
+        "pad_type_id": 0,
+        "pad_token": "[PAD]",
+    }
     (path / "tokenizer.json").write_text(json.dumps(raw))
     settings = json.loads((path / "tokenizer_config.json").read_text())
-    (path / "tokenizer_config.json").write_text(json.dumps(settings | {"model_max_length": 8, "padding_side": "left"}))
+    (path / "tokenizer_config.json").write_text(
+        json.dumps(settings | {"model_max_length": 8, "padding_side": "left"})
+    )
     altered = encoder(path, Pooling("mean", max_length=64))
     assert altered.transformer.tokenize(["x " * 200, "x"], 64).lengths.tolist() == [64, 3]
     np.testing.assert_array_equal(altered.encode(TEXTS), before)
 
 
-@pytest.mark.parametrize("architecture", few([*ARCHITECTURES, "absolute"], "bert", "deberta", "absolute"))
-def test_a_length_beyond_the_positions(random_model: Models, tmp_path: Path, architecture: str) -> None:
+@pytest.mark.parametrize(
+    "architecture", few([*ARCHITECTURES, "absolute"], "bert", "deberta", "absolute")
+)
+def test_a_length_beyond_the_positions(
+    random_model: Models, tmp_path: Path, architecture: str
+) -> None:
     """``absolute``: DeBERTa, whose positions are relative, may have absolute ones too."""
     path = random_model("deberta-v2" if architecture == "absolute" else architecture)
     if architecture == "absolute":
         path = shutil.copytree(path, tmp_path / "absolute")
-        AutoModel.from_config(AutoConfig.from_pretrained(path, position_biased_input=True)).save_pretrained(path)
+        AutoModel.from_config(
+            AutoConfig.from_pretrained(path, position_biased_input=True)
+        ).save_pretrained(path)
     transformer = load_transformer(path, CPU)
     for mode in ("mean", "mean-padded", "target"):
-        at_limit = TransformerEncoder(transformer, Pooling(mode, max_length=POSITIONS)).encode(["x " * 500])
+        at_limit = TransformerEncoder(transformer, Pooling(mode, max_length=POSITIONS)).encode(
+            ["x " * 500]
+        )
         assert np.isfinite(at_limit).all()
         too_long = TransformerEncoder(transformer, Pooling(mode, max_length=POSITIONS + 1))
         if architecture.startswith("deberta"):
@@ -106,13 +156,26 @@ def test_a_length_beyond_the_positions(random_model: Models, tmp_path: Path, arc
             assert f"max_length={POSITIONS}" in caught.value.hint
 
 
-@pytest.mark.parametrize(("settings", "alone", "released"), [
-    ({"do_lower_case": False}, CASED, PLAIN),  # Russian today: DeepPavlov/rubert-base-cased from commit 4036cab on
-    ({}, PLAIN, PLAIN),  # Russian before, and Estonian: the class's own default is lower case
-    ({"do_lower_case": True, "strip_accents": False}, LOWER, LOWER),  # Korean: kykim/bert-kor-base
-    ({"do_lower_case": False, "strip_accents": False}, CASED, LOWER),
-])  # fmt: skip
-def test_the_released_training_lower_cases(cased: Path, settings: dict[str, bool], alone: str, released: str) -> None:
+@pytest.mark.parametrize(
+    ("settings", "alone", "released"),
+    [
+        (
+            {"do_lower_case": False},
+            CASED,
+            PLAIN,
+        ),  # Russian today: DeepPavlov/rubert-base-cased from commit 4036cab on
+        ({}, PLAIN, PLAIN),  # Russian before, and Estonian: the class's own default is lower case
+        (
+            {"do_lower_case": True, "strip_accents": False},
+            LOWER,
+            LOWER,
+        ),  # Korean: kykim/bert-kor-base
+        ({"do_lower_case": False, "strip_accents": False}, CASED, LOWER),
+    ],
+)
+def test_the_released_training_lower_cases(
+    cased: Path, settings: dict[str, bool], alone: str, released: str
+) -> None:
     """Mirror-BERT, ``src/mirror_bert.py``: ``AutoTokenizer.from_pretrained(path, ..., do_lower_case=True)``."""
     (cased / "tokenizer_config.json").write_text(json.dumps(settings))
     tokenizers = load_transformer(cased, CPU).tokenizer, lower_casing_tokenizer(cased)
@@ -122,7 +185,9 @@ def test_the_released_training_lower_cases(cased: Path, settings: dict[str, bool
     assert tokenizers[1].tokenize(CASED) == slow.tokenize(CASED)
 
 
-def test_the_option_reaches_no_tokenizer_json_and_no_bpe(cased: Path, random_model: Models, tmp_path: Path) -> None:
+def test_the_option_reaches_no_tokenizer_json_and_no_bpe(
+    cased: Path, random_model: Models, tmp_path: Path
+) -> None:
     """transformers 4.2.1, ``BertTokenizerFast.__init__``: it compares ``do_lower_case`` with a key of another name."""
     (cased / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     AutoTokenizer.from_pretrained(cased).save_pretrained(cased)
@@ -138,7 +203,9 @@ def test_the_option_reaches_no_tokenizer_json_and_no_bpe(cased: Path, random_mod
 
 
 @architectures
-def test_answers_of_the_host(architecture: str, random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_of_the_host(
+    architecture: str, random_model: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Replaced functions against waits for a GPU change no bit."""
     transformer = load_transformer(random_model(architecture), CPU)
     ids = transformer.tokenize(TEXTS, 40)

@@ -27,33 +27,55 @@ STEPS = np.arange(12.0)
 NOISE = [np.random.default_rng(seed).normal(size=12) for seed in range(3)]
 
 
-def test_results_of_one_experiment_may_stand_together_and_others_are_named(plugins: Plugins) -> None:
+def test_results_of_one_experiment_may_stand_together_and_others_are_named(
+    plugins: Plugins,
+) -> None:
     one, other = stored("bert+mirror", "stsb", 0.5), stored("bert+mirror", "sts12", 0.5)
     more = [stored("bert+mirror", task, 0.5, 1) for task in ("stsb", "sts12")]
     chinese = stored("bert+mirror", "xlwic-zh", 0.5, encoder={"weights": "Chinese BERT"})
     assert mixtures([one, other, *more, chinese, one], plugins) == []
     what = "different experiments (recipe, corpus or precision)"
     for result, said in (
-        (replace(one, data={"version": 2, "files": {}}, cell_id="b"), "stsb: 2 different versions of its data"),
-        (replace(other, cell=other.cell | {"protocol": "released"}), "protocols paper and released"),
+        (
+            replace(one, data={"version": 2, "files": {}}, cell_id="b"),
+            "stsb: 2 different versions of its data",
+        ),
+        (
+            replace(other, cell=other.cell | {"protocol": "released"}),
+            "protocols paper and released",
+        ),
         (replace(other, encoder={"weights": "another"}), "bert+mirror: 2 different models (en)"),
         (replace(one, cell_id="c"), f"bert+mirror on stsb, seed 0: 2 {what}"),
-        (stored("bert+mirror", "stsb", 0.5, 1, corpus="b"), f"bert+mirror on stsb: its seeds are of 2 {what}"),
+        (
+            stored("bert+mirror", "stsb", 0.5, 1, corpus="b"),
+            f"bert+mirror on stsb: its seeds are of 2 {what}",
+        ),
     ):
         assert mixtures([one, result], plugins) == [said]
 
 
-def test_rows_may_differ_in_what_they_are_tuned_on_and_in_but_not_in_how_they_are_evaluated(plugins: Plugins) -> None:
+def test_rows_may_differ_in_what_they_are_tuned_on_and_in_but_not_in_how_they_are_evaluated(
+    plugins: Plugins,
+) -> None:
     one = stored("bert+mirror", "stsb", 0.5, corpus="b")
-    others = [stored("bert+mirror", "simlex999", 0.5, corpus="a"), stored("roberta+mirror", "stsb", 0.5, corpus="a")]
+    others = [
+        stored("bert+mirror", "simlex999", 0.5, corpus="a"),
+        stored("roberta+mirror", "stsb", 0.5, corpus="a"),
+    ]
     assert mixtures([one, *others], plugins) == []
     renamed = stored("bert+mirror", "stsb", 0.5, 1)
-    renamed = replace(renamed, cell=renamed.cell | {"corpus": {"name": "./b", "sha256": "hash of b", "n": 10}})
+    renamed = replace(
+        renamed, cell=renamed.cell | {"corpus": {"name": "./b", "sha256": "hash of b", "n": 10}}
+    )
     assert mixtures([one, renamed], plugins) == []
-    tuned = replace(others[1], cell=others[1].cell | {"precision": {"tuning": "bf16", "encoding": "fp32"}})
+    tuned = replace(
+        others[1], cell=others[1].cell | {"precision": {"tuning": "bf16", "encoding": "fp32"}}
+    )
     assert mixtures([one, tuned], plugins) == []
     assert "precision: fp32; tuned in bf16." in str(provenance([one, tuned])[0])
-    half = replace(others[1], cell=others[1].cell | {"precision": {"tuning": "bf16", "encoding": "bf16"}})
+    half = replace(
+        others[1], cell=others[1].cell | {"precision": {"tuning": "bf16", "encoding": "bf16"}}
+    )
     assert mixtures([one, half], plugins) == ["evaluated in bf16 and fp32"]
 
 
@@ -71,7 +93,9 @@ def three() -> list[Result]:
 def test_seeds_of_several_computations_are_never_one_score(plugins: Plugins) -> None:
     assert mixtures(three(), plugins) == []
     (row,) = build_table(newest(three(), "again")[0], plugins).rows
-    assert [(s.mean, s.cell_ids) for s in row.scores if s] == [(pytest.approx(0.7), ("now 1", "now 2"))]
+    assert [(s.mean, s.cell_ids) for s in row.scores if s] == [
+        (pytest.approx(0.7), ("now 1", "now 2"))
+    ]
 
 
 def test_the_newest_is_shown_where_only_one_can_be() -> None:
@@ -92,9 +116,20 @@ def test_the_newest_is_shown_where_only_one_can_be() -> None:
 def test_a_leaderboard_judges_the_newest_and_names_the_others(tmp_path: Path) -> None:
     folder = tmp_path / "my results"
     for seed in range(2):
-        correlated(folder, "bert+mirror", "stsb", STEPS, NOISE[seed] + STEPS, seed, cell_id=f"now {seed}")
+        correlated(
+            folder, "bert+mirror", "stsb", STEPS, NOISE[seed] + STEPS, seed, cell_id=f"now {seed}"
+        )
         more = {"computation": EARLIER, "corpus": "mine.txt", "protocol": "released"}
-        correlated(folder, "roberta+mirror", "stsb", STEPS, NOISE[seed], seed, cell_id=f"mirror {seed}", **more)
+        correlated(
+            folder,
+            "roberta+mirror",
+            "stsb",
+            STEPS,
+            NOISE[seed],
+            seed,
+            cell_id=f"mirror {seed}",
+            **more,
+        )
     more = {"computation": EARLIER, "protocol": "released"}
     correlated(folder, "bert+base:pooling=cls", "stsb", STEPS, NOISE[2], cell_id="base now")
     for spec in ("bert+base", "bert+mirror:lr=0.0001"):
@@ -122,7 +157,9 @@ def test_encoders_are_compared_within_one_computation(tmp_path: Path) -> None:
     (task,) = found.tasks
     assert task.first.mean == pytest.approx(spearman(NOISE[0] + STEPS, STEPS))
     assert (task.first.seeds, task.second.seeds) == (1, 1)
-    assert [note for note in found.notes if note.startswith("left out: 1 result of")] == list(found.notes)
+    assert [note for note in found.notes if note.startswith("left out: 1 result of")] == list(
+        found.notes
+    )
     other = tmp_path / "other"
     correlated(other, "bert", "stsb", STEPS, NOISE[0], computation=EARLIER)
     correlated(other, "roberta", "stsb", STEPS, NOISE[1])
@@ -137,11 +174,22 @@ def test_encoders_are_compared_within_one_computation(tmp_path: Path) -> None:
 @pytest.mark.shipped("papers")
 def test_a_table_of_the_papers_shows_one_computation_and_of_two_copies_the_later() -> None:
     read = [
-        stored("bert+base:pooling=cls", task, value, computation=computation, cell_id=f"{task} {value}",
-               created=f"{year}-01-01", metrics={"spearman": value, "spearman_all": value})
-        for computation, value, year in ((EARLIER, 0.25, 2026), (COMPUTATION, 0.5, 2024), (COMPUTATION, 0.75, 2025))
+        stored(
+            "bert+base:pooling=cls",
+            task,
+            value,
+            computation=computation,
+            cell_id=f"{task} {value}",
+            created=f"{year}-01-01",
+            metrics={"spearman": value, "spearman_all": value},
+        )
+        for computation, value, year in (
+            (EARLIER, 0.25, 2026),
+            (COMPUTATION, 0.5, 2024),
+            (COMPUTATION, 0.75, 2025),
+        )
         for task in builtin_suites()["sts"]
-    ]  # fmt: skip
+    ]
     table = find_table("mirror-bert/table3")
     assert isinstance(table, PaperTable)
     for given in (read, read[::-1]):

@@ -26,19 +26,37 @@ def means(table: Table) -> list[list[float | None]]:
 def test_columns_come_in_the_registered_order_with_averages(registered: Plugins) -> None:
     """One for each of several suites, and one over all."""
     values = {"sts12": 0.2, "stsb": 0.4, "multisimlex-en": 0.6, "multisimlex-fr": 0.9, "wic": 0.5}
-    table = build_table([stored("toy", task, value) for task, value in reversed(values.items())], registered)
+    table = build_table(
+        [stored("toy", task, value) for task, value in reversed(values.items())], registered
+    )
     assert [(column.name, column.suite) for column in table.columns] == [
-        ("sts12", "sts"), ("stsb", "sts"), ("avg. sts", "sts"), ("multisimlex-en", "simlex"),
-        ("multisimlex-fr", "simlex"), ("avg. simlex", "simlex"), ("wic", "wic"), ("avg.", ""),
-    ]  # fmt: skip
-    assert means(table) == [[pytest.approx(value) for value in (0.2, 0.4, 0.3, 0.6, 0.9, 0.75, 0.5, 0.52)]]
+        ("sts12", "sts"),
+        ("stsb", "sts"),
+        ("avg. sts", "sts"),
+        ("multisimlex-en", "simlex"),
+        ("multisimlex-fr", "simlex"),
+        ("avg. simlex", "simlex"),
+        ("wic", "wic"),
+        ("avg.", ""),
+    ]
+    assert means(table) == [
+        [pytest.approx(value) for value in (0.2, 0.4, 0.3, 0.6, 0.9, 0.75, 0.5, 0.52)]
+    ]
     assert table.columns[-1].average_of == tuple(values)
     assert table.groups() == [("sts", 3), ("simlex", 3), ("wic", 1), ("", 1)]
     assert table.heads() == ["STS12", "STS-b", "sts avg.", "EN", "FR", "simlex avg.", "WiC", "avg."]
     assert (table.columns[1].level, table.columns[1].languages) == ("sentence", ("en",))
     for asked, wanted, shown in (
-        (("sts12", "wic", "stsb"), ("sts12", "wic", "stsb"), ["sts12", "wic", "stsb", "avg."]),  # a suite apart
-        (("gone", "dogs", "stsb", "cats"), (), ["stsb", "cats", "dogs", "gone", "avg."]),  # unknown ones last
+        (
+            ("sts12", "wic", "stsb"),
+            ("sts12", "wic", "stsb"),
+            ["sts12", "wic", "stsb", "avg."],
+        ),  # a suite apart
+        (
+            ("gone", "dogs", "stsb", "cats"),
+            (),
+            ["stsb", "cats", "dogs", "gone", "avg."],
+        ),  # unknown ones last
     ):
         table = build_table([stored("toy", task, 0.5) for task in asked], registered, wanted)
         assert [column.name for column in table.columns] == shown
@@ -47,15 +65,21 @@ def test_columns_come_in_the_registered_order_with_averages(registered: Plugins)
 def test_seeds_give_the_mean_and_sample_deviation(registered: Plugins) -> None:
     cats, dogs = np.array([0.1, 0.4, 0.7]), np.array([0.3, 0.5, 0.1])
     results = [stored("toy", "cats", value, seed) for seed, value in enumerate(cats)]
-    results += [stored("toy", "dogs", value, seed) for seed, value in reversed(list(enumerate(dogs)))]
+    results += [
+        stored("toy", "dogs", value, seed) for seed, value in reversed(list(enumerate(dogs)))
+    ]
     table = build_table(results, registered)
     (row,) = table.rows
     for score, values in zip(row.scores, (cats, dogs, (cats + dogs) / 2), strict=True):
         assert score
-        assert (score.mean, score.sd, score.n) == pytest.approx((values.mean(), values.std(ddof=1), 3))
+        assert (score.mean, score.sd, score.n) == pytest.approx(
+            (values.mean(), values.std(ddof=1), 3)
+        )
         np.testing.assert_allclose(score.seeds, list(enumerate(values)))
     ids = [score.cell_ids for score in row.scores[:2] if score]
-    assert ids == [tuple(f"toy/{task}/{seed}/paper" for seed in range(3)) for task in ("cats", "dogs")]
+    assert ids == [
+        tuple(f"toy/{task}/{seed}/paper" for seed in range(3)) for task in ("cats", "dogs")
+    ]
     assert "± sample standard deviation over 3 seeds" in table.notes[1]
 
 
@@ -64,22 +88,43 @@ def test_missing_stays_missing_and_has_no_average(registered: Plugins) -> None:
     results = [stored("toy", "cats", 0.7), stored("other", "cats", None), whole[1]]
     rows = [parse_spec(spec) for spec in ("toy", "other", "third")]
     table = build_table(results, registered, ["cats", "dogs"], rows)
-    assert means(table) == [[0.7, None], [None, 0.5], [None, None]]  # and no average, which no row has
-    two_models = [stored("toy", "cats", 0.7), stored("toy", "dogs", 0.6, encoder={"weights": "others"})]
-    assert [column.name for column in build_table(two_models, registered).columns] == ["cats", "dogs"]
-    assert means(build_table([*two_models, *whole], registered)) == [[0.7, 0.6, None], [0.5, 0.5, 0.5]]
+    assert means(table) == [
+        [0.7, None],
+        [None, 0.5],
+        [None, None],
+    ]  # and no average, which no row has
+    two_models = [
+        stored("toy", "cats", 0.7),
+        stored("toy", "dogs", 0.6, encoder={"weights": "others"}),
+    ]
+    assert [column.name for column in build_table(two_models, registered).columns] == [
+        "cats",
+        "dogs",
+    ]
+    assert means(build_table([*two_models, *whole], registered)) == [
+        [0.7, 0.6, None],
+        [0.5, 0.5, 0.5],
+    ]
     seeds = [stored("toy", "cats", 0.1), stored("toy", "cats", 0.2, 1), stored("toy", "dogs", 0.3)]
-    assert means(build_table([*seeds, *whole], registered)) == [[pytest.approx(0.15), 0.3, None], [0.5, 0.5, 0.5]]
+    assert means(build_table([*seeds, *whole], registered)) == [
+        [pytest.approx(0.15), 0.3, None],
+        [0.5, 0.5, 0.5],
+    ]
     assert means(build_table([seeds[0], stored("toy", "cats", None, 1)], registered)) == [[None]]
 
 
 def test_protocols_are_not_mixed(registered: Plugins) -> None:
     results = [stored("toy", "cats", 0.1), stored("toy", "cats", 0.9, protocol="released")]
     table = build_table(results, registered)
-    assert [(row.label, row.spec) for row in table.rows] == [("toy [paper]", "toy"), ("toy [released]", "toy")]
+    assert [(row.label, row.spec) for row in table.rows] == [
+        ("toy [paper]", "toy"),
+        ("toy [released]", "toy"),
+    ]
     assert means(table) == [[0.1], [0.9]]
     results[1] = stored("other", "cats", 0.9, protocol="released")
-    rows = [parse_spec(spec) for spec in ("toy", "other", "failed")]  # no empty row of a protocol that others have
+    rows = [
+        parse_spec(spec) for spec in ("toy", "other", "failed")
+    ]  # no empty row of a protocol that others have
     labels = [row.label for row in build_table(results, registered, ["cats"], rows).rows]
     assert labels == ["toy [paper]", "other [released]", "failed [paper]", "failed [released]"]
 
@@ -115,21 +160,35 @@ def test_ranks() -> None:
         ([None, 0.2, None], [0, 0, 0]),  # nothing to compare with
         ([-0.3, -0.1, 0.0], [0, 2, 1]),
     ):
-        rows = [Row(str(i), str(i), (None if v is None else Score(v, None, 1),)) for i, v in enumerate(values)]
-        assert [marks[0] for marks in Table("", (Column("a", "A"),), tuple(rows)).ranks()] == expected, values
+        rows = [
+            Row(str(i), str(i), (None if v is None else Score(v, None, 1),))
+            for i, v in enumerate(values)
+        ]
+        assert [
+            marks[0] for marks in Table("", (Column("a", "A"),), tuple(rows)).ranks()
+        ] == expected, values
 
 
-def test_a_baseline_has_a_row_and_no_rank(registered: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_baseline_has_a_row_and_no_rank(
+    registered: Plugins, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(registered.tasks["cats"], "baselines", {"chance": "chance"}, raising=False)
     results = [stored("toy", "cats", 0.1), stored("toy", "dogs", 0.2), stored("other", "cats", 0.3)]
     for each in results:
         each.metrics["chance"] = 0.9
     table = build_table(results, registered)
-    assert [(row.label, row.spec) for row in table.rows] == [("toy", "toy"), ("other", "other"), ("chance", "")]
+    assert [(row.label, row.spec) for row in table.rows] == [
+        ("toy", "toy"),
+        ("other", "other"),
+        ("chance", ""),
+    ]
     assert means(table)[2] == [0.9, None, None]  # of dogs no baseline is known
     assert [ranks[0] for ranks in table.ranks()] == [2, 1, 0]
     # Another metric, or other items, would have another baseline.
-    assert len(build_table([replace(results[0], main_metric="f1", main_score=0.1)], registered).rows) == 1
+    assert (
+        len(build_table([replace(results[0], main_metric="f1", main_score=0.1)], registered).rows)
+        == 1
+    )
     assert len(build_table([replace(results[0], main_score=0.4)], registered).rows) == 1
 
 
@@ -153,21 +212,34 @@ def test_rows_are_called_as_in_the_papers(registered: Plugins) -> None:
         "gone+forgotten:a=1": "gone + forgotten (a=1)",
     }.items():
         assert row_label(parse_spec(spec), registered) == label
-    alike = ["./one/model+mirror", "./two/model+mirror", "./one/model+base:pooling=cls"]  # the first two by their specs
+    alike = [
+        "./one/model+mirror",
+        "./two/model+mirror",
+        "./one/model+base:pooling=cls",
+    ]  # the first two by their specs
     failure = Failure(parse_spec(alike[1]), "dogs", "no dogs", "")
-    table = build_table([stored(spec, "cats", 0.1) for spec in alike], registered, failures=[failure])
+    table = build_table(
+        [stored(spec, "cats", 0.1) for spec in alike], registered, failures=[failure]
+    )
     assert [row.label for row in table.rows] == [*alike[:2], "model-CLS"]
     assert table.notes[-1] == "missing: ./two/model+mirror on dogs: no dogs"
 
 
 def test_the_number_of_seeds_is_that_of_each_row() -> None:
     rows = [("bert+mirror", 3), ("roberta+mirror", 2), ("bert", 1)]
-    results = [stored(spec, task, 0.5, seed) for spec, n in rows for seed in range(n) for task in ("stsb", "sts12")]
+    results = [
+        stored(spec, task, 0.5, seed)
+        for spec, n in rows
+        for seed in range(n)
+        for task in ("stsb", "sts12")
+    ]
     assert "± sample standard deviation over 2 or 3 seeds." in provenance_notes(results)[0]
     assert "seeds" not in provenance_notes(results[-2:])[0]
     # Two seeds on one task and another two on the other are two each, and not three.
     results = [
-        stored("bert", task, 0.1, seed) for task, seeds in (("stsb", (0, 1)), ("sts12", (1, 2))) for seed in seeds
+        stored("bert", task, 0.1, seed)
+        for task, seeds in (("stsb", (0, 1)), ("sts12", (1, 2)))
+        for seed in seeds
     ]
     assert "over 2 seeds" in provenance_notes(results)[0]
 
@@ -175,17 +247,28 @@ def test_the_number_of_seeds_is_that_of_each_row() -> None:
 def test_a_line_says_who_made_the_results_when_and_from_which_checkout() -> None:
     made = {"mirrorbench": "0.1.0", "packages": {"torch": "2.9"}, "device": "cpu"}
     first = stored("bert", "stsb", 0.5, environment=made, created="2026-01-02T03:04:05+00:00")
-    second = replace(first, created="2026-01-05T00:00:00+00:00", environment={**made, "device": "cuda"})
+    second = replace(
+        first, created="2026-01-05T00:00:00+00:00", environment={**made, "device": "cuda"}
+    )
     line = "2 results of 2026-01-02 to 2026-01-05: mirrorbench 0.1.0, torch 2.9; cpu, cuda."
     assert line in provenance_notes([first, second])
     assert provenance_notes([]) == []
     commit = "0123456789abcdef0123456789abcdef01234567"
-    for git, shown in ((commit, " (012345678)"), (f"{commit}-dirty", " (012345678-dirty)"), (None, "")):
+    for git, shown in (
+        (commit, " (012345678)"),
+        (f"{commit}-dirty", " (012345678-dirty)"),
+        (None, ""),
+    ):
         line = f"1 result of 2026-01-02: mirrorbench 0.1.0{shown}, torch 2.9; cpu."
         assert line in provenance_notes([replace(first, environment={**made, "git": git})])
     kept = replace(first, cost={"tuning": {"from_cache": True}})
-    for results, said in (([first, kept], "2 results of 2026-01-02, 1 by a"), ([kept], "1 result of 2026-01-02,")):
-        assert provenance_notes(results)[-1].startswith(f"{said} tuned model from cache: mirrorbench 0.1.0")
+    for results, said in (
+        ([first, kept], "2 results of 2026-01-02, 1 by a"),
+        ([kept], "1 result of 2026-01-02,"),
+    ):
+        assert provenance_notes(results)[-1].startswith(
+            f"{said} tuned model from cache: mirrorbench 0.1.0"
+        )
 
 
 def test_a_row_that_mixes_corpora_is_told_apart() -> None:
@@ -196,7 +279,9 @@ def test_a_row_that_mixes_corpora_is_told_apart() -> None:
 
     alike = [("stsb", "a"), ("sts12", "a")]
     assert said(*alike) == "Tuned on: a (10 strings)."
-    assert said(("stsb", "a"), ("stsb", "b")) == "Tuned on: a (10 strings), b (10 strings)."  # these are two rows
+    assert (
+        said(("stsb", "a"), ("stsb", "b")) == "Tuned on: a (10 strings), b (10 strings)."
+    )  # these are two rows
     expected = "Tuned on: a (10 strings) for stsb, sts12; b (10 strings) for simlex999."
     assert said(*alike, ("simlex999", "b")) == expected
 

@@ -19,11 +19,14 @@ SPECS = ("bert+base:pooling=cls", "bert+mirror", "bert+mirror:drophead=0.2", "ro
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(
-        tmp_path_factory.mktemp("a"), *(stored(spec, task, 0.5) for spec in SPECS for task in ("stsb", "sts12"))
+        tmp_path_factory.mktemp("a"),
+        *(stored(spec, task, 0.5) for spec in SPECS for task in ("stsb", "sts12")),
     )
 
 
-def selected(folders: list[Path], plugins: Plugins, **choice: Any) -> tuple[list[Result], list[str], list[str]]:
+def selected(
+    folders: list[Path], plugins: Plugins, **choice: Any
+) -> tuple[list[Result], list[str], list[str]]:
     """The results, the specs of the rows and the notes."""
     entries, rows, notes = select(folders, plugins, Choice(**choice))
     assert all(entry.path.is_file() for entry in entries)
@@ -37,21 +40,39 @@ def test_everything_by_default(folder: Path, plugins: Plugins, tmp_path: Path) -
     copy = write(tmp_path / "b", stored("bert+mirror", "stsb", 0.5))
     assert len(selected([folder, copy], plugins)[0]) == 8  # the same cell counts once
     table = stored_leaderboard([folder], Choice(intervals=True), plugins).table
-    assert all(score is None or score.interval is None for row in table.rows for score in row.scores)
-    assert any(note.startswith("Not marked, since stored predictions do not yield the score: ") for note in table.notes)
+    assert all(
+        score is None or score.interval is None for row in table.rows for score in row.scores
+    )
+    assert any(
+        note.startswith("Not marked, since stored predictions do not yield the score: ")
+        for note in table.notes
+    )
 
 
 def test_plain_rows_of_a_backbone_come_before_varied_ones(tmp_path: Path, plugins: Plugins) -> None:
-    ladder = ["tiny+base:pooling=cls", "tiny+base:pooling=mean", "tiny+base:layers=-4:,pooling=target", "tiny+mirror",
-              "tiny+mirror:dropout=0", "tiny+mirrorwic", "bert+base"]  # fmt: skip
+    ladder = [
+        "tiny+base:pooling=cls",
+        "tiny+base:pooling=mean",
+        "tiny+base:layers=-4:,pooling=target",
+        "tiny+mirror",
+        "tiny+mirror:dropout=0",
+        "tiny+mirrorwic",
+        "bert+base",
+    ]
     shuffled = [ladder[i] for i in (5, 2, 4, 6, 0, 1, 3)]
-    folders = [write(tmp_path / str(i), stored(spec, "wic", 0.5)) for i, spec in enumerate(shuffled)]
+    folders = [
+        write(tmp_path / str(i), stored(spec, "wic", 0.5)) for i, spec in enumerate(shuffled)
+    ]
     assert selected(folders, plugins)[1] == ladder
 
 
 @pytest.mark.parametrize(
     ("backbone", "tasks", "baselines"),
-    [("tiny", ("stsb", "simlex999", "wic"), True), ("roberta", ("wic",), True), ("minilm", ("wic", "stsb"), False)],
+    [
+        ("tiny", ("stsb", "simlex999", "wic"), True),
+        ("roberta", ("wic",), True),
+        ("minilm", ("wic", "stsb"), False),
+    ],
 )
 def test_rows_come_as_in_the_run_that_made_them(
     tmp_path: Path, plugins: Plugins, backbone: str, tasks: tuple[str, ...], baselines: bool
@@ -69,7 +90,9 @@ def test_rows_come_as_in_the_run_that_made_them(
             write(tmp_path / str(99 - i), result)
     folders = sorted(tmp_path.iterdir())
     assert select(folders, plugins, Choice(tasks=tasks))[1] == list(planned)
-    if tasks[0] != "wic" or len(tasks) == 1:  # a table of its own puts sentences before words in context
+    if (
+        tasks[0] != "wic" or len(tasks) == 1
+    ):  # a table of its own puts sentences before words in context
         assert select(folders, plugins)[1] == list(planned)
 
 
@@ -83,7 +106,9 @@ def test_a_spec_leaves_open_what_it_does_not_name(folder: Path, plugins: Plugins
         results, specs, _ = selected([folder], plugins, encoders=tuple(wanted), tasks=("stsb",))
         assert tuple(specs) == expected
         assert {(r.spec, r.task) for r in results} == {(spec, "stsb") for spec in expected}
-    rows = tuple(map(parse_spec, ("sbert", "roberta+mirror", "bert+mirror")))  # those without results are left out
+    rows = tuple(
+        map(parse_spec, ("sbert", "roberta+mirror", "bert+mirror"))
+    )  # those without results are left out
     assert selected([folder], plugins, rows=rows)[1] == ["roberta+mirror", "bert+mirror"]
     assert selected([folder], plugins, rows=rows, encoders=("bert",))[1] == ["bert+mirror"]
 
@@ -95,8 +120,12 @@ def test_another_metric(folder: Path, plugins: Plugins) -> None:
     assert {(r.task, r.main_score) for r in one} == {("stsb", 0.25), ("sts12", 0.5)}
 
 
-def test_mixed_results_are_refused_unless_that_is_wanted(folder: Path, plugins: Plugins, tmp_path: Path) -> None:
-    other = stored("bert+mirror", "stsb", 0.9, data={"version": 2}, cell_id="b", created="2030-01-01")
+def test_mixed_results_are_refused_unless_that_is_wanted(
+    folder: Path, plugins: Plugins, tmp_path: Path
+) -> None:
+    other = stored(
+        "bert+mirror", "stsb", 0.9, data={"version": 2}, cell_id="b", created="2030-01-01"
+    )
     folders = [folder, write(tmp_path / "b", other)]
     said = "stsb: 2 different versions of its data"
     with pytest.raises(UsageError, match=said):

@@ -16,9 +16,13 @@ def assert_nothing_leaves_the_page(folder: Path, documents: Sequence[str]) -> No
         pytest.skip("pdflatex is not installed")
     begin, end = r"\begin{document}", r"\end{document}"
     body = "\n\\clearpage\n".join(text.partition(begin)[2].rpartition(end)[0] for text in documents)
-    (folder / "all.tex").write_text(f"{documents[0].partition(begin)[0]}{begin}{body}\n{end}\n", encoding="utf-8")
+    (folder / "all.tex").write_text(
+        f"{documents[0].partition(begin)[0]}{begin}{body}\n{end}\n", encoding="utf-8"
+    )
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=300)
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=300
+    )
     assert done.returncode == 0, done.stdout[-2000:]
     log = (folder / "all.log").read_text(errors="replace")
     for problem in ("Overfull", "too large", "Missing character"):

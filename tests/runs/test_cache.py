@@ -43,7 +43,10 @@ def test_vectors_come_back_in_any_order(tmp_path: Path) -> None:
         found = again.get(inputs("ccc", "a", "bb", "a"))
         assert found.dtype == np.float32
         np.testing.assert_array_equal(found, vectors("ccc", "a", "bb", "a"))
-        others = [TextInput("a", ((0, 1),)), TextInput("a", language="de")]  # spans and languages are part of it
+        others = [
+            TextInput("a", ((0, 1),)),
+            TextInput("a", language="de"),
+        ]  # spans and languages are part of it
         assert again.missing(others) == others
     everything = ("gg", "ccc", "a", "ffff", "bb")
     np.testing.assert_array_equal(again.get(inputs(*everything)), vectors(*everything))
@@ -60,7 +63,9 @@ def test_a_full_disk_is_a_storage_error(tmp_path: Path, full_disk: Callable[[str
     assert list((tmp_path / "store").iterdir()) == []
 
 
-def test_a_model_comes_back_with_the_checksums_that_sha256sum_reads(tmp_path: Path, transformer: Transformer) -> None:
+def test_a_model_comes_back_with_the_checksums_that_sha256sum_reads(
+    tmp_path: Path, transformer: Transformer
+) -> None:
     cache = Cache(tmp_path)
     assert cache.model("key") is None
     path = cache.save_model("key", transformer, {"spec": "x", "tuning": {"seconds": 1.5}})
@@ -69,16 +74,22 @@ def test_a_model_comes_back_with_the_checksums_that_sha256sum_reads(tmp_path: Pa
     assert cache.describe_model("key") == {"spec": "x", "tuning": {"seconds": 1.5}}
     assert load_transformer(path, torch.device("cpu")).n_parameters == transformer.n_parameters
     assert [found.name for found in path.parent.iterdir()] == ["key"]
-    lines = dict(reversed(line.split("  ")) for line in (path / "SHA256SUMS").read_text().splitlines())
+    lines = dict(
+        reversed(line.split("  ")) for line in (path / "SHA256SUMS").read_text().splitlines()
+    )
     files = [file for file in path.iterdir() if file.name != "SHA256SUMS"]
     assert {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files} == lines
     assert {"model.safetensors", "config.json", "mirrorbench.json"} <= set(lines)
 
 
-def test_no_room_for_a_model(tmp_path: Path, transformer: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_room_for_a_model(
+    tmp_path: Path, transformer: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     full = Mock(side_effect=SafetensorError("I/O error: No space left on device"))
     monkeypatch.setattr(transformer.model, "save_pretrained", full)
-    with pytest.raises(StorageError, match=r"the tuned model cannot be written.*No space left") as caught:
+    with pytest.raises(
+        StorageError, match=r"the tuned model cannot be written.*No space left"
+    ) as caught:
         Cache(tmp_path).save_model("key", transformer, {})
     assert "MIRRORBENCH_CACHE" in caught.value.hint
     assert list((tmp_path / "models").iterdir()) == []
@@ -105,7 +116,11 @@ def test_a_model_whose_tensors_are_read_back_otherwise_is_not_stored(
 def test_a_damaged_model_is_none_and_is_replaced(
     tmp_path: Path, transformer: Transformer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for file, damage in (("model.safetensors", "flipped"), ("model.safetensors", "lost"), ("SHA256SUMS", "lost")):
+    for file, damage in (
+        ("model.safetensors", "flipped"),
+        ("model.safetensors", "lost"),
+        ("SHA256SUMS", "lost"),
+    ):
         path = Cache(tmp_path).save_model("key", transformer, {"damage": damage})
         cache = Cache(tmp_path)
         assert cache.model("key") == path  # and it is looked at again when its files change
@@ -140,7 +155,9 @@ def test_damaged_vectors_are_missing_and_are_put_again(
     assert caplog.text == ""
 
 
-def test_corpora_are_found_by_their_checksum_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_corpora_are_found_by_their_checksum_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     texts = ("a", "b\u2028c", 'd "e"')
     checksum = hashlib.sha256("\n".join(texts).encode()).hexdigest()
     cache = Cache(tmp_path)

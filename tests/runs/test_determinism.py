@@ -35,7 +35,10 @@ def test_a_cell_alone_is_the_same_to_the_bit(bench: Bench, random_model: Models)
     plan = bench.plan("toy", f"{bert}+base", *tuned, seeds=2)
 
     def run(plan: Plan, name: str) -> dict[str, bytes]:
-        bench.results, bench.cache = ResultStore(bench.folder / name), Cache(bench.folder / f"{name}-cache")
+        bench.results, bench.cache = (
+            ResultStore(bench.folder / name),
+            Cache(bench.folder / f"{name}-cache"),
+        )
         assert execute_plan(bench.workspace(), plan).failures == ()
         return stored(bench.results.root)
 
@@ -57,7 +60,9 @@ def test_a_cell_alone_is_the_same_to_the_bit(bench: Bench, random_model: Models)
 
 @pytest.mark.real
 @pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="a torch without MKL")
-@pytest.mark.parametrize("task", few(["multisimlex-zh", "multisimlex-he", "bli-en-it", "sts12"], suite=slow))
+@pytest.mark.parametrize(
+    "task", few(["multisimlex-zh", "multisimlex-he", "bli-en-it", "sts12"], suite=slow)
+)
 def test_scores_are_the_same_with_one_thread_and_two(
     originals: Callable[..., DataStore], tmp_path: Path, task: str
 ) -> None:
@@ -68,7 +73,9 @@ def test_scores_are_the_same_with_one_thread_and_two(
         for name in ("one", "two"):
             torch.set_num_threads(1 + len(found))
             cache = tmp_path / f"{name}-cache"
-            session = Session(tmp_path / name, data_dir=data, cache=cache, device="cpu", offline=True)
+            session = Session(
+                tmp_path / name, data_dir=data, cache=cache, device="cpu", offline=True
+            )
             found += session.run("tiny+base:pooling=mean", task).results
     finally:
         torch.set_num_threads(before)

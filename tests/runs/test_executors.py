@@ -33,15 +33,19 @@ def plugin() -> ModuleType:
 
 def test_options_that_are_wrong(bench: Bench) -> None:
     for options, message in (
-        ({"workers": -1}, "-1 workers"), ({"wrokers": 2}, "unknown executor option 'wrokers'.*\n.*workers"),
-        ({"workers": "two"}, "workers=two is not of type int"), ({"workers": True}, "is not of type int"),
-    ):  # fmt: skip
+        ({"workers": -1}, "-1 workers"),
+        ({"wrokers": 2}, "unknown executor option 'wrokers'.*\n.*workers"),
+        ({"workers": "two"}, "workers=two is not of type int"),
+        ({"workers": True}, "is not of type int"),
+    ):
         with pytest.raises(UsageError, match=message):
             bench.run("none", "letters", **options)
     assert not (bench.folder / "none").exists()
 
 
-def test_deterministic_reaches_torch_here_and_in_a_worker(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deterministic_reaches_torch_here_and_in_a_worker(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever computes: ``load`` and ``tune`` leave models in the cache that a run takes."""
     monkeypatch.setenv("RAYON_NUM_THREADS", "1")
     for deterministic in (False, True):
@@ -53,22 +57,42 @@ def test_deterministic_reaches_torch_here_and_in_a_worker(bench: Bench, monkeypa
 
 
 def test_the_text_of_the_command_line(bench: Bench) -> None:
-    made = Workspace(Settings(executor="local:workers=3,cpus=1", workers=2, address="auto"), bench.plugins)
+    made = Workspace(
+        Settings(executor="local:workers=3,cpus=1", workers=2, address="auto"), bench.plugins
+    )
     assert (made.executor, made.options) == ("local", {"workers": 2, "cpus": 1, "address": "auto"})
     with pytest.raises(UsageError, match="is not KEY=VALUE"):
         Workspace(Settings(executor="local:workers"), bench.plugins)
 
 
-@pytest.mark.parametrize(("device", "gpus", "workers", "expected"), [
-    ("cpu", 0, 0, ["cpu"]), ("cpu", 0, 3, ["cpu"] * 3), ("cuda", 3, 0, ["cuda:0", "cuda:1", "cuda:2"]),
-    ("cuda", 2, 3, ["cuda:0", "cuda:1", "cuda:0"]), ("cuda:1", 3, 0, ["cuda:1"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("device", "gpus", "workers", "expected"),
+    [
+        ("cpu", 0, 0, ["cpu"]),
+        ("cpu", 0, 3, ["cpu"] * 3),
+        ("cuda", 3, 0, ["cuda:0", "cuda:1", "cuda:2"]),
+        ("cuda", 2, 3, ["cuda:0", "cuda:1", "cuda:0"]),
+        ("cuda:1", 3, 0, ["cuda:1"]),
+    ],
+)
 def test_each_worker_has_a_device(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, device: str, gpus: int, workers: int, expected: list[str]
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    device: str,
+    gpus: int,
+    workers: int,
+    expected: list[str],
 ) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     context = WorkerContext(Settings(tmp_path, tmp_path, tmp_path, device, offline=True), threads=1)
-    job = Job(((), (), ()), {}, context, {"workers": workers}, Reporter(), Workspace(Settings(data_dir=tmp_path)))
+    job = Job(
+        ((), (), ()),
+        {},
+        context,
+        {"workers": workers},
+        Reporter(),
+        Workspace(Settings(data_dir=tmp_path)),
+    )
     assert worker_devices(job) == expected
     assert worker_devices(replace(job, groups=((),))) == expected[:1]
 
@@ -88,10 +112,15 @@ def elsewhere(bench: Bench) -> Callable[..., Workspace]:
     bench.plugins.add(Plugin(), "elsewhere")
     return lambda options="", **settings: Workspace(
         Settings(
-            bench.folder / "there", bench.folder / "data", bench.folder / "cache", offline=True,
-            executor=f"elsewhere:{options}".rstrip(":"), **settings,
-        ), bench.plugins,
-    )  # fmt: skip
+            bench.folder / "there",
+            bench.folder / "data",
+            bench.folder / "cache",
+            offline=True,
+            executor=f"elsewhere:{options}".rstrip(":"),
+            **settings,
+        ),
+        bench.plugins,
+    )
 
 
 def planned(workspace: Workspace, bench: Bench) -> Plan:
@@ -99,12 +128,23 @@ def planned(workspace: Workspace, bench: Bench) -> Plan:
     return make_plan(workspace, Request(specs, ("cats",), (0,), str(bench.folder / "mine.txt")))
 
 
-@pytest.mark.parametrize(("options", "settings", "device", "tuning"), [
-    ("", {}, "cpu", "fp32"), ("gpus=1", {}, "cuda", "bf16"), ("", {"device": "cuda"}, "cuda", "bf16"),
-    ("gpus=1", {"precision": "fp16"}, "cuda", "fp16"), ("gpus=0", {"precision": "bf16"}, "cpu", "bf16"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "settings", "device", "tuning"),
+    [
+        ("", {}, "cpu", "fp32"),
+        ("gpus=1", {}, "cuda", "bf16"),
+        ("", {"device": "cuda"}, "cuda", "bf16"),
+        ("gpus=1", {"precision": "fp16"}, "cuda", "fp16"),
+        ("gpus=0", {"precision": "bf16"}, "cpu", "bf16"),
+    ],
+)
 def test_a_run_is_planned_for_the_gpus_of_workers_elsewhere(
-    bench: Bench, elsewhere: Callable[..., Workspace], options: str, settings: dict[str, str], device: str, tuning: str
+    bench: Bench,
+    elsewhere: Callable[..., Workspace],
+    options: str,
+    settings: dict[str, str],
+    device: str,
+    tuning: str,
 ) -> None:
     """As on a login node without a GPU: this machine."""
     workspace = elsewhere(options, **settings)
@@ -112,7 +152,9 @@ def test_a_run_is_planned_for_the_gpus_of_workers_elsewhere(
     assert workspace.context().settings.device == device
     assert tuned.to_json()["precision"] == {"tuning": tuning, "encoding": "fp32"}
     assert letters.to_json()["precision"] == {"tuning": None, "encoding": "fp32"}
-    assert str(workspace.torch_device) == "cpu"  # where this process opens encoders for their fingerprints
+    assert (
+        str(workspace.torch_device) == "cpu"
+    )  # where this process opens encoders for their fingerprints
 
 
 def test_a_worker_without_what_was_planned_refuses(
@@ -140,8 +182,12 @@ def test_what_was_tuned_without_repeating_algorithms_is_not_reused_under_them(
     bench: Bench, elsewhere: Callable[..., Workspace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a CPU, where all algorithms repeat, both are one model; an encoder that is not tuned is the same anyway."""
-    monkeypatch.setattr("mirrorbench.core.devices.use_deterministic_algorithms", lambda: None)  # of this process
+    monkeypatch.setattr(
+        "mirrorbench.core.devices.use_deterministic_algorithms", lambda: None
+    )  # of this process
     for options, differs in (("gpus=0", False), ("gpus=1", True)):
-        cells = [planned(elsewhere(options, deterministic=asked), bench).cells for asked in (False, True)]
+        cells = [
+            planned(elsewhere(options, deterministic=asked), bench).cells for asked in (False, True)
+        ]
         for (one, other), expected in zip(zip(*cells, strict=True), (differs, False), strict=True):
             assert (one.model.key != other.model.key) == (one.id != other.id) == expected

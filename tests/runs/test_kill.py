@@ -81,7 +81,9 @@ def test_a_killed_grid_ends_as_if_nothing_had_happened(
                 kills += 1
                 running[running.index(victim)] = start(folder)
             running = [process for process in running if process.is_alive() or process.exitcode]
-            assert not any(process.exitcode for process in running), (folder / "failures").read_text()
+            assert not any(process.exitcode for process in running), (
+                folder / "failures"
+            ).read_text()
             now = {path: path.read_bytes() for path in (folder / "results").rglob("seed-*.json")}
             assert all(now[path] == content for path, content in before.items())
             before = now
@@ -92,7 +94,9 @@ def test_a_killed_grid_ends_as_if_nothing_had_happened(
 
 
 @pytest.mark.full
-def test_a_machine_that_is_lost_is_waited_for_and_then_stood_in_for(tmp_path: Path, model: Path) -> None:
+def test_a_machine_that_is_lost_is_waited_for_and_then_stood_in_for(
+    tmp_path: Path, model: Path
+) -> None:
     """Two machines on one folder, as far as their host names tell; one is killed in the middle of a group."""
     import killable
 

@@ -25,7 +25,9 @@ def first(task: str, items: object, limit: int) -> object:
 
 
 def test_a_limited_run_scores_the_first_items_and_leaves_full_results_alone(tmp_path: Path) -> None:
-    session = Session(tmp_path / "results", cache=tmp_path / "cache", data_dir=tmp_path / "data", offline=True)
+    session = Session(
+        tmp_path / "results", cache=tmp_path / "cache", data_dir=tmp_path / "data", offline=True
+    )
     spec, full = "tiny+base:pooling=mean", tmp_path / "results"
     whole = session.run(spec, "quick-sts").results
     before = {path: path.read_bytes() for path in full.rglob("*.json")}
@@ -46,7 +48,9 @@ def test_a_limited_run_scores_the_first_items_and_leaves_full_results_alone(tmp_
     assert "smoke run" not in " ".join(session.run(spec, "quick-sts").table.warnings)
     with pytest.raises(UsageError, match="cannot be compared"):
         session.leaderboard([full, full / "limit-30"])
-    assert session.execute(session.plan(spec, "quick-sts", limit=30)).results[0].created == sts.created  # found again
+    assert (
+        session.execute(session.plan(spec, "quick-sts", limit=30)).results[0].created == sts.created
+    )  # found again
     (uncut,), (cut,) = (session.plan(spec, "quick-sts", limit=n).cells for n in (0, 7))
     assert {**uncut.identity(), "limit": 7} == cut.identity()
     assert "limit" not in json.dumps(uncut.to_json())

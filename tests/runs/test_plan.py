@@ -33,9 +33,12 @@ def make(registered: Plugins, tmp_path: Path) -> Make:
     corpus.write_text("one\ntwo\nthree\ntwo\n")
 
     def plan(*encoders: str, tasks: tuple[str, ...] = ("cats",), **options: Any) -> Plan:
-        request = Request(tuple(map(parse_spec, encoders)), tasks, **({"corpus": str(corpus)} | options))
+        request = Request(
+            tuple(map(parse_spec, encoders)), tasks, **({"corpus": str(corpus)} | options)
+        )
         return make_plan(
-            Workspace(Settings(data_dir=tmp_path / "data", device="cpu", offline=True), registered), request
+            Workspace(Settings(data_dir=tmp_path / "data", device="cpu", offline=True), registered),
+            request,
         )
 
     return plan
@@ -50,14 +53,25 @@ def test_a_mean_row_is_read_as_mirror_reads(make: Make) -> None:
     """The rows of a ladder differ in one thing: on sentences, and on words in context, which Mirror reads whole."""
     for tasks in (("quick-sts",), ("quick-wic",), ("quick-sts", "quick-wic")):
         cells = make("tiny", tasks=tasks, corpus="").cells
-        read = {str(cell.spec): (cell.pooling.mode, cell.pooling.layers) for cell in cells if cell.pooling}
+        read = {
+            str(cell.spec): (cell.pooling.mode, cell.pooling.layers)
+            for cell in cells
+            if cell.pooling
+        }
         assert read["tiny+base:layers=:,pooling=mean"] == read["tiny+mirror"] == ("mean", ":")
         assert read.get("tiny+base:layers=-4:,pooling=target") == read.get("tiny+mirrorwic")
         assert len({cell.model.key for cell in cells if str(cell.spec) == "tiny+mirror"}) == 1
     released = make("tiny", tasks=("quick-sts",), corpus="", protocol="released").cells
-    padded = {str(c.spec): c.pooling.layers for c in released if c.pooling and c.pooling.mode == "mean-padded"}
-    assert padded == {"tiny+base:pooling=mean-padded": "-1:", "tiny+base:layers=:,pooling=mean-padded": ":",
-                      "tiny+mirror": ":"}  # fmt: skip
+    padded = {
+        str(c.spec): c.pooling.layers
+        for c in released
+        if c.pooling and c.pooling.mode == "mean-padded"
+    }
+    assert padded == {
+        "tiny+base:pooling=mean-padded": "-1:",
+        "tiny+base:layers=:,pooling=mean-padded": ":",
+        "tiny+mirror": ":",
+    }
     (own,) = make("tiny:pooling=mean", tasks=("quick-sts",), corpus="", protocol="released").cells
     assert own.pooling is not None
     assert own.pooling.mode == "mean"  # as the user wrote it
@@ -67,9 +81,18 @@ def test_a_mean_row_is_read_as_mirror_reads(make: Make) -> None:
 def test_a_baseline_that_suits_no_small_corpus_is_a_failure(make: Make) -> None:
     """Nobody wrote its settings: the other rows go on. What was written is refused."""
     plan = make("tiny", baselines=True)
-    assert {str(failure.spec) for failure in plan.failures} == {"tiny+base:abtt=3,layers=:,pooling=mean,post=abtt"}
-    assert {"tiny+mirror", "tiny+static:layers=:", "tiny+mirror:post=whiten"} <= {str(c.spec) for c in plan.cells}
-    for spec in ("toy", "tiny+mirror", "tiny:pooling=cls", "tiny:post=center"):  # no ladder, or a transformed one
+    assert {str(failure.spec) for failure in plan.failures} == {
+        "tiny+base:abtt=3,layers=:,pooling=mean,post=abtt"
+    }
+    assert {"tiny+mirror", "tiny+static:layers=:", "tiny+mirror:post=whiten"} <= {
+        str(c.spec) for c in plan.cells
+    }
+    for spec in (
+        "toy",
+        "tiny+mirror",
+        "tiny:pooling=cls",
+        "tiny:post=center",
+    ):  # no ladder, or a transformed one
         assert set(make("tiny", spec, baselines=True).rows) == {*plan.rows, *make(spec).rows}
     with pytest.raises(UsageError, match="abtt=3 cannot be fitted on 3 texts"):
         make("tiny", "tiny+base:post=abtt,abtt=3", baselines=True)
@@ -77,18 +100,29 @@ def test_a_baseline_that_suits_no_small_corpus_is_a_failure(make: Make) -> None:
         make("tiny:post=center", "toy", baselines=True)
 
 
-def test_the_grid_is_ordered_by_encoder_task_and_seed_and_grouped_by_weights(make: Make, bert: str) -> None:
+def test_the_grid_is_ordered_by_encoder_task_and_seed_and_grouped_by_weights(
+    make: Make, bert: str
+) -> None:
     plan = make(bert, "toy", tasks=("dogs", "cats"), seeds=(0, 1))
     found = [(str(cell.spec).removeprefix(bert), cell.task, cell.seed) for cell in plan.cells]
     assert found == [
-        ("+base:pooling=cls", "dogs", 0), ("+base:pooling=cls", "cats", 0),
-        ("+base:pooling=mean", "dogs", 0), ("+base:pooling=mean", "cats", 0),
-        ("+mirror", "dogs", 0), ("+mirror", "dogs", 1), ("+mirror", "cats", 0), ("+mirror", "cats", 1),
-        ("toy", "dogs", 0), ("toy", "cats", 0),
-    ]  # fmt: skip
+        ("+base:pooling=cls", "dogs", 0),
+        ("+base:pooling=cls", "cats", 0),
+        ("+base:pooling=mean", "dogs", 0),
+        ("+base:pooling=mean", "cats", 0),
+        ("+mirror", "dogs", 0),
+        ("+mirror", "dogs", 1),
+        ("+mirror", "cats", 0),
+        ("+mirror", "cats", 1),
+        ("toy", "dogs", 0),
+        ("toy", "cats", 0),
+    ]
     assert list(map(str, plan.rows)) == list(dict.fromkeys(str(cell.spec) for cell in plan.cells))
     assert plan.cells == make(bert, "toy", tasks=("dogs", "cats"), seeds=(0, 1)).cells
-    groups = [{(cell.model.method or "toy", cell.seed) for cell in cells} for cells in plan.groups.values()]
+    groups = [
+        {(cell.model.method or "toy", cell.seed) for cell in cells}
+        for cells in plan.groups.values()
+    ]
     assert groups == [{("base", 0)}, {("mirror", 0)}, {("mirror", 1)}, {("toy", 0)}]
     assert [len(cells) for cells in plan.groups.values()] == [4, 2, 2, 2]
 
@@ -100,7 +134,9 @@ def test_the_recipe_is_preset_of_the_level_then_backbone_then_user(
     cells = make(f"{bert}+mirror", tasks=("cats", "words")).cells
     temperatures = {cell.task: cell.model.recipe.temperature for cell in cells}  # type: ignore[union-attr]
     assert temperatures == {"cats": 0.04, "words": 0.2}
-    monkeypatch.setattr(backbones.Backbone, "preset", lambda self, method, level: {"lr": 0.5, "epochs": 7})
+    monkeypatch.setattr(
+        backbones.Backbone, "preset", lambda self, method, level: {"lr": 0.5, "epochs": 7}
+    )
     (cell,) = make(f"{bert}+mirror:epochs=9,max_length=30,layers=-2:").cells
     recipe = cell.model.recipe
     assert recipe is not None
@@ -109,17 +145,24 @@ def test_the_recipe_is_preset_of_the_level_then_backbone_then_user(
     assert (cell.pooling.max_length, cell.pooling.layers, cell.pooling.mode) == (30, "-2:", "mean")
     # A preset tunes on no longer texts than the model can take.
     monkeypatch.setattr(backbones, "max_positions", lambda setting: 20)
-    recipes = [make(spec).cells[0].model.recipe for spec in (f"{bert}+mirror", f"{bert}+mirror:train_max_length=40")]
+    recipes = [
+        make(spec).cells[0].model.recipe
+        for spec in (f"{bert}+mirror", f"{bert}+mirror:train_max_length=40")
+    ]
     assert [recipe and recipe.train_max_length for recipe in recipes] == [20, 40]
 
 
-def test_a_task_may_want_longer_texts(make: Make, registered: Plugins, random_model: Callable[[str], Path]) -> None:
+def test_a_task_may_want_longer_texts(
+    make: Make, registered: Plugins, random_model: Callable[[str], Path]
+) -> None:
     for length in (70, 300):
         task = PairSimilarity(f"wants{length}", DOGS)
         task.max_length = length
         registered.add(ToyPlugin(tasks=[task]), f"more{length}")
     for keys, expected in (("", (64, 70, POSITIONS)), (":max_length=30", (30, 30, 30))):
-        cells = make(f"{random_model('roberta')}+base{keys}", tasks=("cats", "wants70", "wants300")).cells
+        cells = make(
+            f"{random_model('roberta')}+base{keys}", tasks=("cats", "wants70", "wants300")
+        ).cells
         assert tuple(cell.pooling.max_length for cell in cells if cell.pooling) == expected
 
 
@@ -128,15 +171,25 @@ def test_own_data_alone_have_the_untuned_row_of_a_backbone(make: Make, registere
     task.untuned = True
     registered.add(ToyPlugin(tasks=[task]), "more")
     rows = ("tiny", "tiny+base:pooling=cls", "nobody/nothing")
-    assert list(map(str, make(*rows, tasks=("own",)).rows)) == ["tiny+base", rows[1], "nobody/nothing+base:pooling=cls"]
-    assert {"own"} < {cell.task for cell in make("tiny", tasks=("own", "cats")).cells if cell.spec.method == "mirror"}
+    assert list(map(str, make(*rows, tasks=("own",)).rows)) == [
+        "tiny+base",
+        rows[1],
+        "nobody/nothing+base:pooling=cls",
+    ]
+    assert {"own"} < {
+        cell.task
+        for cell in make("tiny", tasks=("own", "cats")).cells
+        if cell.spec.method == "mirror"
+    }
 
 
 def test_the_default_corpus_follows_level_language_and_protocol() -> None:
     cards = builtin_cards()
     for (level, language), name in DEFAULT_CORPORA.items():
         assert default_corpus(level, [language], "paper") == name
-        assert name not in cards or (language in cards[name].languages and cards[name].level == level)
+        assert name not in cards or (
+            language in cards[name].languages and cards[name].level == level
+        )
     assert default_corpus("wic", ["en"], "paper") == "wic-sentences"
     assert default_corpus("wic", ["en"], "released") == "wic-sentences-20k"
     assert default_corpus("wic", ["zh"], "released") == "wiki-sentences-zh"
@@ -158,11 +211,17 @@ def test_a_task_across_languages_is_tuned_on_the_words_of_each(
     tasks = [PairSimilarity("-".join(pair), DOGS, level="word", languages=pair) for pair in pairs]
     registered.add(ToyPlugin(tasks=tasks), "pairs")
     plan = make(f"{bert}+mirror", tasks=tuple(task.name for task in tasks), corpus="")
-    texts = {cell.task: plan.corpora[cell.model.corpus].texts for cell in plan.cells if cell.model.corpus}
+    texts = {
+        cell.task: plan.corpora[cell.model.corpus].texts for cell in plan.cells if cell.model.corpus
+    }
     assert texts == {
-        "en-fr": ("the", "radio", "le"), "fr-en": ("the", "radio", "le"), "fr-ar": ("al", "le", "radio"),
-        "ar-en": ("the", "radio", "al"), "en": ("the", "radio"), "fr": ("le", "radio"),
-    }  # fmt: skip
+        "en-fr": ("the", "radio", "le"),
+        "fr-en": ("the", "radio", "le"),
+        "fr-ar": ("al", "le", "radio"),
+        "ar-en": ("the", "radio", "al"),
+        "en": ("the", "radio"),
+        "fr": ("le", "radio"),
+    }
     named = {cell.task: cell.model.corpus.name for cell in plan.cells if cell.model.corpus}
     assert named["en-fr"] == f"{tmp_path}/en.txt+{tmp_path}/fr.txt"
     assert len({cell.model.key for cell in plan.cells}) == 5
@@ -173,38 +232,59 @@ def test_a_task_across_languages_is_tuned_on_the_words_of_each(
 
 def test_the_corpus_is_read_once_without_repeats(make: Make, bert: str) -> None:
     plan = make(f"{bert}+mirror", f"{bert}+mirror:corpus_size=2", tasks=("cats", "dogs"))
-    assert sorted(found.texts for found in plan.corpora.values()) == [("one", "two"), ("one", "two", "three")]
+    assert sorted(found.texts for found in plan.corpora.values()) == [
+        ("one", "two"),
+        ("one", "two", "three"),
+    ]
     assert {ref.n for ref in plan.corpora} == {2, 3}
     released = make(f"{bert}+mirror", protocol="released")
     assert [found.texts for found in released.corpora.values()] == [("one", "two", "three", "two")]
 
 
 def test_what_cannot_be_had_stops_nothing_else(make: Make, registered: Plugins) -> None:
-    lost, bug = DataUnavailableError("it is gone", "look elsewhere"), ZeroDivisionError("a bug of a plugin")
-    tasks = [PairSimilarity(name, Mock(side_effect=error)) for name, error in (("lost", lost), ("broken", bug))]
-    encoders = {"nothing": "not an encoder", "unopened": Mock(side_effect=ZeroDivisionError("no weights"))}
+    lost, bug = (
+        DataUnavailableError("it is gone", "look elsewhere"),
+        ZeroDivisionError("a bug of a plugin"),
+    )
+    tasks = [
+        PairSimilarity(name, Mock(side_effect=error))
+        for name, error in (("lost", lost), ("broken", bug))
+    ]
+    encoders = {
+        "nothing": "not an encoder",
+        "unopened": Mock(side_effect=ZeroDivisionError("no weights")),
+    }
     registered.add(ToyPlugin(encoders, tasks), "more")
     plan = make("toy", "./nowhere+base", tasks=("lost", "cats", "broken"))
     assert [(str(cell.spec), cell.task) for cell in plan.cells] == [("toy", "cats")]
     found = [(str(failure.spec), failure.task, failure.reason) for failure in plan.failures]
-    assert found[:2] == [("toy", "lost", "it is gone"), ("toy", "broken", "ZeroDivisionError: a bug of a plugin")]
-    assert [(spec, task) for spec, task, _ in found[2:]] == [("./nowhere+base", t) for t in ("lost", "cats", "broken")]
+    assert found[:2] == [
+        ("toy", "lost", "it is gone"),
+        ("toy", "broken", "ZeroDivisionError: a bug of a plugin"),
+    ]
+    assert [(spec, task) for spec, task, _ in found[2:]] == [
+        ("./nowhere+base", t) for t in ("lost", "cats", "broken")
+    ]
     assert "./nowhere: there is no such directory" in found[3][2]
     assert plan.failures[0].hint == "look elsewhere"
     plan = make("nothing", "toy", "unopened")
     assert [str(cell.spec) for cell in plan.cells] == ["toy"]
     assert [failure.reason for failure in plan.failures] == [
-        "the encoder 'nothing' of more has no encode() or no fingerprint", "ZeroDivisionError: no weights"
-    ]  # fmt: skip
+        "the encoder 'nothing' of more has no encode() or no fingerprint",
+        "ZeroDivisionError: no weights",
+    ]
 
 
-@pytest.mark.parametrize(("encoder", "message"), [
-    ("+mirror:temprature=1", "unknown encoder spec key 'temprature'"),
-    ("+mirror:corpus_size=7", "has 3 distinct strings"),
-    ("+mirror:corpus_sample=-1", "corpus_sample=-1 is not a whole number from 0 on"),
-    ("+mirror:corpus_sample=1", "sample of 10000 strings cannot be drawn from the 3"),
-    ("+base:lr=1", "unknown key of [+]base 'lr'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("encoder", "message"),
+    [
+        ("+mirror:temprature=1", "unknown encoder spec key 'temprature'"),
+        ("+mirror:corpus_size=7", "has 3 distinct strings"),
+        ("+mirror:corpus_sample=-1", "corpus_sample=-1 is not a whole number from 0 on"),
+        ("+mirror:corpus_sample=1", "sample of 10000 strings cannot be drawn from the 3"),
+        ("+base:lr=1", "unknown key of [+]base 'lr'"),
+    ],
+)
 def test_usage_errors_stop_the_plan(make: Make, bert: str, encoder: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         make(bert + encoder)
@@ -228,21 +308,48 @@ def mirror_cell(make: Make, bert: str) -> Cell:
 
 def test_what_changes_the_id(make: Make, bert: str, mirror_cell: Cell) -> None:
     found = [mirror_cell]
-    for name, value in (("seeds", (1,)), ("precision", "bf16"), ("precision", "fp16"), ("eval_precision", "bf16"),
-                        ("protocol", "released"), ("tasks", ("dogs",))):  # fmt: skip
+    for name, value in (
+        ("seeds", (1,)),
+        ("precision", "bf16"),
+        ("precision", "fp16"),
+        ("eval_precision", "bf16"),
+        ("protocol", "released"),
+        ("tasks", ("dogs",)),
+    ):
         (other,) = make(f"{bert}+mirror", **{name: value}).cells
-        assert (other.model.key != mirror_cell.model.key) == (name not in ("tasks", "eval_precision"))
-        found += [other, replace(other, data=(("pairs", "0" * 64),)), replace(other, task_version=2)]
+        assert (other.model.key != mirror_cell.model.key) == (
+            name not in ("tasks", "eval_precision")
+        )
+        found += [
+            other,
+            replace(other, data=(("pairs", "0" * 64),)),
+            replace(other, task_version=2),
+        ]
     for key in (
-        "temperature=0.5", "epochs=2", "train_max_length=9", "pooling=cls", "layers=-2:", "lr=0.1", "batch_size=7",
-        "weight_decay=0", "loss=ntxent", "drop_last=true", "clean_corpus=false", "dropout=0.3", "span_mask=1",
-        "max_length=10", "corpus_size=2", "corpus_size=2,corpus_sample=1",
-    ):  # fmt: skip
+        "temperature=0.5",
+        "epochs=2",
+        "train_max_length=9",
+        "pooling=cls",
+        "layers=-2:",
+        "lr=0.1",
+        "batch_size=7",
+        "weight_decay=0",
+        "loss=ntxent",
+        "drop_last=true",
+        "clean_corpus=false",
+        "dropout=0.3",
+        "span_mask=1",
+        "max_length=10",
+        "corpus_size=2",
+        "corpus_size=2,corpus_sample=1",
+    ):
         found += make(f"{bert}+mirror:{key}").cells
     assert len({cell.id for cell in found}) == len(found)
 
 
-def test_the_content_counts_not_the_place(make: Make, bert: str, mirror_cell: Cell, tmp_path: Path) -> None:
+def test_the_content_counts_not_the_place(
+    make: Make, bert: str, mirror_cell: Cell, tmp_path: Path
+) -> None:
     elsewhere, other = shutil.copytree(bert, tmp_path / "elsewhere"), tmp_path / "other.txt"
     other.write_text("one\n\n two\r\nthree\n")
     (same,) = make(f"{elsewhere}+mirror", corpus=str(other)).cells
@@ -257,7 +364,9 @@ def test_what_is_not_tuned_has_no_seed_and_no_corpus(make: Make, bert: str, tmp_
     (tmp_path / "other.txt").write_text("else\n")
     cells = make(f"{bert}+base", seeds=(0, 1, 2)).cells
     assert len(cells) == 1
-    others = make(f"{bert}+base", f"{bert}+base:pooling=mean", seeds=(5,), corpus=str(tmp_path / "other.txt")).cells
+    others = make(
+        f"{bert}+base", f"{bert}+base:pooling=mean", seeds=(5,), corpus=str(tmp_path / "other.txt")
+    ).cells
     assert {cell.id for cell in others} == {cells[0].id}  # also by another name of its pooling
 
 
@@ -265,10 +374,18 @@ def test_precisions_of_tuning_and_of_evaluation_are_two(make: Make, bert: str) -
     """Evaluation is in fp32 unless said otherwise, also of what was tuned in half precision."""
     for tuning, encoding in (("bf16", ""), ("", "fp16"), ("fp16", "bf16")):
         asked = {"precision": tuning, "eval_precision": encoding}
-        cell = make(f"{bert}+mirror", **{name: value for name, value in asked.items() if value}).cells[0]
-        assert cell.to_json()["precision"] == {"tuning": tuning or "fp32", "encoding": encoding or "fp32"}
+        cell = make(
+            f"{bert}+mirror", **{name: value for name, value in asked.items() if value}
+        ).cells[0]
+        assert cell.to_json()["precision"] == {
+            "tuning": tuning or "fp32",
+            "encoding": encoding or "fp32",
+        }
     (base,) = make(f"{bert}+base", precision="bf16").cells
     assert base == make(f"{bert}+base").cells[0]  # nothing is tuned
-    plans = [make(f"{bert}+base", tasks=("cats",)), make(f"{bert}+base", tasks=("dogs",), eval_precision="bf16")]
+    plans = [
+        make(f"{bert}+base", tasks=("cats",)),
+        make(f"{bert}+base", tasks=("dogs",), eval_precision="bf16"),
+    ]
     with pytest.raises(UsageError, match="blocks are evaluated in bf16 and fp32"):
         merged(plans)

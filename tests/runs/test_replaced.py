@@ -40,7 +40,10 @@ def test_an_encoder_that_is_tuned_again_to_the_same_place_is_another_one(
     session: Session, newcomer: Session, tmp_path: Path, spec: str
 ) -> None:
     encoder, found = tmp_path / "enc", []
-    for texts in ([f"a line about {n} cats" for n in range(20)], [f"{n} dogs ran" for n in range(30)]):
+    for texts in (
+        [f"a line about {n} cats" for n in range(20)],
+        [f"{n} dogs ran" for n in range(30)],
+    ):
         session.tune(texts, "tiny+mirror:lr=1e-3", encoder, force=True, held_out=0)
         found.append(scores(session, spec.format(encoder)))
     copy = shutil.copytree(encoder, tmp_path / "copy")  # of which nobody can remember anything
@@ -50,7 +53,9 @@ def test_an_encoder_that_is_tuned_again_to_the_same_place_is_another_one(
     assert scores(session, spec.format(encoder)) == found[1]
 
 
-@pytest.mark.parametrize("spec", few(["{0}+base:pooling=mean", "{0}+mirror", "sbert:path={0}", "{0}+static"]))
+@pytest.mark.parametrize(
+    "spec", few(["{0}+base:pooling=mean", "{0}+mirror", "sbert:path={0}", "{0}+static"])
+)
 def test_files_that_change_between_planning_and_opening_fail_their_cells(
     session: Session, tmp_path: Path, random_model: Callable[[str], Path], spec: str
 ) -> None:
@@ -63,7 +68,9 @@ def test_files_that_change_between_planning_and_opening_fail_their_cells(
     assert scores(session, spec.format(path))  # started again, as it says
 
 
-def test_weights_are_not_mapped_from_their_file(tmp_path: Path, random_model: Callable[[str], Path]) -> None:
+def test_weights_are_not_mapped_from_their_file(
+    tmp_path: Path, random_model: Callable[[str], Path]
+) -> None:
     """Otherwise a file that is overwritten after it was opened would change the model."""
     path = shutil.copytree(random_model("bert"), tmp_path / "bert")
     with backbones.unchanged_backbone(path, backbones.fingerprint(path)):
@@ -86,6 +93,12 @@ def test_a_stored_transformation_that_changes_is_not_read(session: Session, tmp_
     assert "changed after" in failure.reason
 
 
-def test_no_memory_while_a_model_is_opened_is_called_that(random_model: Callable[[str], Path]) -> None:
-    with pytest.raises(DeviceMemoryError, match="no memory left on the device to open the model in"):
-        load_transformer(random_model("bert"), torch.device("cpu"), lambda config: torch.empty(1 << 50))
+def test_no_memory_while_a_model_is_opened_is_called_that(
+    random_model: Callable[[str], Path],
+) -> None:
+    with pytest.raises(
+        DeviceMemoryError, match="no memory left on the device to open the model in"
+    ):
+        load_transformer(
+            random_model("bert"), torch.device("cpu"), lambda config: torch.empty(1 << 50)
+        )

@@ -20,7 +20,14 @@ from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.cells import Cell, ModelRef
-from mirrorbench.runs.results import Result, ResultStore, read_predictions, read_result, read_results, slug
+from mirrorbench.runs.results import (
+    Result,
+    ResultStore,
+    read_predictions,
+    read_result,
+    read_results,
+    slug,
+)
 from mirrorbench.tasks import Scores
 
 SCORES = Scores({"spearman": 0.5}, ["a", "b"], np.array([0.1, 0.9]), np.array([1.0, 2.0]))
@@ -29,20 +36,42 @@ SCORES = Scores({"spearman": 0.5}, ["a", "b"], np.array([0.1, 0.9]), np.array([1
 def cell(**changes: object) -> Cell:
     spec = parse_spec("toy")
     values = {
-        "spec": spec, "task": "cats", "level": "sentence", "seed": 0, "model": ModelRef(spec, "f"), "pooling": None,
-        "precision": "fp32", "protocol": "paper", "data": (("pairs", "1"),), "task_version": 1,
-    }  # fmt: skip
+        "spec": spec,
+        "task": "cats",
+        "level": "sentence",
+        "seed": 0,
+        "model": ModelRef(spec, "f"),
+        "pooling": None,
+        "precision": "fp32",
+        "protocol": "paper",
+        "data": (("pairs", "1"),),
+        "task_version": 1,
+    }
     return Cell(**(values | changes))  # type: ignore[arg-type]
 
 
 def result(of: Cell, score: float | None = 0.5) -> Result:
     """A result as it is stored with ``SCORES``."""
-    np.savez_compressed(packed := io.BytesIO(), ids=SCORES.ids, scores=SCORES.scores, gold=SCORES.gold)
+    np.savez_compressed(
+        packed := io.BytesIO(), ids=SCORES.ids, scores=SCORES.scores, gold=SCORES.gold
+    )
     beside = {".npz": hashlib.sha256(packed.getvalue()).hexdigest()}
     metrics = {"spearman": score}
     return Result(
-        of.to_json(), of.id, metrics, "spearman", score, 2, 1.0, {}, {}, {}, {}, "2026-01-01", beside=beside
-    )  # fmt: skip
+        of.to_json(),
+        of.id,
+        metrics,
+        "spearman",
+        score,
+        2,
+        1.0,
+        {},
+        {},
+        {},
+        {},
+        "2026-01-01",
+        beside=beside,
+    )
 
 
 @pytest.fixture
@@ -61,17 +90,24 @@ def test_a_result_comes_back_with_its_predictions(store: ResultStore) -> None:
     path = store.root / "toy" / "cats" / "seed-3.json"
     assert store.find(one) == written == read_result(path)
     assert replace(written, beside=result(one).beside) == result(one)
-    assert written.beside == {".npz": hashlib.sha256(path.with_suffix(".npz").read_bytes()).hexdigest()}
+    assert written.beside == {
+        ".npz": hashlib.sha256(path.with_suffix(".npz").read_bytes()).hexdigest()
+    }
     assert json.loads(path.read_text())["cell"]["computation"] == COMPUTATION
     assert json.loads(path.read_text())["schema"] == 1
     with np.load(path.with_suffix(".npz")) as arrays:
         assert {name: arrays[name].tolist() for name in arrays} == {
-            "ids": ["a", "b"], "scores": [0.1, 0.9], "gold": [1.0, 2.0], "folds": [0, 1]
-        }  # fmt: skip
+            "ids": ["a", "b"],
+            "scores": [0.1, 0.9],
+            "gold": [1.0, 2.0],
+            "folds": [0, 1],
+        }
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs the names of open files")
-def test_files_are_on_the_disk_before_they_have_their_names(store: ResultStore, disk: list[tuple[str, str]]) -> None:
+def test_files_are_on_the_disk_before_they_have_their_names(
+    store: ResultStore, disk: list[tuple[str, str]]
+) -> None:
     """A file's content is flushed before the rename, the folder's list of names after it."""
     store.write(cell(), result(cell()), SCORES)
     path = store.path(cell())
@@ -81,10 +117,15 @@ def test_files_are_on_the_disk_before_they_have_their_names(store: ResultStore, 
     disk.clear()
     store.write(other := cell(data=(("pairs", "2"),)), result(other), SCORES)
     moved = [Path(name).suffix for kind, name in disk if kind == "rename"][:2]
-    assert moved == [".npz", ".json"]  # the earlier one aside: the result last, by which the others are found
+    assert moved == [
+        ".npz",
+        ".json",
+    ]  # the earlier one aside: the result last, by which the others are found
 
 
-def test_an_undefined_metric_is_null_and_fields_of_a_later_version_are_passed_over(store: ResultStore) -> None:
+def test_an_undefined_metric_is_null_and_fields_of_a_later_version_are_passed_over(
+    store: ResultStore,
+) -> None:
     with pytest.raises(ValueError, match="Out of range float"):
         store.write(cell(), result(cell(), float("nan")), SCORES)
     assert store.find(cell()) is None
@@ -94,7 +135,9 @@ def test_an_undefined_metric_is_null_and_fields_of_a_later_version_are_passed_ov
     assert store.find(cell()) == written
 
 
-def test_a_result_of_another_identity_moves_aside_and_comes_back_to_its_place(store: ResultStore) -> None:
+def test_a_result_of_another_identity_moves_aside_and_comes_back_to_its_place(
+    store: ResultStore,
+) -> None:
     old, new = cell(), cell(data=(("pairs", "2"),))
     first = store.write(old, result(old, 0.1), replace(SCORES, submission="1\tT\n"))
     assert store.find(new) is None
@@ -109,22 +152,33 @@ def test_a_result_of_another_identity_moves_aside_and_comes_back_to_its_place(st
     aside = f"seed-0.{new.id[:12]}"
     assert store.where(new) == store.path(new).with_name(f"{aside}.json")
     assert names(store) == [
-        f"{aside}.json", f"{aside}.npz", "seed-0.json", "seed-0.npz", "seed-0.submission.txt"
-    ]  # fmt: skip
+        f"{aside}.json",
+        f"{aside}.npz",
+        "seed-0.json",
+        "seed-0.npz",
+        "seed-0.submission.txt",
+    ]
     store.restore(new, second)
     assert {path.name: path.read_bytes() for path in store.path(new).parent.iterdir()} == files
     assert store.write(old, result(old, 0.1), SCORES) == store.find(old)  # computed anew
     assert (store.find(new), list(read_results(store.root))) == (second, [store.find(old)])
 
 
-def test_an_unreadable_file_is_no_result_and_is_kept(store: ResultStore, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreadable_file_is_no_result_and_is_kept(
+    store: ResultStore, caplog: pytest.LogCaptureFixture
+) -> None:
     store.write(cell(), result(cell()), SCORES)
     path = store.path(cell())
     path.write_bytes(b'{"schema": 99}')
     assert store.find(cell()) is None
     assert f"{path}" in caplog.text
     assert store.write(cell(), result(cell(), 0.7), SCORES) == store.find(cell())
-    assert names(store) == ["seed-0.json", "seed-0.npz", "seed-0.unreadable.json", "seed-0.unreadable.npz"]
+    assert names(store) == [
+        "seed-0.json",
+        "seed-0.npz",
+        "seed-0.unreadable.json",
+        "seed-0.unreadable.npz",
+    ]
     assert list(read_results(store.root)) == [result(cell(), 0.7)]
 
 
@@ -137,7 +191,9 @@ def test_a_full_disk_leaves_no_half_result(
         store.write(cell(), result(cell(), 0.1), SCORES)
     left = names(store)
     full_disk(failing)
-    with pytest.raises(StorageError, match=f"Cannot write to {store.root}: No space left on device"):
+    with pytest.raises(
+        StorageError, match=f"Cannot write to {store.root}: No space left on device"
+    ):
         store.write(cell(), result(cell(), 0.2), SCORES)
     assert set(names(store)) <= {*left, "seed-0.npz"}
     assert store.find(cell()) == (result(cell(), 0.1) if before else None)
@@ -147,13 +203,17 @@ specs = st.builds(
     EncoderSpec,
     st.text("abAB./~: +@%=é_-", min_size=1, max_size=150),
     method=st.sampled_from(["", "mirror", "base"]),
-    params=st.lists(st.tuples(st.just("corpus"), st.text("aA/.,~", min_size=1)), max_size=1).map(tuple),
+    params=st.lists(st.tuples(st.just("corpus"), st.text("aA/.,~", min_size=1)), max_size=1).map(
+        tuple
+    ),
 )
 
 
 @settings(max_examples=25)
 @given(specs, specs, st.sampled_from(["paper", "released"]), st.sampled_from(["paper", "released"]))
-def test_slugs_are_safe_and_different(one: EncoderSpec, other: EncoderSpec, first: str, second: str) -> None:
+def test_slugs_are_safe_and_different(
+    one: EncoderSpec, other: EncoderSpec, first: str, second: str
+) -> None:
     name = slug(one, first)
     assert name.strip(". ") == name != ""
     assert len(name) <= 120
@@ -179,7 +239,11 @@ def test_two_writers_at_one_path_are_both_kept_with_their_own_arrays(
         replaced(source, target)
         if Path(target).suffix == ".npz" and not started.is_set():
             started.set()
-            second.append(pool.submit(ResultStore(store.root).write, cells[1], result(cells[1], 0.1), scores[1]))
+            second.append(
+                pool.submit(
+                    ResultStore(store.root).write, cells[1], result(cells[1], 0.1), scores[1]
+                )
+            )
             assert not wait(second, timeout=0.5).done
 
     monkeypatch.setattr(os, "replace", replace_slowly)
@@ -187,7 +251,10 @@ def test_two_writers_at_one_path_are_both_kept_with_their_own_arrays(
         written = [store.write(cells[0], result(cells[0], 0.0), scores[0]), second[0].result()]
     for one, expected, of_cell in zip(cells, written, scores, strict=True):
         assert store.find(one) == expected
-        assert read_predictions(store.where(one), expected)["scores"].tolist() == of_cell.scores.tolist()
+        assert (
+            read_predictions(store.where(one), expected)["scores"].tolist()
+            == of_cell.scores.tolist()
+        )
     assert list((store.root / ".leases").glob("*.lease")) == []
 
 
@@ -199,10 +266,14 @@ def test_a_result_without_its_own_predictions_is_missing(
     written, path = store.write(cell(), result(cell()), SCORES), store.path(cell())
     np.savez_compressed(another := io.BytesIO(), ids=["a", "b"], scores=[0.9, 0.1], gold=[1.0, 2.0])
     file = path.with_suffix(".npz")
-    spoilt = {"cut": file.read_bytes()[:-30], "another": another.getvalue()}.get(str(content), content)
+    spoilt = {"cut": file.read_bytes()[:-30], "another": another.getvalue()}.get(
+        str(content), content
+    )
     file.unlink() if content is None else file.write_bytes(spoilt)  # type: ignore[arg-type]
     assert store.find(cell()) is None
-    assert f"{file} is missing, damaged or belongs to another result: computed again." in caplog.text
+    assert (
+        f"{file} is missing, damaged or belongs to another result: computed again." in caplog.text
+    )
     with pytest.raises(DataFormatError, match=r"seed-0\.json"):
         read_predictions(path, written)
     earlier = json.loads(path.read_text())
@@ -244,7 +315,9 @@ def test_a_run_that_finds_a_result_valid_has_it_state_its_computation(store: Res
     assert store.find(one) == read_result(path) == result(one)
 
 
-def test_a_folder_that_cannot_be_written_stays_as_it_is(store: ResultStore, full_disk: Callable[[str], None]) -> None:
+def test_a_folder_that_cannot_be_written_stays_as_it_is(
+    store: ResultStore, full_disk: Callable[[str], None]
+) -> None:
     old, new = cell(), cell(data=(("pairs", "2"),))
     first = store.write(old, result(old, 0.1), SCORES)
     store.write(new, result(new, 0.2), SCORES)

@@ -20,18 +20,37 @@ def rows(specs: tuple[Any, ...]) -> list[str]:
     return list(map(str, specs))
 
 
-@pytest.mark.parametrize(("spec", "expected"), [
-    ("roberta", ["roberta+base:pooling=cls", "roberta+base:pooling=mean", "roberta+mirror"]),
-    ("roberta:layers=-4:", ["roberta+base:layers=-4:,pooling=cls", "roberta+base:layers=-4:,pooling=mean",
-                            "roberta+mirror:layers=-4:"]),
-    ("roberta:pooling=cls", ["roberta+base:pooling=cls"]),
-    ("minilm", ["minilm+base:pooling=mean", "minilm+mirror"]),
-    ("tiny", ["tiny+base:pooling=cls", "tiny+base:pooling=mean", "tiny+base:layers=:,pooling=mean", "tiny+mirror"]),
-    ("qwen3-embedding", ["qwen3-embedding+base:pooling=last", "qwen3-embedding+mirror"]),
-    ("roberta+mirror:lr=1e-5", ["roberta+mirror:lr=1e-05"]),
-    ("toy", ["toy"]),
-])  # fmt: skip
-def test_a_bare_backbone_is_the_papers_ladder(registered: Plugins, spec: str, expected: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("roberta", ["roberta+base:pooling=cls", "roberta+base:pooling=mean", "roberta+mirror"]),
+        (
+            "roberta:layers=-4:",
+            [
+                "roberta+base:layers=-4:,pooling=cls",
+                "roberta+base:layers=-4:,pooling=mean",
+                "roberta+mirror:layers=-4:",
+            ],
+        ),
+        ("roberta:pooling=cls", ["roberta+base:pooling=cls"]),
+        ("minilm", ["minilm+base:pooling=mean", "minilm+mirror"]),
+        (
+            "tiny",
+            [
+                "tiny+base:pooling=cls",
+                "tiny+base:pooling=mean",
+                "tiny+base:layers=:,pooling=mean",
+                "tiny+mirror",
+            ],
+        ),
+        ("qwen3-embedding", ["qwen3-embedding+base:pooling=last", "qwen3-embedding+mirror"]),
+        ("roberta+mirror:lr=1e-5", ["roberta+mirror:lr=1e-05"]),
+        ("toy", ["toy"]),
+    ],
+)
+def test_a_bare_backbone_is_the_papers_ladder(
+    registered: Plugins, spec: str, expected: list[str]
+) -> None:
     assert rows(expand_ladder(parse_spec(spec), "sentence", registered)) == expected
     if spec == "roberta":
         padded = [row.replace("=mean", "=mean-padded") for row in expected]
@@ -42,7 +61,9 @@ WHITENED = "post=whiten,whiten=256"
 
 
 def transformed(row: str, whitened: str = WHITENED) -> list[str]:
-    return [str(parse_spec(f"{row},{post}")) for post in (whitened, "post=abtt,abtt=3", "post=zscore")]
+    return [
+        str(parse_spec(f"{row},{post}")) for post in (whitened, "post=abtt,abtt=3", "post=zscore")
+    ]
 
 
 @pytest.mark.shipped("static")
@@ -54,42 +75,69 @@ def test_baselines_stand_beside_a_ladder(registered: Plugins) -> None:
     mean = "tiny+base:layers=:,pooling=mean"
     ladder = expand_ladder(tiny := parse_spec("tiny"), "word", own)
     assert rows(with_baselines(tiny, ladder, "word", own, 256)) == [
-        "tiny+base:pooling=cls", "tiny+base:pooling=mean", mean,
+        "tiny+base:pooling=cls",
+        "tiny+base:pooling=mean",
+        mean,
         *transformed(mean, "post=whiten"),  # it has no more than 256 dimensions
-        "tiny+static:layers=:", "tiny+mirror", "tiny+mirror:post=whiten", "tiny+theirs",
-    ]  # fmt: skip
+        "tiny+static:layers=:",
+        "tiny+mirror",
+        "tiny+mirror:post=whiten",
+        "tiny+theirs",
+    ]
     target, roberta = "roberta+base:layers=-4:,pooling=target", parse_spec("roberta:max_length=90")
     found = with_baselines(roberta, expand_ladder(roberta, "wic", registered), "wic", registered)
     assert rows(found) == [
-        row if "static" in row else str(parse_spec(row).with_params(max_length=90)) for row in (
-            target, "roberta+base:pooling=mean", *transformed(target), "roberta+static", "roberta+mirror",
-            f"roberta+mirror:{WHITENED}", "roberta+mirrorwic", f"roberta+mirrorwic:{WHITENED}",
+        row if "static" in row else str(parse_spec(row).with_params(max_length=90))
+        for row in (
+            target,
+            "roberta+base:pooling=mean",
+            *transformed(target),
+            "roberta+static",
+            "roberta+mirror",
+            f"roberta+mirror:{WHITENED}",
+            "roberta+mirrorwic",
+            f"roberta+mirrorwic:{WHITENED}",
         )
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("method", ["base", "mirror", "pairs", "sap"])
 @pytest.mark.parametrize("level", ["word", "phrase", "sentence"])
-def test_an_encoder_of_texts_is_tuned_as_it_is_read(registered: Plugins, method: str, level: str) -> None:
+def test_an_encoder_of_texts_is_tuned_as_it_is_read(
+    registered: Plugins, method: str, level: str
+) -> None:
     """The rows of a ladder differ in one thing: Mirror's recipe reads words at [CLS], this model by mean pooling."""
     for protocol, pooling in (("paper", "mean"), ("released", "mean-padded")):
         recipe = resolve_recipe(parse_spec(f"minilm+{method}"), level, "bert", protocol, registered)
         assert recipe.pooling == pooling
         for spec, expected in (("minilm+{}:pooling=cls", "cls"), ("roberta+{}:pooling=cls", "cls")):
-            named = resolve_recipe(parse_spec(spec.format(method)), level, "bert", protocol, registered)
+            named = resolve_recipe(
+                parse_spec(spec.format(method)), level, "bert", protocol, registered
+            )
             assert named.pooling == expected
             assert replace(recipe, pooling=expected) == named
     for name, pooling in (("bge", "cls"), ("qwen3-embedding", "last"), ("e5", "mean")):
-        assert resolve_recipe(parse_spec(f"{name}+{method}"), level, "bert", "paper", registered).pooling == pooling
-    assert resolve_recipe(parse_spec("minilm+mirrorwic"), "wic", "bert", "paper", registered).pooling == "target"
+        assert (
+            resolve_recipe(
+                parse_spec(f"{name}+{method}"), level, "bert", "paper", registered
+            ).pooling
+            == pooling
+        )
+    assert (
+        resolve_recipe(parse_spec("minilm+mirrorwic"), "wic", "bert", "paper", registered).pooling
+        == "target"
+    )
 
 
-@pytest.mark.parametrize(("spec", "message", "hint"), [
-    ("roberta:dropout=0.2", "dropout belongs to a tuning", r"roberta\+mirror:dropout=0.2"),
-    ("roberta:poling=cls", "unknown encoder spec key 'poling'", "pooling"),
-    ("roberta+miror", "unknown method 'miror'", "mirror"),
-    ("toy+mirror", "toy is a complete encoder, not a backbone, and takes no method", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("spec", "message", "hint"),
+    [
+        ("roberta:dropout=0.2", "dropout belongs to a tuning", r"roberta\+mirror:dropout=0.2"),
+        ("roberta:poling=cls", "unknown encoder spec key 'poling'", "pooling"),
+        ("roberta+miror", "unknown method 'miror'", "mirror"),
+        ("toy+mirror", "toy is a complete encoder, not a backbone, and takes no method", ""),
+    ],
+)
 def test_specs_that_mean_nothing(registered: Plugins, spec: str, message: str, hint: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         expand_ladder(parse_spec(spec), "sentence", registered)
@@ -99,7 +147,11 @@ def test_specs_that_mean_nothing(registered: Plugins, spec: str, message: str, h
 def test_suites_are_taken_apart_in_order(registered: Plugins) -> None:
     sts = builtin_suites()["sts"]
     assert sts == ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
-    assert expand_tasks(["sickr", "sts", "cats", "cats"], registered) == ("sickr", *sts[:-1], "cats")
+    assert expand_tasks(["sickr", "sts", "cats", "cats"], registered) == (
+        "sickr",
+        *sts[:-1],
+        "cats",
+    )
     with pytest.raises(UnknownNameError, match="unknown task or suite 'stss'") as caught:
         expand_tasks(["stss"], registered)
     assert "sts" in caught.value.hint
@@ -111,9 +163,19 @@ def test_texts_are_read_as_far_as_the_released_code_reads(registered: Plugins) -
 
     SapBERT's ``embed_dense`` for entity linking: 25.
     """
-    lengths = {"usim": 80, "cosimlex": 120, "wic": 100, "wic-tsv": 90, "xlwic": 100, "am2ico": 300, "wsd": 100}
+    lengths = {
+        "usim": 80,
+        "cosimlex": 120,
+        "wic": 100,
+        "wic-tsv": 90,
+        "xlwic": 100,
+        "am2ico": 300,
+        "wsd": 100,
+    }
     lengths |= dict.fromkeys(("askapatient", "bc5cdr", "cometa", "ncbi-disease"), 25)
     found = {entry.name: entry.value.max_length for entry in registered.tasks}
-    families = {name: max((f for f in lengths if name.startswith(f)), key=len, default="") for name in found}
+    families = {
+        name: max((f for f in lengths if name.startswith(f)), key=len, default="") for name in found
+    }
     assert set(families.values()) == {"", *lengths}
     assert found == {name: lengths.get(family, 0) for name, family in families.items()}

@@ -41,25 +41,38 @@ def test_each_text_is_encoded_once_for_all_tasks(bench: Bench, toy: ToyEncoder) 
     assert [result.task for result in outcome.results] == ["cats", "dogs"]
     assert (outcome.computed, outcome.failures) == (2, ())
     for result, pairs in zip(outcome.results, (CATS, DOGS), strict=True):
-        left, right = (toy.encode([TextInput(getattr(p, side)) for p in pairs]) for side in ("left", "right"))
-        cosines = (left * right).sum(1) / np.linalg.norm(left, axis=1) / np.linalg.norm(right, axis=1)
+        left, right = (
+            toy.encode([TextInput(getattr(p, side)) for p in pairs]) for side in ("left", "right")
+        )
+        cosines = (
+            (left * right).sum(1) / np.linalg.norm(left, axis=1) / np.linalg.norm(right, axis=1)
+        )
         expected = spearmanr(cosines, [pair.gold for pair in pairs]).statistic
         assert result.main_score == result.metrics["spearman"] == pytest.approx(expected)
         assert result.n_items == len(pairs)
-        assert result.encoder["texts"] == len({text for pair in pairs for text in (pair.left, pair.right)})
+        assert result.encoder["texts"] == len(
+            {text for pair in pairs for text in (pair.left, pair.right)}
+        )
         assert result.encoder["dimensions"] == 26
-        assert torch.__version__.startswith(result.environment["packages"]["torch"])  # perhaps without the build tag
+        assert torch.__version__.startswith(
+            result.environment["packages"]["torch"]
+        )  # perhaps without the build tag
 
 
 def test_a_language_without_a_model_of_its_own_is_noted(
     bench: Bench, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backbones, "_from_hub", lambda *asked: random_model("bert"))
-    tasks = [PairSimilarity(f"cats-{language}", CATS, languages=(language,)) for language in ("en", "fr", "he")]
+    tasks = [
+        PairSimilarity(f"cats-{language}", CATS, languages=(language,))
+        for language in ("en", "fr", "he")
+    ]
     bench.plugins.add(ToyPlugin(tasks=tasks), "toys")
     results = bench.run("bert+base", "mbert+base", tasks=[task.name for task in tasks]).results
     assert {(result.spec, result.task): result.notes for result in results if result.notes} == {
-        ("bert+base", "cats-he"): ["bert+base has no model of he, and reads it with its English one"]
+        ("bert+base", "cats-he"): [
+            "bert+base has no model of he, and reads it with its English one"
+        ]
     }
 
 
@@ -84,7 +97,14 @@ def test_candidates_are_the_words_that_an_encoder_knows_or_else_the_task_s(bench
     bench.plugins.add(ToyPlugin({"with": with_words, "without": without}, [task]), "toys")
     assert not bench.run("with", "without", "with", tasks=("bli",)).failures
     dictionaries = {"cat", "dog", "pig", "katze", "hund", "ferkel"}
-    assert set(with_words.asked) == dictionaries | {"apple", "pear", "plum", "apfel", "birne", "pflaume"}
+    assert set(with_words.asked) == dictionaries | {
+        "apple",
+        "pear",
+        "plum",
+        "apfel",
+        "birne",
+        "pflaume",
+    }
     assert set(without.asked) == dictionaries | {"cow", "kuh"}
 
 
@@ -94,7 +114,10 @@ class Read(UsageSimilarity):
     def reading(self, protocol: str, of_target: bool = False) -> UsageSimilarity:
         name = f"{protocol} {'word' if of_target else 'text'}"
         items = [
-            RatedContexts(n, TextInput(name, ((0, 1),)), TextInput(f"{name} {n}", ((0, 1),)), int(n)) for n in "12"
+            RatedContexts(
+                n, TextInput(name, ((0, 1),)), TextInput(f"{name} {n}", ((0, 1),)), int(n)
+            )
+            for n in "12"
         ]
         return UsageSimilarity(self.name, items)
 
@@ -105,23 +128,40 @@ def test_a_task_reads_its_data_by_protocol_and_by_what_the_vectors_are_of(
     asked: set[tuple[str, str]] = set()
     encode = TransformerEncoder.encode_pooled
 
-    def listen(self: TransformerEncoder, inputs: Sequence[TextInput], poolings: Sequence[Pooling], *rest: Any) -> Any:
-        asked.update((item.text.rstrip(" 12"), pooling.mode) for item in inputs for pooling in poolings)
+    def listen(
+        self: TransformerEncoder,
+        inputs: Sequence[TextInput],
+        poolings: Sequence[Pooling],
+        *rest: Any,
+    ) -> Any:
+        asked.update(
+            (item.text.rstrip(" 12"), pooling.mode) for item in inputs for pooling in poolings
+        )
         return encode(self, inputs, poolings, *rest)
 
     monkeypatch.setattr(TransformerEncoder, "encode_pooled", listen)
     unread = [RatedContexts("1", TextInput("a"), TextInput("b"), 1.0)]
     bench.plugins.add(ToyPlugin(tasks=[Read("read", unread)]), "toys")
     specs = [f"{random_model('bert')}+base:pooling={mode}" for mode in ("target", "cls")]
-    plan = merged([bench.plan(*specs, tasks=["read"], protocol=protocol) for protocol in ("paper", "released")])
+    plan = merged(
+        [
+            bench.plan(*specs, tasks=["read"], protocol=protocol)
+            for protocol in ("paper", "released")
+        ]
+    )
     outcome = execute_plan(bench.workspace(), plan)
     assert (len(outcome.results), outcome.failures) == (4, ())
     assert asked == {
-        ("paper word", "target"), ("released word", "target-marked"), ("paper text", "cls"), ("released text", "cls"),
-    }  # fmt: skip
+        ("paper word", "target"),
+        ("released word", "target-marked"),
+        ("paper text", "cls"),
+        ("released text", "cls"),
+    }
 
 
-def test_finished_cells_are_kept_and_vectors_of_an_earlier_run_are_used(bench: Bench, toy: ToyEncoder) -> None:
+def test_finished_cells_are_kept_and_vectors_of_an_earlier_run_are_used(
+    bench: Bench, toy: ToyEncoder
+) -> None:
     """Tables show what was run last."""
     cats = bench.run("toy", tasks=["cats"]).results
     created = {path: path.stat().st_mtime_ns for path in bench.results.root.rglob("seed-*")}
@@ -145,14 +185,26 @@ def test_finished_cells_are_kept_and_vectors_of_an_earlier_run_are_used(bench: B
     assert (again.computed, [r.metrics for r in again.results]) == (2, [r.metrics for r in first])
 
 
-@pytest.mark.parametrize(("where", "reason"), [
-    ("load", "not today"), ("inputs", "ZeroDivisionError: not today"), ("score", "ZeroDivisionError: not today"),
-    ("no inputs", ".*4 ids, 0 scores.*"),  # what the task makes of it, not what the cache does
-])  # fmt: skip
-def test_a_failing_task_stops_no_other(bench: Bench, toy: ToyEncoder, where: str, reason: str) -> None:
-    task, error = PairSimilarity("bad", CATS), DataFormatError if where == "load" else ZeroDivisionError
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ("load", "not today"),
+        ("inputs", "ZeroDivisionError: not today"),
+        ("score", "ZeroDivisionError: not today"),
+        ("no inputs", ".*4 ids, 0 scores.*"),  # what the task makes of it, not what the cache does
+    ],
+)
+def test_a_failing_task_stops_no_other(
+    bench: Bench, toy: ToyEncoder, where: str, reason: str
+) -> None:
+    task, error = (
+        PairSimilarity("bad", CATS),
+        DataFormatError if where == "load" else ZeroDivisionError,
+    )
     task.identity = lambda data: {"pairs": "bad"}  # type: ignore[method-assign]
-    failing = Mock(return_value=[]) if where == "no inputs" else Mock(side_effect=error("not today"))
+    failing = (
+        Mock(return_value=[]) if where == "no inputs" else Mock(side_effect=error("not today"))
+    )
     setattr(task, where.removeprefix("no "), failing)
     bench.plugins.add(ToyPlugin(tasks=[task]), "bad")
     log = Log()
@@ -166,13 +218,16 @@ def test_a_failing_task_stops_no_other(bench: Bench, toy: ToyEncoder, where: str
 
 
 def test_what_one_task_wants_in_vain_stops_no_other_task_of_the_encoder(bench: Bench) -> None:
-    tasks = [LexiconInduction(f"words-{code}", LEXICON, languages=("en", code)) for code in ("de", "xx")]
+    tasks = [
+        LexiconInduction(f"words-{code}", LEXICON, languages=("en", code)) for code in ("de", "xx")
+    ]
     bench.plugins.add(ToyPlugin({"toy": WordList()}, [*toy_tasks(), *tasks]), "toys")
     outcome = bench.run("toy", tasks=["words-xx", "cats", "dogs", "words-de"])
     assert [result.task for result in outcome.results] == ["dogs", "words-de"]
     assert {failure.task: failure.reason for failure in outcome.failures} == {
-        "words-xx": "KeyError: 'xx'", "cats": "ValueError: nothing is known of zebras"
-    }  # fmt: skip
+        "words-xx": "KeyError: 'xx'",
+        "cats": "ValueError: nothing is known of zebras",
+    }
 
 
 def test_two_encoders_with_one_fingerprint_are_not_taken_for_one(bench: Bench) -> None:
@@ -180,14 +235,23 @@ def test_two_encoders_with_one_fingerprint_are_not_taken_for_one(bench: Bench) -
 
     one, other = ToyEncoder("same"), ToyEncoder("same")
     bench.plugins.add(ToyPlugin({"one": one, "other": other}, toy_tasks()), "toys")
-    assert [result.spec for result in bench.run("one", "other").results] == ["one", "one", "other", "other"]
+    assert [result.spec for result in bench.run("one", "other").results] == [
+        "one",
+        "one",
+        "other",
+        "other",
+    ]
     assert sorted(one.asked) == sorted(other.asked) == TEXTS
     assert bench.run("other").computed == 0
 
 
-def test_what_failed_is_tried_again_and_constant_vectors_are_undefined_not_zero(bench: Bench, toy: ToyEncoder) -> None:
+def test_what_failed_is_tried_again_and_constant_vectors_are_undefined_not_zero(
+    bench: Bench, toy: ToyEncoder
+) -> None:
     toy.broken = RuntimeError("not today")
-    assert [failure.reason for failure in bench.run("toy").failures] == 2 * ["RuntimeError: not today"]
+    assert [failure.reason for failure in bench.run("toy").failures] == 2 * [
+        "RuntimeError: not today"
+    ]
     toy.broken = np.ones((5, 4))
     outcome = bench.run("toy", tasks=["cats"])
     assert (outcome.computed, outcome.failures) == (1, ())
@@ -196,7 +260,9 @@ def test_what_failed_is_tried_again_and_constant_vectors_are_undefined_not_zero(
     assert "undefined" in result.notes[0]
 
 
-def test_results_are_told_once_stored(bench: Bench, toy: ToyEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_are_told_once_stored(
+    bench: Bench, toy: ToyEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines, leases = list[str](), bench.results.root / ".leases"
 
     class Looking(Log):
@@ -242,9 +308,14 @@ def test_a_group_at_work_elsewhere_is_left_for_later(bench: Bench, toy: ToyEncod
     log = Releasing()
     outcome = bench.run("toy", "other", log=log)
     assert [(result.spec, result.task) for result in outcome.results] == [
-        ("toy", "cats"), ("toy", "dogs"), ("other", "cats"), ("other", "dogs"),
-    ]  # fmt: skip
+        ("toy", "cats"),
+        ("toy", "dogs"),
+        ("other", "cats"),
+        ("other", "dogs"),
+    ]
     assert outcome.computed == 3
     assert log.lines[:2] == ["other cats computed", "other dogs computed"]
-    assert re.fullmatch(r"toy: process \d+ on .+ is at work on it; waiting for its results", log.lines[2])
+    assert re.fullmatch(
+        r"toy: process \d+ on .+ is at work on it; waiting for its results", log.lines[2]
+    )
     assert log.lines[3:] == ["toy cats cached", "toy dogs computed"]

@@ -41,13 +41,19 @@ from mirrorbench.training.recipes import override
 
 CPU = torch.device("cpu")
 TEXTS = [f"sentence number {number} of twenty, more or less" for number in range(20)]
-LINES = [f"line {n} of a small corpus, about {word}" for n in range(6) for word in ("cats", "dogs", "letters", "snow")]
+LINES = [
+    f"line {n} of a small corpus, about {word}"
+    for n in range(6)
+    for word in ("cats", "dogs", "letters", "snow")
+]
 
 
 def tunable(path: Path) -> ModelRef:
     recipe = replace(mirror_preset("sentence", "bert", "paper"), batch_size=10, lr=1e-3)
     corpus = CorpusRef("mine", 0, "0" * 64, len(TEXTS))
-    return ModelRef(parse_spec("x+mirror"), fingerprint(path), path, "mirror", recipe, corpus, precision="fp32")
+    return ModelRef(
+        parse_spec("x+mirror"), fingerprint(path), path, "mirror", recipe, corpus, precision="fp32"
+    )
 
 
 @pytest.fixture
@@ -61,16 +67,33 @@ def workspace(plugins: Plugins, tmp_path: Path) -> Workspace:
     return Workspace(Settings(cache=tmp_path, device="cpu"), plugins)
 
 
-POOLINGS = [Pooling(mode, layers, 40) for mode in ("mean", "cls", "mean-padded") for layers in ("-1", "0:")]
+POOLINGS = [
+    Pooling(mode, layers, 40) for mode in ("mean", "cls", "mean-padded") for layers in ("-1", "0:")
+]
 ITEMS = [TextInput(text) for text in TEXTS]
 
 
-@pytest.mark.parametrize(("architecture", "augment", "lora"), few([
-    ("bert", {"controlled_dropout": 0.3, "dropout": 0.0}, 0), ("bert", {"dropout": 0.1}, 4),
-    *((architecture, {"dropout": 0.1}, 0) for architecture in ARCHITECTURES),  # the first one is bert
-], 0, 1, 2))  # fmt: skip
+@pytest.mark.parametrize(
+    ("architecture", "augment", "lora"),
+    few(
+        [
+            ("bert", {"controlled_dropout": 0.3, "dropout": 0.0}, 0),
+            ("bert", {"dropout": 0.1}, 4),
+            *(
+                (architecture, {"dropout": 0.1}, 0) for architecture in ARCHITECTURES
+            ),  # the first one is bert
+        ],
+        0,
+        1,
+        2,
+    ),
+)
 def test_a_tuned_model_gives_the_same_vectors_when_loaded_again(
-    random_model: Models, workspace: Workspace, architecture: str, augment: dict[str, float], lora: int
+    random_model: Models,
+    workspace: Workspace,
+    architecture: str,
+    augment: dict[str, float],
+    lora: int,
 ) -> None:
     """A run encodes with the model in memory, a later one with the one in the cache, as plain transformers opens it."""
     model = tunable(random_model(architecture))
@@ -84,7 +107,9 @@ def test_a_tuned_model_gives_the_same_vectors_when_loaded_again(
     again = TransformerEncoder(load_transformer(path, CPU), Pooling())
     np.testing.assert_array_equal(again.encode_pooled(ITEMS, POOLINGS), in_memory)
     loaded = again.encode(TEXTS)
-    before = TransformerEncoder(load_transformer(random_model(architecture), CPU), Pooling()).encode(TEXTS)
+    before = TransformerEncoder(
+        load_transformer(random_model(architecture), CPU), Pooling()
+    ).encode(TEXTS)
     assert np.abs(loaded - before).max() > 1e-3
     batch = AutoTokenizer.from_pretrained(path)(TEXTS[0], return_tensors="pt")
     with torch.no_grad():
@@ -100,7 +125,9 @@ def test_a_tuning_that_does_harm_says_so(workspace: Workspace, lr: float, harm: 
     model, reporter = tunable(locate(parse_spec("tiny"), "en", offline=True)), Log()
     assert model.recipe is not None
     model = replace(model, recipe=replace(model.recipe, lr=lr, batch_size=20, epochs=2))
-    texts = read_corpus("quick-sentences", workspace.data, workspace.plugins.corpora.by_name(), size=40).texts
+    texts = read_corpus(
+        "quick-sentences", workspace.data, workspace.plugins.corpora.by_name(), size=40
+    ).texts
     workspace.reporter = reporter
     _, description = tune_model(model, texts, workspace)
     first, losses = description["tuning"]["first_loss"], description["tuning"]["losses"]
@@ -115,21 +142,29 @@ def test_under_released_a_cased_backbone_is_tuned_and_read_in_lower_case(
     """The released code saves the tokenizer that it trained with (``save_model``), and evaluation opens that."""
     path = shutil.copytree(random_model("bert"), tmp_path / "cased")
     vocabulary = json.loads((path / "tokenizer.json").read_text())["model"]["vocab"]
-    named = {token.replace(";", "A"): place for token, place in vocabulary.items()}  # two letters in two cases
-    (path / "vocab.txt").write_text("".join(f"{token}\n" for token in sorted(named, key=named.__getitem__)))
+    named = {
+        token.replace(";", "A"): place for token, place in vocabulary.items()
+    }  # two letters in two cases
+    (path / "vocab.txt").write_text(
+        "".join(f"{token}\n" for token in sorted(named, key=named.__getitem__))
+    )
     (path / "tokenizer.json").unlink()
     (path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     for protocol, alike in (("paper", False), ("released", True)):
         model = replace(tunable(path), protocol=protocol)
         tuned = workspace.cache.save_model(model.key, *tune_model(model, TEXTS, workspace))
-        upper, lower = TransformerEncoder(load_transformer(tuned, CPU), Pooling()).encode(["AAA", "aaa"])
+        upper, lower = TransformerEncoder(load_transformer(tuned, CPU), Pooling()).encode(
+            ["AAA", "aaa"]
+        )
         assert np.array_equal(upper, lower) == alike
 
 
 def test_two_specs_of_one_identity_have_a_row_each(bench: Bench, bert: str) -> None:
     for computed in (4, 0):
         outcome = bench.run(f"{bert}+base", f"{bert}+base:pooling=mean")
-        assert [result.spec for result in outcome.results] == 2 * [f"{bert}+base"] + 2 * [f"{bert}+base:pooling=mean"]
+        assert [result.spec for result in outcome.results] == 2 * [f"{bert}+base"] + 2 * [
+            f"{bert}+base:pooling=mean"
+        ]
         assert outcome.computed == computed
 
 
@@ -141,10 +176,14 @@ def test_a_ladder_trains_once_per_seed_and_reads_out_in_one_pass(bench: Bench, b
     tuned = [stage for stage in log.stages if stage.startswith("tuning")]
     assert [log.stages[stage] for stage in tuned] == [30, 30]
     for stage, total in log.stages.items():  # both seeds' encodings have one name
-        assert log.done[stage] == total * (2 if stage.startswith("encoding") and "mirror" in stage else 1)
+        assert log.done[stage] == total * (
+            2 if stage.startswith("encoding") and "mirror" in stage else 1
+        )
     assert any("fewer than one batch of 200" in line for line in log.lines)
     assert len({result.metrics["pearson"] for result in outcome.results}) == len(outcome.results)
-    bench.results = ResultStore(bench.results.root.with_name("again"))  # from the cached models and vectors
+    bench.results = ResultStore(
+        bench.results.root.with_name("again")
+    )  # from the cached models and vectors
     log = Log()
     again = bench.run(bert, seeds=2, log=log)
     assert log.stages == {}
@@ -154,13 +193,20 @@ def test_a_ladder_trains_once_per_seed_and_reads_out_in_one_pass(bench: Bench, b
         tuned_one = "mirror" in result.spec
         assert result.cost.keys() == {"encoding", *["tuning"] * tuned_one}
         assert result.cost["encoding"]["texts"] == len(texts)
-        assert found.cost == ({"tuning": {**result.cost["tuning"], "from_cache": True}} if tuned_one else {})
+        assert found.cost == (
+            {"tuning": {**result.cost["tuning"], "from_cache": True}} if tuned_one else {}
+        )
         assert (result.by_kept_model, found.by_kept_model) == (False, tuned_one)
 
 
-def test_a_tuning_that_fails_fails_its_cells_alone(bench: Bench, bert: str, full_disk: Callable[[str], None]) -> None:
+def test_a_tuning_that_fails_fails_its_cells_alone(
+    bench: Bench, bert: str, full_disk: Callable[[str], None]
+) -> None:
     lines = bench.corpus.read_text()
-    for corpus, reason in (("just one line\n", "a corpus of 1 distinct strings"), (lines, "No space left on device")):
+    for corpus, reason in (
+        ("just one line\n", "a corpus of 1 distinct strings"),
+        (lines, "No space left on device"),
+    ):
         bench.corpus.write_text(corpus)
         outcome = bench.run(f"{bert}+mirror", "toy")
         assert [result.spec for result in outcome.results] == ["toy", "toy"]
@@ -176,11 +222,18 @@ def test_which_test_items_were_tuned_on_is_stored(bench: Bench, bert: str) -> No
     bench.corpus.write_text("The  CAT\na cat\n" + "".join(f"line number {n}\n" for n in range(30)))
     outcome, cells = bench.run(*specs), bench.plan(*specs).cells
     stored = {(r.cell["method"], r.task): r for r in outcome.results}
-    arrays = {(c.spec.method, c.task): np.load(bench.results.path(c).with_suffix(".npz")) for c in cells}
-    for task, flags in {"cats": [2, 1, 1, 0], "dogs": [1, 0, 0]}.items():  # how many of both texts of each pair
+    arrays = {
+        (c.spec.method, c.task): np.load(bench.results.path(c).with_suffix(".npz")) for c in cells
+    }
+    for task, flags in {
+        "cats": [2, 1, 1, 0],
+        "dogs": [1, 0, 0],
+    }.items():  # how many of both texts of each pair
         overlap, hits = stored["mirror", task].overlap or {}, np.array(flags)
         assert overlap["n_items"] == len(flags)
-        assert [overlap["any_text"], overlap["all_texts"]] == pytest.approx([np.mean(hits > 0), np.mean(hits == 2)])
+        assert [overlap["any_text"], overlap["all_texts"]] == pytest.approx(
+            [np.mean(hits > 0), np.mean(hits == 2)]
+        )
         assert arrays["mirror", task]["overlap"].tolist() == flags
         assert stored["base", task].overlap is None
         assert "overlap" not in arrays["base", task]
@@ -190,7 +243,9 @@ def test_which_test_items_were_tuned_on_is_stored(bench: Bench, bert: str) -> No
     assert {cell.identity().get("overlap") for cell in bench.plan(f"{bert}+mirror").cells} == {None}
     bench.corpus.write_text("".join(f"left {n}||right {n}\n" for n in range(9)))
     pairs = bench.plan(f"{bert}+pairs").cells
-    assert {cell.identity().get("overlap") for cell in pairs} == {"parts"}  # no result of before is taken
+    assert {cell.identity().get("overlap") for cell in pairs} == {
+        "parts"
+    }  # no result of before is taken
 
 
 def test_a_result_names_the_corpus_that_was_asked_for_last(bench: Bench, bert: str) -> None:
@@ -216,15 +271,21 @@ def test_a_model_is_stored_under_its_lease_and_before_what_is_made_of_it(
     monkeypatch.setitem(WRITE_EVERY, "cpu", 3)
     assert bench.run(f"{bert}+mirror").failures == ()
     order = ["models", "embeddings", "results"]
-    stored = [part for kind, at in disk if kind == "rename" for part in Path(at).parts if part in order]
+    stored = [
+        part for kind, at in disk if kind == "rename" for part in Path(at).parts if part in order
+    ]
     assert stored == sorted(stored, key=order.index)
     assert {*stored} == {*order}
     assert stored.count("embeddings") > 6  # more than one part of three texts
-    taken = Leases(bench.cache.root / "leases").take(next(iter((bench.cache.root / "models").iterdir())).name)
+    taken = Leases(bench.cache.root / "leases").take(
+        next(iter((bench.cache.root / "models").iterdir())).name
+    )
     assert taken is not None  # the lease was given back
 
 
-def test_the_adapter_alone_learns_and_a_tuning_repeats_bit_for_bit(random_model: Models, tmp_path: Path) -> None:
+def test_the_adapter_alone_learns_and_a_tuning_repeats_bit_for_bit(
+    random_model: Models, tmp_path: Path
+) -> None:
     """Also on a backbone kept in bf16: its matrices are those that autocast rounds to."""
     opened = load_transformer(random_model("llama"), CPU)
     opened.model.to(torch.bfloat16)
@@ -238,7 +299,13 @@ def test_the_adapter_alone_learns_and_a_tuning_repeats_bit_for_bit(random_model:
         tuned = open_for_tuning(tmp_path / name, recipe, registered, CPU, seed=3, precision="bf16")
         tune_backbone(tuned, LINES, recipe, 3, registered, precision="bf16")
         assert tuned.kept == kept
-        learnt.append({name: weight for name, weight in tuned.model.named_parameters() if weight.requires_grad})
+        learnt.append(
+            {
+                name: weight
+                for name, weight in tuned.model.named_parameters()
+                if weight.requires_grad
+            }
+        )
     for name, weight in learnt[0].items():
         assert weight.dtype == torch.float32
         assert bool(weight.any())  # the second matrices are zero before
@@ -246,6 +313,8 @@ def test_the_adapter_alone_learns_and_a_tuning_repeats_bit_for_bit(random_model:
         assert torch.equal(weight, learnt[2][name])
     plain = dict(load_transformer(tmp_path / "single", CPU).model.named_parameters())
     after = tuned.model.named_parameters()
-    frozen = {name.replace(".base_layer", ""): weight for name, weight in after if name not in learnt[0]}
+    frozen = {
+        name.replace(".base_layer", ""): weight for name, weight in after if name not in learnt[0]
+    }
     assert {*frozen} == {*plain}
     assert all(torch.equal(weight, plain[name]) for name, weight in frozen.items())

@@ -19,9 +19,14 @@ BEFORE = Path(__file__).parent / "stored_before"
 def session(folder: Path, log: Log) -> Session:
     shutil.copytree(BEFORE, folder / "results")
     return Session(
-        folder / "results", data_dir=folder / "data", cache=folder / "cache", device="cpu", offline=True, workers=1,
+        folder / "results",
+        data_dir=folder / "data",
+        cache=folder / "cache",
+        device="cpu",
+        offline=True,
+        workers=1,
         reporter=log,
-    )  # fmt: skip
+    )
 
 
 def test_but_for_the_computation_their_identities_are_those_of_today(
@@ -29,16 +34,23 @@ def test_but_for_the_computation_their_identities_are_those_of_today(
 ) -> None:
     """Else the plan would not find them, and compute anew."""
     monkeypatch.setattr("mirrorbench.runs.cells.COMPUTATION", 4)
-    monkeypatch.setattr("mirrorbench.runs.loading.EncoderLoader.load", lambda *_: pytest.fail("computed anew"))
+    monkeypatch.setattr(
+        "mirrorbench.runs.loading.EncoderLoader.load", lambda *_: pytest.fail("computed anew")
+    )
     log = Log()
     tasks = ["quick-sts", "quick-simlex"]  # the card of quick-wic has another version since
     specs = ["tiny+base:pooling=cls", "tiny+base:pooling=mean", "tiny+mirror"]  # the ladder of then
     board = session(tmp_path, log).run(specs, tasks, seeds=1)
     assert board.failures == ()
-    assert [(v.over, v.column, v.why_not) for v in board.table.verdicts if not v.best] == [  # predictions are read
-        ("tiny+base:pooling=cls", "quick-simlex", ""), ("tiny+base:pooling=mean", "quick-sts", "")
-    ]  # fmt: skip
-    assert len(log.lines) == sum(path.parts[-2] in tasks for path in BEFORE.rglob("seed-0.json")) == 6
+    assert [
+        (v.over, v.column, v.why_not) for v in board.table.verdicts if not v.best
+    ] == [  # predictions are read
+        ("tiny+base:pooling=cls", "quick-simlex", ""),
+        ("tiny+base:pooling=mean", "quick-sts", ""),
+    ]
+    assert (
+        len(log.lines) == sum(path.parts[-2] in tasks for path in BEFORE.rglob("seed-0.json")) == 6
+    )
     assert {line.split()[-1] for line in log.lines} == {"cached"}
 
 
@@ -47,10 +59,14 @@ def test_none_of_them_passes_for_a_result_of_today(tmp_path: Path) -> None:
     stored = {json.loads(path.read_text())["cell_id"] for path in BEFORE.rglob("seed-0.json")}
     assert (len(planned), len(stored)) == (13, 9)
     assert not planned & stored
-    assert {result.computation for result in read_results(BEFORE)} == {None}  # their files state none
+    assert {result.computation for result in read_results(BEFORE)} == {
+        None
+    }  # their files state none
 
 
-def test_of_three_versions_in_one_folder_the_newest_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_three_versions_in_one_folder_the_newest_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One of them of a version to come."""
     space = session(tmp_path, Log())
     space.run("tiny+base:pooling=mean", "quick-sts")
@@ -61,7 +77,9 @@ def test_of_three_versions_in_one_folder_the_newest_is_shown(tmp_path: Path, mon
     assert sorted(filter(None, of.values())) == [COMPUTATION, COMPUTATION + 1]
     board = space.leaderboard()
     (row,) = board.table.rows
-    assert {of[cell] for score in row.scores if score for cell in score.cell_ids} == {COMPUTATION + 1}
+    assert {of[cell] for score in row.scores if score for cell in score.cell_ids} == {
+        COMPUTATION + 1
+    }
     newer, older = board.table.warnings
     assert newer.startswith(f"Shown: 1 result of computation {COMPUTATION + 1},")
     assert older.startswith("Left out: 7 results of an unknown computation,")

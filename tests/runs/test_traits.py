@@ -21,7 +21,11 @@ from mirrorbench.models.traits import ModelTraits
 from mirrorbench.runs.cache import TRAITS_FOLDER, Cache
 from mirrorbench.runs.loading import planned_traits
 
-LINES = [f"line {n} of a small corpus, about {word}" for n in range(3) for word in ("cats", "dogs", "letters")]
+LINES = [
+    f"line {n} of a small corpus, about {word}"
+    for n in range(3)
+    for word in ("cats", "dogs", "letters")
+]
 SEEN = ModelTraits(causal=True, halves=("bf16",))
 
 
@@ -51,7 +55,9 @@ def test_it_is_tried_once(tmp_path: Path) -> None:
     assert Cache(tmp_path).traits({"weights": "b"}, look) == SEEN
     assert look.call_count == 2
     (tmp_path / "file").touch()
-    assert Cache(tmp_path / "file").traits({"weights": "a"}, look) == SEEN  # where nothing can be remembered
+    assert (
+        Cache(tmp_path / "file").traits({"weights": "a"}, look) == SEEN
+    )  # where nothing can be remembered
 
 
 def test_a_damaged_entry_is_tried_again(tmp_path: Path) -> None:
@@ -65,9 +71,15 @@ def test_a_damaged_entry_is_tried_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("architecture", few(["llama", "bart", "t5", "mamba"], "t5", "mamba"))
-def test_the_first_layers_show_what_all_show(random_model: Models, tmp_path: Path, architecture: str) -> None:
+def test_the_first_layers_show_what_all_show(
+    random_model: Models, tmp_path: Path, architecture: str
+) -> None:
     traits = planned_traits(random_model(architecture), Cache(tmp_path))
-    assert (traits.causal, traits.pads, traits.layered) == (architecture in ("llama", "mamba"), False, True)
+    assert (traits.causal, traits.pads, traits.layered) == (
+        architecture in ("llama", "mamba"),
+        False,
+        True,
+    )
     assert traits.drops == (architecture != "mamba")
     assert planned_traits(random_model(architecture), Cache(tmp_path)) == traits
 
@@ -93,7 +105,9 @@ def test_what_reads_padding_has_an_identity_and_a_note_of_its_own(
         assert any("depend on padding" in note for note in result.notes) == bool(pads)
 
 
-def test_a_model_that_cannot_tell_texts_apart_is_refused(tmp_path: Path, random_model: Models) -> None:
+def test_a_model_that_cannot_tell_texts_apart_is_refused(
+    tmp_path: Path, random_model: Models
+) -> None:
     path = scaled(random_model("bert"), tmp_path / "bert", "embeddings.word_embeddings.weight", 0)
     with pytest.raises(ModelUnavailableError, match="returns the same vector for every text"):
         mirrorbench.load(f"{path}+base", device="cpu")
@@ -104,23 +118,41 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path, random_model: M
     file = tmp_path / "gpt2" / "tokenizer_config.json"
     names = {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
     file.write_text(json.dumps(json.loads(file.read_text()) | names))
-    with pytest.raises(ModelUnavailableError, match="returns token types, which change the vectors of the gpt2 model"):
+    with pytest.raises(
+        ModelUnavailableError,
+        match="returns token types, which change the vectors of the gpt2 model",
+    ):
         mirrorbench.load(tmp_path / "gpt2", device="cpu")
 
 
-def test_a_tuning_that_ruins_the_model_is_blamed_and_not_the_backbone(tmp_path: Path, random_model: Models) -> None:
+def test_a_tuning_that_ruins_the_model_is_blamed_and_not_the_backbone(
+    tmp_path: Path, random_model: Models
+) -> None:
     spec = f"{random_model('bert')}+mirror:lr=1,epochs=4"
     for _ in range(2):  # also from the cache
-        with pytest.raises(TuningError, match="returns the same vector for every text after its tuning") as caught:
-            mirrorbench.tune([f"text {n}" for n in range(8)], spec, tmp_path / "enc", held_out=0, device="cpu")
+        with pytest.raises(
+            TuningError, match="returns the same vector for every text after its tuning"
+        ) as caught:
+            mirrorbench.tune(
+                [f"text {n}" for n in range(8)], spec, tmp_path / "enc", held_out=0, device="cpu"
+            )
         assert "lower lr than 1." in caught.value.hint
 
 
-def test_a_tuned_model_that_half_precision_ruins_is_kept(tmp_path: Path, random_model: Models) -> None:
+def test_a_tuned_model_that_half_precision_ruins_is_kept(
+    tmp_path: Path, random_model: Models
+) -> None:
     """It is refused after its tuning, which showed nothing of that in fp32; asked for in fp32 it is not tuned again."""
-    path = scaled(random_model("t5"), tmp_path / "model", "encoder.block.0.layer.1.DenseReluDense.wo.weight", 1e7)
+    path = scaled(
+        random_model("t5"),
+        tmp_path / "model",
+        "encoder.block.0.layer.1.DenseReluDense.wo.weight",
+        1e7,
+    )
     single, half = (
-        mirrorbench.Session(cache=tmp_path / "cache", device="cpu", precision="fp32", eval_precision=precision)
+        mirrorbench.Session(
+            cache=tmp_path / "cache", device="cpu", precision="fp32", eval_precision=precision
+        )
         for precision in ("fp32", "fp16")
     )
     with pytest.raises(UsageError, match="not finite"):
@@ -136,7 +168,9 @@ def test_a_tuned_model_that_half_precision_ruins_is_kept(tmp_path: Path, random_
     assert stored.stat().st_mtime_ns == before
 
 
-def test_what_cannot_be_tuned_is_refused_before_it_is_tuned(session: mirrorbench.Session, tmp_path: Path) -> None:
+def test_what_cannot_be_tuned_is_refused_before_it_is_tuned(
+    session: mirrorbench.Session, tmp_path: Path
+) -> None:
     build_further("reformer", tmp_path / "reformer")
     with pytest.raises(MirrorbenchError, match="texts of all lengths") as caught:
         session.tune(LINES, f"{tmp_path / 'reformer'}+mirror", tmp_path / "out", held_out=0)

@@ -45,7 +45,9 @@ def bert(random_model: Callable[[str], Path], toy: ToyEncoder) -> str:
 
 
 def naive_spearman(pairs: Sequence[Any], encode: Callable[[list[TextInput]], np.ndarray]) -> float:
-    left, right = (encode([TextInput(getattr(pair, side)) for pair in pairs]) for side in ("left", "right"))
+    left, right = (
+        encode([TextInput(getattr(pair, side)) for pair in pairs]) for side in ("left", "right")
+    )
     cosines = (left * right).sum(1) / np.linalg.norm(left, axis=1) / np.linalg.norm(right, axis=1)
     return float(spearmanr(cosines, [p.gold for p in pairs])[0])
 
@@ -72,13 +74,20 @@ def test_a_row_is_the_transformed_vectors_and_the_fit_sees_the_corpus_alone(
     for result, pairs in zip(outcome.results[2:], (CATS, DOGS), strict=True):
         expected = naive_spearman(pairs, lambda texts: whitening.transform(raw.encode(texts)))
         assert result.main_score == pytest.approx(expected, abs=1e-9)
-        assert (result.encoder["dimensions"], result.cell["corpus"]["n"], result.cell["recipe"]) == (9, 30, None)
+        assert (
+            result.encoder["dimensions"],
+            result.cell["corpus"]["n"],
+            result.cell["recipe"],
+        ) == (9, 30, None)
         assert result.cell["post"][""][:2] == ["whiten", 9]
         assert result.overlap is not None
     assert all("post" not in result.cell for result in outcome.results[:2])
     vectors, _ = load_encoder(bench.workspace(), parse_spec(f"{white},corpus={bench.corpus}"))
     texts = [TextInput(pair.left) for pair in CATS]
-    assert np.abs(np.abs(vectors.encode(texts)) - np.abs(whitening.transform(raw.encode(texts)))).max() < 1e-5
+    assert (
+        np.abs(np.abs(vectors.encode(texts)) - np.abs(whitening.transform(raw.encode(texts)))).max()
+        < 1e-5
+    )
     assert vectors.fingerprint != raw.fingerprint
 
 
@@ -98,11 +107,15 @@ def test_one_tuning_and_one_encoding_serve_all_transformations(
     assert len({result.cell_id for result in first.results}) == 6
     bench.results = ResultStore(bench.results.root.with_name("again"))
     again = bench.run(f"{tuned}:post=abtt")
-    assert [r.metrics for r in again.results] == [r.metrics for r in first.results if "abtt" in r.spec]
+    assert [r.metrics for r in again.results] == [
+        r.metrics for r in first.results if "abtt" in r.spec
+    ]
     assert fit.call_count == 2  # found in the cache
 
 
-def test_a_killed_fit_goes_on_with_the_vectors_that_are_stored(bench: Bench, toy: ToyEncoder) -> None:
+def test_a_killed_fit_goes_on_with_the_vectors_that_are_stored(
+    bench: Bench, toy: ToyEncoder
+) -> None:
     killed = patch.object(vectors, "fit", Mock(side_effect=KeyboardInterrupt))
     with killed, pytest.raises(KeyboardInterrupt):
         bench.run("toy:post=center")
@@ -124,32 +137,51 @@ def test_a_damaged_transformation_is_fitted_again(
     assert "it is fitted again" in caplog.text
 
 
-def test_systems_take_one_and_a_wrong_one_costs_its_own_row_alone(bench: Bench, toy: ToyEncoder, bert: str) -> None:
+def test_systems_take_one_and_a_wrong_one_costs_its_own_row_alone(
+    bench: Bench, toy: ToyEncoder, bert: str
+) -> None:
     outcome = bench.run("toy", "toy:post=center", "toy:post=whiten,whiten=26")
     assert [r.spec for r in outcome.results] == ["toy", "toy", "toy:post=center", "toy:post=center"]
     assert [failure.task for failure in outcome.failures] == ["cats", "dogs"]
-    assert all("whiten=26 keeps more axes than the" in failure.reason for failure in outcome.failures)
+    assert all(
+        "whiten=26 keeps more axes than the" in failure.reason for failure in outcome.failures
+    )
     corpus = toy.encode([TextInput(line) for line in LINES])
     expected = naive_spearman(CATS, lambda texts: toy.encode(texts) - corpus.mean(0))
     assert outcome.results[2].main_score == pytest.approx(expected, abs=1e-9)
-    with pytest.raises(UsageError, match="whiten=9999 cannot be fitted on 30 texts with vectors of 32 dimensions"):
-        bench.plan(f"{bert}{MEAN},post=whiten,whiten=9999")  # where their number is known, before anything is encoded
+    with pytest.raises(
+        UsageError, match="whiten=9999 cannot be fitted on 30 texts with vectors of 32 dimensions"
+    ):
+        bench.plan(
+            f"{bert}{MEAN},post=whiten,whiten=9999"
+        )  # where their number is known, before anything is encoded
     with pytest.raises(UsageError, match="single layers are not transformed"):
-        analyze(bench.workspace(), "layers", encoders=[f"{bert}{MEAN},post=center,corpus={bench.corpus}"], task="cats")
+        analyze(
+            bench.workspace(),
+            "layers",
+            encoders=[f"{bert}{MEAN},post=center,corpus={bench.corpus}"],
+            task="cats",
+        )
 
 
-def test_words_in_context_are_fitted_on_a_word_of_each_text_and_lines_of_two_on_both(bench: Bench, bert: str) -> None:
+def test_words_in_context_are_fitted_on_a_word_of_each_text_and_lines_of_two_on_both(
+    bench: Bench, bert: str
+) -> None:
     work, cell = bench.workspace(), bench.plan(f"{bert}+base:pooling=target,post=center").cells[0]
     found = vectors.fit_inputs(LINES, cell.model, cell.pooling, work)
     assert [item.text for item in found] == LINES
     assert {item.text[slice(*item.spans[0])] for item in found} == {"line", "number"}
     assert found == vectors.fit_inputs(LINES, cell.model, cell.pooling, work)  # the same draw
-    assert vectors.fit_inputs(LINES, cell.model, Pooling(), work) == [TextInput(line) for line in LINES]
+    assert vectors.fit_inputs(LINES, cell.model, Pooling(), work) == [
+        TextInput(line) for line in LINES
+    ]
     pairs = [f"left {n}||right {n}" for n in range(20)]
     bench.corpus.write_text("\n".join(pairs))
     cell = bench.plan(f"{bert}+pairs:post=center").cells[0]
     texts = [text for pair in pairs for text in pair.split("||")]
-    assert sorted(item.text for item in vectors.fit_inputs(pairs, cell.model, cell.pooling, work)) == sorted(texts)
+    assert sorted(
+        item.text for item in vectors.fit_inputs(pairs, cell.model, cell.pooling, work)
+    ) == sorted(texts)
     untuned = bench.plan(f"{bert}+base:post=zscore").cells
     bench.corpus.write_text("\n".join(texts))
     assert bench.plan(f"{bert}+base:post=zscore").cells == untuned
@@ -160,21 +192,32 @@ def test_each_language_is_fitted_on_its_own_corpus(
 ) -> None:
     """``bert`` has a model of its own for each language."""
     models = {"en": random_model("bert"), "fr": random_model("roberta")}
-    monkeypatch.setattr("mirrorbench.models.backbones.locate", lambda spec, language, offline: models[language])
+    monkeypatch.setattr(
+        "mirrorbench.models.backbones.locate", lambda spec, language, offline: models[language]
+    )
     for language in models:
         text = bench.folder / f"{language}.txt"
         text.write_text("".join(f"{language} line {n}\n" for n in range(20)))
         monkeypatch.setitem(DEFAULT_CORPORA, ("word", language), str(text))
-    crossing = PairSimilarity("crossing", (Pair("1", "a", "b", 1.0), Pair("2", "c", "d", 2.0)), level="word",
-                              languages=("en", "fr"))  # fmt: skip
-    texts = [TextInput(text, (), language) for text, language in zip("abcd", ("en", "fr") * 2, strict=True)]
+    crossing = PairSimilarity(
+        "crossing",
+        (Pair("1", "a", "b", 1.0), Pair("2", "c", "d", 2.0)),
+        level="word",
+        languages=("en", "fr"),
+    )
+    texts = [
+        TextInput(text, (), language)
+        for text, language in zip("abcd", ("en", "fr") * 2, strict=True)
+    ]
     crossing.inputs = lambda items: texts  # type: ignore[method-assign]
     bench.plugins.add(ToyPlugin({}, [crossing]), "toys")
     planner = Planner(bench.workspace())
     (cell,) = planner.plan(Request((parse_spec(f"bert{MEAN},post=center"),), ("crossing",))).cells
     assert [language for language, _ in cell.model.posts] == ["en", "fr"]
     assert len(cell.model.corpora) == 2
-    encoder, _ = EncoderLoader(bench.workspace()).load_transformed(cell.model, cell.pooling, "fp32", planner.corpora)
+    encoder, _ = EncoderLoader(bench.workspace()).load_transformed(
+        cell.model, cell.pooling, "fp32", planner.corpora
+    )
     for language in models:
         lines = planner.corpora[dict(cell.model.posts)[language].corpus].texts  # type: ignore[index]
         vectors = encoder.encode([TextInput(line, (), language) for line in lines])
@@ -197,6 +240,9 @@ def test_a_tuned_directory_is_transformed_as_its_files_say(bench: Bench, bert: s
     assert first.main_score == pytest.approx(expected, abs=1e-9)
     with pytest.raises(UsageError, match="these are tuned further"):
         bench.plan(f"{folder}+mirror:post=stored")
-    for key, message in (("dims=4", "dims= and post= cannot"), ("type=int8", "post=stored and type= cannot")):
+    for key, message in (
+        ("dims=4", "dims= and post= cannot"),
+        ("type=int8", "post=stored and type= cannot"),
+    ):
         with pytest.raises(UsageError, match=message):
             bench.plan(f"{folder}:{key}")  # not silently of other vectors than the directory's

@@ -23,10 +23,18 @@ LEXICAL = ("ncbi-disease", "askapatient", "cometa-sg", "wsd")
 @pytest.mark.parametrize(
     "name",
     [
-        "sts12", "stsb", "sickr", "simlex999", "multisimlex-en", "qnli", "wic", "wic-tsv-1", "usim",
+        "sts12",
+        "stsb",
+        "sickr",
+        "simlex999",
+        "multisimlex-en",
+        "qnli",
+        "wic",
+        "wic-tsv-1",
+        "usim",
         *(pytest.param(name, marks=pytest.mark.shipped("lexical")) for name in LEXICAL),
     ],
-)  # fmt: skip
+)
 def test_a_task_of_each_format_can_be_read_under_released(name: str, tmp_path: Path) -> None:
     made = make([name])
     write(made, tmp_path)

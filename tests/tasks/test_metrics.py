@@ -17,16 +17,24 @@ from sklearn.metrics import accuracy_score
 from mirrorbench.core.inputs import unit
 from mirrorbench.tasks import metrics
 
-few = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=30)  # few values: many ties
+few = st.lists(
+    st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=30
+)  # few values: many ties
 scored = st.lists(
-    st.tuples(st.one_of(st.sampled_from([0.0, 0.01, 0.5, 0.51, 1.0]), st.floats(-1, 1)), st.integers(0, 1)), min_size=1
+    st.tuples(
+        st.one_of(st.sampled_from([0.0, 0.01, 0.5, 0.51, 1.0]), st.floats(-1, 1)), st.integers(0, 1)
+    ),
+    min_size=1,
 )
 FEWER = settings(max_examples=settings().max_examples // 4)
 
 
 def test_cosine_equals_scipys_and_knows_zero_vectors() -> None:
     left, right = np.random.default_rng(0).normal(size=(2, 5, 3)).astype(np.float32)
-    wanted = [1 - distance.cosine(x, y) for x, y in zip(left.astype(float), right.astype(float), strict=True)]
+    wanted = [
+        1 - distance.cosine(x, y)
+        for x, y in zip(left.astype(float), right.astype(float), strict=True)
+    ]
     assert metrics.cosine(left, right) == pytest.approx(wanted)
     left[2] = 0
     assert metrics.cosine(left, right)[2] == 0
@@ -50,7 +58,9 @@ def test_unit_rows_have_the_length_one_in_float64() -> None:
     rows = np.array([[3, 4], [0, 0], [-1e-20, 0], [1e30, 1e30]], dtype=np.float32)
     found = unit(rows)
     assert found.dtype == np.float64
-    np.testing.assert_allclose(found, np.array([[0.6, 0.8], [0, 0], [-1, 0], [0.5**0.5, 0.5**0.5]]), rtol=1e-12)
+    np.testing.assert_allclose(
+        found, np.array([[0.6, 0.8], [0, 0], [-1, 0], [0.5**0.5, 0.5**0.5]]), rtol=1e-12
+    )
     assert rows[0, 0] == 3  # what was given is not changed
 
 
@@ -66,7 +76,9 @@ def test_correlations_equal_their_definitions(pairs: list[tuple[int, int]]) -> N
 
 
 @pytest.mark.parametrize("correlate", [metrics.spearman, metrics.pearson])
-@pytest.mark.parametrize(("x", "y"), [([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [0.3, 0.3, 0.3]), ([], []), ([1], [2])])
+@pytest.mark.parametrize(
+    ("x", "y"), [([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [0.3, 0.3, 0.3]), ([], []), ([1], [2])]
+)
 def test_the_undefined_is_not_zero(correlate: Any, x: list[float], y: list[float]) -> None:
     assert correlate(x, y) is None
 
@@ -74,13 +86,19 @@ def test_the_undefined_is_not_zero(correlate: Any, x: list[float], y: list[float
 def test_over_subsets_weights_by_size() -> None:
     generator = np.random.default_rng(0)
     scores, gold = generator.normal(size=(2, 30))
-    subsets = generator.permutation(list("a" * 5 + "b" * 10 + "c" * 15))  # they need not be contiguous
-    values = [stats.spearmanr(scores[subsets == name], gold[subsets == name]).statistic for name in "abc"]
+    subsets = generator.permutation(
+        list("a" * 5 + "b" * 10 + "c" * 15)
+    )  # they need not be contiguous
+    values = [
+        stats.spearmanr(scores[subsets == name], gold[subsets == name]).statistic for name in "abc"
+    ]
     mean, weighted = metrics.over_subsets(metrics.spearman, scores, gold, subsets.tolist())
     assert mean == pytest.approx(np.mean(values))
     assert weighted == pytest.approx(np.average(values, weights=[5, 10, 15]))
     constant = np.array([1.0, 2, 3, 3])
-    assert metrics.over_subsets(metrics.spearman, constant, np.arange(4.0), ["a", "a", "b", "b"]) == (None, None)
+    assert metrics.over_subsets(
+        metrics.spearman, constant, np.arange(4.0), ["a", "a", "b", "b"]
+    ) == (None, None)
 
 
 @FEWER
@@ -97,7 +115,9 @@ def test_the_area_under_the_points_is_the_auc() -> None:
     fprs, tprs, thresholds = metrics.roc_points(scores, gold).values()
     assert np.trapezoid(tprs, fprs) == pytest.approx(metrics.auc(scores, gold))
     for label, rates in ((0, fprs), (1, tprs)):
-        assert rates == pytest.approx([np.mean(scores[gold == label] >= threshold) for threshold in thresholds])
+        assert rates == pytest.approx(
+            [np.mean(scores[gold == label] >= threshold) for threshold in thresholds]
+        )
 
 
 @FEWER
@@ -110,7 +130,9 @@ def test_no_threshold_is_better_than_the_exact_one(drawn: list[tuple[float, int]
     found = metrics.exact_threshold(scores, gold)
     assert np.isfinite(found)
     best = max(accuracy_score(gold, scores > cut) for cut in [-2.0, *scores, *(scores + 1e-9), 2.0])
-    assert metrics.accuracy(scores, gold, found) == pytest.approx(accuracy_score(gold, scores > found))
+    assert metrics.accuracy(scores, gold, found) == pytest.approx(
+        accuracy_score(gold, scores > found)
+    )
     assert metrics.accuracy(scores, gold, found) >= best - 1e-12
 
 
@@ -127,7 +149,9 @@ def stepped_by_hand(scores: Sequence[float], gold: Sequence[int]) -> float:
     """What the released search amounts to: each step below the highest score, judged one by one."""
     candidates, threshold = [], max(scores)
     while (threshold := threshold - 0.01) >= min(scores):
-        right = [(score > threshold) == bool(label) for score, label in zip(scores, gold, strict=True)].count(True)
+        right = [
+            (score > threshold) == bool(label) for score, label in zip(scores, gold, strict=True)
+        ].count(True)
         candidates.append((right, threshold))
     most = max((right for right, _ in candidates), default=0)
     return next((threshold for right, threshold in candidates if right == most > 0), max(scores))

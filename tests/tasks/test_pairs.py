@@ -44,7 +44,10 @@ def cosine(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
 
 def test_scores_are_cosines_and_their_correlations() -> None:
     found = scored(PairSimilarity("toy", CATS), letters)
-    expected = [cosine(*([side.count(c) for c in LETTERS] for side in (pair.left, pair.right))) for pair in CATS]
+    expected = [
+        cosine(*([side.count(c) for c in LETTERS] for side in (pair.left, pair.right)))
+        for pair in CATS
+    ]
     gold = [pair.gold for pair in CATS]
     np.testing.assert_allclose(found.scores, expected, atol=1e-6)
     assert found.gold.tolist() == gold
@@ -71,14 +74,20 @@ def test_the_main_metric_may_be_a_registered_one() -> None:
     found = with_main("kendall")
     assert found.metrics["kendall"] == pytest.approx(kendalltau(found.scores, found.gold).statistic)
     assert found.metrics.keys() == {"spearman", "pearson", "kendall"}
-    assert with_main("spearman").metrics["spearman"] == pytest.approx(spearmanr(found.scores, found.gold)[0])
+    assert with_main("spearman").metrics["spearman"] == pytest.approx(
+        spearmanr(found.scores, found.gold)[0]
+    )
     with pytest.raises(UnknownNameError, match="unknown metric 'kendal'"):
         with_main("kendal")
 
 
 def test_subsets_add_their_two_means() -> None:
-    pairs = [replace(p, subset="cats") for p in CATS] + [replace(p, id=f"d{p.id}", subset="dogs") for p in DOGS]
-    parts: list[Any] = [scored(PairSimilarity("toy", some), letters).metrics for some in (pairs, CATS, DOGS)]
+    pairs = [replace(p, subset="cats") for p in CATS] + [
+        replace(p, id=f"d{p.id}", subset="dogs") for p in DOGS
+    ]
+    parts: list[Any] = [
+        scored(PairSimilarity("toy", some), letters).metrics for some in (pairs, CATS, DOGS)
+    ]
     whole, one, other = parts[0], *(metrics["spearman"] for metrics in parts[1:])
     assert whole["spearman_mean"] == pytest.approx((one + other) / 2)
     assert whole["spearman_wmean"] == pytest.approx((4 * one + 3 * other) / 7)
@@ -87,7 +96,10 @@ def test_subsets_add_their_two_means() -> None:
 
 def test_across_languages_each_text_is_read_in_its_own() -> None:
     task = PairSimilarity("toy", [Pair("1", "poison", "gift", 5.0)], languages=("en", "de"))
-    assert task.inputs(task.load(STORE)) == [TextInput("poison", language="en"), TextInput("gift", language="de")]
+    assert task.inputs(task.load(STORE)) == [
+        TextInput("poison", language="en"),
+        TextInput("gift", language="de"),
+    ]
 
 
 def test_the_identity_follows_the_pairs() -> None:
@@ -96,16 +108,23 @@ def test_the_identity_follows_the_pairs() -> None:
         for pairs in (CATS, DOGS, CATS[::-1], (replace(CATS[0], gold=4.9), *CATS[1:]))
     }
     assert len(identities) == 4
-    assert PairSimilarity("a", CATS).identity(STORE) == PairSimilarity("b", lambda data: CATS).identity(STORE)
-    one, other = (UsageSimilarity("toy", [rated(1, rating)]).identity(STORE) for rating in (2.0, 3.0))
+    assert PairSimilarity("a", CATS).identity(STORE) == PairSimilarity(
+        "b", lambda data: CATS
+    ).identity(STORE)
+    one, other = (
+        UsageSimilarity("toy", [rated(1, rating)]).identity(STORE) for rating in (2.0, 3.0)
+    )
     assert one != other
 
 
 def test_classification_by_the_area_under_the_roc_curve() -> None:
     plane = {"q1": (1, 0), "q2": (0, 2), "s1": (3, 1), "s2": (1, 1)}
     labelled = [
-        Pair("a", "q1", "s1", 1.0), Pair("b", "q1", "s2", 0.0), Pair("c", "q2", "s2", 1.0), Pair("d", "q2", "s1", 0.0),
-    ]  # fmt: skip
+        Pair("a", "q1", "s1", 1.0),
+        Pair("b", "q1", "s2", 0.0),
+        Pair("c", "q2", "s2", 1.0),
+        Pair("d", "q2", "s1", 0.0),
+    ]
     scores = scored(PairClassification("answers", labelled), lambda item: plane[item.text])
     # cosines: a 3/sqrt(10), b 1/sqrt(2), c 1/sqrt(2), d 1/sqrt(10): three pairs in order, one tie
     assert scores.scores == pytest.approx([3 / 10**0.5, 0.5**0.5, 0.5**0.5, 0.1**0.5])
@@ -115,11 +134,16 @@ def test_classification_by_the_area_under_the_roc_curve() -> None:
 
 
 def pair(number: int, label: int | None, split: str) -> ContextPair:
-    left, right = TextInput(f"left {split} {number}", ((0, 4),)), TextInput(f"right {split} {number}", ((0, 5),))
+    left, right = (
+        TextInput(f"left {split} {number}", ((0, 4),)),
+        TextInput(f"right {split} {number}", ((0, 5),)),
+    )
     return ContextPair(f"{split}/{number}", left, right, label, split)
 
 
-def at_cosines(items: Sequence[Any], cosines: Sequence[float]) -> Callable[[TextInput], tuple[float, float]]:
+def at_cosines(
+    items: Sequence[Any], cosines: Sequence[float]
+) -> Callable[[TextInput], tuple[float, float]]:
     """An encoder into the plane, where the pairs have the cosines asked for."""
     right = dict(zip((item.right for item in items), cosines, strict=True))
     return lambda side: (right.get(side, 1.0), math.sqrt(1 - right.get(side, 1.0) ** 2))
@@ -127,7 +151,9 @@ def at_cosines(items: Sequence[Any], cosines: Sequence[float]) -> Callable[[Text
 
 def wic(splits: dict[str, list[int | None]], protocol: str = "paper", **arguments: Any) -> Scores:
     """The scores of pairs with the cosines ``COSINES`` and these labels."""
-    pairs = [pair(n, label, split) for split, labels in splits.items() for n, label in enumerate(labels)]
+    pairs = [
+        pair(n, label, split) for split, labels in splits.items() for n, label in enumerate(labels)
+    ]
     return scored(WordInContext("toy", pairs, **arguments), at_cosines(pairs, COSINES), protocol)
 
 
@@ -138,10 +164,14 @@ COSINES = [0.9, 0.2, 0.7, 0.65, 0.8, 0.1, 0.95, 0.3, 0.4, 0.75, 0.85, 0.2, 0.6]
 def test_the_threshold_comes_from_dev_alone() -> None:
     scores = wic(LABELS)
     assert scores.metrics == {
-        "threshold": pytest.approx(0.675, abs=1e-6), "dev_accuracy": 1, "dev_auc": 1,
-        "test_accuracy": pytest.approx(accuracy_score(LABELS["test"], np.array(COSINES[6:]) > 0.675)),
+        "threshold": pytest.approx(0.675, abs=1e-6),
+        "dev_accuracy": 1,
+        "dev_auc": 1,
+        "test_accuracy": pytest.approx(
+            accuracy_score(LABELS["test"], np.array(COSINES[6:]) > 0.675)
+        ),
         "test_auc": pytest.approx(roc_auc_score(LABELS["test"], COSINES[6:])),
-    }  # fmt: skip
+    }
     assert (scores.notes, scores.submission) == ((), "")
     np.testing.assert_allclose(scores.scores, COSINES, atol=1e-6)
     assert scores.extra["splits"].tolist() == ["dev"] * 6 + ["test"] * 7
@@ -190,7 +220,9 @@ def test_usages_are_compared_with_ratings() -> None:
 
 def similarity_change(ratings: Sequence[tuple[float, float]]) -> SimilarityChange:
     rows = enumerate(ratings)
-    return SimilarityChange("toy", [ContextChange(str(i), rated(2 * i, a), rated(2 * i + 1, b)) for i, (a, b) in rows])
+    return SimilarityChange(
+        "toy", [ContextChange(str(i), rated(2 * i, a), rated(2 * i + 1, b)) for i, (a, b) in rows]
+    )
 
 
 RATINGS = [(2.0, 7.0), (5.0, 4.0), (9.0, 1.0), (3.0, 3.5), (6.0, 8.0)]
@@ -200,7 +232,10 @@ def test_changes_and_similarities_of_both_subtasks() -> None:
     task = similarity_change(RATINGS)
     similar = np.array([[0.1, 0.6], [0.5, 0.7], [0.8, -0.3], [0.2, 0.25], [0.9, 0.35]])
     scores = scored(task, at_cosines(task.pairs(task.load(STORE)), similar.ravel().tolist()))
-    (change, gold), (flat, ratings) = np.diff([similar, RATINGS])[..., 0], (similar.ravel(), np.ravel(RATINGS))
+    (change, gold), (flat, ratings) = (
+        np.diff([similar, RATINGS])[..., 0],
+        (similar.ravel(), np.ravel(RATINGS)),
+    )
     np.testing.assert_allclose(scores.scores, change, atol=1e-6)
     np.testing.assert_allclose(scores.extra["similarities"], similar, atol=1e-6)
     assert scores.gold.tolist() == pytest.approx(gold)
@@ -213,7 +248,9 @@ def test_changes_and_similarities_of_both_subtasks() -> None:
         "subtask2_spearman": ranks,
         "subtask2_harmonic_mean": statistics.harmonic_mean([linear, ranks]),
     }
-    assert scores.metrics == {name: pytest.approx(value, abs=1e-6) for name, value in wanted.items()}
+    assert scores.metrics == {
+        name: pytest.approx(value, abs=1e-6) for name, value in wanted.items()
+    }
     of_text = {item.text: RNG.normal(size=8) for item in task.inputs(task.load(STORE))}
     noise = scored(task, lambda item: of_text[item.text] + RNG.normal(scale=1e-5, size=8))
     assert set(noise.metrics.values()) == {None}, "an encoder of texts is undefined, not noise"
@@ -234,13 +271,33 @@ def test_equal_changes_tie() -> None:
     [
         (PairSimilarity, (), "holds no items"),
         (PairSimilarity, (CATS[0], replace(CATS[1], id="1")), "item ids repeat"),
-        (PairClassification, [Pair("1", "a", "b", 1.0), Pair("2", "a", "b", 1.0)], "labels must be 0 and 1"),
-        (WordInContext, [pair(0, 1, "dev"), pair(1, 1, "dev"), pair(0, 0, "test")], "labels 0 and 1"),
+        (
+            PairClassification,
+            [Pair("1", "a", "b", 1.0), Pair("2", "a", "b", 1.0)],
+            "labels must be 0 and 1",
+        ),
+        (
+            WordInContext,
+            [pair(0, 1, "dev"), pair(1, 1, "dev"), pair(0, 0, "test")],
+            "labels 0 and 1",
+        ),
         (WordInContext, [pair(0, 1, "dev"), pair(0, 0, "dev")], "repeat"),
-        (WordInContext, [ContextPair("x", TextInput("ab", ((1, 3),)), TextInput("ab"), 1, "dev")], "target of item x"),
-        (WordInContext, [ContextPair("x", TextInput("ab"), TextInput("ab", ((1, 1),)), 1, "dev")], "target of item x"),
+        (
+            WordInContext,
+            [ContextPair("x", TextInput("ab", ((1, 3),)), TextInput("ab"), 1, "dev")],
+            "target of item x",
+        ),
+        (
+            WordInContext,
+            [ContextPair("x", TextInput("ab"), TextInput("ab", ((1, 1),)), 1, "dev")],
+            "target of item x",
+        ),
         (UsageSimilarity, [rated(1, 2.0), rated(1, 3.0)], "ids repeat"),
-        (UsageSimilarity, [RatedContexts("1", TextInput("a", ((0, 2),)), TextInput("b"), 1.0)], "not in its text"),
+        (
+            UsageSimilarity,
+            [RatedContexts("1", TextInput("a", ((0, 2),)), TextInput("b"), 1.0)],
+            "not in its text",
+        ),
     ],
 )
 def test_what_is_no_data_set(kind: type[TaskKind[Any]], items: Sequence[Any], message: str) -> None:

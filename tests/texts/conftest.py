@@ -16,7 +16,11 @@ from random_models import Models
 
 import mirrorbench
 
-LINES = [f"line {n} of a small corpus, about {word}" for n in range(6) for word in ("cats", "dogs", "letters", "snow")]
+LINES = [
+    f"line {n} of a small corpus, about {word}"
+    for n in range(6)
+    for word in ("cats", "dogs", "letters", "snow")
+]
 
 
 @dataclass

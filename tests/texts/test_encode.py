@@ -81,13 +81,17 @@ def test_npy_with_only_a_chunk_in_memory(tmp_path: Path) -> None:
     assert np.load(output, mmap_mode="r").dtype == np.float32
     assert seen == [CHUNK, 2 * CHUNK, N]
     repeating = ToyEncoder()  # a text that repeats in a chunk is encoded once
-    encode_file([TextInput(text) for text in ("a", "b", "a", "", "a")], repeating, tmp_path / "w.npy")
+    encode_file(
+        [TextInput(text) for text in ("a", "b", "a", "", "a")], repeating, tmp_path / "w.npy"
+    )
     assert repeating.asked == ["a", "b", ""]
     np.testing.assert_array_equal(np.load(tmp_path / "w.npy")[:, 0], [1, 0, 1, 0, 1])
 
 
 @pytest.mark.parametrize("cut_at", [10, CHUNK, 2 * CHUNK + 5])
-def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path: Path, suffix: str, cut_at: int) -> None:
+def test_an_interrupted_run_goes_on_to_the_same_bytes(
+    tmp_path: Path, suffix: str, cut_at: int
+) -> None:
     whole, output = tmp_path / f"whole.{suffix}", tmp_path / f"v.{suffix}"
     encode_file(stream(), ToyEncoder(), whole)
     interrupted(output, cut_at)
@@ -122,7 +126,9 @@ def test_of_another_encoder_or_other_texts_nothing_is_taken(tmp_path: Path) -> N
     check(output, changed)
 
 
-def test_all_of_it_is_on_the_disk_before_it_has_its_name(tmp_path: Path, disk: list[tuple[str, str]]) -> None:
+def test_all_of_it_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, disk: list[tuple[str, str]]
+) -> None:
     encode_file(stream(), ToyEncoder(), tmp_path / "v.npy")
     renamed = disk.index(("rename", str(tmp_path / "v.npy")))
     assert disk[renamed + 1] == ("flush", str(tmp_path))
@@ -141,7 +147,9 @@ def test_what_appears_while_it_computes_is_not_replaced(tmp_path: Path) -> None:
         encode_file(meanwhile(), ToyEncoder(), output)
     assert output.read_text() == "years of work"
     output.unlink()
-    assert encode_file(stream(), ToyEncoder(), output).before == N  # nothing of it is computed again
+    assert (
+        encode_file(stream(), ToyEncoder(), output).before == N
+    )  # nothing of it is computed again
 
 
 def test_parquet(tmp_path: Path) -> None:

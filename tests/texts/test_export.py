@@ -21,7 +21,11 @@ from mirrorbench.core.files import beside
 from mirrorbench.runs.loading import tune_model
 from mirrorbench.texts.export import check_output, claiming, replacing, write_encoder
 
-LINES = [f"line {n} of a small corpus, about {word}" for n in range(6) for word in ("cats", "dogs", "letters", "snow")]
+LINES = [
+    f"line {n} of a small corpus, about {word}"
+    for n in range(6)
+    for word in ("cats", "dogs", "letters", "snow")
+]
 
 
 def names(folder: Path) -> set[str]:
@@ -44,8 +48,12 @@ def test_an_encoder_is_replaced_only_where_that_is_asked_and_nothing_of_a_users_
     for name in files:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("years of work")
-    with pytest.raises(UsageError, match=r"\(\.git, 1_WeightedLayerPooling/notes.txt, results and 1 more\)"):
-        mirrorbench.tune(LINES, str(exported.backbone), folder, held_out=0, device="cpu", seed=1, force=True)
+    with pytest.raises(
+        UsageError, match=r"\(\.git, 1_WeightedLayerPooling/notes.txt, results and 1 more\)"
+    ):
+        mirrorbench.tune(
+            LINES, str(exported.backbone), folder, held_out=0, device="cpu", seed=1, force=True
+        )
     assert {(folder / name).read_text() for name in files} == {"years of work"}
 
 
@@ -57,9 +65,14 @@ def test_what_cannot_be_replaced_or_has_a_name_that_models_cannot_have(
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
     monkeypatch.chdir(tmp_path)
     for output, message in (
-        (".", "working directory"), ("..", "working directory"), (tmp_path, "working directory"), ("/", "mount point"),
-        ("mine", "nothing was changed"), ("mine/thesis.tex", "a file"), (os.fsdecode(b"n\xff"), "is no utf-8"),
-    ):  # fmt: skip
+        (".", "working directory"),
+        ("..", "working directory"),
+        (tmp_path, "working directory"),
+        ("/", "mount point"),
+        ("mine", "nothing was changed"),
+        ("mine/thesis.tex", "a file"),
+        (os.fsdecode(b"n\xff"), "is no utf-8"),
+    ):
         with pytest.raises(UsageError, match=message):
             mirrorbench.tune(LINES, "tiny", output, device="cpu", force=force)
     check_output(Path("enc"), force)
@@ -72,14 +85,23 @@ def test_a_failure_leaves_the_old_and_nothing_half(tmp_path: Path) -> None:
     (output / "mirrorbench.json").touch()
 
     def write(error: BaseException) -> None:
-        with claiming(output, force=True) as workplace, replacing(output, workplace, force=True) as folder:
+        with (
+            claiming(output, force=True) as workplace,
+            replacing(output, workplace, force=True) as folder,
+        ):
             (folder / "half").touch()
             raise error
 
-    for error, told in ((KeyboardInterrupt(), KeyboardInterrupt), (OSError(28, "No space left"), StorageError)):
+    for error, told in (
+        (KeyboardInterrupt(), KeyboardInterrupt),
+        (OSError(28, "No space left"), StorageError),
+    ):
         with pytest.raises(told):
             write(error)
-    assert [path.relative_to(tmp_path) for path in tmp_path.rglob("*")] == [Path("enc"), Path("enc/mirrorbench.json")]
+    assert [path.relative_to(tmp_path) for path in tmp_path.rglob("*")] == [
+        Path("enc"),
+        Path("enc/mirrorbench.json"),
+    ]
 
 
 @pytest.mark.slow
@@ -103,13 +125,18 @@ def test_after_a_kill_the_next_start_finds_an_encoder_and_leaves_nothing_else(
 
 def test_what_was_put_aside_is_kept_where_something_else_is_by_now(tmp_path: Path) -> None:
     output = tmp_path / "enc"
-    with beside(output) as workplace:  # as a process left it that was killed between the two renames
+    with beside(
+        output
+    ) as workplace:  # as a process left it that was killed between the two renames
         for name in ("new", "old"):
             (workplace / name).mkdir()
             (workplace / name / "mirrorbench.json").write_text(name)
     output.mkdir()
     (output / "thesis.tex").touch()
-    with pytest.raises(StorageError, match="now holds something else"), claiming(output, force=True):
+    with (
+        pytest.raises(StorageError, match="now holds something else"),
+        claiming(output, force=True),
+    ):
         pytest.fail("it is not known which of the two is wanted")
     assert (workplace / "old" / "mirrorbench.json").read_text() == "old"
     shutil.rmtree(output)
@@ -123,13 +150,21 @@ def break_weights(folder: Path, factor: float = 1.1) -> None:
     tensors = load_file(folder / "model.safetensors")
     name = "encoder.layer.1.output.dense.weight"
     changed = tensors.pop(name) * factor
-    save_file({**tensors, **({name: changed} if factor else {})}, folder / "model.safetensors", {"format": "pt"})
+    save_file(
+        {**tensors, **({name: changed} if factor else {})},
+        folder / "model.safetensors",
+        {"format": "pt"},
+    )
 
 
 def break_pooling(folder: Path) -> None:
     """In a file that sentence-transformers alone reads."""
     file = folder / "1_Pooling" / "config.json"
-    maximum = {"pooling_mode_cls_token": False, "pooling_mode_max_tokens": True, "pooling_mode_mean_tokens": False}
+    maximum = {
+        "pooling_mode_cls_token": False,
+        "pooling_mode_max_tokens": True,
+        "pooling_mode_mean_tokens": False,
+    }
     file.write_text(json.dumps(json.loads(file.read_text()) | maximum))
 
 
@@ -158,7 +193,9 @@ def test_what_is_read_back_otherwise_is_not_written_and_the_model_is_kept(
         assert "in the cache" in caught.value.hint
         assert names(tmp_path) == {"enc"}
         assert (folder / "model.safetensors").read_bytes() == before
-        monkeypatch.setattr("mirrorbench.runs.loading.tune_model", lambda *rest: pytest.fail("it is in the cache"))
+        monkeypatch.setattr(
+            "mirrorbench.runs.loading.tune_model", lambda *rest: pytest.fail("it is in the cache")
+        )
     mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu", force=True)
     assert (folder / "model.safetensors").read_bytes() != before
 
@@ -166,10 +203,14 @@ def test_what_is_read_back_otherwise_is_not_written_and_the_model_is_kept(
 def test_an_output_that_cannot_be_written_is_an_error_before_the_tuning(
     random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mirrorbench.runs.loading.tune_model", lambda *rest: pytest.fail("it is too early"))
+    monkeypatch.setattr(
+        "mirrorbench.runs.loading.tune_model", lambda *rest: pytest.fail("it is too early")
+    )
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match=r"Not a directory|File exists") as caught:
-        mirrorbench.tune(LINES, random_model("bert"), tmp_path / "file" / "enc", held_out=0, device="cpu")
+        mirrorbench.tune(
+            LINES, random_model("bert"), tmp_path / "file" / "enc", held_out=0, device="cpu"
+        )
     assert caught.value.hint == "A file is where a folder must be: name another output."
     with beside(tmp_path / "enc"), pytest.raises(UsageError, match="being written by process"):
         mirrorbench.tune(LINES, random_model("bert"), tmp_path / "enc", held_out=0, device="cpu")
@@ -188,31 +229,51 @@ def test_what_appears_while_it_computes_is_not_replaced_and_the_model_is_kept(
 
     with monkeypatch.context() as patch:
         patch.setattr("mirrorbench.runs.loading.tune_model", meanwhile)
-        with pytest.raises(UsageError, match="nothing was changed" if force else "already holds an encoder") as caught:
+        with pytest.raises(
+            UsageError, match="nothing was changed" if force else "already holds an encoder"
+        ) as caught:
             mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu", force=force)
     assert "in the cache" in caught.value.hint
     assert [path.read_text() for path in folder.iterdir()] == ["years of work"]
     assert names(tmp_path) == {"enc"}
-    monkeypatch.setattr("mirrorbench.runs.loading.tune_model", lambda *rest: pytest.fail("it is in the cache"))
+    monkeypatch.setattr(
+        "mirrorbench.runs.loading.tune_model", lambda *rest: pytest.fail("it is in the cache")
+    )
     mirrorbench.tune(LINES, spec, tmp_path / "enc2", held_out=0, device="cpu")
 
 
-def test_all_of_it_is_on_the_disk_before_it_has_its_name(tmp_path: Path, disk: list[tuple[str, str]]) -> None:
+def test_all_of_it_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, disk: list[tuple[str, str]]
+) -> None:
     output = tmp_path / "enc"
-    with claiming(output, force=False) as workplace, replacing(output, workplace, force=False) as folder:
+    with (
+        claiming(output, force=False) as workplace,
+        replacing(output, workplace, force=False) as folder,
+    ):
         (folder / "1_Pooling").mkdir()
         for name in ("model.safetensors", "1_Pooling/config.json"):
             (folder / name).write_text("x")
     renamed = disk.index(("rename", str(output)))
     flushed = {name for kind, name in disk[:renamed] if kind == "flush"}
-    assert {str(folder / name) for name in ("", "1_Pooling", "model.safetensors", "1_Pooling/config.json")} <= flushed
+    assert {
+        str(folder / name)
+        for name in ("", "1_Pooling", "model.safetensors", "1_Pooling/config.json")
+    } <= flushed
     assert disk[renamed + 1 :] == [("flush", str(tmp_path))]
 
 
-def test_a_second_call_takes_the_model_from_the_cache_and_writes_the_same(random_model: Models, tmp_path: Path) -> None:
+def test_a_second_call_takes_the_model_from_the_cache_and_writes_the_same(
+    random_model: Models, tmp_path: Path
+) -> None:
     """But for the card, which has the name of the folder; an adapter on it knows its backbone by these files."""
     spec, one, two = f"{random_model('bert')}+mirror", tmp_path / "one", tmp_path / "two"
     for folder in (one, two):
         mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu")
-    files = [file.relative_to(one) for file in one.rglob("*") if file.is_file() and file.name != "README.md"]
-    assert [str(file) for file in files if (one / file).read_bytes() != (two / file).read_bytes()] == []
+    files = [
+        file.relative_to(one)
+        for file in one.rglob("*")
+        if file.is_file() and file.name != "README.md"
+    ]
+    assert [
+        str(file) for file in files if (one / file).read_bytes() != (two / file).read_bytes()
+    ] == []

@@ -18,8 +18,18 @@ from suites import few
 import mirrorbench
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
 
-TEXTS = ["a cat sat on the mat", "two dogs", "quick zebras jump over many lazy letters " * 6, "  x ", "1 + 1 = 2!"]
-LINES = [f"line {n} of a small corpus, about {word}" for n in range(6) for word in ("cats", "dogs", "letters", "snow")]
+TEXTS = [
+    "a cat sat on the mat",
+    "two dogs",
+    "quick zebras jump over many lazy letters " * 6,
+    "  x ",
+    "1 + 1 = 2!",
+]
+LINES = [
+    f"line {n} of a small corpus, about {word}"
+    for n in range(6)
+    for word in ("cats", "dogs", "letters", "snow")
+]
 
 
 def by_the_card(folder: Path, texts: list[str]) -> dict[str, np.ndarray]:
@@ -30,28 +40,37 @@ def by_the_card(folder: Path, texts: list[str]) -> dict[str, np.ndarray]:
     for block in blocks:
         names = {"folder": str(folder), "texts": texts}
         exec(block, names)
-        library = re.search(r"(?:from|import) (sentence_transformers|mirrorbench|transformers)", block)[1]
+        library = re.search(
+            r"(?:from|import) (sentence_transformers|mirrorbench|transformers)", block
+        )[1]
         found[library] = np.asarray(names["vectors"])
     return found
 
 
 @pytest.mark.parametrize(
     ("architecture", "spec"),
-    few([
-        ("bert", "+mirror:post=whiten,whiten=9"),
-        ("roberta", "+mirrorwic"),  # its tokens of spaces are no part of a text
-        ("roberta", "+mirror:prompt=find%2C it: {text},max_length=12,layers=-2,pooling=mean"),
-        ("roberta", "+mirror:pooling=last"),
-        ("bert", "+mirror:pooling=weighted-mean,layers=-2:"),
-        ("xlm-r", "+mirror:pooling=cls,layers=1:3"),
-        ("bert", "+mirrorwic:post=abtt"),
-    ], 0, 1, 2),
-)  # fmt: skip
+    few(
+        [
+            ("bert", "+mirror:post=whiten,whiten=9"),
+            ("roberta", "+mirrorwic"),  # its tokens of spaces are no part of a text
+            ("roberta", "+mirror:prompt=find%2C it: {text},max_length=12,layers=-2,pooling=mean"),
+            ("roberta", "+mirror:pooling=last"),
+            ("bert", "+mirror:pooling=weighted-mean,layers=-2:"),
+            ("xlm-r", "+mirror:pooling=cls,layers=1:3"),
+            ("bert", "+mirrorwic:post=abtt"),
+        ],
+        0,
+        1,
+        2,
+    ),
+)
 def test_three_libraries_give_the_same_vectors(
     random_model: Models, tmp_path: Path, architecture: str, spec: str
 ) -> None:
     folder = tmp_path / "enc"
-    tuned = mirrorbench.tune(LINES, f"{random_model(architecture)}{spec}", folder, held_out=4, device="cpu")
+    tuned = mirrorbench.tune(
+        LINES, f"{random_model(architecture)}{spec}", folder, held_out=4, device="cpu"
+    )
     found = by_the_card(folder, TEXTS)
     assert set(found) == {"sentence_transformers", "mirrorbench", "transformers"}
     ours = found.pop("mirrorbench")
@@ -59,7 +78,9 @@ def test_three_libraries_give_the_same_vectors(
     assert np.abs(ours - ours[0]).max() > 0.01
     for library, vectors in found.items():
         # Whitened vectors of a random model are long: all its texts have nearly the same vector.
-        assert np.abs(vectors - ours).max() < 1e-5 * max(1, np.abs(ours).max() if "whiten" in spec else 1), library
+        assert np.abs(vectors - ours).max() < 1e-5 * max(
+            1, np.abs(ours).max() if "whiten" in spec else 1
+        ), library
     readout = json.loads((folder / "mirrorbench.json").read_text())["readout"]
     assert readout.pop("post", "") == ("stored" if "post" in spec else "")
     assert readout == tuned.pooling.to_json()
@@ -67,14 +88,16 @@ def test_three_libraries_give_the_same_vectors(
 
 @pytest.mark.parametrize(
     ("architecture", "spec"),
-    few([
-        ("bert", "+mirror:lora=4,lr=0.01,layers=:,pooling=mean"),
-        ("bert", "+mirrorwic:lora=4,lr=0.01,post=center"),
-        ("qwen3", "+mirror:lora=4,lr=0.01,layers=-2:,pooling=last"),
-        ("t5", "+mirror:lora=4,lr=0.01"),
-        ("gemma3-vision", "+mirror:lora=4,lr=0.01"),
-    ]),
-)  # fmt: skip
+    few(
+        [
+            ("bert", "+mirror:lora=4,lr=0.01,layers=:,pooling=mean"),
+            ("bert", "+mirrorwic:lora=4,lr=0.01,post=center"),
+            ("qwen3", "+mirror:lora=4,lr=0.01,layers=-2:,pooling=last"),
+            ("t5", "+mirror:lora=4,lr=0.01"),
+            ("gemma3-vision", "+mirror:lora=4,lr=0.01"),
+        ]
+    ),
+)
 def test_an_adapter_gives_them_too_alone_or_merged(
     random_model: Models, tmp_path: Path, architecture: str, spec: str
 ) -> None:
@@ -90,38 +113,62 @@ def test_an_adapter_gives_them_too_alone_or_merged(
         seen.append(found.pop("mirrorbench"))
         for library, vectors in found.items():
             assert np.abs(vectors - seen[-1]).max() < 1e-5, library
-    assert np.abs(seen[0] - mirrorbench.load(f"{path}+base", device="cpu").encode(TEXTS)).max() > 1e-3
+    assert (
+        np.abs(seen[0] - mirrorbench.load(f"{path}+base", device="cpu").encode(TEXTS)).max() > 1e-3
+    )
     assert np.abs(seen[0] - seen[1]).max() < 1e-5
     if architecture == "bert":
-        assert load_file(folder / "model.safetensors").keys() == load_file(path / "model.safetensors").keys()
+        assert (
+            load_file(folder / "model.safetensors").keys()
+            == load_file(path / "model.safetensors").keys()
+        )
 
 
 def test_what_an_adapter_cannot_be(random_model: Models, tmp_path: Path) -> None:
     folder, path = tmp_path / "enc", random_model("llama")
     for spec, merge, told in (
-        ("+mirror", True, "no adapter that --merge"), ("+mirror:lora=4,attention=bidirectional", False, "Add --merge"),
-        ("+mirror:lora=-1", False, "out of range"), ("+mirror:lora=0.5", False, "not of type int"),
+        ("+mirror", True, "no adapter that --merge"),
+        ("+mirror:lora=4,attention=bidirectional", False, "Add --merge"),
+        ("+mirror:lora=-1", False, "out of range"),
+        ("+mirror:lora=0.5", False, "not of type int"),
         ("+mirror:pooling=mean-padded", False, "mean-padded"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(UsageError, match=told):
             mirrorbench.tune(LINES, f"{path}{spec}", folder, held_out=0, device="cpu", merge=merge)
     assert not folder.exists()
     mirrorbench.tune(LINES, f"{path}+mirror:lora=4", folder, held_out=0, device="cpu")
     with pytest.raises(UsageError, match="an adapter itself"):
-        mirrorbench.tune(LINES, f"{folder}+mirror:lora=4", tmp_path / "next", held_out=0, device="cpu")
-    mirrorbench.tune(LINES, f"{folder}+mirror", tmp_path / "next", held_out=0, device="cpu")  # merged first
-    assert load_file(tmp_path / "next" / "model.safetensors").keys() == load_file(path / "model.safetensors").keys()
+        mirrorbench.tune(
+            LINES, f"{folder}+mirror:lora=4", tmp_path / "next", held_out=0, device="cpu"
+        )
+    mirrorbench.tune(
+        LINES, f"{folder}+mirror", tmp_path / "next", held_out=0, device="cpu"
+    )  # merged first
+    assert (
+        load_file(tmp_path / "next" / "model.safetensors").keys()
+        == load_file(path / "model.safetensors").keys()
+    )
 
 
-def test_a_transformation_is_read_with_the_readout_that_it_was_fitted_for(random_model: Models, tmp_path: Path) -> None:
+def test_a_transformation_is_read_with_the_readout_that_it_was_fitted_for(
+    random_model: Models, tmp_path: Path
+) -> None:
     spec, folder = f"{random_model('bert')}+mirror", tmp_path / "enc"
     mirrorbench.tune(LINES, f"{spec}:post=center", folder, held_out=0, device="cpu")
     mirrorbench.tune(LINES, spec, tmp_path / "plain", held_out=0, device="cpu")
-    plain, centred = (mirrorbench.load(tmp_path / name, device="cpu").encode(LINES) for name in ("plain", "enc"))
+    plain, centred = (
+        mirrorbench.load(tmp_path / name, device="cpu").encode(LINES) for name in ("plain", "enc")
+    )
     assert np.abs(centred - (plain - plain.mean(0))).max() < 1e-5
     card = (folder / "README.md").read_text()
-    assert "| maximum length | 64 tokens |\n| after pooling | post=center, fitted on the corpus |\n" in card
-    cls, expected = (mirrorbench.load(f"{tmp_path}/{name}:pooling=cls", device="cpu") for name in ("enc", "plain"))
+    assert (
+        "| maximum length | 64 tokens |\n| after pooling | post=center, fitted on the corpus |\n"
+        in card
+    )
+    cls, expected = (
+        mirrorbench.load(f"{tmp_path}/{name}:pooling=cls", device="cpu")
+        for name in ("enc", "plain")
+    )
     assert np.abs(cls.encode(LINES) - expected.encode(LINES)).max() < 1e-5
     corpus = tmp_path / "lines.txt"
     corpus.write_text("\n".join(LINES))
@@ -141,7 +188,9 @@ def test_the_card(exported: Any) -> None:
     (model,) = data["model-index"]
     metrics = {m["type"]: m["value"] for r in model["results"] for m in r["metrics"]}
     assert model["name"] == "my-encoder"
-    assert metrics["uniformity"] == pytest.approx(exported.tuned.held_out.after["uniformity"], abs=1e-4)
+    assert metrics["uniformity"] == pytest.approx(
+        exported.tuned.held_out.after["uniformity"], abs=1e-4
+    )
     assert exported.tuned.corpus["sha256"] in text
     shown = text.replace(f"`{exported.backbone}`", "").replace(f"{exported.backbone}+mirror", "")
     assert str(exported.folder.parent) not in shown

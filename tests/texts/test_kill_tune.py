@@ -20,7 +20,10 @@ OLD = "spiece.model"
 
 @pytest.mark.real
 def test_a_killed_tuning_ends_as_if_nothing_had_happened(
-    tmp_path: Path, random_model: Models, times: Callable[[int, int], int], started: Callable[..., Any]
+    tmp_path: Path,
+    random_model: Models,
+    times: Callable[[int, int], int],
+    started: Callable[..., Any],
 ) -> None:
     model, moments, wanted = random_model("bert"), random.Random(7), times(3, 60)
 
@@ -28,7 +31,9 @@ def test_a_killed_tuning_ends_as_if_nothing_had_happened(
         return started("tune_on_the_way", folder, model)
 
     straight = tmp_path / "straight"
-    start(straight).join()  # what an uninterrupted one leaves; the fork server has imported torch by then
+    start(
+        straight
+    ).join()  # what an uninterrupted one leaves; the fork server has imported torch by then
     expected = (straight / "enc" / "model.safetensors").read_bytes()
     (straight / "enc" / "mirrorbench.json").rename(tmp_path / "mirrorbench.json")
     shutil.rmtree(straight)
@@ -39,7 +44,9 @@ def test_a_killed_tuning_ends_as_if_nothing_had_happened(
     while kills < wanted:
         folder = tmp_path / str(tunings)
         (folder / "enc").mkdir(parents=True)
-        shutil.copy(tmp_path / "mirrorbench.json", folder / "enc")  # what tells an encoder of mirrorbench
+        shutil.copy(
+            tmp_path / "mirrorbench.json", folder / "enc"
+        )  # what tells an encoder of mirrorbench
         (folder / "enc" / OLD).write_bytes(b"the encoder of before")
         tunings += 1
         process = start(folder)
@@ -50,7 +57,10 @@ def test_a_killed_tuning_ends_as_if_nothing_had_happened(
                 process.join()
                 kills += 1
                 homes = (folder / "enc", folder / ".enc.mirrorbench" / "old")
-                assert any((home / OLD).is_file() or (home / "model.safetensors").is_file() for home in homes)
+                assert any(
+                    (home / OLD).is_file() or (home / "model.safetensors").is_file()
+                    for home in homes
+                )
                 process = start(folder)
         assert process.exitcode == 0
         assert (folder / "enc" / "model.safetensors").read_bytes() == expected

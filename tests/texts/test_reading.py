@@ -31,10 +31,20 @@ def test_span_columns(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     good = {"s": "the bank", "from": 4, "to": "8"}
     file.write_text(json.dumps(good) + "\n")
-    assert list(read_inputs(str(file), "s", spans=("from", "to"))) == [TextInput("the bank", ((4, 8),))]
+    assert list(read_inputs(str(file), "s", spans=("from", "to"))) == [
+        TextInput("the bank", ((4, 8),))
+    ]
     with pytest.raises(UsageError, match="--column"):
         list(read_inputs(str(file), "", spans=("from", "to")))
-    wrongs = ({"to": 9}, {"from": 8}, {"from": -1}, {"from": 1.5}, {"from": True}, {"to": None}, {"to": "9" * 5000})
+    wrongs = (
+        {"to": 9},
+        {"from": 8},
+        {"from": -1},
+        {"from": 1.5},
+        {"from": True},
+        {"to": None},
+        {"to": "9" * 5000},
+    )
     for wrong in wrongs:
         file.write_text(json.dumps({**good, **wrong}) + "\n")
         with pytest.raises(DataFormatError, match="line 1"):
@@ -64,11 +74,15 @@ def test_pairs_to_tune_on(tmp_path: Path) -> None:
     assert read.corpus() == ["a cat\tthe cat", "b\tc", "d\te"]
     raw = read_tuning_texts(str(file), held_out=0, raw=True)
     assert raw.corpus() == ["a cat||the cat", "b || c", "d||e"]
-    read = read_tuning_texts([("a || b", "x\ty"), ("c", "d")], held_out=0)  # in two columns they may hold anything
+    read = read_tuning_texts(
+        [("a || b", "x\ty"), ("c", "d")], held_out=0
+    )  # in two columns they may hold anything
     assert read.corpus() == ["a || b\tx y", "c\td"]
     columns = tmp_path / "pairs.jsonl"
     columns.write_text("".join(json.dumps({"q": f"q{n}", "a": f"a{n}"}) + "\n" for n in range(4)))
-    assert set(read_tuning_texts(str(columns), ("a", "q"), held_out=2).train) < {(f"a{n}", f"q{n}") for n in range(4)}
+    assert set(read_tuning_texts(str(columns), ("a", "q"), held_out=2).train) < {
+        (f"a{n}", f"q{n}") for n in range(4)
+    }
     assert not read_tuning_texts(["if (a || b)", "one", "two", "three"], held_out=0).are_pairs
 
 
@@ -82,9 +96,13 @@ def test_what_cannot_be_tuned_on(tmp_path: Path) -> None:
         read_tuning_texts(["a||b", "c||d", "no pair"])
     assert "no pair" in str(caught.value)
     for texts, hint in (
-        (["a", float("nan")], "nan"), ([1, 2, 3], "Not so: 1"), (["ab", ("c", "d")], "some are pairs"),
-        ([("a", "b"), ("a", "b", "c")], "'c'"), ([("a", "b", "c")], "'c'"), ([None], "None"),
-    ):  # fmt: skip
+        (["a", float("nan")], "nan"),
+        ([1, 2, 3], "Not so: 1"),
+        (["ab", ("c", "d")], "some are pairs"),
+        ([("a", "b"), ("a", "b", "c")], "'c'"),
+        ([("a", "b", "c")], "'c'"),
+        ([None], "None"),
+    ):
         with pytest.raises(UsageError, match="must be strings, or pairs") as caught:
             read_tuning_texts(texts)
         assert hint in caught.value.hint

@@ -19,7 +19,9 @@ from mirrorbench.models.pooling import Pooling
 from mirrorbench.training.augmentations import ControlledDropout, Dropout
 from mirrorbench.training.objective import TokenizedPairs
 
-architectures = pytest.mark.parametrize("architecture", few(ARCHITECTURES, "bert", "deberta", "modernbert"))
+architectures = pytest.mark.parametrize(
+    "architecture", few(ARCHITECTURES, "bert", "deberta", "modernbert")
+)
 
 
 class DropoutRates(TorchFunctionMode):
@@ -41,7 +43,9 @@ class DropoutRates(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def rates_used(path: Path, rate: float, training: bool = True) -> tuple[list[float], list[torch.Tensor]]:
+def rates_used(
+    path: Path, rate: float, training: bool = True
+) -> tuple[list[float], list[torch.Tensor]]:
     with attached(path, recipe(dropout=rate)) as transformer:
         transformer.model.train(training)
     ids = transformer.tokenize(["a few words", "and some more of them"], 50)
@@ -51,7 +55,9 @@ def rates_used(path: Path, rate: float, training: bool = True) -> tuple[list[flo
 
 
 @architectures
-def test_every_dropout_that_is_computed_has_the_rate(random_model: Models, architecture: str) -> None:
+def test_every_dropout_that_is_computed_has_the_rate(
+    random_model: Models, architecture: str
+) -> None:
     path = random_model(architecture)
     rates, passes = rates_used(path, 0.37)
     assert set(rates) == {0.37}
@@ -78,17 +84,30 @@ def test_a_model_that_it_does_not_know_is_an_error() -> None:
 
 @pytest.mark.parametrize(
     ("architecture", "precision"),
-    few([("bert", "fp32"), ("deberta-v2", "bf16"), ("bert", "bf16"), *product(ARCHITECTURES, ["fp32"])], 0, 1),
+    few(
+        [
+            ("bert", "fp32"),
+            ("deberta-v2", "bf16"),
+            ("bert", "bf16"),
+            *product(ARCHITECTURES, ["fp32"]),
+        ],
+        0,
+        1,
+    ),
 )
 def test_identical_strings_have_identical_vectors_in_training_mode(
     architecture: str, precision: str, random_model: Models
 ) -> None:
     changed = recipe(controlled_dropout=0.25)
     with attached(random_model(architecture), changed) as transformer:
-        assert {m.p for m in transformer.model.modules() if isinstance(m, torch.nn.Dropout)} == {0.25}
+        assert {m.p for m in transformer.model.modules() if isinstance(m, torch.nn.Dropout)} == {
+            0.25
+        }
         loop = tuning_of(transformer, changed, False, precision)
         texts = [*TEXTS[:12], *TEXTS[:6]]
-        pairs = TokenizedPairs(transformer.tokenize([*texts, *texts], 40), None, torch.arange(len(texts)))
+        pairs = TokenizedPairs(
+            transformer.tokenize([*texts, *texts], 40), None, torch.arange(len(texts))
+        )
         left, right = embed(loop, pairs)
         assert transformer.model.training
         assert torch.equal(left, right)
@@ -108,12 +127,16 @@ def test_the_rate_of_attention_and_of_layers_is_measured() -> None:
     dropped = F.dropout(torch.ones(40, 30, 50), 0.3)
     unit = torch.eye(64).expand(40, 2, 64, 64)
     # All scores are equal and the values are unit vectors, so the output is the dropped attention matrix itself.
-    attention = F.scaled_dot_product_attention(torch.zeros(40, 2, 64, 64), unit, unit, dropout_p=0.3) * 64
+    attention = (
+        F.scaled_dot_product_attention(torch.zeros(40, 2, 64, 64), unit, unit, dropout_p=0.3) * 64
+    )
     shared = F.dropout(torch.ones(200, 50), 0.3)
     detach()
     for result in (dropped, attention, shared):
         assert (result == 0).float().mean().item() == pytest.approx(0.3, abs=0.02)
-        torch.testing.assert_close(result[result != 0], torch.full_like(result[result != 0], 1 / 0.7))
+        torch.testing.assert_close(
+            result[result != 0], torch.full_like(result[result != 0], 1 / 0.7)
+        )
     for result in (dropped, attention):
         assert torch.equal(result[:20], result[20:])
         assert not torch.equal(result[0], result[1])

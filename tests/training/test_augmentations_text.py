@@ -55,19 +55,25 @@ def test_the_released_reading(text: str, k: int, seed: int) -> None:
 )
 def test_where_spans_start(protocol: str, token: str, text: str, most: int) -> None:
     made = view(5, 0, protocol)
-    actual = Counter(len(span_mask(text, made).partition(token)[0].removesuffix(" ")) for _ in range(40 * most))
+    actual = Counter(
+        len(span_mask(text, made).partition(token)[0].removesuffix(" ")) for _ in range(40 * most)
+    )
     assert set(actual) == set(range(most))
     assert min(actual.values()) > 18  # 40 expected
 
 
 def view(rate: float = 5, seed: int = 0, protocol: str = "paper") -> AugmentationContext:
-    return AugmentationContext(np.random.default_rng(seed), rate, TOKEN, protocol, mask_id=MASK, special_ids=SPECIAL)
+    return AugmentationContext(
+        np.random.default_rng(seed), rate, TOKEN, protocol, mask_id=MASK, special_ids=SPECIAL
+    )
 
 
 @pytest.mark.parametrize("k", [1, 3])
 def test_word_shuffle_moves_words_as_far_as_it_may_and_no_further(k: int) -> None:
     made, words = view(k), np.arange(20)
-    shuffled = np.array([word_shuffle(" ".join(map(str, words)), made).split() for _ in range(500)], dtype=int)
+    shuffled = np.array(
+        [word_shuffle(" ".join(map(str, words)), made).split() for _ in range(500)], dtype=int
+    )
     assert (np.sort(shuffled) == words).all()
     assert np.abs(shuffled - words).max() == k
     assert np.mean(shuffled != words) > 0.2

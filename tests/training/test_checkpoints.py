@@ -62,22 +62,38 @@ def tune(
     if saved:
         progress.load_state_dict(saved["progress"])
     report = tune_backbone(
-        transformer, TRAIN, changed, 0, AUGMENTATIONS, advance=progress.advance, losses=losses,
-        checkpoint=checkpoint, saved=saved.get("loop"),
-    )  # fmt: skip
+        transformer,
+        TRAIN,
+        changed,
+        0,
+        AUGMENTATIONS,
+        advance=progress.advance,
+        losses=losses,
+        checkpoint=checkpoint,
+        saved=saved.get("loop"),
+    )
     reported = (replace(report, seconds=0), progress.finish())
-    return torch.cat([weight.detach().flatten() for weight in transformer.model.parameters()]), reported, steps
+    return (
+        torch.cat([weight.detach().flatten() for weight in transformer.model.parameters()]),
+        reported,
+        steps,
+    )
 
 
 NOISES: list[dict[str, Any]] = [
-    {"drophead": 0.2, "span_mask": 3, "sides": 2, "stop": "auto"}, {"dropout": 0.2}, {"controlled_dropout": 0.2},
-    {"dropout": 0.1, "lora": 4}, {"loss": "multi-similarity", "drop_last": True, "word_shuffle": 2},
-]  # fmt: skip
+    {"drophead": 0.2, "span_mask": 3, "sides": 2, "stop": "auto"},
+    {"dropout": 0.2},
+    {"controlled_dropout": 0.2},
+    {"dropout": 0.1, "lora": 4},
+    {"loss": "multi-similarity", "drop_last": True, "word_shuffle": 2},
+]
 
 
 @pytest.mark.shipped("papers")
 @pytest.mark.parametrize("noise", few(NOISES), ids=str)
-def test_it_goes_on_bit_for_bit(random_model: Models, tmp_path: Path, noise: dict[str, Any]) -> None:
+def test_it_goes_on_bit_for_bit(
+    random_model: Models, tmp_path: Path, noise: dict[str, Any]
+) -> None:
     """Interruptions are in the first epoch, at the end of an epoch, and before the last step."""
     changed, path = recipe(batch_size=10, epochs=EPOCHS, lr=0.01, **noise), random_model("bert")
     weights, reported, steps = tune(path, changed, Checkpoint(tmp_path / "straight", {}))
@@ -121,7 +137,11 @@ class Counting(OfVectors):
 
 def test_an_objective_with_a_state_must_show_it(random_model: Models, tmp_path: Path) -> None:
     """Objectives of ``mirrorbench-methods`` do so."""
-    changed, path, losses = recipe(batch_size=10, loss="counting"), random_model("bert"), {"counting": Counting}
+    changed, path, losses = (
+        recipe(batch_size=10, loss="counting"),
+        random_model("bert"),
+        {"counting": Counting},
+    )
     with pytest.raises(Interrupted):
         tune(path, changed, Checkpoint(tmp_path, {}), 2, losses)
     assert not (tmp_path / STATE).exists()
@@ -162,13 +182,26 @@ main()
 
 @pytest.mark.slow
 def test_the_same_command_goes_on_after_a_kill(
-    random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    random_model: Models,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The tuning is killed after 5 of 10 steps; ``tests/cli`` has the same with Ctrl-C."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in TEXTS[:60]))
     spec = f"{random_model('bert')}+mirror:batch_size=5,span_mask=0"
-    asked = ["tune", str(tmp_path / "texts.txt"), "-e", spec, "--device", "cpu", "--held-out", "10", "-o"]
+    asked = [
+        "tune",
+        str(tmp_path / "texts.txt"),
+        "-e",
+        spec,
+        "--device",
+        "cpu",
+        "--held-out",
+        "10",
+        "-o",
+    ]
     for name, goes_on in (("straight", False), ("cut", True)):
         cache, command = Cache(tmp_path / f"cache-{name}"), [*asked, str(tmp_path / name)]
         monkeypatch.setenv("MIRRORBENCH_CACHE", str(tmp_path / f"cache-{name}"))
@@ -181,5 +214,7 @@ def test_the_same_command_goes_on_after_a_kill(
             main()
         assert ("from its checkpoint at 50%" in capsys.readouterr().err) == goes_on
         assert not list((cache.root / CHECKPOINTS).glob("*"))
-    straight, resumed = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("straight", "cut"))
+    straight, resumed = (
+        (tmp_path / name / "model.safetensors").read_bytes() for name in ("straight", "cut")
+    )
     assert straight == resumed

@@ -15,7 +15,11 @@ from mirrorbench.training.augmentations import _attention as controlled
 from mirrorbench.training.cpu_functions import attention, dropout, embedding, fast_cpu_functions
 
 HALF = torch.tensor([[True, True, False, True], [True, False, False, False]])[:, None, None, :]
-MASKS = {"none": None, "of padding": HALF, "added": torch.zeros(2, 1, 1, 4).masked_fill(~HALF, -3.0)}
+MASKS = {
+    "none": None,
+    "of padding": HALF,
+    "added": torch.zeros(2, 1, 1, 4).masked_fill(~HALF, -3.0),
+}
 MICRO_BATCHES = ([[3, 7, 7], [3, 0, 9]], [[7, 7, 0]], [[40, 3, 3], [1, 1, 1]])
 
 
@@ -74,7 +78,11 @@ def states(queries: int = 5, keys: int = 4) -> list[torch.Tensor]:
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 @pytest.mark.parametrize(("queries", "keys"), [(5, 4), (3, 1)])
 def test_attention_that_drops_nothing_is_torchs(
-    queries: int, keys: int, mask: torch.Tensor | None, scale: float | None, function: Callable[..., torch.Tensor]
+    queries: int,
+    keys: int,
+    mask: torch.Tensor | None,
+    scale: float | None,
+    function: Callable[..., torch.Tensor],
 ) -> None:
     """A rate below half of 2^-16 takes the quick way and drops nothing."""
     mine, torchs = states(queries, keys), states(queries, keys)
@@ -82,7 +90,10 @@ def test_attention_that_drops_nothing_is_torchs(
     actual = function(*mine, attn_mask=mask, dropout_p=1e-9, scale=scale)
     wanted = F.scaled_dot_product_attention(*torchs, attn_mask=mask, scale=scale)
     assert_close(actual, wanted)
-    assert_close(torch.autograd.grad(actual.sin().sum(), mine), torch.autograd.grad(wanted.sin().sum(), torchs))
+    assert_close(
+        torch.autograd.grad(actual.sin().sum(), mine),
+        torch.autograd.grad(wanted.sin().sum(), torchs),
+    )
 
 
 def test_attention_drops_weights_at_the_rate_and_looks_at_nothing_masked() -> None:
@@ -91,7 +102,9 @@ def test_attention_drops_weights_at_the_rate_and_looks_at_nothing_masked() -> No
     torch.manual_seed(0)
     actual = attention(query, query, value, dropout_p=0.3) * 20
     assert abs((actual == 0).float().mean().item() - 0.3) < 0.01
-    assert_close(actual[actual != 0], torch.full_like(actual[actual != 0], 1 / 0.7), rtol=1e-4, atol=0)
+    assert_close(
+        actual[actual != 0], torch.full_like(actual[actual != 0], 1 / 0.7), rtol=1e-4, atol=0
+    )
     query, key, value = states()
     value = torch.ones_like(value).masked_fill(~HALF.transpose(-1, -2), 1e6)
     assert attention(query, key, value, attn_mask=HALF, dropout_p=0.2).max() < 10

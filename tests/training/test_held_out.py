@@ -48,7 +48,11 @@ def test_the_numbers_are_the_definition() -> None:
 def test_identical_pairs_are_aligned_and_one_point_is_not_uniform() -> None:
     same = np.ones((4, 3), dtype=np.float32)
     actual, _ = measure_pairs(same, same)
-    assert [actual["alignment"], actual["uniformity"], actual["accuracy@1"]] == [0, pytest.approx(0), 0]
+    assert [actual["alignment"], actual["uniformity"], actual["accuracy@1"]] == [
+        0,
+        pytest.approx(0),
+        0,
+    ]
     assert actual["effective_rank"] == pytest.approx(1)
     assert effective_rank(np.eye(6)[[0, 1, 2, 0, 1, 2]]) == pytest.approx(3)
     assert effective_rank(np.zeros((3, 2))) == 0
@@ -67,7 +71,13 @@ def test_nearest_neighbours_and_a_repeated_text_which_is_no_hit() -> None:
 
 
 def test_a_cut_text_lacks_a_tenth() -> None:
-    for text, most in (("a", 1), ("ab", 1), ("a longer text that says something", 30), ("語彙", 1), ("x" * 1000, 900)):
+    for text, most in (
+        ("a", 1),
+        ("ab", 1),
+        ("a longer text that says something", 30),
+        ("語彙", 1),
+        ("x" * 1000, 900),
+    ):
         short = shortened(text, np.random.default_rng(1))
         assert most - 2 <= len(short) <= most
         assert short

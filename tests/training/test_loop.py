@@ -23,8 +23,13 @@ from mirrorbench.training.microbatch import PairTokenizer
 from mirrorbench.training.objective import TokenizedPairs
 from mirrorbench.training.recipes import Recipe
 
-TEXTS = [f"{animal} number {number} is {state}" for animal in ("cat", "dog", "zebra", "old whale")
-         for number, state in enumerate(("asleep", "awake", "hungry", "on the run", "gone", "back again"))]  # fmt: skip
+TEXTS = [
+    f"{animal} number {number} is {state}"
+    for animal in ("cat", "dog", "zebra", "old whale")
+    for number, state in enumerate(
+        ("asleep", "awake", "hungry", "on the run", "gone", "back again")
+    )
+]
 FAST = replace(mirror_preset("sentence", "bert", "paper"), epochs=4, batch_size=8, lr=1e-3)
 
 
@@ -34,14 +39,20 @@ def fresh(random_model: Models) -> Callable[[Recipe], Transformer]:
 
 
 def weights(transformer: Transformer) -> torch.Tensor:
-    return torch.cat([p.detach().flatten() for n, p in transformer.model.named_parameters() if "pooler" not in n])
+    return torch.cat(
+        [p.detach().flatten() for n, p in transformer.model.named_parameters() if "pooler" not in n]
+    )
 
 
-def run(transformer: Transformer, recipe: Recipe = FAST, seed: int = 0, **options: str) -> TuningReport:
+def run(
+    transformer: Transformer, recipe: Recipe = FAST, seed: int = 0, **options: str
+) -> TuningReport:
     return tune_backbone(transformer, TEXTS, recipe, seed, AUGMENTATIONS, **options)
 
 
-def first_step(opened: Callable[..., Transformer], precision: str) -> tuple[_Loop, TokenizedPairs, torch.Tensor]:
+def first_step(
+    opened: Callable[..., Transformer], precision: str
+) -> tuple[_Loop, TokenizedPairs, torch.Tensor]:
     """The loop of a tuning before the optimiser's first step, its batch, and the gradients that this step takes."""
     recipe = replace(FAST, augment=())
     transformer = opened(recipe)
@@ -71,9 +82,13 @@ def test_fp16_has_the_gradients_of_fp32_through_a_scale_and_skips_steps_that_ove
 
 
 @given(st.integers(2, 400), st.integers(2, 50), st.booleans())
-def test_batches_lose_nothing_but_what_the_released_code_drops(n: int, size: int, drop_last: bool) -> None:
+def test_batches_lose_nothing_but_what_the_released_code_drops(
+    n: int, size: int, drop_last: bool
+) -> None:
     seeds = (0, 0, 1)
-    actual, again, reseeded = (list(batches(n, size, drop_last, np.random.default_rng(seed))) for seed in seeds)
+    actual, again, reseeded = (
+        list(batches(n, size, drop_last, np.random.default_rng(seed))) for seed in seeds
+    )
     rows, lengths = np.concatenate(actual).tolist(), [len(batch) for batch in actual]
     assert len(set(rows)) == len(rows)
     assert rows == np.concatenate(again).tolist()
@@ -111,13 +126,17 @@ def test_a_seed_repeats_bit_for_bit_and_another_differs(fresh: Callable[..., Tra
     assert torch.equal(actual[0][0], actual[1][0])
     assert actual[0][1] == actual[1][1]
     assert not torch.equal(actual[0][0], actual[2][0])
-    ordered = replace(FAST, epochs=1, augment=(("dropout", 0.0),))  # which draws the order of the strings alone
+    ordered = replace(
+        FAST, epochs=1, augment=(("dropout", 0.0),)
+    )  # which draws the order of the strings alone
     losses, reseeded = (run(fresh(ordered), ordered, seed).losses for seed in (3, 4))
     assert losses != reseeded
 
 
 def test_what_cannot_be_tuned(fresh: Callable[..., Transformer]) -> None:
-    with pytest.raises(TuningError, match=r"the loss is not finite within steps \d+ to \d+") as caught:
+    with pytest.raises(
+        TuningError, match=r"the loss is not finite within steps \d+ to \d+"
+    ) as caught:
         run(fresh(), replace(FAST, lr=1e30))
     assert "lower lr" in caught.value.hint
     for texts in ([], ["one"]):
@@ -144,7 +163,11 @@ NOISE = SimpleNamespace(configure=lambda config, rate: None, attach=lambda model
     ],
 )
 def test_texts_are_packed_where_every_augmentation_permits(
-    random_model: Models, monkeypatch: pytest.MonkeyPatch, augment: dict[str, float], pooling: str, packed: bool
+    random_model: Models,
+    monkeypatch: pytest.MonkeyPatch,
+    augment: dict[str, float],
+    pooling: str,
+    packed: bool,
 ) -> None:
     registered = {**AUGMENTATIONS, "noise": Augmentation("noise", NOISE, on="model")}
     recipe = replace(FAST, epochs=1, pooling=pooling, augment=tuple(augment.items()))
@@ -163,23 +186,39 @@ def test_one_side_is_masked_and_drawn_anew_in_each_epoch(
     model = fresh(recipe)
     seen: list[str] = []
     tokenize = model.tokenize
-    monkeypatch.setattr(model, "tokenize", lambda texts, *more: seen.extend(texts) or tokenize(texts, *more))
+    monkeypatch.setattr(
+        model, "tokenize", lambda texts, *more: seen.extend(texts) or tokenize(texts, *more)
+    )
     run(model, recipe)
     masked = [text for text in seen if "[MASK]" in text]
-    assert len(set(masked)) > 0.8 * len(TEXTS) * recipe.epochs * sides  # a few draws may fall on the same place
-    assert sorted(text for text in seen if text not in masked) == (sorted(TEXTS * recipe.epochs) if sides == 1 else [])
+    assert (
+        len(set(masked)) > 0.8 * len(TEXTS) * recipe.epochs * sides
+    )  # a few draws may fall on the same place
+    assert sorted(text for text in seen if text not in masked) == (
+        sorted(TEXTS * recipe.epochs) if sides == 1 else []
+    )
 
 
 @pytest.mark.shipped("papers")
 @pytest.mark.parametrize(
     ("architecture", "params"),
-    few([
-        ("bert", {"drophead": 0.2, "span_mask": 5, "token_mask": 0.1, "loss": "multi-similarity"}),
-        ("bert", {"controlled_dropout": 0.2, "word_mask": 0.2, "word_shuffle": 3, "sides": 2}),
-        ("bert", {"dropout": 0.1}),
-        ("deberta", {"drophead": 0.2, "controlled_dropout": 0.1, "span_mask": 3, "token_mask": 0.1}),
-    ], 0, 1),
-)  # fmt: skip
+    few(
+        [
+            (
+                "bert",
+                {"drophead": 0.2, "span_mask": 5, "token_mask": 0.1, "loss": "multi-similarity"},
+            ),
+            ("bert", {"controlled_dropout": 0.2, "word_mask": 0.2, "word_shuffle": 3, "sides": 2}),
+            ("bert", {"dropout": 0.1}),
+            (
+                "deberta",
+                {"drophead": 0.2, "controlled_dropout": 0.1, "span_mask": 3, "token_mask": 0.1},
+            ),
+        ],
+        0,
+        1,
+    ),
+)
 def test_each_augmentation_changes_the_tuning_and_repeats(
     architecture: str, params: dict[str, object], random_model: Models
 ) -> None:
@@ -198,15 +237,26 @@ def test_a_method_brings_its_own_pairs(random_model: Models) -> None:
     seen: list[int] = []
 
     def neighbours(texts: Sequence[str], maker: PairMaker) -> Pairs:
-        return maker.pairs(texts[::2], texts[1::2], [f"group {i // 5}" for i in range(len(texts) // 2)])
+        return maker.pairs(
+            texts[::2], texts[1::2], [f"group {i // 5}" for i in range(len(texts) // 2)]
+        )
 
     changed = recipe(epochs=2, controlled_dropout=0.2, drophead=0.2)
     transformer = opened(random_model("bert"), changed)
-    report = tune_backbone(transformer, HUNDRED, changed, 0, AUGMENTATIONS, advance=seen.append, pairs=neighbours)
+    report = tune_backbone(
+        transformer, HUNDRED, changed, 0, AUGMENTATIONS, advance=seen.append, pairs=neighbours
+    )
     assert (report.steps, report.strings) == (4, 100)  # twice fifty pairs
     assert seen == [50, 50, 50, 50]  # of twice a hundred strings
     with pytest.raises(TuningError, match="gives 1 pairs"):
-        tune_backbone(transformer, HUNDRED, changed, 0, AUGMENTATIONS, pairs=lambda _, maker: maker.pairs(["a"], ["b"]))
+        tune_backbone(
+            transformer,
+            HUNDRED,
+            changed,
+            0,
+            AUGMENTATIONS,
+            pairs=lambda _, maker: maker.pairs(["a"], ["b"]),
+        )
     # What was attached is undone, after a failure too.
     assert not any(m._forward_pre_hooks for m in transformer.model.modules())
     assert not torch.overrides._get_current_function_mode_stack()
@@ -218,6 +268,8 @@ def test_a_tokenizer_without_mask_token(random_model: Models) -> None:
         changed = recipe(**{name: rate})
         transformer = opened(random_model("bert"), changed)
         transformer.tokenizer.mask_token = None
-        with pytest.raises(TuningError, match=f"no mask token, so {name} cannot be applied") as caught:
+        with pytest.raises(
+            TuningError, match=f"no mask token, so {name} cannot be applied"
+        ) as caught:
             tune_backbone(transformer, HUNDRED, changed, 0, AUGMENTATIONS)
         assert f"{name}=0" in caught.value.hint

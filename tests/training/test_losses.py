@@ -11,10 +11,19 @@ from pytorch_metric_learning.miners import TripletMarginMiner
 from torch.nn.functional import cosine_similarity
 
 from mirrorbench.training.methods import sap_preset
-from mirrorbench.training.objective import LOSSES, OfVectors, in_batch, infonce, multi_similarity, ntxent
+from mirrorbench.training.objective import (
+    LOSSES,
+    OfVectors,
+    in_batch,
+    infonce,
+    multi_similarity,
+    ntxent,
+)
 
 
-def views(n: int, dimensions: int = 6, seed: int = 0, noise: float = 0.5) -> tuple[torch.Tensor, torch.Tensor]:
+def views(
+    n: int, dimensions: int = 6, seed: int = 0, noise: float = 0.5
+) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
     left = torch.randn(n, dimensions, generator=generator)
     right = left + noise * torch.randn(n, dimensions, generator=generator)
@@ -22,7 +31,11 @@ def views(n: int, dimensions: int = 6, seed: int = 0, noise: float = 0.5) -> tup
 
 
 def equation_1(
-    left: torch.Tensor, right: torch.Tensor, temperature: float, labels: list[int] | None = None, positives: int = 0
+    left: torch.Tensor,
+    right: torch.Tensor,
+    temperature: float,
+    labels: list[int] | None = None,
+    positives: int = 0,
 ) -> torch.Tensor:
     """Paper 1, Eq. 1, term by term: each of the 2N vectors an anchor, the other pairs' vectors its negatives.
 
@@ -35,7 +48,9 @@ def equation_1(
         similarity = torch.exp(cosine_similarity(anchors[i], anchors, dim=1) / temperature)
         positive = (i + n) % (2 * n)
         negatives = [j for j in range(2 * n) if marks[j] != marks[i]]
-        terms.append((similarity[negatives + [positive] * positives].sum() / similarity[positive]).log())
+        terms.append(
+            (similarity[negatives + [positive] * positives].sum() / similarity[positive]).log()
+        )
     return torch.stack(terms).mean()
 
 
@@ -56,11 +71,15 @@ def ranking(left: torch.Tensor, right: torch.Tensor, temperature: float) -> torc
 @pytest.mark.parametrize(
     ("loss", "reference"), [(infonce, equation_1), (ntxent, metric_learnings), (in_batch, ranking)]
 )
-def test_values_and_gradients_are_those_of(loss: Any, reference: Any, temperature: float, n: int) -> None:
+def test_values_and_gradients_are_those_of(
+    loss: Any, reference: Any, temperature: float, n: int
+) -> None:
     inputs = views(n)
     actual, expected = loss(*inputs, temperature), reference(*inputs, temperature)
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
-    for here, there in zip(torch.autograd.grad(actual, inputs), torch.autograd.grad(expected, inputs), strict=True):
+    for here, there in zip(
+        torch.autograd.grad(actual, inputs), torch.autograd.grad(expected, inputs), strict=True
+    ):
         torch.testing.assert_close(here, there, rtol=1e-3, atol=1e-5)
 
 
@@ -69,7 +88,9 @@ def test_what_stands_for_the_same_is_no_negative() -> None:
     labels = [0, 1, 0, 2, 1]
     for loss, positives in ((infonce, 0), (ntxent, 1)):
         expected = equation_1(left, right, 0.2, labels, positives)
-        torch.testing.assert_close(loss(left, right, 0.2, torch.tensor(labels)), expected, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            loss(left, right, 0.2, torch.tensor(labels)), expected, rtol=1e-4, atol=1e-5
+        )
     grouped = in_batch(left, right, 0.2, torch.tensor(labels))
     cosines = cosine_similarity(left[:, None], right, dim=2) / 0.2
     columns = [[0, 1, 3, 4], [0, 1, 2, 3], [1, 2, 3, 4], [0, 1, 2, 3, 4], [0, 2, 3, 4]]
@@ -100,7 +121,9 @@ def test_what_holds_for_each(name: str) -> None:
 )
 @settings(max_examples=25)
 @example(labels=[0, 1], d=8, seed=0, noise=0.0, protocol="paper")  # so easy that nothing is mined
-def test_as_pytorch_metric_learning(labels: list[int], d: int, seed: int, noise: float, protocol: str) -> None:
+def test_as_pytorch_metric_learning(
+    labels: list[int], d: int, seed: int, noise: float, protocol: str
+) -> None:
     """The miner and the loss of SapBERT's released code (``metric_learning.py``), at the values of both protocols."""
     alpha, beta, base = {"paper": (2, 50, 0.5), "released": (1, 60, 0.5)}[protocol]
     recipe = sap_preset("phrase", "bert", protocol)
@@ -110,7 +133,9 @@ def test_as_pytorch_metric_learning(labels: list[int], d: int, seed: int, noise:
     mined = TripletMarginMiner(margin=0.2, type_of_triplets="all")(both, twice)
     assume(len(mined[0]) != 1)  # of a single triplet that library makes a loss of 0
     expected = MultiSimilarityLoss(alpha=alpha, beta=beta, base=base)(both, twice, mined)
-    loss = OfVectors(None, recipe, multi_similarity).function(left, right, recipe.temperature, marks)  # type: ignore[arg-type]
+    loss = OfVectors(None, recipe, multi_similarity).function(
+        left, right, recipe.temperature, marks
+    )  # type: ignore[arg-type]
     torch.testing.assert_close(loss, expected.reshape(()), rtol=1e-4, atol=1e-5)
     if len(set(labels)) > 1:
         (gradient,) = torch.autograd.grad(loss, left, retain_graph=True)

@@ -24,7 +24,13 @@ from mirrorbench.training.recipes import Recipe
 TEXTS = [f"{'word ' * (n % 7)}number {n}" for n in range(10, 40)]
 LIMIT = 80  # tokens: fewer than those of the texts of one length
 RECIPE = Recipe(
-    temperature=0.05, epochs=1, train_max_length=30, pooling="cls", batch_size=10, lr=1e-3, augment=(("dropout", 0.0),)
+    temperature=0.05,
+    epochs=1,
+    train_max_length=30,
+    pooling="cls",
+    batch_size=10,
+    lr=1e-3,
+    augment=(("dropout", 0.0),),
 )
 FULL = RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when")
 
@@ -50,8 +56,12 @@ def bert(random_model: Models) -> Path:
 
 
 @pytest.mark.parametrize("mode", ["mean", "mean-padded"])
-def test_encoding_goes_on_with_half_the_budget(bert: Path, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mirrorbench.models.batching.MIN_TOKENS", 32)  # no batch is filled up beyond the limit
+def test_encoding_goes_on_with_half_the_budget(
+    bert: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "mirrorbench.models.batching.MIN_TOKENS", 32
+    )  # no batch is filled up beyond the limit
     limited = encoder(bert, Pooling(mode, "-1:", 40))
     expected, budget = limited.encode(TEXTS), limited.transformer.budget
     seen = limit_memory(limited.transformer, LIMIT)
@@ -76,28 +86,39 @@ def test_one_text_that_does_not_fit_is_an_error_with_a_way_out(bert: Path) -> No
         tune_backbone(transformer, TEXTS, RECIPE, 3, AUGMENTATIONS)
 
 
-def test_other_errors_are_not_taken_for_a_lack_of_memory(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_are_not_taken_for_a_lack_of_memory(
+    bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broken = encoder(bert, Pooling("mean"))
     assert broken.transformer.traits.varies  # it was tried before it broke
-    monkeypatch.setattr(broken.transformer.model.encoder.layer[0], "intermediate", torch.nn.Linear(7, 7))
+    monkeypatch.setattr(
+        broken.transformer.model.encoder.layer[0], "intermediate", torch.nn.Linear(7, 7)
+    )
     with pytest.raises(RuntimeError, match="mat1"):
         broken.encode(TEXTS)
     with pytest.raises(RuntimeError, match="mat1"):
         tune_backbone(broken.transformer, TEXTS, RECIPE, 0, AUGMENTATIONS)
 
 
-def test_less_is_kept_before_smaller_parts_draw_other_dropout(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_less_is_kept_before_smaller_parts_draw_other_dropout(
+    bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The kept part depends on the free memory, which other programs change: on a GPU it changes no bit."""
     monkeypatch.setattr(microbatch, "device_type", lambda device: "cuda")
     monkeypatch.setitem(microbatch.TOKEN_BUDGET, "cuda", 200)
     changed = replace(RECIPE, augment=(("dropout", 0.2),))
     transformer = opened(bert, changed)
     loop = tuning_of(transformer, changed, packs=False)
-    pairs = TokenizedPairs(transformer.tokenize([*TEXTS, *TEXTS], 30), None, torch.arange(len(TEXTS)))
+    pairs = TokenizedPairs(
+        transformer.tokenize([*TEXTS, *TEXTS], 30), None, torch.arange(len(TEXTS))
+    )
 
     def computed() -> list[torch.Tensor]:
         loss = loop.within_memory(pairs)
-        return [loss, *(weight.grad.clone() for weight in loop.reader.weights if weight.grad is not None)]
+        return [
+            loss,
+            *(weight.grad.clone() for weight in loop.reader.weights if weight.grad is not None),
+        ]
 
     loop.most, most = 200, 400
     expected, read = computed(), loop.reader.read
@@ -118,7 +139,9 @@ def test_less_is_kept_before_smaller_parts_draw_other_dropout(bert: Path, monkey
     assert loop.most == loop.held == 100
 
 
-def test_no_room_for_the_averages_is_one_message(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_room_for_the_averages_is_one_message(
+    bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def none_left(*args: Any, **kwargs: Any) -> Any:
         raise FULL
 
@@ -137,13 +160,17 @@ def test_the_budget_of_a_gpu(bert: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     weights = 4 * transformer.n_parameters
 
     def tokens(*sizes: int) -> tuple[int, ...]:
-        return tuple(size // (105 * config.num_hidden_layers * config.hidden_size) for size in sizes)
+        return tuple(
+            size // (105 * config.num_hidden_layers * config.hidden_size) for size in sizes
+        )
 
     assert limits(objective) == tokens(8 * gib, 8 * gib)
     monkeypatch.setattr(loop_module, "on_gpu", lambda device: True)
     monkeypatch.setattr(loop_module, "device_type", lambda device: "cuda")
     memory = {"total": 80 * gib, "free": 60 * gib, "reserved": 5 * gib, "allocated": 3 * gib}
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (memory["free"], memory["total"]))
+    monkeypatch.setattr(
+        torch.cuda, "mem_get_info", lambda device: (memory["free"], memory["total"])
+    )
     for name in ("reserved", "allocated"):
         monkeypatch.setattr(torch.cuda, f"memory_{name}", lambda device, name=name: memory[name])
     assert limits(objective) == tokens(16 * gib, (60 * gib + 2 * gib - weights) * 3 // 4)
@@ -151,6 +178,8 @@ def test_the_budget_of_a_gpu(bert: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert limits(objective) == tokens(16 * gib, (5 * gib + 2 * gib - weights) * 3 // 4)
     monkeypatch.setattr(devices, "_share", 0.25)  # four workers
     memory["free"] = 60 * gib
-    assert limits(objective) == tokens((20 * gib - 4 * weights) // 2, (20 * gib - 3 * gib - weights) * 3 // 4)
+    assert limits(objective) == tokens(
+        (20 * gib - 4 * weights) // 2, (20 * gib - 3 * gib - weights) * 3 // 4
+    )
     memory["free"] = memory["reserved"] = memory["total"] = 0
     assert limits(objective) == (2, 2)

@@ -39,7 +39,9 @@ def maker_of(recipe: Recipe, seed: int = 0, protocol: str = "paper") -> PairMake
     return PairMaker(recipe, np.random.default_rng(seed), "[MASK]", protocol, AUGMENTATIONS)
 
 
-def in_context(texts: Sequence[str], rate: int, seed: int = 0, sides: int = 1, protocol: str = "paper") -> Pairs:
+def in_context(
+    texts: Sequence[str], rate: int, seed: int = 0, sides: int = 1, protocol: str = "paper"
+) -> Pairs:
     recipe = Recipe(0.04, 1, 50, "target", augment=(("span_mask", float(rate)),), sides=sides)
     return words_in_context(texts, maker_of(recipe, seed, protocol))
 
@@ -77,7 +79,10 @@ def test_the_target_stays_intact(rate: int, seed: int) -> None:
         assert (*left.spans[0],) in word_spans(text)
         ((start, end),) = right.spans
         old_start, old_end = left.spans[0]
-        for old, new in ((text[:old_start], right.text[:start]), (text[old_end:], right.text[end:])):
+        for old, new in (
+            (text[:old_start], right.text[:start]),
+            (text[old_end:], right.text[end:]),
+        ):
             assert new.count("[MASK]") == (rate > 0 and len(old) > rate)
             kept = new.replace("[MASK]", "")
             assert sum(not c.isspace() for c in old) - sum(not c.isspace() for c in kept) <= rate
@@ -88,7 +93,9 @@ def test_the_target_is_set_off_as_in_the_text() -> None:
     """A mask token needs no space; elsewhere a byte-level tokenizer would read a different word without one."""
     for seed in range(40):
         made = in_context(["一二三四五六七八九十", "bcdfgh jklmnp qrstvw"], 3, seed).right
-        (head, tail), (before, after) = ((i.text[: i.spans[0][0]], i.text[i.spans[0][1] :]) for i in made)
+        (head, tail), (before, after) = (
+            (i.text[: i.spans[0][0]], i.text[i.spans[0][1] :]) for i in made
+        )
         assert not head.endswith(" ") or head.endswith("[MASK] ")
         assert not tail.startswith(" ") or tail.startswith(" [MASK]")
         assert not before or before.endswith(" ")
@@ -114,15 +121,23 @@ def test_the_released_code_takes_shorter_sentences_and_their_first_words() -> No
     drawn = [in_context(sentences, 5, seed, protocol="released").left for seed in range(200)]
     assert {tuple(item.text for item in items) for items in drawn} == {tuple(sentences[1:4])}
     assert {target(items[1]) for items in drawn} == set(words[:20])
-    assert {target(in_context(sentences[2:3], 5, seed).left[0]) for seed in range(400)} == set(words)
-    for before, masked in (("abcdefgh ", False), ("abcdefghi ", True)):  # less than ten characters are left alone
+    assert {target(in_context(sentences[2:3], 5, seed).left[0]) for seed in range(400)} == set(
+        words
+    )
+    for before, masked in (
+        ("abcdefgh ", False),
+        ("abcdefghi ", True),
+    ):  # less than ten characters are left alone
         made = [in_context([f"{before}target"], 3, seed, protocol="released") for seed in range(20)]
-        corrupted = ["[MASK]" in pairs.right[0].text for pairs in made if target(pairs.left[0]) == "target"]
+        corrupted = [
+            "[MASK]" in pairs.right[0].text for pairs in made if target(pairs.left[0]) == "target"
+        ]
         assert corrupted == [masked] * len(corrupted) != []
 
 
 @pytest.mark.parametrize(
-    ("architecture", "span", "dropout"), [("bert", 10, 0.4), ("roberta", 0, 0.3), ("deberta", 1, 0.3)]
+    ("architecture", "span", "dropout"),
+    [("bert", 10, 0.4), ("roberta", 0, 0.3), ("deberta", 1, 0.3)],
 )
 def test_the_papers_recipe(architecture: str, span: int, dropout: float) -> None:
     recipe = mirrorwic_preset("wic", architecture, "paper")
@@ -132,7 +147,12 @@ def test_the_papers_recipe(architecture: str, span: int, dropout: float) -> None
     released = mirrorwic_preset("wic", architecture, "released")
     assert (released.epochs, released.rate("dropout"), released.loss) == (2, 0.4, "ntxent")
     recipe = sap_preset("phrase", architecture, "paper")
-    assert (recipe.loss, recipe.batch_size, recipe.lr, recipe.epochs) == ("multi-similarity", 256, 2e-5, 1)
+    assert (recipe.loss, recipe.batch_size, recipe.lr, recipe.epochs) == (
+        "multi-similarity",
+        256,
+        2e-5,
+        1,
+    )
     assert (recipe.pooling, recipe.train_max_length, recipe.rate("dropout")) == ("cls", 25, 0.1)
     recipe = pairs_preset("word", architecture, "paper")  # the level's, without a mask
     assert (recipe.temperature, recipe.rate("span_mask"), recipe.rate("dropout")) == (0.2, 0, 0.1)
@@ -159,9 +179,18 @@ def concept_pairs(texts: Sequence[str]) -> Pairs:
 
 
 def test_all_pairs_of_a_concepts_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ["C1||heart attack", "C2||cold", "C1||MI", "C1||myocardial infarction", "C2||common cold", "C3||x"]
+    names = [
+        "C1||heart attack",
+        "C2||cold",
+        "C1||MI",
+        "C1||myocardial infarction",
+        "C2||common cold",
+        "C3||x",
+    ]
     made = concept_pairs(names)
-    actual = zip(made.groups or (), [i.text for i in made.left], [i.text for i in made.right], strict=True)
+    actual = zip(
+        made.groups or (), [i.text for i in made.left], [i.text for i in made.right], strict=True
+    )
     ready = [
         ("C1", "heart attack", "MI"),
         ("C1", "heart attack", "myocardial infarction"),
@@ -188,7 +217,9 @@ def test_what_is_no_training_data() -> None:
             concept_pairs(texts)
 
 
-def test_pairs_of_a_group_have_one_label_and_keep_their_texts(random_model: Models, plugins: Plugins) -> None:
+def test_pairs_of_a_group_have_one_label_and_keep_their_texts(
+    random_model: Models, plugins: Plugins
+) -> None:
     recipe = sap_preset("phrase", "bert", "paper")
     transformer = opened(random_model("bert"), recipe)
     lines = ["C1||a||b", "C2||c||d", "C1||e||f", "C3||g||h"]

@@ -32,12 +32,18 @@ SHAPES = {
 
 
 def gradients(transformer: Transformer) -> dict[str, torch.Tensor]:
-    actual = {n: p.grad.to_dense().clone() for n, p in transformer.model.named_parameters() if p.grad is not None}
+    actual = {
+        n: p.grad.to_dense().clone()
+        for n, p in transformer.model.named_parameters()
+        if p.grad is not None
+    }
     transformer.model.zero_grad()
     return actual
 
 
-def plain(transformer: Transformer, views: Sequence[Sequence[str]], labels: Any, changed: Recipe) -> torch.Tensor:
+def plain(
+    transformer: Transformer, views: Sequence[Sequence[str]], labels: Any, changed: Recipe
+) -> torch.Tensor:
     """The released procedure: both views padded to the maximum length, one pass for each."""
     vectors = []
     for view in views:
@@ -45,16 +51,25 @@ def plain(transformer: Transformer, views: Sequence[Sequence[str]], labels: Any,
         cut = {"padding": "max_length", "truncation": True, "max_length": LENGTH}
         batch = transformer.tokenizer(texts, return_tensors="pt", **cut)
         mask = batch["attention_mask"]
-        states = transformer.model(input_ids=batch["input_ids"], attention_mask=mask).last_hidden_state
-        means = {"mean-padded": states.mean(1), "mean": (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)}
+        states = transformer.model(
+            input_ids=batch["input_ids"], attention_mask=mask
+        ).last_hidden_state
+        means = {
+            "mean-padded": states.mean(1),
+            "mean": (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True),
+        }
         vectors.append({"cls": states[:, 0], **means}[changed.pooling])
     loss = LOSSES[changed.loss](*vectors, changed.temperature, labels)
     loss.backward()
     return loss.detach()
 
 
-def tokenized(transformer: Transformer, left: Sequence[str], right: Sequence[str]) -> TokenizedPairs:
-    labels = torch.tensor([left.index(text) for text in left])  # one group for the pairs of one text
+def tokenized(
+    transformer: Transformer, left: Sequence[str], right: Sequence[str]
+) -> TokenizedPairs:
+    labels = torch.tensor(
+        [left.index(text) for text in left]
+    )  # one group for the pairs of one text
     return TokenizedPairs(transformer.tokenize([*left, *right], LENGTH), None, labels)
 
 
@@ -74,7 +89,9 @@ def test_loss_and_gradients_are_those_of_the_plain_loop(
     right = [f"{text[:4]} [MASK] {text[6:]}" for text in left]
     for pooling in ("mean", "cls", "mean-padded"):
         # One pair has no negatives; only the loss with the positive in its denominator is defined then.
-        changed = recipe(pooling=pooling, train_max_length=LENGTH, loss="infonce" if len(left) > 1 else "ntxent")
+        changed = recipe(
+            pooling=pooling, train_max_length=LENGTH, loss="infonce" if len(left) > 1 else "ntxent"
+        )
         transformer = opened(random_model(architecture), changed)
         loop = tuning_of(transformer, changed)
         pairs = tokenized(transformer, left, right)
@@ -101,21 +118,37 @@ def test_a_text_that_repeats_is_read_once_where_nothing_is_drawn(
         return Transformer.forward(transformer, ids, *args)
 
     monkeypatch.setattr(transformer, "forward", counted)
-    tuning_of(transformer, changed).differentiate(tokenized(transformer, left, [*left[:3], "six", "seven"]))
+    tuning_of(transformer, changed).differentiate(
+        tokenized(transformer, left, [*left[:3], "six", "seven"])
+    )
     assert read == [texts]
 
 
 @pytest.mark.shipped("papers")
 @pytest.mark.parametrize(
     ("augmentation", "threads"),
-    few([({"dropout": 0.2}, 2), ({"controlled_dropout": 0.2}, 1), ({"drophead": 0.3}, 1), ({"dropout": 0.2}, 1)], 0, 1),
+    few(
+        [
+            ({"dropout": 0.2}, 2),
+            ({"controlled_dropout": 0.2}, 1),
+            ({"drophead": 0.3}, 1),
+            ({"dropout": 0.2}, 1),
+        ],
+        0,
+        1,
+    ),
 )
 def test_a_batch_over_the_memory_is_read_twice_with_the_same_masks_and_holds_one_part(
-    augmentation: dict[str, float], threads: int, random_model: Models, monkeypatch: pytest.MonkeyPatch
+    augmentation: dict[str, float],
+    threads: int,
+    random_model: Models,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", 80)
     changed = recipe(**augmentation)
-    passes: list[tuple[bool, int]] = []  # whether it keeps what back-propagation needs, and how many that do are alive
+    passes: list[
+        tuple[bool, int]
+    ] = []  # whether it keeps what back-propagation needs, and how many that do are alive
     alive: weakref.WeakSet[torch.Tensor] = weakref.WeakSet()
 
     def watched(*args: Any) -> list[torch.Tensor]:
@@ -168,7 +201,9 @@ def test_shares_hold_each_item_have_threads_of_their_own_and_divide_torchs() -> 
         assert torch.get_num_threads() == 4
         assert map_shares(list, range(6), 4) == [[0, 4], [1, 5], [2], [3]]
         assert map_shares(list, [], 4) == [[]]
-        assert map_shares(lambda share: torch.get_num_threads(), [1], 4) == [4]  # one share has them all
+        assert map_shares(lambda share: torch.get_num_threads(), [1], 4) == [
+            4
+        ]  # one share has them all
     assert [threads for _, threads in actual] == [2, 2]
     assert len({name for name, _ in actual} | {threading.current_thread().name}) == 3
 
@@ -197,7 +232,9 @@ def test_a_tuning_draws_the_same_with_any_number_of_threads(
         transformer = opened(random_model("roberta"), changed)
         with cpu_threads(threads):
             losses = tune_backbone(transformer, TEXTS[:24], changed, 5, AUGMENTATIONS).losses
-        return losses, torch.cat([weight.detach().flatten() for weight in transformer.model.parameters()])
+        return losses, torch.cat(
+            [weight.detach().flatten() for weight in transformer.model.parameters()]
+        )
 
     (alone, wanted), (losses, weights) = tuned(1), tuned(2)
     assert losses == pytest.approx(alone, abs=1e-4)

@@ -76,7 +76,10 @@ def test_two_models_and_a_layer_learn_as_by_plain_autograd(random_model: Models,
     loop.most = loop.held = most
     pairs = TokenizedPairs(transformer.tokenize(TEXTS[:12], 20), None, torch.arange(6))
     loss = loop.within_memory(pairs)
-    actual = [weight.grad.to_dense().clone() if weight.grad is not None else None for weight in objective.weights]
+    actual = [
+        weight.grad.to_dense().clone() if weight.grad is not None else None
+        for weight in objective.weights
+    ]
     loop.optimizer.zero_grad()
     twin = objective.readers[0]
     assert twin is not None
@@ -87,7 +90,11 @@ def test_two_models_and_a_layer_learn_as_by_plain_autograd(random_model: Models,
     expected = objective.loss(left, right, pairs, most)
     expected.backward()  # type: ignore[no-untyped-call]
     torch.testing.assert_close(loss, expected, rtol=1e-4, atol=1e-5)
-    models = [*transformer.model.parameters()], [*twin.model.parameters()], [*objective.layer.parameters()]
+    models = (
+        [*transformer.model.parameters()],
+        [*twin.model.parameters()],
+        [*objective.layer.parameters()],
+    )
     assert len(objective.weights) == sum(map(len, models))
     for gradient, weight in zip(actual, objective.weights, strict=True):
         if gradient is None or weight.grad is None:

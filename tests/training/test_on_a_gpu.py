@@ -32,7 +32,9 @@ class NoWaiting(TorchDispatchMode):
         named = kwargs or {}
         name = func.overloadpacket.__name__
         if name == "_to_copy" and named.get("device", args[0].device) != args[0].device:
-            assert named.get("non_blocking"), f"{args[0].shape} is copied to {named['device']} while the host waits"
+            assert named.get("non_blocking"), (
+                f"{args[0].shape} is copied to {named['device']} while the host waits"
+            )
         if name == "copy_" and args[0].device != args[1].device and args[1].dim():
             assert args[2:] == (True,) or named.get("non_blocking"), "copied while the host waits"
         return func(*args, **named)
@@ -43,9 +45,17 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> torch.device:
     """A GPU in all branches, without numbers."""
     device = force_gpu(monkeypatch)
     on, enabled = torch.autocast, torch.is_autocast_enabled
-    monkeypatch.setattr(torch, "autocast", lambda name, *a, **k: nullcontext() if name == "meta" else on(name, *a, **k))
-    monkeypatch.setattr(torch, "is_autocast_enabled", lambda *name: name != ("meta",) and enabled(*name))
-    monkeypatch.setattr(sys.modules["torch.optim.adam"], "_device_dtype_check_for_fused", lambda *args: None)
+    monkeypatch.setattr(
+        torch,
+        "autocast",
+        lambda name, *a, **k: nullcontext() if name == "meta" else on(name, *a, **k),
+    )
+    monkeypatch.setattr(
+        torch, "is_autocast_enabled", lambda *name: name != ("meta",) and enabled(*name)
+    )
+    monkeypatch.setattr(
+        sys.modules["torch.optim.adam"], "_device_dtype_check_for_fused", lambda *args: None
+    )
     monkeypatch.setattr(tuning, "gpu_memory", lambda device: (141 << 30, 140 << 30))
     return device
 
@@ -59,7 +69,9 @@ def moved_to(transformer: Transformer, device: torch.device) -> Transformer:
 
 def pairs_of(transformer: Transformer, changed: Recipe) -> TokenizedPairs:
     inputs = [TextInput(text, ((0, 1),) if text else ()) for text in (*SHORT, *reversed(SHORT))]
-    located = transformer.locate(inputs, changed.train_max_length, changed.pooling == "target-marked")
+    located = transformer.locate(
+        inputs, changed.train_max_length, changed.pooling == "target-marked"
+    )
     return TokenizedPairs(located.ids, located.targets, torch.arange(len(SHORT)))
 
 
@@ -77,7 +89,11 @@ VARIANTS: list[dict[str, Any]] = [
 @pytest.mark.shipped("papers")
 @pytest.mark.parametrize(
     ("architecture", "changes"),
-    few([*(("bert", changes) for changes in VARIANTS), *product(OTHERS, VARIANTS[-2:])], 0, len(VARIANTS) - 2),
+    few(
+        [*(("bert", changes) for changes in VARIANTS), *product(OTHERS, VARIANTS[-2:])],
+        0,
+        len(VARIANTS) - 2,
+    ),
     ids=str,
 )
 def test_no_step_of_a_tuning_waits(
@@ -86,7 +102,9 @@ def test_no_step_of_a_tuning_waits(
     changed = recipe(**changes)
     with attached(random_model(architecture), changed) as transformer:
         moved_to(transformer, gpu)
-        loop = tuning_of(transformer, changed, packs="dropout" in changes, precision="fp16")  # with the scaler's work
+        loop = tuning_of(
+            transformer, changed, packs="dropout" in changes, precision="fp16"
+        )  # with the scaler's work
         assert not loop.reader.parallel
         pairs = pairs_of(transformer, changed)
         for most in (1 << 20, 60):  # in one piece, and in parts that are computed twice
@@ -104,7 +122,8 @@ def test_no_step_of_a_tuning_waits(
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 # transformers' DeBERTa v2 waits in each layer, where it makes a tensor of a number on the GPU
 @pytest.mark.parametrize(
-    ("architecture", "changes"), [*product(["bert", "roberta", "deberta", "modernbert"], VARIANTS[-2:])]
+    ("architecture", "changes"),
+    [*product(["bert", "roberta", "deberta", "modernbert"], VARIANTS[-2:])],
 )
 def test_on_a_real_one_no_step_waits_either(
     architecture: str, changes: dict[str, Any], precision: str, random_model: Models
@@ -125,12 +144,19 @@ def test_on_a_real_one_no_step_waits_either(
 
 
 @pytest.mark.parametrize("architecture", few(["bert", *OTHERS], 0, 2))
-def test_encoding_waits_for_nothing_but_its_result(architecture: str, random_model: Models, gpu: torch.device) -> None:
+def test_encoding_waits_for_nothing_but_its_result(
+    architecture: str, random_model: Models, gpu: torch.device
+) -> None:
     transformer = moved_to(load_transformer(random_model(architecture), torch.device("cpu")), gpu)
     located = transformer.locate([TextInput(text, ((0, 1),) if text else ()) for text in SHORT], 24)
     for same in (located.ids, located.ids.take([2, 2])):  # with padding, and without
         targets = located.targets if len(same) == len(SHORT) else located.targets.take([2, 2])
         for mode in ("mean-padded", "target"):
-            with torch.no_grad(), NoWaiting():  # inference mode would hide what some operations consist of
-                (actual,) = transformer.forward(same, [Pooling(mode, "-2:")], 24 * (mode == "mean-padded"), targets)
+            with (
+                torch.no_grad(),
+                NoWaiting(),
+            ):  # inference mode would hide what some operations consist of
+                (actual,) = transformer.forward(
+                    same, [Pooling(mode, "-2:")], 24 * (mode == "mean-padded"), targets
+                )
             assert (actual.shape, actual.dtype) == ((len(same), 32), torch.float32)

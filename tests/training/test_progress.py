@@ -49,14 +49,18 @@ def whole(random_model: Models) -> tuple[Transformer, Trajectory]:
 
 
 @pytest.mark.shipped("papers")
-@pytest.mark.parametrize("noise", few([{"drophead": 0.2}, {"dropout": 0.2}, {"controlled_dropout": 0.2}]), ids=str)
+@pytest.mark.parametrize(
+    "noise", few([{"drophead": 0.2}, {"dropout": 0.2}, {"controlled_dropout": 0.2}]), ids=str
+)
 def test_looks_change_no_weight(random_model: Models, noise: dict[str, float]) -> None:
     changed = recipe(**noise)
     with_looks, actual = tuned(random_model("bert"), changed)
     without, nothing = tuned(random_model("bert"), changed, looks=False)
     assert torch.equal(weights(with_looks), weights(without))
     assert nothing is None
-    assert [state.share for state in actual.states] == [step / 4 for step in range(5)]  # fewer steps than tenths
+    assert [state.share for state in actual.states] == [
+        step / 4 for step in range(5)
+    ]  # fewer steps than tenths
 
 
 def test_the_states_are_of_each_tenth_and_the_measures_of_the_models_before_and_after(
@@ -84,13 +88,17 @@ def test_the_best_state_is_kept(
     """The criterion here is the distance of the uniformity from that of one state."""
     states = whole[1].states
     wanted = states[3].measures["uniformity"]
-    monkeypatch.setattr(progress, "criterion", lambda measures: -abs(measures["uniformity"] - wanted))
+    monkeypatch.setattr(
+        progress, "criterion", lambda measures: -abs(measures["uniformity"] - wanted)
+    )
     transformer, actual = tuned(random_model("bert"), replace(PLAIN, stop="auto"))
     assert (actual.kept, actual.states) == (3, states)
     assert Progress(transformer, PLAIN, ASIDE).states[0].measures == states[3].measures
 
 
-def test_of_equal_states_the_first_is_kept(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_equal_states_the_first_is_kept(
+    random_model: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(progress, "criterion", lambda measures: 1.0)
     transformer, _ = tuned(random_model("bert"), replace(PLAIN, stop="auto"))
     assert torch.equal(weights(transformer), weights(opened(random_model("bert"), PLAIN)))
@@ -98,19 +106,32 @@ def test_of_equal_states_the_first_is_kept(random_model: Models, monkeypatch: py
 
 def test_retrieval_comes_first_in_tenths() -> None:
     base = {"alignment": 0.2, "uniformity": -2.0, "accuracy@1": 0.96}
-    assert progress.criterion(base | {"uniformity": -2.1, "accuracy@1": 0.99}) > progress.criterion(base)
-    assert progress.criterion(base | {"uniformity": -3.9, "accuracy@1": 0.8}) < progress.criterion(base)
+    assert progress.criterion(base | {"uniformity": -2.1, "accuracy@1": 0.99}) > progress.criterion(
+        base
+    )
+    assert progress.criterion(base | {"uniformity": -3.9, "accuracy@1": 0.8}) < progress.criterion(
+        base
+    )
 
 
 MEASURES = {"alignment": 0.5, "uniformity": -2.5, "accuracy@1": 0.5, "effective_rank": 91.0}
 
 
 def trajectory(
-    rank: float = 90, hits: tuple[int, int] = (0, 0), sums: float = -2.0, kept: int = 2, n: int = 100, hit: float = 0.5
+    rank: float = 90,
+    hits: tuple[int, int] = (0, 0),
+    sums: float = -2.0,
+    kept: int = 2,
+    n: int = 100,
+    hit: float = 0.5,
 ) -> Trajectory:
     """Make a trajectory of ``n`` pairs, a share ``hit`` retrieved before the tuning, then ``hits`` gained and lost."""
     before = MEASURES | {"accuracy@1": hit}
-    changed = {"uniformity": sums - 0.5, "accuracy@1": hit + (hits[0] - hits[1]) / 100, "effective_rank": rank}
+    changed = {
+        "uniformity": sums - 0.5,
+        "accuracy@1": hit + (hits[0] - hits[1]) / 100,
+        "effective_rank": rank,
+    }
     later = before | changed
     states = (State(0, before, 0, 0, ()), State(0.3, later, *hits, ()), State(1, later, *hits, ()))
     return Trajectory(n, states, kept)
@@ -122,16 +143,40 @@ def trajectory(
         (trajectory(rank=4), "the vectors have collapsed: effective rank from 91 to 4"),
         (trajectory(hits=(9, 1)), "a gain: held-out retrieval from 0.500 to 0.580 (p = 0.021)"),
         (trajectory(hits=(1, 9)), "a loss: held-out retrieval from 0.500 to 0.420 (p = 0.021)"),
-        (trajectory(hits=(5, 3)), "no change worth having: held-out retrieval from 0.500 to 0.520 (p = 0.73)"),
-        (trajectory(sums=-3), "perhaps a gain: alignment + uniformity from -2.00 to -3.00; held-out retrieval from"),
-        (trajectory(sums=-1), "perhaps a loss: alignment + uniformity from -2.00 to -1.00; held-out retrieval from"),
+        (
+            trajectory(hits=(5, 3)),
+            "no change worth having: held-out retrieval from 0.500 to 0.520 (p = 0.73)",
+        ),
+        (
+            trajectory(sums=-3),
+            "perhaps a gain: alignment + uniformity from -2.00 to -3.00; held-out retrieval from",
+        ),
+        (
+            trajectory(sums=-1),
+            "perhaps a loss: alignment + uniformity from -2.00 to -1.00; held-out retrieval from",
+        ),
         (trajectory(kept=0), "no state was better than that before the tuning"),
         (trajectory(kept=1), "the state at 30% of the tuning was kept; no change worth having"),
-        (trajectory(hit=0.94), "no change worth having: held-out retrieval from 0.940 to 0.940 (p = 1)"),
-        (trajectory(hit=0.95), "no loss seen: held-out retrieval from 0.950 to 0.950 (p = 1). Retrieval was too good"),
-        (trajectory(hit=0.95, sums=-3), "perhaps a gain: alignment + uniformity from -2.00 to -3.00; held-out"),
-        (trajectory(hit=1.0), "no loss seen: held-out retrieval from 1.000 to 1.000 (p = 1). Retrieval was too good"),
-        (trajectory(hit=1.0, hits=(0, 10)), "a loss: held-out retrieval from 1.000 to 0.900 (p = 0.002)"),
+        (
+            trajectory(hit=0.94),
+            "no change worth having: held-out retrieval from 0.940 to 0.940 (p = 1)",
+        ),
+        (
+            trajectory(hit=0.95),
+            "no loss seen: held-out retrieval from 0.950 to 0.950 (p = 1). Retrieval was too good",
+        ),
+        (
+            trajectory(hit=0.95, sums=-3),
+            "perhaps a gain: alignment + uniformity from -2.00 to -3.00; held-out",
+        ),
+        (
+            trajectory(hit=1.0),
+            "no loss seen: held-out retrieval from 1.000 to 1.000 (p = 1). Retrieval was too good",
+        ),
+        (
+            trajectory(hit=1.0, hits=(0, 10)),
+            "a loss: held-out retrieval from 1.000 to 0.900 (p = 0.002)",
+        ),
     ],
 )
 def test_the_verdict(actual: Trajectory, expected: str) -> None:
@@ -142,7 +187,9 @@ def test_the_verdict(actual: Trajectory, expected: str) -> None:
     assert actual.verdict.startswith(expected)
     saturated = actual.before["accuracy@1"] >= 0.95
     assert actual.obstacle is (Obstacle.SATURATED if saturated else None)
-    assert ("labelled pairs could" in actual.verdict) == (saturated and not expected.startswith("a loss"))
+    assert ("labelled pairs could" in actual.verdict) == (
+        saturated and not expected.startswith("a loss")
+    )
 
 
 def test_the_verdict_of_too_few_lines() -> None:
@@ -161,7 +208,10 @@ def test_a_diverging_tuning_fails_by_its_loss(random_model: Models) -> None:
 def test_the_key_of_the_spec(bench: Bench, random_model: Models, toy: object) -> None:
     bench.corpus.write_text("".join(f"line number {n} of {n % 7}\n" for n in range(120)))
     path = random_model("bert")
-    outcome = bench.run(*(f"{path}+mirror:lr=0.01{stop}" for stop in ("", ",stop=end", ",stop=auto")), tasks=["cats"])
+    outcome = bench.run(
+        *(f"{path}+mirror:lr=0.01{stop}" for stop in ("", ",stop=end", ",stop=auto")),
+        tasks=["cats"],
+    )
     plain, end, auto = outcome.results
     assert plain.cell_id == end.cell_id != auto.cell_id
     assert plain.held_out is None
@@ -175,11 +225,15 @@ def test_the_key_of_the_spec(bench: Bench, random_model: Models, toy: object) ->
         bench.plan(f"{path}+mirror:stop=always", tasks=["cats"])
 
 
-def test_the_strings_that_a_user_holds_out_are_part_of_the_identity(bench: Bench, random_model: Models) -> None:
+def test_the_strings_that_a_user_holds_out_are_part_of_the_identity(
+    bench: Bench, random_model: Models
+) -> None:
     for stop, differs in (("end", False), ("auto", True)):
         spec = f"{random_model('bert')}+mirror:stop={stop}"
         planner = Planner(bench.workspace())
         request = Request((parse_spec(spec),), (), corpus=str(bench.corpus))
         model, _ = planner.models(request, request.encoders[0], Purpose("sentence"))[0]
         assert isinstance(model.corpus, CorpusRef)
-        assert (replace(model, corpus=replace(model.corpus, held_out="x")).key != model.key) == differs
+        assert (
+            replace(model, corpus=replace(model.corpus, held_out="x")).key != model.key
+        ) == differs

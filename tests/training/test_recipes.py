@@ -18,34 +18,84 @@ def changed(**params: Any) -> Recipe:
 # Paper 1, section 3 ("Training Setup and Details"), Table 21 and appendix B.
 @pytest.mark.parametrize(
     ("level", "temperature", "span", "epochs", "length"),
-    [("word", 0.2, 0, 2, 25), ("phrase", 0.04, 2, 2, 25), ("sentence", 0.04, 5, 1, 50), ("wic", 0.04, 5, 1, 50)],
+    [
+        ("word", 0.2, 0, 2, 25),
+        ("phrase", 0.04, 2, 2, 25),
+        ("sentence", 0.04, 5, 1, 50),
+        ("wic", 0.04, 5, 1, 50),
+    ],
 )
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta-v2"])
 @pytest.mark.parametrize("protocol", ["paper", "released"])
 def test_the_papers_values(
-    level: str, temperature: float, span: int, epochs: int, length: int, architecture: str, protocol: str
+    level: str,
+    temperature: float,
+    span: int,
+    epochs: int,
+    length: int,
+    architecture: str,
+    protocol: str,
 ) -> None:
     recipe = mirror_preset(level, architecture, protocol)
-    assert (recipe.temperature, recipe.epochs, recipe.train_max_length) == (temperature, epochs, length)
-    assert (recipe.rate("span_mask"), recipe.rate("dropout"), recipe.rate("drophead")) == (span, 0.1, 0)
+    assert (recipe.temperature, recipe.epochs, recipe.train_max_length) == (
+        temperature,
+        epochs,
+        length,
+    )
+    assert (recipe.rate("span_mask"), recipe.rate("dropout"), recipe.rate("drophead")) == (
+        span,
+        0.1,
+        0,
+    )
     assert (recipe.lr, recipe.batch_size, recipe.layers) == (2e-5, 200, "-1:")
     assert recipe.loss == ("infonce" if protocol == "paper" else "ntxent")
     mean = {"paper": "mean", "released": "mean-padded"}[protocol]
-    assert recipe.pooling == (mean if architecture == "bert" and level in ("sentence", "wic") else "cls")
-    assert (recipe.drop_last, recipe.clean_corpus) == ((True, False) if protocol == "released" else (False, True))
+    assert recipe.pooling == (
+        mean if architecture == "bert" and level in ("sentence", "wic") else "cls"
+    )
+    assert (recipe.drop_last, recipe.clean_corpus) == (
+        (True, False) if protocol == "released" else (False, True)
+    )
 
 
 def test_every_value_can_be_overridden() -> None:
     recipe = changed(
-        temperature=1, epochs=3, train_max_length=9, pooling="cls", layers=-2, lr=0.1, batch_size=4,
-        weight_decay=0, loss="ntxent", drop_last=True, clean_corpus=False, dropout=0, span_mask=7,
-    )  # fmt: skip
+        temperature=1,
+        epochs=3,
+        train_max_length=9,
+        pooling="cls",
+        layers=-2,
+        lr=0.1,
+        batch_size=4,
+        weight_decay=0,
+        loss="ntxent",
+        drop_last=True,
+        clean_corpus=False,
+        dropout=0,
+        span_mask=7,
+    )
     assert recipe == Recipe(
-        1.0, 3, 9, "cls", "-2", 0.1, 4, 0.0, "ntxent", (("dropout", 0.0), ("span_mask", 7.0)), True, False
+        1.0,
+        3,
+        9,
+        "cls",
+        "-2",
+        0.1,
+        4,
+        0.0,
+        "ntxent",
+        (("dropout", 0.0), ("span_mask", 7.0)),
+        True,
+        False,
     )
     assert recipe.to_json()["augment"] == {"dropout": 0.0, "span_mask": 7.0}
-    assert changed(max_length=3, corpus="x", corpus_size=7) == changed()  # keys of others are left alone
-    assert [changed(controlled_dropout=rate).rate("dropout") for rate in (0, 0.1)] == [0.1, 0]  # takes its place
+    assert (
+        changed(max_length=3, corpus="x", corpus_size=7) == changed()
+    )  # keys of others are left alone
+    assert [changed(controlled_dropout=rate).rate("dropout") for rate in (0, 0.1)] == [
+        0.1,
+        0,
+    ]  # takes its place
     # The identity of other tunings is as before each of the later keys.
     later = changed(gradient_checkpointing=True).to_json()
     assert later.pop("gradient_checkpointing") is True
@@ -58,9 +108,14 @@ def test_the_parameters_of_the_multi_similarity_loss(method: str, plugins: Plugi
     preset = plugins.methods[method].preset
     actual = {}
     for protocol in ("paper", "released"):
-        recipe = override(preset("phrase", "bert", protocol), {"loss": "multi-similarity"}, AUGMENTATIONS)
+        recipe = override(
+            preset("phrase", "bert", protocol), {"loss": "multi-similarity"}, AUGMENTATIONS
+        )
         actual[protocol] = (recipe.alpha, recipe.beta, recipe.base)
-        assert recipe.to_json().items() >= {"alpha": recipe.alpha, "beta": recipe.beta, "base": recipe.base}.items()
+        assert (
+            recipe.to_json().items()
+            >= {"alpha": recipe.alpha, "beta": recipe.beta, "base": recipe.base}.items()
+        )
     assert actual == {"paper": (2, 50, 0.5), "released": (1, 60, 0.5)}
     own = changed(loss="multi-similarity", alpha=3, base=0)
     assert (own.alpha, own.beta, own.base) == (3, 50, 0)
@@ -84,7 +139,10 @@ def test_the_parameters_of_the_multi_similarity_loss(method: str, plugins: Plugi
         ({"loss": "multi-similarity", "base": 1.5}, "base=1.5 is out of range"),
         ({"beta": 60}, "beta=60 belongs to the loss multi-similarity, and the loss is infonce"),
         ({"span_mask": -1}, "span_mask=-1 is out of range"),
-        ({"controlled_dropout": 0.1, "dropout": 0.1}, "dropout and controlled_dropout set the same layers"),
+        (
+            {"controlled_dropout": 0.1, "dropout": 0.1},
+            "dropout and controlled_dropout set the same layers",
+        ),
         ({"span_mask": True}, "span_mask=True is not a number"),
     ],
 )

@@ -39,15 +39,24 @@ def plain_model(texts: list[str]) -> tuple[Any, Any]:
 
 @pytest.mark.slow
 def test_scores_are_those_of_the_plain_procedure(tmp_path: Path) -> None:
-    texts = (PACKAGE / "data" / "corpora" / "sentences.txt").read_text(encoding="utf-8").split("\n")[:200]
+    texts = (
+        (PACKAGE / "data" / "corpora" / "sentences.txt")
+        .read_text(encoding="utf-8")
+        .split("\n")[:200]
+    )
     corpus = tmp_path / "mine.txt"
     corpus.write_text("\n".join(texts), encoding="utf-8")
     options = "dropout=0,span_mask=0,pooling=mean,layers=-1,loss=ntxent,lr=1e-3,batch_size=50,epochs=1,temperature=0.04"
     spec = f"tiny+mirror:{options},corpus={corpus}"
-    scores = {name: mirrorbench.evaluate(name, "quick-sts")["quick-sts"] for name in (spec, "tiny+base:pooling=mean")}
+    scores = {
+        name: mirrorbench.evaluate(name, "quick-sts")["quick-sts"]
+        for name in (spec, "tiny+base:pooling=mean")
+    }
     for part in plain_model(texts):
         part.save_pretrained(tmp_path / "plain")
-    expected = mirrorbench.evaluate(f"{tmp_path / 'plain'}+base:pooling=mean", "quick-sts")["quick-sts"]
+    expected = mirrorbench.evaluate(f"{tmp_path / 'plain'}+base:pooling=mean", "quick-sts")[
+        "quick-sts"
+    ]
     assert scores[spec] == pytest.approx(expected, abs=5e-5)
     # It moved the scores, so that equal ones say something.
     assert abs(scores[spec] - scores["tiny+base:pooling=mean"]) > 0.001

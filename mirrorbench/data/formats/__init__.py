@@ -56,11 +56,17 @@ def builtin_parsers() -> Registry[Parser]:
     return registry
 
 
-def parse(parser: Entry[Parser], files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Any]:
+def parse(
+    parser: Entry[Parser], files: Mapping[str, Path], options: Mapping[str, Any]
+) -> list[Any]:
     """Parse files to items, in file order; an invalid or empty file, or no item, is a ``DataFormatError``."""
     for path in files.values():
         # Empty, or only the byte order mark that some editors write.
-        if path.is_file() and path.stat().st_size <= len(BOM_UTF8) and path.read_bytes() in (b"", BOM_UTF8):
+        if (
+            path.is_file()
+            and path.stat().st_size <= len(BOM_UTF8)
+            and path.read_bytes() in (b"", BOM_UTF8)
+        ):
             raise DataFormatError(f"{path} is empty.")
     items: list[Any] = call(parser, list, parser.value, files, options)
     if not items:
@@ -128,7 +134,9 @@ class Columns:
         """Read the rows of a file; ids must be unique among all rows read with the same ``ids``."""
         return self.split(read_lines(path, self.encoding), path, ids)
 
-    def split(self, lines: Sequence[str], path: Path | str, ids: Ids | None = None) -> list[TableRow]:
+    def split(
+        self, lines: Sequence[str], path: Path | str, ids: Ids | None = None
+    ) -> list[TableRow]:
         """Split lines into rows; ``path`` is their file, for messages."""
         if self.separator == ",":
             cut = [_csv_fields(text, path, line) for line, text in enumerate(lines, start=1)]
@@ -141,14 +149,18 @@ class Columns:
             if self.header == "exact" and header != list(names):
                 raise DataFormatError(f"{path}: the header is not {', '.join(map(str, names))}.")
             if lacking := [str(name) for name in names if header.count(str(name)) != 1]:
-                raise DataFormatError(f"{path}: the header is missing {', '.join(lacking)}, or names it twice.")
+                raise DataFormatError(
+                    f"{path}: the header is missing {', '.join(lacking)}, or names it twice."
+                )
             names, widths = header, (len(header),)
         ids = ids or Ids()
         rows = []
         for line, row in enumerate(cut, start=2 if self.header else 1):
             if len(row) not in widths:
                 wanted = " or ".join(map(str, widths))
-                raise DataFormatError(f"{path}, line {line}: {len(row)} columns instead of {wanted}.")
+                raise DataFormatError(
+                    f"{path}, line {line}: {len(row)} columns instead of {wanted}."
+                )
             rows.append(TableRow(path, line, dict(zip(names, row, strict=False)), ids))
         return rows
 
@@ -183,11 +195,15 @@ def parallel_lines(path: Path, rows: Sequence[TableRow]) -> list[str]:
     """Read a file that has one line for each row of another file."""
     lines = read_lines(path)
     if len(lines) != len(rows):
-        raise DataFormatError(f"{path} has {len(lines)} lines instead of {len(rows)}, one for each item.")
+        raise DataFormatError(
+            f"{path} has {len(lines)} lines instead of {len(rows)}, one for each item."
+        )
     return lines
 
 
-def parallel_labels(path: Path | None, rows: Sequence[TableRow], labels: Mapping[str, int]) -> list[int | None]:
+def parallel_labels(
+    path: Path | None, rows: Sequence[TableRow], labels: Mapping[str, int]
+) -> list[int | None]:
     """Read a file of labels, one for each row of another file; without a file each label is ``None``."""
     if path is None:
         return [None] * len(rows)
@@ -195,7 +211,9 @@ def parallel_labels(path: Path | None, rows: Sequence[TableRow], labels: Mapping
     return [TableRow(path, line, {0: text}, Ids()).label(0, labels) for line, text in lines]
 
 
-def by_name(files: Mapping[str, Path], pattern: str, shape: str, needed: Sequence[str]) -> dict[str, dict[str, Path]]:
+def by_name(
+    files: Mapping[str, Path], pattern: str, shape: str, needed: Sequence[str]
+) -> dict[str, dict[str, Path]]:
     """Group files by their names: ``dev.gold.txt`` is the part ``gold`` of the group ``dev``.
 
     ``pattern`` has groups ``group`` and ``part`` (``data`` if empty); ``shape`` describes it in messages. Every group
@@ -212,6 +230,8 @@ def by_name(files: Mapping[str, Path], pattern: str, shape: str, needed: Sequenc
         groups[match["group"]][part] = path
     for group, parts in groups.items():
         if absent := [part for part in needed if part not in parts]:
-            raise DataFormatError(f"The files of {group} ({shape}) are missing {', '.join(absent)}.")
+            raise DataFormatError(
+                f"The files of {group} ({shape}) are missing {', '.join(absent)}."
+            )
     order = list(files.values())
     return dict(sorted(groups.items(), key=lambda item: order.index(item[1][needed[0]])))

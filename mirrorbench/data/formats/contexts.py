@@ -46,9 +46,13 @@ def parse_wic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Con
     columns = Columns(("target", "pos", "indices", "first", "second"))
     names = r"(?P<group>train|dev|test)\.(?P<part>data|gold)\.txt"
     pairs = []
-    for split, parts in by_name(files, names, "SPLIT.data.txt or SPLIT.gold.txt", ("data",)).items():
+    for split, parts in by_name(
+        files, names, "SPLIT.data.txt or SPLIT.gold.txt", ("data",)
+    ).items():
         rows = columns.read(parts["data"])
-        for row, label in zip(rows, parallel_labels(parts.get("gold"), rows, _TRUE_FALSE), strict=True):
+        for row, label in zip(
+            rows, parallel_labels(parts.get("gold"), rows, _TRUE_FALSE), strict=True
+        ):
             first, dash, second = row.values["indices"].partition("-")
             if not dash or "-" in second:
                 raise row.error(f"{shown(row.values['indices'])} is not of the form i-j")
@@ -81,11 +85,15 @@ def parse_wic_tsv(files: Mapping[str, Path], options: Mapping[str, Any]) -> list
         rows = columns.read(parts["examples"])
         definitions, hypernyms = (parallel_lines(parts[part], rows) for part in needed[1:])
         labels = parallel_labels(parts.get("labels"), rows, _TRUE_FALSE)
-        for row, definition, hypernym_line, label in zip(rows, definitions, hypernyms, labels, strict=True):
+        for row, definition, hypernym_line, label in zip(
+            rows, definitions, hypernyms, labels, strict=True
+        ):
             if not definition.strip():
                 raise DataFormatError(f"{parts['definitions']}, line {row.line}: an empty line.")
             left = _nth_word(row, "context", row.values["index"])
-            right = _second_context(subtask, left.text[slice(*left.spans[0])], definition, hypernym_line, options)
+            right = _second_context(
+                subtask, left.text[slice(*left.spans[0])], definition, hypernym_line, options
+            )
             pairs.append(ContextPair(f"{split}/{row.line}", left, right, label, split))
     return _as_read(pairs, options)
 
@@ -97,7 +105,11 @@ def _second_context(
     if released and not options.get("of_target"):
         listed = " ".join(hypernyms.split())
         return TextInput({1: definition, 2: listed, 3: f"{definition}||{listed}"}[subtask])
-    listed = ",".join(hypernyms.split()) if released else ", ".join(hypernyms.replace("_", " ").split("\t"))
+    listed = (
+        ",".join(hypernyms.split())
+        if released
+        else ", ".join(hypernyms.replace("_", " ").split("\t"))
+    )
     statement = STATEMENTS[1 if subtask == 3 and not listed else subtask]
     text = statement.format(target=target, definition=definition, hypernyms=listed)
     return TextInput(text.rstrip(), ((0, len(target)),))
@@ -110,7 +122,9 @@ def parse_xlwic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[C
     and 1 or 0 if labels are public. Files: ``valid.txt`` and ``test.txt``, or ``zh_valid.txt``, ``zh_test_data.txt``
     and ``zh_test_gold.txt`` (labels of the test split). The id is ``dev/<line>``.
     """
-    columns = Columns(("target", "pos", "s1", "e1", "s2", "e2", "first", "second", "label"), widths=(8, 9))
+    columns = Columns(
+        ("target", "pos", "s1", "e1", "s2", "e2", "first", "second", "label"), widths=(8, 9)
+    )
     names = r"(?:[^_]*_)?(?P<group>valid|test)(?:(?<=test)(?:_data|_(?P<part>gold)))?\.\w+"
     bits = {"1": 1, "0": 0}
     pairs = []
@@ -121,7 +135,9 @@ def parse_xlwic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[C
         rows = columns.read(parts["data"])
         labels = parallel_labels(parts.get("gold"), rows, bits)
         for row, label in zip(rows, labels, strict=True):
-            own = row.label("label", bits) if "label" in row.values and "gold" not in parts else label
+            own = (
+                row.label("label", bits) if "label" in row.values and "gold" not in parts else label
+            )
             left, right = _between(row, "first", "s1", "e1"), _between(row, "second", "s2", "e2")
             pairs.append(ContextPair(f"{split}/{row.line}", left, right, own, split))
     return _as_read(pairs, options)
@@ -139,8 +155,15 @@ def parse_am2ico(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
     pairs = []
     for split, parts in by_name(files, names, "SPLIT.tsv", ("data",)).items():
         for row in columns.read(parts["data"]):
-            left, right = _only_marked(row, "context1", language), _only_marked(row, "context2", "en")
-            pairs.append(ContextPair(f"{split}/{row.line - 1}", left, right, row.label("label", _TRUE_FALSE), split))
+            left, right = (
+                _only_marked(row, "context1", language),
+                _only_marked(row, "context2", "en"),
+            )
+            pairs.append(
+                ContextPair(
+                    f"{split}/{row.line - 1}", left, right, row.label("label", _TRUE_FALSE), split
+                )
+            )
     return _as_read(pairs, options)
 
 
@@ -157,25 +180,45 @@ def parse_usim(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Ra
     for path in files.values():
         rows = columns.read(path, ids)
         if len(rows) % 2:
-            raise DataFormatError(f"{path}: an odd number of lines ({len(rows)}); the last one has no partner.")
+            raise DataFormatError(
+                f"{path}: an odd number of lines ({len(rows)}); the last one has no partner."
+            )
         for first, second in zip(rows[::2], rows[1::2], strict=True):
             lemma, _, first_number = first.values["name"].rpartition(" ")
             second_lemma, _, second_number = second.values["name"].rpartition(" ")
-            for row, parts in ((first, (lemma, first_number)), (second, (second_lemma, second_number))):
+            for row, parts in (
+                (first, (lemma, first_number)),
+                (second, (second_lemma, second_number)),
+            ):
                 if not all(parts):
                     raise row.error("not a lemma, a space and a number in the last column")
             if first.values["rating"] != second.values["rating"] or lemma != second_lemma:
-                raise DataFormatError(f"{path}, lines {first.line} and {second.line}: they are no pair.")
-            left, right = (_nth_word(row, "context", row.values["index"]) for row in (first, second))
+                raise DataFormatError(
+                    f"{path}, lines {first.line} and {second.line}: they are no pair."
+                )
+            left, right = (
+                _nth_word(row, "context", row.values["index"]) for row in (first, second)
+            )
             identity = first.unique(f"{lemma}/{first_number}-{second_number}")
             pairs.append(RatedContexts(identity, left, right, first.number("rating", (1, 5))))
     return _as_read(pairs, options)
 
 
 _COSIMLEX = (
-    "word1", "word2", "context1", "context2", "sim1", "sim2", "stdev1", "stdev2", "pvalue",
-    "word1_context1", "word2_context1", "word1_context2", "word2_context2",
-)  # fmt: skip
+    "word1",
+    "word2",
+    "context1",
+    "context2",
+    "sim1",
+    "sim2",
+    "stdev1",
+    "stdev2",
+    "pvalue",
+    "word1_context1",
+    "word2_context1",
+    "word1_context2",
+    "word2_context2",
+)
 
 
 def parse_cosimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextChange]:
@@ -195,9 +238,13 @@ def parse_cosimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> lis
         marked = [text[start:end] for start, end in spans]
         if marked not in (wanted, wanted[::-1]):
             raise row.error(f"context {number} does not mark {' and '.join(map(shown, wanted))}")
-        sides = _cut_apart(text, spans) if released else [TextInput(text, (span,)) for span in spans]
+        sides = (
+            _cut_apart(text, spans) if released else [TextInput(text, (span,)) for span in spans]
+        )
         left, right = sides if marked == wanted else sides[::-1]
-        return RatedContexts(f"{row.line - 1}/{number}", left, right, row.number(f"sim{number}", (0, 10)))
+        return RatedContexts(
+            f"{row.line - 1}/{number}", left, right, row.number(f"sim{number}", (0, 10))
+        )
 
     return [
         ContextChange(row.unique(str(row.line - 1)), in_context(row, "1"), in_context(row, "2"))
@@ -214,9 +261,13 @@ def _cut_apart(text: str, spans: Sequence[tuple[int, int]]) -> list[TextInput]:
     tokens = WORDPUNCT.findall(marked + _unbracketed(text[done:]))
     sides = []
     for index in (number for number, token in enumerate(tokens, start=1) if token == "["):
-        before, after = (_unbracketed(" ".join(some)).strip() for some in (tokens[:index], tokens[index + 1 :]))
+        before, after = (
+            _unbracketed(" ".join(some)).strip() for some in (tokens[:index], tokens[index + 1 :])
+        )
         start = len(before) + 1
-        sides.append(TextInput(f"{before} {tokens[index]} {after}", ((start, start + len(tokens[index])),)))
+        sides.append(
+            TextInput(f"{before} {tokens[index]} {after}", ((start, start + len(tokens[index])),))
+        )
     return sides
 
 
@@ -229,8 +280,15 @@ def _as_read(pairs: list[_Sides], options: Mapping[str, Any]) -> list[_Sides]:
 
 def _bare(item: TextInput) -> TextInput:
     """An input without square brackets, which are removed from its target too."""
-    before = [0, *accumulate(character not in "[]" for character in item.text)]  # kept characters before each
-    return replace(item, text=_unbracketed(item.text), spans=tuple((before[s], before[e]) for s, e in item.spans))
+    before = [
+        0,
+        *accumulate(character not in "[]" for character in item.text),
+    ]  # kept characters before each
+    return replace(
+        item,
+        text=_unbracketed(item.text),
+        spans=tuple((before[s], before[e]) for s, e in item.spans),
+    )
 
 
 def _unbracketed(text: str) -> str:

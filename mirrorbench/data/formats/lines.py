@@ -22,7 +22,9 @@ PAIR_MARK = "||"
 def fields_of(lines: Sequence[str]) -> list[list[str]]:
     """Split each line at tabs if all lines have one, otherwise at ``||`` or, in lines without it, at tabs."""
     first, second = ("\t", PAIR_MARK) if all("\t" in line for line in lines) else (PAIR_MARK, "\t")
-    return [[part.strip() for part in line.split(first if first in line else second)] for line in lines]
+    return [
+        [part.strip() for part in line.split(first if first in line else second)] for line in lines
+    ]
 
 
 def pairs_of(lines: Sequence[str], name: str, raw: bool = False) -> list[tuple[str, str]] | None:
@@ -46,7 +48,9 @@ def pairs_of(lines: Sequence[str], name: str, raw: bool = False) -> list[tuple[s
         return pairs or None
     if not raw and 2 * len(pairs) > len(lines):
         text = shown(lines[candidates.index(None)])
-        problem = f"{name}: {len(pairs)} of {len(lines)} lines are pairs (text1||text2), but not {text}"
+        problem = (
+            f"{name}: {len(pairs)} of {len(lines)} lines are pairs (text1||text2), but not {text}"
+        )
         hint = "Make all lines pairs, or none. To tune on the lines as they are, name the method: BACKBONE+mirror"
         raise UsageError(problem, hint)
     return None
@@ -105,7 +109,9 @@ def _cutter(options: Mapping[str, Any], where: str, head: str) -> Callable[[str,
 def _fields(text: str, where: str, columns: Sequence[int], separator: str) -> list[str]:
     fields = text.split(separator)
     if len(fields) <= max(columns):
-        raise DataFormatError(f"{where}: there is no column {max(columns)} (counted from 0) in {shown(text)}.")
+        raise DataFormatError(
+            f"{where}: there is no column {max(columns)} (counted from 0) in {shown(text)}."
+        )
     return [fields[column] for column in columns]
 
 
@@ -119,6 +125,8 @@ def _json_values(text: str, where: str, columns: Sequence[str]) -> list[str]:
             raise DataFormatError(f"{where}: there is no column {column!r}.", hint=had)
         value = "" if row[column] is None else row[column]
         if not isinstance(value, str) or not is_text(value):
-            raise DataFormatError(f"{where}: column {column!r} holds {shown(repr(value))}, which is no text.")
+            raise DataFormatError(
+                f"{where}: column {column!r} holds {shown(repr(value))}, which is no text."
+            )
         values.append(" ".join(value.splitlines()))
     return values

@@ -34,12 +34,16 @@ def parse_sts(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pai
     width = whole_number(options, "columns", 2, least=2)
     names = r".+\.(?P<part>input|gs)\.(?P<group>.+)\.txt"
     pairs = []
-    for subset, parts in by_name(files, names, "STS.input.X.txt or STS.gs.X.txt", ("input", "gs")).items():
+    for subset, parts in by_name(
+        files, names, "STS.input.X.txt or STS.gs.X.txt", ("input", "gs")
+    ).items():
         rows = Columns(("left", "right"), widths=(width,)).read(parts["input"])
         for row, gold in zip(rows, parallel_lines(parts["gs"], rows), strict=True):
             if gold.strip():
                 score = parse_number(gold.strip(), parts["gs"], row.line, *_STS_SCALE)
-                pairs.append(Pair(f"{subset}/{row.line}", row.text("left"), row.text("right"), score, subset))
+                pairs.append(
+                    Pair(f"{subset}/{row.line}", row.text("left"), row.text("right"), score, subset)
+                )
     return pairs
 
 
@@ -54,7 +58,10 @@ def parse_stsb(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pa
     pairs = []
     for name, path in files.items():
         for row in columns.read(path, ids):
-            identity, score = row.unique(f"{PurePosixPath(name).stem}/{row.line}"), row.number("score", _STS_SCALE)
+            identity, score = (
+                row.unique(f"{PurePosixPath(name).stem}/{row.line}"),
+                row.number("score", _STS_SCALE),
+            )
             pairs.append(Pair(identity, row.text("left"), row.text("right"), score))
     return pairs
 
@@ -73,7 +80,9 @@ def parse_sick(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pa
         if "SemEval_set" in row.values:
             if wanted not in list(sets.values()):
                 known = ", ".join(sets.values())
-                raise DataFormatError(f"{row.path} holds all splits; the option semeval_set must be one of {known}.")
+                raise DataFormatError(
+                    f"{row.path} holds all splits; the option semeval_set must be one of {known}."
+                )
             if row.label("SemEval_set", sets) != wanted:
                 continue
         identity, gold = row.unique(row.text("pair_ID")), row.number("relatedness_score", (1, 5))
@@ -89,7 +98,12 @@ def parse_qnli(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pa
     columns = Columns(("index", "question", "sentence", "label"), header="exact")
     labels = {"entailment": 1.0, "not_entailment": 0.0}
     return [
-        Pair(row.unique(row.values["index"]), row.text("question"), row.text("sentence"), row.label("label", labels))
+        Pair(
+            row.unique(row.values["index"]),
+            row.text("question"),
+            row.text("sentence"),
+            row.label("label", labels),
+        )
         for row in columns.read_all(files)
     ]
 
@@ -114,8 +128,12 @@ def parse_qqp(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pai
                 pairs.append(Pair(identity, row.text("question1"), row.text("question2"), gold))
     size = whole_number(options, "sample", 0) or len(pairs)
     if size > len(pairs):
-        raise DataFormatError(f"{', '.join(files)}: a sample of {size} pairs cannot be drawn from {len(pairs)}.")
-    drawn = sorted(range(len(pairs)), key=lambda index: hashlib.sha256(pairs[index].id.encode()).digest())[:size]
+        raise DataFormatError(
+            f"{', '.join(files)}: a sample of {size} pairs cannot be drawn from {len(pairs)}."
+        )
+    drawn = sorted(
+        range(len(pairs)), key=lambda index: hashlib.sha256(pairs[index].id.encode()).digest()
+    )[:size]
     return [pairs[index] for index in sorted(drawn)]
 
 
@@ -123,11 +141,15 @@ def parse_qqp_duplicates(files: Mapping[str, Path], options: Mapping[str, Any]) 
     """Parse duplicates of QQP; the second half get the second question of the next pair (id ``1+2``) and gold 0."""
     duplicates = parse_qqp(files, options)
     if wrong := [pair.id for pair in duplicates if pair.gold != 1]:
-        raise DataFormatError(f"{', '.join(files)}: pair {wrong[0]} is no duplicate, and all must be.")
+        raise DataFormatError(
+            f"{', '.join(files)}: pair {wrong[0]} is no duplicate, and all must be."
+        )
     half = (len(duplicates) + 1) // 2
     rest = duplicates[half:]
     made = zip(rest, [*rest[1:], *rest[:1]], strict=True)
-    return duplicates[:half] + [Pair(f"{pair.id}+{next_.id}", pair.left, next_.right, 0.0) for pair, next_ in made]
+    return duplicates[:half] + [
+        Pair(f"{pair.id}+{next_.id}", pair.left, next_.right, 0.0) for pair, next_ in made
+    ]
 
 
 def _quoted_rows(path: Path, ids: Ids) -> Iterator[TableRow]:
@@ -141,7 +163,9 @@ def _quoted_rows(path: Path, ids: Ids) -> Iterator[TableRow]:
         for row in reader:
             line = reader.line_num
             if len(row) != len(_QQP_COLUMNS):
-                raise DataFormatError(f"{path}, line {line}: {len(row)} columns instead of {len(_QQP_COLUMNS)}.")
+                raise DataFormatError(
+                    f"{path}, line {line}: {len(row)} columns instead of {len(_QQP_COLUMNS)}."
+                )
             values = (" ".join(value.split()) for value in row)
             yield TableRow(path, line, dict(zip(_QQP_COLUMNS, values, strict=True)), ids)
     except csv.Error as error:
@@ -163,10 +187,14 @@ def parse_multisimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> 
         raise DataFormatError(f"Multi-SimLex: no file named {', '.join(sorted(missing))}.")
     tables = []
     for code in _languages(options):
-        words = Columns((f"{code} 1", f"{code} 2"), "order", separator=",").read(paths["translation.csv"])
+        words = Columns((f"{code} 1", f"{code} 2"), "order", separator=",").read(
+            paths["translation.csv"]
+        )
         scores = Columns((code,), "order", separator=",").read(paths["scores.csv"])
         if len(words) != len(scores):
-            raise DataFormatError(f"{paths['translation.csv']} has {len(words)} rows, scores.csv has {len(scores)}.")
+            raise DataFormatError(
+                f"{paths['translation.csv']} has {len(words)} rows, scores.csv has {len(scores)}."
+            )
         table: _Judged = {}
         for row, score_row in zip(words, scores, strict=True):
             left, right = (_spaces(row.text(f"{code} {side}")) for side in "12")
@@ -175,7 +203,9 @@ def parse_multisimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> 
     return _pairs(tables)
 
 
-def parse_multisimlex_concepticon(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
+def parse_multisimlex_concepticon(
+    files: Mapping[str, Path], options: Mapping[str, Any]
+) -> list[Pair]:
     """Parse Concepticon's list ``Vulic-2020-2244.tsv``, which has one row per concept instead of one per pair.
 
     A row holds the pairs and sides of a concept (``SIMLEX_IDS``: ``203:2 5:1``), and for each language as many words
@@ -191,7 +221,9 @@ def parse_multisimlex_concepticon(files: Mapping[str, Path], options: Mapping[st
         sides: dict[str, dict[str, str]] = {}
         scores: dict[str, float] = {}
         for row in Columns(columns, "order").read(path):
-            for identity, side, word, score in _words_of_concept(row, [row.values[column] for column in columns]):
+            for identity, side, word, score in _words_of_concept(
+                row, [row.values[column] for column in columns]
+            ):
                 words = sides.setdefault(identity, {})
                 if side in words or scores.setdefault(identity, score) != score:
                     raise row.error(f"pair {identity} contradicts an earlier line")
@@ -199,13 +231,17 @@ def parse_multisimlex_concepticon(files: Mapping[str, Path], options: Mapping[st
         table: _Judged = {}
         for identity in sorted(sides, key=int):
             if len(sides[identity]) != 2:
-                raise DataFormatError(f"{path}: pair {identity} has {len(sides[identity])} words of {language}.")
+                raise DataFormatError(
+                    f"{path}: pair {identity} has {len(sides[identity])} words of {language}."
+                )
             table[identity] = sides[identity]["1"], sides[identity]["2"], scores[identity]
         tables.append(table)
     return _pairs(tables)
 
 
-def _words_of_concept(row: TableRow, fields: Sequence[str]) -> Iterator[tuple[str, str, str, float]]:
+def _words_of_concept(
+    row: TableRow, fields: Sequence[str]
+) -> Iterator[tuple[str, str, str, float]]:
     """The occurrences of a concept: id of the pair, side, word and score."""
     places, forms, words, scores = fields
     slots, values = places.split(" "), scores.split(" ")
@@ -268,5 +304,8 @@ def _pairs(tables: list[_Judged]) -> list[Pair]:
         # Scores are means of a dozen integers; rounding makes a difference of exactly 1.2 count as 1.2.
         if round(abs(score - other_score), 9) <= _MAX_DIFFERENCE:
             mean = round((score + other_score) / 2, 9)  # equal means tie, whatever their last bit
-            pairs += [Pair(f"{identity}/12", left, other_right, mean), Pair(f"{identity}/21", right, other_left, mean)]
+            pairs += [
+                Pair(f"{identity}/12", left, other_right, mean),
+                Pair(f"{identity}/21", right, other_left, mean),
+            ]
     return pairs

@@ -41,12 +41,16 @@ class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if not {"left", "right", "gold"} <= self.columns.keys():
             raise ValueError("'columns' must say where left, right, gold are")
         if (self.scale is None) == (not self.labels):
-            raise ValueError("either 'scale' (least and greatest gold value) or 'labels' must be given")
+            raise ValueError(
+                "either 'scale' (least and greatest gold value) or 'labels' must be given"
+            )
         if not self.marks and None in self.labels.values():
             raise ValueError("a label that is null belongs to words in context, with 'marks'")
 
 
-def parse_table(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair | ContextPair | RatedContexts]:
+def parse_table(
+    files: Mapping[str, Path], options: Mapping[str, Any]
+) -> list[Pair | ContextPair | RatedContexts]:
     """Parse a user's own pairs; ``.gz`` files are decompressed. Anything irregular is a ``DataFormatError``.
 
     Items are ``Pair``; with the option ``marks`` they are ``RatedContexts``, and with ``labels`` too ``ContextPair``.
@@ -84,7 +88,11 @@ def parse_table(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[P
 
 def _checked(options: Mapping[str, Any]) -> _Options:
     labels = options.get("labels")
-    written = {"labels": {_written(k): v for k, v in labels.items()}} if isinstance(labels, Mapping) else {}
+    written = (
+        {"labels": {_written(k): v for k, v in labels.items()}}
+        if isinstance(labels, Mapping)
+        else {}
+    )
     return convert(located({**options, **written}), _Options, "Parser 'table'")
 
 
@@ -97,7 +105,9 @@ def _rows(path: Path, table: _Options, ids: Ids) -> list[TableRow]:
     if table.format == "jsonl":
         return list(json_rows(path, ids))
     separator = "," if table.format == "csv" else "\t"
-    names = [str(column) for column in dict.fromkeys(table.columns.values())] if table.header else []
+    names = (
+        [str(column) for column in dict.fromkeys(table.columns.values())] if table.header else []
+    )
     return Columns(names, header="order" if names else "", separator=separator).read(path, ids)
 
 
@@ -125,7 +135,9 @@ def _pair(row: TableRow, table: _Options, stem: str) -> Pair | ContextPair | Rat
         return RatedContexts(identity, left, right, gold)
     split = texts.get("split", stem)
     if split not in _SPLITS:
-        raise row.error(f"the split {shown(split)} (a column, or the name of the file) is none of {', '.join(_SPLITS)}")
+        raise row.error(
+            f"the split {shown(split)} (a column, or the name of the file) is none of {', '.join(_SPLITS)}"
+        )
     return ContextPair(identity, left, right, label, _SPLITS[split])
 
 

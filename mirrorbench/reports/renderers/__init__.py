@@ -21,4 +21,6 @@ def register_renderers(register: Register) -> None:
     options = "split, resize, percent, deviations, standalone, label"
     register("latex", latex, f"a booktabs table ({options})", endings=(".tex",))
     register("csv", comma_separated, "comma-separated values, full precision", endings=(".csv",))
-    register("json", as_json, "values with standard deviations, seeds and cell ids", endings=(".json",))
+    register(
+        "json", as_json, "values with standard deviations, seeds and cell ids", endings=(".json",)
+    )

@@ -17,10 +17,14 @@ TIED = "†"
 """The mark of a score that is not separable from the best one."""
 
 _METRICS = {
-    "spearman": "Spearman's correlation", "pearson": "Pearson's correlation", "auc": "area under the ROC curve",
-    "spearman_mean": "Spearman's correlation, mean over subsets", "f1": "F1", "mrr": "mean reciprocal rank",
+    "spearman": "Spearman's correlation",
+    "pearson": "Pearson's correlation",
+    "auc": "area under the ROC curve",
+    "spearman_mean": "Spearman's correlation, mean over subsets",
+    "f1": "F1",
+    "mrr": "mean reciprocal rank",
     "spearman_wmean": "Spearman's correlation, weighted mean over subsets",
-}  # fmt: skip
+}
 
 
 def number(value: float, digits: int = DIGITS) -> str:
@@ -95,15 +99,23 @@ def headlines(table: Table) -> Headlines:
         return score.mean if score else float("-inf")
 
     def strongest(columns: Collection[str], best: bool) -> Verdict | None:
-        own = [verdict for verdict in candidates if verdict.column in columns and verdict.best == best]
+        own = [
+            verdict for verdict in candidates if verdict.column in columns and verdict.best == best
+        ]
         return max(own, key=score_of if len(columns) == 1 else gain_of, default=None)
 
-    averages = [c for c in table.columns if c.average_of and any(v.column == c.name for v in candidates)]
+    averages = [
+        c for c in table.columns if c.average_of and any(v.column == c.name for v in candidates)
+    ]
     longest = max(averages, key=lambda column: len(column.average_of), default=None)
     columns = [longest.name] if longest else [column.name for column in table.task_columns]
     gain = strongest(columns, best=False)
     over_best = strongest([gain.column] if gain else columns, best=True)
-    losses = [v for v in tested if not v.best and v.separable and v is not gain and (v.difference or 0.0) < 0]
+    losses = [
+        v
+        for v in tested
+        if not v.best and v.separable and v is not gain and (v.difference or 0.0) < 0
+    ]
     return Headlines(gain, over_best, min(losses, key=lambda v: v.difference or 0.0, default=None))
 
 
@@ -134,7 +146,11 @@ def _headline(table: Table, verdict: Verdict, show: Callable[[float], str]) -> L
     p, corrected = (p_words(value or 0.0) for value in (verdict.p, verdict.corrected))
     value = f"{_signed(verdict, show)}, {'corrected ' * (corrected != p)}p {corrected}"
     column = next(column for column in table.columns if column.name == verdict.column)
-    on = f" on average over {len(column.average_of)} tasks" if column.average_of else f" on {column.title}"
+    on = (
+        f" on average over {len(column.average_of)} tasks"
+        if column.average_of
+        else f" on {column.title}"
+    )
     on *= len(table.columns) > 1
     if not verdict.separable:
         return "=", f"No gain shown{on}: {name} over {lower} {value}"
@@ -148,8 +164,14 @@ def _without_gain(table: Table, gain: Verdict) -> str:
     titles = {column.name: column.title for column in table.task_columns}
     if gain.best or gain.column not in titles:
         return ""
-    same = [v for v in table.verdicts if (v.spec, v.protocol, v.best) == (gain.spec, gain.protocol, False)]
-    none = [titles[v.column] for v in same if v.p is not None and not v.separable and v.column in titles]
+    same = [
+        v
+        for v in table.verdicts
+        if (v.spec, v.protocol, v.best) == (gain.spec, gain.protocol, False)
+    ]
+    none = [
+        titles[v.column] for v in same if v.p is not None and not v.separable and v.column in titles
+    ]
     return f"; no gain shown on {', '.join(none)}" if none else ""
 
 
@@ -177,7 +199,11 @@ def _measured(table: Table) -> list[Line]:
     if not tasks:
         return []
     metrics = Counter(column.metric for column in tasks)
-    parts = [metric_words(name) + (f" ({n})" if len(metrics) > 1 else "") for name, n in metrics.items() if name]
+    parts = [
+        metric_words(name) + (f" ({n})" if len(metrics) > 1 else "")
+        for name, n in metrics.items()
+        if name
+    ]
     if n_items := sum(column.n_items for column in tasks):
         parts.append(f"{n_items:,} {_items(table)}")
     text = f"{table.heads()[0] if len(tasks) == 1 else f'{len(tasks)} tasks'}: {', '.join(parts)}"
@@ -212,8 +238,12 @@ def _warnings(table: Table, first: Verdict | None, show: Callable[[float], str])
         most = max(tasks, key=lambda task: task.seen)
         column, share = most.name, most.seen
     if share:
-        on = "".join(f" on {task.title}" for task in tasks if task.name == column and len(tasks) > 1)
-        reasons.append(f"{share:.0%} of the {_items(table)}{on} contain a text of the tuning corpus{without}")
+        on = "".join(
+            f" on {task.title}" for task in tasks if task.name == column and len(tasks) > 1
+        )
+        reasons.append(
+            f"{share:.0%} of the {_items(table)}{on} contain a text of the tuning corpus{without}"
+        )
     return [("!", text) for text in reasons]
 
 
@@ -221,7 +251,9 @@ def _all(table: Table, show: Callable[[float], str]) -> list[Line]:
     """Every verdict, in one line for two rows, then warnings and notes; the dagger is explained if it is used."""
     by_rows: dict[tuple[bool, str, str, str], list[Verdict]] = {}
     for verdict in table.verdicts:
-        by_rows.setdefault((verdict.best, verdict.spec, verdict.over, verdict.protocol), []).append(verdict)
+        by_rows.setdefault((verdict.best, verdict.spec, verdict.over, verdict.protocol), []).append(
+            verdict
+        )
     lines = [_verdict_line(table, verdicts, show) for verdicts in by_rows.values()]
     tied = _has_tied(table)
     for note in (*table.warnings, *table.notes):
@@ -243,7 +275,9 @@ def _verdict_line(table: Table, verdicts: Sequence[Verdict], show: Callable[[flo
         if verdict.column not in hidden:
             columns.setdefault(_verdict_words(verdict, show), []).append(headings[verdict.column])
     names = " over ".join(row.label for row in table.rows_of(verdicts[0]))
-    parts = "; ".join(f"{before} on {', '.join(on)}{after}" for (before, after), on in columns.items())
+    parts = "; ".join(
+        f"{before} on {', '.join(on)}{after}" for (before, after), on in columns.items()
+    )
     parts = parts.removesuffix(".")  # of "avg."
     return f"{'Best tuned row over best untuned row: ' * verdicts[0].best}{names}: {parts}."
 

@@ -40,16 +40,28 @@ def draw(table: Table, console: Console) -> None:
     blocks = [list(range(len(table.columns)))]
     if _needed(labels, widths) > room:
         whole = cells
-        cells = [[_cell(s and replace(s, sd=None, interval=None)) for s in row.scores] for row in table.rows]
+        cells = [
+            [_cell(s and replace(s, sd=None, interval=None)) for s in row.scores]
+            for row in table.rows
+        ]
         widths = _widths(table, cells)
-        labels[0] = max(min(labels[0], _NARROWEST, room // 3), labels[0] + min(0, room - _needed(labels, widths)))
+        labels[0] = max(
+            min(labels[0], _NARROWEST, room // 3),
+            labels[0] + min(0, room - _needed(labels, widths)),
+        )
         blocks = _column_blocks(table, labels, widths, room)
         if cells != whole and table.shown != "none":
-            title = f"{table.title} (no room for deviations and intervals in {room} columns)".strip()
+            title = (
+                f"{table.title} (no room for deviations and intervals in {room} columns)".strip()
+            )
     if title:
         console.print(Text(title, style="italic"))
     for columns in blocks:
-        rows = [i for i, row in enumerate(table.rows) if len(blocks) == 1 or any(row.scores[c] for c in columns)]
+        rows = [
+            i
+            for i, row in enumerate(table.rows)
+            if len(blocks) == 1 or any(row.scores[c] for c in columns)
+        ]
         console.print(_block(table, cells, rows, columns, labels, widths))
     console.print()
     lines, notes = note_lines(table), Grid.grid(padding=(0, 1, 0, 0))
@@ -63,7 +75,9 @@ def _cell(score: Score | None) -> _Cell:
     return with_deviation(score), marks(score)
 
 
-def _column_blocks(table: Table, labels: list[int], widths: list[int], room: int) -> list[list[int]]:
+def _column_blocks(
+    table: Table, labels: list[int], widths: list[int], room: int
+) -> list[list[int]]:
     """Columns in blocks that fit, each of whole suites as far as they fit."""
 
     def fits(columns: list[int]) -> bool:
@@ -80,7 +94,12 @@ def _column_blocks(table: Table, labels: list[int], widths: list[int], room: int
 
 
 def _block(
-    table: Table, cells: list[list[_Cell]], rows: list[int], columns: list[int], labels: list[int], widths: list[int]
+    table: Table,
+    cells: list[list[_Cell]],
+    rows: list[int],
+    columns: list[int],
+    labels: list[int],
+    widths: list[int],
 ) -> Grid:
     """Some rows and columns, drawn."""
     from rich.box import SIMPLE_HEAD

@@ -19,13 +19,47 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 _ESCAPES = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "–": "--", "—": "---", "<": r"$<$",
-    ">": r"$>$", "|": r"$|$", '"': r"\textquotedbl{}", "×": r"$\times$", "→": r"$\rightarrow$", "≤": r"$\leq$",
-    "≥": r"$\geq$", "−": "$-$", "…": r"\ldots{}", "†": r"$^\dagger$", "‘": "`", "’": "'", "“": "``", "”": "''",
-    "α": r"$\alpha$", "β": r"$\beta$", "κ": r"$\kappa$", "λ": r"$\lambda$", "μ": r"$\mu$", "ρ": r"$\rho$",
-    "σ": r"$\sigma$", "τ": r"$\tau$", "≠": r"$\neq$", "≈": r"$\approx$", "✓": r"$\surd$", "✗": r"$\times$",
-}  # fmt: skip
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "–": "--",
+    "—": "---",
+    "<": r"$<$",
+    ">": r"$>$",
+    "|": r"$|$",
+    '"': r"\textquotedbl{}",
+    "×": r"$\times$",
+    "→": r"$\rightarrow$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "−": "$-$",
+    "…": r"\ldots{}",
+    "†": r"$^\dagger$",
+    "‘": "`",
+    "’": "'",
+    "“": "``",
+    "”": "''",
+    "α": r"$\alpha$",
+    "β": r"$\beta$",
+    "κ": r"$\kappa$",
+    "λ": r"$\lambda$",
+    "μ": r"$\mu$",
+    "ρ": r"$\rho$",
+    "σ": r"$\sigma$",
+    "τ": r"$\tau$",
+    "≠": r"$\neq$",
+    "≈": r"$\approx$",
+    "✓": r"$\surd$",
+    "✗": r"$\times$",
+}
 _LAST_LATIN = "\u017f"  # T1 has Latin letters up to here
 _RANK_MARKS = ("{}", r"\textbf{{{}}}", r"\underline{{{}}}")
 DEFAULT_TITLE = "Leaderboard"
@@ -53,9 +87,15 @@ def _escape(char: str) -> str:
 
 
 def latex(
-    table: Table, *, split: bool = False, resize: bool = False, percent: bool = False, deviations: bool = True,
-    standalone: bool = False, label: str = "",
-) -> str:  # fmt: skip
+    table: Table,
+    *,
+    split: bool = False,
+    resize: bool = False,
+    percent: bool = False,
+    deviations: bool = True,
+    standalone: bool = False,
+    label: str = "",
+) -> str:
     r"""Render a booktabs table: bold best, underlined second, suites above their columns, a rule between backbones.
 
     The title is the caption; notes stand below the table. Comments at the top name the packages that it needs.
@@ -73,19 +113,35 @@ def latex(
         UsageError: percent or deviations are asked of a paper's table, which is as printed.
     """
     if table.layout != "leaderboard" and (percent or not deviations):
-        raise UsageError("a paper's table has the numbers as printed", "Leave percent and deviations out.")
+        raise UsageError(
+            "a paper's table has the numbers as printed", "Leave percent and deviations out."
+        )
     if not deviations:
-        rows = (replace(row, scores=tuple(s and replace(s, sd=None) for s in row.scores)) for row in table.rows)
+        rows = (
+            replace(row, scores=tuple(s and replace(s, sd=None) for s in row.scores))
+            for row in table.rows
+        )
         table = replace(table, rows=tuple(rows))
     title, show = table.title or DEFAULT_TITLE, _percent if percent else number
     notes = " ".join(ended(note) for _, note in note_lines(table, show))
-    words = " ".join([title, notes, *(row.label for row in table.rows), *(column.title for column in table.columns)])
+    words = " ".join(
+        [
+            title,
+            notes,
+            *(row.label for row in table.rows),
+            *(column.title for column in table.columns),
+        ]
+    )
     return _template().render(
         tabulars=[_tabular(table, columns, show) for columns in _column_blocks(table, split)],
-        notes=breakable(notes), whole=len(notes) < _FLOAT, caption=breakable(title),
-        label=label or f"tab:{re.sub(r'[^a-z0-9]+', '-', title.lower()).strip('-')}", standalone=standalone,
-        resize=resize or standalone, t1=any(c == '"' or (not c.isascii() and c not in _ESCAPES) for c in words),
-    )  # fmt: skip
+        notes=breakable(notes),
+        whole=len(notes) < _FLOAT,
+        caption=breakable(title),
+        label=label or f"tab:{re.sub(r'[^a-z0-9]+', '-', title.lower()).strip('-')}",
+        standalone=standalone,
+        resize=resize or standalone,
+        t1=any(c == '"' or (not c.isascii() and c not in _ESCAPES) for c in words),
+    )
 
 
 def _percent(value: float) -> str:
@@ -107,7 +163,11 @@ def _tabular(table: Table, columns: Sequence[int], show: Callable[[float], str])
     every = table.layout != "leaderboard" or len(columns) == len(table.columns)
     rows = [i for i, row in enumerate(table.rows) if every or any(row.scores[c] for c in columns)]
     types = "l" * len(table.labels()[0]) + ("l" if table.layout == "facts" else "c") * len(columns)
-    return {"types": types, "head": _head(table, columns), "body": _body(table, rows, columns, show)}
+    return {
+        "types": types,
+        "head": _head(table, columns),
+        "body": _body(table, rows, columns, show),
+    }
 
 
 def ended(text: str) -> str:
@@ -135,12 +195,17 @@ def _head(table: Table, columns: Sequence[int]) -> list[str]:
 
 def latex_heading(title: str) -> str:
     """Return a title in LaTeX, broken into lines if it is long."""
-    lines = [escape_latex(line) for line in wrap(title, _HEADING, break_long_words=False, break_on_hyphens=False)]
+    lines = [
+        escape_latex(line)
+        for line in wrap(title, _HEADING, break_long_words=False, break_on_hyphens=False)
+    ]
     text = r" \\{} ".join(lines)
     return rf"\shortstack{{{text}}}" if len(lines) > 1 else text
 
 
-def _body(table: Table, rows: Sequence[int], columns: Sequence[int], show: Callable[[float], str]) -> list[str]:
+def _body(
+    table: Table, rows: Sequence[int], columns: Sequence[int], show: Callable[[float], str]
+) -> list[str]:
     lines, starts, labels, ranks = [], table.blocks(), table.labels()[1:], table.ranks()
     for before, i in zip([None, *rows], rows, strict=False):
         if before is not None and any(before < start <= i for start in starts):
@@ -172,7 +237,9 @@ def _breakable_word(word: str) -> str:
     if len(word) <= _LONG:
         return escape_latex(word)
     anywhere = max(map(len, re.split(f"[{_BREAKS}]", word))) > _LONG
-    return "".join(escape_latex(char) + r"\allowbreak{}" * (anywhere or char in _BREAKS) for char in word)
+    return "".join(
+        escape_latex(char) + r"\allowbreak{}" * (anywhere or char in _BREAKS) for char in word
+    )
 
 
 @lru_cache
@@ -180,6 +247,12 @@ def _template() -> Template:
     from jinja2 import Environment, PackageLoader
 
     return Environment(
-        "((*", "*))", "(((", ")))", loader=PackageLoader("mirrorbench.reports.renderers", "template"), trim_blocks=True,
-        lstrip_blocks=True, keep_trailing_newline=True,
-    ).get_template("table.tex")  # fmt: skip
+        "((*",
+        "*))",
+        "(((",
+        ")))",
+        loader=PackageLoader("mirrorbench.reports.renderers", "template"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    ).get_template("table.tex")

@@ -31,13 +31,17 @@ def markdown(table: Table) -> str:
     for label, row, ranks in zip(labels, table.rows, table.ranks(), strict=True):
         cells = []
         for score, rank in zip(row.scores, ranks, strict=True):
-            cells.append(_RANK_MARKS[rank].format(escape_markdown(with_deviation(score))) + marks(score))
+            cells.append(
+                _RANK_MARKS[rank].format(escape_markdown(with_deviation(score))) + marks(score)
+            )
         rows.append([*map(escape_markdown, label), *cells])
     text = tabulate(
-        rows, headers=[*head, *map(escape_markdown, table.heads())], disable_numparse=True,
+        rows,
+        headers=[*head, *map(escape_markdown, table.heads())],
+        disable_numparse=True,
         tablefmt="pipe" if table.layout == "leaderboard" else "github",
         colalign=["left"] * len(head) + ["right"] * len(table.columns) if rows else None,
-    )  # fmt: skip
+    )
     title = f"**{escape_markdown(table.title)}**\n\n" if table.title else ""
     notes = "".join(f"\n\n{escape_markdown(note)}" for _, note in note_lines(table))
     return f"{title}{text}{notes}\n"
@@ -49,11 +53,15 @@ def comma_separated(table: Table) -> str:
     writer = csv.writer(stream, lineterminator="\n")
     intervals = any(score and score.interval for row in table.rows for score in row.scores)
     parts = ("", " sd", " seeds", *((" low", " high") if intervals else ()))
-    writer.writerow(["encoder", "spec", *(f"{column.name}{part}" for column in table.columns for part in parts)])
+    writer.writerow(
+        ["encoder", "spec", *(f"{column.name}{part}" for column in table.columns for part in parts)]
+    )
     for row in table.rows:
         values: list[float | None] = []
         for s in row.scores:
-            values += ([s.mean, s.sd, s.n, *(s.interval or (None, None))] if s else [None] * 5)[: len(parts)]
+            values += ([s.mean, s.sd, s.n, *(s.interval or (None, None))] if s else [None] * 5)[
+                : len(parts)
+            ]
         writer.writerow([row.label, row.spec, *values])
     return stream.getvalue()
 

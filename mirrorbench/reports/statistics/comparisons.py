@@ -34,23 +34,33 @@ class Dependence:
     def __init__(self, tasks: Sequence[ItemScores]) -> None:
         from scipy.sparse import hstack
 
-        names, units = np.unique(np.concatenate([items.units or items.ids for items in tasks]), return_inverse=True)
+        names, units = np.unique(
+            np.concatenate([items.units or items.ids for items in tasks]), return_inverse=True
+        )
         self._n = len(names)
         self._units = np.split(units, np.cumsum([len(items.ids) for items in tasks])[:-1])
-        shared = [_membership(own, items.shared, self._n) for own, items in zip(self._units, tasks, strict=True)]
+        shared = [
+            _membership(own, items.shared, self._n)
+            for own, items in zip(self._units, tasks, strict=True)
+        ]
         self._groups = _with_loners(hstack(shared, "csr"), np.arange(self._n))
         # An area under the ROC curve has two samples, of which each has a variance of its own.
         self._strata = [
-            np.unique(i.gold if i.statistic == "auc" else 0 * i.gold, return_inverse=True)[1] for i in tasks
+            np.unique(i.gold if i.statistic == "auc" else 0 * i.gold, return_inverse=True)[1]
+            for i in tasks
         ]
         self._alone, self._together = [], []  # factors of each item's influence
         for own, groups, strata in zip(self._units, shared, self._strata, strict=True):
             n = len(distinct := np.unique(own))
             pairs = sum(block.nnz for _, block in _neighbours(_with_loners(groups, distinct)))
             sizes = np.bincount(strata)[strata]
-            self._alone.append(np.sqrt(np.divide(sizes, sizes - 1, out=np.full(len(own), np.nan), where=sizes > 1)))
+            self._alone.append(
+                np.sqrt(np.divide(sizes, sizes - 1, out=np.full(len(own), np.nan), where=sizes > 1))
+            )
             # Influences of a task sum to 0, which takes a G-th of the variance of G equal groups.
-            self._together.append(self._alone[-1] * np.sqrt((n - 1) * n / (n**2 - pairs) if pairs < n**2 else 1))
+            self._together.append(
+                self._alone[-1] * np.sqrt((n - 1) * n / (n**2 - pairs) if pairs < n**2 else 1)
+            )
 
     def variance(self, influences: Sequence[FloatArray]) -> Variance:
         """Return the variance, with its degrees of freedom, of a score with these influences of each task's items."""
@@ -60,7 +70,10 @@ class Dependence:
         )
         by_task = zip(influences, self._strata, strict=True)
         expected = self._summed(
-            [(np.bincount(strata, own * own) / np.bincount(strata))[strata] for own, strata in by_task]
+            [
+                (np.bincount(strata, own * own) / np.bincount(strata))[strata]
+                for own, strata in by_task
+            ]
         )
         together = spread = 0.0
         for rows, near in _neighbours(self._groups):
@@ -72,7 +85,9 @@ class Dependence:
 
     def _summed(self, values: Sequence[FloatArray]) -> FloatArray:
         """Sums over tasks of the values of each unit's items, shape (units,)."""
-        parts = [np.bincount(units, own, self._n) for units, own in zip(self._units, values, strict=True)]
+        parts = [
+            np.bincount(units, own, self._n) for units, own in zip(self._units, values, strict=True)
+        ]
         total: FloatArray = np.sum(parts, axis=0)
         return total
 
@@ -83,7 +98,10 @@ def _membership(units: NDArray[np.intp], shared: NDArray[np.int32] | None, n: in
 
     codes = np.empty((len(units), 0), np.int32) if shared is None else shared
     item, column = (codes >= 0).nonzero()
-    return csr_array((np.ones(len(item)), (units[item], codes[item, column])), (n, int(codes.max(initial=-1)) + 1))
+    return csr_array(
+        (np.ones(len(item)), (units[item], codes[item, column])),
+        (n, int(codes.max(initial=-1)) + 1),
+    )
 
 
 def _with_loners(groups: csr_array, units: NDArray[np.intp]) -> csr_array:
@@ -91,7 +109,9 @@ def _with_loners(groups: csr_array, units: NDArray[np.intp]) -> csr_array:
     from scipy.sparse import csr_array, hstack
 
     loners = np.setdiff1d(units, groups.nonzero()[0])
-    own = csr_array((np.ones(len(loners)), (loners, np.arange(len(loners)))), (groups.shape[0], len(loners)))
+    own = csr_array(
+        (np.ones(len(loners)), (loners, np.arange(len(loners)))), (groups.shape[0], len(loners))
+    )
     return hstack([groups, own], "csr")
 
 
@@ -148,7 +168,9 @@ class Comparisons:
 
     def __init__(self, seeds: Mapping[tuple[RowKey, str], Seeds], plugins: Plugins) -> None:
         self._seeds, self._plugins = seeds, plugins
-        self._scored: dict[tuple[RowKey, str, tuple[str, ...]], tuple[dict[int, float], FloatArray]] = {}
+        self._scored: dict[
+            tuple[RowKey, str, tuple[str, ...]], tuple[dict[int, float], FloatArray]
+        ] = {}
         self._dependence: dict[tuple[tuple[str, tuple[str, ...], bool], ...], Dependence] = {}
 
     def known(self, row: RowKey, tasks: Sequence[str]) -> bool:
@@ -176,11 +198,17 @@ class Comparisons:
         left_out = sum(len({name for items in seeds for name in items.ids}) for seeds in every) - n
         first, of_first, over_seeds = self._scores(row, tasks, [pair[0] for pair in pairs])
         second, of_second, over_others = self._scores(over, tasks, [pair[1] for pair in pairs])
-        difference = round(first.mean - second.mean, 10)  # the same vectors but for the last bits do not differ
+        difference = round(
+            first.mean - second.mean, 10
+        )  # the same vectors but for the last bits do not differ
         if isnan(difference):
             return Comparison(n, left_out, first, second, UNDEFINED)
-        variance = self._variance(tasks, both, [a - b for a, b in zip(of_first, of_second, strict=True)])
-        estimate = PointEstimate(difference, (variance, *over_seeds, *over_others), _discordant(both))
+        variance = self._variance(
+            tasks, both, [a - b for a, b in zip(of_first, of_second, strict=True)]
+        )
+        estimate = PointEstimate(
+            difference, (variance, *over_seeds, *over_others), _discordant(both)
+        )
         return Comparison(n, left_out, first, second, estimate)
 
     def compare_unseen(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Unseen | None:
@@ -191,14 +219,18 @@ class Comparisons:
             both = [*self.items(row, task), *self.items(over, task)]
             seen = set().union(*(items.seen for items in both))
             for side in (row, over):
-                kept[side, task] = {seed: items.without(seen) for seed, items in self._seeds[side, task].items()}
+                kept[side, task] = {
+                    seed: items.without(seen) for seed, items in self._seeds[side, task].items()
+                }
             n, left_out = n + len(both[0].ids), left_out + len(seen)
         if not left_out:
             return None
         if not all(items.ids for seeds in kept.values() for items in seeds.values()):
             return Unseen(left_out / n)
         estimate = Comparisons(kept, self._plugins).compare(row, over, tasks).estimate
-        return Unseen(left_out / n, None if estimate.p is None else estimate.value, estimate.interval())
+        return Unseen(
+            left_out / n, None if estimate.p is None else estimate.value, estimate.interval()
+        )
 
     def _scores(
         self, row: RowKey, tasks: Sequence[str], own: Sequence[Seeds]
@@ -212,7 +244,9 @@ class Comparisons:
             for seed, score in scores.items():
                 shifts[seed] = shifts.get(seed, 0) + scale * (score - mean)
         variance = sum(shift**2 for shift in shifts.values())
-        alike = min(counts) > 1 and all(scores.keys() == scored[0][0].keys() for scores, _ in scored)
+        alike = min(counts) > 1 and all(
+            scores.keys() == scored[0][0].keys() for scores, _ in scored
+        )
         mean = statistics.fmean(statistics.fmean(scores.values()) for scores, _ in scored)
         over_seeds = [(variance, min(n for n in counts if n > 1) - 1.0)] if shifts else []
         seed_mean = SeedMean(mean, sqrt(variance * counts[0]) if alike else None, min(counts))
@@ -230,11 +264,20 @@ class Comparisons:
         return self._scored[key]
 
     def _variance(
-        self, tasks: Sequence[str], items: Sequence[Sequence[ItemScores]], influences: Sequence[FloatArray]
+        self,
+        tasks: Sequence[str],
+        items: Sequence[Sequence[ItemScores]],
+        influences: Sequence[FloatArray],
     ) -> Variance:
         """The variance over items; shared texts are the same for all encoders, and known from any of them."""
-        representatives = [next((own for own in of_task if own.shared is not None), of_task[0]) for of_task in items]
-        key = tuple((task, own.ids, own.shared is None) for task, own in zip(tasks, representatives, strict=True))
+        representatives = [
+            next((own for own in of_task if own.shared is not None), of_task[0])
+            for of_task in items
+        ]
+        key = tuple(
+            (task, own.ids, own.shared is None)
+            for task, own in zip(tasks, representatives, strict=True)
+        )
         if key not in self._dependence:
             self._dependence[key] = Dependence(representatives)
         return self._dependence[key].variance(influences)
@@ -245,7 +288,14 @@ def _discordant(tasks: Sequence[Sequence[ItemScores]]) -> tuple[int, int, int] |
     if any(len(items) > 2 or not all(own.hits for own in items) for items in tasks):
         return None
     differences = [first.values - second.values for first, second in tasks]
-    if any(first.units != tasks[0][0].units for first, _ in tasks) or np.ptp(differences, axis=0).any():
+    if (
+        any(first.units != tasks[0][0].units for first, _ in tasks)
+        or np.ptp(differences, axis=0).any()
+    ):
         return None
-    n, wins, losses = len(differences[0]), int(np.sum(differences[0] > 0)), int(np.sum(differences[0] < 0))
+    n, wins, losses = (
+        len(differences[0]),
+        int(np.sum(differences[0] > 0)),
+        int(np.sum(differences[0] < 0)),
+    )
     return (wins, losses, n) if 0 < wins + losses < FEW or wins + losses == n else None

@@ -43,7 +43,11 @@ class PointEstimate:
     @cached_property
     def df(self) -> float:
         """Degrees of freedom of the standard error (Satterthwaite 1946)."""
-        return self.error**4 / sum(variance**2 / df for variance, df in self.parts) if self.error > 0 else inf
+        return (
+            self.error**4 / sum(variance**2 / df for variance, df in self.parts)
+            if self.error > 0
+            else inf
+        )
 
     @property
     def p(self) -> float | None:
@@ -52,7 +56,9 @@ class PointEstimate:
 
         p_values = []
         if self.error > 0 or self.value == self.error == 0:
-            p_values.append(2 * float(t.sf(abs(self.value) / self.error, self.df)) if self.value else 1.0)
+            p_values.append(
+                2 * float(t.sf(abs(self.value) / self.error, self.df)) if self.value else 1.0
+            )
         if self.discordant:
             wins, losses, _ = self.discordant
             p_values.append(float(binomtest(wins, wins + losses).pvalue))
@@ -66,7 +72,9 @@ class PointEstimate:
         if self.error > 0 or self.value == self.error == 0:
             half = self.error * float(t.ppf((1 + level) / 2, self.df))
             ends += [self.value - half, self.value + half]
-        if self.discordant:  # the share of discordant items that the first answers: Clopper and Pearson's interval
+        if (
+            self.discordant
+        ):  # the share of discordant items that the first answers: Clopper and Pearson's interval
             wins, losses, n = self.discordant
             shares = binomtest(wins, wins + losses).proportion_ci(level, "exact")
             ends += [(2 * share - 1) * (wins + losses) / n for share in shares]

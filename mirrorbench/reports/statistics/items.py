@@ -28,7 +28,9 @@ def influence(items: ItemScores, plugins: Plugins) -> FloatArray:
     """Return the influence of each item on their score; NaN where it is undefined without some of them."""
     if known := _INFLUENCES.get(items.statistic.removeprefix("cosine_")):  # as MTEB names the same
         return known(items.values, items.gold)
-    return influence_of_leaving_out(plugins.metrics[items.statistic], items.values, items.gold, items.groups)
+    return influence_of_leaving_out(
+        plugins.metrics[items.statistic], items.values, items.gold, items.groups
+    )
 
 
 def _on_mean(values: FloatArray, gold: FloatArray) -> FloatArray:
@@ -47,7 +49,9 @@ def _on_spearman(values: FloatArray, gold: FloatArray) -> FloatArray:
 
     x, y = (rankdata(v) - (len(v) + 1) / 2 for v in (values, gold))
     crossed = x * y + (_above_less_below(values, y) + _above_less_below(gold, x)) / 2
-    return _on_correlation(x, y, crossed, x * x + _above_less_below(values, x), y * y + _above_less_below(gold, y))
+    return _on_correlation(
+        x, y, crossed, x * x + _above_less_below(values, x), y * y + _above_less_below(gold, y)
+    )
 
 
 def _on_auc(values: FloatArray, gold: FloatArray) -> FloatArray:
@@ -61,28 +65,38 @@ def _on_auc(values: FloatArray, gold: FloatArray) -> FloatArray:
 
 
 _INFLUENCES: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
-    "mean": _on_mean, "spearman": _on_spearman, "pearson": _on_pearson,
-    "uncentred_pearson": partial(_on_pearson, centred=False), "auc": _on_auc,
-}  # fmt: skip
+    "mean": _on_mean,
+    "spearman": _on_spearman,
+    "pearson": _on_pearson,
+    "uncentred_pearson": partial(_on_pearson, centred=False),
+    "auc": _on_auc,
+}
 
 
 def influence_of_leaving_out(
-    metric: Callable[[FloatArray, FloatArray], float | None], values: FloatArray, gold: FloatArray,
+    metric: Callable[[FloatArray, FloatArray], float | None],
+    values: FloatArray,
+    gold: FloatArray,
     groups: NDArray[np.intp],
-) -> FloatArray:  # fmt: skip
+) -> FloatArray:
     """Return influences on any metric: its loss without a group of items, in equal parts for the group's items.
 
     This is the delete-a-group jackknife (Efron and Tibshirani 1993, chapter 11). ``groups``: the number of each item's
     group, from 0, shape (n,).
     """
     sizes = np.bincount(groups)
-    without = (metric(values[kept], gold[kept]) for kept in (groups != group for group in range(len(sizes))))
+    without = (
+        metric(values[kept], gold[kept])
+        for kept in (groups != group for group in range(len(sizes)))
+    )
     left = np.array([np.nan if value is None else value for value in without])
     lost: FloatArray = ((left.mean() - left) * (1 - 1 / len(sizes)) / sizes)[groups]
     return lost
 
 
-def _on_correlation(x: FloatArray, y: FloatArray, xy: FloatArray, xx: FloatArray, yy: FloatArray) -> FloatArray:
+def _on_correlation(
+    x: FloatArray, y: FloatArray, xy: FloatArray, xx: FloatArray, yy: FloatArray
+) -> FloatArray:
     """Derivatives of a correlation, from those of its three sums of products."""
     a, b = x @ x, y @ y
     scale = np.sqrt(a * b)
@@ -135,7 +149,11 @@ class ItemScores:
     @property
     def seen(self) -> set[str]:
         """Ids of the items with a text of the tuning corpus; empty where unknown."""
-        return set() if self.overlap is None else {self.ids[row] for row in (self.overlap > NONE).nonzero()[0]}
+        return (
+            set()
+            if self.overlap is None
+            else {self.ids[row] for row in (self.overlap > NONE).nonzero()[0]}
+        )
 
     @property
     def groups(self) -> NDArray[np.intp]:
@@ -148,26 +166,40 @@ class ItemScores:
     def only(self, keep: NDArray[Any] | Sequence[int]) -> ItemScores:
         """Return some of the items, by a mask or by row numbers in their order."""
         rows = np.arange(len(self.ids))[np.asarray(keep, dtype=None if len(keep) else np.int64)]
-        overlap, shared = (None if array is None else array[rows] for array in (self.overlap, self.shared))
-        ids, units = (tuple(names[row] for row in rows) for names in (self.ids, self.units or self.ids))
+        overlap, shared = (
+            None if array is None else array[rows] for array in (self.overlap, self.shared)
+        )
+        ids, units = (
+            tuple(names[row] for row in rows) for names in (self.ids, self.units or self.ids)
+        )
         values, gold = self.values[rows], self.gold[rows]
-        return replace(self, ids=ids, units=units, values=values, gold=gold, overlap=overlap, shared=shared)
+        return replace(
+            self, ids=ids, units=units, values=values, gold=gold, overlap=overlap, shared=shared
+        )
 
     def without(self, ids: Collection[str]) -> ItemScores:
         """Return the items whose ids are not among ``ids``."""
         return self.only([row for row, item in enumerate(self.ids) if item not in ids])
 
 
-def item_scores(result: Result, arrays: Mapping[str, NDArray[Any]], plugins: Plugins) -> ItemScores | None:
+def item_scores(
+    result: Result, arrays: Mapping[str, NDArray[Any]], plugins: Plugins
+) -> ItemScores | None:
     """Return the items of a result's main score; ``None`` where predictions do not reproduce it."""
     if result.main_score is None:
         return None
     items = _items(result.main_metric, arrays, plugins)
     # A plugin's task may compute a metric of this name differently: accept only what reproduces the stored score.
-    if items is None or not items.ids or not abs(score_on(items, plugins) - result.main_score) < _TOLERANCE:
+    if (
+        items is None
+        or not items.ids
+        or not abs(score_on(items, plugins) - result.main_score) < _TOLERANCE
+    ):
         return None
     if name := plugins.tasks[result.task].identifies if result.task in plugins.tasks else "":
-        ids = [item.partition("/")[0] for item in items.ids]  # 203/12 and 203/21 are two parts of 203
+        ids = [
+            item.partition("/")[0] for item in items.ids
+        ]  # 203/12 and 203/21 are two parts of 203
     else:
         name, ids = checksum(json.dumps(result.data.get("files"), sort_keys=True)), list(items.ids)
     return replace(items, units=tuple(f"{name} {item}" for item in ids))
@@ -195,7 +227,9 @@ def _items(metric: str, arrays: Mapping[str, NDArray[Any]], plugins: Plugins) ->
         inside = arrays["splits"] == split
         if rest == "accuracy":
             return _make(arrays, MEAN, arrays["predictions"] == arrays["gold"]).only(inside)
-        return _make(arrays, rest, arrays["scores"]).only(inside) if rest in plugins.metrics else None
+        return (
+            _make(arrays, rest, arrays["scores"]).only(inside) if rest in plugins.metrics else None
+        )
     if match := re.fullmatch(r"(nn_)?(?:accuracy@(\d+)|mrr)", metric):
         ranks = arrays.get(f"{match[1] or ''}rank")
         if ranks is None:
@@ -219,7 +253,9 @@ def _mean(arrays: Mapping[str, NDArray[Any]], values: NDArray[Any]) -> ItemScore
 def _make(arrays: Mapping[str, NDArray[Any]], statistic: str, values: NDArray[Any]) -> ItemScores:
     ids = tuple(map(str, arrays["ids"].tolist()))
     gold = np.zeros(len(ids)) if statistic == MEAN else arrays["gold"].astype(np.float64)
-    return ItemScores(statistic, ids, values.astype(np.float64), gold, arrays.get("overlap"), arrays.get("shared"))
+    return ItemScores(
+        statistic, ids, values.astype(np.float64), gold, arrays.get("overlap"), arrays.get("shared")
+    )
 
 
 def common(encoders: Sequence[Mapping[int, ItemScores]]) -> list[dict[int, ItemScores]]:
@@ -233,11 +269,17 @@ def common(encoders: Sequence[Mapping[int, ItemScores]]) -> list[dict[int, ItemS
     if any(items.ids != first.ids for items in rest):
         shared = frozenset(first.ids).intersection(*(items.ids for items in rest))
         order = [item for item in first.ids if item in shared]
-        aligned = [{seed: _ordered(items, order) for seed, items in seeds.items()} for seeds in encoders]
+        aligned = [
+            {seed: _ordered(items, order) for seed, items in seeds.items()} for seeds in encoders
+        ]
     first, *rest = (items for seeds in aligned for items in seeds.values())
     for items in rest:
-        if items.statistic != first.statistic or not np.array_equal(items.gold, first.gold, equal_nan=True):
-            raise DataFormatError("items with the same ids have different gold, or are scored by different metrics")
+        if items.statistic != first.statistic or not np.array_equal(
+            items.gold, first.gold, equal_nan=True
+        ):
+            raise DataFormatError(
+                "items with the same ids have different gold, or are scored by different metrics"
+            )
     return aligned
 
 

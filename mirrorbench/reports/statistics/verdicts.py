@@ -50,8 +50,12 @@ def below(spec: EncoderSpec, readouts: Mapping[EncoderSpec, Readout]) -> Encoder
     ``readouts`` are those of the rows with a score on the task, ``spec`` among them, in the table's order. Returns
     ``None`` for an untuned row itself, and where no such row is left.
     """
-    rows = [row for row in readouts if (row.backbone, row.revision) == (spec.backbone, spec.revision)]
-    untuned = [row for row in rows if row.method == "base" and dict(row.params).keys() <= set(POOLING_KEYS)]
+    rows = [
+        row for row in readouts if (row.backbone, row.revision) == (spec.backbone, spec.revision)
+    ]
+    untuned = [
+        row for row in rows if row.method == "base" and dict(row.params).keys() <= set(POOLING_KEYS)
+    ]
     if spec in untuned:
         return None
     if less := [row for row in rows if row.method == spec.method and _only_adds(spec, row)]:
@@ -61,14 +65,22 @@ def below(spec: EncoderSpec, readouts: Mapping[EncoderSpec, Readout]) -> Encoder
     def likeness(row: EncoderSpec) -> tuple[bool, ...]:
         pooling, _ = readouts[row]
         same, layers = readouts[row] == readouts[spec], row.get("layers") == spec.get("layers")
-        return same, pooling == wanted, pooling.startswith("mean"), pooling.startswith("target"), layers
+        return (
+            same,
+            pooling == wanted,
+            pooling.startswith("mean"),
+            pooling.startswith("target"),
+            layers,
+        )
 
     return max(sorted(untuned, key=str), key=likeness, default=None)
 
 
 def _only_adds(spec: EncoderSpec, row: EncoderSpec) -> bool:
     added = set(spec.params) - set(row.params)
-    return len(added) == len(spec.params) - len(row.params) > 0 and not dict(added).keys() & _NO_STEPS
+    return (
+        len(added) == len(spec.params) - len(row.params) > 0 and not dict(added).keys() & _NO_STEPS
+    )
 
 
 def find_steps(table: Table, results: Sequence[Result]) -> list[Step]:
@@ -98,21 +110,34 @@ def _step_pairs(table: Table, results: _Results) -> list[_Pair]:
                     steps[r] = over
             continue
         for protocol in {row.protocol for row in table.rows}:
-            rows = {parse_spec(row.spec): r for r, row in scored.items() if row.protocol == protocol}
-            encoders = {spec: results[scored[r].key, column.name][0].encoder for spec, r in rows.items()}
-            readouts = {spec: (str(e.get("pooling", "")), str(e.get("layers", ""))) for spec, e in encoders.items()}
+            rows = {
+                parse_spec(row.spec): r for r, row in scored.items() if row.protocol == protocol
+            }
+            encoders = {
+                spec: results[scored[r].key, column.name][0].encoder for spec, r in rows.items()
+            }
+            readouts = {
+                spec: (str(e.get("pooling", "")), str(e.get("layers", "")))
+                for spec, e in encoders.items()
+            }
             for spec, r in rows.items():
                 if lower_spec := below(spec, readouts):
                     steps[r] = rows[lower_spec]
-    return sorted((r, over, c) for c, steps in enumerate(lower.values()) for r, over in steps.items())
+    return sorted(
+        (r, over, c) for c, steps in enumerate(lower.values()) for r, over in steps.items()
+    )
 
 
 def _best_pairs(table: Table) -> dict[_Pair, int]:
     """The best tuned and the best untuned row of each backbone in each column, with the number of such pairs."""
     backbones: dict[tuple[str, str, str], set[int]] = {}
     columns = range(len(table.columns))
-    for r, row in ((r, row) for c in columns for r, row in enumerate(table.rows) if row.spec and row.scores[c]):
-        backbones.setdefault((row.backbone, parse_spec(row.spec).revision, row.protocol), set()).add(r)
+    for r, row in (
+        (r, row) for c in columns for r, row in enumerate(table.rows) if row.spec and row.scores[c]
+    ):
+        backbones.setdefault(
+            (row.backbone, parse_spec(row.spec).revision, row.protocol), set()
+        ).add(r)
     pairs = {}
     for rows in backbones.values():
         for c in columns:
@@ -134,7 +159,14 @@ def _untested(table: Table, results: _Results, pair: _Pair) -> Verdict:
         sides = [results[row.key, task], results[over.key, task]]
         why_not |= dict.fromkeys(incomparable([*sides[0], *sides[1]]))
         this_model = this_model or any(map(tuned_with_one_seed, sides))
-    return Verdict(row.spec, over.spec, row.protocol, column.name, why_not="; ".join(why_not), this_model=this_model)
+    return Verdict(
+        row.spec,
+        over.spec,
+        row.protocol,
+        column.name,
+        why_not="; ".join(why_not),
+        this_model=this_model,
+    )
 
 
 class Marker:
@@ -146,9 +178,15 @@ class Marker:
         seeds: dict[tuple[RowKey, str], Seeds] = {}
         for row in table.rows:
             for column, score in zip(table.columns, row.scores, strict=True):
-                if score and not column.average_of and all(cell_id in items for cell_id in score.cell_ids):
+                if (
+                    score
+                    and not column.average_of
+                    and all(cell_id in items for cell_id in score.cell_ids)
+                ):
                     by_seed = zip(score.seeds, score.cell_ids, strict=True)
-                    seeds[row.key, column.name] = {seed: items[cell_id] for (seed, _), cell_id in by_seed}
+                    seeds[row.key, column.name] = {
+                        seed: items[cell_id] for (seed, _), cell_id in by_seed
+                    }
         self._comparisons = Comparisons(seeds, plugins)
 
     def with_marks(self, intervals: bool = False, ties: bool = False) -> Table:
@@ -162,25 +200,40 @@ class Marker:
                 if score:
                     known, interval = self._known(row.key, column.name), None
                     if intervals and known:
-                        interval = self._comparisons.estimate(row.key, self._tasks[column.name]).interval()
+                        interval = self._comparisons.estimate(
+                            row.key, self._tasks[column.name]
+                        ).interval()
                     if row.spec and not known:
                         unknown[c] = column.title
                     score = replace(score, interval=interval, tied=row.key in tied[c])
                 scores.append(score)
             rows.append(replace(row, scores=tuple(scores)))
-        notes = [f"[low, high]: {LEVEL:.0%} interval over items, and over seeds where there are several."] * intervals
-        notes += ["Tied: not separable from the best of its column, Holm-corrected within it."] * ties
+        notes = [
+            f"[low, high]: {LEVEL:.0%} interval over items, and over seeds where there are several."
+        ] * intervals
+        notes += [
+            "Tied: not separable from the best of its column, Holm-corrected within it."
+        ] * ties
         if unknown and (intervals or ties):
             titles = ", ".join(dict.fromkeys(unknown[c] for c in sorted(unknown)))
-            notes.append(f"Not marked, since stored predictions do not yield the score: {titles.rstrip('.')}.")
+            notes.append(
+                f"Not marked, since stored predictions do not yield the score: {titles.rstrip('.')}."
+            )
         return replace(self._table, rows=tuple(rows), notes=(*self._table.notes, *notes))
 
     def verdicts(self, steps: Sequence[Step]) -> list[Verdict]:
         """Test steps; p-values are corrected over the steps of a column, or for the pairs behind the best rows."""
         tested = [self._tested(verdict, chosen_from) for verdict, chosen_from in steps]
-        corrected = [v.p and min(1.0, v.p * chosen_from) for v, (_, chosen_from) in zip(tested, steps, strict=True)]
+        corrected = [
+            v.p and min(1.0, v.p * chosen_from)
+            for v, (_, chosen_from) in zip(tested, steps, strict=True)
+        ]
         for column in self._tasks:
-            own = [index for index, verdict in enumerate(tested) if verdict.column == column and not verdict.best]
+            own = [
+                index
+                for index, verdict in enumerate(tested)
+                if verdict.column == column and not verdict.best
+            ]
             for index, p in zip(own, holm([tested[index].p for index in own]), strict=True):
                 corrected[index] = p
         return [
@@ -195,7 +248,11 @@ class Marker:
 
     def counted(self, column: Column) -> Column:
         """Return the column with the number of items behind its scores, and the largest share of seen ones."""
-        own = [items for row in self._table.rows for items in self._comparisons.items(row.key, column.name)]
+        own = [
+            items
+            for row in self._table.rows
+            for items in self._comparisons.items(row.key, column.name)
+        ]
         if not own:
             return column
         seen = max(len(items.seen) / max(1, len(items.ids)) for items in own)
@@ -227,7 +284,9 @@ class Marker:
             return set()
         others = [row for row in means if row != best and self._known(row, name)]
         p = holm([self._comparisons.compare(best, row, self._tasks[name]).p for row in others])
-        return {row for row, value in zip(others, p, strict=True) if value is None or value >= 1 - LEVEL}
+        return {
+            row for row, value in zip(others, p, strict=True) if value is None or value >= 1 - LEVEL
+        }
 
 
 def with_verdicts(table: Table, verdicts: Sequence[Verdict]) -> Table:
@@ -275,15 +334,21 @@ class EncoderComparison:
 
 
 def compare_encoders(
-    first: Sequence[Stored], second: Sequence[Stored], tasks: Sequence[str], plugins: Plugins,
+    first: Sequence[Stored],
+    second: Sequence[Stored],
+    tasks: Sequence[str],
+    plugins: Plugins,
     allow_mixed: bool = False,
-) -> EncoderComparison:  # fmt: skip
+) -> EncoderComparison:
     """Compare two encoders on those of the ``tasks`` that both have; ``UsageError`` where results are not comparable.
 
     ``allow_mixed`` also compares results of different data or protocols.
     """
     sides, notes = newest_shared([first, second])
-    pairs = {task: [[entry for entry in side if entry.result.task == task] for side in sides] for task in tasks}
+    pairs = {
+        task: [[entry for entry in side if entry.result.task == task] for side in sides]
+        for task in tasks
+    }
     shared = {task: pair for task, pair in pairs.items() if all(pair)}
     mixed = _mixed(shared)
     if mixed and not allow_mixed:
@@ -299,22 +364,36 @@ def compare_encoders(
     for task, pair in shared.items():
         read = [{entry.result.seed: items_of(entry, plugins) for entry in side} for side in pair]
         if any(own is None for side in read for own in side.values()):
-            notes.append(f"{task}: not compared, since a score is undefined or cannot be computed from its predictions")
+            notes.append(
+                f"{task}: not compared, since a score is undefined or cannot be computed from its predictions"
+            )
             continue
         for name, seeds in zip("AB", read, strict=True):
             items[name, task] = {seed: own for seed, own in seeds.items() if own}
     comparisons = Comparisons(items, plugins)
-    by_task = {task: comparisons.compare("A", "B", [task]) for task in shared if ("A", task) in items}
+    by_task = {
+        task: comparisons.compare("A", "B", [task]) for task in shared if ("A", task) in items
+    }
     if not by_task:
-        raise UsageError("there is no task on which both can be compared" + "".join(f"\n  {n}" for n in notes))
+        raise UsageError(
+            "there is no task on which both can be compared" + "".join(f"\n  {n}" for n in notes)
+        )
     compared = []
-    for (task, comparison), p in zip(by_task.items(), holm([c.p for c in by_task.values()]), strict=True):
+    for (task, comparison), p in zip(
+        by_task.items(), holm([c.p for c in by_task.values()]), strict=True
+    ):
         if comparison.left_out:
-            notes.append(f"{task}: {comparison.left_out} items that only one of them has are left out")
+            notes.append(
+                f"{task}: {comparison.left_out} items that only one of them has are left out"
+            )
         metric = shared[task][0][0].result.main_metric
-        this_model = any(tuned_with_one_seed([entry.result for entry in side]) for side in shared[task])
+        this_model = any(
+            tuned_with_one_seed([entry.result for entry in side]) for side in shared[task]
+        )
         compared.append(
-            TaskComparison(**vars(comparison), task=task, metric=metric, corrected=p, this_model=this_model)
+            TaskComparison(
+                **vars(comparison), task=task, metric=metric, corrected=p, this_model=this_model
+            )
         )
     average = comparisons.compare("A", "B", list(by_task)) if len(by_task) > 1 else None
     return EncoderComparison(tuple(compared), average, tuple(notes))
@@ -324,7 +403,10 @@ def _mixed(pairs: Mapping[str, Sequence[Sequence[Stored]]]) -> list[str]:
     """Reasons why the results of two encoders on tasks cannot be compared."""
     reasons = []
     for task, pair in pairs.items():
-        reasons += [f"{task}: {reason}" for reason in incomparable([entry.result for side in pair for entry in side])]
+        reasons += [
+            f"{task}: {reason}"
+            for reason in incomparable([entry.result for side in pair for entry in side])
+        ]
     for task, pair in pairs.items():
         for name, side in zip("AB", pair, strict=True):
             if len({entry.result.experiment for entry in side}) > 1:

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from mirrorbench.plugin import EncoderSpec, Outcome, Workspace
     from mirrorbench_analysis.study import Analysis
 
-STUDY_OPTIONS: dict[str, Any] = {"encoders": ("tiny",), "task": "", "corpus": "", "seed": 0, "protocol": "paper"}
+STUDY_OPTIONS: dict[str, Any] = {
+    "encoders": ("tiny",),
+    "task": "",
+    "corpus": "",
+    "seed": 0,
+    "protocol": "paper",
+}
 """Options that most analyses have, with their defaults: the fields of a ``Study``."""
 BEFORE_AND_AFTER = ("tiny+base:pooling=target,layers=-4:", "tiny+mirrorwic")
 """Specs of the built-in model on words in context, before and after tuning."""
@@ -47,7 +53,12 @@ class Analyzer:
         return analyze(workspace, self.name, **options)
 
     def measure(
-        self, workspace: Workspace, asked: Any, specs: Sequence[EncoderSpec], seeds: int, protocol: str
+        self,
+        workspace: Workspace,
+        asked: Any,
+        specs: Sequence[EncoderSpec],
+        seeds: int,
+        protocol: str,
     ) -> Outcome:
         """Analyse encoders one by one for a table of the papers, and store a result of each."""
         from mirrorbench_analysis.stored import measure

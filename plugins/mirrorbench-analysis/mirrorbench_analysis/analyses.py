@@ -31,9 +31,23 @@ from mirrorbench.plugin import (
     without_texts,
 )
 from mirrorbench_analysis import ANALYSES, STUDY_OPTIONS, figures, geometry, scores
-from mirrorbench_analysis.layers import LayerSums, Rows, Sentence, draw_samples, top_layer_means, words_in
+from mirrorbench_analysis.layers import (
+    LayerSums,
+    Rows,
+    Sentence,
+    draw_samples,
+    top_layer_means,
+    words_in,
+)
 from mirrorbench_analysis.scores import Series
-from mirrorbench_analysis.study import Analysis, NothingAnalysedError, StoredByLabel, Study, described, task_title
+from mirrorbench_analysis.study import (
+    Analysis,
+    NothingAnalysedError,
+    StoredByLabel,
+    Study,
+    described,
+    task_title,
+)
 from mirrorbench_analysis.words import encode_words
 
 
@@ -47,7 +61,10 @@ def isotropy(study: Study, texts: str, limit: int) -> Analysis:
 
     measures = study.measure_each(measure)
     rows = [{"encoder": label, **numbers} for label, numbers in measures.items()]
-    values = {label: {name: x for name, x in row.items() if name != "dimensions"} for label, row in measures.items()}
+    values = {
+        label: {name: x for name, x in row.items() if name != "dimensions"}
+        for label, row in measures.items()
+    }
     plot = partial(figures.isotropy_figure, rows)
     title = f"{len(inputs):,} texts of {study.title if source == study.task else Path(source).name}"
     document = {"texts": described(source, inputs)}
@@ -57,7 +74,9 @@ def isotropy(study: Study, texts: str, limit: int) -> Analysis:
 def layers(study: Study, texts: str, limit: int, samples: int) -> Analysis:
     """Measure task score and geometry of each layer."""
     for spec in (cell.spec for cell in study.plan.cells if cell.model.posts):
-        raise UsageError(f"{spec}: single layers are not transformed", "Leave post= out of the encoder spec.")
+        raise UsageError(
+            f"{spec}: single layers are not transformed", "Leave post= out of the encoder spec."
+        )
     inputs, source = study.texts(texts)
     sentences = words_in(dict.fromkeys(item.text for item in inputs))
     if not sentences:
@@ -68,21 +87,38 @@ def layers(study: Study, texts: str, limit: int, samples: int) -> Analysis:
     drawn = [np.searchsorted(union, rows) for rows in drawn]
     measures = study.measure_each(partial(_measure_layers, study, sentences, drawn))
     task = study.workspace.plugins.tasks[study.task]
-    rows = [{"encoder": label, **numbers} for label, (measured, _) in measures.items() for numbers in measured]
+    rows = [
+        {"encoder": label, **numbers}
+        for label, (measured, _) in measures.items()
+        for numbers in measured
+    ]
     texts_read = described(source, [TextInput(sentence.words[0].text) for sentence in sentences])
     document = {
-        "metric": task.main_metric, "texts": texts_read, "samples": [len(sample) for sample in drawn],
+        "metric": task.main_metric,
+        "texts": texts_read,
+        "samples": [len(sample) for sample in drawn],
         "words": {label: words for label, (_, words) in measures.items()},
-    }  # fmt: skip
+    }
     metric = f"{task.title}: {task.main_metric.replace('_', ' ')}"
     title = f"{study.title}; {len(sentences):,} sentences of {'it' if source == study.task else Path(source).name}"
-    values = {label: {"n": words, **top_layer_means(measured)} for label, (measured, words) in measures.items()}
-    plot = partial(figures.layers_figure, {label: measured for label, (measured, _) in measures.items()}, metric)
+    values = {
+        label: {"n": words, **top_layer_means(measured)}
+        for label, (measured, words) in measures.items()
+    }
+    plot = partial(
+        figures.layers_figure,
+        {label: measured for label, (measured, _) in measures.items()},
+        metric,
+    )
     return Analysis(f"layers-{study.task}", rows, document, plot, title=title, values=values)
 
 
 def _measure_layers(
-    study: Study, sentences: Sequence[Sentence], samples: Sequence[Rows], cell: Cell, encoder: Encoder
+    study: Study,
+    sentences: Sequence[Sentence],
+    samples: Sequence[Rows],
+    cell: Cell,
+    encoder: Encoder,
 ) -> tuple[list[dict[str, Any]], int]:
     """Measures of every layer, and their number of words; each text is encoded once for all layers."""
     if cell.pooling is None or not isinstance(encoder, PoolingEncoder):
@@ -91,7 +127,9 @@ def _measure_layers(
             "Name a backbone, such as tiny, bert or ./my-model.",
         )
     if not isinstance(encoder, TransformerEncoder):
-        raise UsageError(f"{cell.spec} stands for several models here", "Name a task in one language.")
+        raise UsageError(
+            f"{cell.spec} stands for several models here", "Name a task in one language."
+        )
     n_layers = encoder.transformer.model.config.num_hidden_layers + 1
     poolings = [replace(cell.pooling, layers=str(n)) for n in range(n_layers)]
     plugins, reporter = study.workspace.plugins, study.workspace.reporter
@@ -99,16 +137,22 @@ def _measure_layers(
     items = task.load(study.workspace.data)
     inputs = list(dict.fromkeys(task.inputs(items)))
     task_scores = [
-        score_task(task, items, Vectors(inputs, array), study.protocol, plugins.metrics).metrics[task.main_metric]
+        score_task(task, items, Vectors(inputs, array), study.protocol, plugins.metrics).metrics[
+            task.main_metric
+        ]
         for array in study.encode(cell, encoder, inputs, poolings)
     ]
     sums = LayerSums(sentences, study.seed)
     reporter.stage("encoding", str(cell.spec), len(sentences), "sentences")
     at_words = [replace(pooling, mode="target") for pooling in poolings]
-    for index, vectors in encode_words(encoder, [sentence.words for sentence in sentences], at_words, reporter.advance):
+    for index, vectors in encode_words(
+        encoder, [sentence.words for sentence in sentences], at_words, reporter.advance
+    ):
         sums.add(index, vectors)
     if not sums.n_words:
-        problem = f"{cell.spec} reads {cell.pooling.max_length} tokens, and all sentences are longer"
+        problem = (
+            f"{cell.spec} reads {cell.pooling.max_length} tokens, and all sentences are longer"
+        )
         raise UsageError(problem, "Add a larger max_length to the encoder spec.")
     return sums.measure(samples, task_scores), sums.n_words
 
@@ -116,7 +160,10 @@ def _measure_layers(
 def sense_examples(study: Study, word: str, texts: str) -> geometry.SenseExamples:
     """Return the contexts of a word of the task, or those in a file; by default our own of *spring*."""
     if word and texts:
-        raise UsageError("--word (a word of the task) and --texts (a file) exclude each other", "Give one of them.")
+        raise UsageError(
+            "--word (a word of the task) and --texts (a file) exclude each other",
+            "Give one of them.",
+        )
     if texts:
         return geometry.read_examples(texts)
     if not word:
@@ -128,19 +175,38 @@ def sense_examples(study: Study, word: str, texts: str) -> geometry.SenseExample
 def projection(study: Study, word: str, texts: str, method: str) -> Analysis:
     """Project the contexts of a word to two dimensions, by sense."""
     examples = sense_examples(study, word, texts)
-    vectors = study.measure_each(lambda cell, encoder: study.encode(cell, encoder, examples.inputs)[0])
-    points = {label: geometry.project(array, method, study.seed) for label, array in vectors.items()}
+    vectors = study.measure_each(
+        lambda cell, encoder: study.encode(cell, encoder, examples.inputs)[0]
+    )
+    points = {
+        label: geometry.project(array, method, study.seed) for label, array in vectors.items()
+    }
     rows = [
-        {"encoder": label, "sense": sense, **({} if without_texts() else {"text": bracketed(item)}), "x": x, "y": y}
+        {
+            "encoder": label,
+            "sense": sense,
+            **({} if without_texts() else {"text": bracketed(item)}),
+            "x": x,
+            "y": y,
+        }
         for label, plane in points.items()
-        for sense, item, (x, y) in zip(examples.senses, examples.inputs, plane.tolist(), strict=True)
+        for sense, item, (x, y) in zip(
+            examples.senses, examples.inputs, plane.tolist(), strict=True
+        )
     ]
     counts = {"contexts": len(examples.senses), "senses": len(set(examples.senses))}
-    silhouettes = {label: geometry.silhouette(array, examples.senses) for label, array in vectors.items()}
-    table = [{"encoder": label, **counts, "silhouette": value} for label, value in silhouettes.items()]
+    silhouettes = {
+        label: geometry.silhouette(array, examples.senses) for label, array in vectors.items()
+    }
+    table = [
+        {"encoder": label, **counts, "silhouette": value} for label, value in silhouettes.items()
+    ]
     document = {"method": method, "source": examples.source, "encodings": table}
     draw = partial(figures.projection_figure, points, examples.senses, method == "pca")
-    values = {label: {"n": counts["contexts"], "silhouette": value} for label, value in silhouettes.items()}
+    values = {
+        label: {"n": counts["contexts"], "silhouette": value}
+        for label, value in silhouettes.items()
+    }
     subject = Path(texts).stem if texts else word or "spring"
     title = f"{subject}: contexts by sense ({'t-SNE' if method == 'tsne' else method.upper()})"
     name = f"projection-{word or 'contexts'}-{method}"
@@ -152,13 +218,21 @@ def similarity(study: Study) -> Analysis:
     stored = study.predictions()
     edges = scores.shared_edges([arrays["scores"] for _, arrays in stored.values()])
     measure = partial(scores.distribution, edges=edges)
-    distributions = _measure_predictions(study, stored, measure, "bands of pairs", "Take a task of pairs.")
+    distributions = _measure_predictions(
+        study, stored, measure, "bands of pairs", "Take a task of pairs."
+    )
     columns = ("n", "mean", "sd", "median")
     rows = [
-        {"encoder": label, "pairs": band["name"], **{name: band[name] for name in columns},
-         "auc": distribution["auc"], "overlap": distribution["overlap"]}
-        for label, distribution in distributions.items() for band in distribution["bands"]
-    ]  # fmt: skip
+        {
+            "encoder": label,
+            "pairs": band["name"],
+            **{name: band[name] for name in columns},
+            "auc": distribution["auc"],
+            "overlap": distribution["overlap"],
+        }
+        for label, distribution in distributions.items()
+        for band in distribution["bands"]
+    ]
     values = {
         label: {"n": sum(band["n"] for band in distribution["bands"]), "auc": distribution["auc"]}
         | {band["name"]: band["mean"] for band in distribution["bands"]}
@@ -172,20 +246,32 @@ def similarity(study: Study) -> Analysis:
 def roc(study: Study) -> Analysis:
     """Compute the ROC curves of a task with binary labels."""
     hint = "Take a task with binary labels: qnli, wic ..."
-    roc_curves = _measure_predictions(study, study.predictions(), scores.roc_curve, "ROC curve", hint)
+    roc_curves = _measure_predictions(
+        study, study.predictions(), scores.roc_curve, "ROC curve", hint
+    )
     rows = [
         {"encoder": label, "fpr": x, "tpr": y, "threshold": threshold}
         for label, curve in roc_curves.items()
         for x, y, threshold in zip(curve["fpr"], curve["tpr"], curve["threshold"], strict=True)
     ]
     numbers = ("auc", "positives", "negatives")
-    table = [{"encoder": label, **{name: curve[name] for name in numbers}} for label, curve in roc_curves.items()]
-    draw, title = partial(figures.roc_figure, roc_curves), f"{study.title}: area under the ROC curve"
+    table = [
+        {"encoder": label, **{name: curve[name] for name in numbers}}
+        for label, curve in roc_curves.items()
+    ]
+    draw, title = (
+        partial(figures.roc_figure, roc_curves),
+        f"{study.title}: area under the ROC curve",
+    )
     return Analysis(f"roc-{study.task}", rows, {"areas": table}, draw, table, title=title)
 
 
 def _measure_predictions(
-    study: Study, stored: StoredByLabel, measure: Callable[[scores.Arrays], dict[str, Any]], noun: str, hint: str
+    study: Study,
+    stored: StoredByLabel,
+    measure: Callable[[scores.Arrays], dict[str, Any]],
+    noun: str,
+    hint: str,
 ) -> dict[str, dict[str, Any]]:
     """A measure of each encoder's predictions, by label; ``UsageError`` if the task does not allow it."""
     try:
@@ -208,27 +294,47 @@ def errors(study: Study, show: int) -> Analysis:
     (first_result, first), (second_result, second) = stored.values()
     ids = [str(item) for item in first["ids"]]
     if ids != [str(item) for item in second["ids"]]:
-        raise UsageError(f"the two encoders were scored on different items of {study.task}", "Run both again.")
-    before, after = (scores.answers(arrays, result.metrics.get("threshold")) for result, arrays in stored.values())
+        raise UsageError(
+            f"the two encoders were scored on different items of {study.task}", "Run both again."
+        )
+    before, after = (
+        scores.answers(arrays, result.metrics.get("threshold"))
+        for result, arrays in stored.values()
+    )
     if graded := before is None or after is None:
         rows = scores.shifted_ranks(ids, first["gold"], first["scores"], second["scores"])
-        better, worse = [row for row in rows if row["gain"] > 0], [row for row in rows if row["gain"] < 0]
+        better, worse = (
+            [row for row in rows if row["gain"] > 0],
+            [row for row in rows if row["gain"] < 0],
+        )
     else:
         rows = scores.changed_answers(ids, first["gold"], before, after)
-        better, worse = [r for r in rows if r["after"] == r["gold"]], [r for r in rows if r["after"] != r["gold"]]
+        better, worse = (
+            [r for r in rows if r["after"] == r["gold"]],
+            [r for r in rows if r["after"] != r["gold"]],
+        )
     texts = _texts_of(study.items)
     for row in () if without_texts() else rows:
         row["texts"] = texts.get(row["id"], "")
-    counts = {} if graded else {
-        "items": len(ids), "changed": len(rows),
-        "corrected": len(better), "new_true_positives": sum(row["gold"] for row in better),
-        "spoiled": len(worse), "new_false_positives": sum(1 - row["gold"] for row in worse),
-    }  # fmt: skip
+    counts = (
+        {}
+        if graded
+        else {
+            "items": len(ids),
+            "changed": len(rows),
+            "corrected": len(better),
+            "new_true_positives": sum(row["gold"] for row in better),
+            "spoiled": len(worse),
+            "new_false_positives": sum(1 - row["gold"] for row in worse),
+        }
+    )
     document = {"cell_ids": [first_result.cell_id, second_result.cell_id], **counts}
     draw = partial(figures.errors_figure, better, worse, list(stored), graded)
     summary = "; ".join(f"{key.replace('_', ' ')}: {value}" for key, value in counts.items())
     title = f"{study.title}: items whose {'rank' if graded else 'answer'} changes"
-    return Analysis(f"errors-{study.task}", rows, document, draw, better[:show] + worse[:show], summary, title)
+    return Analysis(
+        f"errors-{study.task}", rows, document, draw, better[:show] + worse[:show], summary, title
+    )
 
 
 def _texts_of(items: Any) -> dict[str, str]:
@@ -251,7 +357,9 @@ def bracketed(side: object) -> str:
     return text
 
 
-def curves(study: Study, results: Sequence[str | Path], x: str, tasks: Sequence[str], log: bool) -> Analysis:
+def curves(
+    study: Study, results: Sequence[str | Path], x: str, tasks: Sequence[str], log: bool
+) -> Analysis:
     """Draw scores by a tuning hyper-parameter, from the results of a sweep."""
     plugins = study.workspace.plugins
     folders = [*map(Path, results)] or [study.workspace.results.root]
@@ -262,13 +370,23 @@ def curves(study: Study, results: Sequence[str | Path], x: str, tasks: Sequence[
             f"Make some: mirrorbench run -e BACKBONE+mirror:{x}=A -e BACKBONE+mirror:{x}=B -t TASK",
         )
     if log and any(point["x"] <= 0 for curve in series for point in curve.points):
-        raise UsageError(f"{x} is not positive in some results, so it has no logarithm", "Leave --log out.")
+        raise UsageError(
+            f"{x} is not positive in some results, so it has no logarithm", "Leave --log out."
+        )
     rows = [
-        {"encoder": str(curve.spec), "task": curve.task, "protocol": curve.protocol, "metric": curve.metric,
-         x: int(point["x"]) if point["x"].is_integer() else point["x"],
-         "mean": point["mean"], "sd": point["sd"], "seeds": point["n"]}
-        for curve in series for point in curve.points
-    ]  # fmt: skip
+        {
+            "encoder": str(curve.spec),
+            "task": curve.task,
+            "protocol": curve.protocol,
+            "metric": curve.metric,
+            x: int(point["x"]) if point["x"].is_integer() else point["x"],
+            "mean": point["mean"],
+            "sd": point["sd"],
+            "seeds": point["n"],
+        }
+        for curve in series
+        for point in curve.points
+    ]
     document = {"x": x, "folders": [str(folder) for folder in folders]}
     draw = partial(figures.curves_figure, _labelled(series, plugins), x, log)
     titles = dict.fromkeys(task_title(curve.task, study.workspace) for curve in series)
@@ -281,16 +399,28 @@ def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
     inputs = plugins.tasks[task].inputs(study.items)
     folders = [*map(Path, results)] or [study.workspace.results.root]
     series = []
-    if results or folders[0].is_dir():  # the default folder may be missing: counting words needs no results
-        series = scores.curves_over(_results(study, folders, [task]), "corpus", scores.bucket, least=1)
-    corpora = [(entry.name, entry.value.generate()) for entry in plugins.corpora if scores.bounds(entry.name)]
+    if (
+        results or folders[0].is_dir()
+    ):  # the default folder may be missing: counting words needs no results
+        series = scores.curves_over(
+            _results(study, folders, [task]), "corpus", scores.bucket, least=1
+        )
+    corpora = [
+        (entry.name, entry.value.generate())
+        for entry in plugins.corpora
+        if scores.bounds(entry.name)
+    ]
     rows = scores.count_words([item.text for item in inputs], corpora)
     if not series:
         study.workspace.reporter.note(
             f"No results of {task} for any bucket; make some: mirrorbench run -e BACKBONE+mirror:corpus="
             f"{rows[0]['corpus']} ... -t {task}"
         )
-    document = {"task": task, "words": {"outside": 1 - sum(row["share"] for row in rows)}, "series": series}
+    document = {
+        "task": task,
+        "words": {"outside": 1 - sum(row["share"] for row in rows)},
+        "series": series,
+    }
     labelled = _labelled(series, plugins)
     for row in rows:
         for label, curve in labelled.items():
@@ -304,10 +434,19 @@ def _results(study: Study, folders: Sequence[Path], tasks: Sequence[str]) -> lis
     """The results in folders on some tasks (empty: all), all of the same computation."""
     for folder in folders:
         if not folder.is_dir():
-            raise UsageError(f"there is no folder of results {folder}", "Make some: mirrorbench run")
+            raise UsageError(
+                f"there is no folder of results {folder}", "Make some: mirrorbench run"
+            )
     names = expand_tasks(tasks, study.workspace.plugins)
-    read = [result for folder in folders for result in read_results(folder) if not names or result.task in names]
-    chosen, remarks = newest(without_repeats(read), f"mirrorbench leaderboard {' '.join(map(str, folders))} says how")
+    read = [
+        result
+        for folder in folders
+        for result in read_results(folder)
+        if not names or result.task in names
+    ]
+    chosen, remarks = newest(
+        without_repeats(read), f"mirrorbench leaderboard {' '.join(map(str, folders))} says how"
+    )
     for remark in remarks:
         study.workspace.reporter.note(remark)
     return chosen
@@ -343,7 +482,9 @@ def analyze(workspace: Workspace, name: str, **options: Any) -> Analysis:
         if option not in ANALYSES[name]:
             raise unknown_name(f"option of the analysis {name}", option, list(ANALYSES[name]))
     given = ANALYSES[name] | options
-    study = Study(workspace, **{option: given.pop(option) for option in STUDY_OPTIONS if option in given})
+    study = Study(
+        workspace, **{option: given.pop(option) for option in STUDY_OPTIONS if option in given}
+    )
     return run_analysis(study, name, given)
 
 

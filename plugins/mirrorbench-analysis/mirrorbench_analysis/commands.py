@@ -24,7 +24,8 @@ from mirrorbench.plugin import (
 from mirrorbench_analysis import ANALYSES
 
 analyze_app = typer.Typer(
-    help="Numbers and figures: effects of tuning on a space of vectors, and on scores.", no_args_is_help=True
+    help="Numbers and figures: effects of tuning on a space of vectors, and on scores.",
+    no_args_is_help=True,
 )
 
 
@@ -32,36 +33,73 @@ def _encoders(help_: str, default: str) -> Any:
     return Annotated[list[str] | None, encoders_option(help_, default)]
 
 
-# fmt: off
-_Texts = Annotated[str, typer.Option(
-    "--texts", metavar="NAME|FILE", help="A corpus or text file.", show_default="the task's texts",
-    autocompletion=complete("corpora"))]
-_Results = Annotated[Path, typer.Option("--results", help="Folder of results; missing ones are stored there.")]
-_Folders = Annotated[list[Path] | None, typer.Argument(help="Folders of results.", show_default="results")]
+_Texts = Annotated[
+    str,
+    typer.Option(
+        "--texts",
+        metavar="NAME|FILE",
+        help="A corpus or text file.",
+        show_default="the task's texts",
+        autocompletion=complete("corpora"),
+    ),
+]
+_Results = Annotated[
+    Path, typer.Option("--results", help="Folder of results; missing ones are stored there.")
+]
+_Folders = Annotated[
+    list[Path] | None, typer.Argument(help="Folders of results.", show_default="results")
+]
 _FIRST_OPTIONS: dict[str, Any] = {
     "encoders": _encoders(
-        "Specs as for `run`; a bare backbone is several rows. May be repeated.", "tiny, the model inside the package"),
-    "task": Annotated[str, typer.Option(
-        "--task", "-t", metavar="NAME", help="Decides texts, level, language and tuning corpus.",
-        autocompletion=complete("tasks"))],
+        "Specs as for `run`; a bare backbone is several rows. May be repeated.",
+        "tiny, the model inside the package",
+    ),
+    "task": Annotated[
+        str,
+        typer.Option(
+            "--task",
+            "-t",
+            metavar="NAME",
+            help="Decides texts, level, language and tuning corpus.",
+            autocompletion=complete("tasks"),
+        ),
+    ],
 }
 _LAST_OPTIONS: dict[str, Any] = {
-    "corpus": Annotated[str, typer.Option(
-        help="Corpus name or text file to tune on.", show_default="the task's own",
-        autocompletion=complete("corpora"))],
+    "corpus": Annotated[
+        str,
+        typer.Option(
+            help="Corpus name or text file to tune on.",
+            show_default="the task's own",
+            autocompletion=complete("corpora"),
+        ),
+    ],
     "seed": Annotated[int, typer.Option(help="Seed of the tuning and of random samples.")],
-    "protocol": Protocol, "device": Device, "data_dir": DataDir, "offline": Offline,
-    "output": Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for numbers and figures.")],
-    "format_": Annotated[str, typer.Option(
-        "--format", "-f", metavar="NAME,...", help="pdf, svg, png, or none.", show_default="pdf")],
+    "protocol": Protocol,
+    "device": Device,
+    "data_dir": DataDir,
+    "offline": Offline,
+    "output": Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for numbers and figures.")
+    ],
+    "format_": Annotated[
+        str,
+        typer.Option(
+            "--format", "-f", metavar="NAME,...", help="pdf, svg, png, or none.", show_default="pdf"
+        ),
+    ],
     "plugin": PluginFiles,
 }
-# fmt: on
 """Options that several analyses have, before and after their own."""
 _DEFAULTS: dict[str, Any] = {
-    "results": Path("results"), "device": "auto", "data_dir": None, "offline": False, "output": Path("analysis"),
-    "format_": "", "plugin": None,
-}  # fmt: skip
+    "results": Path("results"),
+    "device": "auto",
+    "data_dir": None,
+    "offline": False,
+    "output": Path("analysis"),
+    "format_": "",
+    "plugin": None,
+}
 """Defaults of the parameters that are not in ``ANALYSES``."""
 
 
@@ -73,23 +111,35 @@ def _command(analysis: str, summary: str, *examples: str, **own: Any) -> None:
         del defaults["device"]
     if "task" not in defaults:
         del defaults["data_dir"], defaults["offline"]
-    options = {name: option for name, option in (_FIRST_OPTIONS | own | _LAST_OPTIONS).items() if name in defaults}
+    options = {
+        name: option
+        for name, option in (_FIRST_OPTIONS | own | _LAST_OPTIONS).items()
+        if name in defaults
+    }
 
     def command(output: Path, format_: str, plugin: object, **given: Any) -> None:
-        own_options = {name: value for name in ANALYSES[analysis] if (value := given.pop(name)) is not None}
+        own_options = {
+            name: value for name in ANALYSES[analysis] if (value := given.pop(name)) is not None
+        }
         _analyze(analysis, own_options, given, output, format_)
 
-    command.__signature__ = Signature([  # type: ignore[attr-defined]  # what Typer reads
+    parameters = [
         Parameter(
-            name, Parameter.KEYWORD_ONLY, annotation=option, default=None if defaults[name] == () else defaults[name]
+            name,
+            Parameter.KEYWORD_ONLY,
+            annotation=option,
+            default=None if defaults[name] == () else defaults[name],
         )
         for name, option in options.items()
-    ])  # fmt: skip
+    ]
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
     command.__annotations__ = options
     analyze_app.command(analysis, help=help_)(command)
 
 
-def _analyze(name: str, options: dict[str, Any], session: dict[str, Any], output: Path, format_: str) -> None:
+def _analyze(
+    name: str, options: dict[str, Any], session: dict[str, Any], output: Path, format_: str
+) -> None:
     """Run an analysis, print its table and failures, and write its files."""
     from mirrorbench.plugin import Session, progress_display
 
@@ -106,7 +156,10 @@ def _analyze(name: str, options: dict[str, Any], session: dict[str, Any], output
     if files := analysis.write(output, formats):
         say(f"written: {', '.join(map(str, files))}", err=True)
     for failure in analysis.failures:
-        say(f"Failed: {failure.spec} on {failure.task}: {failure.reason}\n{failure.hint}".rstrip(), err=True)
+        say(
+            f"Failed: {failure.spec} on {failure.task}: {failure.reason}\n{failure.hint}".rstrip(),
+            err=True,
+        )
     if analysis.failures:
         raise typer.Exit(1)
 
@@ -125,7 +178,9 @@ def _figure_formats(text: str) -> tuple[str, ...]:
     from mirrorbench_analysis.figures import check_formats, have_matplotlib
 
     if not text and not have_matplotlib():
-        say("No figure: matplotlib is not installed (pip install 'mirrorbench[figures]').", err=True)
+        say(
+            "No figure: matplotlib is not installed (pip install 'mirrorbench[figures]').", err=True
+        )
         return ()
     return () if text == "none" else check_formats(split_names([text or "pdf"]))
 
@@ -135,20 +190,31 @@ _command(
     "Items whose answer (for graded tasks: rank) changes between two encoders (MirrorWiC, Table 6).",
     "analyze errors -e bert+base:pooling=target,layers=-4: -e bert+mirrorwic -t wic",
     encoders=_encoders("Two encoders: before and after tuning.", "tiny before and after MirrorWiC"),
-    show=Annotated[int, typer.Option(min=0, help="Changed items to print for the better, and as many for the worse.")],
+    show=Annotated[
+        int,
+        typer.Option(
+            min=0, help="Changed items to print for the better, and as many for the worse."
+        ),
+    ],
     results=_Results,
-)  # fmt: skip
+)
 _command(
     "curves",
     "Scores by a setting of the tuning, from the results of a sweep (Mirror-BERT, Figure 5; MirrorWiC, Figure 4).",
     "run -e tiny+mirror:corpus_size=100 -e tiny+mirror:corpus_size=300 -t quick-sts --seeds 2",
     "analyze curves --x corpus_size",
     results=_Folders,
-    x=Annotated[str, typer.Option(
-        "--x", metavar="KEY", help="The spec key that varies: corpus_size, dropout, span_mask ...")],
+    x=Annotated[
+        str,
+        typer.Option(
+            "--x",
+            metavar="KEY",
+            help="The spec key that varies: corpus_size, dropout, span_mask ...",
+        ),
+    ],
     tasks=Annotated[list[str] | None, tasks_option("Tasks to draw.", "all")],
     log=Annotated[bool, typer.Option("--log", help="A logarithmic x axis.")],
-)  # fmt: skip
+)
 _command(
     "frequency",
     "A task's words by frequency bucket, and scores after tuning on each bucket (Mirror-BERT, Figure 8).",
@@ -164,29 +230,47 @@ _command(
     limit=Annotated[int, typer.Option(min=0, help="Most texts, drawn at random; 0: all.")],
 )
 _command(
-    "similarity", "Cosines of similar and dissimilar pairs, before and after tuning (Mirror-BERT, Figure 7).",
-    "analyze similarity -e bert -t qnli", results=_Results,
-)  # fmt: skip
+    "similarity",
+    "Cosines of similar and dissimilar pairs, before and after tuning (Mirror-BERT, Figure 7).",
+    "analyze similarity -e bert -t qnli",
+    results=_Results,
+)
 _command(
-    "layers", "Layer by layer: performance, isotropy, random-word and intra-sentence similarity (MirrorWiC, Figure 2).",
+    "layers",
+    "Layer by layer: performance, isotropy, random-word and intra-sentence similarity (MirrorWiC, Figure 2).",
     "analyze layers -e bert -t wic --texts wic-sentences-20k",
     texts=_Texts,
     limit=Annotated[int, typer.Option(min=1, help="Most sentences in a sample.")],
-    samples=Annotated[int, typer.Option(min=1, help="Random samples of sentences; isotropy is averaged over them.")],
-)  # fmt: skip
+    samples=Annotated[
+        int,
+        typer.Option(min=1, help="Random samples of sentences; isotropy is averaged over them."),
+    ],
+)
 _command(
     "projection",
     "The senses of a word in two dimensions (MirrorWiC, Figure 3), and their separation (silhouette).",
     "analyze projection -e bert -t wsd:examples=all --word spring",
-    word=Annotated[str, typer.Option(
-        help="A lemma of a disambiguation task (`wsd`), with all its senses; with other tasks spring or summer.",
-        show_default="spring")],
-    texts=Annotated[str, typer.Option(
-        "--texts", metavar="FILE", show_default="sentences inside the package",
-        help="Lines of a sense, a tab, and a text with the word marked: `<t>word</t>`.")],
+    word=Annotated[
+        str,
+        typer.Option(
+            help="A lemma of a disambiguation task (`wsd`), with all its senses; with other tasks spring or summer.",
+            show_default="spring",
+        ),
+    ],
+    texts=Annotated[
+        str,
+        typer.Option(
+            "--texts",
+            metavar="FILE",
+            show_default="sentences inside the package",
+            help="Lines of a sense, a tab, and a text with the word marked: `<t>word</t>`.",
+        ),
+    ],
     method=Annotated[str, typer.Option(help="Projection: tsne, pca, or umap (needs umap-learn).")],
-)  # fmt: skip
+)
 _command(
-    "roc", "ROC curves of a task with binary labels (Mirror-BERT, Figure 4).",
-    "analyze roc -e roberta -t qnli", results=_Results,
-)  # fmt: skip
+    "roc",
+    "ROC curves of a task with binary labels (Mirror-BERT, Figure 4).",
+    "analyze roc -e roberta -t qnli",
+    results=_Results,
+)

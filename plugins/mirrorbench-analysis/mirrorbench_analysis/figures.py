@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 
 TableRows = Sequence[Mapping[str, Any]]
 """Rows of a table, by column name."""
-FIGURE_FORMATS: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
+FIGURE_FORMATS: dict[str, dict[str, Any]] = {
+    "pdf": {"CreationDate": None},
+    "svg": {"Date": None},
+    "png": {},
+}
 """Formats, each with the metadata that leave out dates, so that files are reproducible."""
 COLUMN, PAGE = 3.03, 6.3
 """Width of a column and of a page, in inches."""
@@ -40,16 +44,33 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")
 
 _STYLE: dict[str, Any] = {
-    "font.size": 8, "axes.labelsize": 8, "axes.titlesize": 8, "legend.fontsize": 7,
-    "xtick.labelsize": 7, "ytick.labelsize": 7, "font.family": "sans-serif",
-    "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.6,
-    "xtick.major.width": 0.6, "ytick.major.width": 0.6, "xtick.major.size": 2.5, "ytick.major.size": 2.5,
-    "lines.linewidth": 1.2, "lines.markersize": 3.5, "legend.frameon": False, "legend.handlelength": 2.2,
-    "axes.grid": False, "figure.dpi": 100, "savefig.dpi": 300,
-    "pdf.fonttype": 42, "ps.fonttype": 42,  # TrueType: publishers refuse type 3 fonts
+    "font.size": 8,
+    "axes.labelsize": 8,
+    "axes.titlesize": 8,
+    "legend.fontsize": 7,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "font.family": "sans-serif",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3.5,
+    "legend.frameon": False,
+    "legend.handlelength": 2.2,
+    "axes.grid": False,
+    "figure.dpi": 100,
+    "savefig.dpi": 300,
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,  # TrueType: publishers refuse type 3 fonts
     "svg.hashsalt": "mirrorbench",  # reproducible files
-    "axes.formatter.useoffset": False, "axes.unicode_minus": True,
-}  # fmt: skip
+    "axes.formatter.useoffset": False,
+    "axes.unicode_minus": True,
+}
 
 
 def check_formats(names: Sequence[str]) -> tuple[str, ...]:
@@ -58,7 +79,13 @@ def check_formats(names: Sequence[str]) -> tuple[str, ...]:
         if name not in FIGURE_FORMATS:
             raise unknown_name("figure format", name, list(FIGURE_FORMATS))
     if names and not have_matplotlib():
-        raise not_installed(UsageError, "figures need", "matplotlib", "figures", "\nor leave them out: --format none")
+        raise not_installed(
+            UsageError,
+            "figures need",
+            "matplotlib",
+            "figures",
+            "\nor leave them out: --format none",
+        )
     return tuple(dict.fromkeys(names))
 
 
@@ -76,7 +103,9 @@ def style() -> Iterator[None]:
         yield
 
 
-def _panels(rows: int, columns: int, width: float, height: float, **shared: Any) -> tuple[Figure, list[Axes]]:
+def _panels(
+    rows: int, columns: int, width: float, height: float, **shared: Any
+) -> tuple[Figure, list[Axes]]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -118,7 +147,13 @@ def isotropy_figure(table: TableRows) -> Figure:
     for ax, name, title in zip(axes, names, titles, strict=True):
         values = _column(table, name)
         ax.hlines(rows, 0, values, color="0.75", linewidth=1.5, zorder=1)
-        ax.scatter(values, rows, color=[_line_style(row)["color"] for row in range(len(table))], s=18, zorder=2)
+        ax.scatter(
+            values,
+            rows,
+            color=[_line_style(row)["color"] for row in range(len(table))],
+            s=18,
+            zorder=2,
+        )
         ax.axvline(0, color="0.4", linewidth=0.6)
         ax.set(xlabel=title, xmargin=0.08)
         ax.spines["left"].set_visible(False)
@@ -130,15 +165,32 @@ def isotropy_figure(table: TableRows) -> Figure:
 
 def similarity_figure(distributions: Mapping[str, dict[str, Any]]) -> Figure:
     """Draw histograms of the cosines in each band of pairs, a panel for each encoder (Mirror-BERT, Figure 7)."""
-    figure, axes = _panels(len(distributions), 1, COLUMN, 0.45 + 0.95 * len(distributions), sharex=True)
+    figure, axes = _panels(
+        len(distributions), 1, COLUMN, 0.45 + 0.95 * len(distributions), sharex=True
+    )
     # Blue positives and orange negatives, as in the paper; line styles differ for print without colour.
-    looks = {"negative": (1, "--"), "positive": (0, "-"), "low": (1, "--"), "middle": (4, ":"), "high": (0, "-")}
+    looks = {
+        "negative": (1, "--"),
+        "positive": (0, "-"),
+        "low": (1, "--"),
+        "middle": (4, ":"),
+        "high": (0, "-"),
+    }
     for ax, (label, distribution) in zip(axes, distributions.items(), strict=True):
         for band in distribution["bands"]:
             (colour, line), edges = looks[band["name"]], distribution["edges"]
-            density = np.where(band["density"] > 0, band["density"], np.nan)  # draws no line along the axis
+            density = np.where(
+                band["density"] > 0, band["density"], np.nan
+            )  # draws no line along the axis
             ax.stairs(density, edges, fill=True, color=COLOURS[colour], alpha=0.35)
-            ax.stairs(density, edges, color=COLOURS[colour], linewidth=0.9, linestyle=line, label=band["name"])
+            ax.stairs(
+                density,
+                edges,
+                color=COLOURS[colour],
+                linewidth=0.9,
+                linestyle=line,
+                label=band["name"],
+            )
         ax.set_title(_wrapped(label, COLUMN), loc="left")
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
@@ -170,7 +222,9 @@ def layers_figure(measures: Mapping[str, TableRows], metric: str) -> Figure:
     return _with_legend(figure, axes[0])
 
 
-def projection_figure(points: Mapping[str, NDArray[np.float64]], senses: Sequence[str], axis_names: bool) -> Figure:
+def projection_figure(
+    points: Mapping[str, NDArray[np.float64]], senses: Sequence[str], axis_names: bool
+) -> Figure:
     """Draw contexts of a word in two dimensions, marked by sense, a panel for each encoder (MirrorWiC, Figure 3).
 
     ``axis_names``: label the axes as components of a PCA; the axes of t-SNE and UMAP have no meaning and no scale.
@@ -200,8 +254,19 @@ def roc_figure(curves: Mapping[str, dict[str, Any]]) -> Figure:
     figure, (ax,) = _panels(1, 1, COLUMN, COLUMN)
     ax.plot([0, 1], [0, 1], color="0.7", linewidth=0.8)
     for number, (label, roc) in enumerate(curves.items()):
-        ax.plot(roc["fpr"], roc["tpr"], label=f"{label}: {roc['auc']:.3f}", **_line_style(number) | {"marker": None})
-    ax.set(xlim=(-0.005, 1), ylim=(0, 1.005), xlabel="false positive rate", ylabel="true positive rate", box_aspect=1)
+        ax.plot(
+            roc["fpr"],
+            roc["tpr"],
+            label=f"{label}: {roc['auc']:.3f}",
+            **_line_style(number) | {"marker": None},
+        )
+    ax.set(
+        xlim=(-0.005, 1),
+        ylim=(0, 1.005),
+        xlabel="false positive rate",
+        ylabel="true positive rate",
+        box_aspect=1,
+    )
     return _with_legend(figure, ax)
 
 
@@ -214,7 +279,9 @@ def curves_figure(curves: Mapping[str, Series], key: str, log: bool) -> Figure:
     if log:
         ax.set_xscale("log")
         values = sorted({point["x"] for curve in curves.values() for point in curve.points})
-        ax.set_xticks(values, [f"{value:g}" for value in values], rotation=60 if len(values) > 5 else 0)
+        ax.set_xticks(
+            values, [f"{value:g}" for value in values], rotation=60 if len(values) > 5 else 0
+        )
         ax.minorticks_off()
     ax.set(xlabel=key.replace("_", " "), ylabel=_metric(curves))
     return _with_legend(figure, ax)
@@ -225,9 +292,13 @@ def frequency_figure(buckets: TableRows, lines: Mapping[str, Series]) -> Figure:
 
     A bucket without words and scores is left out; each bar has its number above it.
     """
-    buckets = [row for row in buckets if row["words"] or any(row[label] is not None for label in lines)]
+    buckets = [
+        row for row in buckets if row["words"] or any(row[label] is not None for label in lines)
+    ]
     figure, (ax,) = _panels(1, 1, COLUMN, 2.3)
-    bars = ax.bar(np.arange(len(buckets)), [row["words"] for row in buckets], width=0.8, color="0.82")
+    bars = ax.bar(
+        np.arange(len(buckets)), [row["words"] for row in buckets], width=0.8, color="0.82"
+    )
     ax.bar_label(bars, [str(row["words"] or "") for row in buckets], fontsize=6, color="0.4")
     ticks = ["–".join(map(str, bounds(row["corpus"]) or ())) for row in buckets]
     ax.set_xticks(np.arange(len(buckets)), ticks, rotation=60)
@@ -239,16 +310,27 @@ def frequency_figure(buckets: TableRows, lines: Mapping[str, Series]) -> Figure:
     scores.set_ylabel(_metric(lines))
     for number, label in enumerate(lines):
         x = [index for index, row in enumerate(buckets) if row[label] is not None]
-        y, spread = [buckets[index][label] for index in x], [buckets[index][f"{label} sd"] or 0.0 for index in x]
-        scores.errorbar(x, y, yerr=spread, capsize=2, elinewidth=0.8, label=label, **_line_style(number))
+        y, spread = (
+            [buckets[index][label] for index in x],
+            [buckets[index][f"{label} sd"] or 0.0 for index in x],
+        )
+        scores.errorbar(
+            x, y, yerr=spread, capsize=2, elinewidth=0.8, label=label, **_line_style(number)
+        )
     return _with_legend(figure, scores)
 
 
-def errors_figure(better: TableRows, worse: TableRows, labels: Sequence[str], graded: bool) -> Figure:
+def errors_figure(
+    better: TableRows, worse: TableRows, labels: Sequence[str], graded: bool
+) -> Figure:
     """Draw each changed item under both encoders: score minus threshold (MirrorWiC, Table 6), or error of the rank."""
     figure, (ax,) = _panels(1, 1, COLUMN, COLUMN)
     if graded:
-        names, measure, look = ("nearer", "further"), "error of the rank", {"s": 8, "linewidths": 0, "alpha": 0.6}
+        names, measure, look = (
+            ("nearer", "further"),
+            "error of the rank",
+            {"s": 8, "linewidths": 0, "alpha": 0.6},
+        )
         ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.6)
         ax.set_box_aspect(1)
     else:
@@ -257,7 +339,10 @@ def errors_figure(better: TableRows, worse: TableRows, labels: Sequence[str], gr
         ax.axvline(0, color="0.6", linewidth=0.6)
     for number, (name, rows) in enumerate(zip(names, (better, worse), strict=True)):
         sides = [
-            [abs(row[f"rank_{side}"] - row["gold_rank"]) if graded else row[f"score_{side}"] for row in rows]
+            [
+                abs(row[f"rank_{side}"] - row["gold_rank"]) if graded else row[f"score_{side}"]
+                for row in rows
+            ]
             for side in ("before", "after")
         ]
         _dots(ax, np.transpose(sides), number, f"{name} ({len(rows)})", **look)
@@ -269,24 +354,37 @@ def errors_figure(better: TableRows, worse: TableRows, labels: Sequence[str], gr
 def _line_style(number: int) -> dict[str, Any]:
     """Colour, line style and marker; markers shift by one after each round of colours, so 64 combinations differ."""
     marker = MARKERS[(number + number // len(COLOURS)) % len(MARKERS)]
-    return {"color": COLOURS[number % len(COLOURS)], "linestyle": LINES[number % len(LINES)], "marker": marker}
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "linestyle": LINES[number % len(LINES)],
+        "marker": marker,
+    }
 
 
 def _dots(ax: Axes, points: NDArray[np.float64], number: int, label: str, **options: Any) -> None:
     """Points of shape (n, 2), with a white border unless ``linewidths`` is given."""
-    border: dict[str, Any] = {} if "linewidths" in options else {"linewidths": 0.3, "edgecolors": "white"}
+    border: dict[str, Any] = (
+        {} if "linewidths" in options else {"linewidths": 0.3, "edgecolors": "white"}
+    )
     look = {key: value for key, value in _line_style(number).items() if key != "linestyle"}
     ax.scatter(points[:, 0], points[:, 1], label=label, **look, **border, **options)
 
 
 def _line(
-    ax: Axes, x: Sequence[float], y: Sequence[float], number: int, label: str, spread: Sequence[float | None] | None
+    ax: Axes,
+    x: Sequence[float],
+    y: Sequence[float],
+    number: int,
+    label: str,
+    spread: Sequence[float | None] | None,
 ) -> None:
     """A line with a band of the standard deviation."""
     ax.plot(x, y, label=label, **_line_style(number))
     if spread:
         centre, sd = np.array(y), np.array([value or 0.0 for value in spread])
-        ax.fill_between(x, centre - sd, centre + sd, color=_line_style(number)["color"], alpha=0.2, linewidth=0)
+        ax.fill_between(
+            x, centre - sd, centre + sd, color=_line_style(number)["color"], alpha=0.2, linewidth=0
+        )
 
 
 def _column(rows: TableRows, name: str) -> list[float]:

@@ -97,7 +97,12 @@ def project(vectors: NDArray[Any], method: str = "tsne", seed: int = 0) -> NDArr
         except ImportError as error:
             hint = "Install it (pip install umap-learn), or take --method tsne or pca."
             raise UsageError("UMAP is not installed", hint) from error
-        reducer = umap(n_neighbors=min(_NEIGHBOURS, len(rows) - 1), metric="cosine", random_state=seed, n_jobs=1)
+        reducer = umap(
+            n_neighbors=min(_NEIGHBOURS, len(rows) - 1),
+            metric="cosine",
+            random_state=seed,
+            n_jobs=1,
+        )
     elif method == "tsne":
         from sklearn.manifold import TSNE
 
@@ -126,16 +131,26 @@ def own_examples(word: str) -> SenseExamples:
     """Return the contexts inside the package of one of ``EXAMPLE_WORDS``."""
     if word not in EXAMPLE_WORDS:
         problem = f"there are no contexts of {word!r} inside the package, only of {' and '.join(EXAMPLE_WORDS)}"
-        raise UsageError(problem, f"Take --task wsd --word {word}, or bring contexts of your own: --texts FILE")
+        raise UsageError(
+            problem, f"Take --task wsd --word {word}, or bring contexts of your own: --texts FILE"
+        )
     read = read_examples()
-    own = [n for n, item in enumerate(read.inputs) if item.text[slice(*item.spans[0])].lower() == word]
-    return SenseExamples(tuple(read.inputs[n] for n in own), tuple(read.senses[n] for n in own), read.source)
+    own = [
+        n for n, item in enumerate(read.inputs) if item.text[slice(*item.spans[0])].lower() == word
+    ]
+    return SenseExamples(
+        tuple(read.inputs[n] for n in own), tuple(read.senses[n] for n in own), read.source
+    )
 
 
 def read_examples(file: str = "") -> SenseExamples:
     """Read contexts from lines ``SENSE<TAB>TEXT`` with the word between ``<t>`` and ``</t>``; by default our own."""
-    if file and not os.path.isfile(file):  # unlike Path.is_file, does not raise for a name that is too long
-        raise UsageError(f"there is no file {file}", "Each line holds a sense, a tab, and a <t>marked</t> text.")
+    if file and not os.path.isfile(
+        file
+    ):  # unlike Path.is_file, does not raise for a name that is too long
+        raise UsageError(
+            f"there is no file {file}", "Each line holds a sense, a tab, and a <t>marked</t> text."
+        )
     name = file or "examples inside the package"
     inputs, senses = [], []
     for number, line in enumerate(read_lines(Path(file or str(EXAMPLES))), start=1):

@@ -47,7 +47,9 @@ def words_in(texts: Iterable[str]) -> list[Sentence]:
         words = list(_WORD.finditer(text))
         if len(words) > 1:
             forms = [numbers.setdefault(word[0].lower(), len(numbers)) for word in words]
-            sentences.append(Sentence(tuple(TextInput(text, (word.span(),)) for word in words), np.array(forms)))
+            sentences.append(
+                Sentence(tuple(TextInput(text, (word.span(),)) for word in words), np.array(forms))
+            )
     return sentences
 
 
@@ -86,7 +88,9 @@ class LayerSums:
         rows = vectors.astype(np.float64)
         layers, _, dimensions = rows.shape
         if not self._means.size:
-            self._means = np.zeros((layers, len(self.sentences), dimensions), dtype=np.float32)  # the largest of all
+            self._means = np.zeros(
+                (layers, len(self.sentences), dimensions), dtype=np.float32
+            )  # the largest of all
             self._intra = np.zeros((layers, len(self.sentences)))
             self._words = np.zeros((layers, len(self._contexts), dimensions))
         centres = rows.mean(axis=1)
@@ -98,7 +102,9 @@ class LayerSums:
             self._contexts[slots[word]] += 1
         self._read[sentence] = True
 
-    def measure(self, samples: Sequence[Rows], scores: Sequence[float | None]) -> list[dict[str, Any]]:
+    def measure(
+        self, samples: Sequence[Rows], scores: Sequence[float | None]
+    ) -> list[dict[str, Any]]:
         """Return the measures of each layer (0: the embeddings) by column name, with the layer's score on a task.
 
         ``log_isotropy`` is that of sentence means, averaged over ``samples`` of sentences (Figures 2c, 2d; footnote 8);
@@ -108,7 +114,9 @@ class LayerSums:
         """
         kept = [sample[self._read[sample]] for sample in samples]
         known = self._contexts > 0
-        drawn = [slots[known[slots]] for slots in (self._slots[forms] for forms in self.word_samples)]
+        drawn = [
+            slots[known[slots]] for slots in (self._slots[forms] for forms in self.word_samples)
+        ]
         with np.errstate(invalid="ignore"):
             words = self._words / self._contexts[:, None]
         rows = []
@@ -116,20 +124,28 @@ class LayerSums:
             isotropy = [log_isotropy(self._means[layer, sample]) for sample in kept]
             random = [mean_cosine(words[layer, slots]) for slots in drawn]
             intra = float(self._intra[layer, self._read].mean())
-            rows.append({
-                "layer": layer,
-                "score": score,
-                "log_isotropy": float(np.mean(isotropy)), "log_isotropy_sd": _deviation(isotropy),
-                "random_similarity": float(np.mean(random)), "random_sd": _deviation(random),
-                "intra_similarity": intra,
-                "adjusted_intra_similarity": intra - float(np.mean(random)),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "layer": layer,
+                    "score": score,
+                    "log_isotropy": float(np.mean(isotropy)),
+                    "log_isotropy_sd": _deviation(isotropy),
+                    "random_similarity": float(np.mean(random)),
+                    "random_sd": _deviation(random),
+                    "intra_similarity": intra,
+                    "adjusted_intra_similarity": intra - float(np.mean(random)),
+                }
+            )
         return rows
 
     @property
     def n_words(self) -> int:
         """Number of words of the added sentences."""
-        return sum(len(sentence.words) for sentence, read in zip(self.sentences, self._read, strict=True) if read)
+        return sum(
+            len(sentence.words)
+            for sentence, read in zip(self.sentences, self._read, strict=True)
+            if read
+        )
 
 
 def _deviation(values: Sequence[float]) -> float | None:
@@ -139,7 +155,13 @@ def _deviation(values: Sequence[float]) -> float | None:
 def top_layer_means(rows: Sequence[dict[str, Any]]) -> dict[str, float | None]:
     """Average each measure of ``LayerSums.measure`` over the last layers; ``None`` if a layer has no value."""
     means: dict[str, float | None] = {}
-    for name in ("score", "log_isotropy", "random_similarity", "intra_similarity", "adjusted_intra_similarity"):
+    for name in (
+        "score",
+        "log_isotropy",
+        "random_similarity",
+        "intra_similarity",
+        "adjusted_intra_similarity",
+    ):
         values = [row[name] for row in rows[-TOP:]]
         means[name] = None if None in values else float(np.mean(values))
     return means

@@ -75,7 +75,12 @@ def distribution(predictions: Arrays, edges: NDArray[np.float64]) -> dict[str, A
         if len(own):
             sd = float(own.std(ddof=1)) if len(own) > 1 else None
             density = np.histogram(own, edges, density=True)[0]
-            numbers = {"n": len(own), "mean": float(own.mean()), "sd": sd, "median": float(np.median(own))}
+            numbers = {
+                "n": len(own),
+                "mean": float(own.mean()),
+                "sd": sd,
+                "median": float(np.median(own)),
+            }
             bands.append({"name": name, **numbers, "density": density})
     overlap = float((np.minimum(bands[0]["density"], bands[-1]["density"]) * np.diff(edges)).sum())
     extreme = (band_of_pair == 0) | (band_of_pair == len(names) - 1)
@@ -91,9 +96,13 @@ def roc_curve(predictions: Arrays) -> dict[str, Any]:
         raise ValueError("a ROC curve needs labels 0 and 1, and both of them")
     points = predictions if "roc_fpr" in predictions else roc_points(scores, gold)
     return {
-        "fpr": points["roc_fpr"], "tpr": points["roc_tpr"], "threshold": points["roc_thresholds"],
-        "auc": auc(scores, gold), "positives": int(gold.sum()), "negatives": len(gold) - int(gold.sum()),
-    }  # fmt: skip
+        "fpr": points["roc_fpr"],
+        "tpr": points["roc_tpr"],
+        "threshold": points["roc_thresholds"],
+        "auc": auc(scores, gold),
+        "positives": int(gold.sum()),
+        "negatives": len(gold) - int(gold.sum()),
+    }
 
 
 def answers(predictions: Arrays, threshold: float | None = None) -> Answers | None:
@@ -114,14 +123,19 @@ def answers(predictions: Arrays, threshold: float | None = None) -> Answers | No
     return (scores > cut).astype(np.int64), scores - cut
 
 
-def changed_answers(ids: Sequence[str], gold: ArrayLike, before: Answers, after: Answers) -> list[dict[str, Any]]:
+def changed_answers(
+    ids: Sequence[str], gold: ArrayLike, before: Answers, after: Answers
+) -> list[dict[str, Any]]:
     """Return the items whose answers differ, the largest change of the score first.
 
     Scores are relative to each encoder's threshold; the paper's are "isotropy-adjusted" by random-word similarity.
     """
     names = ("id", "gold", "before", "after", "score_before", "score_after")
     arrays = (np.asarray(gold, dtype=np.int64), before[0], after[0], before[1], after[1])
-    rows = [dict(zip(names, row, strict=True)) for row in zip(ids, *(a.tolist() for a in arrays), strict=True)]
+    rows = [
+        dict(zip(names, row, strict=True))
+        for row in zip(ids, *(a.tolist() for a in arrays), strict=True)
+    ]
     changed = [row for row in rows if row["before"] != row["after"]]
     return sorted(changed, key=lambda row: -abs(row["score_after"] - row["score_before"]))
 
@@ -137,7 +151,13 @@ def shifted_ranks(
 
     ranks = [((rankdata(values) - 1) / (len(ids) - 1)).tolist() for values in (gold, before, after)]
     rows = [
-        {"id": item, "gold_rank": g, "rank_before": b, "rank_after": a, "gain": abs(b - g) - abs(a - g)}
+        {
+            "id": item,
+            "gold_rank": g,
+            "rank_before": b,
+            "rank_after": a,
+            "gain": abs(b - g) - abs(a - g),
+        }
         for item, g, b, a in zip(ids, *ranks, strict=True)
     ]
     return sorted(rows, key=lambda row: -abs(row["gain"]))
@@ -182,7 +202,10 @@ def bucket(result: Result, key: str = "corpus") -> float | None:
 
 
 def curves_over(
-    results: Iterable[Result], key: str, x_of: Callable[[Result, str], float | None] = setting, least: int = 2
+    results: Iterable[Result],
+    key: str,
+    x_of: Callable[[Result, str], float | None] = setting,
+    least: int = 2,
 ) -> list[Series]:
     """Return the curves over a key of the spec with at least ``least`` points; undefined scores are left out.
 
@@ -193,11 +216,18 @@ def curves_over(
         x, y = x_of(result, key), result.main_score
         if x is not None and y is not None:
             spec = parse_spec(result.spec)
-            spec = EncoderSpec(spec.backbone, spec.revision, spec.method, tuple(p for p in spec.params if p[0] != key))
+            spec = EncoderSpec(
+                spec.backbone,
+                spec.revision,
+                spec.method,
+                tuple(p for p in spec.params if p[0] != key),
+            )
             name = (spec, result.task, result.main_metric, result.protocol)
             curves.setdefault(name, defaultdict(dict))[x][result.seed] = y
     return [
-        Series(*name, tuple(_point(x, list(scores.values())) for x, scores in sorted(values.items())))
+        Series(
+            *name, tuple(_point(x, list(scores.values())) for x, scores in sorted(values.items()))
+        )
         for name, values in curves.items()
         if len(values) >= least
     ]
@@ -220,8 +250,15 @@ def middle(corpus: str) -> float | None:
     return sum(limits) / 2 if limits else None
 
 
-def count_words(words: Iterable[str], buckets: Iterable[tuple[str, Sequence[str]]]) -> list[dict[str, Any]]:
+def count_words(
+    words: Iterable[str], buckets: Iterable[tuple[str, Sequence[str]]]
+) -> list[dict[str, Any]]:
     """Count a task's distinct words in each corpus (name and words), case ignored; ``share`` is of all its words."""
     own = {word.lower() for word in words}
-    counts = {corpus: len(own & {member.lower() for member in members}) for corpus, members in buckets}
-    return [{"corpus": name, "words": n, "share": n / len(own) if own else 0.0} for name, n in counts.items()]
+    counts = {
+        corpus: len(own & {member.lower() for member in members}) for corpus, members in buckets
+    }
+    return [
+        {"corpus": name, "words": n, "share": n / len(own) if own else 0.0}
+        for name, n in counts.items()
+    ]

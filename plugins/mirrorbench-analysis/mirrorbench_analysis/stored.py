@@ -25,13 +25,19 @@ from mirrorbench_analysis import ANALYSES, STUDY_OPTIONS, analyses
 from mirrorbench_analysis.study import Study, described
 
 
-def measure(workspace: Workspace, asked: Any, specs: Sequence[EncoderSpec], seeds: int, protocol: str) -> Outcome:
+def measure(
+    workspace: Workspace, asked: Any, specs: Sequence[EncoderSpec], seeds: int, protocol: str
+) -> Outcome:
     """Analyse encoders under each seed, untuned ones once; stored results are not computed again."""
     results, failures, computed = [], dict[Failure, None](), 0
     studies = [
-        Study(workspace, (spec,), asked.task, asked.corpus, seed, protocol) for spec in specs for seed in range(seeds)
+        Study(workspace, (spec,), asked.task, asked.corpus, seed, protocol)
+        for spec in specs
+        for seed in range(seeds)
     ]
-    cells = [(study, cell) for study in studies for cell in study.plan.cells if cell.seed == study.seed]
+    cells = [
+        (study, cell) for study in studies for cell in study.plan.cells if cell.seed == study.seed
+    ]
     failures |= dict.fromkeys(failure for study in studies for failure in study.failures)
     workspace.reporter.begin(len(cells))
     for study, cell in cells:
@@ -45,7 +51,9 @@ def measure(workspace: Workspace, asked: Any, specs: Sequence[EncoderSpec], seed
         if result:
             results.append(result)
             computed += not stored
-            workspace.reporter.cell(replace(cell, task=asked.task_name), result.main_score, cached=stored)
+            workspace.reporter.cell(
+                replace(cell, task=asked.task_name), result.main_score, cached=stored
+            )
     return Outcome(tuple(results), tuple(failures), computed)
 
 
@@ -60,13 +68,17 @@ def _measured(study: Study, cell: Cell, asked: Any) -> tuple[Result | None, bool
     started = time.perf_counter()
     for values in analyses.run_analysis(study, asked.name, given).values.values():
         result = _result(cell, values, asked.value, time.perf_counter() - started, study.workspace)
-        return store.write(cell, result, Scores(result.metrics, [], np.empty(0), np.empty(0))), False
+        return store.write(
+            cell, result, Scores(result.metrics, [], np.empty(0), np.empty(0))
+        ), False
     return None, False
 
 
 def _identity(study: Study, given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """The options, and a checksum of the texts, as part of a result's identity."""
-    options = tuple((f"option {name}", str(value)) for name, value in given.items() if name != "texts")
+    options = tuple(
+        (f"option {name}", str(value)) for name, value in given.items() if name != "texts"
+    )
     inputs: Sequence[TextInput] = ()
     if "word" in given:
         inputs = analyses.sense_examples(study, given["word"], given["texts"]).inputs
@@ -75,8 +87,14 @@ def _identity(study: Study, given: Mapping[str, Any]) -> tuple[tuple[str, str], 
     return (*options, ("texts", described("", inputs)["sha256"]))
 
 
-def _result(cell: Cell, values: Mapping[str, float | None], main: str, seconds: float, workspace: Workspace) -> Result:
-    metrics = {name: None if value is None else float(value) for name, value in values.items() if name != "n"}
+def _result(
+    cell: Cell, values: Mapping[str, float | None], main: str, seconds: float, workspace: Workspace
+) -> Result:
+    metrics = {
+        name: None if value is None else float(value)
+        for name, value in values.items()
+        if name != "n"
+    }
     pooling = cell.pooling
     return Result(
         cell=cell.to_json(),

@@ -75,12 +75,16 @@ class Study:
 
     def __post_init__(self) -> None:
         if self.task and expand_tasks([self.task], self.workspace.plugins) != (self.task,):
-            raise UsageError(f"{self.task} is a suite, but an analysis takes one task", "mirrorbench list suites")
+            raise UsageError(
+                f"{self.task} is a suite, but an analysis takes one task", "mirrorbench list suites"
+            )
 
     @cached_property
     def plan(self) -> Plan:
         """Plan with one cell for each encoder."""
-        request = Request(as_specs(self.encoders), (self.task,), (self.seed,), self.corpus, self.protocol)
+        request = Request(
+            as_specs(self.encoders), (self.task,), (self.seed,), self.corpus, self.protocol
+        )
         plan = make_plan(self.workspace, request)
         self.failures += plan.failures
         return plan
@@ -114,7 +118,12 @@ class Study:
             }
             for cell in self.plan.cells
         ]
-        return {"task": self.task, "seed": self.seed, "protocol": self.protocol, "encoders": encoders}
+        return {
+            "task": self.task,
+            "seed": self.seed,
+            "protocol": self.protocol,
+            "encoders": encoders,
+        }
 
     def texts(self, source: str) -> tuple[list[TextInput], str]:
         """Return the distinct texts of a corpus or file, or the inputs of the task, and the name of their source.
@@ -124,7 +133,9 @@ class Study:
         work, clean = self.workspace, self.protocol != "released"
         if not source:
             return list(dict.fromkeys(work.plugins.tasks[self.task].inputs(self.items))), self.task
-        read = read_corpus(source, work.data, work.plugins.corpora.by_name(), deduplicate=clean, strip=clean)
+        read = read_corpus(
+            source, work.data, work.plugins.corpora.by_name(), deduplicate=clean, strip=clean
+        )
         return [TextInput(text) for text in read.texts], source
 
     def measure_each(self, measure: Callable[[Cell, Encoder], _T]) -> dict[str, _T]:
@@ -149,15 +160,23 @@ class Study:
         return measures
 
     def encode(
-        self, cell: Cell, encoder: Encoder, inputs: Sequence[TextInput], poolings: Sequence[Pooling] = ()
+        self,
+        cell: Cell,
+        encoder: Encoder,
+        inputs: Sequence[TextInput],
+        poolings: Sequence[Pooling] = (),
     ) -> list[Array]:
         """Encode inputs under each pooling (default: the cell's), in one forward pass."""
         self.workspace.reporter.stage("encoding", str(cell.spec), len(inputs), "texts")
         if cell.pooling is not None and isinstance(encoder, PoolingEncoder):
-            return encoder.encode_pooled(inputs, poolings or [cell.pooling], self.workspace.reporter.advance)
+            return encoder.encode_pooled(
+                inputs, poolings or [cell.pooling], self.workspace.reporter.advance
+            )
         arrays = []
         for start in range(0, len(inputs), _CHUNK):
-            arrays.append(encode_checked(encoder, inputs[start : start + _CHUNK], f"the encoder {cell.spec}"))
+            arrays.append(
+                encode_checked(encoder, inputs[start : start + _CHUNK], f"the encoder {cell.spec}")
+            )
             self.workspace.reporter.advance(len(arrays[-1]))
         return [np.concatenate(arrays)]
 
@@ -247,10 +266,15 @@ class Analysis:
         writer = csv.DictWriter(table, list(self.rows[0]) if self.rows else [], lineterminator="\n")
         writer.writeheader()
         writer.writerows(plain(row) for row in self.rows)  # None becomes an empty field
-        stem = Path(folder) / re.sub(r"[^\w.=,-]", "_", self.name)  # a task's name may contain a colon
+        stem = Path(folder) / re.sub(
+            r"[^\w.=,-]", "_", self.name
+        )  # a task's name may contain a colon
         made = {"version": __version__, "created": datetime.now(UTC).isoformat(timespec="seconds")}
         document = plain({"analysis": stem.name, **self.document, **made, "rows": self.rows})
-        contents = {"csv": table.getvalue(), "json": json.dumps(document, indent=2, ensure_ascii=False)}
+        contents = {
+            "csv": table.getvalue(),
+            "json": json.dumps(document, indent=2, ensure_ascii=False),
+        }
         files = [stem.with_name(f"{stem.name}.{suffix}") for suffix in contents]
         for path, content in zip(files, contents.values(), strict=True):
             with writing(path) as sink:

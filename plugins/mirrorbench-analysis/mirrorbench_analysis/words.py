@@ -41,9 +41,11 @@ class WordTargets:
 
 @torch.inference_mode()
 def encode_words(
-    encoder: TransformerEncoder, texts: Sequence[Sequence[TextInput]], poolings: Sequence[Pooling],
+    encoder: TransformerEncoder,
+    texts: Sequence[Sequence[TextInput]],
+    poolings: Sequence[Pooling],
     advance: Callable[[int], None] = lambda n: None,
-) -> Iterator[tuple[int, Array]]:  # fmt: skip
+) -> Iterator[tuple[int, Array]]:
     """Encode several words of each text in one pass over the text, in no particular order of the texts.
 
     Args:
@@ -60,10 +62,16 @@ def encode_words(
         located = encoder.transformer.read([word for words in chunk for word in words], poolings[0])
         assert located.targets is not None
         firsts = np.cumsum([0, *map(len, chunk)])
-        whole = np.setdiff1d(np.arange(len(chunk)), np.searchsorted(firsts, located.windowed, side="right") - 1)
-        targets = WordTargets(tuple(located.targets.take(np.arange(firsts[n], firsts[n + 1])) for n in whole))
+        whole = np.setdiff1d(
+            np.arange(len(chunk)), np.searchsorted(firsts, located.windowed, side="right") - 1
+        )
+        targets = WordTargets(
+            tuple(located.targets.take(np.arange(firsts[n], firsts[n + 1])) for n in whole)
+        )
         batches = encoder.batches(located.ids.take(firsts[whole]), targets, poolings, 0)
-        for rows, vectors in one_behind((rows, fetched(torch.stack(pooled))) for rows, pooled in batches):
+        for rows, vectors in one_behind(
+            (rows, fetched(torch.stack(pooled))) for rows, pooled in batches
+        ):
             arrays = vectors()
             for row, text in enumerate(whole[rows].tolist()):
                 yield start + text, arrays[:, row, : len(chunk[text])]

@@ -32,18 +32,27 @@ def analyze(mirrorbench: Callable) -> Callable:
 
 
 def table(done: Any) -> list[dict[str, str]]:
-    return list(csv.DictReader((line for line in done.out.splitlines() if "\t" in line), delimiter="\t"))
+    return list(
+        csv.DictReader((line for line in done.out.splitlines() if "\t" in line), delimiter="\t")
+    )
 
 
 def rows(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
-@pytest.mark.parametrize("command", [
-    "isotropy -e tiny+base --texts none.txt", "projection -e tiny+base --texts none.txt", "curves none",
-    "frequency none",
-])  # fmt: skip
-def test_missing_files_and_folders_are_errors(analyze: Callable, folder: Path, command: str) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        "isotropy -e tiny+base --texts none.txt",
+        "projection -e tiny+base --texts none.txt",
+        "curves none",
+        "frequency none",
+    ],
+)
+def test_missing_files_and_folders_are_errors(
+    analyze: Callable, folder: Path, command: str
+) -> None:
     analyze(*command.split()).assert_fails(2, "none", out="")
     assert list(folder.iterdir()) == []
 
@@ -63,7 +72,11 @@ def test_isotropy_of_two_encoders(analyze: Callable, folder: Path, random_model:
         assert int(row["n"]) == len(texts)
         assert float(row["mean_vector_norm"]) == pytest.approx(measured["mean_vector_norm"])
     document = json.loads((folder / "analysis" / "isotropy-quick-sts.json").read_text())
-    assert (document["texts"]["source"], document["texts"]["n"], document["seed"]) == ("texts.txt", 5, 0)
+    assert (document["texts"]["source"], document["texts"]["n"], document["seed"]) == (
+        "texts.txt",
+        5,
+        0,
+    )
     assert [encoder["spec"] for encoder in document["encoders"]] == specs
     for name in ("svg", "png"):
         assert (folder / "analysis" / f"isotropy-quick-sts.{name}").stat().st_size > 1000
@@ -72,16 +85,39 @@ def test_isotropy_of_two_encoders(analyze: Callable, folder: Path, random_model:
 def test_layers_of_a_random_model(analyze: Callable, folder: Path, random_model: Callable) -> None:
     (folder / "texts.txt").write_text("the cat sat here\na dog ran\n", encoding="utf-8")
     path = random_model("bert")
-    asked = ("layers", "-e", f"{path}+base", "-t", "quick-sts", "--texts", "texts.txt", "-o", "out", "-f", "none")
+    asked = (
+        "layers",
+        "-e",
+        f"{path}+base",
+        "-t",
+        "quick-sts",
+        "--texts",
+        "texts.txt",
+        "-o",
+        "out",
+        "-f",
+        "none",
+    )
     analyze(*asked).assert_works()
     measured = rows(folder / "out" / "layers-quick-sts.csv")
     assert [row["layer"] for row in measured] == ["0", "1", "2", "3"]
-    spans = {"the cat sat here": [(0, 3), (4, 7), (8, 11), (12, 16)], "a dog ran": [(0, 1), (2, 5), (6, 9)]}
+    spans = {
+        "the cat sat here": [(0, 3), (4, 7), (8, 11), (12, 16)],
+        "a dog ran": [(0, 1), (2, 5), (6, 9)],
+    }
     for layer in (0, 2):
         encoder = package.load(f"{path}+base:pooling=target,layers={layer}")
-        sentences = [encoder.encode([TextInput(text, (span,)) for span in own]) for text, own in spans.items()]
-        similarities = [cosine_similarity(words, words.mean(axis=0, keepdims=True)).mean() for words in sentences]
-        assert float(measured[layer]["intra_similarity"]) == pytest.approx(np.mean(similarities), abs=1e-4)
+        sentences = [
+            encoder.encode([TextInput(text, (span,)) for span in own])
+            for text, own in spans.items()
+        ]
+        similarities = [
+            cosine_similarity(words, words.mean(axis=0, keepdims=True)).mean()
+            for words in sentences
+        ]
+        assert float(measured[layer]["intra_similarity"]) == pytest.approx(
+            np.mean(similarities), abs=1e-4
+        )
     assert not list((folder / "out").glob("*.pdf"))
 
 
@@ -98,25 +134,45 @@ def test_predictions_are_computed_once(analyze: Callable, folder: Path) -> None:
     gold = computed["gold"]
     low = computed["scores"][gold < gold.min() + np.ptp(gold) / 3]
     assert bands[0]["mean"] == pytest.approx(low.mean())
-    asked = ("errors", "-e", PLAIN, "-e", "tiny+base:pooling=cls", "-t", "quick-sts", "--show", "2", "-f", "none")
+    asked = (
+        "errors",
+        "-e",
+        PLAIN,
+        "-e",
+        "tiny+base:pooling=cls",
+        "-t",
+        "quick-sts",
+        "--show",
+        "2",
+        "-f",
+        "none",
+    )
     assert len(table(analyze(*asked).assert_works())) == 4
     assert path.stat().st_mtime_ns == before
     shifts = rows(folder / "analysis" / "errors-quick-sts.csv")
     assert len(shifts) == 250
     ranks = [(float(row["gold_rank"]), float(row["rank_before"])) for row in shifts]
-    assert np.corrcoef(np.array(ranks).T)[0, 1] == pytest.approx(spearmanr(computed["scores"], gold)[0])
+    assert np.corrcoef(np.array(ranks).T)[0, 1] == pytest.approx(
+        spearmanr(computed["scores"], gold)[0]
+    )
 
 
-def test_roc_and_projection_of_words_in_context(analyze: Callable, folder: Path, random_model: Callable) -> None:
+def test_roc_and_projection_of_words_in_context(
+    analyze: Callable, folder: Path, random_model: Callable
+) -> None:
     model = f"{random_model('bert')}+base:pooling=target"
     done = analyze("roc", "-e", model, "-f", "none").assert_works()
     (path,) = (folder / "results").rglob("seed-0.npz")
     computed = np.load(path)
-    test = computed["splits"] == "train"  # the embedded part of the data is scored on its train split
+    test = (
+        computed["splits"] == "train"
+    )  # the embedded part of the data is scored on its train split
     area = roc_auc_score(computed["gold"][test], computed["scores"][test])
     assert float(table(done)[0]["auc"]) == pytest.approx(area, abs=1e-4)
     assert rows(folder / "analysis" / "roc-quick-wic.csv")[0]["threshold"] == "inf"
-    done = analyze("projection", "-e", model, "--method", "pca", "--word", "summer", "-f", "none").assert_works()
+    done = analyze(
+        "projection", "-e", model, "--method", "pca", "--word", "summer", "-f", "none"
+    ).assert_works()
     assert table(done)[0]["senses"] == "3"
     contexts = rows(folder / "analysis" / "projection-summer-pca.csv")
     assert {row["sense"] for row in contexts} == {"season", "person", "beam"}
@@ -128,7 +184,9 @@ def test_curves_of_a_sweep(analyze: Callable, folder: Path) -> None:
         for seed, score in enumerate(scores):
             for task in ("cats", "dogs"):
                 spec = f"tiny+mirror:corpus_size={n}"
-                write(folder / "results", stored(spec, task, score, seed, corpus="x", corpus_size=n))
+                write(
+                    folder / "results", stored(spec, task, score, seed, corpus="x", corpus_size=n)
+                )
     asked = ("curves", "results", "--x", "corpus_size", "-t", "cats", "--plugin", str(PLUGIN))
     analyze(*asked, "--log", "-f", "svg").assert_works()
     written = rows(folder / "analysis" / "curves-corpus_size.csv")
@@ -146,10 +204,16 @@ def test_frequency_without_results(analyze: Callable, folder: Path) -> None:
     assert "mirrorbench run" in done.err
 
 
-@pytest.mark.parametrize(("arguments", "needle"), [
-    ("isotropy -t quick", "suite"), ("isotropy -t quick-stss", "quick-sts"), ("errors -e tiny", "two encoders"),
-    ("curves nowhere", "no folder"), (f"layers -e letters -t cats --plugin {PLUGIN}", "layers"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "needle"),
+    [
+        ("isotropy -t quick", "suite"),
+        ("isotropy -t quick-stss", "quick-sts"),
+        ("errors -e tiny", "two encoders"),
+        ("curves nowhere", "no folder"),
+        (f"layers -e letters -t cats --plugin {PLUGIN}", "layers"),
+    ],
+)
 def test_mistakes_are_explained(analyze: Callable, arguments: str, needle: str) -> None:
     analyze(*arguments.split()).assert_fails(2, needle)
 
@@ -161,7 +225,10 @@ def test_an_encoder_that_fails_stops_no_other_and_without_matplotlib_the_numbers
     broken = ("-e", "./nowhere", "-e", "broken", "-e", "letters", "--plugin", str(PLUGIN))
     (folder / "texts.txt").write_text("one text\nanother text\n", encoding="utf-8")
     done = analyze("isotropy", *broken, "--texts", "texts.txt").assert_fails(
-        1, "nowhere", "the encoder broken failed: RuntimeError: it broke [down]", "mirrorbench[figures]"
+        1,
+        "nowhere",
+        "the encoder broken failed: RuntimeError: it broke [down]",
+        "mirrorbench[figures]",
     )
     assert [row["encoder"] for row in table(done)] == ["letters"]
     assert [path.suffix for path in sorted((folder / "analysis").iterdir())] == [".csv", ".json"]
@@ -171,5 +238,12 @@ def test_an_encoder_that_fails_stops_no_other_and_without_matplotlib_the_numbers
 
 def test_values_on_the_screen() -> None:
     assert [cell_text(v) for v in (None, 0.5, 0.00012345, 12345.6, 3, "x", float("nan"), 0.0)] == [
-        "–", "0.5000", "0.0001234", "1.235e+04", "3", "x", "–", "0.0000",
-    ]  # fmt: skip
+        "–",
+        "0.5000",
+        "0.0001234",
+        "1.235e+04",
+        "3",
+        "x",
+        "–",
+        "0.0000",
+    ]

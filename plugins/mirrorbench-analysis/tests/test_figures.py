@@ -29,13 +29,20 @@ NAMES = ("BERT-mp", "BERT + Mirror", LONG)
 
 def _isotropy() -> Any:
     vectors = {name: RNG.normal(n, 1, size=(20, 4)) for n, name in enumerate(NAMES)}
-    return figures.isotropy_figure([{"encoder": k, **geometry.measure_isotropy(v)} for k, v in vectors.items()])
+    return figures.isotropy_figure(
+        [{"encoder": k, **geometry.measure_isotropy(v)} for k, v in vectors.items()]
+    )
 
 
 def _similarity(gold: np.ndarray) -> Any:
-    stored = {name: {"scores": RNG.uniform(0.2 * n, 1, len(gold)), "gold": gold} for n, name in enumerate(NAMES)}
+    stored = {
+        name: {"scores": RNG.uniform(0.2 * n, 1, len(gold)), "gold": gold}
+        for n, name in enumerate(NAMES)
+    }
     edges = scores.shared_edges([arrays["scores"] for arrays in stored.values()])
-    return figures.similarity_figure({name: scores.distribution(arrays, edges) for name, arrays in stored.items()})
+    return figures.similarity_figure(
+        {name: scores.distribution(arrays, edges) for name, arrays in stored.items()}
+    )
 
 
 def _layers(n: int, score: float | None) -> Any:
@@ -48,13 +55,20 @@ def _layers(n: int, score: float | None) -> Any:
 
 def _series(n: int, sd: float | None) -> dict[str, scores.Series]:
     points = tuple({"x": x, "mean": 0.4 + x / 100, "sd": sd, "n": 3} for x in (10, 25, 35))
-    return {name: scores.Series(parse_spec("bert+mirror"), "t", "spearman", "paper", points) for name in NAMES[:n]}
+    return {
+        name: scores.Series(parse_spec("bert+mirror"), "t", "spearman", "paper", points)
+        for name in NAMES[:n]
+    }
 
 
 def _frequency(n: int) -> Any:
-    rows = scores.count_words(["cat"], [(f"words-en-{k}-{k + 10}k", ["cat"] * (k == 0)) for k in range(0, 100, 10)])
+    rows = scores.count_words(
+        ["cat"], [(f"words-en-{k}-{k + 10}k", ["cat"] * (k == 0)) for k in range(0, 100, 10)]
+    )
     for k, row in enumerate(rows):
-        row |= {name: k / 20 if k % 3 else None for name in NAMES[:n]} | {f"{name} sd": 0.01 for name in NAMES[:n]}
+        row |= {name: k / 20 if k % 3 else None for name in NAMES[:n]} | {
+            f"{name} sd": 0.01 for name in NAMES[:n]
+        }
     return figures.frequency_figure(rows, _series(n, 0.01))
 
 
@@ -72,13 +86,19 @@ def _shifts() -> Any:
 
 def _roc() -> Any:
     gold = RNG.integers(0, 2, 40).astype(float)
-    roc_curves = {n: scores.roc_curve({"scores": gold + RNG.normal(size=40), "gold": gold}) for n in NAMES}
-    return figures.roc_figure(roc_curves | {"perfect": scores.roc_curve({"scores": gold, "gold": gold})})
+    roc_curves = {
+        n: scores.roc_curve({"scores": gold + RNG.normal(size=40), "gold": gold}) for n in NAMES
+    }
+    return figures.roc_figure(
+        roc_curves | {"perfect": scores.roc_curve({"scores": gold, "gold": gold})}
+    )
 
 
 def _projection(n: int, senses: int, axis_names: bool) -> Any:
     names = [f"sense {k % senses}" for k in range(30)]
-    return figures.projection_figure({f"encoder {k}": RNG.normal(size=(30, 2)) for k in range(n)}, names, axis_names)
+    return figures.projection_figure(
+        {f"encoder {k}": RNG.normal(size=(30, 2)) for k in range(n)}, names, axis_names
+    )
 
 
 DRAWN: dict[str, Callable[[], Any]] = {
@@ -99,7 +119,16 @@ DRAWN: dict[str, Callable[[], Any]] = {
 }
 
 
-KEPT = ("isotropy", "similarity of labels", "layers", "projection of one", "roc", "frequency", "errors", "shifts")
+KEPT = (
+    "isotropy",
+    "similarity of labels",
+    "layers",
+    "projection of one",
+    "roc",
+    "frequency",
+    "errors",
+    "shifts",
+)
 """Figures of the first suite, one of each analysis; curves are drawn below."""
 
 
@@ -130,7 +159,10 @@ def test_the_same_numbers_are_the_same_files_and_those_of_the_series(tmp_path: P
         assert [path.name for path in files] == [f"{stem}.pdf", f"{stem}.svg", f"{stem}.png"]
         (line,) = figure.axes[0].lines
         np.testing.assert_allclose(line.get_xydata(), [(10, 0.5), (25, 0.65), (35, 0.75)])
-        assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("corpus size", "spearman")
+        assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == (
+            "corpus size",
+            "spearman",
+        )
         return [path.read_bytes() for path in files]
 
     contents = draw("one")
@@ -165,7 +197,10 @@ def test_formats_are_checked() -> None:
 def test_no_two_senses_look_alike() -> None:
     with figures.style():
         (ax,) = _projection(1, 30, True).axes
-    looks = {(*dots.get_facecolor()[0], *map(tuple, dots.get_paths()[0].vertices.tolist())) for dots in ax.collections}
+    looks = {
+        (*dots.get_facecolor()[0], *map(tuple, dots.get_paths()[0].vertices.tolist()))
+        for dots in ax.collections
+    }
     assert len(looks) == len(ax.collections) == 30
 
 
@@ -174,7 +209,11 @@ def test_numbers_are_read_back(tmp_path: Path) -> None:
         {"encoder": "a, b", "score": 0.1234567890123, "n": np.int64(3), "sd": None},
         {"encoder": "ü", "score": np.float32(0.5), "n": 4, "sd": float("nan")},
     ]
-    more = {"points": np.array([1.0, np.inf]), "flags": (np.bool_(True),), "series": _series(1, None)}
+    more = {
+        "points": np.array([1.0, np.inf]),
+        "flags": (np.bool_(True),),
+        "series": _series(1, None),
+    }
     analysis = Analysis("name-task:x", rows, more, DRAWN["a curve of one seed"])
     table, document, figure = analysis.write(tmp_path / "new", ["svg"])
     assert (table.name, figure.name) == ("name-task_x.csv", "name-task_x.svg")
@@ -186,7 +225,9 @@ def test_numbers_are_read_back(tmp_path: Path) -> None:
     assert (content["rows"][0]["score"], content["rows"][1]["sd"]) == (0.1234567890123, None)
 
 
-def test_an_empty_table_is_a_table_and_where_all_encoders_failed_there_is_none(tmp_path: Path) -> None:
+def test_an_empty_table_is_a_table_and_where_all_encoders_failed_there_is_none(
+    tmp_path: Path,
+) -> None:
     table, document = Analysis("none", [], {"changed": 0}, DRAWN["roc"]).write(tmp_path)
     assert table.read_text() == "\n"
     content = json.loads(document.read_text())

@@ -33,7 +33,9 @@ def test_the_measures_are_those_of_explicit_loops() -> None:
     assert measures["mean_vector_norm"] == pytest.approx(np.linalg.norm(vectors.mean(axis=0)))
     assert measures["mean_cosine"] == pytest.approx(mean_of_pairs(vectors))
     v = vectors.astype(np.float64)
-    sums = np.exp(np.dot(v, geometry.directions(v).T)).sum(axis=0)  # of rows, as the posted script reads
+    sums = np.exp(np.dot(v, geometry.directions(v).T)).sum(
+        axis=0
+    )  # of rows, as the posted script reads
     assert measures["row_isotropy"] == pytest.approx(sums.min() / sums.max())
     assert measures["row_isotropy"] > measures["isotropy"]
 
@@ -67,7 +69,9 @@ def test_more_directions_than_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_even_space_zero_vectors_a_single_one_and_none() -> None:
-    assert geometry.measure_isotropy(np.vstack([np.eye(5), -np.eye(5)]))["isotropy"] == pytest.approx(1)
+    assert geometry.measure_isotropy(np.vstack([np.eye(5), -np.eye(5)]))[
+        "isotropy"
+    ] == pytest.approx(1)
     assert geometry.mean_cosine(np.array([[1.0, 0], [0, 0], [1, 0]])) == pytest.approx(1 / 3)
     assert geometry.measure_isotropy(np.array([[1.0, 2.0]]))["mean_cosine"] is None
     for wrong in (np.empty((0, 3)), np.ones(3)):
@@ -78,14 +82,18 @@ def test_an_even_space_zero_vectors_a_single_one_and_none() -> None:
 def clusters(n: int = 12) -> tuple[np.ndarray, list[str]]:
     rng = np.random.default_rng(0)
     centres = np.repeat(np.eye(6)[:3] * 4, n, axis=0)
-    return centres + rng.normal(0, 0.3, size=centres.shape), [name for name in "abc" for _ in range(n)]
+    return centres + rng.normal(0, 0.3, size=centres.shape), [
+        name for name in "abc" for _ in range(n)
+    ]
 
 
 def test_components_are_those_of_scikit_learn() -> None:
     vectors, _ = clusters()
     rows = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     expected = PCA(2).fit_transform(rows)
-    np.testing.assert_allclose(np.abs(geometry.project(vectors, "pca")), np.abs(expected), atol=1e-8)
+    np.testing.assert_allclose(
+        np.abs(geometry.project(vectors, "pca")), np.abs(expected), atol=1e-8
+    )
 
 
 def test_clusters_stay_clusters() -> None:
@@ -94,7 +102,9 @@ def test_clusters_stay_clusters() -> None:
     assert plane.shape == (18, 2)
     assert silhouette_score(plane, names) > 0.5
     np.testing.assert_array_equal(plane, geometry.project(vectors, "tsne", seed=1))
-    assert geometry.silhouette(vectors * 7, names) == pytest.approx(silhouette_score(vectors, names, metric="cosine"))
+    assert geometry.silhouette(vectors * 7, names) == pytest.approx(
+        silhouette_score(vectors, names, metric="cosine")
+    )
     assert geometry.silhouette(vectors, ["a"] * 18) is None
     assert geometry.silhouette(vectors[:3], list("abc")) is None
 
@@ -126,7 +136,10 @@ def test_examples_inside_the_package() -> None:
 
 def test_a_file_of_contexts(tmp_path: Path) -> None:
     path = tmp_path / "bank.tsv"
-    path.write_text("money\tthe <t>bank</t> lent it\n\nriver\ton the <t>bank</t> of the river\n", encoding="utf-8")
+    path.write_text(
+        "money\tthe <t>bank</t> lent it\n\nriver\ton the <t>bank</t> of the river\n",
+        encoding="utf-8",
+    )
     examples = geometry.read_examples(str(path))
     assert examples.inputs == (
         TextInput("the bank lent it", ((4, 8),)),
@@ -140,7 +153,10 @@ def test_a_file_of_contexts(tmp_path: Path) -> None:
 
 
 def test_examples_of_a_data_set() -> None:
-    senses = {TextInput("my bank", ((3, 7),)): "money", TextInput("a river bank", ((8, 12),)): "river"}
+    senses = {
+        TextInput("my bank", ((3, 7),)): "money",
+        TextInput("a river bank", ((8, 12),)): "river",
+    }
     examples = geometry.task_examples("bank", senses, "wsd")
     assert (examples.inputs, examples.senses) == (tuple(senses), ("money", "river"))
     with pytest.raises(UsageError, match="0 senses of 'cat'"):

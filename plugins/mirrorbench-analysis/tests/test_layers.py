@@ -23,7 +23,9 @@ SENTENCES = ("The cat sat.", "A well-known cat's toy", "Stop", "the THE cat")
 
 def vectors_of(sentences: list[layers.Sentence], n_layers: int = 3, d: int = 5) -> list[np.ndarray]:
     rng = np.random.default_rng(1)
-    return [rng.normal(0.4, 1, size=(n_layers, len(s.words), d)).astype(np.float32) for s in sentences]
+    return [
+        rng.normal(0.4, 1, size=(n_layers, len(s.words), d)).astype(np.float32) for s in sentences
+    ]
 
 
 def summed(sentences: list[layers.Sentence], vectors: list[np.ndarray], seed: int = 0) -> LayerSums:
@@ -35,14 +37,23 @@ def summed(sentences: list[layers.Sentence], vectors: list[np.ndarray], seed: in
 
 def mean_of_forms(sentences: list[layers.Sentence], vectors: list[np.ndarray]) -> list[np.ndarray]:
     """Words of one layer (section 5.3): "the average of the word's contextual representations"."""
-    forms, rows = np.concatenate([sentence.forms for sentence in sentences]), np.concatenate(vectors).astype(np.float64)
+    forms, rows = (
+        np.concatenate([sentence.forms for sentence in sentences]),
+        np.concatenate(vectors).astype(np.float64),
+    )
     return [rows[forms == form].mean(axis=0) for form in np.unique(forms)]
 
 
 def test_words_have_spans_sentences_and_forms() -> None:
     sentences = words_in(SENTENCES)
-    words = [[item.text[slice(*item.spans[0])] for item in sentence.words] for sentence in sentences]
-    assert words == [["The", "cat", "sat"], ["A", "well-known", "cat's", "toy"], ["the", "THE", "cat"]]
+    words = [
+        [item.text[slice(*item.spans[0])] for item in sentence.words] for sentence in sentences
+    ]
+    assert words == [
+        ["The", "cat", "sat"],
+        ["A", "well-known", "cat's", "toy"],
+        ["the", "THE", "cat"],
+    ]
     assert sentences[0].forms[0] == sentences[2].forms[0] == sentences[2].forms[1]
     assert sentences[0].forms[1] == sentences[2].forms[2]
     assert {form for sentence in sentences for form in sentence.forms.tolist()} == set(range(7))
@@ -63,8 +74,13 @@ def test_every_measure_is_that_of_loops() -> None:
         assert row["log_isotropy"] == pytest.approx(statistics.fmean(logs), abs=1e-5)
         assert row["log_isotropy_sd"] == pytest.approx(statistics.stdev(logs), abs=1e-5)
         random = mean_of_pairs(mean_of_forms(sentences, own))
-        assert (row["random_similarity"], row["random_sd"]) == (pytest.approx(random), None)  # seven words: one sample
-        intra = statistics.fmean(statistics.fmean(cos(v, m) for v in a) for a, m in zip(own, means, strict=True))
+        assert (row["random_similarity"], row["random_sd"]) == (
+            pytest.approx(random),
+            None,
+        )  # seven words: one sample
+        intra = statistics.fmean(
+            statistics.fmean(cos(v, m) for v in a) for a, m in zip(own, means, strict=True)
+        )
         assert row["intra_similarity"] == pytest.approx(intra)
         assert row["adjusted_intra_similarity"] == pytest.approx(intra - random)
 
@@ -77,7 +93,10 @@ def test_samples_are_drawn_where_there_is_more() -> None:
     samples = draw_samples(1000, 200, 5, seed=3)
     assert [len(set(rows.tolist())) for rows in samples] == [200] * 5
     assert len({tuple(rows.tolist()) for rows in samples}) == 5
-    assert all(np.array_equal(a, b) for a, b in zip(samples, draw_samples(1000, 200, 5, seed=3), strict=True))
+    assert all(
+        np.array_equal(a, b)
+        for a, b in zip(samples, draw_samples(1000, 200, 5, seed=3), strict=True)
+    )
     assert not np.array_equal(samples[0], draw_samples(1000, 200, 5, seed=4)[0])
 
 
@@ -87,7 +106,9 @@ def test_random_words_are_samples_where_they_are_many(monkeypatch: pytest.Monkey
     vectors = vectors_of(sentences, n_layers=1)
     (row,) = summed(sentences, vectors, seed=3).measure([np.arange(len(sentences))], [None])
     means = mean_of_forms(sentences, [array[0] for array in vectors])
-    expected = [mean_of_pairs([means[form] for form in rows]) for rows in draw_samples(101, 30, 5, seed=3)]
+    expected = [
+        mean_of_pairs([means[form] for form in rows]) for rows in draw_samples(101, 30, 5, seed=3)
+    ]
     assert row["random_similarity"] == pytest.approx(statistics.fmean(expected))
     assert row["random_sd"] == pytest.approx(statistics.stdev(expected))
 
@@ -101,19 +122,31 @@ def test_a_sentence_that_was_not_read_counts_nowhere() -> None:
 
 
 def test_the_last_four_layers_stand_for_a_model() -> None:
-    names = ("score", "log_isotropy", "random_similarity", "intra_similarity", "adjusted_intra_similarity")
+    names = (
+        "score",
+        "log_isotropy",
+        "random_similarity",
+        "intra_similarity",
+        "adjusted_intra_similarity",
+    )
     rows = [dict.fromkeys(names, float(layer)) for layer in range(6)]
     assert top_layer_means(rows) == dict.fromkeys(names, (2 + 3 + 4 + 5) / 4)
     assert top_layer_means([*rows, dict.fromkeys(names)]) == dict.fromkeys(names)
 
 
-def test_words_of_one_pass_are_those_of_a_pass_for_each_word(random_model: Callable[[str], Path]) -> None:
+def test_words_of_one_pass_are_those_of_a_pass_for_each_word(
+    random_model: Callable[[str], Path],
+) -> None:
     model = load_transformer(random_model("bert"), torch.device("cpu"))
     poolings = [Pooling("target", str(layer), 16) for layer in range(3)]
-    sentences = words_in(["the cat sat here", "a dog ran", "so one two three four five " * 5, "cats ran"])
+    sentences = words_in(
+        ["the cat sat here", "a dog ran", "so one two three four five " * 5, "cats ran"]
+    )
     words = [sentence.words for sentence in sentences]
     encoded = dict(encode_words(TransformerEncoder(model, poolings[0]), words, poolings))
     assert sorted(encoded) == [0, 1, 3]  # one is longer than 16 tokens
     for number, vectors in encoded.items():
-        alone = TransformerEncoder(model, poolings[0]).encode_pooled(sentences[number].words, poolings)
+        alone = TransformerEncoder(model, poolings[0]).encode_pooled(
+            sentences[number].words, poolings
+        )
         np.testing.assert_allclose(vectors, np.array(alone), atol=1e-6)

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 @hookimpl
 def register_readers(register: Register) -> None:
     """Register the reader of files and folders in one of the layouts."""
-    register("own-data", read_own, "BEIR folders; tables of pairs, triplets, labelled texts, names and mentions")
+    register(
+        "own-data",
+        read_own,
+        "BEIR folders; tables of pairs, triplets, labelled texts, names and mentions",
+    )
 
 
 @hookimpl

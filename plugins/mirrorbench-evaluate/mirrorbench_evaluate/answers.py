@@ -58,7 +58,11 @@ class Answer(NamedTuple):
     def items_needed(self) -> int | None:
         """Number of items that detect this difference with a power of .8; ``None`` if it is 0 or undefined."""
         difference, error = self.comparison.difference, self.comparison.estimate.error
-        return ceil(self.comparison.n * (POWER * error / difference) ** 2) if difference and error > 0 else None
+        return (
+            ceil(self.comparison.n * (POWER * error / difference) ** 2)
+            if difference and error > 0
+            else None
+        )
 
 
 class Change(NamedTuple):
@@ -90,14 +94,21 @@ class Evaluation:
         ids: Mapping[str, Sequence[str]],
         plugins: Plugins,
     ) -> None:
-        self.encoders, self.baselines, self.tasks, self.plugins = encoders, baselines, list(ids), plugins
+        self.encoders, self.baselines, self.tasks, self.plugins = (
+            encoders,
+            baselines,
+            list(ids),
+            plugins,
+        )
         hidden = {task: {hidden_id(item): item for item in items} for task, items in ids.items()}
         self.items: dict[tuple[str, str], ItemScores] = {}
         self._predictions: dict[tuple[str, str], Mapping[str, Any]] = {}
         for result, path in stored:
             arrays = {**read_predictions(path, result)}
             # Results may have been stored with and without MIRRORBENCH_NO_TEXTS.
-            arrays["ids"] = np.array([hidden[result.task].get(item, item) for item in arrays["ids"].tolist()])
+            arrays["ids"] = np.array(
+                [hidden[result.task].get(item, item) for item in arrays["ids"].tolist()]
+            )
             if (items := item_scores(result, arrays, plugins)) is None:
                 continue
             if result.main_metric in RETRIEVAL:
@@ -108,46 +119,72 @@ class Evaluation:
             )
             for prefix, row in (("fused_", f"{result.spec}{FUSED}"), ("bm25_", BM25)):
                 if (values := arrays.get(prefix + result.main_metric)) is not None:
-                    self.items[row, result.task] = replace(items, values=values.astype(np.float64), overlap=None)
+                    self.items[row, result.task] = replace(
+                        items, values=values.astype(np.float64), overlap=None
+                    )
 
     def answers(self) -> list[Answer]:
         """Return the answers on the other encoders and on untrained rows; p-values are corrected within each group."""
         first, *compared = self.encoders
-        return [*self._answers(first, compared), *self._answers(first, [*self.baselines, BM25, first + FUSED])]
+        return [
+            *self._answers(first, compared),
+            *self._answers(first, [*self.baselines, BM25, first + FUSED]),
+        ]
 
     def _answers(self, first: str, rows: Sequence[str]) -> list[Answer]:
         seeds = Comparisons({key: {0: items} for key, items in self.items.items()}, self.plugins)
-        comparisons = [(row, task, seeds.compare(row, first, [task])) for row, task in self.compared(rows)]
+        comparisons = [
+            (row, task, seeds.compare(row, first, [task])) for row, task in self.compared(rows)
+        ]
         corrected = holm([comparison.p for *_, comparison in comparisons])
-        return [Answer(*key, p, len(comparisons)) for key, p in zip(comparisons, corrected, strict=True)]
+        return [
+            Answer(*key, p, len(comparisons)) for key, p in zip(comparisons, corrected, strict=True)
+        ]
 
     def compared(self, rows: Sequence[str]) -> list[tuple[str, str]]:
         """Return the pairs of row and data for which both the row and the first encoder have scores."""
         first = self.encoders[0]
-        return [(row, task) for row in rows for task in self.tasks if {(row, task), (first, task)} <= {*self.items}]
+        return [
+            (row, task)
+            for row in rows
+            for task in self.tasks
+            if {(row, task), (first, task)} <= {*self.items}
+        ]
 
     def table(self, table: Table, labels: Mapping[str, str], titles: Mapping[str, str]) -> Table:
         """Return a table with labels of rows and titles of data, and each encoder's fusion with BM25 below it."""
-        columns = tuple(replace(column, title=titles.get(column.name, column.title)) for column in table.columns)
+        columns = tuple(
+            replace(column, title=titles.get(column.name, column.title)) for column in table.columns
+        )
         table, rows = replace(table, columns=columns), list[Row]()
         for row in table.rows:
             row = replace(row, label=labels.get(row.spec, row.label))
-            rows.append(row if row.spec else replace(row, spec=BM25, scores=self._scores(BM25, table)))
+            rows.append(
+                row if row.spec else replace(row, spec=BM25, scores=self._scores(BM25, table))
+            )
             if any(scores := self._scores(f"{row.spec}{FUSED}", table)):
                 rows.append(Row(f"{row.label}{FUSED}", f"{row.spec}{FUSED}", scores))
         table = replace(table, rows=tuple(rows), verdicts=())  # answers replace them
         if len({column.metric for column in table.columns if not column.average_of}) == 1:
             return table
-        kept = [index for index, column in enumerate(table.columns) if not column.average_of]  # averages mix metrics
+        kept = [
+            index for index, column in enumerate(table.columns) if not column.average_of
+        ]  # averages mix metrics
         rows = [replace(row, scores=tuple(row.scores[index] for index in kept)) for row in rows]
-        return replace(table, rows=tuple(rows), columns=tuple(table.columns[index] for index in kept))
+        return replace(
+            table, rows=tuple(rows), columns=tuple(table.columns[index] for index in kept)
+        )
 
     def _scores(self, row: str, table: Table) -> tuple[Score | None, ...]:
         """The scores of a row of means, in the order of the columns; averages if no score is missing."""
-        means = {task: items.values.mean() for (spec, task), items in self.items.items() if spec == row}
+        means = {
+            task: items.values.mean() for (spec, task), items in self.items.items() if spec == row
+        }
         parts = [column.average_of or (column.name,) for column in table.columns]
         return tuple(
-            Score(float(np.mean([means[name] for name in names])), None, 1) if {*names} <= means.keys() else None
+            Score(float(np.mean([means[name] for name in names])), None, 1)
+            if {*names} <= means.keys()
+            else None
             for names in parts
         )
 
@@ -159,7 +196,10 @@ class Evaluation:
         rows = [(encoder, task), (self.encoders[0], task)]
         now, before = (self.items[row] for row in rows)
         if now.statistic == "macro_f1":  # its values are indices of labels
-            now, before = (replace(x, statistic="mean", values=(x.values == x.gold) * 1.0) for x in (now, before))
+            now, before = (
+                replace(x, statistic="mean", values=(x.values == x.gold) * 1.0)
+                for x in (now, before)
+            )
         influences = (
             x.values if x.statistic == "mean" else influence(replace(x, shared=None), self.plugins)
             for x in (now, before)

@@ -39,10 +39,15 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
         """Return the training texts; without a split all texts."""
         return [item.text for item in items if item.train] or [item.text for item in items]
 
-    def retrieved(self, items: Sequence[Labelled], item: str, predictions: Sequence[Any]) -> list[str]:
+    def retrieved(
+        self, items: Sequence[Labelled], item: str, predictions: Sequence[Any]
+    ) -> list[str]:
         """Return the predicted label, with the right one."""
         right = next(text.label for text in items if text.id == item)
-        return [f"* {label}" if label == right else f"  {label} (right: {right})" for label in predictions]
+        return [
+            f"* {label}" if label == right else f"  {label} (right: {right})"
+            for label in predictions
+        ]
 
     def check(self, items: Sequence[Labelled]) -> None:
         """Check that ids are unique, and that labels have enough items for folds and ``macro_f1``.
@@ -60,7 +65,9 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
                 if counts[label] < FEWEST:
                     needed = f"macro_f1 needs {FEWEST} scored texts of each label"
                     problem = f"{self.name}: {needed}, and {shown(str(label))} has {counts[label]}"
-                    raise DataFormatError(problem, "Take accuracy, leave the label out, or add texts of it.")
+                    raise DataFormatError(
+                        problem, "Take accuracy, leave the label out, or add texts of it."
+                    )
 
     def remarks(self, items: Sequence[Labelled]) -> Sequence[str]:
         """Count scored texts that are training texts too, and those whose label is not trained."""
@@ -68,7 +75,9 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
         texts, labels = {item.text for item in train}, {item.label for item in train}
         scored = [item for item in items if not item.train] if train else []
         counts = {
-            "with a label that is not trained on, which are errors": sum(item.label not in labels for item in scored),
+            "with a label that is not trained on, which are errors": sum(
+                item.label not in labels for item in scored
+            ),
             "trained on too": sum(item.text in texts for item in scored),
         }
         return [f"texts {what}: {n:,}" for what, n in counts.items() if n]
@@ -88,18 +97,30 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
         array, train = unit(vectors(self.inputs(items))), np.array([item.train for item in items])
         labels = np.array([item.label for item in items])
         training = f"trained on {train.sum():,} texts" if train.any() else f"{FOLDS} folds"
-        parts = [(train, ~train)] if train.any() else folds(labels, [(item.text,) for item in items])
+        parts = (
+            [(train, ~train)] if train.any() else folds(labels, [(item.text,) for item in items])
+        )
         predicted = np.empty_like(labels)
         for rows, held in parts:
-            predicted[held] = LogisticRegression(max_iter=1000).fit(array[rows], labels[rows]).predict(array[held])
+            predicted[held] = (
+                LogisticRegression(max_iter=1000)
+                .fit(array[rows], labels[rows])
+                .predict(array[held])
+            )
         predicted, gold, names = predicted[~train], labels[~train], np.unique(labels)
         hits = (predicted == gold).astype(np.float64)
         values, answers = hits, np.ones(len(hits))
-        if self.main_metric == "macro_f1":  # is computed from the labels, which are stored by their indices
-            values, answers = (np.searchsorted(names, array).astype(np.float64) for array in (predicted, gold))
+        if (
+            self.main_metric == "macro_f1"
+        ):  # is computed from the labels, which are stored by their indices
+            values, answers = (
+                np.searchsorted(names, array).astype(np.float64) for array in (predicted, gold)
+            )
         return Scores(
             {"accuracy": float(hits.mean()), "macro_f1": macro_f1(predicted, gold)},
-            [item.id for item in items if not item.train], values, answers,
+            [item.id for item in items if not item.train],
+            values,
+            answers,
             notes=(f"logistic regression of vectors of length 1, {training}", *self.remarks(items)),
             extra={"found": predicted[:, None], "label": gold},
-        )  # fmt: skip
+        )

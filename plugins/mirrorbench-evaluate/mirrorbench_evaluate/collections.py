@@ -62,9 +62,12 @@ class Collection:
 
         def words(texts: Mapping[str, str]) -> Any:
             return bm25s.tokenize(
-                list(texts.values()), stopwords=self.language, stemmer=Stemmer(self.language), return_ids=False,
+                list(texts.values()),
+                stopwords=self.language,
+                stemmer=Stemmer(self.language),
+                return_ids=False,
                 show_progress=False,
-            )  # fmt: skip
+            )
 
         index, depth = bm25s.BM25(), min(DEPTH, len(self.documents))
         if not any(tokens := words(self.documents)):
@@ -76,7 +79,11 @@ class Collection:
 
 def check_retrieval(path: Path, language: str) -> None:
     """Raise ``UsageError`` if a library is missing, or has no stemmer and stop words of a language."""
-    for module, package in (("pytrec_eval", "pytrec-eval-terrier"), ("bm25s", "bm25s"), ("Stemmer", "PyStemmer")):
+    for module, package in (
+        ("pytrec_eval", "pytrec-eval-terrier"),
+        ("bm25s", "bm25s"),
+        ("Stemmer", "PyStemmer"),
+    ):
         if find_spec(module) is None:
             raise not_installed(UsageError, f"retrieval ({path}) needs", package, "evaluate")
     if language not in LANGUAGES:
@@ -95,31 +102,46 @@ def read_collection(layout: DataLayout, language: str) -> Collection:
     unknown_queries, unknown_documents = dict[str, None](), list[tuple[int, str]]()
     for line, (query, document, grade) in layout.rows("qrels", JUDGEMENTS):
         if not (whole := _GRADE.fullmatch(grade)):
-            raise line_error(source, line, f"the score {shown(grade)} is no whole number of at most nine digits")
+            raise line_error(
+                source, line, f"the score {shown(grade)} is no whole number of at most nine digits"
+            )
         if query not in queries:
             unknown_queries[query] = None
             continue
         if document not in documents and int(whole[1]) > 0:
             unknown_documents.append((line, document))
         if document in judged.setdefault(query, {}):
-            raise line_error(source, line, f"a second judgement of {document} for the query {query}")
+            raise line_error(
+                source, line, f"a second judgement of {document} for the query {query}"
+            )
         judged[query][document] = int(whole[1])
     if unknown_documents:
         line, first = unknown_documents[0]
         problem = f"{len(unknown_documents)} relevant documents are not in the corpus, the first is {first!r}"
-        raise line_error(source, line, problem, "No encoder can find them: add them, or remove their judgements.")
+        raise line_error(
+            source, line, problem, "No encoder can find them: add them, or remove their judgements."
+        )
     relevant = {query: grades for query, grades in judged.items() if max(grades.values()) > 0}
-    unknown = f"; {next(iter(unknown_queries))!r} is judged and not among the queries" if unknown_queries else ""
+    unknown = (
+        f"; {next(iter(unknown_queries))!r} is judged and not among the queries"
+        if unknown_queries
+        else ""
+    )
     if not relevant:
         raise DataFormatError(f"{source}: no query has a relevant document{unknown}.")
     notes = _notes(documents, relevant, len(unknown_queries), len(queries) - len(relevant))
     if layout.files["qrels"].name != "test.tsv":
         notes.append(f"judgements of {layout.files['qrels'].name}")
-    return Collection(documents, {query: queries[query] for query in relevant}, relevant, tuple(notes), language)
+    return Collection(
+        documents, {query: queries[query] for query in relevant}, relevant, tuple(notes), language
+    )
 
 
 def _notes(
-    documents: Mapping[str, str], judged: Mapping[str, Mapping[str, int]], unknown_queries: int, left_out: int
+    documents: Mapping[str, str],
+    judged: Mapping[str, Mapping[str, int]],
+    unknown_queries: int,
+    left_out: int,
 ) -> list[str]:
     """Remarks with the number of each unusual thing in a collection."""
     blank = {name for name, text in documents.items() if not text.strip()}
@@ -161,10 +183,15 @@ def _titled(layout: DataLayout) -> bool:
     if format_of(file.name) != "jsonl":
         return "title" in layout.columns("corpus")
     lines = enumerate(stream_lines(file), start=1)
-    return any(_TITLE.search(line) and "title" in parse_json(line, f"{file}, line {n}") for n, line in lines)
+    return any(
+        _TITLE.search(line) and "title" in parse_json(line, f"{file}, line {n}")
+        for n, line in lines
+    )
 
 
-def search(queries: Array, documents: Array, depth: int = DEPTH) -> tuple[NDArray[Any], NDArray[Any]]:
+def search(
+    queries: Array, documents: Array, depth: int = DEPTH
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return rows and cosines of the nearest documents of each query, best first, both of shape (queries, depth).
 
     Cosines are computed for ``BLOCK`` documents at a time, and only the best are kept, so that memory is bounded.
@@ -175,7 +202,9 @@ def search(queries: Array, documents: Array, depth: int = DEPTH) -> tuple[NDArra
     for start in range(0, len(documents), BLOCK):
         block = units @ unit(documents[start : start + BLOCK]).astype(np.float32).T
         cosines = np.concatenate([cosines, block], axis=1)
-        rows = np.concatenate([rows, np.broadcast_to(np.arange(start, start + block.shape[1]), block.shape)], axis=1)
+        rows = np.concatenate(
+            [rows, np.broadcast_to(np.arange(start, start + block.shape[1]), block.shape)], axis=1
+        )
         if rows.shape[1] > depth:
             kept = np.argpartition(-cosines, depth - 1, axis=1)[:, :depth]
             rows, cosines = (np.take_along_axis(values, kept, axis=1) for values in (rows, cosines))
@@ -189,7 +218,9 @@ def rankings_of(
     """Return the ranking of each query from rows of documents, best first, with scores above ``least``."""
     return [
         {names[row]: value for row, value in zip(query_rows, values, strict=True) if value > least}
-        for query_rows, values in zip(rows.tolist(), scores.astype(np.float64).tolist(), strict=True)
+        for query_rows, values in zip(
+            rows.tolist(), scores.astype(np.float64).tolist(), strict=True
+        )
     ]
 
 
@@ -209,11 +240,20 @@ def measure(collection: Collection, rankings: Sequence[Ranking]) -> dict[str, ND
     """Compute each measure by pytrec_eval, of each query in the order of ``collection.judged``; names as in MTEB."""
     import pytrec_eval
 
-    names = {"ndcg_cut_10": "ndcg_at_10", "map": "map", "recall_10": "recall_at_10", "recall_100": "recall_at_100"}
+    names = {
+        "ndcg_cut_10": "ndcg_at_10",
+        "map": "map",
+        "recall_10": "recall_at_10",
+        "recall_100": "recall_at_100",
+    }
     judged = {query: dict(grades) for query, grades in collection.judged.items()}
     run = dict(zip(judged, rankings, strict=True))
-    whole = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "map", "recall.10,100"}).evaluate(run)
+    whole = pytrec_eval.RelevanceEvaluator(
+        judged, {"ndcg_cut.10", "map", "recall.10,100"}
+    ).evaluate(run)
     top = {query: dict(list(ranking.items())[:10]) for query, ranking in run.items()}
     first = pytrec_eval.RelevanceEvaluator(judged, {"recip_rank"}).evaluate(top)
-    metrics = {name: np.array([whole[query][key] for query in judged]) for key, name in names.items()}
+    metrics = {
+        name: np.array([whole[query][key] for query in judged]) for key, name in names.items()
+    }
     return {**metrics, "mrr_at_10": np.array([first[query]["recip_rank"] for query in judged])}

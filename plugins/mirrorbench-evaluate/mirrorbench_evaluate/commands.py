@@ -39,32 +39,73 @@ if TYPE_CHECKING:
     from mirrorbench.plugin import EncoderSpec, Leaderboard, Plan, Session
     from mirrorbench_evaluate.answers import Answer, Change
 
-# fmt: off
-_Data = Annotated[list[str], typer.Argument(metavar="DATA...", help="Files or folders of your own (docs/own_data.md).")]
-_Encoders = Annotated[list[str], typer.Option(
-    "--encoder", "-e", metavar="SPEC", help="Encoders; all are compared with the first. A bare backbone is its untuned "
-    "row.")]
-_Kind = Annotated[str, typer.Option(metavar="KIND", help="Kind of the data.", show_default="by their columns")]
-_Columns = Annotated[list[str] | None, typer.Option(
-    metavar="COLUMN=NAME", help="Name of a column in the data. May be repeated.")]
-_Baselines = Annotated[bool, typer.Option(
-    "--baselines", help="Also each encoder's vectors whitened, without their three main axes, and standardised.")]
-_Items = Annotated[int, typer.Option(
-    "--items", metavar="N", min=0, help="Print N items that gained most, and N that lost most.")]
-_TunedOn = Annotated[str, typer.Option(
-    metavar="TEXTS", help="File or folder of tuning texts; print the share of items that hold one of them.")]
-_DryRun = Annotated[bool, typer.Option(
-    "--dry-run", help="Print the least difference that the data can show, and compute nothing.")]
+_Data = Annotated[
+    list[str],
+    typer.Argument(metavar="DATA...", help="Files or folders of your own (docs/own_data.md)."),
+]
+_Encoders = Annotated[
+    list[str],
+    typer.Option(
+        "--encoder",
+        "-e",
+        metavar="SPEC",
+        help="Encoders; all are compared with the first. A bare backbone is its untuned row.",
+    ),
+]
+_Kind = Annotated[
+    str, typer.Option(metavar="KIND", help="Kind of the data.", show_default="by their columns")
+]
+_Columns = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN=NAME", help="Name of a column in the data. May be repeated."),
+]
+_Baselines = Annotated[
+    bool,
+    typer.Option(
+        "--baselines",
+        help="Also each encoder's vectors whitened, without their three main axes, and standardised.",
+    ),
+]
+_Items = Annotated[
+    int,
+    typer.Option(
+        "--items", metavar="N", min=0, help="Print N items that gained most, and N that lost most."
+    ),
+]
+_TunedOn = Annotated[
+    str,
+    typer.Option(
+        metavar="TEXTS",
+        help="File or folder of tuning texts; print the share of items that hold one of them.",
+    ),
+]
+_DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Print the least difference that the data can show, and compute nothing."
+    ),
+]
 _Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for results.")]
-# fmt: on
 
 
 def evaluate(
-    data: _Data, encoder: _Encoders, kind: _Kind = "", columns: _Columns = None, baselines: _Baselines = False,
-    items: _Items = 0, tuned_on: _TunedOn = "", dry_run: _DryRun = False,
-    output: _Output = Path("results"), device: Device = "auto", data_dir: DataDir = None, offline: Offline = False,
-    as_json: Json = False, notes: Notes = "", quiet: Quiet = False, plugin: PluginFiles = None,
-) -> None:  # fmt: skip
+    data: _Data,
+    encoder: _Encoders,
+    kind: _Kind = "",
+    columns: _Columns = None,
+    baselines: _Baselines = False,
+    items: _Items = 0,
+    tuned_on: _TunedOn = "",
+    dry_run: _DryRun = False,
+    output: _Output = Path("results"),
+    device: Device = "auto",
+    data_dir: DataDir = None,
+    offline: Offline = False,
+    as_json: Json = False,
+    notes: Notes = "",
+    quiet: Quiet = False,
+    plugin: PluginFiles = None,
+) -> None:
     """Compare encoders with the first one on data of your own: differences, intervals, p-values, verdicts.
 
     `mirrorbench evaluate ./faq.csv -e minilm -e ./my-encoder`
@@ -77,7 +118,9 @@ def evaluate(
         raise UsageError("--dry-run has no JSON", "Take one of the two options.")
     names = without_repeats([data_name(path, kind, columns or ()) for path in data])
     with on_interrupt_go_on(output), progress_display(quiet) as reporter:
-        session = Session(output, data_dir=data_dir, device=device, offline=offline or dry_run, reporter=reporter)
+        session = Session(
+            output, data_dir=data_dir, device=device, offline=offline or dry_run, reporter=reporter
+        )
         reporter.stage("planning", "the evaluation")
         read = Data.read(names, session)
         for tested in () if quiet else read.values():
@@ -94,7 +137,9 @@ def evaluate(
     ids = {tested.name: list(tested.task.texts(tested.items)) for tested in read.values()}
     encoders = [str(spec) for spec in rows.values()]
     untrained = [str(row) for row in plan.rows if str(row) not in encoders]
-    evaluation = Evaluation(stored(board, plan, session), encoders, untrained, ids, session.workspace.plugins)
+    evaluation = Evaluation(
+        stored(board, plan, session), encoders, untrained, ids, session.workspace.plugins
+    )
     if as_json:
         print_json(as_object(evaluation, board, labels, read, items))
         raise typer.Exit(1 if board.failures else 0)
@@ -104,7 +149,9 @@ def evaluate(
     for line in (*overlap, *(() if quiet else truncation_lines(plan, read, labels))):
         say(line, err=True)
     for failure in board.failures:
-        line = f"Failed: {labels[str(failure.spec)]} on {read[failure.task].title}: {failure.reason}"
+        line = (
+            f"Failed: {labels[str(failure.spec)]} on {read[failure.task].title}: {failure.reason}"
+        )
         say(f"{line}\n{failure.hint}".rstrip(), err=True)
     raise typer.Exit(1 if board.failures else 0)
 
@@ -114,7 +161,9 @@ def row_labels(rows: Mapping[str, EncoderSpec]) -> dict[str, str]:
     labels = {str(spec): text for text, spec in rows.items()} | {BM25: BM25}
     for text, spec in rows.items():
         labels |= {str(changed): f"{text}, {name}" for name, changed in transformed(spec).items()}
-    return labels | {f"{spec}{FUSED}": f"{text}{FUSED}" for spec, text in labels.items() if spec != BM25}
+    return labels | {
+        f"{spec}{FUSED}": f"{text}{FUSED}" for spec, text in labels.items() if spec != BM25
+    }
 
 
 def stored(board: Leaderboard, plan: Plan, session: Session) -> list[Stored]:
@@ -123,7 +172,9 @@ def stored(board: Leaderboard, plan: Plan, session: Session) -> list[Stored]:
     return [Stored(result, store.where(cells[result.cell_id])) for result in board.results]
 
 
-def print_answers(evaluation: Evaluation, labels: Mapping[str, str], data: Mapping[str, Data], n_items: int) -> None:
+def print_answers(
+    evaluation: Evaluation, labels: Mapping[str, str], data: Mapping[str, Data], n_items: int
+) -> None:
     """Print a line for each answer, and the items that changed most."""
     say()
     first, *compared = evaluation.encoders
@@ -138,7 +189,11 @@ def print_answers(evaluation: Evaluation, labels: Mapping[str, str], data: Mappi
         if (first, tested.name) not in evaluation.items:
             say(f"{tested.title}: no answer, since {labels[first]} has no score", err=True)
     for spec, task in evaluation.compared(compared) if n_items else ():
-        print_changes(evaluation.changes(spec, task, n_items), f"{labels[spec]} on {data[task].title}", data[task])
+        print_changes(
+            evaluation.changes(spec, task, n_items),
+            f"{labels[spec]} on {data[task].title}",
+            data[task],
+        )
 
 
 def in_words(answer: Answer, labels: Mapping[str, str], data: Data) -> str:
@@ -174,36 +229,66 @@ def print_changes(changes: tuple[list[Change], list[Change]], title: str, data: 
         for change in changed:
             text = _short(data.task.describe(data.items, change.item))
             say(f"  {number(change.before)} → {number(change.now)}  {text}")
-            for word, predictions in (("before", change.predictions_before), ("now", change.predictions_now)):
+            for word, predictions in (
+                ("before", change.predictions_before),
+                ("now", change.predictions_now),
+            ):
                 for line in data.task.retrieved(data.items, change.item, predictions):
                     say(f"    {word:6} {_short(line)}")
 
 
 def _short(text: str, most: int = 100) -> str:
     line = text if not without_texts() else f"(a text of {len(text):,} characters)"
-    return line.rstrip().replace("\n", " ") if len(line) <= most else f"{line[: most - 1]}…".replace("\n", " ")
+    return (
+        line.rstrip().replace("\n", " ")
+        if len(line) <= most
+        else f"{line[: most - 1]}…".replace("\n", " ")
+    )
 
 
 def as_object(
-    evaluation: Evaluation, board: Leaderboard, labels: Mapping[str, str], data: Mapping[str, Data], n_items: int
+    evaluation: Evaluation,
+    board: Leaderboard,
+    labels: Mapping[str, str],
+    data: Mapping[str, Data],
+    n_items: int,
 ) -> dict[str, object]:
     """Return scores, answers, failures and, for ``n_items``, the items that changed most, for JSON."""
     report: dict[str, object] = {
         "scores": [
-            {"encoder": labels[r.spec], "spec": r.spec, "data": r.task, "scores": r.metrics, "notes": r.notes}
+            {
+                "encoder": labels[r.spec],
+                "spec": r.spec,
+                "data": r.task,
+                "scores": r.metrics,
+                "notes": r.notes,
+            }
             for r in board.results
         ],
         "answers": [_answer(answer, labels) for answer in evaluation.answers()],
         "failures": [
-            {"encoder": labels[str(failure.spec)], "data": failure.task, "reason": failure.reason, "hint": failure.hint}
+            {
+                "encoder": labels[str(failure.spec)],
+                "data": failure.task,
+                "reason": failure.reason,
+                "hint": failure.hint,
+            }
             for failure in board.failures
         ],
-    }  # fmt: skip
+    }
     if n_items:
         report["items"] = [
-            {"encoder": labels[spec], "data": task, verb: change.item, "before": change.before, "now": change.now}
+            {
+                "encoder": labels[spec],
+                "data": task,
+                verb: change.item,
+                "before": change.before,
+                "now": change.now,
+            }
             for spec, task in evaluation.compared(evaluation.encoders[1:])
-            for verb, changed in zip(("gained", "lost"), evaluation.changes(spec, task, n_items), strict=True)
+            for verb, changed in zip(
+                ("gained", "lost"), evaluation.changes(spec, task, n_items), strict=True
+            )
             for change in changed
         ]
     return report
@@ -212,8 +297,15 @@ def as_object(
 def _answer(answer: Answer, labels: Mapping[str, str]) -> dict[str, object]:
     estimate, ends = answer.comparison.estimate, answer.comparison.estimate.interval()
     return {
-        "encoder": labels[answer.row], "data": answer.task, "n_items": answer.comparison.n,
-        "first": answer.comparison.second.mean, "score": answer.comparison.first.mean,
-        "difference": estimate.value, "interval": ends and list(ends), "p": answer.comparison.p, "p_holm": answer.p,
-        "verdict": answer.verdict, "items_needed": answer.items_needed,
-    }  # fmt: skip
+        "encoder": labels[answer.row],
+        "data": answer.task,
+        "n_items": answer.comparison.n,
+        "first": answer.comparison.second.mean,
+        "score": answer.comparison.first.mean,
+        "difference": estimate.value,
+        "interval": ends and list(ends),
+        "p": answer.comparison.p,
+        "p_holm": answer.p,
+        "verdict": answer.verdict,
+        "items_needed": answer.items_needed,
+    }

@@ -64,7 +64,9 @@ class DataLayout:
 
     def rows(self, part: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
         """Yield line numbers and the values of columns of one of the files."""
-        yield from read_rows(str(self.files[part]), [self.file_column(column) for column in columns])
+        yield from read_rows(
+            str(self.files[part]), [self.file_column(column) for column in columns]
+        )
 
     def file_column(self, column: str) -> str:
         """Return the name of a column in the file."""
@@ -105,19 +107,26 @@ def _tables(path: Path) -> dict[str, Path]:
         if format_of(file.name) == "text" or file.name.startswith("._"):
             continue
         if (first := tables.setdefault(stem(file), file)) != file:
-            raise UsageError(f"{first} and {file.name} are both the table {stem(file)!r}", "Leave one in the folder.")
+            raise UsageError(
+                f"{first} and {file.name} are both the table {stem(file)!r}",
+                "Leave one in the folder.",
+            )
     return tables
 
 
 def _retrieval(path: Path, tables: Mapping[str, Path], renamed: Mapping[str, str]) -> DataLayout:
-    qrels = sorted((path / "qrels").glob("*.tsv"), key=lambda file: (file.name != "test.tsv", file.name))
+    qrels = sorted(
+        (path / "qrels").glob("*.tsv"), key=lambda file: (file.name != "test.tsv", file.name)
+    )
     if missing := [*sorted(_BEIR - tables.keys()), *([] if qrels else ["judgements"])]:
         hint = "Retrieval needs corpus.jsonl, queries.jsonl and qrels/test.tsv."
         raise UsageError(f"{path} has no {' and no '.join(missing)}", hint)
     return DataLayout("retrieval", {**tables, "qrels": qrels[0]}, renamed)
 
 
-def _linking(path: Path, tables: Mapping[str, Path], renamed: Mapping[str, str]) -> DataLayout | None:
+def _linking(
+    path: Path, tables: Mapping[str, Path], renamed: Mapping[str, str]
+) -> DataLayout | None:
     """The layout of a dictionary and mentions, if there are tables of both."""
     columns = {name: columns_of(file) for name, file in tables.items()}
     fitting = {
@@ -129,7 +138,9 @@ def _linking(path: Path, tables: Mapping[str, Path], renamed: Mapping[str, str])
     for files in fitting.values():
         if len(files) > 1:
             repeated = ", ".join(map(stem, files))
-            raise UsageError(f"{path} has several tables of one kind: {repeated}", "Leave one in the folder.")
+            raise UsageError(
+                f"{path} has several tables of one kind: {repeated}", "Leave one in the folder."
+            )
     return DataLayout("linking", {part: files[0] for part, files in fitting.items()}, renamed)
 
 
@@ -140,21 +151,30 @@ def _split_files(path: Path, tables: Mapping[str, Path]) -> dict[str, Path]:
         return split
     if len(tables) > 1 or (path.is_dir() and TRAIN in split):
         hint = "Name one of these files test. Linking needs two tables, with the columns name, id and mention, id."
-        raise UsageError(f"{path} has no table test, but {', '.join(file.name for file in tables.values())}", hint)
+        raise UsageError(
+            f"{path} has no table test, but {', '.join(file.name for file in tables.values())}",
+            hint,
+        )
     return {TEST: next(iter(tables.values()))}
 
 
 def _labelled_table(files: Mapping[str, Path], kind: str, renamed: Mapping[str, str]) -> DataLayout:
     """The layout of one of ``TABLES``, by the columns of the test split."""
     file, has = files[TEST], columns_of(files[TEST])
-    fits = [name for name, needed in TABLES.items() if kind in ("", name) and _have(has, needed, renamed)]
+    fits = [
+        name
+        for name, needed in TABLES.items()
+        if kind in ("", name) and _have(has, needed, renamed)
+    ]
     if not fits:
         raise _nearest(file, has, [kind] if kind in TABLES else list(TABLES), renamed)
     if len(fits) > 1:
         hint = f"Name the kind: kind={fits[0]}, behind the path and a colon, or --kind {fits[0]}."
         raise UsageError(f"{file} has the columns of {' and of '.join(fits)}", hint)
     if len({renamed.get(column, column) for column in TABLES[fits[0]]}) < len(TABLES[fits[0]]):
-        raise UsageError(f"{file}: two columns of {fits[0]} are renamed to one column", "Name another for each.")
+        raise UsageError(
+            f"{file}: two columns of {fits[0]} are renamed to one column", "Name another for each."
+        )
     return DataLayout(fits[0], files, renamed)
 
 
@@ -162,7 +182,9 @@ def _have(has: Sequence[str], needed: Sequence[str], renamed: Mapping[str, str])
     return all(renamed.get(column, column) in has for column in needed)
 
 
-def _nearest(file: Path, has: Sequence[str], kinds: Sequence[str], renamed: Mapping[str, str]) -> UsageError:
+def _nearest(
+    file: Path, has: Sequence[str], kinds: Sequence[str], renamed: Mapping[str, str]
+) -> UsageError:
     """The error for a table of no layout, with the layout that lacks the fewest columns."""
     mismatch = "are those of no kind of data" if len(kinds) > 1 else f"are not those of {kinds[0]}"
     # The first line of a file without a header holds texts.
@@ -171,16 +193,22 @@ def _nearest(file: Path, has: Sequence[str], kinds: Sequence[str], renamed: Mapp
     if absent := [name for name in renamed.values() if name not in has]:
         return UsageError(f"{file} has no column {absent[0]!r}", f"It has {names}.")
     if len(has) == 1 and (mark := next((mark for mark in ";\t" if mark in has[0]), "")):
-        return UsageError(problem, f"Columns are separated by commas here, not by {mark!r}; by tabs in .tsv.")
+        return UsageError(
+            problem, f"Columns are separated by commas here, not by {mark!r}; by tabs in .tsv."
+        )
     similar = {name.strip().lower(): name for name in has}
     missing = {kind: [c for c in TABLES[kind] if renamed.get(c, c) not in has] for kind in kinds}
     unlike = {kind: [c for c in missing[kind] if c not in similar] for kind in kinds}
     near = min(kinds, key=lambda kind: (len(unlike[kind]), len(missing[kind])))
     hint = f"For {near} it needs {', '.join(missing[near])}"
     if len(unlike[near]) == len(TABLES[near]):
-        hint = "Known columns: " + "; ".join(f"{', '.join(TABLES[kind])} ({kind})" for kind in kinds)
+        hint = "Known columns: " + "; ".join(
+            f"{', '.join(TABLES[kind])} ({kind})" for kind in kinds
+        )
     renames = ",".join(f"{c}={similar.get(c, 'ITS_NAME')}" for c in missing[near])
-    return UsageError(problem, f"{hint}. Columns of other names: {file}:{renames}, or --columns for each.")
+    return UsageError(
+        problem, f"{hint}. Columns of other names: {file}:{renames}, or --columns for each."
+    )
 
 
 def as_option(column: str) -> str:
@@ -201,8 +229,12 @@ def columns_of(file: Path) -> list[str]:
         try:
             return list(parquet.read_schema(file).names)
         except (arrow.ArrowException, OSError) as error:
-            raise DataFormatError(f"{file} cannot be read as Parquet: {str(error).splitlines()[0]}") from None
-    lines = ((number, line) for number, line in enumerate(stream_lines(file), start=1) if line.strip())
+            raise DataFormatError(
+                f"{file} cannot be read as Parquet: {str(error).splitlines()[0]}"
+            ) from None
+    lines = (
+        (number, line) for number, line in enumerate(stream_lines(file), start=1) if line.strip()
+    )
     number, first = next(lines, (0, ""))
     if not first:
         raise DataFormatError(f"{file} is empty.")
@@ -210,7 +242,8 @@ def columns_of(file: Path) -> list[str]:
         row = parse_json(first, f"{file}, line {number}")
         if not isinstance(row, dict):
             raise DataFormatError(
-                f"{file}, line {number}: not a JSON object.", 'Each line is one, like {"text": "..."}.'
+                f"{file}, line {number}: not a JSON object.",
+                'Each line is one, like {"text": "..."}.',
             )
         return list(row)
     try:

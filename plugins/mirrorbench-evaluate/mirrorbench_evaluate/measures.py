@@ -18,10 +18,19 @@ FEWEST = 5
 RETRIEVAL = ("ndcg_at_10", "map", "mrr_at_10", "recall_at_10", "recall_at_100")
 """Measures that are means over queries."""
 SPREAD = {
-    "ndcg_at_10": 0.25, "map": 0.25, "mrr_at_10": 0.4, "recall_at_10": 0.3, "recall_at_100": 0.3,
-    "cosine_spearman": 0.25, "cosine_ap": 0.35, "auc": 0.3, "accuracy": 0.4, "macro_f1": 0.6,
-    "accuracy@1": 0.4, "accuracy@5": 0.4,
-}  # fmt: skip
+    "ndcg_at_10": 0.25,
+    "map": 0.25,
+    "mrr_at_10": 0.4,
+    "recall_at_10": 0.3,
+    "recall_at_100": 0.3,
+    "cosine_spearman": 0.25,
+    "cosine_ap": 0.35,
+    "auc": 0.3,
+    "accuracy": 0.4,
+    "macro_f1": 0.6,
+    "accuracy@1": 0.4,
+    "accuracy@5": 0.4,
+}
 """Standard deviation of two encoders' difference on an item, measured on real data: ``benchmarks/RESULTS.md``."""
 
 
@@ -57,27 +66,34 @@ def macro_f1(predicted: Any, gold: Any) -> float | None:
         return None
     both = np.concatenate([predicted, gold])
     # Numbers are counted as they are: finding those that occur takes most of the time.
-    codes = both.astype(np.intp) if both.dtype.kind == "f" else np.unique(both, return_inverse=True)[1]
+    codes = (
+        both.astype(np.intp) if both.dtype.kind == "f" else np.unique(both, return_inverse=True)[1]
+    )
     answered, right = codes[: len(predicted)], codes[len(predicted) :]
     size = codes.max() + 1
-    hits, in_all = np.bincount(right[answered == right], minlength=size), np.bincount(codes, minlength=size)
+    hits, in_all = (
+        np.bincount(right[answered == right], minlength=size),
+        np.bincount(codes, minlength=size),
+    )
     return float(np.mean(2 * hits[in_all > 0] / in_all[in_all > 0]))
 
 
-def folds(labels: NDArray[Any], texts: Sequence[tuple[str, ...]]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+def folds(
+    labels: NDArray[Any], texts: Sequence[tuple[str, ...]]
+) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
     """Yield rows to fit on and rows to score, ``FOLDS`` times, stratified by label; a text is in one fold only."""
     from sklearn.model_selection import StratifiedGroupKFold
 
-    yield from StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0).split(texts, labels, text_groups(texts))
+    yield from StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0).split(
+        texts, labels, text_groups(texts)
+    )
 
 
 def check_folds(data: str, labels: NDArray[Any], groups: NDArray[Any]) -> None:
     """Raise ``DataFormatError`` if a label has too few groups of items to be in all folds."""
     for label in np.unique(labels):
         if (n := len(np.unique(groups[labels == label]))) < FOLDS:
-            problem = (
-                f"{data}: without a split each label needs {FOLDS} different texts, and {shown(str(label))} has {n}"
-            )
+            problem = f"{data}: without a split each label needs {FOLDS} different texts, and {shown(str(label))} has {n}"
             raise DataFormatError(problem, "Add examples of it, leave it out, or give a split.")
 
 
@@ -86,7 +102,9 @@ def text_groups(texts: Sequence[tuple[str, ...]]) -> NDArray[np.intp]:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
-    columns_of = {text: index for index, text in enumerate(dict.fromkeys(chain.from_iterable(texts)))}
+    columns_of = {
+        text: index for index, text in enumerate(dict.fromkeys(chain.from_iterable(texts)))
+    }
     rows = np.repeat(np.arange(len(texts)), list(map(len, texts)))
     columns = [columns_of[text] for text in chain.from_iterable(texts)]
     held = csr_array((np.ones(len(rows)), (rows, columns)), (len(texts), len(columns_of)))

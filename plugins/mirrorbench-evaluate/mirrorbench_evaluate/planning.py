@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from mirrorbench.plugin import EncoderSpec, Plan, Session, Value
 
 TRANSFORMATIONS: dict[str, dict[str, Value]] = {
-    "whitened": {"post": "whiten"}, "all but the top 3": {"post": "abtt", "abtt": 3}, "z-scored": {"post": "zscore"},
-}  # fmt: skip
+    "whitened": {"post": "whiten"},
+    "all but the top 3": {"post": "abtt", "abtt": 3},
+    "z-scored": {"post": "zscore"},
+}
 """Transformations that ``--baselines`` adds to each encoder, fitted on the texts of the data."""
 
 
@@ -38,7 +40,12 @@ class Data(NamedTuple):
         tasks = {name: session.workspace.plugins.tasks[name] for name in names}
         titles = Counter(task.title for task in tasks.values())
         return {
-            name: cls(name, task, task.load(session.workspace.data), task.title if titles[task.title] == 1 else name)
+            name: cls(
+                name,
+                task,
+                task.load(session.workspace.data),
+                task.title if titles[task.title] == 1 else name,
+            )
             for name, task in tasks.items()
         }
 
@@ -54,7 +61,11 @@ class Data(NamedTuple):
         from mirrorbench.plugin import number
 
         texts, metric = self.task.texts(self.items), self.task.main_metric
-        n = len(texts) if self.task.kind == "retrieval" else len(set(text_groups(list(texts.values())).tolist()))
+        n = (
+            len(texts)
+            if self.task.kind == "retrieval"
+            else len(set(text_groups(list(texts.values())).tolist()))
+        )
         sizes = t.ppf([0.975, 0.8], n - 1) if n > 1 else np.array([np.inf])
         if (least := sizes.sum() * SPREAD[metric] / n**0.5) >= 1:
             return f"{self.title} has too few items to show any difference in {metric}."
@@ -66,8 +77,13 @@ def data_name(path: str, kind: str, columns: Sequence[str]) -> str:
     """Return the name of a path as a task: with a slash, and with options behind it, those of the path first."""
     for column in columns:
         if column.count("=") != 1:
-            raise UsageError(f"--columns {column} is not COLUMN=NAME", "Such as --columns sentence1=question")
-    renamed = ("=".join((as_option(column), name)) for column, name in (pair.split("=") for pair in columns))
+            raise UsageError(
+                f"--columns {column} is not COLUMN=NAME", "Such as --columns sentence1=question"
+            )
+    renamed = (
+        "=".join((as_option(column), name))
+        for column, name in (pair.split("=") for pair in columns)
+    )
     if set(path) & {",", ":"} and Path(path).expanduser().exists():
         raise UsageError(f"{path}: the name of data may hold no comma and no colon", "Rename it.")
     path, _, given = path.partition(":")
@@ -94,7 +110,9 @@ def encoder_rows(encoders: Sequence[str], session: Session) -> dict[str, Encoder
     for text in encoders:
         row = planner.untuned(parse_spec(text))
         if first := next((encoder for encoder, spec in rows.items() if spec == row), ""):
-            raise UsageError(f"-e {first} and -e {text} are the same encoder, {row}", "Name each once.")
+            raise UsageError(
+                f"-e {first} and -e {text} are the same encoder, {row}", "Name each once."
+            )
         rows[text] = row
     return rows
 
@@ -107,14 +125,27 @@ def transformed(spec: EncoderSpec) -> dict[str, EncoderSpec]:
 
 
 def evaluation_plan(
-    specs: Iterable[EncoderSpec], data: Mapping[str, Data], session: Session, baselines: bool, fetch: bool
+    specs: Iterable[EncoderSpec],
+    data: Mapping[str, Data],
+    session: Session,
+    baselines: bool,
+    fetch: bool,
 ) -> Plan:
     """Plan the evaluation of encoders on data; tuning and transformations use the texts of the data themselves."""
     from mirrorbench.plugin import merged
 
-    plans, specs = [], [row for spec in specs for row in (spec, *(transformed(spec).values() if baselines else ()))]
+    plans, specs = (
+        [],
+        [
+            row
+            for spec in specs
+            for row in (spec, *(transformed(spec).values() if baselines else ()))
+        ],
+    )
     for tested in data.values():
-        plans.append(session.plan(specs, [tested.name], corpus=register_texts(tested, session), fetch=fetch))
+        plans.append(
+            session.plan(specs, [tested.name], corpus=register_texts(tested, session), fetch=fetch)
+        )
     return merged(plans)
 
 
@@ -133,12 +164,18 @@ def overlap_lines(texts: str, data: Mapping[str, Data], session: Session) -> Ite
     """Yield a line for each data with the share of items that hold a text of a file or folder."""
     read = Data.read([data_name(texts, "", ())], session) if isdir(texts) else {}
     corpus = register_texts(next(iter(read.values())), session) if read else texts
-    for tested, seen in zip(data.values(), session.overlap(corpus, list(data)).values(), strict=True):
-        share = f"{seen.to_json()['any_text']:.1%}" if isinstance(seen, Contamination) else "unknown"
+    for tested, seen in zip(
+        data.values(), session.overlap(corpus, list(data)).values(), strict=True
+    ):
+        share = (
+            f"{seen.to_json()['any_text']:.1%}" if isinstance(seen, Contamination) else "unknown"
+        )
         yield f"{tested.title}: {share} of the {tested.task.items_name} hold a text of {texts}"
 
 
-def truncation_lines(plan: Plan, data: Mapping[str, Data], labels: Mapping[str, str]) -> Iterator[str]:
+def truncation_lines(
+    plan: Plan, data: Mapping[str, Data], labels: Mapping[str, str]
+) -> Iterator[str]:
     """Yield a line for each encoder and data with texts that are longer than the encoder reads."""
     from mirrorbench.plugin import read_tokenizer
 
@@ -146,12 +183,23 @@ def truncation_lines(plan: Plan, data: Mapping[str, Data], labels: Mapping[str, 
     for tested in data.values():
         inputs = {item.text for item in tested.task.inputs(tested.items)}
         for cell in plan.cells:
-            if cell.task != tested.name or cell.pooling is None or cell.model.path is None or cell.model.posts:
+            if (
+                cell.task != tested.name
+                or cell.pooling is None
+                or cell.model.path is None
+                or cell.model.posts
+            ):
                 continue
             limit, path = cell.pooling.max_length, cell.model.path
-            texts = [text for text in inputs if len(text) > limit]  # a token has at least one character
+            texts = [
+                text for text in inputs if len(text) > limit
+            ]  # a token has at least one character
             tokenizer = tokenizers.setdefault(path, read_tokenizer(path))
-            n = sum(len(ids) > limit for ids in tokenizer(texts, verbose=False)["input_ids"]) if texts else 0
+            n = (
+                sum(len(ids) > limit for ids in tokenizer(texts, verbose=False)["input_ids"])
+                if texts
+                else 0
+            )
             if n:
                 share = f"{n:,} of {len(inputs):,} in {tested.title}"
                 yield f"{labels[str(cell.spec)]} reads {limit:,} tokens of a text; {share} are longer"

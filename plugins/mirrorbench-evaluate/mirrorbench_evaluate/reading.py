@@ -9,7 +9,15 @@ from numbers import Number
 from pathlib import Path
 from typing import Any
 
-from mirrorbench.plugin import DataFormatError, Pair, TaskKind, UsageError, line_error, shown, unknown_name
+from mirrorbench.plugin import (
+    DataFormatError,
+    Pair,
+    TaskKind,
+    UsageError,
+    line_error,
+    shown,
+    unknown_name,
+)
 from mirrorbench_evaluate.classification import Classification, Labelled
 from mirrorbench_evaluate.collections import check_retrieval, read_collection
 from mirrorbench_evaluate.layouts import (
@@ -26,7 +34,15 @@ from mirrorbench_evaluate.layouts import (
     as_option,
     find_layout,
 )
-from mirrorbench_evaluate.tasks import Linked, Linking, Pairs, Retrieval, Similarity, Triplet, Triplets
+from mirrorbench_evaluate.tasks import (
+    Linked,
+    Linking,
+    Pairs,
+    Retrieval,
+    Similarity,
+    Triplet,
+    Triplets,
+)
 
 UNLIMITED = 1 << 20
 """Maximum length in tokens: the backbone's own limit applies."""
@@ -48,11 +64,15 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
     kind, metric, language = (str(options.get(key, "")) for key in settings)
     if kind and kind not in KINDS:
         raise unknown_name("kind of own data", kind, list(KINDS))
-    layout = find_layout(path, kind, {key: str(value) for key, value in options.items() if key not in settings})
+    layout = find_layout(
+        path, kind, {key: str(value) for key, value in options.items() if key not in settings}
+    )
     if layout is None:
         return None
     if language and layout.kind != "retrieval":
-        raise UsageError(f"{name}: language= is only for retrieval, not for {layout.kind}", "Leave it out.")
+        raise UsageError(
+            f"{name}: language= is only for retrieval, not for {layout.kind}", "Leave it out."
+        )
     task_class = _TASK_CLASSES[layout.kind]
     if metric and metric not in task_class.measures:
         raise unknown_name(f"measure of {layout.kind}", metric, list(task_class.measures))
@@ -60,7 +80,9 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
     if layout.kind == "retrieval":
         check_retrieval(path, language or "en")
         read = partial(read, language=language or "en")
-    task: TaskKind[Any] = task_class(name, lambda data: read(), title=path.resolve().name, main_metric=metric)
+    task: TaskKind[Any] = task_class(
+        name, lambda data: read(), title=path.resolve().name, main_metric=metric
+    )
     task.max_length = UNLIMITED
     return task
 
@@ -74,24 +96,39 @@ def _read_texts(
     for line, values in layout.rows(part, [*columns, "split"] if by_column else columns):
         if by_column and values[-1] != split:
             if values[-1] not in SPLITS:
-                raise line_error(source, line, f"the split {shown(str(values[-1]))} is none of {', '.join(SPLITS)}")
+                raise line_error(
+                    source,
+                    line,
+                    f"the split {shown(str(values[-1]))} is none of {', '.join(SPLITS)}",
+                )
             continue
-        texts = [_checked_text(value, column, source, line) for value, column in zip(values, columns, strict=False)]
+        texts = [
+            _checked_text(value, column, source, line)
+            for value, column in zip(values, columns, strict=False)
+        ]
         if texts == [layout.renamed.get(column, column) for column in columns]:
-            raise line_error(source, line, "the names of the columns a second time", "Remove the line.")
+            raise line_error(
+                source, line, "the names of the columns a second time", "Remove the line."
+            )
         rows.append((line, texts))
     if not rows:
-        raise DataFormatError(f"{source} has no rows{f' of the split {split}' if by_column else ''}.")
+        raise DataFormatError(
+            f"{source} has no rows{f' of the split {split}' if by_column else ''}."
+        )
     return rows
 
 
 def _checked_text(value: Any, column: str, source: str, line: int) -> str:
     """A value as text; labels, scores and ids may be numbers."""
-    if value is None or value != value or not str(value).strip():  # Parquet has NaN for a missing number
+    if (
+        value is None or value != value or not str(value).strip()
+    ):  # Parquet has NaN for a missing number
         raise line_error(source, line, f"the column {column!r} is empty")
     is_gold = column in ("label", "score", "id")
     if not isinstance(value, str) and not (is_gold and isinstance(value, Number)):
-        raise line_error(source, line, f"the {column} is not a text, but a value of type {type(value).__name__}")
+        raise line_error(
+            source, line, f"the {column} is not a text, but a value of type {type(value).__name__}"
+        )
     return str(value).strip() if is_gold else str(value)
 
 
@@ -104,19 +141,25 @@ def _pairs(layout: DataLayout, column: str) -> list[Pair]:
             raise line_error(source, line, f"the {column} {shown(value)} is not {expected}")
         pairs.append(Pair(str(line), left, right, gold))
     if len({pair.gold for pair in pairs}) < 2:
-        raise DataFormatError(f"{source}: all {column}s are equal, so that nothing can be measured.")
+        raise DataFormatError(
+            f"{source}: all {column}s are equal, so that nothing can be measured."
+        )
     return pairs
 
 
 def _number(text: str) -> float | None:
     try:
-        return value if isfinite(value := float(text)) and text.isascii() and "_" not in text else None
+        return (
+            value if isfinite(value := float(text)) and text.isascii() and "_" not in text else None
+        )
     except ValueError:
         return None
 
 
 def _triplets(layout: DataLayout) -> list[Triplet]:
-    return [Triplet(str(line), *texts) for line, texts in _read_texts(layout, TEST, TABLES["triplets"])]
+    return [
+        Triplet(str(line), *texts) for line, texts in _read_texts(layout, TEST, TABLES["triplets"])
+    ]
 
 
 def _labelled(layout: DataLayout) -> list[Labelled]:
@@ -125,10 +168,14 @@ def _labelled(layout: DataLayout) -> list[Labelled]:
     train = _read_texts(layout, train_part, columns, TRAIN) if _has_train(layout) else []
     test = _read_texts(layout, TEST, columns)
     if len({label for _, (_, label) in train or test}) < 2:
-        raise DataFormatError(f"{layout.files[train_part]}: all labels that are trained on are equal.")
+        raise DataFormatError(
+            f"{layout.files[train_part]}: all labels that are trained on are equal."
+        )
     prefix = "train " if in_files else ""
     if len({label for _, (_, label) in train or test}) < 2:
-        raise DataFormatError(f"{layout.files[TRAIN if in_files else TEST]}: all labels that are trained on are equal.")
+        raise DataFormatError(
+            f"{layout.files[TRAIN if in_files else TEST]}: all labels that are trained on are equal."
+        )
     return [
         *(Labelled(f"{prefix}{line}", text, label, True) for line, (text, label) in train),
         *(Labelled(str(line), text, label, False) for line, (text, label) in test),
@@ -153,6 +200,10 @@ _TASK_CLASSES: dict[str, Any] = {
     task.kind: task for task in (Retrieval, Similarity, Pairs, Triplets, Classification, Linking)
 }
 _READERS: dict[str, Any] = {
-    "retrieval": read_collection, "similarity": partial(_pairs, column="score"), "triplets": _triplets,
-    "pairs": partial(_pairs, column="label"), "classification": _labelled, "linking": _linked,
-}  # fmt: skip
+    "retrieval": read_collection,
+    "similarity": partial(_pairs, column="score"),
+    "triplets": _triplets,
+    "pairs": partial(_pairs, column="label"),
+    "classification": _labelled,
+    "linking": _linked,
+}

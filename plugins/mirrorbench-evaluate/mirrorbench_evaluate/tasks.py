@@ -106,7 +106,10 @@ class Retrieval(OwnData, TaskKind[Collection]):
     def retrieved(self, items: Collection, item: str, predictions: Sequence[Any]) -> list[str]:
         """Return the first documents."""
         right = items.judged[item]
-        return [f"{'*' if right.get(name, 0) > 0 else ' '} {name}: {items.documents[name]}" for name in predictions]
+        return [
+            f"{'*' if right.get(name, 0) > 0 else ' '} {name}: {items.documents[name]}"
+            for name in predictions
+        ]
 
     @property
     def baselines(self) -> Mapping[str, str]:  # type: ignore[override]
@@ -141,7 +144,9 @@ class Retrieval(OwnData, TaskKind[Collection]):
             query: [f"document {name}" for name, grade in grades.items() if grade > 0]
             for query, grades in items.judged.items()
         }
-        return resampling_groups({query: (text, *relevant[query]) for query, text in items.queries.items()})
+        return resampling_groups(
+            {query: (text, *relevant[query]) for query, text in items.queries.items()}
+        )
 
     def score(self, items: Collection, vectors: Vectors, protocol: str) -> Scores:
         """Search the documents of each query, and measure their ranking."""
@@ -158,10 +163,13 @@ class Retrieval(OwnData, TaskKind[Collection]):
         }
         return Scores(
             {name: float(values.mean()) for name, values in measured.items()},
-            list(items.judged), measured[self.main_metric], np.zeros(len(items.judged)), notes=items.notes,
+            list(items.judged),
+            measured[self.main_metric],
+            np.zeros(len(items.judged)),
+            notes=items.notes,
             extra={name: values for name, values in measured.items() if name != self.main_metric}
             | {"found": np.array([list(ranking)[:STORED_PREDICTIONS] for ranking in by_vectors])},
-        )  # fmt: skip
+        )
 
 
 def _with_role(role: str, texts: Mapping[str, str]) -> list[TextInput]:
@@ -208,7 +216,9 @@ class Pairs(Rated):
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Score the cosines against the labels."""
         cosines, gold = self.cosines(items, vectors), np.array([pair.gold for pair in items])
-        metrics = {name: f(cosines, gold) for name, f in (("cosine_ap", average_precision), ("auc", auc))}
+        metrics = {
+            name: f(cosines, gold) for name, f in (("cosine_ap", average_precision), ("auc", auc))
+        }
         ids = [pair.id for pair in items]
         if self.main_metric != "accuracy":
             return Scores(metrics, ids, cosines, gold)
@@ -216,7 +226,9 @@ class Pairs(Rated):
         for rows, held in folds(gold.astype(int), [(pair.left, pair.right) for pair in items]):
             hits[held] = (cosines[held] > exact_threshold(cosines[rows], gold[rows])) == gold[held]
         extra = {"cosine": cosines, "label": gold}
-        return Scores({**metrics, "accuracy": float(hits.mean())}, ids, hits, np.ones(len(hits)), extra=extra)
+        return Scores(
+            {**metrics, "accuracy": float(hits.mean())}, ids, hits, np.ones(len(hits)), extra=extra
+        )
 
 
 class Triplet(NamedTuple):
@@ -255,9 +267,12 @@ class Triplets(OwnData, TaskKind[Sequence[Triplet]]):
         margins = cosine(anchors, positives) - cosine(anchors, negatives)
         hits = (margins > 0).astype(np.float64)
         return Scores(
-            {"accuracy": float(hits.mean())}, [item.id for item in items], hits, np.ones(len(hits)),
+            {"accuracy": float(hits.mean())},
+            [item.id for item in items],
+            hits,
+            np.ones(len(hits)),
             extra={"margin": margins},
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)
@@ -308,7 +323,9 @@ class Linking(OwnData, TaskKind[Linked]):
         """Return the first names."""
         right = next(answer for name, _, answer in items.mentions if name == item)
         names = (items.names[row] for row in predictions)
-        return [f"{'*' if identity == right else ' '} {identity}: {name}" for name, identity in names]
+        return [
+            f"{'*' if identity == right else ' '} {identity}: {name}" for name, identity in names
+        ]
 
     def first(self, items: Linked, limit: int) -> Linked:
         """Return the first mentions, with all names."""
@@ -316,7 +333,9 @@ class Linking(OwnData, TaskKind[Linked]):
 
     def inputs(self, items: Linked) -> list[TextInput]:
         """Return all names and mentions."""
-        return [TextInput(text) for text, _ in items.names] + [TextInput(text) for _, text, _ in items.mentions]
+        return [TextInput(text) for text, _ in items.names] + [
+            TextInput(text) for _, text, _ in items.mentions
+        ]
 
     def texts(self, items: Linked) -> Mapping[str, tuple[str, ...]]:
         """Return the text of each mention."""
@@ -326,12 +345,17 @@ class Linking(OwnData, TaskKind[Linked]):
         """Search the names of each mention, and compute the rank of the first right one."""
         texts = self.inputs(items)
         rows, _ = search(vectors(texts[len(items.names) :]), vectors(texts[: len(items.names)]), 5)
-        ids, gold = np.array([name for _, name in items.names]), np.array([right for *_, right in items.mentions])
+        ids, gold = (
+            np.array([name for _, name in items.names]),
+            np.array([right for *_, right in items.mentions]),
+        )
         right = ids[rows] == gold[:, None]
         ranks = np.where(right.any(axis=1), right.argmax(axis=1) + 1.0, np.inf)
         return Scores(
             {f"accuracy@{k}": float((ranks <= k).mean()) for k in (1, 5)},
-            [identity for identity, *_ in items.mentions], (ranks <= 1).astype(np.float64), np.ones(len(ranks)),
+            [identity for identity, *_ in items.mentions],
+            (ranks <= 1).astype(np.float64),
+            np.ones(len(ranks)),
             notes=tuple(self.remarks(items)),
             extra={"rank": ranks, "found": rows[:, :STORED_PREDICTIONS]},
-        )  # fmt: skip
+        )

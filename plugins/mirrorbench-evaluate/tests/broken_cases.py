@@ -26,7 +26,17 @@ from sklearn.preprocessing import normalize
 Row = dict[str, Any]
 FORMATS = ("csv", "tsv", "jsonl", "jsonl.gz", "parquet")
 LINES = ("csv", "tsv", "jsonl")
-TEXTS = ("sentence1", "sentence2", "anchor", "positive", "negative", "text", "name", "mention", "title")
+TEXTS = (
+    "sentence1",
+    "sentence2",
+    "anchor",
+    "positive",
+    "negative",
+    "text",
+    "name",
+    "mention",
+    "title",
+)
 
 
 def vector(text: str) -> np.ndarray:
@@ -35,7 +45,9 @@ def vector(text: str) -> np.ndarray:
 
 
 def cosines(left: Sequence[str], right: Sequence[str]) -> np.ndarray:
-    return cosine_similarity(np.stack([vector(t) for t in left]), np.stack([vector(t) for t in right]))
+    return cosine_similarity(
+        np.stack([vector(t) for t in left]), np.stack([vector(t) for t in right])
+    )
 
 
 def valid() -> dict[str, dict[str, list[Row]]]:
@@ -45,26 +57,48 @@ def valid() -> dict[str, dict[str, list[Row]]]:
         return [f"{column} {i}{' café' * (i == 1)}" for i in range(n)]
 
     def rows(**columns: list[Any]) -> list[Row]:
-        return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        return [
+            dict(zip(columns, values, strict=True))
+            for values in zip(*columns.values(), strict=True)
+        ]
 
-    sides, labels = {"sentence1": texts("one", 12), "sentence2": texts("other", 12)}, ["x", "y", "y"] * 8
+    sides, labels = (
+        {"sentence1": texts("one", 12), "sentence2": texts("other", 12)},
+        ["x", "y", "y"] * 8,
+    )
     classified = rows(text=texts("text", 24), label=labels)
-    graded = [("q0", "d1", "2"), ("q0", "d7", "1"), ("q1", "d3", "1"), ("q2", "d9", "0"), ("q2", "d5", "3")]
+    graded = [
+        ("q0", "d1", "2"),
+        ("q0", "d7", "1"),
+        ("q1", "d3", "1"),
+        ("q2", "d9", "0"),
+        ("q2", "d5", "3"),
+    ]
     return {
         "similarity": {"table": rows(**sides, score=[i * 5 % 12 / 2 for i in range(12)])},
         "pairs": {"table": rows(**sides, label=[int(i % 3 == 0) for i in range(12)])},
-        "triplets": {"table": rows(**{c: texts(c, 12) for c in ("anchor", "positive", "negative")})},
+        "triplets": {
+            "table": rows(**{c: texts(c, 12) for c in ("anchor", "positive", "negative")})
+        },
         "folds": {"table": classified},
-        "split": {"table": [{**row, "split": "test" if i % 4 else "train"} for i, row in enumerate(classified)]},
+        "split": {
+            "table": [
+                {**row, "split": "test" if i % 4 else "train"} for i, row in enumerate(classified)
+            ]
+        },
         "folder": {"train": classified[:8], "test": classified[8:]},
         "linking": {
             "names": rows(name=texts("name", 10), id=[f"c{i % 5}" for i in range(10)]),
             "mentions": rows(mention=texts("mention", 10), id=[f"c{i % 5}" for i in range(10)]),
         },
         "retrieval": {
-            "corpus": rows(_id=[f"d{i}" for i in range(15)], title=texts("title", 15), text=texts("body", 15)),
+            "corpus": rows(
+                _id=[f"d{i}" for i in range(15)], title=texts("title", 15), text=texts("body", 15)
+            ),
             "queries": rows(_id=["q0", "q1", "q2"], text=texts("query", 3)),
-            "qrels": [dict(zip(("query-id", "corpus-id", "score"), row, strict=True)) for row in graded],
+            "qrels": [
+                dict(zip(("query-id", "corpus-id", "score"), row, strict=True)) for row in graded
+            ],
         },
     }
 
@@ -74,7 +108,9 @@ KINDS = tuple(valid())
 
 def independent_score(kind: str, data: Mapping[str, list[Row]]) -> float:
     """The main score of rows, computed without mirrorbench."""
-    columns = {part: {c: [row.get(c) for row in rows] for c in rows[0]} for part, rows in data.items()}
+    columns = {
+        part: {c: [row.get(c) for row in rows] for c in rows[0]} for part, rows in data.items()
+    }
     table = columns.get("table", {})
     if kind in ("similarity", "pairs"):
         values = np.diag(cosines(table["sentence1"], table["sentence2"]))
@@ -82,7 +118,9 @@ def independent_score(kind: str, data: Mapping[str, list[Row]]) -> float:
             return float(average_precision_score(table["label"], values))
         return float(spearmanr(values, table["score"]).statistic)
     if kind == "triplets":
-        near, far = (np.diag(cosines(table["anchor"], table[column])) for column in ("positive", "negative"))
+        near, far = (
+            np.diag(cosines(table["anchor"], table[column])) for column in ("positive", "negative")
+        )
         return float(np.mean(near > far))
     if kind == "linking":
         best = cosines(columns["mentions"]["mention"], columns["names"]["name"]).argmax(axis=1)
@@ -99,21 +137,36 @@ def accuracy(table: Mapping[str, list[Any]]) -> float:
     array, labels = np.stack([vector(text) for text in table["text"]]), np.array(table["label"])
     array = normalize(array)
     if splits := table.get("split"):
-        train, test = ([n for n, split in enumerate(splits) if split == part] for part in ("train", "test"))
+        train, test = (
+            [n for n, split in enumerate(splits) if split == part] for part in ("train", "test")
+        )
         parts = [(train, test)]
     else:
         groups = [table["text"].index(text) for text in table["text"]]
-        parts = list(StratifiedGroupKFold(5, shuffle=True, random_state=0).split(array, labels, groups))
-    hits = [LogisticRegression(max_iter=1000).fit(array[a], labels[a]).predict(array[b]) == labels[b] for a, b in parts]
+        parts = list(
+            StratifiedGroupKFold(5, shuffle=True, random_state=0).split(array, labels, groups)
+        )
+    hits = [
+        LogisticRegression(max_iter=1000).fit(array[a], labels[a]).predict(array[b]) == labels[b]
+        for a, b in parts
+    ]
     return float(np.concatenate(hits).mean())
 
 
-def ndcg(corpus: Mapping[str, list[str]], queries: Mapping[str, list[str]], judged: list[Row]) -> float:
+def ndcg(
+    corpus: Mapping[str, list[str]], queries: Mapping[str, list[str]], judged: list[Row]
+) -> float:
     titles = corpus.get("title", [""] * len(corpus["_id"]))
     documents = [" ".join(filter(None, both)) for both in zip(titles, corpus["text"], strict=True)]
     values = []
-    for similarities, query in zip(cosines(queries["text"], documents), queries["_id"], strict=True):
-        grades = {row["corpus-id"]: max(int(row["score"]), 0) for row in judged if row["query-id"] == query}
+    for similarities, query in zip(
+        cosines(queries["text"], documents), queries["_id"], strict=True
+    ):
+        grades = {
+            row["corpus-id"]: max(int(row["score"]), 0)
+            for row in judged
+            if row["query-id"] == query
+        }
         gold = [grades.get(name, 0) for name in corpus["_id"]]
         values += [ndcg_score([gold], [similarities], k=10)] if any(gold) else []
     return float(np.mean(values))
@@ -121,7 +174,10 @@ def ndcg(corpus: Mapping[str, list[str]], queries: Mapping[str, list[str]], judg
 
 def table_bytes(rows: Sequence[Row], format_: str) -> bytes:
     if format_ == "parquet":
-        columns, sink = {column: [row.get(column) for row in rows] for column in rows[0]}, io.BytesIO()
+        columns, sink = (
+            {column: [row.get(column) for row in rows] for column in rows[0]},
+            io.BytesIO(),
+        )
         for column, values in columns.items():  # of one type, as Parquet has them
             if len({type(value) for value in values if value is not None}) > 1:
                 columns[column] = [None if value is None else str(value) for value in values]
@@ -131,7 +187,11 @@ def table_bytes(rows: Sequence[Row], format_: str) -> bytes:
         content = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
         return gzip.compress(content, mtime=0) if format_.endswith("gz") else content
     text = io.StringIO()
-    marks: Any = {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None} if format_ == "tsv" else {}
+    marks: Any = (
+        {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None}
+        if format_ == "tsv"
+        else {}
+    )
     sink = csv.DictWriter(text, list(rows[0]), lineterminator="\n", **marks)
     sink.writeheader()
     sink.writerows(rows)
@@ -210,7 +270,9 @@ class Case:
         """Write the files; return the name of the task."""
         kept = {self.file(part): rows for part, rows in self.data.items()}
         contents: dict[str, bytes | None] = {
-            self.file(part): None if self.file(part) in self.files else table_bytes(self.data[part], self.ending(part))
+            self.file(part): None
+            if self.file(part) in self.files
+            else table_bytes(self.data[part], self.ending(part))
             for part in self.data
         } | self.files
         folder.mkdir(parents=True)
@@ -263,7 +325,9 @@ def mutation(
     return register
 
 
-def mutate_values(outcome: str, message: str, column: str, values: Sequence[Any], **scope: Any) -> None:
+def mutate_values(
+    outcome: str, message: str, column: str, values: Sequence[Any], **scope: Any
+) -> None:
     """Register a mutation for each of the values, which replaces the value of one row in a column."""
     for value in values:
 

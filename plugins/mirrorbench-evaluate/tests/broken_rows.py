@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from broken_cases import FORMATS, GOLD, JSON, LINES, TABLES, Case, gold_column, mutate_values, mutation
+from broken_cases import (
+    FORMATS,
+    GOLD,
+    JSON,
+    LINES,
+    TABLES,
+    Case,
+    gold_column,
+    mutate_values,
+    mutation,
+)
 
 
 # Values.
@@ -26,7 +36,9 @@ def text_number_or_list(case: Case) -> None:
     case.put(case.rng.choice(case.texts()), case.rng.choice([7, 1.5, True, ["a"], {"a": 1}]))
 
 
-@mutation("refused", "not a text|is no text", parts=(*TABLES, "corpus", "queries"), formats=("parquet",))
+@mutation(
+    "refused", "not a text|is no text", parts=(*TABLES, "corpus", "queries"), formats=("parquet",)
+)
 def column_of_numbers_or_bytes(case: Case) -> None:
     column, value = case.rng.choice(case.texts()), case.rng.choice([7, 1.5, [1], b"a"])
     for row in case.rows:
@@ -54,7 +66,12 @@ def answer_not_a_number(case: Case) -> None:
 @mutation("same", **GOLD)
 def answer_in_spaces(case: Case) -> None:
     row = case.random_row()
-    case.put(gold_column(case), f" {case.rows[row][gold_column(case)]} ", row, case.rows[row][gold_column(case)])
+    case.put(
+        gold_column(case),
+        f" {case.rows[row][gold_column(case)]} ",
+        row,
+        case.rows[row][gold_column(case)],
+    )
 
 
 mutate_values(
@@ -65,11 +82,22 @@ mutate_values(
     kinds=("similarity",),
 )
 mutate_values("refused", "the column 'score' is empty", "score", ["", "  "], kinds=("similarity",))
-mutate_values("refused", "the column 'score' is empty", "score", [None], kinds=("similarity",), formats=FORMATS)
+mutate_values(
+    "refused",
+    "the column 'score' is empty",
+    "score",
+    [None],
+    kinds=("similarity",),
+    formats=FORMATS,
+)
 mutate_values("refused", "not a text", "score", [[1]], kinds=("similarity",), formats=JSON)
-mutate_values("refused", "is not a number", "score", [True, float("inf")], kinds=("similarity",), formats=JSON)
+mutate_values(
+    "refused", "is not a number", "score", [True, float("inf")], kinds=("similarity",), formats=JSON
+)
 mutate_values("same", "", "score", [1e100, -1e100, -1], kinds=("similarity",))
-mutate_values("refused", "is not 1 or 0", "label", ["2", "yes", "0.5", "-1", "1e400"], kinds=("pairs",))
+mutate_values(
+    "refused", "is not 1 or 0", "label", ["2", "yes", "0.5", "-1", "1e400"], kinds=("pairs",)
+)
 mutate_values("refused", "is empty", "label", ["", " ", None], kinds=("pairs",))
 GRADE = "is no whole number of at most nine digits"
 mutate_values(
@@ -92,7 +120,9 @@ def score_in_spaces(case: Case) -> None:
 @mutation("same", kinds=("pairs",), formats=("csv", "tsv", *JSON))
 def label_written_otherwise(case: Case) -> None:
     row = case.random_row()
-    words = {0: ["0.0", "False", " 0", False], 1: ["1.0", "TRUE", "1 ", True]}[case.rows[row]["label"]]
+    words = {0: ["0.0", "False", " 0", False], 1: ["1.0", "TRUE", "1 ", True]}[
+        case.rows[row]["label"]
+    ]
     case.put("label", case.rng.choice(words), row, case.rows[row]["label"])
 
 
@@ -102,20 +132,33 @@ def label_of_one_text(case: Case) -> None:
     case.line = 0
 
 
-@mutation("noted", "texts with a label that is not trained on, which are errors: 1", ("folder",), ("test",))
+@mutation(
+    "noted",
+    "texts with a label that is not trained on, which are errors: 1",
+    ("folder",),
+    ("test",),
+)
 def label_that_is_not_trained_on(case: Case) -> None:
     case.put("label", "another")
 
 
-@mutation("refused", "all (label|score)s (that are trained on )?are equal", ("similarity", "pairs", "folds", "folder"),
-          ("table", "train"))  # fmt: skip
+@mutation(
+    "refused",
+    "all (label|score)s (that are trained on )?are equal",
+    ("similarity", "pairs", "folds", "folder"),
+    ("table", "train"),
+)
 def all_equal(case: Case) -> None:
     for row in case.rows:
         row.update(dict.fromkeys({"label", "score"} & row.keys(), 1))
 
 
-@mutation("refused", "all (label|score)s (that are trained on )?are equal", ("similarity", "pairs", "folds", "folder"),
-          ("table", "train"))  # fmt: skip
+@mutation(
+    "refused",
+    "all (label|score)s (that are trained on )?are equal",
+    ("similarity", "pairs", "folds", "folder"),
+    ("table", "train"),
+)
 def one_row_alone(case: Case) -> None:
     del case.rows[1:]
 
@@ -132,7 +175,9 @@ def grade_below_zero(case: Case) -> None:
 
 
 # Rows and ids.
-@mutation("same", "", ("similarity", "pairs", "triplets", "folds", "linking"), ("table", "mentions"))
+@mutation(
+    "same", "", ("similarity", "pairs", "triplets", "folds", "linking"), ("table", "mentions")
+)
 def row_twice(case: Case) -> None:
     case.add(dict(case.rng.choice(case.rows)))
 
@@ -203,7 +248,12 @@ def query_unknown(case: Case) -> None:
     case.add({"query-id": "gone", "corpus-id": "d1", "score": "1"}, read=False)
 
 
-@mutation("refused", "1 relevant documents are not in the corpus, the first is 'gone'", ("retrieval",), ("qrels",))
+@mutation(
+    "refused",
+    "1 relevant documents are not in the corpus, the first is 'gone'",
+    ("retrieval",),
+    ("qrels",),
+)
 def document_unknown(case: Case) -> None:
     case.add({"query-id": "q1", "corpus-id": "gone", "score": "1"})
 
@@ -234,7 +284,10 @@ def text_of_train_in_test(case: Case) -> None:
 
 
 @mutation(
-    "refused", "a second time|is no whole number|the split 'split'", parts=(*TABLES, "qrels"), formats=("csv", "tsv")
+    "refused",
+    "a second time|is no whole number|the split 'split'",
+    parts=(*TABLES, "qrels"),
+    formats=("csv", "tsv"),
 )
 def header_among_the_rows(case: Case) -> None:
     case.add({column: column for column in case.rows[0]})

@@ -37,9 +37,14 @@ def column_renamed_and_named(case: Case) -> None:
 
 @mutation("refused", "several columns", formats=("csv", "tsv"))
 def column_twice(case: Case) -> None:
-    column, mark = case.rng.choice(list(case.rows[0])), b"\t" if case.ending(case.part) == "tsv" else b","
+    column, mark = (
+        case.rng.choice(list(case.rows[0])),
+        b"\t" if case.ending(case.part) == "tsv" else b",",
+    )
     lines = case.bytes.splitlines()
-    case.bytes = b"\n".join([lines[0] + mark + column.encode(), *(line + mark + b"1" for line in lines[1:])])
+    case.bytes = b"\n".join(
+        [lines[0] + mark + column.encode(), *(line + mark + b"1" for line in lines[1:])]
+    )
 
 
 @mutation("refused", "a key stands twice", parts=TABLES, formats=("jsonl",))
@@ -107,7 +112,9 @@ def utf_16(case: Case) -> None:
     case.bytes = case.bytes.decode().encode(case.rng.choice(["utf-16", "utf-16-le"]))
 
 
-@mutation("refused", "byte 0xe9 is not valid UTF-8", parts=(*TABLES, "corpus", "queries"), formats=LINES)
+@mutation(
+    "refused", "byte 0xe9 is not valid UTF-8", parts=(*TABLES, "corpus", "queries"), formats=LINES
+)
 def latin_1(case: Case) -> None:
     case.rows[case.expect_at(0)][case.texts()[0]] += " é"
     case.bytes = case.bytes.decode().encode("latin-1")
@@ -125,7 +132,9 @@ def nul(case: Case) -> None:
 def row_ragged(case: Case) -> None:
     lines, mark = case.bytes.splitlines(), b"\t" if case.ending(case.part) == "tsv" else b","
     row = case.random_row() + 1
-    lines[row] = lines[row] + mark + b"more" if case.rng.random() < 0.5 else lines[row].rpartition(mark)[0]
+    lines[row] = (
+        lines[row] + mark + b"more" if case.rng.random() < 0.5 else lines[row].rpartition(mark)[0]
+    )
     case.bytes = b"\n".join(lines)
 
 
@@ -207,7 +216,9 @@ def parquet_without_rows(case: Case) -> None:
 @mutation("refused", "column|separated|no table", formats=("csv", "tsv"))
 def separated_otherwise(case: Case) -> None:
     old = b"\t" if case.ending(case.part) == "tsv" else b","
-    case.bytes = case.bytes.replace(old, case.rng.choice([mark for mark in (b";", b"\t", b",", b" ") if mark != old]))
+    case.bytes = case.bytes.replace(
+        old, case.rng.choice([mark for mark in (b";", b"\t", b",", b" ") if mark != old])
+    )
 
 
 @mutation("refused", "column|no table", formats=("csv", "tsv"))
@@ -252,7 +263,12 @@ def folder_empty(case: Case) -> None:
     case.files, case.names = {case.file(part): None for part in case.data}, "folder"
 
 
-@mutation("refused", "are both the table", FOLDERS, ("train", "test", "names", "mentions", "corpus", "queries"))
+@mutation(
+    "refused",
+    "are both the table",
+    FOLDERS,
+    ("train", "test", "names", "mentions", "corpus", "queries"),
+)
 def table_in_two_formats(case: Case) -> None:
     ending = case.rng.choice([e for e in FORMATS if e != case.format])
     case.files[case.file().replace(case.format, ending)] = table_bytes(case.rows, ending)

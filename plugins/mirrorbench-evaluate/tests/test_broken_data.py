@@ -38,7 +38,9 @@ def builtin() -> Plugins:
 def scored(plugins: Plugins, name: str) -> tuple[Task, Scores]:
     task = plugins.tasks[name]
     items = task.load(DataStore(Path("nowhere"), offline=True))
-    return task, score_task(task, items, vectors_of(task, items, lambda i: vector(i.text)), "paper", plugins.metrics)
+    return task, score_task(
+        task, items, vectors_of(task, items, lambda i: vector(i.text)), "paper", plugins.metrics
+    )
 
 
 def broken(mutation: Mutation, seed: int) -> Case:
@@ -48,7 +50,9 @@ def broken(mutation: Mutation, seed: int) -> Case:
     return case
 
 
-@pytest.mark.parametrize("number", range(len(MUTATIONS)), ids=[mutation.name for mutation in MUTATIONS])
+@pytest.mark.parametrize(
+    "number", range(len(MUTATIONS)), ids=[mutation.name for mutation in MUTATIONS]
+)
 def test_broken_data(builtin: Plugins, tmp_path: Path, number: int) -> None:
     mutation = MUTATIONS[number]
     for seed in range(number, DRAWS, len(MUTATIONS)):
@@ -64,9 +68,13 @@ def test_broken_data(builtin: Plugins, tmp_path: Path, number: int) -> None:
             continue
         value = scores.metrics[task.main_metric]
         assert mutation.outcome != "refused", f"{label}: scored {value}, {scores.notes}"
-        assert case.names == "ties" or value == pytest.approx(independent_score(case.kind, case.read)), label
+        assert case.names == "ties" or value == pytest.approx(
+            independent_score(case.kind, case.read)
+        ), label
         usual = {note for note in scores.notes if note.startswith("logistic regression")}
-        notes = {note for note in scores.notes if mutation.outcome == "same" or mutation.message in note}
+        notes = {
+            note for note in scores.notes if mutation.outcome == "same" or mutation.message in note
+        }
         noted = bool(notes - usual or mutation.message == "5 folds")
         assert noted == (mutation.outcome == "noted"), (label, scores.notes)
 
@@ -77,7 +85,9 @@ def assert_refused(case: Case, mutation: Mutation, error: MirrorbenchError, labe
     assert mutation.outcome == "refused", text
     assert not isinstance(error, PluginError), text
     assert re.search(mutation.message, error.message), text
-    assert (case.names or Path(case.file()).name) in error.message or "no table test" in error.message, text
+    assert (
+        case.names or Path(case.file()).name
+    ) in error.message or "no table test" in error.message, text
     if case.line:
         assert f"line {case.line}:" in error.message or f"line {case.line} " in error.message, text
 
@@ -94,7 +104,9 @@ def test_data_are_scored_as_they_are(builtin: Plugins, tmp_path: Path, kind: str
 def test_the_command_names_the_broken_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
-    refused = [m for m in MUTATIONS if m.outcome == "refused" and any(kind == of for of, *_ in m.cases)]
+    refused = [
+        m for m in MUTATIONS if m.outcome == "refused" and any(kind == of for of, *_ in m.cases)
+    ]
     rng = random.Random(kind)
     mutation = rng.choice(refused)
     case = Case(*rng.choice([of for of in mutation.cases if of[0] == kind]), rng)

@@ -13,9 +13,14 @@ from sklearn.metrics import average_precision_score, f1_score
 def test_average_precision_with_and_without_ties(n: int, decimals: int) -> None:
     rng = np.random.default_rng(n)
     for _ in range(30):
-        scores, gold = rng.normal(size=n).round(decimals), (rng.random(n) < rng.random()).astype(np.float64)
+        scores, gold = (
+            rng.normal(size=n).round(decimals),
+            (rng.random(n) < rng.random()).astype(np.float64),
+        )
         gold[:2] = 0, 1
-        assert average_precision(scores, gold) == pytest.approx(average_precision_score(gold, scores), abs=1e-12)
+        assert average_precision(scores, gold) == pytest.approx(
+            average_precision_score(gold, scores), abs=1e-12
+        )
 
 
 def test_measures_of_nothing_to_tell_apart_are_undefined() -> None:
@@ -31,8 +36,12 @@ def test_macro_f1_of_labels_and_of_their_indices(labels: int) -> None:
     for n in (1, 10, 100):
         predicted, gold = rng.integers(0, labels, size=(2, n)) * 2
         expected = f1_score(gold, predicted, average="macro", zero_division=0)
-        assert macro_f1(predicted.astype(np.float64), gold.astype(np.float64)) == pytest.approx(expected, abs=1e-12)
-        assert macro_f1(predicted.astype(str), gold.astype(str)) == pytest.approx(expected, abs=1e-12)
+        assert macro_f1(predicted.astype(np.float64), gold.astype(np.float64)) == pytest.approx(
+            expected, abs=1e-12
+        )
+        assert macro_f1(predicted.astype(str), gold.astype(str)) == pytest.approx(
+            expected, abs=1e-12
+        )
 
 
 def test_connected_items_are_one_group_unless_it_has_most_items() -> None:

@@ -65,7 +65,9 @@ class _Range(msgspec.Struct, forbid_unknown_fields=True, rename={"first": "from"
     def __post_init__(self) -> None:
         first, last, step = self.first, self.last, self.step
         if not all(map(isfinite, (first, last, step))) or step <= 0 or last < first:
-            raise ValueError(f"a range goes up from {first} to {last} by steps above 0, not by {step}")
+            raise ValueError(
+                f"a range goes up from {first} to {last} by steps above 0, not by {step}"
+            )
         if (count := int((last - first) / step) + 1) > MAX_RANGE:
             raise ValueError(f"a range of {count:,} values; at most {MAX_RANGE:,}")
 
@@ -122,7 +124,9 @@ def find_grid(name: str) -> Path:
     return builtin if builtin.is_file() and not path.is_file() else path
 
 
-def read_grid(path: Path, plugins: Plugins, backbones: Sequence[EncoderSpec] = (), **given: Any) -> GridFile:
+def read_grid(
+    path: Path, plugins: Plugins, backbones: Sequence[EncoderSpec] = (), **given: Any
+) -> GridFile:
     """Read and check a grid file, including names; a ``UsageError`` names file and line.
 
     ``backbones`` replace the backbone of every encoder except encoder systems, and values in ``given`` (tasks, seeds,
@@ -146,7 +150,12 @@ def plan_grid(grid: GridFile, workspace: Workspace, fetch: bool = True) -> Plan:
 
 
 def plan_of_grid(
-    name: str, workspace: Workspace, backbones: Sequence[EncoderSpec], limit: int, fetch: bool, **given: Any
+    name: str,
+    workspace: Workspace,
+    backbones: Sequence[EncoderSpec],
+    limit: int,
+    fetch: bool,
+    **given: Any,
 ) -> Plan:
     """Plan a run of a grid file; ``given`` is as for ``read_grid``, ``limit`` as in a ``Request``."""
     for spec in backbones:
@@ -157,22 +166,32 @@ def plan_of_grid(
     precisions = {"precision": settings.precision, "eval_precision": settings.eval_precision}
     given |= {key: value for key, value in precisions.items() if value != "auto"}
     grid = read_grid(find_grid(name), workspace.plugins, backbones, **given)
-    grid = replace(grid, requests=tuple((line, replace(request, limit=limit)) for line, request in grid.requests))
+    grid = replace(
+        grid,
+        requests=tuple((line, replace(request, limit=limit)) for line, request in grid.requests),
+    )
     return replace(plan_grid(grid, workspace, fetch), title=grid.title)
 
 
 _Keys = dict[str, tuple[Any, str]]
 """Values of the keys of a block, with their locations in the file as in msgspec (``.blocks[0].tasks``)."""
 _DEFAULTS: _Keys = {
-    "sweep": ({}, ""), "seeds": (1, ""), "corpus": ("", ""), "protocol": ("paper", ""), "precision": ("auto", ""),
-    "eval_precision": ("auto", ""), "baselines": (False, ""),
-}  # fmt: skip
+    "sweep": ({}, ""),
+    "seeds": (1, ""),
+    "corpus": ("", ""),
+    "protocol": ("paper", ""),
+    "precision": ("auto", ""),
+    "eval_precision": ("auto", ""),
+    "baselines": (False, ""),
+}
 
 
 class _Reader:
     """A file that is read; every method raises ``UsageError`` with file and line."""
 
-    def __init__(self, path: Path, plugins: Plugins, backbones: Sequence[EncoderSpec], given: dict[str, Any]) -> None:
+    def __init__(
+        self, path: Path, plugins: Plugins, backbones: Sequence[EncoderSpec], given: dict[str, Any]
+    ) -> None:
         self.path, self.plugins, self.backbones = path, plugins, backbones
         self.given: _Keys = {key: (value, "") for key, value in given.items() if value}
         try:
@@ -189,18 +208,26 @@ class _Reader:
             raise self._error(".blocks", "there are no blocks")
         else:
             lines = [block.line for block in self.content.value["blocks"].value]  # type: ignore[index,union-attr,call-overload]
-            block_keys = [self._keys(block, f".blocks[{n}]") for n, block in enumerate(self.file.blocks)]
+            block_keys = [
+                self._keys(block, f".blocks[{n}]") for n, block in enumerate(self.file.blocks)
+            ]
             blocks = [(line, defaults | keys) for line, keys in zip(lines, block_keys, strict=True)]
-        requests = [(line, request) for line, keys in blocks for request in self._requests(line, keys)]
+        requests = [
+            (line, request) for line, keys in blocks for request in self._requests(line, keys)
+        ]
         return GridFile(self.path, self.file.title, tuple(requests))
 
     def _keys(self, block: _Block, location: str) -> _Keys:
         values = {key: getattr(block, key) for key in _Block.__struct_fields__}
-        return {key: (value, f"{location}.{key}") for key, value in values.items() if value is not UNSET}
+        return {
+            key: (value, f"{location}.{key}") for key, value in values.items() if value is not UNSET
+        }
 
     def _error(self, location: str, problem: str, hint: str = "") -> UsageError:
         """An error with the file and line of a location."""
-        return UsageError(problem_at(self.path, self.content, f"{problem} - at `${location}`").message, hint)
+        return UsageError(
+            problem_at(self.path, self.content, f"{problem} - at `${location}`").message, hint
+        )
 
     @contextmanager
     def _reading(self, location: str) -> Iterator[None]:
@@ -224,12 +251,29 @@ class _Reader:
         for key in ("precision", "eval_precision"):
             precision, *more = _listed(keys[key][0])
             if more:
-                raise self._error(keys[key][1], f"a block has one {key}", "Use two files and two --output folders.")
+                raise self._error(
+                    keys[key][1],
+                    f"a block has one {key}",
+                    "Use two files and two --output folders.",
+                )
             precisions.append(precision)
-        tasks, seeds, corpus = self._tasks(*keys["tasks"]), self._seeds(*keys["seeds"]), keys["corpus"][0]
+        tasks, seeds, corpus = (
+            self._tasks(*keys["tasks"]),
+            self._seeds(*keys["seeds"]),
+            keys["corpus"][0],
+        )
         for protocol in _listed(keys["protocol"][0]):
             specs = tuple(dict.fromkeys(self._specs(keys, protocol)))
-            yield Request(specs, tasks, seeds, corpus, protocol, precisions[0], precisions[1], keys["baselines"][0])
+            yield Request(
+                specs,
+                tasks,
+                seeds,
+                corpus,
+                protocol,
+                precisions[0],
+                precisions[1],
+                keys["baselines"][0],
+            )
 
     def _tasks(self, value: Any, location: str) -> tuple[str, ...]:
         names: list[str] = []
@@ -243,7 +287,9 @@ class _Reader:
         single = isinstance(value, int)
         seeds = self._values(value, location)
         if any(type(seed) is not int or seed < single for seed in seeds):
-            raise self._error(location, "seeds must be whole numbers: their number, or a list of them")
+            raise self._error(
+                location, "seeds must be whole numbers: their number, or a list of them"
+            )
         whole = [int(seed) for seed in seeds]
         if single and whole[0] > MAX_RANGE:
             raise self._error(location, f"{whole[0]:,} seeds; at most {MAX_RANGE:,}")
@@ -256,13 +302,23 @@ class _Reader:
             item_location = f"{location}[{n}]"
             entry = item if isinstance(item, dict) else {"encoder": item}
             if "encoder" not in entry:
-                raise self._error(item_location, "this encoder has no key 'encoder', which holds its spec")
+                raise self._error(
+                    item_location, "this encoder has no key 'encoder', which holds its spec"
+                )
             if both := [key for key in entry if key in sweep]:
-                raise self._error(f"{item_location}.{both[0]}", f"{both[0]!r} is in this encoder and in sweep")
-            swept = {key: (value, f"{item_location}.{key}") for key, value in entry.items() if key != "encoder"}
+                raise self._error(
+                    f"{item_location}.{both[0]}", f"{both[0]!r} is in this encoder and in sweep"
+                )
+            swept = {
+                key: (value, f"{item_location}.{key}")
+                for key, value in entry.items()
+                if key != "encoder"
+            }
             swept |= {key: (value, f"{sweep_location}.{key}") for key, value in sweep.items()}
             for m, text in enumerate(_listed(entry["encoder"])):
-                spec_location = f"{item_location}.encoder[{m}]" if isinstance(item, dict) else item_location
+                spec_location = (
+                    f"{item_location}.encoder[{m}]" if isinstance(item, dict) else item_location
+                )
                 with self._reading(spec_location):
                     if not isinstance(text, str):
                         raise UsageError(f"expected a spec, not {text!r}")
@@ -272,20 +328,29 @@ class _Reader:
                     full = EncoderSpec(b.backbone, b.revision, spec.method, spec.params)
                     yield from self._swept(full, swept, spec_location, protocol)
 
-    def _swept(self, spec: EncoderSpec, keys: _Keys, location: str, protocol: str) -> Iterator[EncoderSpec]:
+    def _swept(
+        self, spec: EncoderSpec, keys: _Keys, location: str, protocol: str
+    ) -> Iterator[EncoderSpec]:
         for key, (_, key_location) in keys.items():
             if spec.get(key) is not None:
                 raise self._error(key_location, f"{key!r} is in {spec} already")
         values = [self._values(value, key_location) for value, key_location in keys.values()]
         if (count := prod(map(len, values))) > MAX_SWEEP:
-            raise self._error(location, f"a sweep over {count:,} values of {', '.join(keys)}; at most {MAX_SWEEP:,}")
+            raise self._error(
+                location,
+                f"a sweep over {count:,} values of {', '.join(keys)}; at most {MAX_SWEEP:,}",
+            )
         for chosen in product(*values):
             full = spec.with_params(**dict(zip(keys, chosen, strict=True)))
             try:
                 check_spec(full, protocol, self.plugins)
             except UsageError as error:
-                named = [key_location for key, (_, key_location) in keys.items() if key in error.message]
-                raise self._error(named[0] if named else location, error.message, error.hint) from None
+                named = [
+                    key_location for key, (_, key_location) in keys.items() if key in error.message
+                ]
+                raise self._error(
+                    named[0] if named else location, error.message, error.hint
+                ) from None
             yield full
 
     def _values(self, value: Any, location: str) -> list[Value]:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.plugin import builtin_cards, hookimpl
-from mirrorbench_lexical.entity_linking import parse_askapatient, parse_biosyn, parse_cometa, parse_rescnn
+from mirrorbench_lexical.entity_linking import (
+    parse_askapatient,
+    parse_biosyn,
+    parse_cometa,
+    parse_rescnn,
+)
 from mirrorbench_lexical.lexicon_induction import LexiconInduction
 from mirrorbench_lexical.lexicons import parse_xling_eval
 from mirrorbench_lexical.nearest import EntityLinking, SenseDisambiguation
@@ -18,13 +23,19 @@ if TYPE_CHECKING:
 __all__ = ["EntityLinking", "LexiconInduction", "SenseDisambiguation"]
 
 KINDS: dict[str, type[TaskKind[Any]]] = {
-    "entity-linking": EntityLinking, "lexicon-induction": LexiconInduction, "sense-disambiguation": SenseDisambiguation,
-}  # fmt: skip
+    "entity-linking": EntityLinking,
+    "lexicon-induction": LexiconInduction,
+    "sense-disambiguation": SenseDisambiguation,
+}
 """Task classes by the kind of card."""
 PARSERS = {
-    "biosyn": parse_biosyn, "askapatient": parse_askapatient, "cometa": parse_cometa, "rescnn": parse_rescnn,
-    "xling-eval": parse_xling_eval, "wsd": parse_wsd,
-}  # fmt: skip
+    "biosyn": parse_biosyn,
+    "askapatient": parse_askapatient,
+    "cometa": parse_cometa,
+    "rescnn": parse_rescnn,
+    "xling-eval": parse_xling_eval,
+    "wsd": parse_wsd,
+}
 """Parsers of the data sets, by their name in cards."""
 
 

@@ -44,7 +44,9 @@ def parse_biosyn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
     with open_archive(path) as archive:
         for member in archive.sizes:  # in archive order: a gzipped tar is read sequentially
             inner_path = PurePosixPath(member)
-            if (inner_path.suffix == ".concept" and inner_path.parent.name == folder) or inner_path.name == dictionary:
+            if (
+                inner_path.suffix == ".concept" and inner_path.parent.name == folder
+            ) or inner_path.name == dictionary:
                 content = b"".join(archive.read(member, MEMBER_LIMIT))
                 if inner_path.name in documents:
                     raise DataFormatError(f"{path}: a second file {inner_path.name}, {member}.")
@@ -59,7 +61,9 @@ def parse_biosyn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
             parts, ids = _split(row.text("mention").strip().lower()), _ids(row.text("ids"))
             if not all(parts) or not ids:
                 raise row.error("an empty mention, or no id")
-            if row.values["ids"].strip().lower() != _NO_ID:  # a mention without a concept is no item
+            if (
+                row.values["ids"].strip().lower() != _NO_ID
+            ):  # a mention without a concept is no item
                 document = PurePosixPath(name).stem
                 mentions.append(Mention(f"{document}/{row.line}", parts, ids, document))
     return [_linking(mentions, names, path)]
@@ -78,10 +82,16 @@ def parse_askapatient(files: Mapping[str, Path], options: Mapping[str, Any]) -> 
     linkings = []
     for fold in sorted(folds, key=int):
         rows = {part: columns.read(folds[fold][part]) for part in needed}
-        labels = dict.fromkeys((row.text("term"), row.text("id")) for part in needed for row in rows[part])
-        dictionary = dict.fromkeys((term.lower(), frozenset({identity})) for term, identity in labels)
+        labels = dict.fromkeys(
+            (row.text("term"), row.text("id")) for part in needed for row in rows[part]
+        )
+        dictionary = dict.fromkeys(
+            (term.lower(), frozenset({identity})) for term, identity in labels
+        )
         mentions = [
-            Mention(f"{fold}/{row.line}", (row.text("phrase").lower(),), frozenset({row.text("id")}))
+            Mention(
+                f"{fold}/{row.line}", (row.text("phrase").lower(),), frozenset({row.text("id")})
+            )
             for row in rows["test"]
         ]
         linkings.append(_linking(mentions, dictionary, f"AskAPatient, fold {fold}", f"fold-{fold}"))
@@ -94,9 +104,15 @@ def parse_cometa(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
     Gold is the general SNOMED id (the paper's "general" splits). Mentions are not lower-cased. A mention's id is its
     line.
     """
-    table, names = _two_files(files, ".csv", "COMETA: one .csv of mentions and one .txt of names are needed.")
+    table, names = _two_files(
+        files, ".csv", "COMETA: one .csv of mentions and one .txt of names are needed."
+    )
     mentions = [
-        Mention(str(row.line), (row.text("Term").strip(),), frozenset({row.text("General SNOMED ID").strip()}))
+        Mention(
+            str(row.line),
+            (row.text("Term").strip(),),
+            frozenset({row.text("General SNOMED ID").strip()}),
+        )
         for row in Columns(("Term", "General SNOMED ID"), header="order").read(table)
     ]
     return [_linking(mentions, _dictionary(read_lines(names), names), table)]
@@ -109,7 +125,9 @@ def parse_rescnn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
     of train and dev are names too, except composite ones. The test mentions are linked; their id is their number in
     the list.
     """
-    mentions_path, names_path = _two_files(files, ".json", "ResCNN: data.json and a list of names are needed.")
+    mentions_path, names_path = _two_files(
+        files, ".json", "ResCNN: data.json and a list of names are needed."
+    )
     dictionary: dict[_NameWithIds, None] = {}
     for row in Columns(("id", "name")).read(names_path):
         if not (name := _words(row.text("name"))):
@@ -119,13 +137,17 @@ def parse_rescnn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
     try:
         parts = msgspec.json.decode(text, type=_ResCnn)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise DataFormatError(f"{mentions_path}: no lists train, dev and test of mentions and ids ({error}).") from None
+        raise DataFormatError(
+            f"{mentions_path}: no lists train, dev and test of mentions and ids ({error})."
+        ) from None
     mentions = []
     for part in ("train", "dev", "test"):
         for number, (name, ids) in enumerate(getattr(parts, part), start=1):
             mention = Mention(str(number), _split(name), _ids(ids))
             if not all(mention.parts) or not mention.gold:
-                raise DataFormatError(f"{mentions_path}, {part}, item {number}: an empty mention, or no id.")
+                raise DataFormatError(
+                    f"{mentions_path}, {part}, item {number}: an empty mention, or no id."
+                )
             if part == "test":
                 mentions.append(mention)
             elif len(mention.gold) == len(mention.parts) == 1:
@@ -161,17 +183,23 @@ def _dictionary(lines: list[str], where: Path | str) -> list[_NameWithIds]:
     return entries
 
 
-def _linking(mentions: list[Mention], dictionary: Iterable[_NameWithIds], where: Path | str, fold: str = "") -> Linking:
+def _linking(
+    mentions: list[Mention], dictionary: Iterable[_NameWithIds], where: Path | str, fold: str = ""
+) -> Linking:
     entries = list(dictionary)
     if not mentions or not entries:
-        raise DataFormatError(f"{where}: no {'name in the dictionary' if mentions else 'mention to link'}.")
+        raise DataFormatError(
+            f"{where}: no {'name in the dictionary' if mentions else 'mention to link'}."
+        )
     known = frozenset[str]().union(*(ids for _, ids in entries))
     if not any(mention.gold & known for mention in mentions):
         raise DataFormatError(
             f"{where}: no id of a mention occurs in the dictionary, as {shown(min(mentions[0].gold))}.",
             "Mentions and dictionary must use the ids of one terminology.",
         )
-    return Linking(tuple(mentions), tuple(name for name, _ in entries), tuple(ids for _, ids in entries), fold)
+    return Linking(
+        tuple(mentions), tuple(name for name, _ in entries), tuple(ids for _, ids in entries), fold
+    )
 
 
 def _split(text: str) -> tuple[str, ...]:

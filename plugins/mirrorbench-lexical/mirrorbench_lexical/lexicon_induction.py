@@ -60,7 +60,9 @@ def rotation(source: Floats, target: Floats, pairs: IntArray) -> NDArray[np.floa
     return result
 
 
-def self_learn(source: Floats, target: Floats, pairs: IntArray, rounds: int, device: str = "cpu") -> IntArray:
+def self_learn(
+    source: Floats, target: Floats, pairs: IntArray, rounds: int, device: str = "cpu"
+) -> IntArray:
     """Extend pairs in rounds by mutual nearest neighbours (by CSLS) among the first ``FREQUENT`` words.
 
     Each round learns the rotation again (Artetxe et al., ACL 2018, section 3.3, without the stochastic part; Lample et
@@ -70,7 +72,10 @@ def self_learn(source: Floats, target: Floats, pairs: IntArray, rounds: int, dev
     dictionary = pairs
     for _ in range(rounds):
         mapped = sources @ rotation(source, target, dictionary)
-        forward, backward = csls(mapped, targets, 1, device)[:, 0], csls(targets, mapped, 1, device)[:, 0]
+        forward, backward = (
+            csls(mapped, targets, 1, device)[:, 0],
+            csls(targets, mapped, 1, device)[:, 0],
+        )
         mutual = np.flatnonzero(backward[forward] == np.arange(len(sources)))
         dictionary = np.concatenate([pairs, [mutual, forward[mutual]]], axis=1)
     return dictionary
@@ -147,15 +152,27 @@ class LexiconInduction(TaskKind[Lexicon]):
     main_metric = "accuracy@1"
     from_options = ("self_learning", "mapping")
     settable: ClassVar[Mapping[str, Any]] = {
-        "train": "5k", "vocabulary": "", "vocabulary_size": 0, "self_learning": 0, "mapping": "orthogonal",
-    }  # fmt: skip
+        "train": "5k",
+        "vocabulary": "",
+        "vocabulary_size": 0,
+        "self_learning": 0,
+        "mapping": "orthogonal",
+    }
 
     def __init__(
-        self, name: str, items: Any, self_learning: int = 0, mapping: str = "orthogonal", **info: Unpack[TaskInfo]
+        self,
+        name: str,
+        items: Any,
+        self_learning: int = 0,
+        mapping: str = "orthogonal",
+        **info: Unpack[TaskInfo],
     ) -> None:
         super().__init__(name, items, **info)
         if len(self.languages) != 2:
-            raise PluginError(f"the task {name!r} has the languages {self.languages}", "Name a source and a target.")
+            raise PluginError(
+                f"the task {name!r} has the languages {self.languages}",
+                "Name a source and a target.",
+            )
         if mapping not in MAPPINGS:
             raise unknown_name("mapping", mapping, list(MAPPINGS))
         self.self_learning = int(self_learning)
@@ -180,7 +197,10 @@ class LexiconInduction(TaskKind[Lexicon]):
         checksums = super().identity(data)
         for name in _word_lists(self.card):
             if name in builtin_cards():
-                checksums |= {f"{name}/{path}": sha for path, sha in data.checksums(builtin_cards()[name]).items()}
+                checksums |= {
+                    f"{name}/{path}": sha
+                    for path, sha in data.checksums(builtin_cards()[name]).items()
+                }
             elif self.card:
                 checksums[name] = _words(self.card, name, data).sha256
         return checksums
@@ -195,14 +215,21 @@ class LexiconInduction(TaskKind[Lexicon]):
 
     def first(self, items: Lexicon, limit: int) -> Lexicon:
         """Return the first pairs of both parts, and the first further words."""
-        return Lexicon(items.train[:limit], items.test[:limit], items.source_words[:limit], items.target_words[:limit])
+        return Lexicon(
+            items.train[:limit],
+            items.test[:limit],
+            items.source_words[:limit],
+            items.target_words[:limit],
+        )
 
     def check(self, items: Lexicon) -> None:
         """Check that there are training pairs and test pairs."""
         if not items.train or not items.test:
             raise DataFormatError(f"task {self.name}: no pairs to learn from, or none to find")
 
-    def with_vocabulary(self, items: Lexicon, vocabulary: Callable[[str], Sequence[str]]) -> Lexicon:
+    def with_vocabulary(
+        self, items: Lexicon, vocabulary: Callable[[str], Sequence[str]]
+    ) -> Lexicon:
         """Replace the candidates by the encoder's own words."""
         source, target = (tuple(vocabulary(language)) for language in self.languages)
         return _lowered(replace(items, source_words=source, target_words=target))
@@ -225,11 +252,16 @@ class LexiconInduction(TaskKind[Lexicon]):
     def score(self, items: Lexicon, vectors: Vectors, protocol: str = "paper") -> Scores:
         """Map the source words, rank their translations, and average; both protocols do the same."""
         source, target = (
-            _Space(words, vectors(self._inputs(words, side))) for side, words in enumerate(_vocabularies(items))
+            _Space(words, vectors(self._inputs(words, side)))
+            for side, words in enumerate(_vocabularies(items))
         )
-        train, test = (_rows(pairs, source, target) for pairs in (items.train, dict.fromkeys(items.test)))
+        train, test = (
+            _rows(pairs, source, target) for pairs in (items.train, dict.fromkeys(items.test))
+        )
         if not train.size or not test.size:
-            raise EncodingError(f"task {self.name}: the encoder has no vectors for any pair of the dictionary")
+            raise EncodingError(
+                f"task {self.name}: the encoder has no vectors for any pair of the dictionary"
+            )
         device = vectors.device
         learnt = self_learn(source.vectors, target.vectors, train, self.self_learning, device)
         mapped, keys = MAPPINGS[self.mapping](source.vectors, target.vectors, learnt)
@@ -241,7 +273,10 @@ class LexiconInduction(TaskKind[Lexicon]):
         for prefix, best in (("", first), ("nn_", nearest)):
             metrics |= {f"{prefix}accuracy@{k}": accuracy_at(k, [*best.values()]) for k in (1, 5)}
             metrics[f"{prefix}mrr"] = mean_reciprocal_rank([*best.values()])
-        metrics |= {"pair_accuracy@1": accuracy_at(1, by_csls), "pair_mrr": mean_reciprocal_rank(by_csls)}
+        metrics |= {
+            "pair_accuracy@1": accuracy_at(1, by_csls),
+            "pair_mrr": mean_reciprocal_rank(by_csls),
+        }
         note = (
             f"CSLS ({NEIGHBOURS} neighbours) among {len(target.words)} words, {self.mapping} mapping from "
             f"{train.shape[1]} of {len(items.train)} pairs; means over covered source words, any translation counts "
@@ -260,7 +295,11 @@ class LexiconInduction(TaskKind[Lexicon]):
 
 
 def _word_lists(card: Card | None) -> list[str]:
-    return [str(card.options["vocabulary"]).replace("{lang}", code) for code in card.languages] if card else []
+    return (
+        [str(card.options["vocabulary"]).replace("{lang}", code) for code in card.languages]
+        if card
+        else []
+    )
 
 
 def _words(card: Card, name: str, data: DataStore) -> Corpus:
@@ -283,8 +322,13 @@ class _Space:
 
 
 def _lowered(lexicon: Lexicon) -> Lexicon:
-    train, test = (tuple((s.lower(), t.lower()) for s, t in pairs) for pairs in (lexicon.train, lexicon.test))
-    source, target = (tuple(word.lower() for word in words) for words in (lexicon.source_words, lexicon.target_words))
+    train, test = (
+        tuple((s.lower(), t.lower()) for s, t in pairs) for pairs in (lexicon.train, lexicon.test)
+    )
+    source, target = (
+        tuple(word.lower() for word in words)
+        for words in (lexicon.source_words, lexicon.target_words)
+    )
     return Lexicon(train, test, source, target)
 
 

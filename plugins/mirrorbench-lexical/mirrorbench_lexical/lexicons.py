@@ -21,10 +21,15 @@ def parse_xling_eval(files: Mapping[str, Path], options: Mapping[str, Any]) -> l
     shape, needed = "yacle.<part>.freq.<size>.<pair>.tsv", ("test.freq.2k", f"train.freq.{size}")
     pairs = by_name(files, pattern, shape, needed)
     if len(pairs) != 1:
-        raise DataFormatError(f"Bilingual dictionaries of one pair of languages are needed, not of {', '.join(pairs)}.")
+        raise DataFormatError(
+            f"Bilingual dictionaries of one pair of languages are needed, not of {', '.join(pairs)}."
+        )
     (parts,) = pairs.values()
     test, train = (
-        tuple((row.text("source"), row.text("target")) for row in Columns(("source", "target")).read(parts[part]))
+        tuple(
+            (row.text("source"), row.text("target"))
+            for row in Columns(("source", "target")).read(parts[part])
+        )
         for part in needed
     )
     if not test or not train:

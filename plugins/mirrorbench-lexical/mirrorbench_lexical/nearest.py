@@ -55,7 +55,10 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
         """Return mentions and dictionaries as text, sets in a fixed order."""
         texts = []
         for linking in items:
-            texts += [repr((mention.id, mention.parts, sorted(mention.gold))) for mention in linking.mentions]
+            texts += [
+                repr((mention.id, mention.parts, sorted(mention.gold)))
+                for mention in linking.mentions
+            ]
             texts.append(_dictionary_checksum([linking]))
         return "".join(texts)
 
@@ -81,7 +84,10 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
         return [
             TextInput(text)
             for linking in items
-            for text in (*(part for mention in linking.mentions for part in mention.parts), *linking.names)
+            for text in (
+                *(part for mention in linking.mentions for part in mention.parts),
+                *linking.names,
+            )
         ]
 
     def texts(self, items: Sequence[Linking]) -> Mapping[str, tuple[str, ...]]:
@@ -90,13 +96,19 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
 
     def shared(self, items: Sequence[Linking]) -> Mapping[str, tuple[str, ...]]:
         """Return the parts of each mention, and its document if known."""
-        return {m.id: (*m.parts, *filter(None, (m.document,))) for linking in items for m in linking.mentions}
+        return {
+            m.id: (*m.parts, *filter(None, (m.document,)))
+            for linking in items
+            for m in linking.mentions
+        }
 
     def score(self, items: Sequence[Linking], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Search the neighbours of each mention, and compute ranks and accuracies."""
         similarity = "dot" if protocol == "released" else "cosine"
         linked = [_link(linking, vectors, similarity) for linking in items]
-        accuracies = {k: float(np.mean([accuracy_at(k, ranks) for ranks, _ in linked])) for k in (1, DEPTH)}
+        accuracies = {
+            k: float(np.mean([accuracy_at(k, ranks) for ranks, _ in linked])) for k in (1, DEPTH)
+        }
         ranks, predicted = (np.concatenate(arrays) for arrays in zip(*linked, strict=True))
         folds = np.array([linking.fold for linking in items for _ in linking.mentions])
         return Scores(
@@ -109,7 +121,9 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
         )
 
 
-def _link(linking: Linking, vectors: Vectors, similarity: str) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
+def _link(
+    linking: Linking, vectors: Vectors, similarity: str
+) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
     """The rank of the first right name of each mention (infinite beyond ``DEPTH``), and the nearest names."""
     parts = list(dict.fromkeys(part for mention in linking.mentions for part in mention.parts))
     queries = vectors([TextInput(part) for part in parts])
@@ -119,7 +133,10 @@ def _link(linking: Linking, vectors: Vectors, similarity: str) -> tuple[NDArray[
     ranks: list[float] = []
     predicted = []
     for mention in linking.mentions:
-        hits = [[bool(linking.ids[row] & mention.gold) for row in neighbours[part]] for part in mention.parts]
+        hits = [
+            [bool(linking.ids[row] & mention.gold) for row in neighbours[part]]
+            for part in mention.parts
+        ]
         ranks.append(max(hit.index(True) + 1 if any(hit) else np.inf for hit in hits))
         predicted.append("|".join(linking.names[neighbours[part][0]] for part in mention.parts))
     return np.array(ranks), np.array(predicted)
@@ -132,9 +149,15 @@ def _notes(items: Sequence[Linking]) -> list[str]:
     if len(items) > 1:
         notes.append(f"mean over {len(items)} folds, each with its own dictionary")
     known = [frozenset[str]().union(*linking.ids) for linking in items]
-    unknown = sum(not (m.gold & ids) for linking, ids in zip(items, known, strict=True) for m in linking.mentions)
+    unknown = sum(
+        not (m.gold & ids)
+        for linking, ids in zip(items, known, strict=True)
+        for m in linking.mentions
+    )
     if unknown:
-        notes.append(f"{unknown} mentions stand for concepts missing from the dictionary; they count as errors")
+        notes.append(
+            f"{unknown} mentions stand for concepts missing from the dictionary; they count as errors"
+        )
     return notes
 
 
@@ -181,7 +204,8 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
     def written(self, items: Disambiguation) -> str:
         """Return words and senses as text, sets in a fixed order."""
         words = [
-            (word.id, word.target, word.candidates, sorted(word.gold), *word.contexts) for word in items.occurrences
+            (word.id, word.target, word.candidates, sorted(word.gold), *word.contexts)
+            for word in items.occurrences
         ]
         return repr((words, dict(items.senses)))
 
@@ -189,19 +213,29 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
         """Return the first words, with their senses."""
         words = items.occurrences[:limit]
         used = {name for word in words for name in word.contexts or word.candidates}
-        return Disambiguation(words, {name: sense for name, sense in items.senses.items() if name in used})
+        return Disambiguation(
+            words, {name: sense for name, sense in items.senses.items() if name in used}
+        )
 
     def check(self, items: Disambiguation) -> None:
         """Check that ids are unique, candidates have contexts, and right senses are candidates."""
         self.check_ids([occurrence.id for occurrence in items.occurrences])
         for occurrence in items.occurrences:
             known = set(occurrence.contexts or occurrence.candidates) <= items.senses.keys()
-            if not known or not occurrence.gold or not occurrence.gold <= set(occurrence.candidates):
-                raise DataFormatError(f"task {self.name}: the senses of {occurrence.id} do not go together")
+            if (
+                not known
+                or not occurrence.gold
+                or not occurrence.gold <= set(occurrence.candidates)
+            ):
+                raise DataFormatError(
+                    f"task {self.name}: the senses of {occurrence.id} do not go together"
+                )
 
     def inputs(self, items: Disambiguation) -> list[TextInput]:
         """Return the words, and the contexts of all candidate senses."""
-        contexts = (item for sense in items.senses.values() for item in (*sense.examples, sense.gloss))
+        contexts = (
+            item for sense in items.senses.values() for item in (*sense.examples, sense.gloss)
+        )
         return [*(occurrence.target for occurrence in items.occurrences), *contexts]
 
     def texts(self, items: Disambiguation) -> Mapping[str, tuple[str, ...]]:
@@ -221,7 +255,9 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
                 senses.setdefault(occurrence.target, sense)
         for sense, contexts in items.senses.items():
             if sense.partition("%")[0] == lemma:
-                senses.update((example, sense) for example in contexts.examples if example not in senses)
+                senses.update(
+                    (example, sense) for example in contexts.examples if example not in senses
+                )
         return senses
 
     def score(self, items: Disambiguation, vectors: Vectors, protocol: str = "paper") -> Scores:
@@ -237,12 +273,20 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
         for word, occurrence in zip(words, items.occurrences, strict=True):
             rows = [keys[name] for name in occurrence.contexts or occurrence.candidates]
             cosines = rounded(senses[rows] @ word)
-            best.append(occurrence.candidates[int(cosines.argmax())])  # on ties the most frequent sense
+            best.append(
+                occurrence.candidates[int(cosines.argmax())]
+            )  # on ties the most frequent sense
             similarity.append(float(cosines.max()))
-        hits = np.array([key in o.gold for key, o in zip(best, items.occurrences, strict=True)], dtype=np.float64)
+        hits = np.array(
+            [key in o.gold for key, o in zip(best, items.occurrences, strict=True)],
+            dtype=np.float64,
+        )
         first = np.array([o.candidates[0] in o.gold for o in items.occurrences])
         corpora = np.array([occurrence.corpus for occurrence in items.occurrences])
-        metrics: dict[str, float | None] = {"accuracy": float(hits.mean()), "mfs_accuracy": float(first.mean())}
+        metrics: dict[str, float | None] = {
+            "accuracy": float(hits.mean()),
+            "mfs_accuracy": float(first.mean()),
+        }
         for corpus in dict.fromkeys(corpora.tolist()):
             metrics[f"accuracy_{corpus}"] = float(hits[corpora == corpus].mean())
         counts = [len(sense.examples) for sense in items.senses.values()]

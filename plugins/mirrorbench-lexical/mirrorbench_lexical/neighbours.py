@@ -50,7 +50,9 @@ KEPT_KEYS_BYTES = 4 << 30
 
 _EXACT_ROWS = 16  # queries whose candidates a CPU scores again together; few, to fit into its cache
 _NEVER = 1e30  # penalty that excludes a key; fits into float32
-_SPARE = 16  # candidates beyond k that are scored again, since float32 may confuse those near rank k
+_SPARE = (
+    16  # candidates beyond k that are scored again, since float32 may confuse those near rank k
+)
 
 
 def topk(
@@ -78,14 +80,20 @@ def topk(
     scores = np.empty((len(queries), k))
     torch_device = _torch_device(device)
     held = _held(keys, torch_device)
-    for rows, candidates in _candidates(queries, held, k + _SPARE, similarity, excluded, torch_device):
+    for rows, candidates in _candidates(
+        queries, held, k + _SPARE, similarity, excluded, torch_device
+    ):
         exact = _exact(queries[rows], held, candidates, similarity, torch_device)
         columns = candidates.cpu().numpy()
         if penalty is not None:
             exact -= penalty[columns]
         exact = rounded(exact)
-        if repeated.any():  # only the first key of a group is a candidate: replace it by up to k keys of the group
-            begin, end = (np.searchsorted(groups, columns, side)[..., None] for side in ("left", "right"))
+        if (
+            repeated.any()
+        ):  # only the first key of a group is a candidate: replace it by up to k keys of the group
+            begin, end = (
+                np.searchsorted(groups, columns, side)[..., None] for side in ("left", "right")
+            )
             members = begin + np.arange(k)
             columns = grouped[np.minimum(members, len(keys) - 1)].reshape(len(columns), -1)
             exact = np.where(members < end, exact[..., None], -np.inf).reshape(len(columns), -1)
@@ -97,7 +105,9 @@ def topk(
     return indices, scores
 
 
-def neighbourhood(queries: Floats, keys: Floats, k: int, device: str = "cpu") -> NDArray[np.float64]:
+def neighbourhood(
+    queries: Floats, keys: Floats, k: int, device: str = "cpu"
+) -> NDArray[np.float64]:
     """Return each query's mean cosine with its k nearest keys, shape (n,) (r(x) of Lample et al. 2018, section 2.3)."""
     return rounded(topk(queries, keys, k, device=device)[1].mean(axis=1))
 
@@ -114,7 +124,11 @@ def csls(queries: Floats, keys: Floats, k: int, device: str = "cpu") -> IntArray
 
 
 def ranks(
-    queries: Floats, keys: Floats, targets: IntArray, penalty: Floats | None = None, device: str = "cpu"
+    queries: Floats,
+    keys: Floats,
+    targets: IntArray,
+    penalty: Floats | None = None,
+    device: str = "cpu",
 ) -> IntArray:
     """Return the rank, from 1, of key ``targets[i]`` among all keys by their cosine with query i, in float64.
 
@@ -128,13 +142,19 @@ def ranks(
         right -= penalty[targets]
     torch_device, counts = _torch_device(device), np.empty(len(queries), dtype=np.int64)
     for batch in _rounds(queries, torch.float64, torch_device):
-        score, target = (_tensor(values[batch], torch_device)[:, None] for values in (rounded(right), targets))
+        score, target = (
+            _tensor(values[batch], torch_device)[:, None] for values in (rounded(right), targets)
+        )
         ahead = torch.zeros(len(target), dtype=torch.int64, device=torch_device)
-        for rows, columns, cosines in _blocks(queries[batch], keys, "cosine", penalty, torch_device, torch.float64):
+        for rows, columns, cosines in _blocks(
+            queries[batch], keys, "cosine", penalty, torch_device, torch.float64
+        ):
             cosines.round_(decimals=DECIMALS)
             # On ties, keys with a lower index rank before the right one.
             earlier = torch.arange(columns.start, columns.stop, device=torch_device) < target[rows]
-            ahead[rows] += ((cosines > score[rows]) | ((cosines == score[rows]) & earlier)).sum(dim=1)
+            ahead[rows] += ((cosines > score[rows]) | ((cosines == score[rows]) & earlier)).sum(
+                dim=1
+            )
         counts[batch] = ahead.cpu().numpy()
     return counts + 1
 
@@ -144,8 +164,12 @@ def _first_equal(keys: Floats) -> IntArray:
     _, group, sizes = np.unique(keys[:, 0], return_inverse=True, return_counts=True)
     first = np.arange(len(keys))
     seen: dict[bytes, int] = {}
-    for row in np.flatnonzero(sizes[group] > 1).tolist():  # same first component: compare the whole vectors
-        first[row] = seen.setdefault(hashlib.blake2b(keys[row].tobytes(), digest_size=16).digest(), row)
+    for row in np.flatnonzero(
+        sizes[group] > 1
+    ).tolist():  # same first component: compare the whole vectors
+        first[row] = seen.setdefault(
+            hashlib.blake2b(keys[row].tobytes(), digest_size=16).digest(), row
+        )
     return first
 
 
@@ -169,17 +193,26 @@ def _held(keys: Floats, device: torch.device) -> Floats | torch.Tensor:
 
 
 def _candidates(
-    queries: Floats, keys: Floats | torch.Tensor, n: int, similarity: str, penalty: Floats | None, device: torch.device
+    queries: Floats,
+    keys: Floats | torch.Tensor,
+    n: int,
+    similarity: str,
+    penalty: Floats | None,
+    device: torch.device,
 ) -> Iterator[tuple[slice, torch.Tensor]]:
     """The n best keys by float32 products, unordered: some rows of queries, and indices of shape (rows, n)."""
     import torch
 
     n = min(n, len(keys))
-    exact_rows = BLOCK_BYTES["cuda"] // (8 * n * queries.shape[1]) or 1 if on_gpu(device) else _EXACT_ROWS
+    exact_rows = (
+        BLOCK_BYTES["cuda"] // (8 * n * queries.shape[1]) or 1 if on_gpu(device) else _EXACT_ROWS
+    )
     for batch in _rounds(queries, torch.float32, device):
         best = torch.full((batch.stop - batch.start, n), float("-inf"), device=device)
         best_columns = torch.zeros(best.shape, dtype=torch.int64, device=device)
-        for rows, columns, products in _blocks(queries[batch], keys, similarity, penalty, device, torch.float32):
+        for rows, columns, products in _blocks(
+            queries[batch], keys, similarity, penalty, device, torch.float32
+        ):
             values, indices = products.topk(min(n, products.shape[1]), dim=1, sorted=False)
             indices = torch.cat([best_columns[rows], indices + columns.start], dim=1)
             best[rows], kept = torch.cat([best[rows], values], dim=1).topk(n, dim=1, sorted=False)
@@ -189,7 +222,11 @@ def _candidates(
 
 
 def _exact(
-    queries: Floats, keys: Floats | torch.Tensor, candidates: torch.Tensor, similarity: str, device: torch.device
+    queries: Floats,
+    keys: Floats | torch.Tensor,
+    candidates: torch.Tensor,
+    similarity: str,
+    device: torch.device,
 ) -> NDArray[np.float64]:
     """The similarities in float64 of n queries with candidates of their own, shape (n, candidates)."""
     chosen = keys[candidates.cpu().numpy()] if isinstance(keys, np.ndarray) else keys[candidates]
@@ -205,20 +242,27 @@ def _exact(
 
 
 def _blocks(
-    queries: Floats, keys: Floats | torch.Tensor, similarity: str, penalty: Floats | None, device: torch.device,
+    queries: Floats,
+    keys: Floats | torch.Tensor,
+    similarity: str,
+    penalty: Floats | None,
+    device: torch.device,
     dtype: torch.dtype,
-) -> Iterator[tuple[slice, slice, torch.Tensor]]:  # fmt: skip
+) -> Iterator[tuple[slice, slice, torch.Tensor]]:
     """Rows of queries, rows of keys, and their similarities less penalties; a block is overwritten by the next."""
     import torch
 
     query_rows = min(QUERY_ROWS[device_type(device)], len(queries))
     key_rows = min(
-        BLOCK_BYTES[device_type(device)] // (dtype.itemsize * max(query_rows, keys.shape[1])) or 1, len(keys)
+        BLOCK_BYTES[device_type(device)] // (dtype.itemsize * max(query_rows, keys.shape[1])) or 1,
+        len(keys),
     )
     units = torch.empty(queries.shape, dtype=dtype, device=device)
     for rows in _slices(len(queries), query_rows):
         units[rows] = _scaled(queries[rows], similarity, device)
-    memory = torch.empty(query_rows * key_rows, dtype=dtype, device=device)  # reused by all blocks: allocating is slow
+    memory = torch.empty(
+        query_rows * key_rows, dtype=dtype, device=device
+    )  # reused by all blocks: allocating is slow
     for columns in _slices(len(keys), key_rows):
         block = _scaled(keys[columns], similarity, device).to(dtype)
         penalties = None if penalty is None else _tensor(penalty[columns], device).to(dtype)
@@ -247,13 +291,16 @@ def _tensor(array: NDArray[Any], device: torch.device) -> torch.Tensor:
     import torch
 
     copied = on_gpu(device) and array.flags.writeable  # on its way there
-    return moved(torch.from_numpy(np.ascontiguousarray(array) if copied else np.array(array)), device)
+    return moved(
+        torch.from_numpy(np.ascontiguousarray(array) if copied else np.array(array)), device
+    )
 
 
 def _rounds(queries: Floats, dtype: torch.dtype, device: torch.device) -> Iterator[slice]:
     """Slices of queries that are compared with all keys at once."""
     return _slices(
-        len(queries), max(QUERY_ROWS[device_type(device)], UNIT_BYTES // (dtype.itemsize * queries.shape[1]))
+        len(queries),
+        max(QUERY_ROWS[device_type(device)], UNIT_BYTES // (dtype.itemsize * queries.shape[1])),
     )
 
 

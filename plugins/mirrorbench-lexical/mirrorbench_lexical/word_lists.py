@@ -39,7 +39,9 @@ def random_sentences() -> list[str]:
 
     "We did a similar experiment on the sentence-level and observed similar trends."
     """
-    return _distinct(lambda draw: " ".join(_random_word(draw, WORD) for _ in range(_between(draw, WORDS))))
+    return _distinct(
+        lambda draw: " ".join(_random_word(draw, WORD) for _ in range(_between(draw, WORDS)))
+    )
 
 
 def _distinct(text: Callable[[_Draw], str]) -> list[str]:
@@ -56,7 +58,9 @@ def _between(draw: _Draw, ends: tuple[int, int]) -> int:
 
 
 def _random_word(draw: _Draw, lengths: tuple[int, int]) -> str:
-    return "".join(_CHARACTERS[int(draw() * len(_CHARACTERS))] for _ in range(_between(draw, lengths)))
+    return "".join(
+        _CHARACTERS[int(draw() * len(_CHARACTERS))] for _ in range(_between(draw, lengths))
+    )
 
 
 def frequent_words(bucket: int) -> Sequence[str]:
@@ -73,7 +77,9 @@ def top_words(language: str, n: int) -> Sequence[str]:
     try:
         from wordfreq import top_n_list
     except ImportError as error:
-        raise not_installed(DataUnavailableError, "lists of frequent words need", "wordfreq", "words") from error
+        raise not_installed(
+            DataUnavailableError, "lists of frequent words need", "wordfreq", "words"
+        ) from error
     # wordfreq lists Croatian together with Serbian and Bosnian.
     words: list[str] = top_n_list("sh" if language == "hr" else language, n, wordlist="best")
     return words
@@ -81,12 +87,18 @@ def top_words(language: str, n: int) -> Sequence[str]:
 
 def generated_corpora() -> Iterator[GeneratedCorpus]:
     """Yield random strings and sentences, ten buckets of English words, and the long word lists."""
-    yield GeneratedCorpus("random-strings", "10k random strings of letters and digits", random_strings)
-    yield GeneratedCorpus("random-sentences", "10k random strings as long as sentences", random_sentences)
+    yield GeneratedCorpus(
+        "random-strings", "10k random strings of letters and digits", random_strings
+    )
+    yield GeneratedCorpus(
+        "random-sentences", "10k random strings as long as sentences", random_sentences
+    )
     for bucket in range(N_BUCKETS):
         low, high = bucket * SIZE // 1000, (bucket + 1) * SIZE // 1000
         title = f"English words from frequency rank {low}k to {high}k (wordfreq)"
         yield GeneratedCorpus(f"words-en-{low}-{high}k", title, partial(frequent_words, bucket))
     for language in LANGUAGES:
         title = f"up to {LONGEST_LIST // 1000}k words of {language} by frequency (wordfreq)"
-        yield GeneratedCorpus(f"frequent-words-{language}", title, partial(top_words, language, LONGEST_LIST))
+        yield GeneratedCorpus(
+            f"frequent-words-{language}", title, partial(top_words, language, LONGEST_LIST)
+        )

@@ -18,13 +18,28 @@ POS = {"NOUN": "noun", "VERB": "verb", "ADJ": "adj", "ADV": "adv"}
 
 ENDINGS = {
     "noun": (
-        ("s", ""), ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"), ("men", "man"),
+        ("s", ""),
+        ("ses", "s"),
+        ("xes", "x"),
+        ("zes", "z"),
+        ("ches", "ch"),
+        ("shes", "sh"),
+        ("men", "man"),
         ("ies", "y"),
     ),
-    "verb": (("s", ""), ("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", "")),
+    "verb": (
+        ("s", ""),
+        ("ies", "y"),
+        ("es", "e"),
+        ("es", ""),
+        ("ed", "e"),
+        ("ed", ""),
+        ("ing", "e"),
+        ("ing", ""),
+    ),
     "adj": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
     "adv": (),
-}  # fmt: skip
+}
 """Endings of inflected forms and of their base forms, from morphy(7)."""
 _NLTK_NOUN_ENDINGS = (*ENDINGS["noun"], ("ves", "f"))
 _TYPES = {"n": 1, "v": 2, "a": 3, "r": 4, "s": 5}
@@ -52,7 +67,9 @@ class WordNet:
 
     def __init__(self, files: Mapping[str, Path]) -> None:
         self._paths = {PurePosixPath(name).name: path for name, path in files.items()}
-        names = [name.format(pos) for pos in POS.values() for name in ("index.{}", "data.{}", "{}.exc")]
+        names = [
+            name.format(pos) for pos in POS.values() for name in ("index.{}", "data.{}", "{}.exc")
+        ]
         if absent := [name for name in names if name not in self._paths]:
             raise DataFormatError(f"WordNet is missing the files {', '.join(absent)}.")
 
@@ -67,13 +84,17 @@ class WordNet:
         except (ValueError, IndexError):
             count, offsets = 0, []
         if not 0 < count == len(offsets):
-            raise DataFormatError(f"{self._paths[f'index.{name}']}: the line of {shown(lemma)} is no entry.")
+            raise DataFormatError(
+                f"{self._paths[f'index.{name}']}: the line of {shown(lemma)} is no entry."
+            )
         return [self._sense(name, offset, lemma) for offset in offsets]
 
     def bases(self, word: str, pos: str) -> set[str]:
         """Return the possible base forms of a word, and the word itself, in lower case."""
         name = POS[pos]
-        endings = (word.removesuffix(end) + base for end, base in ENDINGS[name] if word.endswith(end))
+        endings = (
+            word.removesuffix(end) + base for end, base in ENDINGS[name] if word.endswith(end)
+        )
         return {word, *endings, *self._exceptions[name].get(word, ())}
 
     def noun(self, form: str) -> str:
@@ -98,7 +119,9 @@ class WordNet:
         indices = {}
         for name in POS.values():
             lines = read_lines(self._paths[f"index.{name}"])
-            split = (line.partition(" ") for line in lines if not line.startswith("  "))  # without the licence
+            split = (
+                line.partition(" ") for line in lines if not line.startswith("  ")
+            )  # without the licence
             indices[name] = {lemma: rest for lemma, _, rest in split}
         return indices
 
@@ -123,7 +146,10 @@ class WordNet:
             type_, head = _TYPES[fields[2]], ":"
             if type_ == _SATELLITE:
                 first = 4 + 2 * len(words) + 1
-                pointers = [fields[at : at + 4] for at in range(first, first + 4 * int(fields[first - 1]), 4)]
+                pointers = [
+                    fields[at : at + 4]
+                    for at in range(first, first + 4 * int(fields[first - 1]), 4)
+                ]
                 target = next(int(pointer[1]) for pointer in pointers if pointer[0] == "&")
                 word, number = _entry_words(self._entry(name, target)[0])[0]
                 head = f"{word.lower()}:{number:02d}"
@@ -152,7 +178,12 @@ class WordNet:
 
 
 def _detached(forms: Iterable[str]) -> list[str]:
-    return [form.removesuffix(end) + base for form in forms for end, base in _NLTK_NOUN_ENDINGS if form.endswith(end)]
+    return [
+        form.removesuffix(end) + base
+        for form in forms
+        for end, base in _NLTK_NOUN_ENDINGS
+        if form.endswith(end)
+    ]
 
 
 def _entry_words(fields: list[str]) -> list[tuple[str, int]]:

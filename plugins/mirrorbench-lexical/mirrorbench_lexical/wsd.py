@@ -40,7 +40,9 @@ def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Dis
     Under the protocol ``released`` contexts are as in the authors' code (``test_wsd``): all examples represent a sense,
     and words are looked up as nouns, so that "ran" and "run" are two words; otherwise by their part of speech.
     """
-    data, gold = (next((p for name, p in files.items() if name.endswith(end)), None) for end in (_DATA, _GOLD))
+    data, gold = (
+        next((p for name, p in files.items() if name.endswith(end)), None) for end in (_DATA, _GOLD)
+    )
     if data is None or gold is None:
         raise DataFormatError(f"Parser 'wsd': no file *{_GOLD if data else _DATA}.")
     wordnet = WordNet(files)
@@ -52,7 +54,10 @@ def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Dis
     senses = cache(wordnet.senses)
     for number, lemma, pos, target in _instances(data):
         candidates = senses(lemma, pos)
-        candidate_keys, right = tuple(sense.key for sense in candidates), keys.pop(number, frozenset())
+        candidate_keys, right = (
+            tuple(sense.key for sense in candidates),
+            keys.pop(number, frozenset()),
+        )
         form = target.text[slice(*target.spans[0])] if by_form else ""
         names = tuple(f"{key} {form}" for key in candidate_keys) if form else candidate_keys
         for name, sense in zip(names, candidates, strict=True):
@@ -65,11 +70,15 @@ def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Dis
                 hint="The sense keys are those of WordNet 3.0; another version will not do.",
             )
         corpus, contexts_names = number.partition(".")[0], names if form else ()
-        occurrences.append(Occurrence(number, target, candidate_keys, right, corpus, contexts_names))
+        occurrences.append(
+            Occurrence(number, target, candidate_keys, right, corpus, contexts_names)
+        )
     if not occurrences:
         raise DataFormatError(f"{data}: no instances in it.")
     if keys:
-        raise DataFormatError(f"{gold}: keys of {shown(min(keys))}, which is not in {data}, or twice in the file.")
+        raise DataFormatError(
+            f"{gold}: keys of {shown(min(keys))}, which is not in {data}, or twice in the file."
+        )
     return [Disambiguation(tuple(occurrences), contexts)]
 
 
@@ -84,11 +93,17 @@ def _instances(path: Path) -> Iterator[tuple[str, str, str, TextInput]]:
     """Id, lemma, part of speech, and the word in its sentence, of each instance."""
     try:
         root = ElementTree.parse(path).getroot()
-    except (ElementTree.ParseError, ValueError, LookupError) as error:  # the latter two for an unknown encoding
+    except (
+        ElementTree.ParseError,
+        ValueError,
+        LookupError,
+    ) as error:  # the latter two for an unknown encoding
         raise DataFormatError(f"{path} is not well-formed XML ({error}).") from None
     except OSError as error:
         raise DataUnavailableError(f"Cannot read {path}: {error.strerror}.") from None
-    in_sentences = [instance for sentence in root.iter("sentence") for instance in sentence.findall("instance")]
+    in_sentences = [
+        instance for sentence in root.iter("sentence") for instance in sentence.findall("instance")
+    ]
     if in_sentences != list(root.iter("instance")):
         raise DataFormatError(f"{path}: an instance that is not right below a sentence.")
     for sentence in root.iter("sentence"):
@@ -98,12 +113,16 @@ def _instances(path: Path) -> Iterator[tuple[str, str, str, TextInput]]:
             if element.tag == "instance":
                 number, lemma, pos = (element.get(name, "") for name in ("id", "lemma", "pos"))
                 if not word or pos not in POS:
-                    raise DataFormatError(f"{path}: the instance {number!r} has no word, or an unknown part of speech.")
+                    raise DataFormatError(
+                        f"{path}: the instance {number!r} has no word, or an unknown part of speech."
+                    )
                 yield number, lemma.lower(), pos, TextInput(text, ((start, start + len(word)),))
             start += len(word) + 1
 
 
-def _context_reader(wordnet: WordNet, options: Mapping[str, Any]) -> Callable[[Sense, str, str, str], SenseContexts]:
+def _context_reader(
+    wordnet: WordNet, options: Mapping[str, Any]
+) -> Callable[[Sense, str, str, str], SenseContexts]:
     """The function from sense, lemma, part of speech and form of an occurrence to the contexts of the sense."""
     if options.get("protocol") == RELEASED:
         read = _released_contexts if options.get("of_target") else _released_texts
@@ -115,7 +134,9 @@ def _context_reader(wordnet: WordNet, options: Mapping[str, Any]) -> Callable[[S
         examples = tuple(TextInput(example, (span,)) for example, span in spans if span)
         if choice == "random" and examples:
             examples = (Random(f"{seed} {sense.key}").choice(examples),)
-        return SenseContexts(examples if choice == "all" else examples[:1], _statement(sense.form, sense.definition))
+        return SenseContexts(
+            examples if choice == "all" else examples[:1], _statement(sense.form, sense.definition)
+        )
 
     return contexts
 
@@ -155,7 +176,10 @@ def find_word(lemma: str, pos: str, text: str, wordnet: WordNet) -> tuple[int, i
     matches = list(_WORD.finditer(text))
     for first in range(len(matches) - len(words) + 1):
         run = matches[first : first + len(words)]
-        if all(_is_form(match[0].lower(), word, pos, wordnet) for match, word in zip(run, words, strict=True)):
+        if all(
+            _is_form(match[0].lower(), word, pos, wordnet)
+            for match, word in zip(run, words, strict=True)
+        ):
             return run[0].start(), run[-1].start() + len(run[-1][0].rstrip("."))
     return None
 

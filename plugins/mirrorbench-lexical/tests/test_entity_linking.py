@@ -15,9 +15,13 @@ from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.data.store import DataStore
 
 
-def simple(linking: Linking) -> tuple[list[tuple[str, tuple[str, ...], set[str]]], list[tuple[str, set[str]]]]:
+def simple(
+    linking: Linking,
+) -> tuple[list[tuple[str, tuple[str, ...], set[str]]], list[tuple[str, set[str]]]]:
     mentions = [(mention.id, mention.parts, set(mention.gold)) for mention in linking.mentions]
-    return mentions, [(name, set(ids)) for name, ids in zip(linking.names, linking.ids, strict=True)]
+    return mentions, [
+        (name, set(ids)) for name, ids in zip(linking.names, linking.ids, strict=True)
+    ]
 
 
 def test_the_members_of_biosyn_are_read_in_place(tmp_path: Path) -> None:
@@ -28,7 +32,9 @@ def test_the_members_of_biosyn_are_read_in_place(tmp_path: Path) -> None:
         "x/test_dictionary.txt": b"C567755|613097||Tooth agenesis\nC1||D2||a name\n",
         "x/dev_dictionary.txt": b"D1||of another part\n",
     }
-    (linking,) = read_sample("biosyn", tmp_path, {name: files.get(name, b"") + new for name, new in more.items()})
+    (linking,) = read_sample(
+        "biosyn", tmp_path, {name: files.get(name, b"") + new for name, new in more.items()}
+    )
     assert simple(linking) == (
         [
             ("10/1", ("colorectal", "breast cancers"), {"D001943", "D015179"}),
@@ -46,7 +52,10 @@ def test_the_members_of_biosyn_are_read_in_place(tmp_path: Path) -> None:
 
 
 def test_a_fold_of_askapatient_has_its_own_labels_for_a_dictionary(tmp_path: Path) -> None:
-    files = {name.replace("fold-0", "fold-3"): content for name, content in SAMPLES["askapatient"].files.items()}
+    files = {
+        name.replace("fold-0", "fold-3"): content
+        for name, content in SAMPLES["askapatient"].files.items()
+    }
     (linking,) = run("askapatient", tmp_path, files)
     assert linking.fold == "fold-3"
     assert simple(linking) == (
@@ -65,9 +74,16 @@ def test_cometa_has_terms_as_they_stand_and_general_ids(tmp_path: Path) -> None:
 
 
 def test_the_dictionary_of_rescnn_has_names_and_tuning_mentions(tmp_path: Path) -> None:
-    mentions = {"train": [["acid", "D1"], ["a|b", "D1|D2"]], "dev": [["acid", "D1"]], "test": [["x|y", "D1|D2"]]}
+    mentions = {
+        "train": [["acid", "D1"], ["a|b", "D1|D2"]],
+        "dev": [["acid", "D1"]],
+        "test": [["x|y", "D1|D2"]],
+    }
     (linking,) = read_sample("rescnn", tmp_path, {"data.json": json.dumps(mentions).encode()})
-    assert simple(linking) == ([("1", ("x", "y"), {"D1", "D2"})], [("acids acyclic", {"D1"}), ("acid", {"D1"})])
+    assert simple(linking) == (
+        [("1", ("x", "y"), {"D1", "D2"})],
+        [("acids acyclic", {"D1"}), ("acid", {"D1"})],
+    )
 
 
 @pytest.fixture
@@ -85,12 +101,27 @@ def test_the_original_files_have_the_published_sizes(real_store: DataStore) -> N
     folds = real_store.items(builtin_cards()["askapatient"])
     assert [len(fold.mentions) for fold in folds] == [867] * 2 + [866] * 8
     # Fold 6 has one term in two spellings that differ in case alone.
-    assert [len(fold.names) for fold in folds] == [1036, 1036, 1036, 1040, 1036, 1037, 1036, 1037, 1037, 1036]
+    assert [len(fold.names) for fold in folds] == [
+        1036,
+        1036,
+        1036,
+        1040,
+        1036,
+        1037,
+        1036,
+        1037,
+        1037,
+        1036,
+    ]
     assert all(len(frozenset[str]().union(*fold.ids)) == 1036 for fold in folds)
 
 
-def test_the_substitute_is_the_one_that_was_derived_independently(real_store: DataStore, shared_data: Path) -> None:
+def test_the_substitute_is_the_one_that_was_derived_independently(
+    real_store: DataStore, shared_data: Path
+) -> None:
     path = shared_data / "bel" / "bc5cdr-chemical" / "SUBSTITUTE_dictionary.txt"
     wanted = {tuple(line.rsplit("||", 1)) for line in path.read_text(encoding="utf-8").splitlines()}
     (linking,) = real_store.items(builtin_cards()["bc5cdr-chemical-sub"])
-    assert {("|".join(ids), name) for ids, name in zip(linking.ids, linking.names, strict=True)} == wanted
+    assert {
+        ("|".join(ids), name) for ids, name in zip(linking.ids, linking.names, strict=True)
+    } == wanted

@@ -25,8 +25,12 @@ def spaces(n: int = 60, d: int = 8, noise: float = 0.9) -> Words:
     """n words of ``xx`` (s0, s1, ...) and their noisy, rotated images in ``yy`` (t0, t1, ...)."""
     rng = np.random.default_rng(0)
     source = rng.normal(0.3, 1, size=(n, d))
-    target = source @ np.linalg.qr(rng.normal(size=(d, d)))[0] + rng.normal(scale=noise, size=(n, d))
-    return {("xx", f"s{i}"): source[i] for i in range(n)} | {("yy", f"t{i}"): target[i] for i in range(n)}
+    target = source @ np.linalg.qr(rng.normal(size=(d, d)))[0] + rng.normal(
+        scale=noise, size=(n, d)
+    )
+    return {("xx", f"s{i}"): source[i] for i in range(n)} | {
+        ("yy", f"t{i}"): target[i] for i in range(n)
+    }
 
 
 def score(lexicon: Lexicon, words: Words, **options: Any) -> Scores:
@@ -36,7 +40,12 @@ def score(lexicon: Lexicon, words: Words, **options: Any) -> Scores:
 
 LEXICON = Lexicon(
     train=tuple((f"s{i}", f"t{i}") for i in range(20)),
-    test=(*((f"s{i}", f"t{i}") for i in range(20, 50)), ("s20", "t55"), ("s21", "t3"), ("s22", "t22")),
+    test=(
+        *((f"s{i}", f"t{i}") for i in range(20, 50)),
+        ("s20", "t55"),
+        ("s21", "t3"),
+        ("s22", "t22"),
+    ),
     source_words=tuple(f"s{i}" for i in range(60)),
     target_words=tuple(f"t{i}" for i in range(60)),
 )
@@ -46,26 +55,37 @@ def lengths_one(rows: np.ndarray) -> Any:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def mapped_orthogonal(x: np.ndarray, y: np.ndarray, left: list[int], right: list[int]) -> tuple[np.ndarray, np.ndarray]:
+def mapped_orthogonal(
+    x: np.ndarray, y: np.ndarray, left: list[int], right: list[int]
+) -> tuple[np.ndarray, np.ndarray]:
     return x @ orthogonal_procrustes(x[left], y[right])[0], y
 
 
-def mapped_supervised(x: np.ndarray, y: np.ndarray, left: list[int], right: list[int]) -> tuple[np.ndarray, np.ndarray]:
+def mapped_supervised(
+    x: np.ndarray, y: np.ndarray, left: list[int], right: list[int]
+) -> tuple[np.ndarray, np.ndarray]:
     """The steps of vecmap's ``--supervised``, each as a matrix: whiten, rotate, re-weight by s ** .5, de-whiten."""
     white_x, white_y = (np.linalg.inv(sqrtm(rows.T @ rows).real) for rows in (x[left], y[right]))
     u, s, vt = np.linalg.svd((x[left] @ white_x).T @ (y[right] @ white_y))
     weighted_x, weighted_y = x @ white_x @ u * s**0.5, y @ white_y @ vt.T * s**0.5
-    return weighted_x @ (u.T @ np.linalg.inv(white_x) @ u), weighted_y @ (vt @ np.linalg.inv(white_y) @ vt.T)
+    return weighted_x @ (u.T @ np.linalg.inv(white_x) @ u), weighted_y @ (
+        vt @ np.linalg.inv(white_y) @ vt.T
+    )
 
 
 def naive(
-    lexicon: Lexicon, words: Words, missing: frozenset[str] = frozenset(), mapping: Any = mapped_orthogonal
+    lexicon: Lexicon,
+    words: Words,
+    missing: frozenset[str] = frozenset(),
+    mapping: Any = mapped_orthogonal,
 ) -> dict[str, float]:
     """The metrics by the full matrices of cosines and of CSLS."""
 
     def table(language: str) -> tuple[list[str], np.ndarray]:
         names = [name for code, name in words if code == language and name not in missing]
-        rows = lengths_one(np.array([words[language, name] for name in names], np.float32).astype(np.float64))
+        rows = lengths_one(
+            np.array([words[language, name] for name in names], np.float32).astype(np.float64)
+        )
         return names, lengths_one(rows - rows.mean(0))
 
     def rows_of(pairs: Iterable[tuple[str, str]]) -> list[tuple[int, int]]:
@@ -73,7 +93,10 @@ def naive(
         return [(sources.index(source), targets.index(target)) for source, target in known]
 
     (sources, x), (targets, y) = table("xx"), table("yy")
-    x, y = (lengths_one(rows) for rows in mapping(x, y, *map(list, zip(*rows_of(lexicon.train), strict=True))))
+    x, y = (
+        lengths_one(rows)
+        for rows in mapping(x, y, *map(list, zip(*rows_of(lexicon.train), strict=True)))
+    )
     cosines = x @ y.T
     crowding = [np.sort(scores, axis=1)[:, -10:].mean(axis=1) for scores in (cosines, cosines.T)]
     csls = 2 * cosines - crowding[0][:, None] - crowding[1]
@@ -84,10 +107,17 @@ def naive(
     )
 
     def by_word(pair_ranks: dict[tuple[int, int], int]) -> list[int]:
-        return [min(rank for (row, _), rank in pair_ranks.items() if row == word) for word in dict(pairs)]
+        return [
+            min(rank for (row, _), rank in pair_ranks.items() if row == word)
+            for word in dict(pairs)
+        ]
 
     metrics: dict[str, Any] = {}
-    for prefix, ranks in (("", by_word(by_csls)), ("nn_", by_word(by_cosine)), ("pair_", [*by_csls.values()])):
+    for prefix, ranks in (
+        ("", by_word(by_csls)),
+        ("nn_", by_word(by_cosine)),
+        ("pair_", [*by_csls.values()]),
+    ):
         metrics |= {f"{prefix}accuracy@{k}": np.mean(np.array(ranks) <= k) for k in (1, 5)}
         metrics[f"{prefix}mrr"] = np.mean(1 / np.array(ranks))
     del metrics["pair_accuracy@5"]
@@ -112,8 +142,12 @@ def test_words_without_vector_take_no_part() -> None:
     missing = frozenset({"s0", "t1", "s30", "t31", "t55", "t40", "s59", "t58"})
     words = {key: np.zeros(8) if key[1] in missing else vector for key, vector in spaces().items()}
     got = score(LEXICON, words)
-    assert got.metrics == {name: pytest.approx(value) for name, value in naive(LEXICON, words, missing).items()}
-    assert got.coverage == pytest.approx(27 / 30)  # s30, s31 and s40 have no covered pair; s20 keeps one of two
+    assert got.metrics == {
+        name: pytest.approx(value) for name, value in naive(LEXICON, words, missing).items()
+    }
+    assert got.coverage == pytest.approx(
+        27 / 30
+    )  # s30, s31 and s40 have no covered pair; s20 keeps one of two
     assert "among 55 words, orthogonal mapping from 18 of 20 pairs" in got.notes[0]
     assert got.notes[0].endswith("(all-zero vector): 3 source, 5 target words")
     with pytest.raises(EncodingError, match="no vector for any of 60 words"):
@@ -123,7 +157,9 @@ def test_words_without_vector_take_no_part() -> None:
 
 
 def test_the_vocabulary_holds_the_words_of_the_dictionaries() -> None:
-    lexicon = Lexicon(LEXICON.train, LEXICON.test, source_words=("s1", "null"), target_words=("null",))
+    lexicon = Lexicon(
+        LEXICON.train, LEXICON.test, source_words=("s1", "null"), target_words=("null",)
+    )
     task = LexiconInduction("t", lexicon, languages=("xx", "yy"))
     inputs = task.inputs(task.load(STORE))
     assert len(inputs) == len(set(inputs)) == 1 + 50 + 1 + 51
@@ -136,7 +172,9 @@ def test_the_vocabulary_holds_the_words_of_the_dictionaries() -> None:
 
 def test_an_encoder_with_words_of_its_own_is_asked_for_them() -> None:
     task = LexiconInduction("t", LEXICON, languages=("xx", "yy"))
-    items = task.with_vocabulary(LEXICON, {"xx": ["s0", "s1", "s90"], "yy": ["t0", "t91"]}.__getitem__)
+    items = task.with_vocabulary(
+        LEXICON, {"xx": ["s0", "s1", "s90"], "yy": ["t0", "t91"]}.__getitem__
+    )
     assert (items.train, items.test) == (LEXICON.train, LEXICON.test)
     sources, targets = zip(*LEXICON.train, *LEXICON.test, ("s90", "t91"), strict=True)
     asked = {(item.language, item.text) for item in task.inputs(items)}
@@ -150,13 +188,16 @@ def test_capitals_make_no_words_of_their_own() -> None:
     cased = Lexicon(
         tuple((s, t.upper()) for s, t in LEXICON.train),
         tuple((s.upper(), t.upper()) for s, t in LEXICON.test),
-        (*LEXICON.source_words, "S1"), ("T9", *LEXICON.target_words),
-    )  # fmt: skip
+        (*LEXICON.source_words, "S1"),
+        ("T9", *LEXICON.target_words),
+    )
     task = LexiconInduction("t", cased, languages=("xx", "yy"))
     asked = task.inputs(task.load(STORE))
     assert len(asked) == len(set(asked)) == 120
     assert {(item.language, item.text) for item in asked} == words.keys()
-    assert score(cased, words).metrics == {name: pytest.approx(value) for name, value in naive(LEXICON, words).items()}
+    assert score(cased, words).metrics == {
+        name: pytest.approx(value) for name, value in naive(LEXICON, words).items()
+    }
     own = task.with_vocabulary(LEXICON, {"xx": ["s1", "S1", "S70"], "yy": ["T1", "t1"]}.__getitem__)
     assert [item.text for item in task.inputs(own)][:2] == ["s1", "s70"]
     assert all(item.text.islower() for item in task.inputs(own))
@@ -165,12 +206,19 @@ def test_capitals_make_no_words_of_their_own() -> None:
 def test_self_learning_ends_with_the_mapping_asked_for() -> None:
     """Vecmap's ``--semi_supervised``: orthogonal mappings while the dictionary grows, the supervised one at the end."""
     words = spaces(noise=0.15)
-    source, target = (normalise(np.array([v for (code, _), v in words.items() if code == c])) for c in ("xx", "yy"))
+    source, target = (
+        normalise(np.array([v for (code, _), v in words.items() if code == c]))
+        for c in ("xx", "yy")
+    )
     left, right = self_learn(source, target, np.stack([np.arange(20)] * 2), 2)
-    learnt = Lexicon(tuple((f"s{i}", f"t{j}") for i, j in zip(left, right, strict=True)), LEXICON.test)
+    learnt = Lexicon(
+        tuple((f"s{i}", f"t{j}") for i, j in zip(left, right, strict=True)), LEXICON.test
+    )
     got = score(LEXICON, words, self_learning=2, mapping="supervised")
     assert len(left) > 60
-    assert got.metrics["mrr"] == pytest.approx(naive(learnt, words, mapping=mapped_supervised)["mrr"])
+    assert got.metrics["mrr"] == pytest.approx(
+        naive(learnt, words, mapping=mapped_supervised)["mrr"]
+    )
 
 
 def test_dead_dimensions_are_not_whitened() -> None:
@@ -178,14 +226,18 @@ def test_dead_dimensions_are_not_whitened() -> None:
     words, turn = spaces(), ortho_group.rvs(11, random_state=3)
     wider = {key: np.concatenate([vector, np.zeros(3)]) @ turn for key, vector in words.items()}
     wanted = naive(LEXICON, words, mapping=mapped_supervised)
-    assert score(LEXICON, wider, mapping="supervised").metrics == {k: pytest.approx(v) for k, v in wanted.items()}
+    assert score(LEXICON, wider, mapping="supervised").metrics == {
+        k: pytest.approx(v) for k, v in wanted.items()
+    }
 
 
 def test_self_learning_makes_up_for_a_small_dictionary() -> None:
     rng = np.random.default_rng(4)
     source, turn = normalise(rng.normal(size=(400, 12))), ortho_group.rvs(12, random_state=5)
     target = normalise(source @ turn + rng.normal(scale=0.03, size=source.shape))
-    rows = np.stack([np.arange(10)] * 2)  # fewer than dimensions: the mapping is not determined by them
+    rows = np.stack(
+        [np.arange(10)] * 2
+    )  # fewer than dimensions: the mapping is not determined by them
     learnt = [self_learn(source, target, rows, rounds) for rounds in (0, 1, 5)]
     errors = [np.linalg.norm(rotation(source, target, pairs) - turn) for pairs in learnt]
     assert errors[0] > errors[1] > errors[2]

@@ -9,7 +9,14 @@ from parsing import read_sample
 
 
 def test_pairs_in_file_order_of_the_size_asked_for(tmp_path: Path) -> None:
-    small = {"yacle.train.freq.1k.it-fr.tsv": b"null\tNA\n", "yacle.test.freq.2k.it-fr.tsv": b"b\tx\na\ty\na\tx\n"}
+    small = {
+        "yacle.train.freq.1k.it-fr.tsv": b"null\tNA\n",
+        "yacle.test.freq.2k.it-fr.tsv": b"b\tx\na\ty\na\tx\n",
+    }
     test = (("b", "x"), ("a", "y"), ("a", "x"))
-    assert read_sample("xling-eval", tmp_path, small) == [Lexicon((("null", "NA"), ("nan", "nul")), test)]
-    assert read_sample("xling-eval", tmp_path, small, train="1k") == [Lexicon((("null", "NA"),), test)]
+    assert read_sample("xling-eval", tmp_path, small) == [
+        Lexicon((("null", "NA"), ("nan", "nul")), test)
+    ]
+    assert read_sample("xling-eval", tmp_path, small, train="1k") == [
+        Lexicon((("null", "NA"),), test)
+    ]

@@ -31,7 +31,9 @@ def best(scores: np.ndarray, k: int) -> np.ndarray:
     return np.argsort(-scores, axis=1, kind="stable")[:, :k]
 
 
-def in_small_blocks(patch: pytest.MonkeyPatch, rows: int = 3, size: int = 7 * 4 * 16, device: str = "cpu") -> None:
+def in_small_blocks(
+    patch: pytest.MonkeyPatch, rows: int = 3, size: int = 7 * 4 * 16, device: str = "cpu"
+) -> None:
     patch.setitem(neighbours.QUERY_ROWS, device, rows)
     patch.setitem(neighbours.BLOCK_BYTES, device, size)
 
@@ -45,23 +47,33 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.fixture
 def vectors() -> Pair:
     rng = np.random.default_rng(1)
-    return rng.normal(size=(10, 16)).astype(np.float32), rng.normal(size=(57, 16)).astype(np.float32)
+    return rng.normal(size=(10, 16)).astype(np.float32), rng.normal(size=(57, 16)).astype(
+        np.float32
+    )
 
 
 @pytest.mark.usefixtures("blocks")
 class TestAgainstTheFullMatrix:
-    @pytest.mark.parametrize(("k", "similarity"), [(1, "cosine"), (5, "cosine"), (57, "cosine"), (4, "dot")])
+    @pytest.mark.parametrize(
+        ("k", "similarity"), [(1, "cosine"), (5, "cosine"), (57, "cosine"), (4, "dot")]
+    )
     def test_both_similarities(self, vectors: Pair, k: int, similarity: str) -> None:
         vectors[1][13] *= 100  # the dot product prefers long vectors
         full = similarities(*vectors, similarity)
         indices, scores = topk(*vectors, k, similarity)
         np.testing.assert_array_equal(indices, best(full, k))
-        np.testing.assert_allclose(scores, np.take_along_axis(full, indices, axis=1), rtol=0, atol=1e-10)
+        np.testing.assert_allclose(
+            scores, np.take_along_axis(full, indices, axis=1), rtol=0, atol=1e-10
+        )
 
     def test_csls_as_in_the_formula(self, vectors: Pair) -> None:
-        queries = np.concatenate([vectors[0], np.random.default_rng(2).normal(size=(20, 16)).astype(np.float32)])
+        queries = np.concatenate(
+            [vectors[0], np.random.default_rng(2).normal(size=(20, 16)).astype(np.float32)]
+        )
         full = similarities(queries, vectors[1])
-        of_query, of_key = (np.sort(scores, axis=1)[:, -10:].mean(axis=1) for scores in (full, full.T))
+        of_query, of_key = (
+            np.sort(scores, axis=1)[:, -10:].mean(axis=1) for scores in (full, full.T)
+        )
         wanted = 2 * full - of_query[:, None] - of_key
         np.testing.assert_array_equal(csls(queries, vectors[1], 6), best(wanted, 6))
         np.testing.assert_allclose(neighbourhood(vectors[1], queries, 10), of_key, atol=2e-10)
@@ -75,13 +87,17 @@ class TestAgainstTheFullMatrix:
 
     @pytest.mark.parametrize("similarity", ["cosine", "dot"])
     @pytest.mark.parametrize("k", [1, 5, 40, 300])
-    def test_many_equal_vectors_are_in_the_order_of_their_index(self, k: int, similarity: str) -> None:
+    def test_many_equal_vectors_are_in_the_order_of_their_index(
+        self, k: int, similarity: str
+    ) -> None:
         """Many names of a dictionary have the same static vector: that of their only known word, or zeros."""
         rng = np.random.default_rng(5)
         keys = rng.normal(size=(300, 16)).astype(np.float32)
         keys[::3] = keys[0]  # 100 equal ones
         keys[1::5] = 0  # and 60 others
-        queries = np.concatenate([keys[[0, 7]], -keys[[0]], np.zeros((1, 16), np.float32), rng.normal(size=(3, 16))])
+        queries = np.concatenate(
+            [keys[[0, 7]], -keys[[0]], np.zeros((1, 16), np.float32), rng.normal(size=(3, 16))]
+        )
         full = similarities(queries, keys, similarity)
         indices, scores = topk(queries, keys, k, similarity)
         np.testing.assert_array_equal(indices, best(full.round(9), k))
@@ -92,7 +108,10 @@ class TestAgainstTheFullMatrix:
 @given(st.integers(1, 30), st.integers(1, 60), st.integers(1, 8), st.integers(0, 10_000))
 def test_blocks_change_nothing(n: int, m: int, k: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    queries, keys = rng.integers(-2, 3, (n, 3)).astype(np.float32), rng.integers(-2, 3, (m, 3)).astype(np.float32)
+    queries, keys = (
+        rng.integers(-2, 3, (n, 3)).astype(np.float32),
+        rng.integers(-2, 3, (m, 3)).astype(np.float32),
+    )
     targets = rng.integers(0, m, n)
     whole = topk(queries, keys, k)
     expected = ranks(queries, keys, targets)
@@ -130,7 +149,10 @@ def test_memory_does_not_grow_with_the_product(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(neighbours.BLOCK_BYTES, "cpu", 4 << 20)
     keys = np.random.default_rng(0).normal(size=(6_000, 8)).astype(np.float32)
     results: list[np.ndarray] = []
-    for work in (lambda: results.append(topk(keys, keys, 5)[0]), lambda: ranks(keys[:500], keys, np.arange(500))):
+    for work in (
+        lambda: results.append(topk(keys, keys, 5)[0]),
+        lambda: ranks(keys[:500], keys, np.arange(500)),
+    ):
         peak, block = memory_of(work, monkeypatch)
         assert peak < 16 << 20
         assert block < 5 << 20
@@ -170,7 +192,8 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("as_on_a_gpu")
 class TestBranchesOfAGpu:
     @settings(
-        max_examples=settings().max_examples * 2 // 5, suppress_health_check=[HealthCheck.function_scoped_fixture]
+        max_examples=settings().max_examples * 2 // 5,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
     )
     @given(st.data(), st.sampled_from(["cosine", "dot"]))
     def test_the_same_as_on_the_host(self, data: st.DataObject, similarity: str) -> None:
@@ -180,18 +203,28 @@ class TestBranchesOfAGpu:
         dtype = data.draw(st.sampled_from([np.float32, np.float64]))
         queries, keys = (rng.integers(-3, 4, (rows, 4)).astype(dtype) for rows in (n, m))
         if data.draw(st.booleans()):
-            keys += rng.normal(size=keys.shape).astype(dtype) / 1e5  # closer than float32 tells apart
+            keys += (
+                rng.normal(size=keys.shape).astype(dtype) / 1e5
+            )  # closer than float32 tells apart
         penalty = rng.random(m) / 2 if data.draw(st.booleans()) else None
         targets, kept = rng.integers(0, m, n), (queries.copy(), keys.copy())
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(devices, "GPUS", ("cuda",))
-            wanted = topk(queries, keys, k, similarity, penalty), ranks(queries, keys, targets, penalty)
+            wanted = (
+                topk(queries, keys, k, similarity, penalty),
+                ranks(queries, keys, targets, penalty),
+            )
             patch.setattr(devices, "GPUS", ("cuda", "cpu"))
             patch.setattr(neighbours, "KEPT_KEYS_BYTES", data.draw(st.sampled_from([0, 1 << 20])))
             patch.setattr(neighbours, "UNIT_BYTES", data.draw(st.sampled_from([1, 1 << 20])))
             patch.setitem(neighbours.QUERY_ROWS, "cuda", data.draw(st.integers(1, 8)))
-            patch.setitem(neighbours.BLOCK_BYTES, "cuda", data.draw(st.sampled_from([64, 4_000, 1 << 20])))
-            nearest, target_ranks = topk(queries, keys, k, similarity, penalty), ranks(queries, keys, targets, penalty)
+            patch.setitem(
+                neighbours.BLOCK_BYTES, "cuda", data.draw(st.sampled_from([64, 4_000, 1 << 20]))
+            )
+            nearest, target_ranks = (
+                topk(queries, keys, k, similarity, penalty),
+                ranks(queries, keys, targets, penalty),
+            )
         np.testing.assert_array_equal(nearest[0], wanted[0][0])
         np.testing.assert_allclose(nearest[1], wanted[0][1], rtol=0, atol=1.5e-10)
         np.testing.assert_array_equal(target_ranks, wanted[1])
@@ -199,7 +232,9 @@ class TestBranchesOfAGpu:
             np.testing.assert_array_equal(now, before)
 
     @pytest.mark.parametrize("held", [0, 1 << 30])
-    def test_blocks_do_not_wait_for_the_device(self, vectors: Pair, monkeypatch: pytest.MonkeyPatch, held: int) -> None:
+    def test_blocks_do_not_wait_for_the_device(
+        self, vectors: Pair, monkeypatch: pytest.MonkeyPatch, held: int
+    ) -> None:
         """Waiting raises on ``meta``; only the candidates of a round are fetched."""
         in_small_blocks(monkeypatch, device="cuda")
         monkeypatch.setattr(neighbours, "KEPT_KEYS_BYTES", held)
@@ -211,11 +246,15 @@ class TestBranchesOfAGpu:
         for _ in neighbours._blocks(*vectors, "cosine", np.zeros(57), device, torch.float64):
             pass
 
-    def test_keys_are_moved_to_the_device_once(self, vectors: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_keys_are_moved_to_the_device_once(
+        self, vectors: Pair, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         in_small_blocks(monkeypatch, device="cuda")
         sizes: list[int] = []
         monkeypatch.setattr(
-            neighbours, "moved", lambda tensor, device: sizes.append(tensor.nbytes) or tensor.to(device)
+            neighbours,
+            "moved",
+            lambda tensor, device: sizes.append(tensor.nbytes) or tensor.to(device),
         )
         topk(*vectors, 5)
         assert sum(sizes) == vectors[1].nbytes + 2 * vectors[0].nbytes
@@ -226,10 +265,14 @@ def test_a_gpu_finds_the_same(vectors: Pair) -> None:
     vectors[1][7] = 0
     penalty, targets = np.linspace(0, 0.5, 57), np.arange(10) * 5
     for similarity, taken in (("cosine", None), ("dot", None), ("cosine", penalty)):
-        on_cpu, on_gpu = (topk(*vectors, 5, similarity, taken, device) for device in ("cpu", "cuda"))
+        on_cpu, on_gpu = (
+            topk(*vectors, 5, similarity, taken, device) for device in ("cpu", "cuda")
+        )
         np.testing.assert_array_equal(on_cpu, on_gpu)
     np.testing.assert_array_equal(ranks(*vectors, targets), ranks(*vectors, targets, device="cuda"))
-    np.testing.assert_allclose(neighbourhood(*vectors, 4, "cuda"), neighbourhood(*vectors, 4), atol=1e-6)
+    np.testing.assert_allclose(
+        neighbourhood(*vectors, 4, "cuda"), neighbourhood(*vectors, 4), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize(("name", "device"), [("cpu", "cpu"), ("mps", "cpu"), ("cuda:1", "cuda:1")])

@@ -18,30 +18,56 @@ NAME = "bli-it-fr:vocabulary_size=500,self_learning=2"
 
 def test_a_variant_is_a_task_of_its_own() -> None:
     tasks = plugins().tasks
-    base, changed, supervised = tasks["bli-it-fr"], tasks[NAME], tasks["bli-it-fr:mapping=supervised"]
-    for task, settings in ((base, (0, "orthogonal")), (changed, (2, "orthogonal")), (supervised, (0, "supervised"))):
+    base, changed, supervised = (
+        tasks["bli-it-fr"],
+        tasks[NAME],
+        tasks["bli-it-fr:mapping=supervised"],
+    )
+    for task, settings in (
+        (base, (0, "orthogonal")),
+        (changed, (2, "orthogonal")),
+        (supervised, (0, "supervised")),
+    ):
         assert isinstance(task, LexiconInduction)
         assert (task.self_learning, task.mapping) == settings
-        assert (task.level, task.main_metric, task.languages) == ("word", "accuracy@1", ("it", "fr"))
+        assert (task.level, task.main_metric, task.languages) == (
+            "word",
+            "accuracy@1",
+            ("it", "fr"),
+        )
     assert (base.name, changed.name) == ("bli-it-fr", NAME)
     assert "vocabulary_size=500" in changed.title
     assert tasks[NAME] is changed
     assert NAME in tasks
     assert NAME not in tasks.names()
     assert expand_tasks([NAME, "bli-it-fr"], plugins()) == (NAME, "bli-it-fr")
-    assert split_names(["sts, wic", f"{NAME},stsb"]) == ["sts", "wic", NAME, "stsb"]  # options and names share commas
+    assert split_names(["sts, wic", f"{NAME},stsb"]) == [
+        "sts",
+        "wic",
+        NAME,
+        "stsb",
+    ]  # options and names share commas
     assert split_names(["stsb,a=1"]) == ["stsb", "a=1"]
 
 
-def test_a_variant_reads_other_words_of_the_same_files(originals: Callable[..., DataStore], tmp_path: Path) -> None:
+def test_a_variant_reads_other_words_of_the_same_files(
+    originals: Callable[..., DataStore], tmp_path: Path
+) -> None:
     tasks, store = plugins().tasks, originals("bli", "train")
     tasks["bli-it-fr"].fetch(store)
-    whole, cut, small = (tasks[name].load(store) for name in ("bli-it-fr", NAME, "bli-it-fr:train=1k"))
+    whole, cut, small = (
+        tasks[name].load(store) for name in ("bli-it-fr", NAME, "bli-it-fr:train=1k")
+    )
     assert (len(whole.train), len(whole.test), len(small.train)) == (5000, 2000, 1000)
     assert (len(whole.source_words), len(whole.target_words)) == (10_000, 9_998)
     assert whole.source_words[:2] == ("e", "non")
-    assert {"yacle.test.freq.2k.it-fr.tsv", "words-it/it_50k.txt"} < tasks["bli-it-fr"].identity(store).keys()
-    assert (cut.source_words, cut.target_words) == (whole.source_words[:500], whole.target_words[:500])
+    assert {"yacle.test.freq.2k.it-fr.tsv", "words-it/it_50k.txt"} < tasks["bli-it-fr"].identity(
+        store
+    ).keys()
+    assert (cut.source_words, cut.target_words) == (
+        whole.source_words[:500],
+        whole.target_words[:500],
+    )
     assert (cut.train, small.test) == (whole.train, whole.test)
     for language in ("it", "fr"):
         (tmp_path / f"{language}.txt").write_text("uno\ndue\ntre\n", encoding="utf-8")

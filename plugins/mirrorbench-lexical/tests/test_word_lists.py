@@ -44,7 +44,9 @@ def test_random_sentences_are_as_long_as_sentences(originals: Callable[..., Data
     assert checksum == "68b43baee8723c25031088ae03cd18dfd7dc06bbd328f5bf8ea5046c7ef480de"
     letters = Counter("".join(sentences).replace(" ", ""))
     assert letters.keys() == set(string.ascii_letters + string.digits)
-    assert [count / letters.total() for count in letters.values()] == pytest.approx([1 / 62] * 62, rel=0.05)
+    assert [count / letters.total() for count in letters.values()] == pytest.approx(
+        [1 / 62] * 62, rel=0.05
+    )
     real = read_corpus("sts-sentences", originals("train"), builtin_cards()).texts
     for texts, quantiles in ((sentences, [0, 1]), (real, [0.1, 0.9])):
         n_words = np.quantile([len(text.split()) for text in texts], quantiles, method="lower")
@@ -63,7 +65,9 @@ def test_buckets_hold_different_words_of_falling_frequency() -> None:
     assert [len(words) for words in buckets] == [10_000] * 3
     assert len({word for words in buckets for word in words}) == 30_000
     for higher, lower in pairwise(buckets):
-        assert wordfreq.zipf_frequency(higher[-1], "en", "large") >= wordfreq.zipf_frequency(lower[0], "en", "large")
+        assert wordfreq.zipf_frequency(higher[-1], "en", "large") >= wordfreq.zipf_frequency(
+            lower[0], "en", "large"
+        )
 
 
 def test_without_wordfreq(monkeypatch: pytest.MonkeyPatch) -> None:

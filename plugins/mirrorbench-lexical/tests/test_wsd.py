@@ -18,12 +18,21 @@ LICENCE = "  1 This is a licence.\n"
 # Two nouns, a verb with a capital, an adjective with a satellite that is marked, an adverb.
 ENTRIES = {
     "noun": [
-        ("dog_house", '03 n 02 dog_house 0 kennel 0 000 | outbuilding for a dog; "three dog houses"; "a kennel"'),
+        (
+            "dog_house",
+            '03 n 02 dog_house 0 kennel 0 000 | outbuilding for a dog; "three dog houses"; "a kennel"',
+        ),
         ("dog_house", "03 n 01 dog_house 2 000 | trouble: the usual (so it is called)"),
-        ("dog", """05 n 01 dog 0 000 | a "canine" pet; "the dogs' bones, two dogs"; "Dogs bark"; "a hot-dog\""""),
+        (
+            "dog",
+            """05 n 01 dog 0 000 | a "canine" pet; "the dogs' bones, two dogs"; "Dogs bark"; "a hot-dog\"""",
+        ),
     ],
     "verb": [
-        ("google", '41 v 01 Google 0 000 01 + 08 00 | search; "he Googled it"; "google the word"; "it is googled"')
+        (
+            "google",
+            '41 v 01 Google 0 000 01 + 08 00 | search; "he Googled it"; "google the word"; "it is googled"',
+        )
     ],
     "adj": [
         ("fast", '00 a 01 fast 1 001 & {1} a 0000 | quick; "runs faster than null"'),
@@ -41,12 +50,17 @@ def wordnet_files(tmp_path: Path) -> dict[str, Path]:
         for _, entry in entries:
             offsets.append(f"{at:08d}")
             at += len(entry.replace("{0}", "0" * 8).replace("{1}", "0" * 8)) + 10
-        lines = [f"{offset} {entry.format(*offsets)}\n" for offset, (_, entry) in zip(offsets, entries, strict=True)]
+        lines = [
+            f"{offset} {entry.format(*offsets)}\n"
+            for offset, (_, entry) in zip(offsets, entries, strict=True)
+        ]
         index = {
-            lemma: [o for o, (word, _) in zip(offsets, entries, strict=True) if word == lemma] for lemma, _ in entries
+            lemma: [o for o, (word, _) in zip(offsets, entries, strict=True) if word == lemma]
+            for lemma, _ in entries
         }
         index_lines = [
-            f"{lemma} {letters[pos]} {len(own)} 1 & {len(own)} 0 {' '.join(own)}  \n" for lemma, own in index.items()
+            f"{lemma} {letters[pos]} {len(own)} 1 & {len(own)} 0 {' '.join(own)}  \n"
+            for lemma, own in index.items()
         ]
         (tmp_path / f"data.{pos}").write_text(LICENCE + "".join(lines))
         (tmp_path / f"index.{pos}").write_text(LICENCE + "".join(index_lines))
@@ -66,7 +80,10 @@ def test_senses_in_order_with_keys_glosses_and_examples(wordnet_files: dict[str,
     (quick,), (fast,), (soon,) = (
         wordnet.senses(*asked) for asked in (("quick", "ADJ"), ("fast", "ADJ"), ("soon", "ADV"))
     )
-    assert (quick.key, quick.form) == ("quick%5:00:00:fast:01", "quick")  # a satellite names its head
+    assert (quick.key, quick.form) == (
+        "quick%5:00:00:fast:01",
+        "quick",
+    )  # a satellite names its head
     assert (fast.key, soon.key) == ("fast%3:00:01::", "soon%4:02:00::")
 
 
@@ -122,7 +139,10 @@ def test_words_candidates_and_contexts(tmp_path: Path, wordnet_files: dict[str, 
     assert first.gold == {"dog_house%1:03:00::", "dog_house%1:03:02::"}
     with_example, without = data.senses["dog_house%1:03:00::"], data.senses["dog_house%1:03:02::"]
     (example,) = with_example.examples
-    assert (example.text, example.text[slice(*example.spans[0])]) == ("three dog houses", "dog houses")
+    assert (example.text, example.text[slice(*example.spans[0])]) == (
+        "three dog houses",
+        "dog houses",
+    )
     assert without.examples == ()
     assert without.gloss.text == "dog house means trouble: the usual (so it is called)"
     assert without.gloss.spans == ((0, 9),)
@@ -137,7 +157,11 @@ def spans(contexts: SenseContexts) -> list[tuple[str, str]]:
 def test_one_example_represents_a_sense(tmp_path: Path, wordnet_files: dict[str, Path]) -> None:
     """ "One context example per label" (MirrorWiC, section 4): the first in WordNet's order."""
     files, key = {**task_files(tmp_path), **wordnet_files}, "google%2:41:00::"
-    every = [("he Googled it", "Googled"), ("google the word", "google"), ("it is googled", "googled")]
+    every = [
+        ("he Googled it", "Googled"),
+        ("google the word", "google"),
+        ("it is googled", "googled"),
+    ]
 
     def chosen(**options: Any) -> list[tuple[str, str]]:
         return spans(parse_wsd(files, options)[0].senses[key])
@@ -147,7 +171,10 @@ def test_one_example_represents_a_sense(tmp_path: Path, wordnet_files: dict[str,
     drawn = [chosen(examples="random", seed=seed) for seed in range(20)]
     assert {example for (example,) in drawn} == set(every)
     assert drawn == [chosen(examples="random", seed=seed) for seed in range(20)]
-    for options, message in (({"examples": "two"}, "none of first, random, all"), ({"seed": 3}, "examples=first")):
+    for options, message in (
+        ({"examples": "two"}, "none of first, random, all"),
+        ({"seed": 3}, "examples=first"),
+    ):
         with pytest.raises(DataFormatError, match=message):
             chosen(**options)
 
@@ -156,13 +183,24 @@ def test_the_lemmatiser_of_nouns(wordnet_files: dict[str, Path]) -> None:
     wordnet = WordNet(wordnet_files)
     nouns = ("dog", "church", "aardwolf", "abacus", "wolf", "glass", "man", "us", "u", "bass")
     vars(wordnet)["_indices"] = {"noun": dict.fromkeys(nouns, "")}
-    vars(wordnet)["_exceptions"] = {"noun": {"abaci": ["abacus"], "aardwolves": ["aardwolf"], "went": ["go"]}}
+    vars(wordnet)["_exceptions"] = {
+        "noun": {"abaci": ["abacus"], "aardwolves": ["aardwolf"], "went": ["go"]}
+    }
     wanted = {
-        "dogs": "dog", "churches": "church", "aardwolves": "aardwolf", "abaci": "abacus",
+        "dogs": "dog",
+        "churches": "church",
+        "aardwolves": "aardwolf",
+        "abaci": "abacus",
         "hardrock": "hardrock",  # these five as in the doctest of NLTK's WordNetLemmatizer
-        "wolves": "wolf", "Dogs": "Dogs", "went": "went", "glasses": "glass", "men": "man", "us": "u", "bass": "bass",
+        "wolves": "wolf",
+        "Dogs": "Dogs",
+        "went": "went",
+        "glasses": "glass",
+        "men": "man",
+        "us": "u",
+        "bass": "bass",
         "churchess": "church",  # endings are detached until a noun is found
-    }  # fmt: skip
+    }
     assert {form: wordnet.noun(form) for form in wanted} == wanted
 
 

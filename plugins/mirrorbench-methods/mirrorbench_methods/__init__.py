@@ -38,7 +38,9 @@ def register_methods(register: Register) -> None:
     )
     register(
         "ct",
-        Method("ct", ct.preset, label="{backbone} + CT", pairs=ct.pairs, levels=_LEVELS, baseline=True),
+        Method(
+            "ct", ct.preset, label="{backbone} + CT", pairs=ct.pairs, levels=_LEVELS, baseline=True
+        ),
         "Contrastive Tension: two copies of the model agree on the same string and on no others",
     )
     register(
@@ -51,13 +53,27 @@ def register_methods(register: Register) -> None:
 @hookimpl
 def register_losses(register: Register) -> None:
     """Register the losses of the methods."""
-    register("momentum-contrast", esimcse.MomentumContrast, "in-batch, with negatives of earlier batches (ESimCSE)")
-    register("difference", diffcse.Difference, "in-batch, and detection of replaced tokens (DiffCSE)")
     register(
-        "templates", promptbert.Templates, "in-batch, of masks in two templates less the templates' own (PromptBERT)"
+        "momentum-contrast",
+        esimcse.MomentumContrast,
+        "in-batch, with negatives of earlier batches (ESimCSE)",
     )
-    register(ct.LOSS, ct.ContrastiveTension, "binary cross-entropy of same or different strings (CT)")
-    register("reconstruction", tsdae.Reconstruction, "cross-entropy of each token of the whole string (TSDAE)")
+    register(
+        "difference", diffcse.Difference, "in-batch, and detection of replaced tokens (DiffCSE)"
+    )
+    register(
+        "templates",
+        promptbert.Templates,
+        "in-batch, of masks in two templates less the templates' own (PromptBERT)",
+    )
+    register(
+        ct.LOSS, ct.ContrastiveTension, "binary cross-entropy of same or different strings (CT)"
+    )
+    register(
+        "reconstruction",
+        tsdae.Reconstruction,
+        "cross-entropy of each token of the whole string (TSDAE)",
+    )
 
 
 @hookimpl

@@ -46,9 +46,17 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
     steps, 5,000, as one epoch over 10,000 strings here.
     """
     return Recipe(
-        temperature=1.0, epochs=1, train_max_length=75, pooling="mean", lr=1e-5, batch_size=16, weight_decay=0.0,
-        loss=LOSS, augment=(("dropout", 0.0),), clean_corpus=protocol == "paper",
-    )  # fmt: skip
+        temperature=1.0,
+        epochs=1,
+        train_max_length=75,
+        pooling="mean",
+        lr=1e-5,
+        batch_size=16,
+        weight_decay=0.0,
+        loss=LOSS,
+        augment=(("dropout", 0.0),),
+        clean_corpus=protocol == "paper",
+    )
 
 
 def pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
@@ -57,7 +65,10 @@ def pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
     Pairs of the same text have the label 0. A draw of the released code may hit the text itself.
     """
     if maker.recipe.loss != LOSS:
-        raise TuningError(f"ct makes pairs of different texts, but loss={maker.recipe.loss}", f"Leave loss at {LOSS}.")
+        raise TuningError(
+            f"ct makes pairs of different texts, but loss={maker.recipe.loss}",
+            f"Leave loss at {LOSS}.",
+        )
     n, k = len(texts), DIFFERENT
     row = np.arange(n)[:, None]
     left = right = row.repeat(k, axis=1)
@@ -93,7 +104,9 @@ class ContrastiveTension(Objective):
         import torch
 
         recipe = self.recipe
-        return torch.optim.RMSprop(self.weights, recipe.lr, alpha=0.9, eps=1e-7, weight_decay=recipe.weight_decay)
+        return torch.optim.RMSprop(
+            self.weights, recipe.lr, alpha=0.9, eps=1e-7, weight_decay=recipe.weight_decay
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Return nothing: the rate is in the optimiser."""
@@ -101,4 +114,6 @@ class ContrastiveTension(Objective):
 
     def stepped(self, optimizer: torch.optim.Optimizer, steps: int) -> None:
         """Set the rate of the next step; a boundary itself has the rate before it, as in TensorFlow."""
-        optimizer.param_groups[0]["lr"] = self.recipe.lr * RATES[sum(steps > boundary for boundary in BOUNDARIES)]
+        optimizer.param_groups[0]["lr"] = (
+            self.recipe.lr * RATES[sum(steps > boundary for boundary in BOUNDARIES)]
+        )

@@ -34,9 +34,17 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
     7e-6, batches of 64, temperature 0.05, 32 tokens, one epoch, [CLS]. No weight decay: the default of its trainer.
     """
     return Recipe(
-        temperature=0.05, epochs=1, train_max_length=32, pooling="cls", lr=7e-6, batch_size=64, weight_decay=0.0,
-        loss="difference", augment=(("dropout", 0.1),), clean_corpus=protocol == "paper",
-    )  # fmt: skip
+        temperature=0.05,
+        epochs=1,
+        train_max_length=32,
+        pooling="cls",
+        lr=7e-6,
+        batch_size=64,
+        weight_decay=0.0,
+        loss="difference",
+        augment=(("dropout", 0.1),),
+        clean_corpus=protocol == "paper",
+    )
 
 
 class Difference(Objective):
@@ -49,12 +57,18 @@ class Difference(Objective):
         self.generator = language_model(transformer)
         size = transformer.model.config.hidden_size
         projection = nn.Sequential(
-            nn.Linear(size, 2 * size, bias=False), nn.BatchNorm1d(2 * size), nn.ReLU(),
-            nn.Linear(2 * size, size, bias=False), nn.BatchNorm1d(size, affine=False),
-        )  # fmt: skip
+            nn.Linear(size, 2 * size, bias=False),
+            nn.BatchNorm1d(2 * size),
+            nn.ReLU(),
+            nn.Linear(2 * size, size, bias=False),
+            nn.BatchNorm1d(size, affine=False),
+        )
         discriminator = copy.deepcopy(transformer.model)
         discriminator.embeddings.register_forward_hook(self.put_vectors)
-        self.modules = [discriminator, *(module.to(transformer.device) for module in (projection, nn.Linear(size, 2)))]
+        self.modules = [
+            discriminator,
+            *(module.to(transformer.device) for module in (projection, nn.Linear(size, 2))),
+        ]
         self.vectors: Tensor | None = None
 
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
@@ -64,7 +78,9 @@ class Difference(Objective):
         from mirrorbench.training.objective import in_batch
 
         vectors = self.modules[1](torch.cat([left, right]))
-        contrast = in_batch(*vectors.chunk(2), self.recipe.temperature, moved(batch.labels, left.device))
+        contrast = in_batch(
+            *vectors.chunk(2), self.recipe.temperature, moved(batch.labels, left.device)
+        )
         pad_id = self.transformer.tokenizer.pad_token_id
         detection = sum_over_tokens(self.summed_loss, vectors, batch.ids, most, pad_id)
         return contrast + WEIGHT * detection / len(batch.ids.values)
@@ -105,7 +121,9 @@ def masked_tokens(tokens: Tensor, special: Tensor, mask_id: int, vocabulary: int
     drawn = (torch.rand(tokens.shape, device=tokens.device) < MASKED) & ~special
     draw = torch.rand(tokens.shape, device=tokens.device)
     random_tokens = torch.randint(vocabulary, tokens.shape, device=tokens.device)
-    return torch.where(drawn & (draw < 0.9), random_tokens, tokens).masked_fill(drawn & (draw < 0.8), mask_id)
+    return torch.where(drawn & (draw < 0.9), random_tokens, tokens).masked_fill(
+        drawn & (draw < 0.8), mask_id
+    )
 
 
 def language_model(transformer: Transformer) -> Any:
@@ -114,13 +132,15 @@ def language_model(transformer: Transformer) -> Any:
 
     config = transformer.model.config
     try:
-        model, report = read_weights(transformer.path, "AutoModelForMaskedLM", output_loading_info=True)
+        model, report = read_weights(
+            transformer.path, "AutoModelForMaskedLM", output_loading_info=True
+        )
     except ValueError:  # no such model of this architecture
         model, report = None, {"missing_keys": ["all"]}
     embedded = getattr(config, "embedding_size", config.hidden_size) == config.hidden_size
     if report["missing_keys"] or not embedded or not hasattr(transformer.model, "embeddings"):
-        problem = (
-            f"diffcse fills masked tokens with the backbone, and {transformer.path.name} has no head that predicts them"
+        problem = f"diffcse fills masked tokens with the backbone, and {transformer.path.name} has no head that predicts them"
+        raise TuningError(
+            problem, "Use a masked language model of the BERT or RoBERTa family, or another method."
         )
-        raise TuningError(problem, "Use a masked language model of the BERT or RoBERTa family, or another method.")
     return model.float().to(transformer.device).eval().requires_grad_(False)

@@ -42,7 +42,9 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
     """
     recipe = simcse.preset(level, architecture, protocol)
     repeated = ("repetition", 0.3 if protocol == "released" else 0.32)
-    return replace(recipe, batch_size=64, loss="momentum-contrast", augment=(*recipe.augment, repeated))
+    return replace(
+        recipe, batch_size=64, loss="momentum-contrast", augment=(*recipe.augment, repeated)
+    )
 
 
 def repeat_tokens(ids: list[int], context: AugmentationContext) -> list[int]:
@@ -97,8 +99,12 @@ class MomentumContrast(Objective):
         import torch
 
         if self.last is not None:
-            self.queue = [torch.cat([*self.queue, self.last])[-round(QUEUE * self.recipe.batch_size) :]]
+            self.queue = [
+                torch.cat([*self.queue, self.last])[-round(QUEUE * self.recipe.batch_size) :]
+            ]
         with torch.no_grad():
-            both = zip(self.slow.model.parameters(), self.transformer.model.parameters(), strict=True)
+            both = zip(
+                self.slow.model.parameters(), self.transformer.model.parameters(), strict=True
+            )
             for slow, weight in both:
                 slow.lerp_(weight, 1 - MOMENTUM)

@@ -38,9 +38,18 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
     """
     prompt = (ROBERTA if architecture in simcse.ROBERTAS else BERT)[0]
     return Recipe(
-        temperature=0.05, epochs=1, train_max_length=34, pooling="mask", lr=1e-5, batch_size=256, weight_decay=0.0,
-        loss="templates", augment=(("dropout", 0.1),), clean_corpus=protocol == "paper", prompt=prompt,
-    )  # fmt: skip
+        temperature=0.05,
+        epochs=1,
+        train_max_length=34,
+        pooling="mask",
+        lr=1e-5,
+        batch_size=256,
+        weight_decay=0.0,
+        loss="templates",
+        augment=(("dropout", 0.1),),
+        clean_corpus=protocol == "paper",
+        prompt=prompt,
+    )
 
 
 def mask_token(states: Tensor, tokens: Tokens) -> Tensor:
@@ -50,7 +59,9 @@ def mask_token(states: Tensor, tokens: Tokens) -> Tensor:
     masks = (tokens.ids == tokens.tokenizer.mask_token_id) & tokens.mask.bool()
     positions = (masks * torch.arange(1, masks.shape[1] + 1, device=masks.device)).amax(1) - 1
     if int(positions.min()) < 0:
-        raise UsageError("pooling=mask, but a text has no mask token", "Add a prompt= with {mask} in it.")
+        raise UsageError(
+            "pooling=mask, but a text has no mask token", "Add a prompt= with {mask} in it."
+        )
     return states[torch.arange(len(states), device=states.device), positions]
 
 
@@ -61,7 +72,9 @@ class Templates(Objective):
         super().__init__(transformer, recipe)
         if "{mask}" not in recipe.prompt or recipe.pooling != "mask":
             problem = f"loss={recipe.loss} compares the masks of two templates"
-            raise TuningError(problem, "Write +promptbert, with {mask} in its prompt, or choose another loss.")
+            raise TuningError(
+                problem, "Write +promptbert, with {mask} in its prompt, or choose another loss."
+            )
         second = (ROBERTA if transformer.model.config.model_type in simcse.ROBERTAS else BERT)[1]
         self.readers = (
             denoising(transformer, recipe.prompt, recipe.prompt),
@@ -74,7 +87,9 @@ class Templates(Objective):
         from mirrorbench.training.objective import in_batch
 
         head = self.modules[0]
-        return in_batch(head(left), head(right), self.recipe.temperature, moved(batch.labels, left.device))
+        return in_batch(
+            head(left), head(right), self.recipe.temperature, moved(batch.labels, left.device)
+        )
 
 
 def denoising(transformer: Transformer, given: str, template: str) -> Any:
@@ -89,7 +104,9 @@ def denoising(transformer: Transformer, given: str, template: str) -> Any:
 
     if "position_ids" not in inspect.signature(transformer.model.forward).parameters:
         problem = f"promptbert sets positions of tokens, but {transformer.model.config.model_type} models take none"
-        raise TuningError(problem, "Use a backbone of the BERT or RoBERTa family, or another method.")
+        raise TuningError(
+            problem, "Use a backbone of the BERT or RoBERTa family, or another method."
+        )
     old, new = transformer.prompt_ids(given), transformer.prompt_ids(template)
 
     class Denoising(Transformer):
@@ -97,18 +114,33 @@ def denoising(transformer: Transformer, given: str, template: str) -> Any:
             first, last = self.special_tokens
             starts, ends = first + len(old[0]), last + len(old[1])
             texts = [row[starts : len(row) - ends] for row in ids]
-            ids = Ragged.of([np.concatenate([row[:first], new[0], text, new[1], row[len(row) - last :]])
-                             for row, text in zip(ids, texts, strict=True)])  # fmt: skip
+            ids = Ragged.of(
+                [
+                    np.concatenate([row[:first], new[0], text, new[1], row[len(row) - last :]])
+                    for row, text in zip(ids, texts, strict=True)
+                ]
+            )
             bare = np.concatenate([ids[0][:first], *new, ids[0][len(ids[0]) - last :]])
             lengths, rows = np.unique([len(text) for text in texts], return_inverse=True)
             after_text = np.arange(len(bare)) >= first + len(new[0])
-            positions = np.arange(len(bare)) + lengths[:, None] * after_text  # as if the text were there
-            positions = positions + first_position(lambda key: getattr(self.model.config, key, None))
-            tokens, position_ids = (self._moved(array) for array in (np.tile(bare, (len(lengths), 1)), positions))
+            positions = (
+                np.arange(len(bare)) + lengths[:, None] * after_text
+            )  # as if the text were there
+            positions = positions + first_position(
+                lambda key: getattr(self.model.config, key, None)
+            )
+            tokens, position_ids = (
+                self._moved(array) for array in (np.tile(bare, (len(lengths), 1)), positions)
+            )
             states = self._states(True, input_ids=tokens, position_ids=position_ids)
             read = Tokens(torch.ones_like(tokens), lambda: tokens, self.tokenizer)
-            noise = [pool(states, read, pooling, self.poolings)[self._moved(rows)] for pooling in poolings]
+            noise = [
+                pool(states, read, pooling, self.poolings)[self._moved(rows)]
+                for pooling in poolings
+            ]
             vectors = super().forward(ids, poolings, *args, **named)
             return [vector - part for vector, part in zip(vectors, noise, strict=True)]
 
-    return Denoising(**{field.name: getattr(transformer, field.name) for field in fields(Transformer)})
+    return Denoising(
+        **{field.name: getattr(transformer, field.name) for field in fields(Transformer)}
+    )

@@ -26,10 +26,17 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
     """
     roberta = architecture in ROBERTAS
     return Recipe(
-        temperature=0.05, epochs=1, train_max_length=32, pooling="cls", lr=1e-5 if roberta else 3e-5,
-        batch_size=512 if roberta else 64, weight_decay=0.0, loss="in-batch",
-        augment=(("dropout", 0.1), ("simcse_head", 1.0)), clean_corpus=protocol == "paper",
-    )  # fmt: skip
+        temperature=0.05,
+        epochs=1,
+        train_max_length=32,
+        pooling="cls",
+        lr=1e-5 if roberta else 3e-5,
+        batch_size=512 if roberta else 64,
+        weight_decay=0.0,
+        loss="in-batch",
+        augment=(("dropout", 0.1), ("simcse_head", 1.0)),
+        clean_corpus=protocol == "paper",
+    )
 
 
 def dense(model: Any) -> Any:

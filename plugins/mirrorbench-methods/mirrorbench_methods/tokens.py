@@ -18,7 +18,9 @@ TokenLoss = Callable[["Tensor", "Tensor", "Tensor"], "Tensor"]
 """``(vectors, tokens, real) -> summed loss`` of n texts: padded ids, shape (n, width), and true at real tokens."""
 
 
-def sum_over_tokens(function: TokenLoss, vectors: Tensor, ids: Ragged, most: int, pad_id: int | None) -> Tensor:
+def sum_over_tokens(
+    function: TokenLoss, vectors: Tensor, ids: Ragged, most: int, pad_id: int | None
+) -> Tensor:
     """Return the sum of a loss over the tokens of all texts, given the texts' vectors.
 
     Predictions have the size of the vocabulary, so texts are read in portions of an eighth of ``most`` tokens, which

@@ -29,10 +29,18 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
     incomplete last batch left out: its ``train_stsb_tsdae.py``. Dropout 0.1: the model's own.
     """
     return Recipe(
-        temperature=1.0, epochs=1, train_max_length=75, pooling="cls", lr=3e-5, batch_size=8, weight_decay=0.0,
-        loss="reconstruction", augment=(("dropout", 0.1), ("word_deletion", 0.6)), drop_last=protocol == "released",
+        temperature=1.0,
+        epochs=1,
+        train_max_length=75,
+        pooling="cls",
+        lr=3e-5,
+        batch_size=8,
+        weight_decay=0.0,
+        loss="reconstruction",
+        augment=(("dropout", 0.1), ("word_deletion", 0.6)),
+        drop_last=protocol == "released",
         clean_corpus=protocol == "paper",
-    )  # fmt: skip
+    )
 
 
 def delete_words(text: str, context: AugmentationContext) -> str:
@@ -56,13 +64,17 @@ class Reconstruction(Objective):
         """Average the cross-entropy over the tokens of the batch."""
         ids = batch.view(0)[0]
         pad_id = self.transformer.tokenizer.pad_token_id
-        return sum_over_tokens(self.summed_loss, right, ids, most, pad_id) / (len(ids.values) - len(ids))
+        return sum_over_tokens(self.summed_loss, right, ids, most, pad_id) / (
+            len(ids.values) - len(ids)
+        )
 
     def summed_loss(self, vectors: Tensor, tokens: Tensor, real: Tensor) -> Tensor:
         """Sum the cross-entropy of all tokens except the first of each text, given the text's vector."""
         from torch.nn.functional import cross_entropy
 
-        decoded = self.modules[0](input_ids=tokens[:, :-1], encoder_hidden_states=vectors[:, None], use_cache=False)
+        decoded = self.modules[0](
+            input_ids=tokens[:, :-1], encoder_hidden_states=vectors[:, None], use_cache=False
+        )
         targets = tokens.masked_fill(~real, -100)[:, 1:].flatten()  # -100 is left out
         return cross_entropy(decoded.logits.float().flatten(0, 1), targets, reduction="sum")
 
@@ -80,7 +92,9 @@ def tied_decoder(transformer: Transformer) -> Any:
     parameters = dict(decoder.base_model.named_parameters()) if decoder else {}
     if not any("cross" in name for name in parameters):
         problem = f"tsdae needs a decoder, and transformers has none with cross-attention for {config.model_type}"
-        raise TuningError(problem, "Use a backbone of the BERT or RoBERTa family, or another method.")
+        raise TuningError(
+            problem, "Use a backbone of the BERT or RoBERTa family, or another method."
+        )
     for name, weight in transformer.model.named_parameters():
         if name in parameters:
             module, _, attribute = name.rpartition(".")

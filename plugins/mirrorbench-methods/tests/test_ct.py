@@ -16,7 +16,9 @@ from mirrorbench.training.microbatch import MicroBatchReader
 
 
 @pytest.mark.parametrize("protocol", ["paper", "released"])
-def test_seven_different_pairs_follow_each_of_the_same(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seven_different_pairs_follow_each_of_the_same(
+    protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(PairMaker, "augment", lambda maker, texts: list(texts))
     preset = ct.preset("sentence", "bert", protocol)
     made = ct.pairs(TEXTS, PairMaker(preset, np.random.default_rng(0), "[MASK]", protocol, {}))
@@ -42,12 +44,17 @@ def test_a_step_is_that_of_sentence_transformers(plugins: Plugins) -> None:
     from sentence_transformers import SentenceTransformer, losses, models
 
     transformer, recipe = opened(plugins, "ct")
-    left, right = ([TEXTS[row] for row in side] for side in ((0, 0, 0, 3, 3, 5), (0, 7, 9, 3, 1, 2)))
+    left, right = (
+        [TEXTS[row] for row in side] for side in ((0, 0, 0, 3, 3, 5), (0, 7, 9, 3, 1, 2))
+    )
     labels = [0, 1, 1, 0, 1, 1]
     modules = [models.Transformer(str(TINY), max_seq_length=64), models.Pooling(256, "mean")]
     theirs = losses.ContrastiveTensionLoss(SentenceTransformer(modules=modules, device="cpu"))
     theirs.eval()  # without dropout
-    features = [dict(transformer.tokenizer(side, return_tensors="pt", padding=True)) for side in (left, right)]
+    features = [
+        dict(transformer.tokenizer(side, return_tensors="pt", padding=True))
+        for side in (left, right)
+    ]
     expected = theirs(features, 1.0 - torch.tensor(labels)) / len(labels)
     loop = _Loop(MicroBatchReader(ct.ContrastiveTension(transformer, recipe), "fp32", True), 0)
     pairs = pairs_of(transformer, left, right, labels)
@@ -58,7 +65,9 @@ def test_a_step_is_that_of_sentence_transformers(plugins: Plugins) -> None:
     for reader, model in zip(loop.objective.readers, (theirs.model1, theirs.model2), strict=True):
         assert reader is not None
         weights.append(dict(reader.model.named_parameters())[key])
-        (gradient,) = (weight.grad for name, weight in model.named_parameters() if name.endswith(key))
+        (gradient,) = (
+            weight.grad for name, weight in model.named_parameters() if name.endswith(key)
+        )
         torch.testing.assert_close(weights[-1].grad, gradient, rtol=1e-3, atol=1e-5)
         mean_square = 0.1 * weights[-1].grad ** 2
         moved.append(weights[-1].detach() - 1e-5 * weights[-1].grad / (mean_square.sqrt() + 1e-7))
@@ -81,11 +90,17 @@ def test_the_rate_falls_every_500_steps(plugins: Plugins) -> None:
     assert seen == pytest.approx(expected)
 
 
-def test_pairs_without_the_same_and_different_and_other_losses_are_refused(plugins: Plugins) -> None:
+def test_pairs_without_the_same_and_different_and_other_losses_are_refused(
+    plugins: Plugins,
+) -> None:
     transformer, recipe = opened(plugins, "ct")
     pairs = pairs_of(transformer, TEXTS[:3], TEXTS[:3], [0, 1, 2])
-    with pytest.raises(TuningError, match="needs pairs of the same and of different texts") as caught:
-        ct.ContrastiveTension(transformer, recipe).loss(torch.ones(3, 2), torch.ones(3, 2), pairs, 1)
+    with pytest.raises(
+        TuningError, match="needs pairs of the same and of different texts"
+    ) as caught:
+        ct.ContrastiveTension(transformer, recipe).loss(
+            torch.ones(3, 2), torch.ones(3, 2), pairs, 1
+        )
     assert "Write +ct" in caught.value.hint
     with pytest.raises(TuningError, match="ct makes pairs of different texts, but loss=ntxent"):
         tuned(plugins, "ct", loss="ntxent")

@@ -22,7 +22,9 @@ SOME = [TEXTS[n] for n in (0, 30, 5, 31)]
 def loop(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> _Loop:
     """A tuning without dropout, with the third token of each text masked."""
 
-    def third(tokens: torch.Tensor, special: torch.Tensor, mask_id: int, vocabulary: int) -> torch.Tensor:
+    def third(
+        tokens: torch.Tensor, special: torch.Tensor, mask_id: int, vocabulary: int
+    ) -> torch.Tensor:
         masked = tokens.clone()
         masked[:, 3] = mask_id
         return masked
@@ -37,9 +39,13 @@ def naive(objective: Any) -> tuple[torch.Tensor, int]:
     """The loss, one text at a time, and the number of tokens that the generator replaced."""
     discriminator, projection, head = objective.modules
     tokenizer, model = objective.transformer.tokenizer, objective.transformer.model
-    vectors = torch.cat([model(**tokenizer(text, return_tensors="pt")).last_hidden_state[:, 0] for text in SOME * 2])
+    vectors = torch.cat(
+        [model(**tokenizer(text, return_tensors="pt")).last_hidden_state[:, 0] for text in SOME * 2]
+    )
     first, norm, _, second, _ = projection
-    inner = batch_norm(vectors @ first.weight.T, None, None, norm.weight, norm.bias, training=True).clamp(min=0)
+    inner = batch_norm(
+        vectors @ first.weight.T, None, None, norm.weight, norm.bias, training=True
+    ).clamp(min=0)
     vectors = batch_norm(inner @ second.weight.T, None, None, training=True)
     losses, tokens, changed = [], 0, 0
     for vector, text in zip(vectors, SOME * 2, strict=True):
@@ -57,9 +63,13 @@ def naive(objective: Any) -> tuple[torch.Tensor, int]:
             states = layer(states)
             states = states[0] if isinstance(states, tuple) else states
         replaced = (filled != ids)[0].long()
-        losses.append(cross_entropy(states[0] @ head.weight.T + head.bias, replaced, reduction="sum"))
+        losses.append(
+            cross_entropy(states[0] @ head.weight.T + head.bias, replaced, reduction="sum")
+        )
         tokens, changed = tokens + len(replaced), changed + int(replaced.sum())
-    return contrast(vectors[:4], vectors[4:], 0.3) + 0.005 * torch.stack(losses).sum() / tokens, changed
+    return contrast(vectors[:4], vectors[4:], 0.3) + 0.005 * torch.stack(
+        losses
+    ).sum() / tokens, changed
 
 
 @pytest.mark.parametrize("most", [10_000, 160])
@@ -83,7 +93,10 @@ def test_thirty_percent_of_the_tokens_are_masked() -> None:
     torch.manual_seed(0)
     masked = diffcse.masked_tokens(tokens, special, 3, 10)
     assert torch.equal(masked[:, 0], tokens[:, 0])
-    masks, random = (masked == 3).float().mean().item(), ((masked < 10) & (masked != 3)).float().mean().item()
+    masks, random = (
+        (masked == 3).float().mean().item(),
+        ((masked < 10) & (masked != 3)).float().mean().item(),
+    )
     assert masks == pytest.approx(0.3 * (0.8 + 0.1 / 10), abs=0.005)
     assert random == pytest.approx(0.3 * 0.1 * 0.9, abs=0.003)
 

@@ -21,12 +21,23 @@ SPECIAL = frozenset({0, 1})
 
 @pytest.mark.parametrize(
     ("protocol", "rate", "length", "most"),
-    [("paper", 0.32, 18, 5), ("paper", 0.32, 1, 1), ("paper", 0.5, 12, 6),
-     ("released", 0.32, 18, 5), ("released", 0.3, 3, 0), ("released", 0.3, 40, 9), ("released", 0.3, 0, 0)],
-)  # fmt: skip
-def test_up_to_a_share_of_the_tokens_is_repeated(protocol: str, rate: float, length: int, most: int) -> None:
+    [
+        ("paper", 0.32, 18, 5),
+        ("paper", 0.32, 1, 1),
+        ("paper", 0.5, 12, 6),
+        ("released", 0.32, 18, 5),
+        ("released", 0.3, 3, 0),
+        ("released", 0.3, 40, 9),
+        ("released", 0.3, 0, 0),
+    ],
+)
+def test_up_to_a_share_of_the_tokens_is_repeated(
+    protocol: str, rate: float, length: int, most: int
+) -> None:
     """Released code: ``randrange(min(10, int(rate * n)))`` of positions 1 to n - 2; n counts [CLS] and [SEP]."""
-    context = AugmentationContext(np.random.default_rng(0), rate, "[MASK]", protocol, special_ids=SPECIAL)
+    context = AugmentationContext(
+        np.random.default_rng(0), rate, "[MASK]", protocol, special_ids=SPECIAL
+    )
     ids = [0, *range(2, 2 + length), 1]
     repeated = [esimcse.repeat_tokens(ids, context) for _ in range(1000)]
     added = [len(row) - len(ids) for row in repeated]
@@ -37,7 +48,9 @@ def test_up_to_a_share_of_the_tokens_is_repeated(protocol: str, rate: float, len
         assert max(map(row.count, row)) <= 2
         assert row.count(0) == row.count(1) == 1
     if most:
-        assert set(ids[1:-1]) == {token for row in repeated for token in row if row.count(token) == 2}
+        assert set(ids[1:-1]) == {
+            token for row in repeated for token in row if row.count(token) == 2
+        }
 
 
 def test_the_loss_is_the_cross_entropy_with_the_queue_among_the_negatives(plugins: Plugins) -> None:
@@ -58,11 +71,17 @@ def test_queue_and_copy_are_those_of_the_released_code(plugins: Plugins) -> None
     detach = plugins.augmentations["simcse_head"].function.attach(transformer.model, 1.0)  # type: ignore[union-attr]
     objective = esimcse.MomentumContrast(transformer, recipe)
     loop = _Loop(MicroBatchReader(objective, "fp32", True), 0)
-    slow, kept, head = copy.deepcopy(transformer.model).eval(), torch.empty(0, 256), transformer.model.simcse_head
+    slow, kept, head = (
+        copy.deepcopy(transformer.model).eval(),
+        torch.empty(0, 256),
+        transformer.model.simcse_head,
+    )
     for step in range(4):
         texts = TEXTS[4 * step : 4 * step + 4]
         with torch.no_grad():
-            for copied, weight in zip(slow.parameters(), transformer.model.parameters(), strict=True):
+            for copied, weight in zip(
+                slow.parameters(), transformer.model.parameters(), strict=True
+            ):
                 copied.copy_(copied if copied is weight else 0.995 * copied + 0.005 * weight)
             slow.simcse_head = torch.nn.Identity()
             plain = transformer.tokenizer(texts, padding=True, return_tensors="pt")
@@ -75,7 +94,9 @@ def test_queue_and_copy_are_those_of_the_released_code(plugins: Plugins) -> None
     detach()
 
 
-def test_a_model_reads_no_more_tokens_than_it_has_positions_and_words_with_as_many(plugins: Plugins) -> None:
+def test_a_model_reads_no_more_tokens_than_it_has_positions_and_words_with_as_many(
+    plugins: Plugins,
+) -> None:
     positions = opened(plugins, "esimcse")[0].positions
     text = "the river " * positions
     report, _ = tuned(plugins, "esimcse", texts=[text, text + "stone"], train_max_length=positions)

@@ -18,12 +18,19 @@ from mirrorbench.training.recipes import override
 
 
 @pytest.mark.parametrize(
-    "labels", few([(("ESimCSE", "PromptBERT"),), (("SimCSE", "DiffCSE", "CT", "TSDAE"),)], suite=slow)
+    "labels",
+    few([(("ESimCSE", "PromptBERT"),), (("SimCSE", "DiffCSE", "CT", "TSDAE"),)], suite=slow),
 )
-def test_they_tune_through_the_command_line(said: Said, tmp_path: Path, labels: tuple[str, ...]) -> None:
+def test_they_tune_through_the_command_line(
+    said: Said, tmp_path: Path, labels: tuple[str, ...]
+) -> None:
     (tmp_path / "mine.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
-    specs = [part for label in labels for part in ("--encoder", f"tiny+{label.lower()}:batch_size=16")]
-    code, out, err = said("run", "--offline", "--tasks", "quick-sts", "--corpus", "mine.txt", *specs)
+    specs = [
+        part for label in labels for part in ("--encoder", f"tiny+{label.lower()}:batch_size=16")
+    ]
+    code, out, err = said(
+        "run", "--offline", "--tasks", "quick-sts", "--corpus", "mine.txt", *specs
+    )
     assert code == 0, err
     for label in labels:
         assert f"tiny + {label}" in out
@@ -34,8 +41,13 @@ def test_they_tune_through_the_command_line(said: Said, tmp_path: Path, labels: 
 
 
 def test_published_tables_have_rows_that_can_be_measured(plugins: Plugins) -> None:
-    assert isinstance(paper_tables(plugins)["tsdae/results"], FactTable)  # on other tasks than those here
-    tables = [paper_tables(plugins)[name] for name in ("simcse/table5", "esimcse/sts", "diffcse/sts", "promptbert/sts")]
+    assert isinstance(
+        paper_tables(plugins)["tsdae/results"], FactTable
+    )  # on other tasks than those here
+    tables = [
+        paper_tables(plugins)[name]
+        for name in ("simcse/table5", "esimcse/sts", "diffcse/sts", "promptbert/sts")
+    ]
     for table in tables:
         assert isinstance(table, PaperTable)
         assert len(table.targets()) == 8 * len(table.rows)
@@ -44,5 +56,7 @@ def test_published_tables_have_rows_that_can_be_measured(plugins: Plugins) -> No
             assert np.mean(values[:-1]) == pytest.approx(values[-1], abs=2e-4)  # type: ignore[arg-type]
             assert row.spec is not None
             method, params = plugins.methods[row.spec.method], dict(row.spec.params)
-            override(method.preset("sentence", "bert", "paper"), params, plugins.augmentations.by_name())
+            override(
+                method.preset("sentence", "bert", "paper"), params, plugins.augmentations.by_name()
+            )
             check_corpus(str(params["corpus"]), plugins.corpora)

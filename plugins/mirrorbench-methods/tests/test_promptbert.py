@@ -25,10 +25,14 @@ def vector(objective: Any, text: str, before: str, after: str) -> torch.Tensor:
     whole = tokenizer(f'{before}"{text}" means [MASK].{after}', return_tensors="pt")
     bare = tokenizer(f'{before}"" means [MASK].{after}', return_tensors="pt")["input_ids"]
     shift = whole["input_ids"].shape[1] - bare.shape[1]
-    quote = bare[0].tolist().index(tokenizer.convert_tokens_to_ids('"'))  # the text comes after this one
+    quote = (
+        bare[0].tolist().index(tokenizer.convert_tokens_to_ids('"'))
+    )  # the text comes after this one
     positions = torch.tensor([[n + shift * (n > quote) for n in range(bare.shape[1])]])
     states = model(**whole).last_hidden_state[whole["input_ids"] == tokenizer.mask_token_id]
-    noise = model(input_ids=bare, position_ids=positions).last_hidden_state[bare == tokenizer.mask_token_id]
+    noise = model(input_ids=bare, position_ids=positions).last_hidden_state[
+        bare == tokenizer.mask_token_id
+    ]
     dense = objective.modules[0][0]
     return torch.tanh((states - noise)[0] @ dense.weight.T + dense.bias)
 
@@ -74,5 +78,10 @@ def test_what_has_no_mask_is_an_error_with_a_way_out(plugins: Plugins) -> None:
 def test_the_preset_holds_the_scripts_values(plugins: Plugins) -> None:
     for architecture, first in (("bert", "of"), ("roberta", ":")):
         recipe = plugins.methods["promptbert"].preset("sentence", architecture, "paper")
-        assert (recipe.temperature, recipe.epochs, recipe.lr, recipe.batch_size) == (0.05, 1, 1e-5, 256)
+        assert (recipe.temperature, recipe.epochs, recipe.lr, recipe.batch_size) == (
+            0.05,
+            1,
+            1e-5,
+            256,
+        )
         assert recipe.prompt.split()[:3] == ["This", "sentence", first]

@@ -16,9 +16,12 @@ from mirrorbench.models.pooling import Pooling
 
 
 @pytest.mark.parametrize(
-    ("architecture", "batch_size", "lr"), [("bert", 64, 3e-5), ("roberta", 512, 1e-5), ("electra", 64, 3e-5)]
+    ("architecture", "batch_size", "lr"),
+    [("bert", 64, 3e-5), ("roberta", 512, 1e-5), ("electra", 64, 3e-5)],
 )
-def test_the_preset_holds_the_papers_values(plugins: Plugins, architecture: str, batch_size: int, lr: float) -> None:
+def test_the_preset_holds_the_papers_values(
+    plugins: Plugins, architecture: str, batch_size: int, lr: float
+) -> None:
     for level in ("word", "phrase", "sentence", "wic"):
         recipe = plugins.methods["simcse"].preset(level, architecture, "paper")
         assert (recipe.temperature, recipe.epochs, recipe.train_max_length) == (0.05, 1, 32)
@@ -46,13 +49,19 @@ def test_the_head_is_a_dense_layer_and_a_tanh_over_the_tokens(plugins: Plugins) 
     assert "simcse_head.0.weight" not in transformer.model.state_dict()
 
 
-def test_the_head_learns_and_changes_what_is_learned(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_head_learns_and_changes_what_is_learned(
+    plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+) -> None:
     heads: list[torch.Tensor] = []
     attach = simcse.Head.attach
 
     def watched(self: simcse.Head, model: Any, rate: float) -> Any:
         detach = attach(self, model, rate)
-        heads.extend([model.simcse_head[0].weight, model.simcse_head[0].weight.detach().clone()] if detach else [])
+        heads.extend(
+            [model.simcse_head[0].weight, model.simcse_head[0].weight.detach().clone()]
+            if detach
+            else []
+        )
         return detach
 
     monkeypatch.setattr(simcse.Head, "attach", watched)

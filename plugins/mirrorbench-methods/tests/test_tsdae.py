@@ -27,7 +27,9 @@ def loop(plugins: Plugins) -> _Loop:
 
 
 @pytest.mark.parametrize("most", [1 << 20, 100])  # 100: a text a part
-def test_loss_and_gradients_are_those_of_sentence_transformers_with_tied_weights(loop: _Loop, most: int) -> None:
+def test_loss_and_gradients_are_those_of_sentence_transformers_with_tied_weights(
+    loop: _Loop, most: int
+) -> None:
     from sentence_transformers import SentenceTransformer, losses, models
 
     loop.most = loop.held = most
@@ -36,16 +38,25 @@ def test_loss_and_gradients_are_those_of_sentence_transformers_with_tied_weights
     theirs = losses.DenoisingAutoEncoderLoss(model, tie_encoder_decoder=True).eval()
     decoder = loop.objective.modules[0]
     theirs.decoder.load_state_dict(
-        {name: value for name, value in decoder.state_dict().items() if "crossattention" in name}, strict=False
+        {name: value for name, value in decoder.state_dict().items() if "crossattention" in name},
+        strict=False,
     )
     tokenizer = loop.objective.transformer.tokenizer
-    features = [dict(tokenizer(side, return_tensors="pt", padding=True)) for side in (LEFT_OVER, WHOLE)]
+    features = [
+        dict(tokenizer(side, return_tensors="pt", padding=True)) for side in (LEFT_OVER, WHOLE)
+    ]
     expected = theirs(features, torch.zeros(4))
     expected.backward()
     batch = pairs_of(loop.objective.transformer, WHOLE, LEFT_OVER, [0, 1, 2, 3])
     torch.testing.assert_close(loop.within_memory(batch), expected.detach(), rtol=1e-5, atol=1e-5)
-    gradients = {name: weight.grad for name, weight in theirs.decoder.named_parameters() if weight.grad is not None}
-    ours = {name: weight.grad for name, weight in decoder.named_parameters() if weight.grad is not None}
+    gradients = {
+        name: weight.grad
+        for name, weight in theirs.decoder.named_parameters()
+        if weight.grad is not None
+    }
+    ours = {
+        name: weight.grad for name, weight in decoder.named_parameters() if weight.grad is not None
+    }
     assert ours.keys() == gradients.keys()
     assert len(ours) > 60
     for name, gradient in gradients.items():
@@ -66,10 +77,17 @@ def test_words_are_deleted_at_the_rate_and_one_stays(rate: float) -> None:
     assert tsdae.delete_words("  ", context) == ""
 
 
-def test_a_model_without_a_decoder_is_an_error_with_a_way_out(loop: _Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_without_a_decoder_is_an_error_with_a_way_out(
+    loop: _Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     transformer = loop.objective.transformer
-    for config in (DistilBertConfig(), GPTNeoXConfig(hidden_size=8, num_attention_heads=2, num_hidden_layers=1)):
+    for config in (
+        DistilBertConfig(),
+        GPTNeoXConfig(hidden_size=8, num_attention_heads=2, num_hidden_layers=1),
+    ):
         monkeypatch.setattr(transformer.model, "config", config)
-        with pytest.raises(TuningError, match="transformers has none with cross-attention for") as caught:
+        with pytest.raises(
+            TuningError, match="transformers has none with cross-attention for"
+        ) as caught:
             tsdae.tied_decoder(transformer)
         assert "another method" in caught.value.hint

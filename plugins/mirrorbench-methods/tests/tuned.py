@@ -18,7 +18,11 @@ from mirrorbench.training.objective import TokenizedPairs
 from mirrorbench.training.recipes import Recipe, override
 
 WORDS = ["river", "stone", "garden", "music", "winter", "window", "letter", "bridge"]
-TEXTS = [f"the {first} is near the old {second}" for n, first in enumerate(WORDS) for second in WORDS[n + 1 :]]
+TEXTS = [
+    f"the {first} is near the old {second}"
+    for n, first in enumerate(WORDS)
+    for second in WORDS[n + 1 :]
+]
 TEXTS += [f"nobody saw the {word}" for word in WORDS]
 TINY = locate(parse_spec("tiny"), "en", offline=True)
 
@@ -33,19 +37,31 @@ def opened(plugins: Plugins, method: str, **changes: Any) -> tuple[Transformer, 
 
 
 def tuned(
-    plugins: Plugins, method: str, seed: int = 0, texts: Sequence[str] = TEXTS,
-    options: Mapping[str, Any] | None = None, **changes: Any,
-) -> tuple[TuningReport, dict[str, torch.Tensor]]:  # fmt: skip
+    plugins: Plugins,
+    method: str,
+    seed: int = 0,
+    texts: Sequence[str] = TEXTS,
+    options: Mapping[str, Any] | None = None,
+    **changes: Any,
+) -> tuple[TuningReport, dict[str, torch.Tensor]]:
     """The report of a tuning, and the weights after it; ``options`` are those of the loop."""
     transformer, recipe = opened(plugins, method, **changes)
     report = tune_backbone(
-        transformer, texts, recipe, seed, plugins.augmentations.by_name(), pairs=plugins.methods[method].pairs,
-        losses=plugins.losses.by_name(), **(options or {}),
-    )  # fmt: skip
+        transformer,
+        texts,
+        recipe,
+        seed,
+        plugins.augmentations.by_name(),
+        pairs=plugins.methods[method].pairs,
+        losses=plugins.losses.by_name(),
+        **(options or {}),
+    )
     return report, transformer.model.state_dict()
 
 
-def pairs_of(transformer: Transformer, left: list[str], right: list[str], labels: list[int]) -> TokenizedPairs:
+def pairs_of(
+    transformer: Transformer, left: list[str], right: list[str], labels: list[int]
+) -> TokenizedPairs:
     """A batch of pairs."""
     return TokenizedPairs(transformer.tokenize([*left, *right], 64), None, torch.tensor(labels))
 

@@ -71,7 +71,11 @@ def entries(task: Any, codes: Mapping[str, str] | None = None) -> list[Entry]:
             metadata.type,
             subset,
             split,
-            tuple(dict.fromkeys(codes.get(code := script.partition("-")[0], code) for script in languages)),
+            tuple(
+                dict.fromkeys(
+                    codes.get(code := script.partition("-")[0], code) for script in languages
+                )
+            ),
         )
         for subset, languages in scripts.items()
     ]

@@ -11,10 +11,14 @@ from mirrorbench.cli.display import DataDir, Device, Offline, PluginFiles
 from mirrorbench.core.specs import split_names
 
 app = typer.Typer(
-    name="mteb", no_args_is_help=True, help="Encoders evaluated by MTEB itself, and results in MTEB's format."
+    name="mteb",
+    no_args_is_help=True,
+    help="Encoders evaluated by MTEB itself, and results in MTEB's format.",
 )
 
-Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for results/MODEL/REVISION/.")]
+Output = Annotated[
+    Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for results/MODEL/REVISION/.")
+]
 
 
 @app.callback()
@@ -24,9 +28,12 @@ def _root() -> None:
 
 @app.command("run")
 def run(
-    spec: Annotated[str, typer.Argument(metavar="ENCODER", help="Encoder spec, as for mirrorbench run.")],
+    spec: Annotated[
+        str, typer.Argument(metavar="ENCODER", help="Encoder spec, as for mirrorbench run.")
+    ],
     tasks: Annotated[
-        list[str], typer.Option("--tasks", "-t", metavar="T,...", help="Tasks by MTEB's names, of any type.")
+        list[str],
+        typer.Option("--tasks", "-t", metavar="T,...", help="Tasks by MTEB's names, of any type."),
     ],
     output: Output = Path("mteb"),
     device: Device = "auto",
@@ -62,7 +69,9 @@ def run(
 
 @app.command("export")
 def export_results(
-    results: Annotated[list[Path] | None, typer.Argument(help="Folders of results.", show_default="results")] = None,
+    results: Annotated[
+        list[Path] | None, typer.Argument(help="Folders of results.", show_default="results")
+    ] = None,
     output: Output = Path("mteb"),
 ) -> None:
     """Write stored results of mirrorbench as MTEB's JSON files.
@@ -76,13 +85,17 @@ def export_results(
     folders = results or [Path("results")]
     stored = [result for folder in folders for result in read_results(folder)]
     if not stored:
-        raise UsageError(f"no results in {', '.join(map(str, folders))}", "Make some: mirrorbench run")
+        raise UsageError(
+            f"no results in {', '.join(map(str, folders))}", "Make some: mirrorbench run"
+        )
     exported = export(stored, output)
     for path in exported.files:
         typer.echo(path)
     for encoder, task, reason in exported.left_out:
         _say(f"left out: {encoder} on {task}: {reason}")
-    _say(f"{len(stored) - len(exported.left_out)} of {len(stored)} results in {len(exported.files)} files.")
+    _say(
+        f"{len(stored) - len(exported.left_out)} of {len(stored)} results in {len(exported.files)} files."
+    )
 
 
 def _task(name: str) -> Any:

@@ -37,13 +37,22 @@ def evaluate(model: MirrorbenchModel, task: Any, folder: Path, offline: bool = F
     from mteb.cache import ResultCache
 
     cache = ResultCache(folder)
-    if cache.load_task_result(task.metadata.name, model.mteb_model_meta) is None and not task.is_aggregate:
+    if (
+        cache.load_task_result(task.metadata.name, model.mteb_model_meta) is None
+        and not task.is_aggregate
+    ):
         try:
             load_data(task, offline)
         except DataUnavailableError as error:
             return Evaluated(failure=str(error))
     done = mteb.evaluate(
-        model, task, cache=cache, raise_error=False, show_progress_bar=False, co2_tracker=False, num_proc=None
+        model,
+        task,
+        cache=cache,
+        raise_error=False,
+        show_progress_bar=False,
+        co2_tracker=False,
+        num_proc=None,
     )
     if done.exceptions:
         return Evaluated(failure="; ".join(error.exception for error in done.exceptions))

@@ -35,11 +35,14 @@ OTHER_ITEMS = {
 """Tasks that MTEB scores on other items, with the command for its scores."""
 SCORES = {
     "STS": {
-        "pearson": "pearson", "spearman": "spearman", "cosine_pearson": "pearson", "cosine_spearman": "spearman",
+        "pearson": "pearson",
+        "spearman": "spearman",
+        "cosine_pearson": "pearson",
+        "cosine_spearman": "spearman",
         "main_score": "spearman",
     },
     "PairClassification": {"similarity_ap": "ap", "cosine_ap": "ap", "main_score": "ap"},
-}  # fmt: skip
+}
 """Metrics of mirrorbench by MTEB's names of scores, by type of task."""
 
 
@@ -95,13 +98,22 @@ def _facts(tasks: Mapping[str, list[tuple[Entry, Result]]]) -> Facts:
     entry, first = next(iter(tasks.values()))[0]
     encoder, corpus = first.encoder, first.cell.get("corpus") or {}
     contaminated = [
-        task for task, subsets in tasks.items() if any((r.overlap or {}).get("any_text") for _, r in subsets)
+        task
+        for task, subsets in tasks.items()
+        if any((r.overlap or {}).get("any_text") for _, r in subsets)
     ]
-    created = min(r.created for subsets in tasks.values() for _, r in subsets)[:10] if corpus else ""
+    created = (
+        min(r.created for subsets in tasks.values() for _, r in subsets)[:10] if corpus else ""
+    )
     return Facts(
-        encoder.get("dimensions"), encoder.get("parameters"), encoder.get("max_length"), str(corpus.get("name", "")),
-        entry.languages[0], contaminated, created,
-    )  # fmt: skip
+        encoder.get("dimensions"),
+        encoder.get("parameters"),
+        encoder.get("max_length"),
+        str(corpus.get("name", "")),
+        entry.languages[0],
+        contaminated,
+        created,
+    )
 
 
 def _misfit(entry: Entry | None, result: Result) -> str:
@@ -146,13 +158,17 @@ def _task_result(name: str, subsets: list[tuple[Entry, Result]]) -> Any:
         mteb_version=version("mteb"),
         scores=scores,
         date=datetime.fromisoformat(max(r.created for _, r in subsets)),
-        evaluation_time=sum(r.seconds.get("encode", 0.0) + r.seconds.get("score", 0.0) for _, r in subsets),
+        evaluation_time=sum(
+            r.seconds.get("encode", 0.0) + r.seconds.get("score", 0.0) for _, r in subsets
+        ),
     )
 
 
 def _revision(results: list[Result]) -> str:
     """The revision that MTEB pins, or an identifier of data from other sources."""
-    files: dict[str, str] = {name: value for r in results for name, value in r.data.get("files", {}).items()}
+    files: dict[str, str] = {
+        name: value for r in results for name, value in r.data.get("files", {}).items()
+    }
     revisions = set(files.values())
     if all(name.startswith("hf:") for name in files) and len(revisions) == 1:
         return revisions.pop()

@@ -37,12 +37,33 @@ PAPERS = {
 }
 """Page of a method's paper, and a corpus whose card cites the paper, by method."""
 LANGUAGES = {
-    "ar": "ara-Arab", "bg": "bul-Cyrl", "bn": "ben-Beng", "da": "dan-Latn", "de": "deu-Latn", "en": "eng-Latn",
-    "es": "spa-Latn", "et": "est-Latn", "eu": "eus-Latn", "fa": "fas-Arab", "fi": "fin-Latn", "fr": "fra-Latn",
-    "he": "heb-Hebr", "hr": "hrv-Latn", "id": "ind-Latn", "it": "ita-Latn", "ja": "jpn-Jpan", "ka": "kat-Geor",
-    "kk": "kaz-Cyrl", "ko": "kor-Hang", "nl": "nld-Latn", "pl": "pol-Latn", "ru": "rus-Cyrl", "tr": "tur-Latn",
-    "ur": "urd-Arab", "zh": "zho-Hans",
-}  # fmt: skip
+    "ar": "ara-Arab",
+    "bg": "bul-Cyrl",
+    "bn": "ben-Beng",
+    "da": "dan-Latn",
+    "de": "deu-Latn",
+    "en": "eng-Latn",
+    "es": "spa-Latn",
+    "et": "est-Latn",
+    "eu": "eus-Latn",
+    "fa": "fas-Arab",
+    "fi": "fin-Latn",
+    "fr": "fra-Latn",
+    "he": "heb-Hebr",
+    "hr": "hrv-Latn",
+    "id": "ind-Latn",
+    "it": "ita-Latn",
+    "ja": "jpn-Jpan",
+    "ka": "kat-Geor",
+    "kk": "kaz-Cyrl",
+    "ko": "kor-Hang",
+    "nl": "nld-Latn",
+    "pl": "pol-Latn",
+    "ru": "rus-Cyrl",
+    "tr": "tur-Latn",
+    "ur": "urd-Arab",
+    "zh": "zho-Hans",
+}
 """MTEB's names (ISO 639-3 and script) of the languages of corpora and backbones, by two-letter code."""
 _RAW_TEXT = ("words-", "wiki", "wic-", "quick-")
 _TRAINED_ON = {"sts-sentences": {"STSBenchmark"}}
@@ -102,7 +123,9 @@ def model_meta(name: str, revision: str, facts: Facts, protocol: str = "paper") 
     origin = _origin(spec, facts)
     parameters = facts.parameters or _parameters(origin.folder)
     paper, cited = PAPERS.get(origin.method, ("", "")) if origin.corpus else ("", "")
-    as_known = origin.known if not origin.corpus else None  # MTEB's entry does not describe a tuned backbone
+    as_known = (
+        origin.known if not origin.corpus else None
+    )  # MTEB's entry does not describe a tuned backbone
     return ModelMeta(
         loader=SentenceTransformerEncoderWrapper if origin.published else None,
         name=origin.published or f"{ORGANISATION}/{slug(spec, protocol)}",
@@ -111,7 +134,9 @@ def model_meta(name: str, revision: str, facts: Facts, protocol: str = "paper") 
         languages=_languages(origin, facts.language),
         n_parameters=parameters,
         n_embedding_parameters=_embedding_parameters(origin.folder),
-        memory_usage_mb=round(parameters * 4 / 2**20) if parameters else None,  # MTEB's own formula: float32
+        memory_usage_mb=round(parameters * 4 / 2**20)
+        if parameters
+        else None,  # MTEB's own formula: float32
         max_tokens=facts.max_tokens or _max_tokens(origin.folder),
         embed_dim=facts.dimensions,
         license=_licence(origin),
@@ -128,7 +153,11 @@ def model_meta(name: str, revision: str, facts: Facts, protocol: str = "paper") 
         use_instructions=False,
         training_datasets=_training_datasets(origin, facts.contaminated),
         adapted_from=origin.hub_id if origin.hub_id and origin.hub_id != origin.published else None,
-        citation=builtin_cards()[cited].citation if cited else as_known.citation if as_known else None,
+        citation=builtin_cards()[cited].citation
+        if cited
+        else as_known.citation
+        if as_known
+        else None,
     )
 
 
@@ -139,7 +168,16 @@ def _origin(spec: EncoderSpec, facts: Facts) -> _Origin:
     corpus = described.get("corpus", {}).get("name", "") or facts.corpus
     backbone = _backbone(made)
     hub_id = _hub_id(backbone, facts.language)
-    return _Origin(made.method, corpus, backbone, hub_id, _published(spec), folder, _cards(corpus), _registered(hub_id))
+    return _Origin(
+        made.method,
+        corpus,
+        backbone,
+        hub_id,
+        _published(spec),
+        folder,
+        _cards(corpus),
+        _registered(hub_id),
+    )
 
 
 def _published(spec: EncoderSpec) -> str:
@@ -152,7 +190,11 @@ def _published(spec: EncoderSpec) -> str:
 def _folder(spec: EncoderSpec, language: str) -> Path | None:
     """The files of the backbone, or of a sentence-transformers model, if they are here."""
     try:
-        return sbert_directory(spec, True) if spec.backbone == "sbert" else backbones.locate(spec, language, True)
+        return (
+            sbert_directory(spec, True)
+            if spec.backbone == "sbert"
+            else backbones.locate(spec, language, True)
+        )
     except MirrorbenchError:
         return None
 
@@ -160,7 +202,9 @@ def _folder(spec: EncoderSpec, language: str) -> Path | None:
 def _description(folder: Path | None) -> dict[str, Any]:
     """The description that ``mirrorbench tune`` wrote into a folder."""
     file = folder / backbones.DESCRIPTION if folder else None
-    content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file and file.is_file() else {}
+    content: dict[str, Any] = (
+        json.loads(file.read_text(encoding="utf-8")) if file and file.is_file() else {}
+    )
     return content
 
 
@@ -169,13 +213,21 @@ def _backbone(spec: EncoderSpec) -> str:
     model = str(spec.get("model", ""))
     if not model:
         return "" if spec.is_path or spec.get("path") else spec.backbone
-    return model if model in backbones.BACKBONES or "/" in model else f"sentence-transformers/{model}"
+    return (
+        model if model in backbones.BACKBONES or "/" in model else f"sentence-transformers/{model}"
+    )
 
 
 def _hub_id(backbone: str, language: str) -> str:
     """The hub id of a backbone; empty for the embedded model, directories and models not on the hub."""
     known = backbones.BACKBONES.get(backbone)
-    hub_id = known.by_language.get(language, known.hub_id) if known else backbone if "/" in backbone else ""
+    hub_id = (
+        known.by_language.get(language, known.hub_id)
+        if known
+        else backbone
+        if "/" in backbone
+        else ""
+    )
     return "" if hub_id == backbones.EMBEDDED else hub_id
 
 
@@ -192,7 +244,11 @@ def _registered(hub_id: str) -> ModelMeta | None:
 
 def _cards(corpus: str) -> list[Card]:
     parts = corpus.split("+") if corpus else []
-    return [builtin_cards()[part] for part in parts] if all(part in builtin_cards() for part in parts) else []
+    return (
+        [builtin_cards()[part] for part in parts]
+        if all(part in builtin_cards() for part in parts)
+        else []
+    )
 
 
 def _languages(origin: _Origin, language: str) -> list[str] | None:
@@ -208,27 +264,40 @@ def _languages(origin: _Origin, language: str) -> list[str] | None:
 def _training_datasets(origin: _Origin, contaminated: Iterable[str]) -> set[str] | None:
     """MTEB's names of the training sets of backbone and corpus; ``None`` if unknown."""
     short = backbones.BACKBONES.get(origin.backbone)
-    language_model = short is not None and not short.unnamed and origin.backbone not in ("sbert", "sapbert")
-    of_backbone = set() if language_model else origin.known.training_datasets if origin.known else None
+    language_model = (
+        short is not None and not short.unnamed and origin.backbone not in ("sbert", "sapbert")
+    )
+    of_backbone = (
+        set() if language_model else origin.known.training_datasets if origin.known else None
+    )
     raw = all(card.name in _TRAINED_ON or card.name.startswith(_RAW_TEXT) for card in origin.cards)
     if of_backbone is None or (origin.corpus and not (origin.cards and raw)):
         return None
-    return of_backbone.union(contaminated, *(_TRAINED_ON.get(card.name, ()) for card in origin.cards))
+    return of_backbone.union(
+        contaminated, *(_TRAINED_ON.get(card.name, ()) for card in origin.cards)
+    )
 
 
 def _licence(origin: _Origin) -> str | None:
     """The backbone's licence, if MTEB has a name for it."""
     short = backbones.BACKBONES.get(origin.backbone)
     # The licence of a short name is not that of its models of other languages.
-    licence = licence_of(origin.backbone if short and short.hub_id == origin.hub_id else "", origin.folder)
+    licence = licence_of(
+        origin.backbone if short and short.hub_id == origin.hub_id else "", origin.folder
+    )
     licence = licence or (origin.known.license if origin.known else None)
     return licence if licence in get_args(Licenses) else None
 
 
 def _embedding_parameters(folder: Path | None) -> int | None:
     """The number of parameters of the token embeddings."""
-    config = backbones.configuration(folder) if folder and (folder / "config.json").is_file() else {}
-    vocabulary, width = config.get("vocab_size"), config.get("embedding_size") or config.get("hidden_size")
+    config = (
+        backbones.configuration(folder) if folder and (folder / "config.json").is_file() else {}
+    )
+    vocabulary, width = (
+        config.get("vocab_size"),
+        config.get("embedding_size") or config.get("hidden_size"),
+    )
     return vocabulary * width if vocabulary and width else None
 
 
@@ -240,20 +309,32 @@ def _parameters(folder: Path | None) -> int | None:
     for file in folder.rglob("*.safetensors") if folder else ():
         with safe_open(file, framework="numpy") as weights:
             tensors = [weights.get_slice(name) for name in weights.keys()]  # noqa: SIM118
-            total += sum(prod(tensor.get_shape()) for tensor in tensors if "F" in tensor.get_dtype())  # no positions
+            total += sum(
+                prod(tensor.get_shape()) for tensor in tensors if "F" in tensor.get_dtype()
+            )  # no positions
     return total or None
 
 
 def _max_tokens(folder: Path | None) -> int | None:
     """The most tokens of a text, in the files of a sentence-transformers model."""
     file = folder / "sentence_bert_config.json" if folder else None
-    return json.loads(file.read_text(encoding="utf-8")).get("max_seq_length") if file and file.is_file() else None
+    return (
+        json.loads(file.read_text(encoding="utf-8")).get("max_seq_length")
+        if file and file.is_file()
+        else None
+    )
 
 
 def _framework(spec: EncoderSpec, transformer: bool) -> list[FRAMEWORKS]:
     if spec.backbone == "sbert":
         return ["Sentence Transformers", "PyTorch"]
-    return ["PyTorch", "Transformers"] if transformer else ["NumPy"] if spec.backbone in ("static", "fasttext") else []
+    return (
+        ["PyTorch", "Transformers"]
+        if transformer
+        else ["NumPy"]
+        if spec.backbone in ("static", "fasttext")
+        else []
+    )
 
 
 def _page(hub_id: str) -> str | None:

@@ -47,7 +47,9 @@ class MirrorbenchModel(AbsEncoder):
         else:
             self.model = load(model_name, device=device or "auto", **options)
         facts = _facts(self.model, str(options.get("level", "sentence")))
-        self.mteb_model_meta: ModelMeta = model_meta(self.model.name, revision or self.model.fingerprint[:12], facts)
+        self.mteb_model_meta: ModelMeta = model_meta(
+            self.model.name, revision or self.model.fingerprint[:12], facts
+        )
 
     def encode(self, inputs: Any, **options: Any) -> NDArray[np.float32]:
         """Encode the texts of MTEB's batches as float32 of shape (texts, dimensions).

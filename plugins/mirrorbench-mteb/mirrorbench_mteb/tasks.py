@@ -39,7 +39,11 @@ class _FromMteb:
     def identity(self, data: DataStore) -> dict[str, str]:
         """Return the dataset and the revision that the installed mteb pins, without reading it."""
         dataset = self._source().metadata.dataset
-        path = "/".join(filter(None, [dataset["path"], dataset.get("name"), self.entry.subset, self.entry.split]))
+        path = "/".join(
+            filter(
+                None, [dataset["path"], dataset.get("name"), self.entry.subset, self.entry.split]
+            )
+        )
         return {f"hf:{path}": str(dataset["revision"])}
 
     def _read(self, data: DataStore) -> list[Pair]:
@@ -71,7 +75,9 @@ class MtebClassification(_FromMteb, PairClassification):
 
     def _columns(self, task: Any, rows: Any) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
         names = (task.input1_column_name, task.input2_column_name, task.label_column_name)
-        whole = rows[0] if len(rows) == 1 else rows  # older sets: one row with a list in each column
+        whole = (
+            rows[0] if len(rows) == 1 else rows
+        )  # older sets: one row with a list in each column
         left, right, labels = (whole[name] for name in names)
         return left, right, labels
 
@@ -135,7 +141,9 @@ def get_task(name: str, subset: str = "", split: str = "") -> Any:
     import mteb
 
     try:
-        return mteb.get_task(name, hf_subsets=[subset] if subset else None, eval_splits=[split] if split else None)
+        return mteb.get_task(
+            name, hf_subsets=[subset] if subset else None, eval_splits=[split] if split else None
+        )
     except KeyError:
         known = [t.metadata.name for t in mteb.get_tasks(exclude_superseded=False)]
         raise unknown_name("task of the installed mteb", name, known) from None
@@ -147,7 +155,9 @@ def _rows(task: Any, entry: Entry, offline: bool) -> Any:
     dataset = task.dataset
     splits = dataset.get(entry.subset, dataset)
     if entry.split not in splits:
-        raise DataFormatError(f"task {entry.name}: the data have no split {entry.split!r}, but {list(splits)}")
+        raise DataFormatError(
+            f"task {entry.name}: the data have no split {entry.split!r}, but {list(splits)}"
+        )
     return splits[entry.split]
 
 
@@ -187,9 +197,13 @@ def _hub(offline: bool) -> Iterator[None]:
         datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE = before
 
 
-def _pairs(entry: Entry, left: Sequence[Any], right: Sequence[Any], gold: Sequence[Any]) -> Iterator[Pair]:
+def _pairs(
+    entry: Entry, left: Sequence[Any], right: Sequence[Any], gold: Sequence[Any]
+) -> Iterator[Pair]:
     """Pairs in the order of the rows; a missing text or judgement is a ``DataFormatError``."""
     for n, (first, second, value) in enumerate(zip(left, right, gold, strict=True)):
         if not isinstance(first, str) or not isinstance(second, str) or value is None:
-            raise DataFormatError(f"task {entry.name}: row {n} of {entry.split} is no pair of texts with a judgement")
+            raise DataFormatError(
+                f"task {entry.name}: row {n} of {entry.split} is no pair of texts with a judgement"
+            )
         yield Pair(f"{entry.split}/{n}", first, second, float(value))

@@ -30,7 +30,9 @@ def on_disk(path: str) -> Any:
     return made(AbsTaskSTS, "OnDisk", path)
 
 
-def in_memory(base: type, name: str, pairs: Sequence[Pair], gold: dict[str, list[Any]], in_one_row: bool) -> Any:
+def in_memory(
+    base: type, name: str, pairs: Sequence[Pair], gold: dict[str, list[Any]], in_one_row: bool
+) -> Any:
     rows = {"sentence1": [p.left for p in pairs], "sentence2": [p.right for p in pairs]} | gold
 
     def load_data(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -41,7 +43,9 @@ def in_memory(base: type, name: str, pairs: Sequence[Pair], gold: dict[str, list
 
 
 def similarity_task(pairs: Sequence[Pair]) -> Any:
-    return in_memory(AbsTaskSTS, "InMemory", pairs, {"score": [p.gold for p in pairs]}, in_one_row=False)
+    return in_memory(
+        AbsTaskSTS, "InMemory", pairs, {"score": [p.gold for p in pairs]}, in_one_row=False
+    )
 
 
 def classification_task(pairs: Sequence[Pair], in_one_row: bool) -> Any:

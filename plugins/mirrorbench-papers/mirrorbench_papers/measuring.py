@@ -20,14 +20,21 @@ from mirrorbench_papers.targets import AskedAnalysis
 
 def measure_table(
     workspace: Workspace, name: str, encoder: str, seeds: int, protocol: str
-) -> Outcome:  # fmt: skip
+) -> Outcome:
     """Measure the cells of a table, scores and analyses, that are not stored yet."""
     table, backbone = find_table(name, workspace.plugins), parse_spec(encoder) if encoder else None
     if isinstance(table, FactTable):
-        raise UsageError(f"{name} has no cell that a run could measure", f"mirrorbench paper {name} shows it.")
-    requests, analyses = paper_requests(table, seeds, protocol, backbone), paper_analyses(table, backbone)
+        raise UsageError(
+            f"{name} has no cell that a run could measure", f"mirrorbench paper {name} shows it."
+        )
+    requests, analyses = (
+        paper_requests(table, seeds, protocol, backbone),
+        paper_analyses(table, backbone),
+    )
     if not requests and not analyses:
-        raise UsageError(f"{name} has no cell that a run could measure", f"mirrorbench paper {name} says why.")
+        raise UsageError(
+            f"{name} has no cell that a run could measure", f"mirrorbench paper {name} says why."
+        )
     outcomes = [execute_plan(workspace, make_plan(workspace, *requests))] if requests else []
     for analysis, specs in analyses:
         registered = workspace.plugins.analyses[analysis.name]
@@ -50,7 +57,10 @@ def paper_requests(
     by_tasks: dict[tuple[str, ...], list[EncoderSpec]] = {}
     for spec, names in tasks.items():
         by_tasks.setdefault(tuple(names), []).append(spec)
-    return [Request(tuple(specs), names, tuple(range(seeds)), "", protocol) for names, specs in by_tasks.items()]
+    return [
+        Request(tuple(specs), names, tuple(range(seeds)), "", protocol)
+        for names, specs in by_tasks.items()
+    ]
 
 
 def paper_analyses(
@@ -65,12 +75,21 @@ def paper_analyses(
     return [(analysis, list(specs)) for analysis, specs in analyses.values()]
 
 
-def measured_tables(workspace: Workspace, paper: str, encoder: str, protocol: str) -> dict[str, Content]:
+def measured_tables(
+    workspace: Workspace, paper: str, encoder: str, protocol: str
+) -> dict[str, Content]:
     """Return all tables and figures by name, or those of one paper, with the results of a workspace."""
     backbone, store = parse_spec(encoder) if encoder else None, workspace.results
-    results = [result for root in (store.root, store.analyses.root) if root.is_dir() for result in read_results(root)]
+    results = [
+        result
+        for root in (store.root, store.analyses.root)
+        if root.is_dir()
+        for result in read_results(root)
+    ]
     return {
-        name: table if isinstance(table, FactTable) else measured_table(table, results, protocol, backbone)
+        name: table
+        if isinstance(table, FactTable)
+        else measured_table(table, results, protocol, backbone)
         for name, table in paper_tables(workspace.plugins).items()
         if paper in ("", name, name.partition("/")[0])
     }

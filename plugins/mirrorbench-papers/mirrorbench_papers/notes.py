@@ -34,12 +34,19 @@ def table_notes(content: MeasuredTable) -> list[str]:
 
 def _source_notes(table: PaperTable) -> list[str]:
     groups = _grouped((row.source, row.label) for row in table.rows if row.source)
-    return [f"Not ranked; the values are those of {source}: {', '.join(rows)}." for source, rows in groups.items()]
+    return [
+        f"Not ranked; the values are those of {source}: {', '.join(rows)}."
+        for source, rows in groups.items()
+    ]
 
 
 def _unmeasurable_notes(table: PaperTable) -> list[str]:
-    groups = _grouped((column.unavailable, column.title) for column in table.columns if column.unavailable)
-    return [f"Not measurable: {', '.join(columns)}: {reason}." for reason, columns in groups.items()]
+    groups = _grouped(
+        (column.unavailable, column.title) for column in table.columns if column.unavailable
+    )
+    return [
+        f"Not measurable: {', '.join(columns)}: {reason}." for reason, columns in groups.items()
+    ]
 
 
 def _inconsistency_notes(table: PaperTable) -> list[str]:
@@ -47,7 +54,9 @@ def _inconsistency_notes(table: PaperTable) -> list[str]:
     for remark in table.inconsistencies:
         row, column = table.cell_of(remark)
         cell = f"{_row_name(table, row)}, {table.columns[column].title}"
-        notes.append(f"Inconsistent: {cell}: the printed values give {remark.recomputed}; {remark.note}.")
+        notes.append(
+            f"Inconsistent: {cell}: the printed values give {remark.recomputed}; {remark.note}."
+        )
     return notes
 
 
@@ -55,7 +64,9 @@ def _disagreement_notes(table: PaperTable) -> list[str]:
     groups: dict[tuple[int, str], list[str]] = {}
     for remark in table.disagreements:
         row, column = table.cell_of(remark)
-        groups.setdefault((row, remark.where), []).append(f"{table.columns[column].title}: {remark.note}")
+        groups.setdefault((row, remark.where), []).append(
+            f"{table.columns[column].title}: {remark.note}"
+        )
     return [
         f"Printed differently in {source}: {_row_name(table, row)}, {'; '.join(remarks)}."
         for (row, source), remarks in groups.items()
@@ -63,10 +74,14 @@ def _disagreement_notes(table: PaperTable) -> list[str]:
 
 
 def _illegible_notes(table: PaperTable) -> list[str]:
-    printed = [cells for row, cells in zip(table.rows, table.printed, strict=True) if not row.source]
+    printed = [
+        cells for row, cells in zip(table.rows, table.printed, strict=True) if not row.source
+    ]
     if all(cell.text for cells in printed for cell in cells):
         return []
-    return [f"{ILLEGIBLE}: not legible, or not printed as a number, in the copies that this was typed from."]
+    return [
+        f"{ILLEGIBLE}: not legible, or not printed as a number, in the copies that this was typed from."
+    ]
 
 
 def _analysis_notes(table: PaperTable) -> list[str]:
@@ -82,7 +97,9 @@ def _comparison_notes(content: MeasuredTable) -> list[str]:
     if not content.results:
         return []
     if content.backbone is not None:
-        return [f"Measured with {content.backbone} in place of the paper's models: compare the shape, not the values."]
+        return [
+            f"Measured with {content.backbone} in place of the paper's models: compare the shape, not the values."
+        ]
     return [
         f"{DIFFERS}: differs by more than {NOISE:g} standard deviations over seeds and one unit of the last digit; "
         "untuned encoders have no seeds, so the digit decides; a tuned encoder with a single seed is not judged."
@@ -93,7 +110,9 @@ def _provenance_notes(content: MeasuredTable) -> list[str]:
     if not content.results:
         return []
     targets = content.table.targets(content.backbone).items()
-    metrics = {target.metric for (row, column), target in targets if content.cells[row][column].measured}
+    metrics = {
+        target.metric for (row, column), target in targets if content.cells[row][column].measured
+    }
     return [str(note) for note in provenance(content.results, metrics)]
 
 

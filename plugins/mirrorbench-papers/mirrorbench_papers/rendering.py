@@ -31,7 +31,9 @@ def as_table(content: Content) -> Table:
         return Table(title, columns, tuple(rows), content.notes, "facts", content.head)
     columns = tuple(Column(c.title, c.head, c.group) for c in content.table.columns)
     notes = tuple(table_notes(content))
-    return Table(title, columns, tuple(_rows(content)), notes, "scores", "model", content.table.sweeps)
+    return Table(
+        title, columns, tuple(_rows(content)), notes, "scores", "model", content.table.sweeps
+    )
 
 
 def _text(text: str, value: float = math.nan) -> Score:
@@ -68,7 +70,9 @@ class _CellTexts:
     def measured(self, cell: PaperCell, row: PaperRow, column: int) -> Score | None:
         if cell.measured is None:
             return None
-        text = self._number(cell.measured.mean, column, "+" if self.table.columns[column].difference else "")
+        text = self._number(
+            cell.measured.mean, column, "+" if self.table.columns[column].difference else ""
+        )
         text += "" if cell.measured.sd is None else f" ± {self._number(cell.measured.sd, column)}"
         return _text(text, self._rank(cell.measured.mean, row, column))
 
@@ -77,16 +81,25 @@ class _CellTexts:
             return _text("")
         if cell.difference is None:
             return None
-        return _text(self._number(cell.difference, column, "+") + (f" {DIFFERS}" if cell.differs else ""))
+        return _text(
+            self._number(cell.difference, column, "+") + (f" {DIFFERS}" if cell.differs else "")
+        )
 
     def _number(self, value: float, column: int, sign: str = "") -> str:
         scaled, n = value * self.scale, self.digits[column]
-        text = f"{scaled:z.{n}f}" if self.table.scale == "percent" else number(scaled, n)  # .743, but 0.16 per cent
+        text = (
+            f"{scaled:z.{n}f}" if self.table.scale == "percent" else number(scaled, n)
+        )  # .743, but 0.16 per cent
         return text if text.startswith("-") else f"{sign}{text}"
 
     def _rank(self, value: float | None, row: PaperRow, column: int) -> float:
         """The value that ranks a cell; NaN for cells without a rank."""
-        if value is None or self.table.scale == "raw" or self.table.columns[column].difference or row.source:
+        if (
+            value is None
+            or self.table.scale == "raw"
+            or self.table.columns[column].difference
+            or row.source
+        ):
             return math.nan
         return round(value * self.scale, self.digits[column])
 
@@ -96,7 +109,9 @@ def _measured_label(content: MeasuredTable, row: int) -> str:
     if content.backbone is None:
         return ""
     measured = [i for i, cell in enumerate(content.cells[row]) if cell.measured]
-    specs = [target.spec for i in measured if (target := content.table.target(row, i, content.backbone))]
+    specs = [
+        target.spec for i in measured if (target := content.table.target(row, i, content.backbone))
+    ]
     if not specs:
         return ""
     shared = tuple(item for item in specs[0].params if all(item in spec.params for spec in specs))
@@ -107,12 +122,16 @@ def _digits(table: PaperTable) -> list[int]:
     """Digits after the point of each column: the most common number in the column, or else in the table."""
 
     def most_common(cells: Iterable[Printed]) -> int | None:
-        counts = Counter(len(cell.text.partition(".")[2]) for cell in cells if cell.value is not None)
+        counts = Counter(
+            len(cell.text.partition(".")[2]) for cell in cells if cell.value is not None
+        )
         return counts.most_common(1)[0][0] if counts else None
 
     default = most_common(cell for row in table.printed for cell in row) or _DIGITS[table.scale]
     return [
-        _STATISTIC_DIGITS.get(head.statistic) or most_common(row[i] for row in table.printed) or default
+        _STATISTIC_DIGITS.get(head.statistic)
+        or most_common(row[i] for row in table.printed)
+        or default
         for i, head in enumerate(table.columns)
     ]
 
@@ -127,7 +146,9 @@ def _comma_separated(content: Content) -> str:
         return stream.getvalue()
     cells = _cells(content)
     writer.writerow(cells[0])
-    writer.writerows([" ".join(v) if isinstance(v, list) else v for v in cell.values()] for cell in cells)
+    writer.writerows(
+        [" ".join(v) if isinstance(v, list) else v for v in cell.values()] for cell in cells
+    )
     return stream.getvalue()
 
 
@@ -135,11 +156,21 @@ def _json(content: Content) -> str:
     """JSON with a flat object for each cell, in printed order."""
     value: dict[str, Any]
     if isinstance(content, FactTable):
-        value = {name: getattr(content, name) for name in ("name", "title", "where", "head", "columns")}
-        value |= {"rows": [(row.label, row.values, row.preset) for row in content.rows], "notes": content.notes}
+        value = {
+            name: getattr(content, name) for name in ("name", "title", "where", "head", "columns")
+        }
+        value |= {
+            "rows": [(row.label, row.values, row.preset) for row in content.rows],
+            "notes": content.notes,
+        }
     else:
         table, (done, total) = content.table, content.counts
-        value = {"table": table.name, "title": table.title, "where": table.where, "scale": table.scale}
+        value = {
+            "table": table.name,
+            "title": table.title,
+            "where": table.where,
+            "scale": table.scale,
+        }
         value |= {"backbone": str(content.backbone) if content.backbone else None, "measured": done}
         value |= {"measurable": total, "cells": _cells(content), "notes": table_notes(content)}
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
@@ -151,15 +182,24 @@ def _cells(content: MeasuredTable) -> list[dict[str, Any]]:
     for r, (row, line) in enumerate(zip(content.table.rows, content.cells, strict=True)):
         for c, (column, cell) in enumerate(zip(content.table.columns, line, strict=True)):
             target, score = content.table.target(r, c, content.backbone), cell.measured
-            cells.append({
-                "row": r + 1, "label": row.label, "column": column.title,
-                "encoder": target and str(target.spec), "tasks": list(target.tasks) if target else [],
-                "metric": target and target.metric,
-                "printed": cell.printed.text or None, "published": cell.printed.value,
-                "measured": score and score.mean, "sd": score and score.sd, "seeds": score and score.n,
-                "difference": cell.difference, "differs": cell.differs,
-                "cell_ids": list(score.cell_ids) if score else [],
-            })  # fmt: skip
+            cells.append(
+                {
+                    "row": r + 1,
+                    "label": row.label,
+                    "column": column.title,
+                    "encoder": target and str(target.spec),
+                    "tasks": list(target.tasks) if target else [],
+                    "metric": target and target.metric,
+                    "printed": cell.printed.text or None,
+                    "published": cell.printed.value,
+                    "measured": score and score.mean,
+                    "sd": score and score.sd,
+                    "seeds": score and score.n,
+                    "difference": cell.difference,
+                    "differs": cell.differs,
+                    "cell_ids": list(score.cell_ids) if score else [],
+                }
+            )
     return cells
 
 

@@ -93,7 +93,9 @@ class PaperColumn(_Spec):
     def __post_init__(self) -> None:
         sources = [key for key in _COLUMN_SOURCES if getattr(self, key)]
         if len(sources) != 1:
-            raise ValueError(f"must have one of the keys {', '.join(_COLUMN_SOURCES)}, not {sources}")
+            raise ValueError(
+                f"must have one of the keys {', '.join(_COLUMN_SOURCES)}, not {sources}"
+            )
 
     @property
     def title(self) -> str:
@@ -186,7 +188,8 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
     def printed(self) -> tuple[tuple[Printed, ...], ...]:
         """Printed cells, by row and column."""
         return tuple(
-            tuple(_printed(text, self.scale, f"row {i}") for text in row.values) for i, row in enumerate(self.rows, 1)
+            tuple(_printed(text, self.scale, f"row {i}") for text in row.values)
+            for i, row in enumerate(self.rows, 1)
         )
 
     def metric_of(self, column: PaperColumn) -> str:
@@ -199,8 +202,15 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
         if not heads:
             return []
         preceding = [i for i in range(column) if self.columns[i].tasks]
-        indices = preceding if heads == "all" else [self._column_headed(head, where, column) for head in heads]
-        settings = {(self.metric_of(c), _params(c.set), c.backbone) for c in (self.columns[i] for i in indices)}
+        indices = (
+            preceding
+            if heads == "all"
+            else [self._column_headed(head, where, column) for head in heads]
+        )
+        settings = {
+            (self.metric_of(c), _params(c.set), c.backbone)
+            for c in (self.columns[i] for i in indices)
+        }
         if len(indices) < 2 or len(settings) != 1:
             raise ValueError(f"{where} averages columns that do not belong together")
         return indices
@@ -211,7 +221,8 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
         if not head.difference:
             return None
         first, second = (
-            self._column_headed(h, where, column) for h in (head.difference, head.minus or head.difference)
+            self._column_headed(h, where, column)
+            for h in (head.difference, head.minus or head.difference)
         )
         return first, second
 
@@ -235,14 +246,20 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
 
     def cell_of(self, remark: Remark) -> tuple[int, int]:
         """Return the indices of row and column of a remark."""
-        return self._row_numbered(remark.row, "a remark"), self._column_headed(remark.column, "a remark")
+        return self._row_numbered(remark.row, "a remark"), self._column_headed(
+            remark.column, "a remark"
+        )
 
     def target(self, row: int, column: int, backbone: EncoderSpec | None = None) -> Target | None:
         """Return the target of a cell; ``None`` where it cannot be measured."""
         line, head = self.rows[row], self.columns[column]
         members = [self.columns[i] for i in self.averaged(column)] or [head]
         spec, first, analysis = line.spec, members[0], head.analysis
-        tasks = (analysis.task_name,) if analysis else tuple(task for member in members for task in member.tasks)
+        tasks = (
+            (analysis.task_name,)
+            if analysis
+            else tuple(task for member in members for task in member.tasks)
+        )
         if spec is None or self.printed[row][column].absent or head.unavailable or not tasks:
             return None
         if backbone is not None and line.source:
@@ -250,21 +267,36 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
         if spec.method:  # not for an encoder system
             spec = spec.with_params(**dict(_params(first.set)))
             spec = replace(spec, backbone=first.backbone) if first.backbone else spec
-        defaults, metric = dict(self.defaults_of(line)), analysis.value if analysis else self.metric_of(first)
+        defaults, metric = (
+            dict(self.defaults_of(line)),
+            analysis.value if analysis else self.metric_of(first),
+        )
         if backbone is not None:
-            return Target(_on_backbone(spec, backbone, defaults), tasks, metric, first.statistic, analysis)
+            return Target(
+                _on_backbone(spec, backbone, defaults), tasks, metric, first.statistic, analysis
+            )
         # Keys with the paper's own value are left out, as in ``mirrorbench run``.
-        kept = tuple((key, value) for key, value in spec.params if key not in defaults or defaults[key] != value)
+        kept = tuple(
+            (key, value)
+            for key, value in spec.params
+            if key not in defaults or defaults[key] != value
+        )
         return Target(replace(spec, params=kept), tasks, metric, first.statistic, analysis)
 
     def targets(self, backbone: EncoderSpec | None = None) -> dict[tuple[int, int], Target]:
         """Return the targets of all measurable cells, by row and column."""
         cells = ((r, c) for r in range(len(self.rows)) for c in range(len(self.columns)))
-        return {cell: target for cell in cells if (target := self.target(*cell, backbone)) is not None}
+        return {
+            cell: target for cell in cells if (target := self.target(*cell, backbone)) is not None
+        }
 
     def _column_headed(self, head: str, where: str, before: int | None = None) -> int:
         """The index of the column with a heading, or with a group and heading."""
-        matches = [i for i, column in enumerate(self.columns[:before]) if head in (column.head, column.title)]
+        matches = [
+            i
+            for i, column in enumerate(self.columns[:before])
+            if head in (column.head, column.title)
+        ]
         if len(matches) != 1:
             raise ValueError(f"{where}: {len(matches)} columns are headed {head!r}")
         return matches[0]
@@ -306,16 +338,24 @@ def paper_tables(plugins: Plugins | None = None) -> Mapping[str, PaperTable | Fa
     from mirrorbench.plugin import plugins as process_plugins
 
     known = plugins or process_plugins()
-    tables = {name: table for entry in known.papers for name, table in _tables_of(entry.name, entry.value).items()}
+    tables = {
+        name: table
+        for entry in known.papers
+        for name, table in _tables_of(entry.name, entry.value).items()
+    }
     return {name: _measurable(table, known.analyses) for name, table in tables.items()}
 
 
 def _measurable(table: PaperTable | FactTable, analyses: Container[str]) -> PaperTable | FactTable:
     """The table, with its columns marked as unavailable whose analysis no plugin registers."""
-    if isinstance(table, FactTable) or all(not c.analysis or c.analysis.name in analyses for c in table.columns):
+    if isinstance(table, FactTable) or all(
+        not c.analysis or c.analysis.name in analyses for c in table.columns
+    ):
         return table
     reason = "it needs the plugin mirrorbench-analysis, which is disabled"
-    columns = (msgspec.structs.replace(c, unavailable=reason) if c.analysis else c for c in table.columns)
+    columns = (
+        msgspec.structs.replace(c, unavailable=reason) if c.analysis else c for c in table.columns
+    )
     return msgspec.structs.replace(table, columns=tuple(columns))
 
 
@@ -327,7 +367,9 @@ def _tables_of(paper: str, folder: Path) -> Mapping[str, PaperTable | FactTable]
         letters, digits = re.sub(r"\d", "", path.stem), re.sub(r"\D", "", path.stem)
         return letters != "table", letters, int(digits or 0)
 
-    tables = (read_paper_table(path, paper) for path in sorted(folder.glob("*.yaml"), key=printed_order))
+    tables = (
+        read_paper_table(path, paper) for path in sorted(folder.glob("*.yaml"), key=printed_order)
+    )
     return MappingProxyType({table.name: table for table in tables})
 
 
@@ -336,7 +378,9 @@ def layout_of(table: PaperTable | FactTable) -> Layout:
     targets = list(table.targets().values()) if isinstance(table, PaperTable) else []
     targets = [target for target in targets if not target.analysis]
     metrics = {task: target.metric for target in targets for task in target.tasks}
-    return Layout(table.title, table.where, tuple(dict.fromkeys(target.spec for target in targets)), metrics)
+    return Layout(
+        table.title, table.where, tuple(dict.fromkeys(target.spec for target in targets)), metrics
+    )
 
 
 def find_table(name: str, plugins: Plugins | None = None) -> PaperTable | FactTable:
@@ -380,7 +424,9 @@ def _params(keys: Mapping[str, str]) -> tuple[tuple[str, Value], ...]:
     return parse_params(text, text)
 
 
-def _on_backbone(spec: EncoderSpec, backbone: EncoderSpec, defaults: Mapping[str, Value]) -> EncoderSpec:
+def _on_backbone(
+    spec: EncoderSpec, backbone: EncoderSpec, defaults: Mapping[str, Value]
+) -> EncoderSpec:
     """The spec on another backbone, with the paper's values explicit, since the backbone may have presets."""
     if not spec.method:
         return spec
@@ -390,5 +436,9 @@ def _on_backbone(spec: EncoderSpec, backbone: EncoderSpec, defaults: Mapping[str
             "The rows of the table hold methods and parameters: name a backbone alone, e.g. --encoder tiny",
         )
     dropped = {"dropout"} if spec.get("controlled_dropout") else set()
-    written = {key: value for key, value in defaults.items() if key not in dropped} | dict(spec.params)
-    return replace(spec, backbone=backbone.backbone, revision=backbone.revision, params=tuple(written.items()))
+    written = {key: value for key, value in defaults.items() if key not in dropped} | dict(
+        spec.params
+    )
+    return replace(
+        spec, backbone=backbone.backbone, revision=backbone.revision, params=tuple(written.items())
+    )

@@ -31,7 +31,11 @@ class AskedAnalysis(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, fr
     @property
     def options(self) -> dict[str, str]:
         """Options that are set, by name."""
-        return {key: value for key in ("task", "corpus", "texts", "word") if (value := getattr(self, key))}
+        return {
+            key: value
+            for key in ("task", "corpus", "texts", "word")
+            if (value := getattr(self, key))
+        }
 
     @property
     def task_name(self) -> str:

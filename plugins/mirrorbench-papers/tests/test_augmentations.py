@@ -20,16 +20,22 @@ from mirrorbench.training.augmentations import AugmentationContext
 
 TOKEN, MASK, SPECIAL = "<mask>", 4, frozenset({0, 1, 2, 3, 4})
 rates, seeds = st.floats(0.01, 0.99), st.integers(0, 10_000)
-architectures = pytest.mark.parametrize("architecture", few(ARCHITECTURES, "bert", "deberta", "modernbert"))
+architectures = pytest.mark.parametrize(
+    "architecture", few(ARCHITECTURES, "bert", "deberta", "modernbert")
+)
 
 
 def view(rate: float = 5, seed: int = 0, protocol: str = "paper") -> AugmentationContext:
-    return AugmentationContext(np.random.default_rng(seed), rate, TOKEN, protocol, mask_id=MASK, special_ids=SPECIAL)
+    return AugmentationContext(
+        np.random.default_rng(seed), rate, TOKEN, protocol, mask_id=MASK, special_ids=SPECIAL
+    )
 
 
 @settings(max_examples=50)
 @given(st.lists(st.integers(0, 50)), rates, seeds)
-def test_token_mask_keeps_length_specials_and_something_of_the_text(ids: list[int], rate: float, seed: int) -> None:
+def test_token_mask_keeps_length_specials_and_something_of_the_text(
+    ids: list[int], rate: float, seed: int
+) -> None:
     before = list(ids)
     masked = token_mask(ids, view(rate, seed))
     assert ids == before
@@ -52,7 +58,10 @@ def test_word_mask_masks_whole_words_and_not_all(text: str, rate: float, seed: i
 def test_masks_have_their_rate() -> None:
     ids, text = [2, *range(10, 40), 3], " ".join(f"w{i}" for i in range(30))
     of_ids, of_text = view(0.2), view(0.15)
-    shares = [(token_mask(ids, of_ids).count(MASK), word_mask(text, of_text).count(TOKEN)) for _ in range(1000)]
+    shares = [
+        (token_mask(ids, of_ids).count(MASK), word_mask(text, of_text).count(TOKEN))
+        for _ in range(1000)
+    ]
     assert np.mean(shares, axis=0) / 30 == pytest.approx([0.2, 0.15], abs=0.01)
 
 
@@ -60,7 +69,9 @@ def attention_outputs(transformer: Transformer, ids: Ragged) -> list[torch.Tenso
     """The input of each output projection in one pass, of shape (batch, tokens, heads, dimensions of a head)."""
     seen: list[torch.Tensor] = []
     model = transformer.model
-    for layer in model.layers if hasattr(model, "layers") else model.encoder.layer:  # found by its place, not its name
+    for layer in (
+        model.layers if hasattr(model, "layers") else model.encoder.layer
+    ):  # found by its place, not its name
         projection = layer.attn.Wo if hasattr(layer, "attn") else layer.attention.output.dense
         # Hooks run in the order in which they were put there, so these see what drophead made.
         projection.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].detach()))
@@ -69,7 +80,9 @@ def attention_outputs(transformer: Transformer, ids: Ragged) -> list[torch.Tenso
 
 
 @architectures
-def test_heads_dropped_and_rescaled_in_the_real_attention(architecture: str, random_model: Models) -> None:
+def test_heads_dropped_and_rescaled_in_the_real_attention(
+    architecture: str, random_model: Models
+) -> None:
     with attached(random_model(architecture), recipe(drophead=0.3)) as transformer:
         # Many copies of one text: without dropout the first layer's heads differ by drophead alone.
         ids = transformer.tokenize(["a text"] * 600, 40)
@@ -85,7 +98,9 @@ def test_heads_dropped_and_rescaled_in_the_real_attention(architecture: str, ran
     assert len(dropped) == 3
     for layer in dropped:
         zero = (layer == 0).all(dim=3)
-        assert (zero.all(dim=1) == zero.any(dim=1)).all()  # a head goes at all tokens of an example, or at none
+        assert (
+            zero.all(dim=1) == zero.any(dim=1)
+        ).all()  # a head goes at all tokens of an example, or at none
         assert zero[:, 0].float().mean().item() == pytest.approx(0.3, abs=0.03)
     kept = (dropped[0] != 0).any(dim=3, keepdim=True).any(dim=1, keepdim=True)
     expected = whole * kept * (kept.shape[2] / kept.sum(dim=2, keepdim=True).clamp(min=1))

@@ -35,13 +35,19 @@ def table(name: str) -> PaperTable:
     return paper
 
 
-def joined(name: str, results: Iterable[Result], backbone: str = "", protocol: str = "paper") -> MeasuredTable:
-    return measured_table(table(name), results, protocol, parse_spec(backbone) if backbone else None)
+def joined(
+    name: str, results: Iterable[Result], backbone: str = "", protocol: str = "paper"
+) -> MeasuredTable:
+    return measured_table(
+        table(name), results, protocol, parse_spec(backbone) if backbone else None
+    )
 
 
 def sts(spec: str, shift: float = 0.0) -> list[Result]:
     """Results with scores that differ by task and seed."""
-    return [stored(spec, t, v + i / 100 + shift, s) for i, t in enumerate(STS) for s, v in SEEDS.items()]
+    return [
+        stored(spec, t, v + i / 100 + shift, s) for i, t in enumerate(STS) for s, v in SEEDS.items()
+    ]
 
 
 def test_means_deviations_and_averages() -> None:
@@ -53,28 +59,53 @@ def test_means_deviations_and_averages() -> None:
     deviation = values.std(ddof=1)
     first = (row[0].measured.mean, row[0].measured.sd, row[0].measured.n)
     assert first == pytest.approx((values.mean(), deviation, 3))
-    assert (row[7].measured.mean, row[7].measured.sd) == pytest.approx((values.mean() + 0.03, deviation))
+    assert (row[7].measured.mean, row[7].measured.sd) == pytest.approx(
+        (values.mean() + 0.03, deviation)
+    )
     assert row[0].difference == pytest.approx(values.mean() - 0.646)
     assert comparison.counts == (8, 112)
-    assert all(cell.measured is None for i, line in enumerate(comparison.cells) if i != 7 for cell in line)
-    row = joined("mirror-bert/table3", [result for result in sts("roberta+mirror") if result.task != "sickr"]).cells[7]
+    assert all(
+        cell.measured is None for i, line in enumerate(comparison.cells) if i != 7 for cell in line
+    )
+    row = joined(
+        "mirror-bert/table3", [result for result in sts("roberta+mirror") if result.task != "sickr"]
+    ).cells[7]
     assert row[0].measured
     assert row[6].measured is row[7].measured is None  # an average needs all its tasks
 
 
 def test_what_makes_no_average_is_noted() -> None:
-    two = [stored("roberta+mirror", "sts12", 0.5), stored("roberta+mirror", "sts12", 0.6, 1, corpus="other")]
+    two = [
+        stored("roberta+mirror", "sts12", 0.5),
+        stored("roberta+mirror", "sts12", 0.6, 1, corpus="other"),
+    ]
     for name, results, note in (
-        ("mirror-bert/table3", sts("roberta+mirror")[:-1], "roberta+mirror: not all tasks have the same seeds"),
-        ("mirror-bert/table3", two, "roberta+mirror on sts12: the seeds differ in data, recipe, corpus or precision"),
-        ("mirrorwic/table4", [stored("bert+mirrorwic", "wic", 0.7, metric="dev_accuracy")],
-         "wic: the results have no test_accuracy"),
-        ("mirror-bert/table3", [*sts("roberta+mirror"), stored("bert+mirror", "sts12", 0.5, precision="bf16")],
-         "not comparable: evaluated in bf16 and fp32"),
-    ):  # fmt: skip
+        (
+            "mirror-bert/table3",
+            sts("roberta+mirror")[:-1],
+            "roberta+mirror: not all tasks have the same seeds",
+        ),
+        (
+            "mirror-bert/table3",
+            two,
+            "roberta+mirror on sts12: the seeds differ in data, recipe, corpus or precision",
+        ),
+        (
+            "mirrorwic/table4",
+            [stored("bert+mirrorwic", "wic", 0.7, metric="dev_accuracy")],
+            "wic: the results have no test_accuracy",
+        ),
+        (
+            "mirror-bert/table3",
+            [*sts("roberta+mirror"), stored("bert+mirror", "sts12", 0.5, precision="bf16")],
+            "not comparable: evaluated in bf16 and fp32",
+        ),
+    ):
         comparison = joined(name, results)
         assert comparison.notes == (note,)
-        assert "not comparable" in note or all(line[-1].measured is None for line in comparison.cells)
+        assert "not comparable" in note or all(
+            line[-1].measured is None for line in comparison.cells
+        )
 
 
 def test_what_counts_as_a_difference() -> None:
@@ -89,16 +120,34 @@ def test_what_counts_as_a_difference() -> None:
         (Score(0.745, None, 1), False, True),  # what is not tuned has no noise
         (Score(0.7437, None, 1), False, False),
     ):
-        assert PaperCell(Printed(".743", 0.743, 0.001), measured, tuned=tuned).differs is differs, (measured, tuned)
+        assert PaperCell(Printed(".743", 0.743, 0.001), measured, tuned=tuned).differs is differs, (
+            measured,
+            tuned,
+        )
     assert PaperCell(Printed(""), Score(0.5, 0.1, 3)).differs is None
 
 
 def test_a_sweep_shares_the_papers_own_value_and_differences_are_between_rows_or_columns() -> None:
-    comparison = joined("mirror-bert/table12", [*sts("bert+mirror"), *sts("bert+mirror:dropout=0.3", 0.01)])
-    assert [cell.measured is not None for cell in comparison.cells[0]] == [False, True, False, True, False]
-    comparison = joined("mirror-bert/table7", [*sts("roberta+mirror"), *sts("roberta+mirror:dropout=0", -0.02)])
+    comparison = joined(
+        "mirror-bert/table12", [*sts("bert+mirror"), *sts("bert+mirror:dropout=0.3", 0.01)]
+    )
+    assert [cell.measured is not None for cell in comparison.cells[0]] == [
+        False,
+        True,
+        False,
+        True,
+        False,
+    ]
+    comparison = joined(
+        "mirror-bert/table7", [*sts("roberta+mirror"), *sts("roberta+mirror:dropout=0", -0.02)]
+    )
     changes = [row[1].measured and row[1].measured.mean for row in comparison.cells]
-    assert changes[:4] == [None, None, pytest.approx(-0.02), None]  # the paper prints none in the first row
+    assert changes[:4] == [
+        None,
+        None,
+        pytest.approx(-0.02),
+        None,
+    ]  # the paper prints none in the first row
     assert comparison.counts == (2, 5)
     results = [
         stored(f"bert+mirrorwic{masks}", "wic", value, metric="dev_accuracy")
@@ -110,7 +159,9 @@ def test_a_sweep_shares_the_papers_own_value_and_differences_are_between_rows_or
 
 
 def test_only_results_of_the_protocol_and_of_the_mean_over_padding_count() -> None:
-    for asked, made, pooling in product(("paper", "released"), ("paper", "released"), ("mean", "mean-padded")):
+    for asked, made, pooling in product(
+        ("paper", "released"), ("paper", "released"), ("mean", "mean-padded")
+    ):
         result = stored(f"bert+base:pooling={pooling}", "sts12", 0.5, protocol=made)
         n_filled = joined("mirror-bert/table3", [result], protocol=asked).counts[0]
         assert n_filled == (asked == made and pooling == "mean-padded")
@@ -120,8 +171,17 @@ def test_requests_cover_the_measurable_cells_and_no_others() -> None:
     for paper in (t for t in paper_tables().values() if isinstance(t, PaperTable)):
         requests = paper_requests(paper, 2)
         wanted = {(t.spec, task) for t in paper.targets().values() for task in t.tasks}
-        made = [(spec, task) for request in requests for spec in request.encoders for task in request.tasks]
-        made += [(spec, analysis.task_name) for analysis, specs in paper_analyses(paper) for spec in specs]
+        made = [
+            (spec, task)
+            for request in requests
+            for spec in request.encoders
+            for task in request.tasks
+        ]
+        made += [
+            (spec, analysis.task_name)
+            for analysis, specs in paper_analyses(paper)
+            for spec in specs
+        ]
         assert set(made) == wanted, paper.name
         assert len(made) == len(wanted)
         assert all(request.seeds == (0, 1) for request in requests)
@@ -131,15 +191,24 @@ def test_only_a_backbone_takes_the_place_of_one_once_a_row_and_not_of_systems() 
     for backbone in ("tiny+mirror", "tiny:pooling=cls"):
         with pytest.raises(UsageError, match="more than a backbone"):
             joined("mirror-bert/table3", [], backbone)
-    (request,) = paper_requests(table("mirror-bert/table3"), 1, "released", backbone=parse_spec("tiny"))
+    (request,) = paper_requests(
+        table("mirror-bert/table3"), 1, "released", backbone=parse_spec("tiny")
+    )
     assert [str(spec) for spec in request.encoders] == [
-        "tiny+base:pooling=cls", "tiny+base:pooling=mean-padded", "tiny+mirror", "tiny+mirror:drophead=0.2,dropout=0",
+        "tiny+base:pooling=cls",
+        "tiny+base:pooling=mean-padded",
+        "tiny+mirror",
+        "tiny+mirror:drophead=0.2,dropout=0",
         "tiny+mirror:drophead=0.05,dropout=0",
-    ]  # fmt: skip
+    ]
     assert (len(request.tasks), request.protocol) == (7, "released")
-    specs = [str(target.spec) for target in table("mirror-bert/table8").targets(parse_spec("tiny")).values()]
+    specs = [
+        str(target.spec)
+        for target in table("mirror-bert/table8").targets(parse_spec("tiny")).values()
+    ]
     assert specs == [  # no dropout beside the controlled one
-        f"tiny+mirror:{dropout},span_mask=0" for dropout in ("dropout=0", "dropout=0.1", "controlled_dropout=0.1")
+        f"tiny+mirror:{dropout},span_mask=0"
+        for dropout in ("dropout=0", "dropout=0.1", "controlled_dropout=0.1")
     ]
 
 
@@ -167,15 +236,29 @@ def test_on_another_backbone_the_encoder_is_named_and_nothing_is_held_against_th
     shown = as_table(measured)
     labels = {row.label for row in shown.rows if row.part == "measured"}
     assert {"tiny-CLS", "tiny-mean-padded", "tiny + Mirror (drophead=0.05, dropout=0)"} < labels
-    assert {label for label in labels if not label.startswith("tiny")} == {"SBERT (pooling=mean-padded)"}
-    assert shown.blocks() == [i for i, row in enumerate(shown.rows) if row.part == "published" and i]
-    assert {row.label for row in as_table(filled(table("mirror-bert/table3"))).rows if row.part == "measured"} == {""}
+    assert {label for label in labels if not label.startswith("tiny")} == {
+        "SBERT (pooling=mean-padded)"
+    }
+    assert shown.blocks() == [
+        i for i, row in enumerate(shown.rows) if row.part == "published" and i
+    ]
+    assert {
+        row.label
+        for row in as_table(filled(table("mirror-bert/table3"))).rows
+        if row.part == "measured"
+    } == {""}
 
 
 def test_published_measured_and_difference_stand_below_each_other() -> None:
-    results = [stored("roberta+mirror", task, 0.7 + seed / 500, seed) for task in STS for seed in range(3)]
+    results = [
+        stored("roberta+mirror", task, 0.7 + seed / 500, seed) for task in STS for seed in range(3)
+    ]
     lines = render_paper(joined("mirror-bert/table7", results), "markdown").splitlines()
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in lines
+        if line.startswith("|")
+    ]
     assert rows[0] == ["model", "", "avg. ρ", "change"]
     assert rows[2:6] == [
         ["RoBERTa + Mirror", "published", "*.753*", "–"],
@@ -188,13 +271,17 @@ def test_published_measured_and_difference_stand_below_each_other() -> None:
 
 
 def test_scores_are_shown_in_the_papers_scale() -> None:
-    results = [stored("bert+mirrorwic", "wic", score, seed, metric="dev_accuracy")
-               for seed, score in enumerate((0.7194, 0.7196))]  # fmt: skip
+    results = [
+        stored("bert+mirrorwic", "wic", score, seed, metric="dev_accuracy")
+        for seed, score in enumerate((0.7194, 0.7196))
+    ]
     text = render_paper(joined("mirrorwic/table7", results), "markdown")
     assert "71.95 ± 0.01" in text
     assert "+0.01" in text
     # Table 10 shows areas under the curve, not the accuracies that are the main metric of its tasks.
-    result = stored("bert+mirrorwic", "wic-tsv-2", 0.66, metric="dev_accuracy", metrics={"dev_auc": 0.6792})
+    result = stored(
+        "bert+mirrorwic", "wic-tsv-2", 0.66, metric="dev_accuracy", metrics={"dev_auc": 0.6792}
+    )
     text = render_paper(joined("mirrorwic/table10", [result]), "markdown")
     assert "67.92" in text
     assert "Metric: area under the ROC curve on the dev split." in text
@@ -203,7 +290,9 @@ def test_scores_are_shown_in_the_papers_scale() -> None:
 def test_without_results_only_the_published_values_and_where_sources_disagree_stand_there() -> None:
     text = render_paper(joined("mirrorwic/table9", []), "markdown")
     assert "published" not in text
-    assert re.search(r"BERT \+ MirrorWiC +\|( +\? \|){5} +70\.84 \| +\? \|", text)  # alone in its row, so not the best
+    assert re.search(
+        r"BERT \+ MirrorWiC +\|( +\? \|){5} +70\.84 \| +\? \|", text
+    )  # alone in its row, so not the best
     assert "?: not legible" in text
     text = render_paper(joined("mirror-bert/table1", []), "markdown")
     assert "Printed differently in poster/table1: fastText (row 1), EN: .434 on the poster" in text
@@ -232,17 +321,26 @@ def test_csv_and_json_hold_every_cell_in_full_precision_and_latex_spans_groups()
 
 @pytest.mark.slow
 def test_every_table_has_every_format_and_its_latex_compiles(tmp_path: Path) -> None:
-    contents = [filled(paper) if isinstance(paper, PaperTable) else paper for paper in paper_tables().values()]
+    contents = [
+        filled(paper) if isinstance(paper, PaperTable) else paper
+        for paper in paper_tables().values()
+    ]
     for content, format_ in product(contents, ("markdown", "latex", "csv", "json")):
         text = render_paper(content, format_)
         assert len(text.splitlines()) >= 2, format_
         assert "[U+" not in text
-    assert_nothing_leaves_the_page(tmp_path, [render_paper(content, "latex", standalone=True) for content in contents])
+    assert_nothing_leaves_the_page(
+        tmp_path, [render_paper(content, "latex", standalone=True) for content in contents]
+    )
 
 
 def test_deviations_and_seconds() -> None:
     scores = np.array([0.5 + np.arange(7) / 9, [0.6] * 7])  # by seed and task
-    results = [stored("bert+mirror", task, scores[seed, i], seed) for i, task in enumerate(STS) for seed in range(2)]
+    results = [
+        stored("bert+mirror", task, scores[seed, i], seed)
+        for i, task in enumerate(STS)
+        for seed in range(2)
+    ]
     for result in results:
         result.seconds["train"] = 8.0 + 4 * result.seed
         result.cell["recipe"]["epochs"] = 2
@@ -260,12 +358,19 @@ def test_deviations_and_seconds() -> None:
 
 def test_a_sweep_is_ranked_along_its_row_in_each_part_and_a_row_of_another_source_is_not() -> None:
     rates = {"dropout=0.1": 0.65, "dropout=0.2": 0.70, "dropout=0.3": 0.69}
-    results = [stored(f"bert+mirrorwic:{rate}", "wic", score, metric="dev_accuracy") for rate, score in rates.items()]
+    results = [
+        stored(f"bert+mirrorwic:{rate}", "wic", score, metric="dev_accuracy")
+        for rate, score in rates.items()
+    ]
     marks = as_table(joined("mirrorwic/table7", results)).ranks()
     assert marks[0] == [0, 0, 0, 2, 1, 0, 0]  # published
     assert marks[1] == [0, 0, 1, 2, 0, 0, 0]  # measured
     assert marks[3] == [0, 0, 2, 1, 0, 0, 0]  # DeBERTa, published
     shown = as_table(joined("mirror-bert/table3", []))
     ranks = [row[-1] for row in shown.ranks()]
-    assert ranks[8:] == [1] + [0] * 5  # RoBERTa + Mirror (drophead) has .764, its released model .7667
-    assert "Not ranked; the values are those of README of mirror-bert: BERT" in "\n".join(shown.notes)
+    assert (
+        ranks[8:] == [1] + [0] * 5
+    )  # RoBERTa + Mirror (drophead) has .764, its released model .7667
+    assert "Not ranked; the values are those of README of mirror-bert: BERT" in "\n".join(
+        shown.notes
+    )

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 from mirrorbench_analysis import ANALYSES
 from mirrorbench_papers import specs_folder
-from mirrorbench_papers.tables import FactTable, PaperTable, find_table, paper_tables, read_paper_table
+from mirrorbench_papers.tables import (
+    FactTable,
+    PaperTable,
+    find_table,
+    paper_tables,
+    read_paper_table,
+)
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.plugins import Plugins
@@ -59,22 +65,43 @@ def test_printed_numbers_keep_their_digits_and_are_converted(tmp_path: Path) -> 
     assert second[1].value == pytest.approx(-0.01)
     assert table.rows[1].spec is None
     assert table.notes == ("one two",)
-    for text, read in (("< 0.002", True), ("≈ 30", True), ("10-20", True), (".5", False), ("null", False)):
+    for text, read in (
+        ("< 0.002", True),
+        ("≈ 30", True),
+        ("10-20", True),
+        (".5", False),
+        ("null", False),
+    ):
         printed = read_scores(tmp_path, SCORES.replace("57.10", text)).printed[0][0]
-        assert (printed.text == text and printed.value is None) is read, text  # a bound or a range: no value
+        assert (printed.text == text and printed.value is None) is read, (
+            text
+        )  # a bound or a range: no value
 
 
 def test_a_column_changes_the_encoder_and_the_papers_own_value_is_left_out(tmp_path: Path) -> None:
     """On another backbone the paper's value is explicit, and a row that the paper does not print is not measured."""
     table = read_scores(tmp_path, SCORES)
     specs_by_cell = {cell: str(target.spec) for cell, target in table.targets().items()}
-    assert specs_by_cell == {(0, 0): "roberta+mirror", (0, 1): "roberta+mirror", (0, 2): "roberta+mirror:dropout=0.3"}
+    assert specs_by_cell == {
+        (0, 0): "roberta+mirror",
+        (0, 1): "roberta+mirror",
+        (0, 2): "roberta+mirror:dropout=0.3",
+    }
     on_another = [str(target.spec) for target in table.targets(parse_spec("tiny")).values()]
-    assert on_another == ["tiny+mirror:dropout=0.1", "tiny+mirror:dropout=0.1", "tiny+mirror:dropout=0.3"]
-    table = read_scores(tmp_path, SCORES.replace("encoder: roberta", "source: README, encoder: roberta"))
+    assert on_another == [
+        "tiny+mirror:dropout=0.1",
+        "tiny+mirror:dropout=0.1",
+        "tiny+mirror:dropout=0.3",
+    ]
+    table = read_scores(
+        tmp_path, SCORES.replace("encoder: roberta", "source: README, encoder: roberta")
+    )
     assert len(table.targets()) == 3
     assert not table.targets(parse_spec("tiny"))
-    specs = {str(target.spec) for target in TABLES["mirror-bert/table3"].targets(parse_spec("tiny")).values()}
+    specs = {
+        str(target.spec)
+        for target in TABLES["mirror-bert/table3"].targets(parse_spec("tiny")).values()
+    }
     assert "sbert:pooling=mean-padded" in specs  # a system stays
     assert not [spec for spec in specs if spec.startswith(("bert", "roberta"))]
 
@@ -93,8 +120,16 @@ def test_what_is_wrong_is_named(tmp_path: Path) -> None:
         ("encoder: roberta+mirror, ", "", "'encoder' is missing"),
         ("label: A,", "label: A, against: 7,", "there is no row 7"),
         ("label: A,", "label: A, against: first,", "'first' is not the number of a row"),
-        ("notes:", "disagreements: [{row: 3, column: STS 12, with: x, note: y}]\nnotes:", "there is no row 3"),
-        ("notes:", "inconsistencies: [{row: 1, column: STS 12, note: y}]\nnotes:", "'recomputed' is missing"),
+        (
+            "notes:",
+            "disagreements: [{row: 3, column: STS 12, with: x, note: y}]\nnotes:",
+            "there is no row 3",
+        ),
+        (
+            "notes:",
+            "inconsistencies: [{row: 1, column: STS 12, note: y}]\nnotes:",
+            "'recomputed' is missing",
+        ),
         ("{dropout: 0.3}", "{dropout: }", "is not KEY=VALUE"),
     ):
         with pytest.raises(DataFormatError, match=r"table1\.yaml") as caught:
@@ -113,25 +148,46 @@ def test_tables_come_in_printed_order() -> None:
 
 @pytest.mark.shipped("analysis", "sbert", "static")
 def test_encoders_tasks_and_metrics_exist(plugins: Plugins) -> None:
-    asked = [c.analysis for table in TABLES.values() for c in table.columns if c.analysis and not c.unavailable]
-    assert {analysis.name for analysis in asked} == {"isotropy", "layers", "projection", "similarity"}
+    asked = [
+        c.analysis
+        for table in TABLES.values()
+        for c in table.columns
+        if c.analysis and not c.unavailable
+    ]
+    assert {analysis.name for analysis in asked} == {
+        "isotropy",
+        "layers",
+        "projection",
+        "similarity",
+    }
     for analysis in asked:
         assert analysis.options.keys() <= ANALYSES[analysis.name].keys()
         for corpus in filter(None, (analysis.corpus, analysis.texts)):
             check_corpus(corpus, plugins.corpora)
-    for target in dict.fromkeys(target for table in TABLES.values() for target in table.targets().values()):
+    for target in dict.fromkeys(
+        target for table in TABLES.values() for target in table.targets().values()
+    ):
         tasks = (target.analysis.task,) if target.analysis else target.tasks
         for level in {plugins.tasks[task].level for task in tasks}:
-            assert expand_ladder(target.spec, level, plugins) == (target.spec,)  # a row, not a ladder
+            assert expand_ladder(target.spec, level, plugins) == (
+                target.spec,
+            )  # a row, not a ladder
         if target.spec.method:
             assert target.spec.backbone in backbones.BACKBONES
             method = plugins.methods[target.spec.method]
             if method.tunes:
                 known = {entry.name: entry.value for entry in plugins.augmentations}
-                override(method.preset("sentence", "bert", "paper"), dict(target.spec.params), known)
+                override(
+                    method.preset("sentence", "bert", "paper"), dict(target.spec.params), known
+                )
         for task in () if target.analysis else tasks:
             main, metric = plugins.tasks[task].main_metric, target.metric
-            assert metric == main or metric.rpartition("_")[2] in ("accuracy", "auc", "accuracy@5", "pearson"), task
+            assert metric == main or metric.rpartition("_")[2] in (
+                "accuracy",
+                "auc",
+                "accuracy@5",
+                "pearson",
+            ), task
 
 
 def test_the_papers_own_values_are_our_presets() -> None:
@@ -141,7 +197,11 @@ def test_the_papers_own_values_are_our_presets() -> None:
             preset = mirrorwic_preset if row.spec.method == "mirrorwic" else mirror_preset
             recipe = preset("sentence", architectures[row.spec.backbone], "paper")
             for key, value in table.defaults_of(row):
-                assert value == (recipe.layers if key == "layers" else recipe.rate(key)), (name, row.label, key)
+                assert value == (recipe.layers if key == "layers" else recipe.rate(key)), (
+                    name,
+                    row.label,
+                    key,
+                )
 
 
 def test_models_are_our_backbones(plugins: Plugins) -> None:
@@ -151,10 +211,17 @@ def test_models_are_our_backbones(plugins: Plugins) -> None:
         for model in table.rows:
             assert model.preset or model.label == "fastText"
             if model.preset:
-                assert backbones.BACKBONES[model.preset].hub_id == model.values[table.columns.index("URL")], model.label
-    released = [row for table in TABLES.values() for row in table.rows if "released model" in row.label]
+                assert (
+                    backbones.BACKBONES[model.preset].hub_id
+                    == model.values[table.columns.index("URL")]
+                ), model.label
+    released = [
+        row for table in TABLES.values() for row in table.rows if "released model" in row.label
+    ]
     assert len(released) == 8
-    for row in released:  # a row has the readout of the model's short name, so that the name alone measures it
+    for row in (
+        released
+    ):  # a row has the readout of the model's short name, so that the name alone measures it
         assert expand_ladder(parse_spec(row.spec.backbone), "sentence", plugins) == (row.spec,)
 
 

@@ -29,7 +29,9 @@ def test_nothing_differs_from_what_was_compared_with_the_papers() -> None:
         for name, table in OURS.items()
     }
     checksum = hashlib.sha256(json.dumps(typed, sort_keys=True).encode()).hexdigest()
-    assert checksum[:16] == "d5ced30496ccfb2d", "compare what you changed with the paper, then renew this checksum"
+    assert checksum[:16] == "d5ced30496ccfb2d", (
+        "compare what you changed with the paper, then renew this checksum"
+    )
 
 
 def test_every_number_of_a_table_is_the_papers(shared_data: Path) -> None:
@@ -40,14 +42,21 @@ def test_every_number_of_a_table_is_the_papers(shared_data: Path) -> None:
         paper, category, number = re.split(r"/(\D+)", name)
         if category != "table" or name == "mirrorwic/table8":  # whose differences stand in formulas
             continue
-        text = re.sub(r"</?[a-z]+>", "", (folder / f"{texts[paper]}.txt").read_text(encoding="utf-8"))
+        text = re.sub(
+            r"</?[a-z]+>", "", (folder / f"{texts[paper]}.txt").read_text(encoding="utf-8")
+        )
         above = re.split(rf"^Table {number}:", text, maxsplit=1, flags=re.M)[0].rstrip()
         body = re.split(r"^(?:|(?:Table|Figure|Refer|dropout rate).*)\n", above, flags=re.M)[-1]
         want = re.findall(r"\d*\.\d+", body)
         printed = [i for i, column in enumerate(table.columns) if column.head != SECOND_READING]
         rows = [row for line, row in zip(table.rows, table.printed, strict=True) if not line.source]
-        typed = [row[i].text.lstrip("+-") for row in rows for i in printed if row[i].value is not None]
-        if name in ("mirrorwic/table4", "mirrorwic/table5"):  # a cell of the text holds the values of two rows
+        typed = [
+            row[i].text.lstrip("+-") for row in rows for i in printed if row[i].value is not None
+        ]
+        if name in (
+            "mirrorwic/table4",
+            "mirrorwic/table5",
+        ):  # a cell of the text holds the values of two rows
             typed, want = sorted(typed), sorted(want)
         assert len(want) > 1
         assert typed == want, name
@@ -71,14 +80,22 @@ def test_every_printed_average_and_difference_follows_or_is_declared() -> None:
     """Declared inconsistencies are beyond what rounding explains."""
     for name, table in TABLES.items():
         inconsistent = {}
-        computed = [i for i, column in enumerate(table.columns) if column.average or column.difference]
+        computed = [
+            i for i, column in enumerate(table.columns) if column.average or column.difference
+        ]
         for row, column in product(range(len(table.rows)), computed):
             printed, (value, slack) = table.printed[row][column], recomputed(table, row, column)
-            if printed.value is not None and abs(printed.value - value) > slack + printed.unit / 2 + FUZZ:
+            if (
+                printed.value is not None
+                and abs(printed.value - value) > slack + printed.unit / 2 + FUZZ
+            ):
                 inconsistent[row, column] = value * SCALES[table.scale]
         declared = {table.cell_of(remark): remark.recomputed for remark in table.inconsistencies}
         digits = {cell: len(text.partition(".")[2]) for cell, text in declared.items()}
-        texts = {cell: f"{value:.{digits.get(cell, 3)}f}".lstrip("0") for cell, value in inconsistent.items()}
+        texts = {
+            cell: f"{value:.{digits.get(cell, 3)}f}".lstrip("0")
+            for cell, value in inconsistent.items()
+        }
         assert texts == declared, name
     assert any(table.inconsistencies for table in TABLES.values())
 
@@ -97,6 +114,12 @@ def test_every_value_printed_twice_agrees_or_is_declared() -> None:
         if abs((first.value or 0) - (second.value or 0))
         > (0 if first.unit == second.unit else max(first.unit, second.unit) / 2) + FUZZ
     ]
-    declared = {(name, *table.cell_of(x)): x.where for name, table in TABLES.items() for x in table.disagreements}
+    declared = {
+        (name, *table.cell_of(x)): x.where
+        for name, table in TABLES.items()
+        for x in table.disagreements
+    }
     assert not [pair for pair in twice if declared.keys().isdisjoint(pair)]
-    assert declared.items() <= {(cell, second[0]) for pair in twice for cell, second in (pair, pair[::-1])}
+    assert declared.items() <= {
+        (cell, second[0]) for pair in twice for cell, second in (pair, pair[::-1])
+    }

@@ -72,7 +72,9 @@ def serve(pipe: Connection, context: WorkerContext) -> None:
     After each group the worker sends whether it was computed; if not, another run has its lease. A signal ends the
     worker at once, since an exception raised there could be lost in code that ignores exceptions; the pool cleans up.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems that cannot block the signal in a new process
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # for systems that cannot block the signal in a new process
     with suppress(EOFError, ConnectionError):  # the pool is gone
         try:
             runner = runner_of(context)
@@ -93,7 +95,9 @@ def _enter_device(runner: Runner) -> None:
     try:
         _ = runner.loader
     except (UsageError, RuntimeError) as error:
-        message, hint = (error.message, error.hint) if isinstance(error, UsageError) else (str(error), "")
+        message, hint = (
+            (error.message, error.hint) if isinstance(error, UsageError) else (str(error), "")
+        )
         raise _UnusableError(message, hint) from error
 
 
@@ -138,7 +142,9 @@ class Pool:
         self.waiting = deque(job.groups)
         self.lost: list[CellGroup] = []
         self.records: defaultdict[str, _Record] = defaultdict(_Record)  # by the model's key
-        self.suspects: defaultdict[str, set[str]] = defaultdict(set)  # keys that a slot lost, with no result since
+        self.suspects: defaultdict[str, set[str]] = defaultdict(
+            set
+        )  # keys that a slot lost, with no result since
         self.slots: set[str] = set()
         self.passed_over = 0  # consecutive groups leased by another run
         self.noted = False
@@ -148,7 +154,9 @@ class Pool:
         workers: list[_Worker] = []
         try:
             for number, device in enumerate(self.devices, 1):
-                workers.append(self._start(device, device if device.startswith("cuda") else f"worker {number}"))
+                workers.append(
+                    self._start(device, device if device.startswith("cuda") else f"worker {number}")
+                )
                 self.slots.add(workers[-1].slot)
             self.job.reporter.stage("computing", f"in {len(workers)} processes")
             while True:
@@ -186,7 +194,10 @@ class Pool:
         resource_tracker.ensure_running()  # it would start with the first process, and unblock Ctrl-C
         # While all tune there are more threads than cores, which must sleep while they wait.
         threads = max(1, context.threads // len(self.devices))
-        with interrupts_blocked(), _defaults(OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="PASSIVE"):
+        with (
+            interrupts_blocked(),
+            _defaults(OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="PASSIVE"),
+        ):
             process.start()
         theirs.close()  # otherwise the pipe would stay open when the process ends
         return _Worker(process, ours, device, slot)
@@ -195,12 +206,16 @@ class Pool:
         """Send a group to an idle worker: first groups that were never lost and that no other run computes."""
         if self.waiting and self.passed_over < len(self.waiting):
             cells = self.waiting.popleft()
-        elif suitable := [cells for cells in self.lost if not self._has_better_slot(cells, worker.slot)]:
+        elif suitable := [
+            cells for cells in self.lost if not self._has_better_slot(cells, worker.slot)
+        ]:
             cells = suitable[0]
             self.lost.remove(cells)
         elif self.waiting:
             if not self.noted:
-                self.job.reporter.note("another process is computing the remaining cells; waiting for its results")
+                self.job.reporter.note(
+                    "another process is computing the remaining cells; waiting for its results"
+                )
             self.noted = True
             time.sleep(POLL_SECONDS)
             self.passed_over = 0
@@ -223,7 +238,11 @@ class Pool:
         except (EOFError, OSError):
             yield from self._handle_death(worker)
             return
-        if isinstance(message, CellOutcome) and isinstance(message.outcome, Failure) and message.outcome.full:
+        if (
+            isinstance(message, CellOutcome)
+            and isinstance(message.outcome, Failure)
+            and message.outcome.full
+        ):
             worker.full.append(message)
         elif isinstance(message, CellOutcome):
             worker.cells = tuple(cell for cell in worker.cells if cell != message.cell)
@@ -267,7 +286,9 @@ class Pool:
         )
         yield from self._return_group(worker, cause, failed(worker.cells, error))
 
-    def _return_group(self, worker: _Worker, reason: str, outcomes: list[CellOutcome]) -> Iterator[CellOutcome]:
+    def _return_group(
+        self, worker: _Worker, reason: str, outcomes: list[CellOutcome]
+    ) -> Iterator[CellOutcome]:
         """Leave the rest of a group to another slot; without one, ``outcomes`` are final."""
         slot, key = worker.slot, worker.cells[0].model.key
         record = self.records[key]
@@ -278,7 +299,9 @@ class Pool:
         alone = [key for key in self.suspects[slot] if self.records[key].slots.keys() == {slot}]
         if len(alone) >= SUSPICIOUS and (worker.lost or self.slots - {slot}):
             for key in alone:
-                self.records[key].slots[slot] = 0  # not counted as a try, but another slot that loses it is not suspect
+                self.records[key].slots[slot] = (
+                    0  # not counted as a try, but another slot that loses it is not suspect
+                )
             self._retire(slot, f"it lost {len(alone)} models in a row ({reason})", worker.lost)
         yield from self._final_outcomes()
 

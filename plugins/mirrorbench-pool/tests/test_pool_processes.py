@@ -27,7 +27,9 @@ def test_a_worker_ends_quietly_when_the_pool_is_gone_without_having_listened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, theirs = get_context("spawn").Pipe()
-    theirs.send("what nobody reads")  # then the other end does not just end: the connection is reset
+    theirs.send(
+        "what nobody reads"
+    )  # then the other end does not just end: the connection is reset
     ours.close()
     context = WorkerContext(
         Settings(tmp_path / "results", tmp_path, tmp_path / "cache", "cpu", offline=True), threads=1
@@ -40,30 +42,51 @@ def test_a_worker_ends_quietly_when_the_pool_is_gone_without_having_listened(
 def test_a_pool_has_the_results_of_one_process_whatever_dies(bench: Bench) -> None:
     """Two workers; one encoder kills its worker every time, one raises; a worker is also asked to end."""
     good = ("letters", "ending")
-    (bench.folder / "calls").write_text("ending\n")  # so that it lives here, in the process of the tests
+    (bench.folder / "calls").write_text(
+        "ending\n"
+    )  # so that it lives here, in the process of the tests
     expected = bench.run("one", *good)
     assert (len(expected.results), expected.failures) == (2 * 2, ())
     (bench.folder / "calls").unlink()
     outcome = bench.run("pool", "deadly", "broken", *good, workers=2)
     assert bench.stored("pool") == bench.stored("one")
-    assert [(r.spec, r.task, r.seed) for r in outcome.results] == [(r.spec, r.task, r.seed) for r in expected.results]
+    assert [(r.spec, r.task, r.seed) for r in outcome.results] == [
+        (r.spec, r.task, r.seed) for r in expected.results
+    ]
     assert outcome.computed == len(outcome.results)
     reasons = {str(failure.spec): failure.reason for failure in outcome.failures}
     assert set(reasons) == {"deadly", "broken"}
-    assert "3 worker processes died while computing it, the last with exit code -9" in reasons["deadly"]
+    assert (
+        "3 worker processes died while computing it, the last with exit code -9"
+        in reasons["deadly"]
+    )
     assert reasons["broken"] == "RuntimeError: it broke [down]"
-    assert "deadly: its worker process died (exit code -9); another one tries again" in bench.log.lines
-    assert "ending: its worker process died (exit code -15); another one tries again" in bench.log.lines
+    assert (
+        "deadly: its worker process died (exit code -9); another one tries again" in bench.log.lines
+    )
+    assert (
+        "ending: its worker process died (exit code -15); another one tries again"
+        in bench.log.lines
+    )
 
 
-def test_a_run_that_loses_the_gpu_stops_and_the_same_command_goes_on(bench: Bench, said: Said) -> None:
+def test_a_run_that_loses_the_gpu_stops_and_the_same_command_goes_on(
+    bench: Bench, said: Said
+) -> None:
     """Later encoders could only fail in this process, so ``ending`` is not tried."""
     cells = ("run", "-t", "cats,dogs", "-e", "letters", "-e", "losing", "-e", "ending", "--offline")
     code, _, err = said(*cells)
-    assert (code, err.count("CUDA error: an illegal memory access"), "Traceback" in err) == (1, 1, False)
+    assert (code, err.count("CUDA error: an illegal memory access"), "Traceback" in err) == (
+        1,
+        1,
+        False,
+    )
     assert "run the same command again to continue" in err
     calls = (bench.folder / "calls").read_text()
-    assert (calls.count("losing"), calls.count("ending")) == (1, 0)  # nor is the encoder tried on one task alone
+    assert (calls.count("losing"), calls.count("ending")) == (
+        1,
+        0,
+    )  # nor is the encoder tried on one task alone
     assert len(list((bench.folder / "results").rglob("seed-0.json"))) == 2
     assert list((bench.folder / "results" / ".leases").iterdir()) == []
     (bench.folder / f"lost-{os.getpid()}").unlink()  # as in a new process
@@ -147,8 +170,13 @@ def test_a_model_that_fits_nowhere_fails_and_no_gpu_is_given_up_for_it(full: Ben
     (full.folder / "full").write_text("")
     outcome = full.run("pool", "large", "small", workers=2)
     assert len(outcome.results) == 2
-    assert {(str(failure.spec), failure.task) for failure in outcome.failures} == {("large", "cats"), ("large", "dogs")}
-    assert {failure.reason.partition(":")[0] for failure in outcome.failures} == {"OutOfMemoryError"}
+    assert {(str(failure.spec), failure.task) for failure in outcome.failures} == {
+        ("large", "cats"),
+        ("large", "dogs"),
+    }
+    assert {failure.reason.partition(":")[0] for failure in outcome.failures} == {
+        "OutOfMemoryError"
+    }
     assert not [line for line in full.log.lines if "is not used any more" in line]
 
 
@@ -176,7 +204,9 @@ def test_gpus_that_fail_leave_their_models_to_the_others(bench: Bench) -> None:
     assert (len(outcome.results), outcome.failures) == (2 * len(names), ())
     retired = [line.partition(" ")[0] for line in bench.log.lines if "is not used any more" in line]
     assert sorted(retired) == ["cuda:0", "cuda:1"]
-    assert not [line for line in bench.log.lines if "another one tries again" in line]  # at once, for no model's fault
+    assert not [
+        line for line in bench.log.lines if "another one tries again" in line
+    ]  # at once, for no model's fault
 
 
 @pytest.mark.full
@@ -196,12 +226,16 @@ def pooled(bench: Bench, devices: tuple[str, ...], *encoders: str) -> Outcome:
 
 
 @pytest.mark.slow
-def test_workers_share_the_cores_and_tune_as_one_process_does(full: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_share_the_cores_and_tune_as_one_process_does(
+    full: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Four threads: the gradients of four parts are added up, whose order shows in the weights."""
     for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "RAYON_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     (full.folder / "full").write_text("")
-    (full.folder / "mine.txt").write_text("".join(f"line number {n} {'of many ' * (n % 20)}\n" for n in range(24)))
+    (full.folder / "mine.txt").write_text(
+        "".join(f"line number {n} {'of many ' * (n % 20)}\n" for n in range(24))
+    )
     before, tuned, weights = torch.get_num_threads(), "tiny+mirror:batch_size=24,epochs=1", {}
     try:
         for name, threads, workers in (("one", 4, 1), ("pool", 4, 2), ("other", 1, 1)):
@@ -218,7 +252,9 @@ def test_workers_share_the_cores_and_tune_as_one_process_does(full: Bench, monke
 
 
 @pytest.mark.full
-def test_a_pool_says_that_it_waits_for_another_process(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_says_that_it_waits_for_another_process(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key = ModelRef(parse_spec("letters"), "letters").key
     held = Leases(bench.folder / "pool" / ".leases").take(key)
     assert held is not None
@@ -230,7 +266,10 @@ def test_a_pool_says_that_it_waits_for_another_process(bench: Bench, monkeypatch
 
     monkeypatch.setattr("harness.executors.Log", Releasing)
     assert len(bench.run("pool", "letters", workers=2).results) == 2
-    assert bench.log.lines[0] == "another process is computing the remaining cells; waiting for its results"
+    assert (
+        bench.log.lines[0]
+        == "another process is computing the remaining cells; waiting for its results"
+    )
 
 
 def test_variables_of_workers_give_way_to_the_users(monkeypatch: pytest.MonkeyPatch) -> None:

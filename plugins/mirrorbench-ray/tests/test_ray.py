@@ -16,7 +16,9 @@ TUNED = "tiny+mirror:batch_size=6"
 
 @pytest.mark.slow
 def test_two_workers_of_which_one_is_killed_have_the_results_of_this_process(bench: Bench) -> None:
-    (bench.folder / "calls").write_text("dying\n")  # so that it lives here, in the process of the tests
+    (bench.folder / "calls").write_text(
+        "dying\n"
+    )  # so that it lives here, in the process of the tests
     expected = bench.run("here", "letters", "dying", TUNED)
     (bench.folder / "calls").unlink()
     outcome = bench.run("there", "letters", "dying", "broken", TUNED, executor="ray", workers=2)
@@ -29,13 +31,17 @@ def test_two_workers_of_which_one_is_killed_have_the_results_of_this_process(ben
 
 @pytest.mark.full
 def test_a_worker_that_loses_the_gpu_gets_no_other_task(bench: Bench) -> None:
-    outcome = bench.run("there", "losing", "letters", executor="ray", workers=1, cpus=3)  # more than one task at 1 CPU
+    outcome = bench.run(
+        "there", "losing", "letters", executor="ray", workers=1, cpus=3
+    )  # more than one task at 1 CPU
     assert (len(outcome.results), outcome.failures) == (4, ())
     assert len(list(bench.folder.glob("lost-*"))) == 1
 
 
 def test_what_is_refused_before_a_cluster_is_started(bench: Bench) -> None:
-    with pytest.raises(mirrorbench_ray.RayError, match=r"no Ray cluster at 127\.0\.0\.1:1") as caught:
+    with pytest.raises(
+        mirrorbench_ray.RayError, match=r"no Ray cluster at 127\.0\.0\.1:1"
+    ) as caught:
         bench.run("there", "letters", executor="ray", address="127.0.0.1:1")
     assert "ray start --head" in caught.value.hint
     with pytest.raises(UsageError, match="unknown executor option 'gpu'") as wrong:

@@ -81,7 +81,11 @@ def sbert_directory(spec: EncoderSpec, offline: bool) -> Path:
         return with_its_base(directory, offline)
     name = str(spec.get("model", "sbert"))
     known = name in BACKBONES or "/" in name
-    return locate(EncoderSpec(name if known else f"sentence-transformers/{name}", spec.revision), "en", offline)
+    return locate(
+        EncoderSpec(name if known else f"sentence-transformers/{name}", spec.revision),
+        "en",
+        offline,
+    )
 
 
 def _only_transformer(directory: Path) -> Path:
@@ -118,7 +122,9 @@ def pooled_backbone(directory: Path, pooling: Pooling, context: EncoderContext) 
         from mirrorbench.plugin import TransformerEncoder, load_transformer
 
         with unchanged_backbone(directory, weights):
-            transformer = load_transformer(directory, torch.device(context.device), poolings=context.poolings)
+            transformer = load_transformer(
+                directory, torch.device(context.device), poolings=context.poolings
+            )
         return TransformerEncoder(transformer, pooling, context.precision).encode
 
     readout = [pooling.mode, pooling.max_length, *([pooling.prompt] if pooling.prompt else [])]

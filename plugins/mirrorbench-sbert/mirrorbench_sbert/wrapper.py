@@ -41,7 +41,9 @@ MOST_TOKENS = 512
 """Maximum length, in tokens, of a model of sentence-transformers that names none."""
 
 
-def sentence_transformer(path: Path, context: EncoderContext, prompt: str | None = None) -> LazyEncoder:
+def sentence_transformer(
+    path: Path, context: EncoderContext, prompt: str | None = None
+) -> LazyEncoder:
     """Create an encoder from the directory of a sentence-transformers model; contexts are encoded as whole texts.
 
     ``prompt``: a template in place of the model's default prompt; the model decides whether a prompt before the text is
@@ -82,15 +84,24 @@ class _BatchedModel:
         encoded: Any = None
         for role in np.unique(roles):
             rows = (roles == role).nonzero()[0]
-            vectors = self._encode_role([inputs[row] for row in rows], by_role.get(role, self.model.encode))
-            encoded = np.empty((len(inputs), vectors.shape[1]), vectors.dtype) if encoded is None else encoded
+            vectors = self._encode_role(
+                [inputs[row] for row in rows], by_role.get(role, self.model.encode)
+            )
+            encoded = (
+                np.empty((len(inputs), vectors.shape[1]), vectors.dtype)
+                if encoded is None
+                else encoded
+            )
             encoded[rows] = vectors
         return encoded  # type: ignore[no-any-return]
 
     def _encode_role(self, inputs: list[TextInput], encode_texts: Callable[..., Any]) -> Array:
         import torch
 
-        texts = [self.template.replace(TEXT, item.text) if self.template else item.text for item in inputs]
+        texts = [
+            self.template.replace(TEXT, item.text) if self.template else item.text
+            for item in inputs
+        ]
         # Characters stand for tokens, of which most texts have fewer: counting tokens would tokenise twice.
         lengths = np.array([min(len(text), self.limit) for text in texts], dtype=np.int64)
         type_ = device_type(self.device)
@@ -102,7 +113,11 @@ class _BatchedModel:
             batch, size = [texts[row] for row in rows], 32 if type_ == "cpu" else len(rows)
             with autocast(self.device, self.precision):
                 vectors = encode_texts(
-                    batch, batch_size=size, convert_to_tensor=True, show_progress_bar=False, **options
+                    batch,
+                    batch_size=size,
+                    convert_to_tensor=True,
+                    show_progress_bar=False,
+                    **options,
                 )
             return vectors.float()  # type: ignore[no-any-return]
 
@@ -115,7 +130,15 @@ def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:
         raise not_installed(ModelUnavailableError, "sbert needs", "sentence-transformers", "sbert")
     try:
         return read_sentence_transformer(path, context.device, context.precision)
-    except (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError, AttributeError) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        ImportError,
+        RuntimeError,
+        AttributeError,
+    ) as error:
         if out_of_memory(error):
             raise unreadable(path, error) from error
         first = (str(error).strip().splitlines() or ["no message"])[0]
@@ -127,7 +150,9 @@ def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:
 
 def _check_varies(path: Path, model: Any, encode: Callable[[list[TextInput]], Array]) -> None:
     """Raise if a model makes no vectors of texts, or equal ones of two texts of its own words."""
-    known: Iterable[str] = getattr(getattr(model, "tokenizer", None), "get_vocab", list)()  # images have none
+    known: Iterable[str] = getattr(
+        getattr(model, "tokenizer", None), "get_vocab", list
+    )()  # images have none
     words = sorted(word for word in known if word.isalnum())
     texts = [" ".join(words[first :: max(1, len(words) // 16)]) for first in range(2)]
     try:
@@ -138,7 +163,9 @@ def _check_varies(path: Path, model: Any, encode: Callable[[list[TextInput]], Ar
             f"Add a Pooling to modules.json, or read its transformer alone: {path}:pooling=mean",
         ) from error
     if len(words) > 1 and np.array_equal(left, right):
-        raise not_telling_apart(f"the sentence-transformers model in {path}", "its weights, tokenizer and prompt")
+        raise not_telling_apart(
+            f"the sentence-transformers model in {path}", "its weights, tokenizer and prompt"
+        )
 
 
 _IGNORED = {"README.md", "onnx", "openvino", ".git", ".gitattributes", ".cache"}

@@ -35,17 +35,27 @@ def test_a_job_that_loses_the_gpu_is_submitted_again(bench: Bench) -> None:
     options = {"cluster": "local", "workers": 1, "groups": 2, "minutes": 5}
     outcome = bench.run("there", "losing", "letters", executor="slurm", **options)
     assert (len(outcome.results), outcome.failures) == (4, ())
-    assert [line for line in bench.log.lines if "DeviceError: this process can no longer use the GPU: CUDA" in line]
+    assert [
+        line
+        for line in bench.log.lines
+        if "DeviceError: this process can no longer use the GPU: CUDA" in line
+    ]
 
 
-def test_jobs_that_slurm_refuses(bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_jobs_that_slurm_refuses(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "bin").mkdir()
     for name in ("srun", "sbatch"):
         program = tmp_path / "bin" / name
-        program.write_text("#!/bin/sh\necho 'sbatch: error: invalid partition specified: moon' >&2\nexit 1\n")
+        program.write_text(
+            "#!/bin/sh\necho 'sbatch: error: invalid partition specified: moon' >&2\nexit 1\n"
+        )
         program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    with pytest.raises(mirrorbench_slurm.SlurmError, match="invalid partition specified: moon") as caught:
+    with pytest.raises(
+        mirrorbench_slurm.SlurmError, match="invalid partition specified: moon"
+    ) as caught:
         bench.run("there", "letters", executor="slurm", partition="moon")
     assert "slurm:partition=" in caught.value.hint
     monkeypatch.setenv("PATH", "/nowhere")

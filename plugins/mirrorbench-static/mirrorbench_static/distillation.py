@@ -58,10 +58,18 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
     """
     params = checked_params(spec, dims=int, sif=float, layers=str)
     if (dims := params.get("dims", -1)) < 0 and "dims" in params:
-        raise UsageError(f"dims={dims} is not a number of dimensions", "Write dims=256, or dims=0 for no PCA.")
+        raise UsageError(
+            f"dims={dims} is not a number of dimensions", "Write dims=256, or dims=0 for no PCA."
+        )
     sif, pooling = checked_sif(params.get("sif", SIF)), Pooling(layers=params.get("layers", "-1:"))
     weights = fingerprint(path)
-    identity = {"method": "static", "weights": weights, "layers": pooling.layers, "dims": dims, "sif": sif}
+    identity = {
+        "method": "static",
+        "weights": weights,
+        "layers": pooling.layers,
+        "dims": dims,
+        "sif": sif,
+    }
 
     def load() -> Callable[[list[TextInput]], Array]:
         import torch
@@ -80,7 +88,9 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
             np.save(folder / "vectors.npy", distilled(vectors, dims, sif))
 
         folder = kept_folder(cache_root() / "vectors" / key, distil, f"tokens of {spec}")
-        return _mean_of_tokens(transformer.tokenizer, kept, np.load(folder / "vectors.npy", mmap_mode="r"))
+        return _mean_of_tokens(
+            transformer.tokenizer, kept, np.load(folder / "vectors.npy", mmap_mode="r")
+        )
 
     return LazyEncoder(digest(identity), load)
 
@@ -90,9 +100,16 @@ def vocabulary(tokenizer: Any) -> list[int]:
 
     Unused tokens (``[unused7]``) are left out, and added ones except padding and the unknown token.
     """
-    left_out = set(tokenizer.get_added_vocab().values()) - {tokenizer.pad_token_id, tokenizer.unk_token_id}
+    left_out = set(tokenizer.get_added_vocab().values()) - {
+        tokenizer.pad_token_id,
+        tokenizer.unk_token_id,
+    }
     by_id = sorted((token_id, token) for token, token_id in tokenizer.get_vocab().items())
-    return [token_id for token_id, token in by_id if token_id not in left_out and not _UNUSED.match(token)]
+    return [
+        token_id
+        for token_id, token in by_id
+        if token_id not in left_out and not _UNUSED.match(token)
+    ]
 
 
 def distilled(vectors: Array, dims: int, sif: float) -> Array:
@@ -102,16 +119,22 @@ def distilled(vectors: Array, dims: int, sif: float) -> Array:
     """
     n, width = vectors.shape
     if dims > width:
-        raise UsageError(f"dims={dims}, but the model has {width} dimensions", f"Write dims={width} or less.")
+        raise UsageError(
+            f"dims={dims}, but the model has {width} dimensions", f"Write dims={width} or less."
+        )
     weights = sif_weights(n, sif)[:, None]
     if not dims:
         return np.asarray(vectors * weights, dtype=np.float32)
     mean = vectors.mean(axis=0, dtype=np.float64)
-    parts = [slice(start, start + _ROWS) for start in range(0, n, _ROWS)]  # in double precision, part by part
+    parts = [
+        slice(start, start + _ROWS) for start in range(0, n, _ROWS)
+    ]  # in double precision, part by part
     covariance = sum((centred := vectors[part] - mean).T @ centred for part in parts)
     _, directions = np.linalg.eigh(covariance)
     chosen = directions[:, ::-1][:, : dims if dims > 0 else DIMENSIONS]
-    scores = np.concatenate([((vectors[part] - mean) @ chosen).astype(np.float32) for part in parts])
+    scores = np.concatenate(
+        [((vectors[part] - mean) @ chosen).astype(np.float32) for part in parts]
+    )
     signs = np.sign(scores[np.abs(scores).argmax(axis=0), np.arange(scores.shape[1])])
     return np.asarray(scores * signs * weights, dtype=np.float32)
 
@@ -120,20 +143,27 @@ def _single_tokens(transformer: Transformer, tokens: list[int]) -> Any:
     """Each token as a text of its own, between the special tokens of a text."""
     from mirrorbench.plugin import Ragged
 
-    whole, bare = (transformer.tokenizer("a", add_special_tokens=special)["input_ids"] for special in (True, False))
+    whole, bare = (
+        transformer.tokenizer("a", add_special_tokens=special)["input_ids"]
+        for special in (True, False)
+    )
     start = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)
     before, after = whole[:start], whole[start + len(bare) :]
     return Ragged.of([[*before, token, *after] for token in tokens])
 
 
-def _mean_of_tokens(tokenizer: Any, kept: list[int], table: Array) -> Callable[[list[TextInput]], Array]:
+def _mean_of_tokens(
+    tokenizer: Any, kept: list[int], table: Array
+) -> Callable[[list[TextInput]], Array]:
     row = np.full(max(kept) + 1, -1)
     row[kept] = np.arange(len(kept))
     if tokenizer.unk_token_id is not None:
         row[tokenizer.unk_token_id] = -1  # unknown tokens do not count
 
     def ids(texts: list[str]) -> list[list[int]]:
-        input_ids: list[list[int]] = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+        input_ids: list[list[int]] = tokenizer(texts, add_special_tokens=False, verbose=False)[
+            "input_ids"
+        ]
         return input_ids
 
     first, inside, after = ids(["a", "a a", " a"])
@@ -142,7 +172,9 @@ def _mean_of_tokens(tokenizer: Any, kept: list[int], table: Array) -> Callable[[
 
     def encode(inputs: list[TextInput]) -> Array:
         vectors = np.zeros((len(inputs), table.shape[1]), dtype=np.float32)
-        for index, tokens in enumerate(ids([(space + plain_text(item).strip()).rstrip() for item in inputs])):
+        for index, tokens in enumerate(
+            ids([(space + plain_text(item).strip()).rstrip() for item in inputs])
+        ):
             rows = row[[token for token in tokens if token < len(row)]]
             if (rows >= 0).any():
                 vectors[index] = table[rows[rows >= 0]].mean(axis=0, dtype=np.float32)

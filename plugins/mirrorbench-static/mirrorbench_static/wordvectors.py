@@ -97,7 +97,11 @@ class WordVectors:
             for word in self._split(text.strip())
             if (vector := self.vector(word)) is not None
         ]
-        return np.mean(weighted, axis=0, dtype=np.float32) if weighted else np.zeros(self.vectors.shape[1], np.float32)
+        return (
+            np.mean(weighted, axis=0, dtype=np.float32)
+            if weighted
+            else np.zeros(self.vectors.shape[1], np.float32)
+        )
 
     def _split(self, text: str) -> Iterator[str]:
         if text in self.rows:
@@ -123,7 +127,10 @@ def sif_weights(n: int, sif: float) -> Array:
 def checked_sif(sif: float) -> float:
     """Return the value of the spec key ``sif``; ``UsageError`` if it is out of range."""
     if not 0 <= sif < 1:
-        raise UsageError(f"sif={sif:g} is out of range", "It is between 0 (no weights) and 1; papers have 1e-3, 1e-4.")
+        raise UsageError(
+            f"sif={sif:g} is out of range",
+            "It is between 0 (no weights) and 1; papers have 1e-3, 1e-4.",
+        )
     return sif
 
 
@@ -140,7 +147,12 @@ class StaticEncoder:
     """
 
     def __init__(
-        self, path: Path, limit: int = DEFAULT_WORDS, lower: bool | None = None, language: str = "", sif: float = 0.0
+        self,
+        path: Path,
+        limit: int = DEFAULT_WORDS,
+        lower: bool | None = None,
+        language: str = "",
+        sif: float = 0.0,
     ) -> None:
         self.path = path
         self.limit = limit
@@ -150,7 +162,9 @@ class StaticEncoder:
         self._checksums = {file: file_checksum(file) for file in self._files()}
         files = {file.name: checksum for file, checksum in self._checksums.items()}
         identity = {"files": files, "limit": limit, "lower": lower}
-        self.fingerprint = digest({**identity, "language": language, **({"sif": sif} if sif else {})})
+        self.fingerprint = digest(
+            {**identity, "language": language, **({"sif": sif} if sif else {})}
+        )
         self._loaded: dict[Path, WordVectors] = {}
 
     def encode(self, inputs: Sequence[TextInput | str]) -> Array:
@@ -174,7 +188,11 @@ class StaticEncoder:
             if path not in self._checksums:
                 raise ModelUnavailableError(f"there is no file of word vectors at {path}")
             table = load_vectors(path, self.limit, self._checksums[path])
-            self._loaded[path] = replace(table, weights=sif_weights(len(table.words), self.sif)) if self.sif else table
+            self._loaded[path] = (
+                replace(table, weights=sif_weights(len(table.words), self.sif))
+                if self.sif
+                else table
+            )
         return self._loaded[path]
 
     def _path(self, language: str) -> Path:
@@ -191,7 +209,9 @@ class StaticEncoder:
             return [self._path(self.language)]
         paths = sorted(self.path.parent.glob(self.path.name.replace(_LANGUAGE, "*")))
         if not paths:
-            raise ModelUnavailableError(f"there is no file of word vectors at {self.path}, whatever the language")
+            raise ModelUnavailableError(
+                f"there is no file of word vectors at {self.path}, whatever the language"
+            )
         return paths
 
 
@@ -259,8 +279,13 @@ def read_text(path: Path, limit: int = 0) -> WordVectors:
     words: dict[str, Array] = {}
     announced = dimensions = number = 0
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream, warnings.catch_warnings():
-            warnings.simplefilter("error", DeprecationWarning)  # NumPy's warning for a text that is no list of numbers
+        with (
+            gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream,
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter(
+                "error", DeprecationWarning
+            )  # NumPy's warning for a text that is no list of numbers
             for line_number, raw in enumerate(stream, start=1):
                 line = raw.rstrip(b" \r\n").replace(b"\t", b" ")
                 if not line:
@@ -282,11 +307,15 @@ def read_text(path: Path, limit: int = 0) -> WordVectors:
                     break
             else:
                 if number < announced:
-                    raise DataFormatError(f"{path} ends at line {number}, but its header announces {announced} words.")
+                    raise DataFormatError(
+                        f"{path} ends at line {number}, but its header announces {announced} words."
+                    )
     except (OSError, EOFError) as error:
         raise DataFormatError(f"{path} cannot be read: {error}") from error
     if not words:
-        raise DataFormatError(f"{path} holds no word vectors.", "Each line is a word and its numbers.")
+        raise DataFormatError(
+            f"{path} holds no word vectors.", "Each line is a word and its numbers."
+        )
     return WordVectors(tuple(words), np.stack(list(words.values())))
 
 
@@ -313,10 +342,19 @@ def _read_binary(path: Path, limit: int) -> WordVectors:
         from gensim.models.fasttext import load_facebook_vectors
     except ImportError as error:
         alternative = "\nor use the .vec file, which needs nothing."
-        raise not_installed(ModelUnavailableError, "fastText binaries need", "gensim", "static", alternative) from error
+        raise not_installed(
+            ModelUnavailableError, "fastText binaries need", "gensim", "static", alternative
+        ) from error
     try:
         model = load_facebook_vectors(str(path))
-    except (OSError, EOFError, ValueError, AssertionError, NotImplementedError, UnicodeDecodeError) as error:
+    except (
+        OSError,
+        EOFError,
+        ValueError,
+        AssertionError,
+        NotImplementedError,
+        UnicodeDecodeError,
+    ) as error:
         raise DataFormatError(f"{path} is no fastText binary that gensim reads: {error}") from error
     words = tuple(model.index_to_key[: limit or None])
     ngrams = (model.vectors_ngrams, model.min_n, model.max_n) if model.max_n > 0 else ()

@@ -30,7 +30,9 @@ TEXTS = ["a cat sat.", "  Dogs bark, cats don't", "unaffable", "Grüße aus 東�
 
 
 def opened(path: Path, **params: Any) -> LazyEncoder:
-    return create_distilled(EncoderSpec(str(path), "", "static", tuple(params.items())), path, EncoderContext())
+    return create_distilled(
+        EncoderSpec(str(path), "", "static", tuple(params.items())), path, EncoderContext()
+    )
 
 
 @cache
@@ -48,7 +50,9 @@ def alone(path: Path) -> tuple[list[int], np.ndarray]:
 
 @pytest.mark.parametrize("architecture", few(["roberta", "bert", "deberta"]))
 @pytest.mark.parametrize(("dims", "sif"), [(7, 1e-4), (0, 1e-3), (7, 0.0)])
-def test_each_token_alone_then_pca_then_weights(random_model: Models, architecture: str, dims: int, sif: float) -> None:
+def test_each_token_alone_then_pca_then_weights(
+    random_model: Models, architecture: str, dims: int, sif: float
+) -> None:
     path = random_model(architecture)
     tokenizer, (tokens, table) = plain.opened(path)[0], alone(path)
     if dims:
@@ -56,7 +60,9 @@ def test_each_token_alone_then_pca_then_weights(random_model: Models, architectu
     p = np.array([1 / (rank + 2) for rank in range(len(tokens))])
     if sif:
         table = table * (sif / (sif + p / p.sum()))[:, None]
-    space = " " if architecture == "roberta" else ""  # its byte-level tokens know the space before them
+    space = (
+        " " if architecture == "roberta" else ""
+    )  # its byte-level tokens know the space before them
     expected = []
     for text in TEXTS:
         ids = tokenizer((space + text.strip()).rstrip(), add_special_tokens=False)["input_ids"]
@@ -64,7 +70,10 @@ def test_each_token_alone_then_pca_then_weights(random_model: Models, architectu
         expected.append(np.mean(known, axis=0) if known else np.zeros(table.shape[1]))
     encoded = opened(path, dims=dims, sif=sif).encode(TEXTS)
     assert encoded.shape == (len(TEXTS), table.shape[1])
-    grams = (encoded @ encoded.T, np.array(expected) @ np.array(expected).T)  # PCA leaves signs open
+    grams = (
+        encoded @ encoded.T,
+        np.array(expected) @ np.array(expected).T,
+    )  # PCA leaves signs open
     np.testing.assert_allclose(*grams, rtol=1e-4, atol=1e-5 * np.abs(grams[1]).max())
 
 
@@ -75,7 +84,9 @@ def test_as_model2vec_distils_it(name: str, request: pytest.FixtureRequest, tmp_
     from model2vec.distill import distill
 
     path = backbones.embedded_directory()
-    if name == "minilm":  # a vocabulary with unused tokens; one layer of six says as much in a quarter of the time
+    if (
+        name == "minilm"
+    ):  # a vocabulary with unused tokens; one layer of six says as much in a quarter of the time
         path = shutil.copytree(request.getfixturevalue("minilm"), tmp_path / "minilm")
         config = json.loads((path / "config.json").read_text()) | {"num_hidden_layers": 1}
         (path / "config.json").write_text(json.dumps(config))
@@ -90,11 +101,15 @@ def test_as_model2vec_distils_it(name: str, request: pytest.FixtureRequest, tmp_
     assert AutoTokenizer.from_pretrained(path).convert_ids_to_tokens(kept) == list(theirs.tokens)
 
 
-def test_it_is_distilled_once_and_a_word_has_no_context(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_distilled_once_and_a_word_has_no_context(
+    random_model: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = opened(random_model("bert")).encode(TEXTS)
     monkeypatch.setattr(distillation, "distilled", None)
     np.testing.assert_array_equal(opened(random_model("bert")).encode(TEXTS), expected)
-    in_context, alone = opened(random_model("bert")).encode([TextInput("river bank", ((6, 10),)), "bank"])
+    in_context, alone = opened(random_model("bert")).encode(
+        [TextInput("river bank", ((6, 10),)), "bank"]
+    )
     np.testing.assert_array_equal(in_context, alone)
 
 
@@ -110,9 +125,11 @@ def test_what_changes_vectors_changes_the_fingerprint(random_model: Models) -> N
 def test_wrong_settings(tmp_path: Path, random_model: Models) -> None:
     session = Session(tmp_path, device="cpu", offline=True)
     for setting, message in (
-        ("pooling=mean", "unknown key of tiny 'pooling'"), ("dims=-1", "dims=-1 is not a number of dimensions"),
-        ("dims=x", "dims=x is not a whole number"), ("sif=1", "sif=1 is out of range"),
-    ):  # fmt: skip
+        ("pooling=mean", "unknown key of tiny 'pooling'"),
+        ("dims=-1", "dims=-1 is not a number of dimensions"),
+        ("dims=x", "dims=x is not a whole number"),
+        ("sif=1", "sif=1 is out of range"),
+    ):
         with pytest.raises(UsageError, match=message):
             session.plan(f"tiny+static:{setting}", "quick-sts")
     with pytest.raises(UsageError, match="dims=33, but the model has 32 dimensions"):
@@ -123,8 +140,14 @@ def test_a_row_like_others(random_model: Models, tmp_path: Path) -> None:
     """It has no seeds, ``load`` returns an encoder of the same identity, and ``tune`` refuses it."""
     session = Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu", offline=True)
     path = random_model("bert")
-    board = session.run([f"{path}+base", f"{path}+static", f"{path}+static:dims=8"], ["quick-simlex"], seeds=3)
-    assert [row.label for row in board.table.rows[:3]] == ["bert-mp", "bert-static", "bert-static (dims=8)"]
+    board = session.run(
+        [f"{path}+base", f"{path}+static", f"{path}+static:dims=8"], ["quick-simlex"], seeds=3
+    )
+    assert [row.label for row in board.table.rows[:3]] == [
+        "bert-mp",
+        "bert-static",
+        "bert-static (dims=8)",
+    ]
     assert len(board.results) == 3
     assert not board.failures
     static = board.results[1]

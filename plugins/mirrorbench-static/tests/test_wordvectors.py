@@ -13,10 +13,21 @@ import pytest
 from damage import flip
 from mirrorbench_static import wordvectors
 from mirrorbench_static.distillation import create_distilled
-from mirrorbench_static.wordvectors import StaticEncoder, create_static, file_checksum, load_vectors, read_text
+from mirrorbench_static.wordvectors import (
+    StaticEncoder,
+    create_static,
+    file_checksum,
+    load_vectors,
+    read_text,
+)
 
 from mirrorbench.core import checksums
-from mirrorbench.core.errors import DataFormatError, ModelUnavailableError, UnknownNameError, UsageError
+from mirrorbench.core.errors import (
+    DataFormatError,
+    ModelUnavailableError,
+    UnknownNameError,
+    UsageError,
+)
 from mirrorbench.core.files import cache_root
 from mirrorbench.core.inputs import TextInput, VocabularyEncoder
 from mirrorbench.core.plugins import Plugins
@@ -24,8 +35,16 @@ from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models.backbones import embedded_directory
 from mirrorbench.models.systems import EncoderContext, create_encoder
 
-VECTORS = {"ice": (1, 0, 0), "cream": (0, 1, 0), "hot": (0, 0, 1), "dog": (0, 0, 3), "New York": (5, 5, 5),
-           "don't": (7, 0, 0), "well-known": (0, 8, 0), "!": (9, 9, 9)}  # fmt: skip
+VECTORS = {
+    "ice": (1, 0, 0),
+    "cream": (0, 1, 0),
+    "hot": (0, 0, 1),
+    "dog": (0, 0, 3),
+    "New York": (5, 5, 5),
+    "don't": (7, 0, 0),
+    "well-known": (0, 8, 0),
+    "!": (9, 9, 9),
+}
 SMALL = b"3 2\nthe 1 2\nNew York 0.5 -1e-3\ncaf\xc3\xa9 3 4 \n"
 
 
@@ -36,12 +55,16 @@ def written(tmp_path: Path, content: bytes, name: str = "a.vec") -> Path:
 
 
 def vec_file(path: Path, vectors: dict[str, tuple[float, ...]] = VECTORS) -> Path:
-    path.write_text("".join(f"{word} {' '.join(map(str, row))}\n" for word, row in vectors.items()), "utf-8")
+    path.write_text(
+        "".join(f"{word} {' '.join(map(str, row))}\n" for word, row in vectors.items()), "utf-8"
+    )
     return path
 
 
 def opened(path: Path, **params: object) -> StaticEncoder:
-    return create_static(EncoderSpec("static", params=(("path", str(path)), *params.items())), EncoderContext())  # type: ignore[arg-type]
+    return create_static(
+        EncoderSpec("static", params=(("path", str(path)), *params.items())), EncoderContext()
+    )  # type: ignore[arg-type]
 
 
 def loaded(path: Path, limit: int) -> wordvectors.WordVectors:
@@ -49,22 +72,37 @@ def loaded(path: Path, limit: int) -> wordvectors.WordVectors:
 
 
 @pytest.mark.parametrize(
-    "content", [SMALL, SMALL[4:], SMALL.replace(b"\n", b"\r\n"), SMALL.replace(b"the 1 2", b"the\t1\t2"), SMALL + b"\n"]
+    "content",
+    [
+        SMALL,
+        SMALL[4:],
+        SMALL.replace(b"\n", b"\r\n"),
+        SMALL.replace(b"the 1 2", b"the\t1\t2"),
+        SMALL + b"\n",
+    ],
 )
 def test_with_and_without_header(tmp_path: Path, content: bytes) -> None:
     vectors = read_text(written(tmp_path, content))
     assert vectors.words == ("the", "New York", "café")
-    np.testing.assert_array_equal(vectors.vectors, np.array([[1, 2], [0.5, -1e-3], [3, 4]], dtype=np.float32))
+    np.testing.assert_array_equal(
+        vectors.vectors, np.array([[1, 2], [0.5, -1e-3], [3, 4]], dtype=np.float32)
+    )
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    (b"", "holds no word vectors"),
-    (b"the 1 2\nof 1\n", r"line 2: expected a word and 2 finite numbers, found 'of 1' \(2 columns\)"),
-    (b"the 1 2\n\nof 1 nan\n", "line 3: expected a word and 2 finite numbers"),
-    (b"2 2\nthe 1 inf\nof 1 2\n", "line 2: expected a word"),
-    (b"<html>\n<body>\n", "line 1: expected a word and some finite numbers"),
-    (b"4 2\nthe 1 2\nof 1 2\n", "ends at line 3, but its header announces 4 words"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "holds no word vectors"),
+        (
+            b"the 1 2\nof 1\n",
+            r"line 2: expected a word and 2 finite numbers, found 'of 1' \(2 columns\)",
+        ),
+        (b"the 1 2\n\nof 1 nan\n", "line 3: expected a word and 2 finite numbers"),
+        (b"2 2\nthe 1 inf\nof 1 2\n", "line 2: expected a word"),
+        (b"<html>\n<body>\n", "line 1: expected a word and some finite numbers"),
+        (b"4 2\nthe 1 2\nof 1 2\n", "ends at line 3, but its header announces 4 words"),
+    ],
+)
 def test_broken_files(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(DataFormatError, match=message) as caught:
         read_text(written(tmp_path, content))
@@ -74,7 +112,9 @@ def test_broken_files(tmp_path: Path, content: bytes, message: str) -> None:
 def test_limited_compressed_cut_off_or_badly_encoded(tmp_path: Path) -> None:
     vectors = read_text(written(tmp_path, b"9 2\nthe 1 2\nthe 7 7\nof 3 4\nbroken\n"), limit=2)
     assert vectors.words == ("the", "of")
-    np.testing.assert_array_equal(vectors.vector("the"), [1, 2])  # of a repeated word the first vector counts
+    np.testing.assert_array_equal(
+        vectors.vector("the"), [1, 2]
+    )  # of a repeated word the first vector counts
     assert read_text(written(tmp_path, gzip.compress(SMALL), "a.vec.gz")).words[0] == "the"
     with pytest.raises(DataFormatError, match="cannot be read"):
         read_text(written(tmp_path, gzip.compress(SMALL[4:] * 100)[:-20], "b.vec.gz"))
@@ -114,7 +154,10 @@ def test_a_file_is_parsed_once_and_again_where_the_cache_is_damaged(
     (entry,) = (cache_root() / "vectors").iterdir()
     flip(entry / "vectors.npy")
     np.testing.assert_array_equal(opened(path).encode(["the New York"]), expected)
-    assert f"the first 200,000 words of a.vec is damaged ({entry}: vectors.npy); it is made again" in caplog.text
+    assert (
+        f"the first 200,000 words of a.vec is damaged ({entry}: vectors.npy); it is made again"
+        in caplog.text
+    )
 
 
 def test_the_checksum_of_a_file_is_kept(
@@ -133,10 +176,13 @@ def test_the_checksum_of_a_file_is_kept(
     assert caplog.text.count("The checksum of") == 1  # damaged
 
 
-@pytest.mark.parametrize(("name", "header"), [
-    ("gensim/EN.1-10.cbow1_wind5_hs0_neg10_size300_smpl1e-05.txt", True),
-    ("retrofitting/sample_vec.txt", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [
+        ("gensim/EN.1-10.cbow1_wind5_hs0_neg10_size300_smpl1e-05.txt", True),
+        ("retrofitting/sample_vec.txt", False),
+    ],
+)
 def test_real_files_as_gensim_reads_them(shared_data: Path, name: str, header: bool) -> None:
     models = pytest.importorskip("gensim.models")
     path = shared_data / "vectors" / name
@@ -149,11 +195,23 @@ def test_real_files_as_gensim_reads_them(shared_data: Path, name: str, header: b
 def test_a_text_is_the_mean_of_its_known_words(tmp_path: Path) -> None:
     encoder = opened(vec_file(tmp_path / "a.vec"))
     texts = {
-        "ice": ["ice"], "ice cream": ["ice", "cream"], "  ice  cream\n": ["ice", "cream"], "New York": ["New York"],
-        "(ice), cream.": ["ice", "cream"], "«don't!»": ["don't"], "well-known dog": ["well-known", "dog"],
-        "hot-dog": ["hot", "dog"], "!": ["!"], "ice unknown": ["ice"], "ice ice dog": ["ice", "ice", "dog"],
-        "Ice": ["nothing"], "unknown words": ["nothing"], "": ["nothing"], "...": ["nothing"], "don't": ["don't"],
-    }  # fmt: skip
+        "ice": ["ice"],
+        "ice cream": ["ice", "cream"],
+        "  ice  cream\n": ["ice", "cream"],
+        "New York": ["New York"],
+        "(ice), cream.": ["ice", "cream"],
+        "«don't!»": ["don't"],
+        "well-known dog": ["well-known", "dog"],
+        "hot-dog": ["hot", "dog"],
+        "!": ["!"],
+        "ice unknown": ["ice"],
+        "ice ice dog": ["ice", "ice", "dog"],
+        "Ice": ["nothing"],
+        "unknown words": ["nothing"],
+        "": ["nothing"],
+        "...": ["nothing"],
+        "don't": ["don't"],
+    }
     encoded = encoder.encode(list(texts))
     assert encoded.dtype == np.float32
     vectors = VECTORS | {"nothing": (0, 0, 0)}
@@ -162,7 +220,11 @@ def test_a_text_is_the_mean_of_its_known_words(tmp_path: Path) -> None:
     in_context = [TextInput("a hot dog!", ((2, 5),)), TextInput("a hot dog!", ((2, 5), (6, 9)))]
     np.testing.assert_array_equal(encoder.encode(in_context), [[0, 0, 1], [0, 0, 2]])
     lower = vec_file(tmp_path / "lower.vec", {word.lower(): row for word, row in VECTORS.items()})
-    assert opened(lower).encode(["Ice"])[0].tolist() == [1, 0, 0]  # texts are lower-cased if the vocabulary is
+    assert opened(lower).encode(["Ice"])[0].tolist() == [
+        1,
+        0,
+        0,
+    ]  # texts are lower-cased if the vocabulary is
     assert opened(lower, lower=False).encode(["Ice"])[0].tolist() == [0, 0, 0]
     assert opened(tmp_path / "a.vec", lower=True).encode(["Ice"])[0].tolist() == [1, 0, 0]
 
@@ -173,11 +235,19 @@ def test_rare_words_weigh_more_under_sif(tmp_path: Path) -> None:
     for limit, words in ((0, list(VECTORS)), (2, ["ice", "cream"])):
         p = {word: 1 / (rank + 2) for rank, word in enumerate(words)}
         weight = {word: 0.01 / (0.01 + p[word] / sum(p.values())) for word in words}
-        expected = np.mean([weight[word] * np.array(VECTORS[word]) for word in ("ice", "cream")], axis=0)
+        expected = np.mean(
+            [weight[word] * np.array(VECTORS[word]) for word in ("ice", "cream")], axis=0
+        )
         encoded = opened(path, limit=limit, sif=0.01).encode(["ice, unknown cream"])
         np.testing.assert_allclose(encoded, [expected], rtol=1e-5)
-    np.testing.assert_array_equal(opened(path, sif=0).encode(["ice dog"]), opened(path).encode(["ice dog"]))
-    assert opened(path, sif=0).fingerprint == opened(path).fingerprint != opened(path, sif=1e-3).fingerprint
+    np.testing.assert_array_equal(
+        opened(path, sif=0).encode(["ice dog"]), opened(path).encode(["ice dog"])
+    )
+    assert (
+        opened(path, sif=0).fingerprint
+        == opened(path).fingerprint
+        != opened(path, sif=1e-3).fingerprint
+    )
 
 
 def test_one_file_a_language(tmp_path: Path) -> None:
@@ -185,7 +255,10 @@ def test_one_file_a_language(tmp_path: Path) -> None:
     vec_file(tmp_path / "cc.de.vec", {"gift": (0, 1), "der": (2, 2)})
     path = tmp_path / "cc.{lang}.vec"
     assert isinstance(opened(path), VocabularyEncoder)
-    assert [list(opened(path).vocabulary(language)) for language in ("en", "de")] == [["gift"], ["gift", "der"]]
+    assert [list(opened(path).vocabulary(language)) for language in ("en", "de")] == [
+        ["gift"],
+        ["gift", "der"],
+    ]
     assert list(opened(path, limit=1).vocabulary("de")) == ["gift"]
     settings = ({"limit": 2}, {"lower": True}, {"language": "de"}, {})
     assert len({opened(path, **params).fingerprint for params in settings}) == 4
@@ -203,23 +276,30 @@ def test_one_file_a_language(tmp_path: Path) -> None:
         opened(path).encode([*inputs, TextInput("gift", language="fr")])
 
 
-@pytest.mark.parametrize(("spec", "error", "message"), [
-    ("fasttext", UsageError, "names no file"),
-    ("fasttext:path=x.vec,limits=3", UnknownNameError, "'limits'"),
-    ("fasttext:path=x.vec,limit=-3", UsageError, "limit=-3"),
-    ("fasttext:path=x.vec,sif=1.5", UsageError, "sif=1.5 is out of range"),
-    ("fasttext:path=x.vec,lower=maybe", UsageError, "lower=maybe"),
-    ("fasttext:path=x.vec", ModelUnavailableError, "there is no file"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("spec", "error", "message"),
+    [
+        ("fasttext", UsageError, "names no file"),
+        ("fasttext:path=x.vec,limits=3", UnknownNameError, "'limits'"),
+        ("fasttext:path=x.vec,limit=-3", UsageError, "limit=-3"),
+        ("fasttext:path=x.vec,sif=1.5", UsageError, "sif=1.5 is out of range"),
+        ("fasttext:path=x.vec,lower=maybe", UsageError, "lower=maybe"),
+        ("fasttext:path=x.vec", ModelUnavailableError, "there is no file"),
+    ],
+)
 def test_wrong_specs(spec: str, error: type[Exception], message: str, plugins: Plugins) -> None:
     with pytest.raises(error, match=message):
         create_encoder(parse_spec(spec), plugins, EncoderContext())
 
 
-def test_a_fasttext_binary_knows_words_beyond_its_vocabulary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fasttext_binary_knows_words_beyond_its_vocabulary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fasttext = pytest.importorskip("gensim.models.fasttext")
     sentences = [["ice", "cream", "and", "hot", "dogs"], ["dogs", "like", "ice"]] * 5
-    model = fasttext.FastText(sentences, vector_size=8, min_count=1, bucket=200, min_n=2, max_n=4, epochs=1, workers=1)
+    model = fasttext.FastText(
+        sentences, vector_size=8, min_count=1, bucket=200, min_n=2, max_n=4, epochs=1, workers=1
+    )
     path = tmp_path / "a.bin"
     fasttext.save_facebook_model(model, str(path))
     expected = fasttext.load_facebook_vectors(str(path))
@@ -234,7 +314,9 @@ def test_a_fasttext_binary_knows_words_beyond_its_vocabulary(tmp_path: Path, mon
     assert "mirrorbench[static]" in caught.value.hint
 
 
-def test_they_are_entries_of_the_cache_like_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_are_entries_of_the_cache_like_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The cache lists word vectors, vectors of a model's tokens, and checksums of files."""
     monkeypatch.setattr(checksums, "SETTLED", 0)
     params, context = (("path", str(written(tmp_path, SMALL))),), EncoderContext()
@@ -242,6 +324,7 @@ def test_they_are_entries_of_the_cache_like_others(tmp_path: Path, monkeypatch: 
     tiny = EncoderSpec("tiny", method="static")
     create_distilled(tiny, embedded_directory(), context).encode([TextInput("ice")])
     assert {path.name for path in cache_root().iterdir()} - {"leases"} == {"checksums", "vectors"}
-    assert {path.read_text(encoding="utf-8") for path in (cache_root() / "vectors").glob(f"*/{checksums.ABOUT}")} == {
-        "the first 200,000 words of a.vec", "tokens of tiny+static"
-    }  # fmt: skip
+    assert {
+        path.read_text(encoding="utf-8")
+        for path in (cache_root() / "vectors").glob(f"*/{checksums.ABOUT}")
+    } == {"the first 200,000 words of a.vec", "tokens of tiny+static"}

@@ -41,10 +41,16 @@ _OURS = re.compile(rf"[0-9a-f]{{32,}}|{re.escape(TEMPORARY)}.*")
 """Names of entries, complete or not; all other files belong to somebody else and stay."""
 _READ_HERE = (DESCRIPTION, STATEMENT, ABOUT)
 """Files that a listing reads, which is no use of their entry."""
-_OlderThan = Annotated[float | None, typer.Option(
-    "--older-than", min=0, metavar="DAYS", help="Entries that were not used for so long.")]  # fmt: skip
+_OlderThan = Annotated[
+    float | None,
+    typer.Option(
+        "--older-than", min=0, metavar="DAYS", help="Entries that were not used for so long."
+    ),
+]
 
-cache_app = typer.Typer(name="cache", no_args_is_help=True, help="List and remove tuned models and vectors.")
+cache_app = typer.Typer(
+    name="cache", no_args_is_help=True, help="List and remove tuned models and vectors."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +75,9 @@ def entries(cache: Cache) -> list[CacheEntry]:
     """Return all entries of the cache, the largest first."""
     cache_entries = []
     for folder in CACHE_FOLDERS:
-        for path in sorted(path for path in (cache.root / folder).glob("*") if _OURS.fullmatch(path.stem)):
+        for path in sorted(
+            path for path in (cache.root / folder).glob("*") if _OURS.fullmatch(path.stem)
+        ):
             with suppress(FileNotFoundError):  # removed by another process
                 cache_entries.append(_entry(folder, path))
     return sorted(cache_entries, key=lambda entry: (-entry.size, entry.key))
@@ -82,7 +90,15 @@ def _entry(folder: str, path: Path) -> CacheEntry:
     used = max((max(s.st_mtime, s.st_atime) for s in times), default=path.stat().st_mtime)
     folder = "leftovers" if path.name.startswith(TEMPORARY) else folder
     what, computation = _stated(folder, path)
-    return CacheEntry(folder, path.stem, path, sum(s.st_size for s in sizes), used, what, computation != COMPUTATION)
+    return CacheEntry(
+        folder,
+        path.stem,
+        path,
+        sum(s.st_size for s in sizes),
+        used,
+        what,
+        computation != COMPUTATION,
+    )
 
 
 def _stated(folder: str, path: Path) -> tuple[str, object]:
@@ -90,10 +106,14 @@ def _stated(folder: str, path: Path) -> tuple[str, object]:
     try:
         if folder == "models":
             made = json.loads((path / DESCRIPTION).read_text(encoding="utf-8"))
-            return f"{made['spec']} seed {made['seed']}", made.get("identity", {}).get("computation")
+            return f"{made['spec']} seed {made['seed']}", made.get("identity", {}).get(
+                "computation"
+            )
         if folder == "embeddings":
             return "", int((path / STATEMENT).read_text(encoding="utf-8"))
-        return (path / ABOUT).read_text(encoding="utf-8") if folder == "vectors" else "", COMPUTATION
+        return (path / ABOUT).read_text(
+            encoding="utf-8"
+        ) if folder == "vectors" else "", COMPUTATION
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return "", None if folder in ("models", "embeddings") else COMPUTATION
 
@@ -111,7 +131,11 @@ def prunable(
         if entry.folder == "leftovers":
             chosen += [entry] if age > LEFTOVER_AGE else []
             continue
-        asked = everything or (earlier and entry.earlier) or (older_than is not None and age > older_than * 86_400)
+        asked = (
+            everything
+            or (earlier and entry.earlier)
+            or (older_than is not None and age > older_than * 86_400)
+        )
         if asked and (lease := cache.leases.take(entry.key)):
             with lease:
                 chosen.append(entry)
@@ -133,7 +157,9 @@ def remove(entry: CacheEntry) -> None:
     except FileNotFoundError:  # removed by another process
         return
     except OSError as error:
-        raise unwritable(f"{entry.path} cannot be removed", error, "have its owner remove it") from error
+        raise unwritable(
+            f"{entry.path} cannot be removed", error, "have its owner remove it"
+        ) from error
 
 
 @cache_app.command("list")
@@ -153,10 +179,15 @@ def list_cache(as_json: Json = False) -> None:
 def prune(
     older_than: _OlderThan = None,
     earlier: Annotated[
-        bool, typer.Option("--earlier", help="Entries of earlier versions that no run of this one has read.")
+        bool,
+        typer.Option(
+            "--earlier", help="Entries of earlier versions that no run of this one has read."
+        ),
     ] = False,
     everything: Annotated[bool, typer.Option("--all", help="All entries.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list what would be removed.")
+    ] = False,
 ) -> None:
     """Remove leftovers of killed processes and, if asked, old entries or all; a running process keeps its own.
 
@@ -171,10 +202,15 @@ def prune(
 
 def _print(entries: Sequence[CacheEntry], which: str) -> None:
     rows = [
-        (e.folder, e.key[:12], decimal(e.size), datetime.fromtimestamp(e.used).strftime("%Y-%m-%d %H:%M"),
-         ", ".join(filter(None, (e.what, "of an earlier version" * e.earlier))))
+        (
+            e.folder,
+            e.key[:12],
+            decimal(e.size),
+            datetime.fromtimestamp(e.used).strftime("%Y-%m-%d %H:%M"),
+            ", ".join(filter(None, (e.what, "of an earlier version" * e.earlier))),
+        )
         for e in entries
-    ]  # fmt: skip
+    ]
     if rows:
         print_rows(("folder", "key", "size", "used", "what"), rows)
     say(f"{len(entries)} {which}, {decimal(sum(entry.size for entry in entries))}")

@@ -13,7 +13,10 @@ from mirrorbench.plugin import DataDir, Json, Offline, PluginFiles, print_json, 
 
 
 def doctor(
-    data_dir: DataDir = None, offline: Offline = False, as_json: Json = False, plugin: PluginFiles = None
+    data_dir: DataDir = None,
+    offline: Offline = False,
+    as_json: Json = False,
+    plugin: PluginFiles = None,
 ) -> None:
     """Show versions, devices, folders and their sizes, the hub, missing data of suites, environment variables.
 
@@ -26,12 +29,24 @@ def doctor(
     if as_json:
         print_json(report)
         raise typer.Exit(1 if report["problems"] else 0)
-    _section("Versions", [(name, version or "not installed") for name, version in report["versions"].items()])
-    _section("Extras", [
-        (name, version or f"not installed; for {EXTRAS[name][1]}: pip install 'mirrorbench[{name}]'")
-        for name, version in report["extras"].items()
-    ])  # fmt: skip
-    _section("Devices (auto takes the first)", [tuple(line.split(": ", 1)) for line in report["devices"]])
+    _section(
+        "Versions",
+        [(name, version or "not installed") for name, version in report["versions"].items()],
+    )
+    _section(
+        "Extras",
+        [
+            (
+                name,
+                version
+                or f"not installed; for {EXTRAS[name][1]}: pip install 'mirrorbench[{name}]'",
+            )
+            for name, version in report["extras"].items()
+        ],
+    )
+    _section(
+        "Devices (auto takes the first)", [tuple(line.split(": ", 1)) for line in report["devices"]]
+    )
     rows = []
     for name, folder in report["folders"].items():
         path = Path(folder["path"])
@@ -41,11 +56,19 @@ def doctor(
     _section("Folders", rows)
     _section("Hub", [("models", report["hub"])])
     _section(
-        "Plugins", [(row["name"], f"{row['distribution']}: {', '.join(row['hooks'])}") for row in report["plugins"]]
+        "Plugins",
+        [
+            (row["name"], f"{row['distribution']}: {', '.join(row['hooks'])}")
+            for row in report["plugins"]
+        ],
     )
     _section("Data", [(suite, _missing(tasks)) for suite, tasks in report["missing"].items()])
     _section(
-        "Environment", [(name, report["environment"][name] or f"not set ({VARIABLES[name]})") for name in VARIABLES]
+        "Environment",
+        [
+            (name, report["environment"][name] or f"not set ({VARIABLES[name]})")
+            for name in VARIABLES
+        ],
     )
     for line in _conclusion(report):
         say(line)

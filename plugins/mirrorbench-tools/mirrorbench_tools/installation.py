@@ -21,7 +21,15 @@ from mirrorbench.plugin import (
 if TYPE_CHECKING:
     from mirrorbench.plugin import DataStore, Workspace
 
-_NEEDED = ("torch", "transformers", "tokenizers", "huggingface_hub", "numpy", "scipy", "scikit-learn")
+_NEEDED = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "huggingface_hub",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+)
 EXTRAS = {
     "sbert": ("sentence-transformers", "encoder sbert"),
     "static": ("gensim", "fastText binaries"),
@@ -91,7 +99,11 @@ def folders(data: DataStore) -> dict[str, dict[str, Any]]:
             # Files of the hub's cache are links to blobs: each blob counts once.
             with suppress(OSError):  # removed by another process
                 used += file.stat().st_size if file.is_file() and not file.is_symlink() else 0
-        entries[name] = {"path": str(path), "bytes": used, "free": shutil.disk_usage(_existing(path)).free}
+        entries[name] = {
+            "path": str(path),
+            "bytes": used,
+            "free": shutil.disk_usage(_existing(path)).free,
+        }
     return entries
 
 
@@ -107,7 +119,9 @@ def hub(offline: bool) -> str:
         api.model_info("bert-base-uncased", timeout=HUB_TIMEOUT)
     except Exception as error:  # network layers raise many types
         first = (str(error).strip().splitlines() or [""])[0]
-        return without_credentials(f"{api.endpoint} not reachable ({type(error).__name__}: {first[:80]})")
+        return without_credentials(
+            f"{api.endpoint} not reachable ({type(error).__name__}: {first[:80]})"
+        )
     return without_credentials(f"{api.endpoint} reachable")
 
 
@@ -115,7 +129,11 @@ def missing_data(data: DataStore) -> dict[str, list[str]]:
     """Return the tasks of each suite whose data files are not all present."""
     cards = builtin_cards()
     return {
-        suite: [task for task in tasks if task in cards and set(data.status(cards[task]).values()) - {"present"}]
+        suite: [
+            task
+            for task in tasks
+            if task in cards and set(data.status(cards[task]).values()) - {"present"}
+        ]
         for suite, tasks in builtin_suites().items()
     }
 
@@ -127,7 +145,9 @@ def examine_installation(workspace: Workspace) -> dict[str, Any]:
     python = f"{platform.python_version()} on {platform.platform()}"
     problems = [f"{name} is not installed" for name, version in packages.items() if not version]
     problems += [
-        f"the folder {f['path']} cannot be written" for f in used_folders.values() if not writable(Path(f["path"]))
+        f"the folder {f['path']} cannot be written"
+        for f in used_folders.values()
+        if not writable(Path(f["path"]))
     ]
     return {
         "versions": {"mirrorbench": __version__, "python": python, **packages},

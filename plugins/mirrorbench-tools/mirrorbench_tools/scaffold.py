@@ -11,12 +11,21 @@ import typer
 from mirrorbench.plugin import UsageError, say
 
 plugin_app = typer.Typer(
-    name="plugin", help="Packages of your own with encoders, tasks, commands and more.", no_args_is_help=True
+    name="plugin",
+    help="Packages of your own with encoders, tasks, commands and more.",
+    no_args_is_help=True,
 )
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-_FILES = ("pyproject.toml", "README.md", "$module/__init__.py", "$module/commands.py", "$module/pets.yaml",
-          "$module/pets.tsv", "tests/test_plugin.py")  # fmt: skip
+_FILES = (
+    "pyproject.toml",
+    "README.md",
+    "$module/__init__.py",
+    "$module/commands.py",
+    "$module/pets.yaml",
+    "$module/pets.tsv",
+    "tests/test_plugin.py",
+)
 """Files of the package; each has a template of its name."""
 
 
@@ -25,9 +34,13 @@ def _root() -> None:
     pass
 
 
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the plugin: letters, digits, hyphens.")]
-_Output = Annotated[Path, typer.Option(
-    "--output", "-o", metavar="DIR", help="Folder for the folder of the package.")]  # fmt: skip
+_Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the plugin: letters, digits, hyphens.")
+]
+_Output = Annotated[
+    Path,
+    typer.Option("--output", "-o", metavar="DIR", help="Folder for the folder of the package."),
+]
 
 
 @plugin_app.command()
@@ -56,9 +69,15 @@ def _write(name: str, parent: Path) -> Path:
     folder = parent / f"mirrorbench-{name}"
     if folder.exists():
         raise UsageError(f"{folder} is there already", "Choose another name, or another --output.")
-    values = {"name": name, "key": name.replace("-", "_"), "module": f"mirrorbench_{name.replace('-', '_')}"}
+    values = {
+        "name": name,
+        "key": name.replace("-", "_"),
+        "module": f"mirrorbench_{name.replace('-', '_')}",
+    }
     for target in _FILES:
         template = files("mirrorbench_tools") / "templates" / f"{Path(target).name}.tmpl"
         with writing(folder / Template(target).substitute(values)) as sink:
-            sink.write(Template(template.read_text(encoding="utf-8")).substitute(values).encode("utf-8"))
+            sink.write(
+                Template(template.read_text(encoding="utf-8")).substitute(values).encode("utf-8")
+            )
     return folder

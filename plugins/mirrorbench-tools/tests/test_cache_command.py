@@ -81,9 +81,14 @@ def test_what_may_go(cache: Cache) -> None:
 
 def test_the_commands(cache: Cache, mirrorbench: Callable) -> None:
     mirrorbench("cache", "list").assert_works("tiny+mirror seed 3", "2 entries")
-    assert {row["folder"] for row in json.loads(mirrorbench("cache", "list", "--json").out)} == {"models", "embeddings"}
+    assert {row["folder"] for row in json.loads(mirrorbench("cache", "list", "--json").out)} == {
+        "models",
+        "embeddings",
+    }
     model = one(cache, "models")
-    assert model.size == sum(file.stat().st_size for file in model.path.rglob("*") if file.is_file())
+    assert model.size == sum(
+        file.stat().st_size for file in model.path.rglob("*") if file.is_file()
+    )
     assert time.time() - model.used < 3600
     (model.path / "mirrorbench.json").write_text("[]")  # a damaged one
     (mine := model.path.parent / "notes.txt").touch()  # no entry: somebody's
@@ -106,7 +111,9 @@ def test_what_earlier_versions_made_is_named_and_removed(
         (cache.root / "models" / key / "mirrorbench.json").write_text(json.dumps(description))
     inputs, vectors = [TextInput("one")], np.ones((1, 5), dtype=np.float32)
     EmbeddingCache(cache.root / "embeddings" / ("e" * 64)).put(inputs, vectors)
-    (cache.root / "embeddings" / ("e" * 64) / "computation.txt").unlink()  # as versions before this one
+    (
+        cache.root / "embeddings" / ("e" * 64) / "computation.txt"
+    ).unlink()  # as versions before this one
     with monkeypatch.context() as before:
         before.setattr("mirrorbench.runs.vectors.COMPUTATION", COMPUTATION - 1)
         EmbeddingCache(cache.root / "embeddings" / ("f" * 64)).put(inputs, vectors)
@@ -114,7 +121,9 @@ def test_what_earlier_versions_made_is_named_and_removed(
     said = mirrorbench("cache", "list").assert_works("seed 3, of an earlier version")
     assert re.fullmatch("4 of them .*mirrorbench cache prune --earlier", said.out.splitlines()[-1])
     assert mirrorbench("cache", "prune").assert_works("0 entries removed")
-    EmbeddingCache(cache.root / "embeddings" / ("e" * 64))  # a run finds them by today's computation
+    EmbeddingCache(
+        cache.root / "embeddings" / ("e" * 64)
+    )  # a run finds them by today's computation
     assert {entry.key[0] for entry in entries(cache) if entry.earlier} == {"a", "d", "f"}
     mirrorbench("cache", "prune", "--earlier").assert_works("3 entries removed")
     assert {entry.key[0] for entry in entries(cache)} == {"b", "c", "e"}

@@ -22,7 +22,10 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def test_offline(mirrorbench: Callable, tmp_path: Path) -> None:
     report = json.loads(mirrorbench("doctor", "--json", "--offline").assert_works().out)
-    assert report["versions"].items() >= {"mirrorbench": package.__version__, "torch": version("torch")}.items()
+    assert (
+        report["versions"].items()
+        >= {"mirrorbench": package.__version__, "torch": version("torch")}.items()
+    )
     assert report["hub"] == "not asked (--offline)"
     for name in ("cache", "data"):
         assert report["folders"][name]["path"] == str(tmp_path / f"default-{name}")
@@ -30,7 +33,9 @@ def test_offline(mirrorbench: Callable, tmp_path: Path) -> None:
     assert "stsb" in report["missing"]["sts"]
     assert report["environment"]["MIRRORBENCH_CACHE"] == str(tmp_path / "default-cache")
     assert any(line.startswith("cpu") for line in report["devices"])
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
     brought = {name: re.split("[^a-z0-9-]", packages[0])[0] for name, packages in declared.items()}
     listed = {name: package for name, (package, _) in installation.EXTRAS.items()}
     assert listed == {name: brought[name] for name in brought.keys() - {"test", "dev"}}
@@ -38,10 +43,22 @@ def test_offline(mirrorbench: Callable, tmp_path: Path) -> None:
 
 
 def test_the_page(mirrorbench: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    printed = mirrorbench("doctor", "--offline", "--data-dir", str(tmp_path / "elsewhere")).assert_works()
-    parts = ("Versions", "Folders", "Hub", "Data", "Environment", str(tmp_path / "elsewhere"), "complete")
+    printed = mirrorbench(
+        "doctor", "--offline", "--data-dir", str(tmp_path / "elsewhere")
+    ).assert_works()
+    parts = (
+        "Versions",
+        "Folders",
+        "Hub",
+        "Data",
+        "Environment",
+        str(tmp_path / "elsewhere"),
+        "complete",
+    )
     assert [part for part in (*parts, *installation.VARIABLES) if part not in printed.out] == []
-    sources = "".join(file.read_text(encoding="utf-8") for file in Path(package.__file__).parent.rglob("*.py"))
+    sources = "".join(
+        file.read_text(encoding="utf-8") for file in Path(package.__file__).parent.rglob("*.py")
+    )
     read = set(re.findall(r"\"(MIRRORBENCH_[A-Z_]+)\"", sources))  # by the code
     assert set() < read <= set(installation.VARIABLES)
     suites = len(builtin_suites())
@@ -62,7 +79,9 @@ def test_the_hub_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     ask.assert_called_once_with("bert-base-uncased", timeout=installation.HUB_TIMEOUT)
 
 
-def test_no_password_of_an_address_is_shown(mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_password_of_an_address_is_shown(
+    mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://me:s3cr3t@127.0.0.1:9")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     for name in ("constants", "hf_api.constants"):

@@ -34,7 +34,10 @@ CHANGES = [
     ("table-jsonl", JSON_LINE, '{"0": "a"}', "is missing"),
     ("table-jsonl", JSON_LINE, '{"l": "a", "l": "b"}', "a key stands twice"),
     ("table-jsonl", "null", "\\ud800", "half of a surrogate pair"),
-    *(("table-jsonl", "1.5", g, "line 1") for g in ("NaN", "Infinity", "true", "null", "[]", '"nan"', "6")),
+    *(
+        ("table-jsonl", "1.5", g, "line 1")
+        for g in ("NaN", "Infinity", "true", "null", "[]", '"nan"', "6")
+    ),
     ("usim", "\t1.5\tbright.a 12", "\t1.6\tbright.a 12", "lines 1 and 2: they are no pair"),
     ("usim", "bright.a 12", "dim.a 12", "lines 1 and 2: they are no pair"),
     ("usim", "\t2\t", "\t4\t", "line 1: there is no word 4"),
@@ -68,22 +71,49 @@ CHANGES = [
     ("biosyn", "D001260||Ataxia\n", "D1|name\n", r"test_dictionary\.txt, line 1: not ids"),
     ("biosyn", "D001260||Ataxia\n", "D1||a\0\n", r"x/test_dictionary\.txt, line 1: a NUL byte"),
     ("biosyn", CONCEPTS["x/test_dictionary.txt"].decode(), "", r"or no test_dictionary\.txt"),
-    ("cometa", "22253000||Pain\n386806002", "1", r"no id of a mention occurs in the dictionary.*\n.*one terminology"),
+    (
+        "cometa",
+        "22253000||Pain\n386806002",
+        "1",
+        r"no id of a mention occurs in the dictionary.*\n.*one terminology",
+    ),
     ("cometa", "General SNOMED ID", "id", "the header is missing General SNOMED ID"),
     ("cometa", "22253000", " ", "line 3: column 'General SNOMED ID' is missing, empty"),
     ("rescnn", '"train": [["acid", "D1"]], "dev": [], ', "", "no lists train, dev and test"),
     ("rescnn", "nan", "", r"data\.json, test, item 2: an empty mention"),
     ("rescnn", '["x|y", "D1"], ["nan", "D2"]', "", "no mention to link"),
-    ("wsd", "two.d0.s0.t0 soon", "two.d0.s0.t0 soon%4:02:00::\nthree.d0.s0.t0 soon", r"keys of 'three\.d0\.s0\.t0'"),
-    ("wsd", '<wf lemma="the" pos="DET">The</wf>', "<wf><instance/></wf>", "not right below a sentence"),
-    ("wsd", "dog n 1 0 1 0 00000000", "dog n x 0 1 0 00000000", r"index\.noun: the line of 'dog' is no entry"),
-    ("wsd", "dog n 1 0 1 0 00000000", "dog n 1 0 1 0 99999999", r"data\.noun: no entry at offset 99999999"),
+    (
+        "wsd",
+        "two.d0.s0.t0 soon",
+        "two.d0.s0.t0 soon%4:02:00::\nthree.d0.s0.t0 soon",
+        r"keys of 'three\.d0\.s0\.t0'",
+    ),
+    (
+        "wsd",
+        '<wf lemma="the" pos="DET">The</wf>',
+        "<wf><instance/></wf>",
+        "not right below a sentence",
+    ),
+    (
+        "wsd",
+        "dog n 1 0 1 0 00000000",
+        "dog n x 0 1 0 00000000",
+        r"index\.noun: the line of 'dog' is no entry",
+    ),
+    (
+        "wsd",
+        "dog n 1 0 1 0 00000000",
+        "dog n 1 0 1 0 99999999",
+        r"data\.noun: no entry at offset 99999999",
+    ),
     ("wsd", "03 n 01 dog", "03 n zz dog", r"data\.noun: no entry of 'dog' at offset 0"),
 ]
 
 
 @pytest.mark.parametrize(("name", "old", "new", "message"), [marked(*row) for row in CHANGES])
-def test_a_change_that_breaks_a_format(tmp_path: Path, name: str, old: str, new: str, message: str) -> None:
+def test_a_change_that_breaks_a_format(
+    tmp_path: Path, name: str, old: str, new: str, message: str
+) -> None:
     """The change is made wherever the first file that has the old text has it."""
     files = SAMPLES[name].files
     changed = next(file for file, content in files.items() if old.encode() in content)
@@ -113,7 +143,11 @@ def test_a_file_too_many(tmp_path: Path, name: str, more: str, message: str) -> 
 @pytest.mark.parametrize(
     ("name", "absent", "message"),
     [
-        marked("askapatient", "AskAPatient.fold-0.validation.txt", "files of 0 .* are missing validation"),
+        marked(
+            "askapatient",
+            "AskAPatient.fold-0.validation.txt",
+            "files of 0 .* are missing validation",
+        ),
         marked("cometa", "names.txt", r"one \.csv"),
         ("multisimlex", "scores.csv", r"no file named scores\.csv"),
         marked("wsd", "verb.exc", r"is missing the files verb\.exc"),
@@ -121,7 +155,9 @@ def test_a_file_too_many(tmp_path: Path, name: str, more: str, message: str) -> 
 )
 def test_a_file_that_is_absent(tmp_path: Path, name: str, absent: str, message: str) -> None:
     sample = SAMPLES[name]
-    paths = on_disk(tmp_path, {file: content for file, content in sample.files.items() if file != absent})
+    paths = on_disk(
+        tmp_path, {file: content for file, content in sample.files.items() if file != absent}
+    )
     with pytest.raises(DataFormatError, match=message):
         PARSERS[sample.parser](paths, sample.options)
 
@@ -139,6 +175,8 @@ def test_a_file_that_is_absent(tmp_path: Path, name: str, absent: str, message: 
         marked("xling-eval", {"train": "3k"}, r"are missing train\.freq\.3k"),
     ],
 )
-def test_an_option_that_breaks_a_format(tmp_path: Path, name: str, options: dict[str, Any], message: str) -> None:
+def test_an_option_that_breaks_a_format(
+    tmp_path: Path, name: str, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(DataFormatError, match=message):
         read_sample(name, tmp_path, {}, **options)

@@ -66,7 +66,10 @@ def test_am2ico_says_which_language_is_which(tmp_path: Path) -> None:
     dev, test = run("am2ico", tmp_path, files, language="zh")
     assert dev.left == TextInput('在  大学 任"', ((3, 5),), "zh")
     assert dev.right == TextInput('"The  University of null', ((6, 16),), "en")
-    assert [(item.id, item.split, item.label) for item in (dev, test)] == [("dev/1", "dev", 1), ("test/1", "test", 0)]
+    assert [(item.id, item.split, item.label) for item in (dev, test)] == [
+        ("dev/1", "dev", 1),
+        ("test/1", "test", 0),
+    ]
 
 
 VALID = "鬆\tV\t1\t2\t0\t1\t牙鬆了。\t鬆一\t1\n"
@@ -75,10 +78,18 @@ TEST = "鬆\tV\t1\t2\t0\t1\t牙鬆了。\t鬆一\n轉\tV\t0\t1\t0\t1\t轉\t轉�
 
 def test_xlwic_with_and_without_labels_of_the_test_split(tmp_path: Path) -> None:
     old = {"zh/valid.txt": VALID, "zh/test.txt": TEST}
-    assert [(i.id, i.label) for i in run("xlwic", tmp_path, old)] == [("dev/1", 1), ("test/1", None), ("test/2", None)]
+    assert [(i.id, i.label) for i in run("xlwic", tmp_path, old)] == [
+        ("dev/1", 1),
+        ("test/1", None),
+        ("test/2", None),
+    ]
     assert run("xlwic", tmp_path, old)[0].left == TextInput("牙鬆了。", ((1, 2),))
     new = {"zh/zh_valid.txt": VALID, "zh/zh_test_data.txt": TEST, "zh/zh_test_gold.txt": "0\n1\n"}
-    assert [(i.id, i.label) for i in run("xlwic", tmp_path, new)] == [("dev/1", 1), ("test/1", 0), ("test/2", 1)]
+    assert [(i.id, i.label) for i in run("xlwic", tmp_path, new)] == [
+        ("dev/1", 1),
+        ("test/1", 0),
+        ("test/2", 1),
+    ]
     mixed = {"zh/zh_test_gold.txt": "0\n1\n", **old}
     assert [i.label for i in run("xlwic", tmp_path, mixed)] == [1, 0, 1]
 
@@ -86,8 +97,17 @@ def test_xlwic_with_and_without_labels_of_the_test_split(tmp_path: Path) -> None
 def test_wic(tmp_path: Path) -> None:
     first, second = read_sample("wic", tmp_path, {})
     assert (first.id, first.label, first.split) == ("dev/1", 0, "dev")
-    assert (first.left.text, words(first.left), words(first.right)) == ("Room and board .", ["board"], ["boards"])
-    assert (second.id, second.label, words(second.left), words(second.right)) == ("dev/2", 1, ["run"], ["run"])
+    assert (first.left.text, words(first.left), words(first.right)) == (
+        "Room and board .",
+        ["board"],
+        ["boards"],
+    )
+    assert (second.id, second.label, words(second.left), words(second.right)) == (
+        "dev/2",
+        1,
+        ["run"],
+        ["run"],
+    )
     unlabelled = run("wic", tmp_path, {"test.data.txt": SAMPLES["wic"].files["dev.data.txt"]})
     assert [(p.label, p.split) for p in unlabelled] == [(None, "test")] * 2
 
@@ -97,7 +117,13 @@ def test_wic(tmp_path: Path) -> None:
     [
         (1, ["zero means a digit", "Foot means the lower part"]),
         (2, ["zero is a kind of digit, natural number", "Foot is a kind of"]),
-        (3, ["zero is a kind of digit, natural number and means a digit", "Foot means the lower part"]),
+        (
+            3,
+            [
+                "zero is a kind of digit, natural number and means a digit",
+                "Foot means the lower part",
+            ],
+        ),
     ],
 )
 def test_wic_tsv(tmp_path: Path, subtask: int, statements: list[str]) -> None:
@@ -113,7 +139,11 @@ def store(originals: Callable[..., DataStore]) -> DataStore:
 
 
 def test_classification_sets_have_the_published_sizes(store: DataStore) -> None:
-    for name, published in {"am2ico-ur": (108, 400), "wic": (638, 1400), "xlwic-et": (98, 390)}.items():
+    for name, published in {
+        "am2ico-ur": (108, 400),
+        "wic": (638, 1400),
+        "xlwic-et": (98, 390),
+    }.items():
         pairs = store.items(builtin_cards()[name])
         sizes = Counter(pair.split for pair in pairs)
         assert (sizes["dev"], sizes["test"]) == published
@@ -125,19 +155,31 @@ def test_classification_sets_have_the_published_sizes(store: DataStore) -> None:
 def test_the_suites_hold_the_whole_family() -> None:
     names = ("usim", "cosimlex", "wic", "tsv", "xlwic", "am2ico", "wsd")
     held = [task for name in names for task in builtin_suites()[name]]
-    family = [name for name, card in builtin_cards().items() if card.level == "wic" and card.kind != "corpus"]
+    family = [
+        name
+        for name, card in builtin_cards().items()
+        if card.level == "wic" and card.kind != "corpus"
+    ]
     assert sorted(held) == sorted(name for name in family if name != "quick-wic")
     assert len(held) == 1 + 4 + 1 + 3 + 12 + 14 + 1
 
 
 @pytest.mark.full
-def test_disambiguation_has_the_published_sizes_and_baseline(originals: Callable[..., DataStore]) -> None:
+def test_disambiguation_has_the_published_sizes_and_baseline(
+    originals: Callable[..., DataStore],
+) -> None:
     """Keys and order of senses: "WN 1st sense" of Raganato et al. (2017), Table 2."""
     wordnet = Path("/usr/share/wordnet")  # Debian's package wordnet-base
     if not wordnet.is_dir():
         pytest.skip(f"no WordNet at {wordnet}")
     (data,) = originals("wsd", str(wordnet)).items(builtin_cards()["wsd"])
-    sizes = {"senseval2": 2282, "senseval3": 1850, "semeval2007": 455, "semeval2013": 1644, "semeval2015": 1022}
+    sizes = {
+        "senseval2": 2282,
+        "senseval3": 1850,
+        "semeval2007": 455,
+        "semeval2013": 1644,
+        "semeval2015": 1022,
+    }
     assert Counter(word.corpus for word in data.occurrences) == sizes
     assert sum(len(word.gold) for word in data.occurrences) == 7611
     first = Counter(word.corpus for word in data.occurrences if word.candidates[0] in word.gold)

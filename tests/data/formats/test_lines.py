@@ -11,9 +11,18 @@ from mirrorbench.data.formats.lines import fields_of, pairs_of
 
 @pytest.mark.parametrize(
     ("text", "pair"),
-    [("a||b", ("a", "b")), (" a || b ", ("a", "b")), ("a\tb", ("a", "b")), ("a || b\tc", ("a || b", "c")),
-     ("a|b", None), ("a||", None), ("||b", None), ("a||b||c", None), ("a\tb\tc", None)],
-)  # fmt: skip
+    [
+        ("a||b", ("a", "b")),
+        (" a || b ", ("a", "b")),
+        ("a\tb", ("a", "b")),
+        ("a || b\tc", ("a || b", "c")),
+        ("a|b", None),
+        ("a||", None),
+        ("||b", None),
+        ("a||b||c", None),
+        ("a\tb\tc", None),
+    ],
+)
 def test_a_pair(text: str, pair: tuple[str, str] | None) -> None:
     assert pairs_of([text], "") == (pair and [pair])
 
@@ -36,9 +45,14 @@ def test_all_lines_are_pairs_or_none_is() -> None:
 
 @pytest.mark.parametrize(
     "corpus",
-    [["The cat||a dog", "sun||moon"], ["The cat\ta dog", "sun\tmoon"], ["C1||The cat||a dog", "C2||sun||moon"],
-     ["C1\tThe cat", "C1\ta dog", "C2\tsun", "C2\tmoon"], ["the cat", "a dog || x", "sun", "moon"]],
-)  # fmt: skip
+    [
+        ["The cat||a dog", "sun||moon"],
+        ["The cat\ta dog", "sun\tmoon"],
+        ["C1||The cat||a dog", "C2||sun||moon"],
+        ["C1\tThe cat", "C1\ta dog", "C2\tsun", "C2\tmoon"],
+        ["the cat", "a dog || x", "sun", "moon"],
+    ],
+)
 def test_each_side_of_a_line_was_seen(corpus: list[str]) -> None:
     items = {
         "pair": ("the cat", "A  dog"),
@@ -49,10 +63,17 @@ def test_each_side_of_a_line_was_seen(corpus: list[str]) -> None:
     found = find_contamination(items, corpus)
     assert found is not None
     seen_x = "a dog || x" in corpus
-    assert found.overlaps == {"pair": ALL, "apart": ALL, "one": SOME, "no": SOME if seen_x else NONE}
+    assert found.overlaps == {
+        "pair": ALL,
+        "apart": ALL,
+        "one": SOME,
+        "no": SOME if seen_x else NONE,
+    }
 
 
 def test_the_id_of_two_names_is_no_text_and_the_line_is_one() -> None:
-    found = find_contamination({"id": ("heart",), "line": ("if (a || b)",)}, ["heart||MI||infarction", "if (a || b)"])
+    found = find_contamination(
+        {"id": ("heart",), "line": ("if (a || b)",)}, ["heart||MI||infarction", "if (a || b)"]
+    )
     assert found is not None
     assert found.overlaps == {"id": NONE, "line": ALL}

@@ -41,7 +41,10 @@ def test_sts_has_two_columns_and_unscored_lines(tmp_path: Path) -> None:
 def test_stsb_has_seven_or_nine_columns_and_quotes_are_text(tmp_path: Path) -> None:
     rows = [STSB.format('"A cat', "A dog"), STSB.format("x", 'y"') + "\tlicence\tmore"]
     got = run("stsb", tmp_path, {"sts-test.csv": "\n".join(rows) + "\n"})
-    assert simple(got) == [("sts-test/1", '"A cat', "A dog", 3.2, ""), ("sts-test/2", "x", 'y"', 3.2, "")]
+    assert simple(got) == [
+        ("sts-test/1", '"A cat', "A dog", 3.2, ""),
+        ("sts-test/2", "x", 'y"', 3.2, ""),
+    ]
 
 
 def test_sick_in_three_files_or_one(tmp_path: Path) -> None:
@@ -50,13 +53,20 @@ def test_sick_in_three_files_or_one(tmp_path: Path) -> None:
         got = simple(run("sick", tmp_path, {"SICK_train.txt": content.replace("\n", end)}))
         assert got == [("6", "a b", "c d", 3.3, ""), ("7", "e", "f", 5.0, "")]
     header = "pair_ID\tsentence_A\tsentence_B\tentailment_label\trelatedness_score\tSemEval_set\n"
-    whole = header + "1\ta\tb\tNEUTRAL\t4.5\tTRAIN\n2\tc\td\tNEUTRAL\t1\tTEST\n3\te\tf\tNEUTRAL\t2\tTRIAL\n"
+    whole = (
+        header
+        + "1\ta\tb\tNEUTRAL\t4.5\tTRAIN\n2\tc\td\tNEUTRAL\t1\tTEST\n3\te\tf\tNEUTRAL\t2\tTRIAL\n"
+    )
     for split, identity in (("train", "1"), ("test", "2"), ("dev", "3")):
         (pair,) = run("sick", tmp_path, {"SICK.txt": whole}, semeval_set=split)
         assert pair.id == identity
     for changed, options, message in (
         (whole, {}, "semeval_set must be one of"),
-        (whole.replace("TRAIN", "X"), {"semeval_set": "test"}, "line 2: the label 'X' is none of TRAIN"),
+        (
+            whole.replace("TRAIN", "X"),
+            {"semeval_set": "test"},
+            "line 2: the label 'X' is none of TRAIN",
+        ),
     ):
         with pytest.raises(DataFormatError, match=message):
             run("sick", tmp_path, {"SICK.txt": changed}, **options)
@@ -129,12 +139,17 @@ def test_quotes_of_qnli_are_text_and_its_sentences_a_corpus(tmp_path: Path) -> N
         read_corpus(str(cards["qnli"].options["corpus"]), store, cards)
     on_disk(tmp_path, {"qnli-sentences/QNLI/train.tsv": QNLI_HEADER + QNLI})
     lines = [line.split("\t") for line in QNLI.splitlines()]
-    assert read_corpus("qnli-sentences", store, cards).texts == tuple(text for line in lines for text in line[1:3])
+    assert read_corpus("qnli-sentences", store, cards).texts == tuple(
+        text for line in lines for text in line[1:3]
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "sizes"),
-    [("stsb", {"test": 1379, "dev": 1500, "train": 5749}), ("sickr", {"test": 4927, "dev": 500, "train": 4500})],
+    [
+        ("stsb", {"test": 1379, "dev": 1500, "train": 5749}),
+        ("sickr", {"test": 4927, "dev": 500, "train": 4500}),
+    ],
 )
 def test_the_original_files_have_the_published_sizes(
     originals: Callable[..., DataStore], name: str, sizes: dict[str, int]
@@ -142,7 +157,11 @@ def test_the_original_files_have_the_published_sizes(
     card, store = builtin_cards()[name], originals("sts")
     data = store.resolve(card)
     assert len({pair.id for pair in store.items(card)}) == len(store.items(card)) == sizes["test"]
-    assert data.checksums == store.checksums(card) == {file.path: file.sha256 for file in card.files_of(card.split)}
+    assert (
+        data.checksums
+        == store.checksums(card)
+        == {file.path: file.sha256 for file in card.files_of(card.split)}
+    )
     found = {split: len(PARSERS[card.parser](store.fetch(card, split), {})) for split in sizes}
     assert found == sizes
 
@@ -162,8 +181,12 @@ def judged(pairs: list[Pair]) -> list[tuple[str, str, str, float]]:
 
 
 class TestConcepticon:
-    def read(self, tmp_path: Path, content: str, *languages: str) -> list[tuple[str, str, str, float]]:
-        return judged(run("multisimlex-concepticon", tmp_path, {"V.tsv": content}, languages=list(languages)))
+    def read(
+        self, tmp_path: Path, content: str, *languages: str
+    ) -> list[tuple[str, str, str, float]]:
+        return judged(
+            run("multisimlex-concepticon", tmp_path, {"V.tsv": content}, languages=list(languages))
+        )
 
     def test_null_is_a_word(self, tmp_path: Path) -> None:
         """And expressions are cut at the forms of their concept."""
@@ -191,7 +214,11 @@ class TestConcepticon:
         ("old", "new", "message"),
         [
             ("SIMLEX_IDS", "IDS", "the header is missing SIMLEX_IDS"),
-            ("\those garden hose\t", "\those pipe\t", "line 4: 'hose pipe' cannot be cut into 2 words"),
+            (
+                "\those garden hose\t",
+                "\those pipe\t",
+                "line 4: 'hose pipe' cannot be cut into 2 words",
+            ),
             ("(hose)\t", "(hose/garden/hose garden)\t", "cannot be cut"),  # more than one way
             ("\t6 1.5\t4.8 3\n4", "\t6\t4.8 3\n4", "cannot be cut into 2"),
             ("2:2\tzero", "2:3\tzero", "'2:3' is no place"),
@@ -210,14 +237,20 @@ class TestConcepticon:
 
 def test_the_official_format_in_one_language_and_two(tmp_path: Path) -> None:
     words = 'ID,POS,ENG 1,ENG 2,EST 1,EST 2\n1,nouns,infinity,zero,lõpmatus,null\n2,verbs,give up,"quit, stop",a,NA\n'
-    files = {"translation.csv": words, "scores.csv": "ID,POS,ENG,EST\n1,nouns,0.5,1.7\n2,verbs,6,4.7\n"}
+    files = {
+        "translation.csv": words,
+        "scores.csv": "ID,POS,ENG,EST\n1,nouns,0.5,1.7\n2,verbs,6,4.7\n",
+    }
 
     def read(*languages: str) -> list[tuple[str, str, str, float]]:
         return judged(run("multisimlex", tmp_path, files, languages=list(languages)))
 
     assert read("EST") == [("1", "lõpmatus", "null", 1.7), ("2", "a", "NA", 4.7)]
     assert read("ENG")[1] == ("2", "give up", "quit, stop", 6.0)
-    assert read("ENG", "EST") == [("1/12", "infinity", "null", 1.1), ("1/21", "zero", "lõpmatus", 1.1)]
+    assert read("ENG", "EST") == [
+        ("1/12", "infinity", "null", 1.1),
+        ("1/21", "zero", "lõpmatus", 1.1),
+    ]
 
 
 @pytest.fixture
@@ -230,10 +263,15 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def test_the_official_format_and_concepticon_give_the_same_pairs(word_store: DataStore, shared_data: Path) -> None:
+def test_the_official_format_and_concepticon_give_the_same_pairs(
+    word_store: DataStore, shared_data: Path
+) -> None:
     """The tables that were derived independently, in the official format, lack one word: the Estonian "null"."""
     words, scores = (
-        {row["ID"]: row for row in rows_of(shared_data / "wordsim" / "multisimlex" / "derived" / name)}
+        {
+            row["ID"]: row
+            for row in rows_of(shared_data / "wordsim" / "multisimlex" / "derived" / name)
+        }
         for name in ("translation.csv", "scores.csv")
     )
     assert words["953"]["EST 2"] == ""
@@ -242,15 +280,21 @@ def test_the_official_format_and_concepticon_give_the_same_pairs(word_store: Dat
         pairs = word_store.items(builtin_cards()[f"multisimlex-{code}"])
         assert [pair.id for pair in pairs] == [str(number) for number in range(1, 1889)]
         for pair in pairs:
-            assert (pair.left, pair.right) == tuple(" ".join(words[pair.id][f"{column} {n}"].split()) for n in (1, 2))
+            assert (pair.left, pair.right) == tuple(
+                " ".join(words[pair.id][f"{column} {n}"].split()) for n in (1, 2)
+            )
             assert pair.gold == float(scores[pair.id][column])
 
 
 @pytest.mark.slow
-def test_cross_lingual_pairs_equal_an_independent_derivation(word_store: DataStore, shared_data: Path) -> None:
+def test_cross_lingual_pairs_equal_an_independent_derivation(
+    word_store: DataStore, shared_data: Path
+) -> None:
     rows = rows_of(shared_data / "wordsim" / "multisimlex" / "derived" / "clws" / "ENG-FRA.csv")
     got = judged(word_store.items(builtin_cards()["clws-en-fr"]))
-    assert [row[:3] for row in got] == [(f"{row['ID']}/{row['direction']}", row["ENG"], row["FRA"]) for row in rows]
+    assert [row[:3] for row in got] == [
+        (f"{row['ID']}/{row['direction']}", row["ENG"], row["FRA"]) for row in rows
+    ]
     assert [row[3] for row in got] == pytest.approx([float(row["score"]) for row in rows])
 
 

@@ -16,7 +16,10 @@ from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.registry import load_plugins
 
-TARGETS, TEXTS = {"protocol": "released", "of_target": True}, {"protocol": "released", "of_target": False}
+TARGETS, TEXTS = (
+    {"protocol": "released", "of_target": True},
+    {"protocol": "released", "of_target": False},
+)
 
 
 def marked(item: TextInput) -> str:
@@ -28,7 +31,10 @@ def marked(item: TextInput) -> str:
 def test_other_brackets_are_removed(tmp_path: Path) -> None:
     lines = "a [ b ] bright c]\t4\t1.5\tbright.a 1\nbright [light]\t0\t1.5\tbright.a 2\n"
     (pair,) = run("usim", tmp_path, {"usim_en.txt": lines}, **TARGETS)
-    assert [marked(side) for side in (pair.left, pair.right)] == ["a  b  [ bright ] c", "[ bright ] light"]
+    assert [marked(side) for side in (pair.left, pair.right)] == [
+        "a  b  [ bright ] c",
+        "[ bright ] light",
+    ]
     (plain,) = run("usim", tmp_path, {"usim_en.txt": lines})
     assert (plain.left.text, plain.right.text) == ("a [ b ] bright c]", "bright [light]")
 
@@ -38,13 +44,20 @@ def test_other_brackets_are_removed(tmp_path: Path) -> None:
     [
         (1, "[ zero ] means a digit", "a digit"),
         (2, "[ zero ] is a kind of digit,natural_number", "digit natural_number"),
-        (3, "[ zero ] is a kind of digit,natural_number and means a digit", "a digit||digit natural_number"),
+        (
+            3,
+            "[ zero ] is a kind of digit,natural_number and means a digit",
+            "a digit||digit natural_number",
+        ),
     ],
 )
 def test_hypernyms_have_commas_and_templates_are_for_words(
     tmp_path: Path, subtask: int, statement: str, text: str
 ) -> None:
-    words, whole = (read_sample("wic-tsv", tmp_path, {}, subtask=subtask, **read)[0] for read in (TARGETS, TEXTS))
+    words, whole = (
+        read_sample("wic-tsv", tmp_path, {}, subtask=subtask, **read)[0]
+        for read in (TARGETS, TEXTS)
+    )
     assert marked(words.right) == statement
     assert whole.right == TextInput(text)
     assert whole.left == words.left
@@ -57,12 +70,19 @@ def test_cosimlex_is_cut_into_tokens(tmp_path: Path) -> None:
     (change,) = run("cosimlex", tmp_path, {"cosimlex_en.csv": f"{COSIMLEX}\n{row}"}, **TARGETS)
     assert marked(change.first.left) == "A fat \u2014 [ well ] - known  ,  cat  !"
     assert marked(change.first.right) == "A fat \u2014  well - known  , [ cat ] !"
-    assert (marked(change.second.left), marked(change.second.right)) == ("cat  s [ hat ] ", " [ cat ] s  hat")
+    assert (marked(change.second.left), marked(change.second.right)) == (
+        "cat  s [ hat ] ",
+        " [ cat ] s  hat",
+    )
 
 
 @pytest.mark.parametrize(("subtask", "name"), [(1, "def"), (2, "hyp"), (3, "def_hyp")])
-def test_the_texts_of_wic_tsv_are_those_of_the_authors_files(shared_data: Path, subtask: int, name: str) -> None:
-    files = {path.name: path for path in (shared_data / "wic" / "WiC-TSV" / "en").glob("*/dev_*.txt")}
+def test_the_texts_of_wic_tsv_are_those_of_the_authors_files(
+    shared_data: Path, subtask: int, name: str
+) -> None:
+    files = {
+        path.name: path for path in (shared_data / "wic" / "WiC-TSV" / "en").glob("*/dev_*.txt")
+    }
     options = {"subtask": subtask}
     words, whole = (PARSERS["wic-tsv"](files, {**options, **read}) for read in (TARGETS, TEXTS))
     path = shared_data / "wic" / "WiC-TSV-mirrorwic" / f"wic_tsv_{name}_wic" / "dev.tsv"
@@ -81,9 +101,15 @@ def test_the_texts_of_wic_tsv_are_those_of_the_authors_files(shared_data: Path, 
 def test_a_card_is_read_by_protocol(originals: Callable[..., DataStore]) -> None:
     task, store = load_plugins(discover=False).tasks["wic-tsv-2"], originals("wic")
     of_words, of_texts = task.reading("released", of_target=True), task.reading("released")
-    paper, words, texts = (reading.load(store)[1].right.text for reading in (task, of_words, of_texts))
-    assert paper.startswith("fundus is a kind of structure, anatomical structure, complex body part")
+    paper, words, texts = (
+        reading.load(store)[1].right.text for reading in (task, of_words, of_texts)
+    )
+    assert paper.startswith(
+        "fundus is a kind of structure, anatomical structure, complex body part"
+    )
     assert words.startswith("fundus is a kind of structure,anatomical_structure,complex_body_part")
-    assert texts == "structure anatomical_structure complex_body_part bodily_structure body_structure"
+    assert (
+        texts == "structure anatomical_structure complex_body_part bodily_structure body_structure"
+    )
     assert task.reading("paper", of_target=True) is task
     assert words in of_words.texts(of_words.load(store))["dev/2"]

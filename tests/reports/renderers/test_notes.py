@@ -12,26 +12,48 @@ from mirrorbench.reports.renderers import markdown
 from mirrorbench.reports.renderers.notes import MORE, MOST_LINES, note_lines
 from mirrorbench.reports.table import NOTES, Column, Row, Score, Table, Unseen, Verdict
 
-BASE, STATIC, TUNED, WHITENED = "bert+base:pooling=mean", "bert+static", "bert+mirror", "bert+mirror:post=whiten"
+BASE, STATIC, TUNED, WHITENED = (
+    "bert+base:pooling=mean",
+    "bert+static",
+    "bert+mirror",
+    "bert+mirror:post=whiten",
+)
 
 
 def row(spec: str, label: str, value: float) -> Row:
     method = spec.partition("+")[2].partition(":")[0]
-    return Row(label, spec, (Score(value, None, 1),), "bert", method, "paper", tuned=method == "mirror")
+    return Row(
+        label, spec, (Score(value, None, 1),), "bert", method, "paper", tuned=method == "mirror"
+    )
 
 
 ROWS = (
-    row(BASE, "BERT-mp", 0.4), row(STATIC, "BERT-static", 0.45), row(TUNED, "BERT + Mirror", 0.5),
+    row(BASE, "BERT-mp", 0.4),
+    row(STATIC, "BERT-static", 0.45),
+    row(TUNED, "BERT + Mirror", 0.5),
     row(WHITENED, "BERT + Mirror, whitened (256)", 0.48),
-)  # fmt: skip
+)
 GAIN = Verdict(
-    TUNED, BASE, "paper", "sts", 0.1, (0.08, 0.12), 0.0001, 0.0004, True,
-    unseen=Unseen(0.383, 0.06, (0.04, 0.08)), this_model=True,
-)  # fmt: skip
+    TUNED,
+    BASE,
+    "paper",
+    "sts",
+    0.1,
+    (0.08, 0.12),
+    0.0001,
+    0.0004,
+    True,
+    unseen=Unseen(0.383, 0.06, (0.04, 0.08)),
+    this_model=True,
+)
 LOSS = Verdict(WHITENED, TUNED, "paper", "sts", -0.02, (-0.03, -0.01), 0.004, 0.012, True)
 OVER_BEST = Verdict(TUNED, STATIC, "paper", "sts", 0.05, (0.01, 0.09), 0.01, 0.03, True, best=True)
-COLUMN = Column("sts", "STS", "", "sentence", ("en",), "spearman", (), "sentence pairs", 1379, 0.383)
-TABLE = Table("", (COLUMN,), ROWS, ("Protocol: paper.",), verdicts=(GAIN, LOSS, OVER_BEST), shown="short")
+COLUMN = Column(
+    "sts", "STS", "", "sentence", ("en",), "spearman", (), "sentence pairs", 1379, 0.383
+)
+TABLE = Table(
+    "", (COLUMN,), ROWS, ("Protocol: paper.",), verdicts=(GAIN, LOSS, OVER_BEST), shown="short"
+)
 
 
 def short(table: Table) -> list[str]:
@@ -50,30 +72,69 @@ def test_six_lines_say_what_was_gained() -> None:
 
 
 def test_no_gain_is_said_first() -> None:
-    weak = replace(GAIN, difference=-0.01, interval=(-0.03, 0.01), p=0.2, corrected=0.2, separable=False, unseen=None)
+    weak = replace(
+        GAIN,
+        difference=-0.01,
+        interval=(-0.03, 0.01),
+        p=0.2,
+        corrected=0.2,
+        separable=False,
+        unseen=None,
+    )
     lines = short(replace(TABLE, verdicts=(weak,)))
-    assert lines[0] == "= No gain shown: Mirror over the untuned model (mp) -.010 [-.030, .010], p = .20"
+    assert (
+        lines[0]
+        == "= No gain shown: Mirror over the untuned model (mp) -.010 [-.030, .010], p = .20"
+    )
     assert "! 38% of the sentence pairs contain a text of the tuning corpus" in lines
 
 
 def test_of_several_columns_and_backbones_names_are_whole() -> None:
     """The average speaks for the columns; seeds and missing scores are counted."""
-    columns = (COLUMN, replace(COLUMN, name="b", title="B"), Column("avg.", "avg.", average_of=("sts", "b")))
-    other = Row("RoBERTa-mp", "roberta+base", (Score(0.3, None, 1), None, None), "roberta", "base", "paper")
-    seeds = Score(0.5, 0.01, 3)
-    rows = (replace(ROWS[0], scores=(seeds, seeds, seeds)), replace(ROWS[2], scores=(seeds, seeds, seeds)), other)
-    lines = short(
-        replace(TABLE, columns=columns, rows=rows, verdicts=(GAIN, replace(GAIN, column="avg.", unseen=None)))
+    columns = (
+        COLUMN,
+        replace(COLUMN, name="b", title="B"),
+        Column("avg.", "avg.", average_of=("sts", "b")),
     )
-    assert lines[0] == "+ BERT + Mirror beats BERT-mp on average over 2 tasks: +.100 [.080, .120], p < .001"
-    assert lines[1:3] == ["2 tasks: Spearman's correlation, 2,758 sentence pairs; 3 seeds (±)",
-                          "! 38% of the sentence pairs on STS contain a text of the tuning corpus"]  # fmt: skip
+    other = Row(
+        "RoBERTa-mp", "roberta+base", (Score(0.3, None, 1), None, None), "roberta", "base", "paper"
+    )
+    seeds = Score(0.5, 0.01, 3)
+    rows = (
+        replace(ROWS[0], scores=(seeds, seeds, seeds)),
+        replace(ROWS[2], scores=(seeds, seeds, seeds)),
+        other,
+    )
+    lines = short(
+        replace(
+            TABLE,
+            columns=columns,
+            rows=rows,
+            verdicts=(GAIN, replace(GAIN, column="avg.", unseen=None)),
+        )
+    )
+    assert (
+        lines[0]
+        == "+ BERT + Mirror beats BERT-mp on average over 2 tasks: +.100 [.080, .120], p < .001"
+    )
+    assert lines[1:3] == [
+        "2 tasks: Spearman's correlation, 2,758 sentence pairs; 3 seeds (±)",
+        "! 38% of the sentence pairs on STS contain a text of the tuning corpus",
+    ]
 
 
 def test_of_several_tasks_without_an_average_the_largest_gain_is_told() -> None:
     columns = (COLUMN, replace(COLUMN, name="b", title="B"), replace(COLUMN, name="c", title="C"))
     rows = tuple(replace(row, scores=row.scores * 3) for row in ROWS)
-    none = replace(GAIN, column="sts", difference=0.01, interval=(-0.01, 0.03), p=0.3, corrected=0.3, separable=False)
+    none = replace(
+        GAIN,
+        column="sts",
+        difference=0.01,
+        interval=(-0.01, 0.03),
+        p=0.3,
+        corrected=0.3,
+        separable=False,
+    )
     verdicts = (none, replace(GAIN, column="b"), replace(none, column="c"))
     (first, *_) = short(replace(TABLE, columns=columns, rows=rows, verdicts=verdicts))
     assert first == (
@@ -82,7 +143,9 @@ def test_of_several_tasks_without_an_average_the_largest_gain_is_told() -> None:
 
 
 def test_warnings_come_before_what_is_said_below() -> None:
-    warned = replace(TABLE, warnings=("Mixed, not comparable: a. The newest counts.", "b"), notes=("missing: c",))
+    warned = replace(
+        TABLE, warnings=("Mixed, not comparable: a. The newest counts.", "b"), notes=("missing: c",)
+    )
     lines = short(warned)
     assert len(lines) == MOST_LINES
     assert lines[-2:] == ["! Mixed, not comparable: a", MORE]
@@ -99,7 +162,9 @@ def test_every_level_of_every_table(table: Table) -> None:
     every = [note for _, note in note_lines(table.with_notes("all"))]
     assert {note for note in table.notes if not note.startswith("Tied")} <= set(every)
     assert any(line.startswith("† Tied: ") for line in every) == tied
-    assert markdown(table.with_notes("short")).startswith(markdown(table.with_notes("none")).rstrip())
+    assert markdown(table.with_notes("short")).startswith(
+        markdown(table.with_notes("none")).rstrip()
+    )
     with pytest.raises(UnknownNameError, match="few"):
         table.with_notes("few")
     assert NOTES == ("none", "short", "all")

@@ -25,7 +25,10 @@ def test_no_number_is_cut(width: int) -> None:
     text = drawn(BOARD, width).replace(" over", "")
     table = "\n".join(line for line in text.partition("\n\n")[0].splitlines())
     means = [number(score.mean) for row in BOARD.rows for score in row.scores if score]
-    shown = re.findall(r"(?<![\[\d.,] )(?<![\[\d])-?(?:\d)?\.\d{3}(?![\d,\]])", re.sub(r"± \S+|\[[^]]*\]", "", table))
+    shown = re.findall(
+        r"(?<![\[\d.,] )(?<![\[\d])-?(?:\d)?\.\d{3}(?![\d,\]])",
+        re.sub(r"± \S+|\[[^]]*\]", "", table),
+    )
     assert sorted(shown) == sorted(means)
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= width

@@ -10,11 +10,14 @@ from pages import ROOT
 
 SETS = 200
 NAMES = (
-    "Spearman, Multi-SimLex's pairs, with effects of each word", "Spearman, 8 groups of 25, with effects of each group",
-    "AUC, 60 items", "accuracy, WiC-TSV's items, with effects of targets and contexts",
-    "accuracy, 600 items, few answers differ", "average over 8 tasks, 50% of the error shared",
+    "Spearman, Multi-SimLex's pairs, with effects of each word",
+    "Spearman, 8 groups of 25, with effects of each group",
+    "AUC, 60 items",
+    "accuracy, WiC-TSV's items, with effects of targets and contexts",
+    "accuracy, 600 items, few answers differ",
+    "average over 8 tasks, 50% of the error shared",
     "three seeds, true scores spread by 0.025",
-)  # fmt: skip
+)
 
 
 @pytest.fixture
@@ -34,13 +37,17 @@ def test_equal_encoders_are_separated_one_time_in_twenty(name: str, calibration:
         assert alarms >= 1 / SETS  # it is no test that separates nothing
 
 
-def test_without_what_items_share_equal_encoders_are_separated_far_too_often(calibration: Any) -> None:
+def test_without_what_items_share_equal_encoders_are_separated_far_too_often(
+    calibration: Any,
+) -> None:
     """As if the items of groups were independent: the simulation would show it."""
     simulate = calibration.equal()["Spearman, 8 groups of 25, with effects of each group"]
 
     def blind(rng: Any) -> Any:
         made = simulate(rng).items()
-        return {key: {0: calibration.items("spearman", own[0].values, own[0].gold)} for key, own in made}
+        return {
+            key: {0: calibration.items("spearman", own[0].values, own[0].gold)} for key, own in made
+        }
 
     alarms, _ = calibration.calibrate("blind", blind, 0.0, 40)
     assert alarms > 0.2

@@ -30,7 +30,9 @@ def hits(share: float, seed: int, n: int = N) -> ItemScores:
     return ItemScores(MEAN, tuple(map(str, range(n))), values, np.zeros(n))
 
 
-def compared(first: Sequence[ItemScores], second: Sequence[ItemScores], plugins: Plugins, tasks: int = 1) -> Comparison:
+def compared(
+    first: Sequence[ItemScores], second: Sequence[ItemScores], plugins: Plugins, tasks: int = 1
+) -> Comparison:
     names = [f"t{n}" for n in range(tasks)]
     rows = {(e, t): dict(enumerate(own)) for e, own in (("A", first), ("B", second)) for t in names}
     return Comparisons(rows, plugins).compare("A", "B", names)
@@ -90,16 +92,29 @@ def test_seeds_add_the_variance_of_their_mean(plugins: Plugins) -> None:
     (items, df), *seeds = found.estimate.parts
     assert found.first.sd
     assert found.second.sd
-    assert seeds == [(pytest.approx(found.first.sd**2 / 3), 2), (pytest.approx(found.second.sd**2 / 2), 1)]
+    assert seeds == [
+        (pytest.approx(found.first.sd**2 / 3), 2),
+        (pytest.approx(found.second.sd**2 / 2), 1),
+    ]
     total = items + seeds[0][0] + seeds[1][0]
     assert found.estimate.error == pytest.approx(total**0.5)
-    assert found.estimate.df == pytest.approx(total**2 / (items**2 / df + seeds[0][0] ** 2 / 2 + seeds[1][0] ** 2))
-    assert len(compared(first, second[:1], plugins).estimate.parts) == 2  # one seed says nothing about seeds
+    assert found.estimate.df == pytest.approx(
+        total**2 / (items**2 / df + seeds[0][0] ** 2 / 2 + seeds[1][0] ** 2)
+    )
+    assert (
+        len(compared(first, second[:1], plugins).estimate.parts) == 2
+    )  # one seed says nothing about seeds
 
 
 def test_five_copies_of_a_task_say_what_one_says(plugins: Plugins) -> None:
-    for first, second in (([pairs(0.5, 1)], [pairs(1.0, 2)]), ([pairs(0.5, 1), pairs(0.6, 3)], [pairs(1.0, 2)])):
-        one, five = compared(first, second, plugins).estimate, compared(first, second, plugins, tasks=5).estimate
+    for first, second in (
+        ([pairs(0.5, 1)], [pairs(1.0, 2)]),
+        ([pairs(0.5, 1), pairs(0.6, 3)], [pairs(1.0, 2)]),
+    ):
+        one, five = (
+            compared(first, second, plugins).estimate,
+            compared(first, second, plugins, tasks=5).estimate,
+        )
         assert five.p == pytest.approx(one.p)
         assert five.interval() == pytest.approx(one.interval())
 
@@ -110,7 +125,10 @@ def test_what_either_result_says_to_be_shared_is_shared(plugins: Plugins) -> Non
     gold = np.repeat(rng.normal(size=10), 4) + 1e-6 * rng.normal(size=N)
     a, b = (np.repeat(rng.normal(size=10), 4) * noise + gold for noise in (0.6, 1.5))
     sides = [ItemScores("pearson", IDS, values, gold) for values in (a, b)]
-    known = [replace(items, shared=np.repeat(np.arange(10, dtype=np.int32), 4)[:, None]) for items in sides]
+    known = [
+        replace(items, shared=np.repeat(np.arange(10, dtype=np.int32), 4)[:, None])
+        for items in sides
+    ]
     apart = compared(sides[:1], sides[1:], plugins).estimate
     for first, second in ((known[0], known[1]), (known[0], sides[1]), (sides[0], known[1])):
         found = compared([first], [second], plugins).estimate
@@ -141,10 +159,16 @@ def test_seeds_that_differ_by_task_count_too(plugins: Plugins) -> None:
     rows = {("A", "t0"): dict(enumerate(seeds[:3])), ("A", "t1"): dict(enumerate(seeds[3:], 3))}
     rows |= {("B", task): {0: pairs(1.2, 9)} for task in ("t0", "t1")}
     found = Comparisons(rows, plugins).compare("A", "B", ["t0", "t1"])
-    scores = [[stats.spearmanr(items.values, GOLD).statistic for items in own] for own in (seeds[:3], seeds[3:])]
+    scores = [
+        [stats.spearmanr(items.values, GOLD).statistic for items in own]
+        for own in (seeds[:3], seeds[3:])
+    ]
     assert found.first.mean == pytest.approx(np.mean(scores))
     assert (found.first.sd, found.first.seeds) == (None, 3)
-    assert found.estimate.parts[1] == (pytest.approx(sum(np.var(own, ddof=1) / 3 for own in scores) / 4), 2)
+    assert found.estimate.parts[1] == (
+        pytest.approx(sum(np.var(own, ddof=1) / 3 for own in scores) / 4),
+        2,
+    )
 
 
 def test_an_area_has_two_samples(plugins: Plugins) -> None:
@@ -155,7 +179,10 @@ def test_an_area_has_two_samples(plugins: Plugins) -> None:
     sides = [[ItemScores("auc", tuple(map(str, range(400))), values, gold)] for values in (a, b)]
     (variance, df), *_ = compared(*sides, plugins).estimate.parts
     shares = [
-        [np.mean((v[own] > v[other][:, None]) + (v[own] == v[other][:, None]) / 2, axis=0) for v in (a, b)]
+        [
+            np.mean((v[own] > v[other][:, None]) + (v[own] == v[other][:, None]) / 2, axis=0)
+            for v in (a, b)
+        ]
         for own, other in ((gold == 1, gold == 0), (gold == 0, gold == 1))
     ]
     parts = [np.var(first - second, ddof=1) / len(first) for first, second in shares]

@@ -14,7 +14,9 @@ INFLUENCE = np.array([3.0, 2, -1, 0, 2, -3, -4, 1]) / 8
 
 def items(n: int, shared: np.ndarray | None = None, units: str = "") -> ItemScores:
     ids = tuple(f"{units}{item}" for item in range(n))
-    return ItemScores(MEAN, ids, np.zeros(n), np.zeros(n), shared=shared, units=ids if units else ())
+    return ItemScores(
+        MEAN, ids, np.zeros(n), np.zeros(n), shared=shared, units=ids if units else ()
+    )
 
 
 def test_items_that_share_something_vary_together() -> None:
@@ -36,7 +38,9 @@ def test_equal_groups_are_as_many_items_as_groups() -> None:
     assert found == pytest.approx((groups.var(ddof=1) / 6, 5))
 
 
-@pytest.mark.parametrize("shared", [None, np.full((50, 2), -1, np.int32), np.arange(50, dtype=np.int32)[:, None]])
+@pytest.mark.parametrize(
+    "shared", [None, np.full((50, 2), -1, np.int32), np.arange(50, dtype=np.int32)[:, None]]
+)
 def test_independent_items(shared: np.ndarray | None) -> None:
     values = np.random.default_rng(2).normal(size=50)
     found = Dependence([items(50, shared)]).variance([(values - values.mean()) / 50])

@@ -28,16 +28,23 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Sides:
     first, second = [], []
     for task, noise in zip(TASKS, (0.5, 1.1, 1.3), strict=True):
         gold = rng.normal(size=150)
-        first += [correlated(folder, "a", task, gold, gold + noise * rng.normal(size=150), seed) for seed in (0, 1)]
+        first += [
+            correlated(folder, "a", task, gold, gold + noise * rng.normal(size=150), seed)
+            for seed in (0, 1)
+        ]
         second.append(correlated(folder, "b", task, gold, gold + 1.3 * rng.normal(size=150)))
     return first, second
 
 
-def test_every_task_and_their_average_and_the_other_way_round(sides: Sides, plugins: Plugins) -> None:
+def test_every_task_and_their_average_and_the_other_way_round(
+    sides: Sides, plugins: Plugins
+) -> None:
     found = compare_encoders(*sides, TASKS, plugins)
     assert [entry.task for entry in found.tasks] == list(TASKS)
     assert [(e.first.seeds, e.second.seeds, e.n) for e in found.tasks] == [(2, 1, 150)] * 3
-    assert [entry.corrected for entry in found.tasks] == holm([entry.estimate.p for entry in found.tasks])
+    assert [entry.corrected for entry in found.tasks] == holm(
+        [entry.estimate.p for entry in found.tasks]
+    )
     assert found.tasks[0].verdict == "A better"
     assert found.tasks[2].verdict == "not separable"
     assert found.average is not None
@@ -48,7 +55,9 @@ def test_every_task_and_their_average_and_the_other_way_round(sides: Sides, plug
     assert found.notes == ()
     back = compare_encoders(*sides[::-1], TASKS, plugins)
     assert back.tasks[0].verdict == "B better"
-    assert [entry.estimate.value for entry in back.tasks] == [-entry.estimate.value for entry in found.tasks]
+    assert [entry.estimate.value for entry in back.tasks] == [
+        -entry.estimate.value for entry in found.tasks
+    ]
 
 
 def test_one_seed_of_a_tuning_is_this_model(tmp_path: Path, plugins: Plugins) -> None:
@@ -57,11 +66,18 @@ def test_one_seed_of_a_tuning_is_this_model(tmp_path: Path, plugins: Plugins) ->
     rng = np.random.default_rng(1)
 
     def side(spec: str, noise: float, *seeds: int) -> list[Stored]:
-        return [correlated(tmp_path, spec, "one", gold, gold + noise * rng.normal(size=60), seed) for seed in seeds]
+        return [
+            correlated(tmp_path, spec, "one", gold, gold + noise * rng.normal(size=60), seed)
+            for seed in seeds
+        ]
 
     base, one, two = side("m+base", 30, 0), side("m+mirror", 3, 0), side("m+mirror:lr=1", 3, 0, 1)
-    for first, second, expected in ((one, base, "A better (this model)"), (base, one, "B better (this model)"),
-                                    (two, base, "A better"), (two, one, "not separable")):  # fmt: skip
+    for first, second, expected in (
+        (one, base, "A better (this model)"),
+        (base, one, "B better (this model)"),
+        (two, base, "A better"),
+        (two, one, "not separable"),
+    ):
         assert compare_encoders(first, second, ["one"], plugins).tasks[0].verdict == expected
 
 
@@ -77,7 +93,9 @@ def test_what_one_lacks_is_noted(sides: Sides, plugins: Plugins) -> None:
 
 def test_an_undefined_score_is_not_compared(tmp_path: Path, plugins: Plugins) -> None:
     gold = np.arange(20.0)
-    a, b = (correlated(tmp_path, spec, "one", gold, x) for spec, x in (("a", gold), ("b", np.ones(20))))
+    a, b = (
+        correlated(tmp_path, spec, "one", gold, x) for spec, x in (("a", gold), ("b", np.ones(20)))
+    )
     c, d = (correlated(tmp_path, spec, "two", gold, gold % 7) for spec in "ab")
     found = compare_encoders([a, c], [b, d], ["one", "two"], plugins)
     assert [entry.task for entry in found.tasks] == ["two"]
@@ -98,7 +116,9 @@ def test_what_does_not_belong_together(tmp_path: Path, plugins: Plugins) -> None
         ({"seed": 1, "corpus": "x"}, "the seeds of A differ in recipe, corpus or precision"),
     ]
     for change, reason in changes:
-        odd = correlated(tmp_path / "odd", "a" if "seed" in change else "b", "one", gold, gold % 5, **change)
+        odd = correlated(
+            tmp_path / "odd", "a" if "seed" in change else "b", "one", gold, gold % 5, **change
+        )
         sides = ([*a, odd], b) if "seed" in change else (a, [odd])
         with pytest.raises(UsageError, match=f"one: {reason}") as caught:
             compare_encoders(*sides, ["one"], plugins)
@@ -113,26 +133,46 @@ def test_what_does_not_belong_together(tmp_path: Path, plugins: Plugins) -> None
 
 def judge(sides: Sequence[Stored], plugins: Plugins) -> list[Verdict]:
     """The verdicts below the leaderboard of some results."""
-    return list(judged(build_table([entry.result for entry in sides], plugins), sides, plugins).verdicts)
+    return list(
+        judged(build_table([entry.result for entry in sides], plugins), sides, plugins).verdicts
+    )
 
 
-def test_one_answer_whichever_command_asks_and_whichever_columns_are_shown(tmp_path: Path, plugins: Plugins) -> None:
+def test_one_answer_whichever_command_asks_and_whichever_columns_are_shown(
+    tmp_path: Path, plugins: Plugins
+) -> None:
     """Difference, interval and p are those of a comparison; the corrected p is Holm's over the steps of the column."""
     rng, tasks = np.random.default_rng(1), [f"t{n}" for n in range(5)]
-    specs = {"m+base:pooling=cls": 1.8, "m+base:pooling=mean": 1.5, "m+mirror": 1.0, "m+mirror:lr=1": 1.2}
+    specs = {
+        "m+base:pooling=cls": 1.8,
+        "m+base:pooling=mean": 1.5,
+        "m+mirror": 1.0,
+        "m+mirror:lr=1": 1.2,
+    }
     rows = []
     for task in tasks:
         gold = rng.normal(size=60)
         for spec, noise in specs.items():
-            encoder = {"weights": spec, "pooling": "cls" if "cls" in spec else "mean", "layers": "-1:"}
-            rows.append(correlated(tmp_path, spec, task, gold, gold + noise * rng.normal(size=60), encoder=encoder))
+            encoder = {
+                "weights": spec,
+                "pooling": "cls" if "cls" in spec else "mean",
+                "layers": "-1:",
+            }
+            rows.append(
+                correlated(
+                    tmp_path, spec, task, gold, gold + noise * rng.normal(size=60), encoder=encoder
+                )
+            )
 
     def of(spec: str) -> list[Stored]:
         return [entry for entry in rows if entry.result.spec == spec]
 
     def shown(*names: str) -> dict[tuple[str, str], Verdict]:
-        return {(v.spec, v.column): v for v in judge([e for e in rows if e.result.task in names], plugins)
-                if not v.best}  # fmt: skip
+        return {
+            (v.spec, v.column): v
+            for v in judge([e for e in rows if e.result.task in names], plugins)
+            if not v.best
+        }
 
     everything = shown(*tasks)
     pair = ("m+mirror", "m+base:pooling=mean")
@@ -140,7 +180,11 @@ def test_one_answer_whichever_command_asks_and_whichever_columns_are_shown(tmp_p
     for task, one in zip([*tasks, "avg."], [*found.tasks, found.average], strict=True):
         verdict = everything["m+mirror", task]
         assert one is not None
-        assert (verdict.over, verdict.difference, verdict.p) == (pair[1], one.estimate.value, one.estimate.p)
+        assert (verdict.over, verdict.difference, verdict.p) == (
+            pair[1],
+            one.estimate.value,
+            one.estimate.p,
+        )
         assert verdict.interval == one.estimate.interval()
         both = [everything[spec, task] for spec in ("m+mirror", "m+mirror:lr=1")]
         assert [v.corrected for v in both] == holm([v.p for v in both])

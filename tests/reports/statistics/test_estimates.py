@@ -56,11 +56,20 @@ counts = st.tuples(st.integers(0, 24), st.integers(0, 24)).filter(lambda both: 0
 
 
 @given(
-    value=st.floats(-1, 1), variance=st.floats(1e-8, 1), df=st.floats(1, 2000), seeds=st.floats(0, 1),
-    discordant=st.none() | counts.map(lambda both: (*both, 100)), level=st.sampled_from([0.5, 0.9, 0.95, 0.999]),
-)  # fmt: skip
+    value=st.floats(-1, 1),
+    variance=st.floats(1e-8, 1),
+    df=st.floats(1, 2000),
+    seeds=st.floats(0, 1),
+    discordant=st.none() | counts.map(lambda both: (*both, 100)),
+    level=st.sampled_from([0.5, 0.9, 0.95, 0.999]),
+)
 def test_interval_and_p_agree(
-    value: float, variance: float, df: float, seeds: float, discordant: tuple[int, int, int] | None, level: float
+    value: float,
+    variance: float,
+    df: float,
+    seeds: float,
+    discordant: tuple[int, int, int] | None,
+    level: float,
 ) -> None:
     if discordant:
         value = (discordant[0] - discordant[1]) / 100

@@ -13,13 +13,17 @@ COPIES = 400
 METRICS = ("mean", "spearman", "pearson", "uncentred_pearson", "auc")
 
 
-def scored(kind: str, values: np.ndarray, gold: np.ndarray, shared: np.ndarray | None = None) -> ItemScores:
+def scored(
+    kind: str, values: np.ndarray, gold: np.ndarray, shared: np.ndarray | None = None
+) -> ItemScores:
     return ItemScores(kind, tuple(map(str, range(len(gold)))), values, gold, shared=shared)
 
 
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("name", METRICS)
-def test_an_influence_is_what_more_weight_of_the_item_adds(name: str, ties: bool, plugins: Plugins) -> None:
+def test_an_influence_is_what_more_weight_of_the_item_adds(
+    name: str, ties: bool, plugins: Plugins
+) -> None:
     """The weight of a single copy among 400 of each item is a four-hundredth of that of an item."""
     rng = np.random.default_rng(0)
     gold = rng.normal(size=30)
@@ -29,7 +33,11 @@ def test_an_influence_is_what_more_weight_of_the_item_adds(name: str, ties: bool
     gold = (gold > 0).astype(float) if name == "auc" else gold
 
     def score(rows: np.ndarray) -> float:
-        return float(values[rows].mean() if name == "mean" else plugins.metrics[name](values[rows], gold[rows]))
+        return float(
+            values[rows].mean()
+            if name == "mean"
+            else plugins.metrics[name](values[rows], gold[rows])
+        )
 
     rows = np.repeat(np.arange(30), COPIES)
     more = [score(np.append(rows, item)) for item in range(30)]
@@ -59,11 +67,17 @@ def test_groups_are_left_out_together(plugins: Plugins) -> None:
     gold, values = rng.normal(size=(2, 40))
     groups = np.repeat(np.arange(16), [1] * 8 + [4] * 8)
     codes = np.where(groups < 8, -1, groups).astype(np.int32)[:, None]
-    metrics = plugins.extended("register_metrics", "ranked", spearman, "the same, without a derivative")
+    metrics = plugins.extended(
+        "register_metrics", "ranked", spearman, "the same, without a derivative"
+    )
     found = influence(scored("ranked", values, gold, codes), metrics)
-    left = np.array([spearman(values[groups != group], gold[groups != group]) for group in range(16)])
+    left = np.array(
+        [spearman(values[groups != group], gold[groups != group]) for group in range(16)]
+    )
     of_groups = np.bincount(groups, found)
-    assert (of_groups**2).sum() * 16 / 15 == pytest.approx(15 / 16 * ((left - left.mean()) ** 2).sum())
+    assert (of_groups**2).sum() * 16 / 15 == pytest.approx(
+        15 / 16 * ((left - left.mean()) ** 2).sum()
+    )
     assert found == pytest.approx((of_groups / np.bincount(groups))[groups])
     of_two = np.repeat(codes, 2, axis=1)  # several things of an item make no groups
     assert influence(scored("ranked", values, gold, of_two), metrics) == pytest.approx(

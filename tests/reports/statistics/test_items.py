@@ -32,7 +32,13 @@ FOLDS = np.array(["a"] * 10 + ["b"] * 20)
 PAIRS = {"ids": IDS, "scores": SCORES, "gold": GOLD}
 LABELLED = {"ids": IDS, "scores": SCORES, "gold": LABELS}
 CONTEXTS = {**LABELLED, "predictions": GUESSED, "splits": SPLITS}
-RANKED = {"ids": IDS, "scores": (RANKS <= 1).astype(float), "gold": np.ones(N), "rank": RANKS, "nn_rank": RANKS[::-1]}
+RANKED = {
+    "ids": IDS,
+    "scores": (RANKS <= 1).astype(float),
+    "gold": np.ones(N),
+    "rank": RANKS,
+    "nn_rank": RANKS[::-1],
+}
 FOLDED = {**RANKED, "fold": FOLDS}
 TEST = SPLITS == "test"
 
@@ -65,7 +71,13 @@ def test_scores_are_computed_anew_from_predictions(plugins: Plugins) -> None:
         items = item_scores(stored("a", "t", value, metric=metric), arrays, plugins)
         assert items is not None, (number, metric)
         assert score_on(items, plugins) == pytest.approx(value), (number, metric)
-        expected = TEST if metric.startswith("test") else ~TEST if metric.startswith("dev") else np.ones(N, bool)
+        expected = (
+            TEST
+            if metric.startswith("test")
+            else ~TEST
+            if metric.startswith("dev")
+            else np.ones(N, bool)
+        )
         assert items.ids == tuple(IDS[expected])
         assert items.hits == ("accuracy" in metric and "fold" not in arrays)
 
@@ -80,10 +92,15 @@ def test_other_scores_are_not_guessed(plugins: Plugins) -> None:
         ("test_accuracy", {**CONTEXTS, "splits": np.array(["dev"] * N)}, 0.4),  # no such items
         ("test_f1", CONTEXTS, 0.4),
     ):
-        assert item_scores(stored("a", "t", value, metric=metric), arrays, plugins) is None, (metric, value)
+        assert item_scores(stored("a", "t", value, metric=metric), arrays, plugins) is None, (
+            metric,
+            value,
+        )
 
 
-def test_items_are_one_where_files_or_what_ids_identify_are(tmp_path: Path, plugins: Plugins) -> None:
+def test_items_are_one_where_files_or_what_ids_identify_are(
+    tmp_path: Path, plugins: Plugins
+) -> None:
     """The concept 203 of Multi-SimLex in each language, and both directions of it across two."""
     ids = np.array(["203", *IDS[1:]])
     across = np.array(["203/12", "203/21", *IDS[2:]])
@@ -107,7 +124,9 @@ def test_a_plugins_metric_counts_too(plugins: Plugins) -> None:
             register("median", lambda scores, gold: float(np.median(scores * gold)), "a toy")
 
     plugins.add(Median(), "median")
-    items = item_scores(stored("a", "t", float(np.median(SCORES * GOLD)), metric="median"), PAIRS, plugins)
+    items = item_scores(
+        stored("a", "t", float(np.median(SCORES * GOLD)), metric="median"), PAIRS, plugins
+    )
     assert items is not None
     keep = SCORES > 0
     assert score_on(items.only(keep), plugins) == np.median((SCORES * GOLD)[keep])
@@ -119,11 +138,18 @@ def pair(ids: str, gold: list[float], kind: str = "spearman") -> ItemScores:
 
 def test_items_are_joined_by_id() -> None:
     first, second = common(
-        [{0: pair("abcd", [1, 2, 3, 4])}, {0: pair("dbxa", [4, 2, 9, 1]), 1: pair("bad", [2, 1, 4])}]
+        [
+            {0: pair("abcd", [1, 2, 3, 4])},
+            {0: pair("dbxa", [4, 2, 9, 1]), 1: pair("bad", [2, 1, 4])},
+        ]
     )
     a, b, c = first[0], second[0], second[1]
     assert a.ids == b.ids == c.ids == ("a", "b", "d")
-    assert [x.values.tolist() for x in (a, b, c)] == [[0.5, 1.5, 3.5], [3.5, 1.5, 0.5], [1.5, 0.5, 2.5]]
+    assert [x.values.tolist() for x in (a, b, c)] == [
+        [0.5, 1.5, 3.5],
+        [3.5, 1.5, 0.5],
+        [1.5, 0.5, 2.5],
+    ]
     assert a.gold.tolist() == b.gold.tolist() == c.gold.tolist() == [1, 2, 4]
     for other in (pair("ab", [1, 3]), pair("ab", [1, 2], "pearson")):
         with pytest.raises(DataFormatError, match="different gold"):
@@ -136,7 +162,11 @@ def test_stored_results_are_read_with_their_predictions(tmp_path: Path, plugins:
     correlated(tmp_path, "a", "t", GOLD, SCORES)
     (tmp_path / "a" / "t" / "seed-0.0123456789ab.json").write_text("moved aside")
     found = read_stored([tmp_path])
-    assert [(entry.result.spec, entry.result.seed) for entry in found] == [("a", 0), ("b", 0), ("b", 1)]
+    assert [(entry.result.spec, entry.result.seed) for entry in found] == [
+        ("a", 0),
+        ("b", 0),
+        ("b", 1),
+    ]
     items = items_of(found[0], plugins)
     assert items is not None
     assert items.values.tolist() == SCORES.tolist()
@@ -186,14 +216,20 @@ def test_what_cannot_be_scored_anew_is_missing(tmp_path: Path, plugins: Plugins)
 def test_a_score_of_which_one_seed_is_lost_is_missing(tmp_path: Path, plugins: Plugins) -> None:
     """Else the mean over the seeds that are left would stand for one over all of them."""
     kept = [
-        correlated(tmp_path, "b", "t", STEPS, x, seed, overlap=FLAGS_B, corpus="x") for seed, x in enumerate((A, B))
+        correlated(tmp_path, "b", "t", STEPS, x, seed, overlap=FLAGS_B, corpus="x")
+        for seed, x in enumerate((A, B))
     ]
-    cut = [correlated(tmp_path, "a", "t", STEPS, x, seed, overlap=FLAGS_A, corpus="x") for seed, x in enumerate((A, B))]
+    cut = [
+        correlated(tmp_path, "a", "t", STEPS, x, seed, overlap=FLAGS_A, corpus="x")
+        for seed, x in enumerate((A, B))
+    ]
     cut[0].path.with_suffix(".npz").unlink()
     board = Session(tmp_path).leaderboard(tmp_path, without_overlap=True)
     shown = {row.spec: row.scores[0] and row.scores[0].n for row in board.table.rows}
     assert shown in ({"b": 2}, {"a": None, "b": 2})
-    assert "missing: a on t, seed 0: its items are not stored (run it again)." in board.table.warnings
+    assert (
+        "missing: a on t, seed 0: its items are not stored (run it again)." in board.table.warnings
+    )
     assert {r.cell_id for r in board.results} == {entry.result.cell_id for entry in kept}
 
 

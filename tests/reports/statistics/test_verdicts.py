@@ -36,22 +36,57 @@ GOLD = np.random.default_rng(0).normal(size=N)
         # the untuned row that is read in the same way, whatever its place
         (TUNED, {CLS: ("cls", "-1:"), MEAN: ("mean", "-1:"), TUNED: ("mean", "-1:")}, MEAN),
         (TUNED, {CLS: ("cls", "-1:"), MEAN: ("mean", "-1:"), TUNED: ("cls", "-1:")}, CLS),
-        (TUNED, {MEAN: ("mean", "-1:"), "m+base:layers=:": ("mean", ":"), TUNED: ("mean", ":")}, "m+base:layers=:"),
+        (
+            TUNED,
+            {MEAN: ("mean", "-1:"), "m+base:layers=:": ("mean", ":"), TUNED: ("mean", ":")},
+            "m+base:layers=:",
+        ),
         # else the one with the same pooling, else mean pooling, else the target word, else any
         (TUNED, {CLS: ("cls", "-1:"), MEAN: ("mean", "-1:"), TUNED: ("cls", ":")}, CLS),
         (TUNED, {CLS: ("cls", "-1:"), MEAN: ("mean", "-1:"), TUNED: ("target", "-4:")}, MEAN),
-        (TUNED, {CLS: ("cls", "-1:"), "m+base:pooling=target": ("target", "-4:"), TUNED: ("mean", ":")},
-         "m+base:pooling=target"),
+        (
+            TUNED,
+            {CLS: ("cls", "-1:"), "m+base:pooling=target": ("target", "-4:"), TUNED: ("mean", ":")},
+            "m+base:pooling=target",
+        ),
         (TUNED, {CLS: ("cls", "-1:"), TUNED: ("mean", ":")}, CLS),
         # what only adds to another row's settings is a step above that one, the nearest
-        ("m+mirror:lr=1,seed=2", {MEAN: ("mean", ""), TUNED: ("mean", ""), "m+mirror:lr=1": ("mean", ""),
-                                  "m+mirror:lr=1,seed=2": ("mean", "")}, "m+mirror:lr=1"),
-        (f"{MEAN},post=w", {CLS: ("cls", ""), MEAN: ("mean", ""), f"{MEAN},post=w": ("mean", "")}, MEAN),
-        ("s:path=a,post=w", {"s:path=a": ("", ""), "s:path=b": ("", ""), "s:path=a,post=w": ("", "")}, "s:path=a"),
-        ("m+static:layers=:", {MEAN: ("mean", "-1:"), f"{MEAN},layers=:": ("mean", ":"), CLS: ("cls", "-1:"),
-                               "m+static:layers=:": ("", "")}, f"{MEAN},layers=:"),
+        (
+            "m+mirror:lr=1,seed=2",
+            {
+                MEAN: ("mean", ""),
+                TUNED: ("mean", ""),
+                "m+mirror:lr=1": ("mean", ""),
+                "m+mirror:lr=1,seed=2": ("mean", ""),
+            },
+            "m+mirror:lr=1",
+        ),
+        (
+            f"{MEAN},post=w",
+            {CLS: ("cls", ""), MEAN: ("mean", ""), f"{MEAN},post=w": ("mean", "")},
+            MEAN,
+        ),
+        (
+            "s:path=a,post=w",
+            {"s:path=a": ("", ""), "s:path=b": ("", ""), "s:path=a,post=w": ("", "")},
+            "s:path=a",
+        ),
+        (
+            "m+static:layers=:",
+            {
+                MEAN: ("mean", "-1:"),
+                f"{MEAN},layers=:": ("mean", ":"),
+                CLS: ("cls", "-1:"),
+                "m+static:layers=:": ("", ""),
+            },
+            f"{MEAN},layers=:",
+        ),
         # but another readout or another model is none
-        ("m+mirror:layers=:", {MEAN: ("mean", ""), TUNED: ("mean", ""), "m+mirror:layers=:": ("mean", ":")}, MEAN),
+        (
+            "m+mirror:layers=:",
+            {MEAN: ("mean", ""), TUNED: ("mean", ""), "m+mirror:layers=:": ("mean", ":")},
+            MEAN,
+        ),
         ("s:path=a", {"s": ("", ""), "s:path=a": ("", "")}, None),
         # an untuned row is a step above none, and another backbone or revision is no row to compare with
         (MEAN, {CLS: ("cls", ""), "m+base": ("mean", ""), MEAN: ("mean", "")}, None),
@@ -60,14 +95,20 @@ GOLD = np.random.default_rng(0).normal(size=N)
         # of several that are alike the first by name, whatever the order of rows
         (TUNED, {"m+base:pooling=last": ("last", ""), CLS: ("cls", ""), TUNED: ("mean", "")}, CLS),
     ],
-)  # fmt: skip
+)
 def test_a_step(spec: str, rows: dict[str, tuple[str, str]], expected: str | None) -> None:
     found = below(parse_spec(spec), {parse_spec(row): readout for row, readout in rows.items()})
     assert found == (expected and parse_spec(expected))
 
 
 def row(
-    folder: Path, spec: str, task: str, noise: float, seed: int = 0, pooling: str = "mean", **more: object
+    folder: Path,
+    spec: str,
+    task: str,
+    noise: float,
+    seed: int = 0,
+    pooling: str = "mean",
+    **more: object,
 ) -> Stored:
     """A result whose scores are the gold with noise."""
     name = f"{spec} {task} {seed}".encode()
@@ -107,9 +148,18 @@ def test_it_is_said_in_every_format(tmp_path: Path, ladder: list[Stored], plugin
     assert note_lines(Session().leaderboard(path).table) == note_lines(table)  # without predictions
 
 
-def test_each_row_is_compared_with_the_one_read_alike_on_each_task(tmp_path: Path, plugins: Plugins) -> None:
-    stored = [row(tmp_path, spec, task, 1, pooling=pooling) for task in ("one", "two") for spec, pooling in
-              ((CLS, "cls"), (MEAN, "mean"), (TUNED, "cls" if task == "two" else "mean"))]  # fmt: skip
+def test_each_row_is_compared_with_the_one_read_alike_on_each_task(
+    tmp_path: Path, plugins: Plugins
+) -> None:
+    stored = [
+        row(tmp_path, spec, task, 1, pooling=pooling)
+        for task in ("one", "two")
+        for spec, pooling in (
+            (CLS, "cls"),
+            (MEAN, "mean"),
+            (TUNED, "cls" if task == "two" else "mean"),
+        )
+    ]
     found = [(v.over, v.column) for v in judge(stored, plugins).verdicts if not v.best]
     assert found == [(CLS, "two"), (MEAN, "one")]
 
@@ -118,33 +168,56 @@ def test_each_row_is_compared_with_the_one_read_alike_on_each_task(tmp_path: Pat
 def test_what_training_gained_over_the_best_without(tmp_path: Path, plugins: Plugins) -> None:
     """In each column the best tuned row of a backbone over its best untuned one."""
     static, other = "m+static", "m+mirror:lr=1"
-    noise = {CLS: (9, 9), MEAN: (1.5, 0.5), TUNED: (0.4, 3), other: (1, 1.2), "m+mirror:lr=2": (0.6, 3),
-             "n+mirror": (0.1, 0.1)}  # fmt: skip
+    noise = {
+        CLS: (9, 9),
+        MEAN: (1.5, 0.5),
+        TUNED: (0.4, 3),
+        other: (1, 1.2),
+        "m+mirror:lr=2": (0.6, 3),
+        "n+mirror": (0.1, 0.1),
+    }
     stored = [
         row(tmp_path, spec, task, amount[n])
-        for n, task in enumerate(("one", "two")) for spec, amount in noise.items()
-    ]  # fmt: skip
-    assert (other, MEAN, "two") in {(v.spec, v.over, v.column) for v in judge(stored, plugins).verdicts if v.best}
-    stored += [row(tmp_path, static, task, noise, pooling="") for task, noise in (("one", 0.8), ("two", 1))]
+        for n, task in enumerate(("one", "two"))
+        for spec, amount in noise.items()
+    ]
+    assert (other, MEAN, "two") in {
+        (v.spec, v.over, v.column) for v in judge(stored, plugins).verdicts if v.best
+    }
+    stored += [
+        row(tmp_path, static, task, noise, pooling="") for task, noise in (("one", 0.8), ("two", 1))
+    ]
     table = judge(stored, plugins)
     best = [verdict for verdict in table.verdicts if verdict.best]
     assert [(v.spec, v.over, v.column) for v in best] == [
-        (TUNED, static, "one"), (other, MEAN, "two"), (other, MEAN, "avg.")
-    ]  # fmt: skip
+        (TUNED, static, "one"),
+        (other, MEAN, "two"),
+        (other, MEAN, "avg."),
+    ]
     for verdict in best:
-        means = {row.spec: s.mean for row in table.rows for c, s in zip(table.columns, row.scores, strict=True)
-                 if s and c.name == verdict.column}  # fmt: skip
+        means = {
+            row.spec: s.mean
+            for row in table.rows
+            for c, s in zip(table.columns, row.scores, strict=True)
+            if s and c.name == verdict.column
+        }
         assert verdict.difference == pytest.approx(means[verdict.spec] - means[verdict.over])
     assert "of best rows both are corrected for the choice" in table.notes[-2]
     assert table.notes[-1].startswith("This model: tuned with one seed")
-    for verdict in best:  # three tuned rows of m and three untuned ones; the interval is for all of these pairs
+    for verdict in (
+        best
+    ):  # three tuned rows of m and three untuned ones; the interval is for all of these pairs
         assert verdict.corrected == pytest.approx(min(1.0, 3 * 3 * (verdict.p or 0)))
-        sides = ([e for e in stored if e.result.spec == spec] for spec in (verdict.spec, verdict.over))
+        sides = (
+            [e for e in stored if e.result.spec == spec] for spec in (verdict.spec, verdict.over)
+        )
         found = compare_encoders(*sides, ["one", "two"], plugins)
         tested = {**{one.task: one for one in found.tasks}, "avg.": found.average}[verdict.column]
         assert tested is not None
         assert verdict.interval == tested.estimate.interval(1 - 0.05 / 9)
-    lines = [text for _, text in note_lines(table) if text.startswith("Best tuned row over best unt")]
+    lines = [
+        text for _, text in note_lines(table) if text.startswith("Best tuned row over best unt")
+    ]
     assert [line.partition(" row: ")[2].partition(": ")[0] for line in lines] == [
         "m + Mirror over m-static",
         "m + Mirror (lr=1) over m-mp",
@@ -158,9 +231,15 @@ def test_what_training_gained_over_the_best_without(tmp_path: Path, plugins: Plu
         assert note_lines(read_table(path).with_notes(level)) == note_lines(table.with_notes(level))
 
 
-def test_an_average_over_many_tasks_stands_for_them_in_a_line(tmp_path: Path, plugins: Plugins) -> None:
+def test_an_average_over_many_tasks_stands_for_them_in_a_line(
+    tmp_path: Path, plugins: Plugins
+) -> None:
     tasks = [f"t{n}" for n in range(5)]
-    stored = [row(tmp_path, spec, task, noise) for task in tasks for spec, noise in ((MEAN, 1.5), (TUNED, 1.3))]
+    stored = [
+        row(tmp_path, spec, task, noise)
+        for task in tasks
+        for spec, noise in ((MEAN, 1.5), (TUNED, 1.3))
+    ]
     table = judge(stored, plugins)
     assert [v.column for v in table.verdicts] == [*tasks, "avg."]
     (_, line), *_ = note_lines(table)
@@ -174,15 +253,28 @@ def test_an_average_over_many_tasks_stands_for_them_in_a_line(tmp_path: Path, pl
 def test_the_gain_on_what_was_not_tuned_on(tmp_path: Path, plugins: Plugins) -> None:
     """Of the best tuned row, beside Spearman's correlation of scipy on the other items; no row of it, no such gain."""
     flags = np.array([1, 2, 0] * (N // 3), np.int8)
-    scores = {spec: GOLD + np.random.default_rng(seed).normal(size=N) for seed, spec in enumerate((MEAN, TUNED))}
+    scores = {
+        spec: GOLD + np.random.default_rng(seed).normal(size=N)
+        for seed, spec in enumerate((MEAN, TUNED))
+    }
     stored = [
-        correlated(tmp_path, spec, "t", GOLD, scores[spec], overlap=flags if spec == TUNED else None,
-                   corpus="c" * (spec == TUNED)) for spec in scores
-    ]  # fmt: skip
+        correlated(
+            tmp_path,
+            spec,
+            "t",
+            GOLD,
+            scores[spec],
+            overlap=flags if spec == TUNED else None,
+            corpus="c" * (spec == TUNED),
+        )
+        for spec in scores
+    ]
     (verdict,) = judge(stored, plugins).verdicts
     assert verdict.unseen is not None
     assert verdict.unseen.share == pytest.approx(2 / 3)
-    base, tuned = (spearmanr(scores[spec][flags == 0], GOLD[flags == 0]).statistic for spec in scores)
+    base, tuned = (
+        spearmanr(scores[spec][flags == 0], GOLD[flags == 0]).statistic for spec in scores
+    )
     assert verdict.unseen.difference == pytest.approx(tuned - base)
     low, high = verdict.unseen.interval or (0.0, 0.0)
     assert low < tuned - base < high
@@ -190,15 +282,21 @@ def test_the_gain_on_what_was_not_tuned_on(tmp_path: Path, plugins: Plugins) -> 
     assert plain.unseen is None
 
 
-def test_what_cannot_be_tested_is_named(tmp_path: Path, ladder: list[Stored], plugins: Plugins) -> None:
+def test_what_cannot_be_tested_is_named(
+    tmp_path: Path, ladder: list[Stored], plugins: Plugins
+) -> None:
     path_of(tmp_path, ladder[-1].result).with_suffix(".npz").unlink()
     table = judge(ladder, plugins)
     one, two, average = table.verdicts
     assert average.why_not == two.why_not
     assert (one.corrected, one.separable) == (one.p, True)
-    assert two == Verdict(TUNED, MEAN, "paper", "two", why_not="the score cannot be computed from stored predictions")
+    assert two == Verdict(
+        TUNED, MEAN, "paper", "two", why_not="the score cannot be computed from stored predictions"
+    )
     (line,) = (text for _, note in note_lines(table) if " over m" in (text := str(note)))
-    assert line.endswith("; not tested on two, avg. (the score cannot be computed from stored predictions).")
+    assert line.endswith(
+        "; not tested on two, avg. (the score cannot be computed from stored predictions)."
+    )
     for entry in ladder:
         path_of(tmp_path, entry.result).with_suffix(".npz").unlink(missing_ok=True)
     assert not any("Verdicts" in note for note in judge(ladder, plugins).notes)
@@ -207,8 +305,12 @@ def test_what_cannot_be_tested_is_named(tmp_path: Path, ladder: list[Stored], pl
 def test_other_data_other_protocols_and_undefined_scores(
     tmp_path: Path, ladder: list[Stored], plugins: Plugins
 ) -> None:
-    other = [Stored(replace(e.result, data={"files": {"f": "other"}, "version": 1}), e.path) if e.result.spec == TUNED
-             else e for e in ladder]  # fmt: skip
+    other = [
+        Stored(replace(e.result, data={"files": {"f": "other"}, "version": 1}), e.path)
+        if e.result.spec == TUNED
+        else e
+        for e in ladder
+    ]
     assert {v.why_not for v in judge(other, plugins).verdicts} == {"different data (checksums)"}
     released = [row(tmp_path, TUNED, "one", 1, protocol="released")]
     assert judge(released + ladder[:2], plugins).verdicts == ()
@@ -228,7 +330,11 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> list[Stored]:
         gold = rng.normal(size=ITEMS)
         for spec, noise in (("best", 0.9), ("near", 1.0), ("far", 2.5)):
             for seed in (0, 1) if spec == "best" else (0,):
-                found.append(correlated(folder, spec, task, gold, gold + noise * rng.normal(size=ITEMS), seed))
+                found.append(
+                    correlated(
+                        folder, spec, task, gold, gold + noise * rng.normal(size=ITEMS), seed
+                    )
+                )
     return found
 
 
@@ -241,12 +347,23 @@ def test_what_is_not_separable_from_the_best_is_tied(three: list[Stored], plugin
     table = judge(three, plugins, ties=True)
     assert [row.spec for row in table.rows] == ["best", "near", "far"]
     assert tied(table) == [[False] * 3, [True] * 3, [False] * 3]  # two tasks and their average
-    assert all(score is not None and score.interval is None for row in table.rows for score in row.scores)
+    assert all(
+        score is not None and score.interval is None for row in table.rows for score in row.scores
+    )
     assert "Holm" in table.notes[-1]
     first = [entry for entry in three if entry.result.task == "one"]
-    best, near, far = ([e for e in first if e.result.spec == spec] for spec in ("best", "near", "far"))
-    p = holm([compare_encoders(best, other, ["one"], plugins).tasks[0].estimate.p for other in (near, far)])
-    assert [row[0] for row in tied(table)][1:] == [value is not None and value >= 0.05 for value in p]
+    best, near, far = (
+        [e for e in first if e.result.spec == spec] for spec in ("best", "near", "far")
+    )
+    p = holm(
+        [
+            compare_encoders(best, other, ["one"], plugins).tasks[0].estimate.p
+            for other in (near, far)
+        ]
+    )
+    assert [row[0] for row in tied(table)][1:] == [
+        value is not None and value >= 0.05 for value in p
+    ]
 
 
 def test_intervals_are_those_of_a_rows_score(three: list[Stored], plugins: Plugins) -> None:
@@ -258,12 +375,19 @@ def test_intervals_are_those_of_a_rows_score(three: list[Stored], plugins: Plugi
     assert score.interval == expected.interval()
     assert expected.value == pytest.approx(score.mean)
     widths = [s.interval[1] - s.interval[0] for s in table.rows[1].scores if s and s.interval]
-    assert widths[2] == pytest.approx(np.mean(widths[:2]) / np.sqrt(2), rel=0.2)  # two tasks of other items
+    assert widths[2] == pytest.approx(
+        np.mean(widths[:2]) / np.sqrt(2), rel=0.2
+    )  # two tasks of other items
     assert not any(any(row) for row in tied(table))
-    assert table.notes[-1] == "[low, high]: 95% interval over items, and over seeds where there are several."
+    assert (
+        table.notes[-1]
+        == "[low, high]: 95% interval over items, and over seeds where there are several."
+    )
 
 
-def test_unknown_items_leave_a_cell_unjudge(tmp_path: Path, three: list[Stored], plugins: Plugins) -> None:
+def test_unknown_items_leave_a_cell_unjudge(
+    tmp_path: Path, three: list[Stored], plugins: Plugins
+) -> None:
     lost = with_predictions(tmp_path, stored("lost", "one", 0.99), ids=np.array(["x"]))
     table = judge([*three, lost], plugins, intervals=True, ties=True)
     (row,) = (row for row in table.rows if row.spec == "lost")
