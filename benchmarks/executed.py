@@ -74,11 +74,11 @@ def is_function(code: CodeType) -> bool:
 
 
 def functions_by_module(calls: set[CodeType]) -> dict[str, list[str]]:
-    """Return the names of mirrorbench's called functions by their module; plugins that ship with it count."""
+    """Return the names of mirrorbench's called functions by their module."""
     paths = {
         module.__file__: name
         for name, module in sys.modules.items()
-        if name.partition(".")[0].startswith("mirrorbench") and getattr(module, "__file__", None)
+        if name.partition(".")[0] == "mirrorbench" and getattr(module, "__file__", None)
     }
     functions = defaultdict(set)
     for code in filter(is_function, calls):
@@ -97,7 +97,7 @@ def main() -> None:
     show_functions = parser.parse_args().list
     with tempfile.TemporaryDirectory() as folder:
         functions = functions_by_module(run_once(Path(folder)))
-    names = [name for name in sys.modules if name.partition(".")[0].startswith("mirrorbench")]
+    names = [name for name in sys.modules if name.partition(".")[0] == "mirrorbench"]
     called = sum(len(names) for names in functions.values())
     print("| modules imported | modules with a called function | functions called | Python |")
     print("|---|---|---|---|")

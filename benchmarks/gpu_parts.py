@@ -240,7 +240,7 @@ def neighbours() -> ModuleType:
     package = ModuleType("mirrorbench.tasks")
     package.__path__ = [str(Path(mirrorbench.__file__).parent / "tasks")]
     sys.modules.setdefault(package.__name__, package)
-    return importlib.import_module("mirrorbench_lexical.neighbours")
+    return importlib.import_module("mirrorbench.tasks.lexical.neighbours")
 
 
 def memory(bench: Bench) -> Iterator[Row]:

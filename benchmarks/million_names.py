@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 from measuring import machine
-from mirrorbench_lexical.neighbours import topk
+
+from mirrorbench.tasks.lexical.neighbours import topk
 
 BLOCK = 10_000
 """Names drawn at once."""

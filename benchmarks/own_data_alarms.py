@@ -25,13 +25,13 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from mirrorbench_evaluate.measures import resampling_groups, text_groups
 from numpy.typing import NDArray
 from scipy.stats import binomtest, rankdata
 
 from mirrorbench import Session
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.corpora import shared_codes
+from mirrorbench.own_data.measures import resampling_groups, text_groups
 from mirrorbench.reports.comparable import read_stored
 from mirrorbench.reports.statistics.comparisons import Comparisons
 from mirrorbench.reports.statistics.items import MEAN, ItemScores

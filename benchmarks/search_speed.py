@@ -8,8 +8,9 @@ from threading import Event, Thread
 import numpy as np
 import psutil
 from measuring import Table, alternate
-from mirrorbench_lexical.neighbours import csls, topk
 from numpy.typing import NDArray
+
+from mirrorbench.tasks.lexical.neighbours import csls, topk
 
 Vectors = NDArray[np.float32]
 MENTIONS, WIDTH, BLI_WIDTH = 1_000, 768, 300

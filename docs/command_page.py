@@ -16,12 +16,13 @@ TYPER = """
 import typer
 from mirrorbench import cli
 from typer.cli import get_docs_for_click
-for point in cli.commands_of_plugins().values():
-    cli.OfPlugin(point).loaded()
 group = typer.main.get_command(cli.app)
-print(get_docs_for_click(obj=group, ctx=typer.Context(group), name="mirrorbench"))
+context = typer.Context(group)
+for name in group.list_commands(context):
+    group.get_command(context, name).loaded()
+print(get_docs_for_click(obj=group, ctx=context, name="mirrorbench"))
 """
-"""In a process of its own, since it changes the commands; those of plugins are loaded first."""
+"""In a process of its own, since it replaces the commands by loaded ones."""
 SHARED_BY = 3
 """How many commands must have the same option for it to be described once."""
 KINDS = {"int": "N", "int range": "N", "path": "PATH", "list[Path]": "PATH", "str": "TEXT"}

@@ -78,14 +78,6 @@ class Session:
         from mirrorbench.runs.run import make_plan
 
         space, specs, names = self.workspace, self._specs(encoders), as_names(tasks)
-        if (
-            baselines
-            and "static" not in (methods := space.plugins.methods)
-            and (plugin := methods.left_out("static"))
-        ):
-            space.reporter.note(
-                f"baselines without static vectors, which are in the plugin {plugin}; it is disabled"
-            )
         if not grid:
             specs, runs = (
                 specs or (EncoderSpec("tiny"),),
@@ -105,7 +97,6 @@ class Session:
         grids = space.plugins.grids
         key = next((name for name in (grid, Path(grid).suffix) if name in grids), ".yaml")
         if key == ".yaml" and not Path(grid).expanduser().is_file():
-            grids.check_left_out(grid)
             raise unknown_name(
                 "grid or file", grid, [name for name in grids.names() if not name.startswith(".")]
             )
@@ -463,20 +454,9 @@ class Session:
             corpus: a corpus to tune on, or a text file.
             tasks: tasks and suites; an error that one of them meets stands in its place.
         """
-        from mirrorbench.data.corpora import check_corpus, find_contamination, read_corpus
+        from mirrorbench.runs.run import corpus_overlap
 
-        plugins, store, names = self.workspace.plugins, self.workspace.data, as_names(tasks)
-        if isinstance(corpus, str):
-            check_corpus(corpus, plugins.corpora)
-        strings = read_corpus(corpus, store, plugins.corpora.by_name()).texts
-        overlaps: dict[str, Contamination | MirrorbenchError | None] = {}
-        for task in (plugins.tasks[name] for name in expand_tasks(names, plugins)):
-            try:
-                task.fetch(store)
-                overlaps[task.name] = find_contamination(task.texts(task.load(store)), strings)
-            except MirrorbenchError as error:
-                overlaps[task.name] = error
-        return overlaps
+        return corpus_overlap(self.workspace, corpus, as_names(tasks))
 
     def doctor(self) -> dict[str, Any]:
         """Return versions, devices, folders, plugins, missing data and ``problems``: ``mirrorbench doctor --json``."""

@@ -14,7 +14,6 @@ from typing import Any
 
 import scipy.stats  # noqa: F401  (loaded here so that no child has to)
 import torch
-from mirrorbench_grids import plan_grid, read_grid
 from toys import ToyEncoder, ToyPlugin, toy_tasks
 from transformers.models.bert import modeling_bert  # noqa: F401
 from transformers.models.bert.tokenization_bert import BertTokenizer  # noqa: F401
@@ -23,6 +22,7 @@ import mirrorbench
 from mirrorbench.core import files as leases
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.runs.cells import Cell
+from mirrorbench.runs.grids import plan_grid, read_grid
 from mirrorbench.runs.plan import Plan
 from mirrorbench.runs.registry import load_plugins
 from mirrorbench.runs.run import execute_plan

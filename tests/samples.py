@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
-
 Files = Mapping[str, bytes]
 
 
@@ -23,14 +21,12 @@ class Sample:
         files: content by path in the card.
         options: of the card.
         packed: whether ``files`` are members of one archive that the card names.
-        plugin: what brings the parser; empty for the core.
     """
 
     parser: str
     files: Files
     options: Mapping[str, Any] = field(default_factory=dict)
     packed: bool = False
-    plugin: str = ""
 
     def written(self, files: Files) -> dict[str, bytes]:
         """What lies on disk."""
@@ -190,7 +186,6 @@ SAMPLES = {
             "yacle.train.freq.5k.it-fr.tsv": b"null\tNA\nnan\tnul\n",
         },
         {"train": "5k"},
-        plugin="lexical",
     ),
     "multisimlex": Sample(
         "multisimlex",
@@ -213,7 +208,6 @@ SAMPLES = {
         CONCEPTS,
         {"mentions": "processed_test", "dictionary": "test_dictionary.txt"},
         packed=True,
-        plugin="lexical",
     ),
     "askapatient": Sample(
         "askapatient",
@@ -222,7 +216,6 @@ SAMPLES = {
             "AskAPatient.fold-0.validation.txt": b"2\tPain\tAche again\n",
             "AskAPatient.fold-0.test.txt": b"2\tPain\tMy ACHE\n1\tKn\xf6del\tC+C|x\n",
         },
-        plugin="lexical",
     ),
     "cometa": Sample(
         "cometa",
@@ -230,7 +223,6 @@ SAMPLES = {
             "test.csv": b'ID\tTerm\tGeneral SNOMED ID\tMore\n4\tBrain "fog\t386806002\tx\n9\tnull\t22253000\tx\n',
             "names.txt": b"22253000||Pain\n386806002||Impaired cognition\n",
         },
-        plugin="lexical",
     ),
     "rescnn": Sample(
         "rescnn",
@@ -238,7 +230,6 @@ SAMPLES = {
             "data.json": b'{"train": [["acid", "D1"]], "dev": [], "test": [["x|y", "D1"], ["nan", "D2"]]}',
             "entities.txt": b"D1\tAcids, Acyclic\n",
         },
-        plugin="lexical",
     ),
     "wsd": Sample(
         "wsd",
@@ -247,13 +238,6 @@ SAMPLES = {
             "ALL.gold.key.txt": b"one.d0.s0.t0 dog%1:03:00::\ntwo.d0.s0.t0 soon%4:02:00::\n",
             **WORDNET,
         },
-        plugin="lexical",
     ),
 }
 """By name; the names of the parsers, with a suffix where one has several."""
-
-
-def marked(*row: Any) -> Any:
-    """A row of parameters that begins with the name of a sample, skipped where its plugin is left out."""
-    plugin = SAMPLES[row[0]].plugin
-    return pytest.param(*row, marks=pytest.mark.shipped(plugin) if plugin else ())

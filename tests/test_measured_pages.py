@@ -53,7 +53,6 @@ def write(measure: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return written
 
 
-@pytest.mark.shipped("analysis", "papers")
 def test_every_command_is_a_command() -> None:
     commands = [shlex.split(line, comments=True) for line in COMMANDS]
     for command in filter(None, commands):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import runpy
-import tomllib
 import zipfile
 from email import message_from_bytes
 from email.message import Message
@@ -115,27 +114,23 @@ def test_cards_types_and_nothing_else_are_in_it(wheel: zipfile.ZipFile) -> None:
     assert cards == {
         path.relative_to(ROOT / "tasks").as_posix() for path in (ROOT / "tasks").rglob("*.yaml")
     }
-    shipped = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
-        "entry-points"
-    ]["mirrorbench"]
     assert {name.split("/")[0] for name in names} == {
         "mirrorbench",
         "mirrorbench-0.1.0.dist-info",
-        *shipped.values(),
     }
 
 
 def test_the_papers_tables_and_the_templates_are_in_it(wheel: zipfile.ZipFile) -> None:
-    folder = "mirrorbench_papers/specs/"
+    folder = "mirrorbench/reports/papers/specs/"
     tables = {name.removeprefix(folder) for name in wheel.namelist() if name.startswith(folder)}
     papers = ("mirror-bert", "mirrorwic", "poster")
     assert tables == {
         f"{p}/{path.name}" for p in papers for path in (ROOT / "leaderboards" / p).iterdir()
     }
-    tools = ROOT / "plugins" / "mirrorbench-tools"
-    for root, folder in (
-        (ROOT, "mirrorbench/reports/renderers/template"),
-        (tools, "mirrorbench_tools/templates"),
+    for folder in (
+        "mirrorbench/reports/renderers/template",
+        "mirrorbench/reports/html/template",
+        "mirrorbench/cli/templates",
     ):
-        templates = [path for path in (root / folder).iterdir() if path.is_file()]
+        templates = [path for path in (ROOT / folder).iterdir() if path.is_file()]
         assert {f"{folder}/{path.name}" for path in templates} <= set(wheel.namelist())

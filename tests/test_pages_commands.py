@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
 
-import pytest
 import typer.main
-from mirrorbench_grids import find_grid
 from pages import PAGES, ROOT, own_commands, parsed, sections
 
-from mirrorbench.cli import COMMANDS, OfPlugin, app
+from mirrorbench.cli import COMMANDS, LateCommand, app
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec, split_names
+from mirrorbench.runs.grids import find_grid
 from mirrorbench.runs.registry import expand_tasks
 
 # Names that a page's own plugin brings, or that stand for a file of the reader's.
@@ -63,7 +62,6 @@ def unknown(command: str, plugins: Plugins) -> list[str]:
     return found
 
 
-@pytest.mark.shipped("analysis", "lexical", "papers", "tools")
 def test_the_command_line_takes_each(plugins: Plugins) -> None:
     """But those of plugins, which ``test_pages_run`` and ``test_plugins_page`` look at, with the plugins."""
     assert len(ALL) > 60
@@ -80,7 +78,7 @@ def test_the_command_line_takes_each(plugins: Plugins) -> None:
 def every_command(name: str = "mirrorbench", command: Any = None) -> Iterator[tuple[str, Any]]:
     """All commands and groups of commands, with their names."""
     command = command or typer.main.get_command(app)
-    command = command.loaded() if isinstance(command, OfPlugin) else command
+    command = command.loaded() if isinstance(command, LateCommand) else command
     yield name, command
     if hasattr(command, "list_commands"):
         context = typer.Context(command)
@@ -88,7 +86,6 @@ def every_command(name: str = "mirrorbench", command: Any = None) -> Iterator[tu
             yield from every_command(f"{name} {one}", command.get_command(context, one))
 
 
-@pytest.mark.shipped("analysis", "evaluate", "papers", "tools")
 def test_the_page_has_every_command_and_option() -> None:
     """An option that a command only names is described above it, for its group or for all commands."""
     page = {

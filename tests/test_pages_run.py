@@ -151,7 +151,6 @@ def run(
 
 
 @pytest.mark.real
-@pytest.mark.shipped("grids", "page", "sbert", "static")
 @pytest.mark.parametrize("scene", few(SCENES, "README.md", suite=slow))
 def test_the_commands_work(scene: str, run: Shell) -> None:
     wrong = []

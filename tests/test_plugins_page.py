@@ -64,7 +64,6 @@ def test_the_commands_with_one_file(
 
 
 @pytest.mark.slow
-@pytest.mark.shipped("tools")
 def test_the_package_in_an_environment_of_its_own(
     tmp_path: Path, work: Path, published: Path
 ) -> None:
@@ -113,7 +112,6 @@ def test_the_cards_are_cards(tmp_path: Path) -> None:
     assert file.sources[0].describe() in shown["stsb-hub.yaml"]
 
 
-@pytest.mark.shipped("lexical")
 def test_the_page_knows_what_each_kind_works_on(plugins: Plugins) -> None:
     kinds = plugins.task_kinds.by_name()
     rows = re.findall(

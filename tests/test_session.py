@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mirrorbench_papers.measured import MeasuredTable
 
 from mirrorbench import Session
 from mirrorbench.core.errors import UsageError
+from mirrorbench.reports.papers.measured import MeasuredTable
 from mirrorbench.runs.workspace import Settings, SettingsFields
 
 BEFORE = Path(__file__).parent / "runs" / "stored_before"
@@ -43,7 +43,6 @@ def test_a_session_shows_and_compares_what_is_stored() -> None:
         session.compare("tiny+mirror", "tiny+mirror")
 
 
-@pytest.mark.shipped("papers")
 def test_a_session_has_the_papers_tables() -> None:
     session = Session(BEFORE, offline=True)
     assert set(session.papers("mirrorwic")) < set(session.papers())
@@ -56,7 +55,6 @@ def test_a_session_has_the_papers_tables() -> None:
         session.paper("mirror-bert/table3", protocol="papr")
 
 
-@pytest.mark.shipped("analysis", "grids")
 def test_a_session_runs_grids_analyses_and_files(
     tmp_path: Path, random_model: Callable[[str], Path]
 ) -> None:

@@ -1,7 +1,7 @@
 """The ``mirrorbench`` command. One file a sub-command; what is heavy is imported inside the commands.
 
-A plugin adds a command by an entry point of the group ``mirrorbench.commands``: its name, and where a function or an
-application of Typer is, which is imported when it is called. ``--help`` shows the first line of its module's docstring.
+A command is a function or an application of Typer, which is imported when it is called; ``--help`` shows the first line
+of its module's docstring. A plugin adds one by an entry point of the group ``mirrorbench.commands``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, reduce
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from io import TextIOWrapper
@@ -23,6 +23,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from mirrorbench.core.devices import lost_device
+from mirrorbench.core.entry_points import COMMANDS as GROUP
+from mirrorbench.core.entry_points import DISABLE, command_points
 from mirrorbench.core.errors import MirrorbenchError, PluginError, UsageError
 from mirrorbench.core.files import unwritable
 from mirrorbench.core.shown import NO_TEXTS, printable
@@ -35,11 +37,14 @@ COMMANDS: dict[str, Any] = {
     "compare": "compare.compare",
     "list": "listing.list_registered",
     "data": "data.data_app",
+    "analyze": "analyze.analyze_app",
+    "cache": "cache.cache_app",
+    "doctor": "doctor.doctor",
+    "evaluate": "evaluate.evaluate",
+    "paper": "paper.paper",
+    "plugin": "scaffold.plugin_app",
 }
-"""Modules of the commands, and the commands themselves once they were asked for; plugins add theirs."""
-GROUP = "mirrorbench.commands"
-"""The group of entry points that name the commands of plugins."""
-
+"""Module and attribute of each command, or the command itself once it was imported; plugins add theirs."""
 
 MOST_IN_ONE_PANEL = 6
 _PANELS = {
@@ -54,7 +59,7 @@ _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names.s
 
 
 class _Commands(TyperGroup):
-    """Imports a command when it is asked for."""
+    """Imports a command when it is called; its help in the list of commands needs no import."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings | {"commands": COMMANDS})
@@ -64,57 +69,53 @@ class _Commands(TyperGroup):
         return [*COMMANDS, *sorted(commands_of_plugins().keys() - COMMANDS.keys())]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of a name; that of a plugin is not imported before it is called."""
+        """Return the command of a name; its module is imported when it is called."""
         command = COMMANDS.get(cmd_name)
-        if command is None and (point := commands_of_plugins().get(cmd_name)):
-            return OfPlugin(point)
-        left_out = command is None and not ctx.resilient_parsing  # a completion says nothing
-        for point in entry_points(group=GROUP, name=cmd_name) if left_out else ():
-            plugin = _package(point).replace("_", "-")
-            problem = f"the command {cmd_name} is in the plugin {plugin}, which is disabled"
-            raise UsageError(problem, "Remove its name from MIRRORBENCH_DISABLE_PLUGINS.")
         if isinstance(command, str):
             module, _, attribute = command.partition(".")
-            command = _command(
-                cmd_name, getattr(import_module(f"mirrorbench.cli.{module}"), attribute)
-            )
-            COMMANDS[cmd_name] = command
-        return command
+            return LateCommand(cmd_name, f"mirrorbench.cli.{module}", attribute)
+        if command is not None:
+            return command
+        if point := commands_of_plugins().get(cmd_name):
+            return LateCommand(cmd_name, point.module, point.attr, third_party=True)
+        if ctx.resilient_parsing:  # a completion says nothing
+            return None
+        for point in entry_points(group=GROUP, name=cmd_name):
+            plugin = point.dist.name if point.dist else point.module
+            problem = f"the command {cmd_name} is in the plugin {plugin}, which is disabled"
+            raise UsageError(problem, f"Remove its name from {DISABLE}.")
+        return None
 
 
 @cache
 def commands_of_plugins() -> dict[str, EntryPoint]:
-    """Return the entry points of commands by name, except those that MIRRORBENCH_DISABLE_PLUGINS leaves out."""
-    blocked = {
-        name.strip() for name in os.environ.get("MIRRORBENCH_DISABLE_PLUGINS", "").split(",")
-    }
-    left_out = {
-        _package(point) for point in entry_points(group="mirrorbench") if point.name in blocked
-    }
-    points = [point for point in entry_points(group=GROUP) if point.name not in blocked]
-    return {point.name: point for point in points if _package(point) not in left_out}
+    """Return the entry points of commands by name, except those that the user disabled."""
+    return {point.name: point for point in command_points()}
 
 
-def _package(point: EntryPoint) -> str:
-    return point.module.partition(".")[0]
+class LateCommand(TyperCommand):
+    """A command whose module is imported when it is called."""
 
-
-class OfPlugin(TyperCommand):
-    """The command of a plugin, which is imported when it is called."""
-
-    def __init__(self, point: EntryPoint) -> None:
-        super().__init__(point.name, help=_first_line(point.module), rich_markup_mode="markdown")
-        self.point = point
+    def __init__(
+        self, name: str, module: str, attribute: str, *, third_party: bool = False
+    ) -> None:
+        super().__init__(name, help=_summary(module), rich_markup_mode="markdown")
+        self.module = module
+        self.attribute = attribute
+        self.third_party = third_party
 
     def loaded(self) -> Any:
-        """Import the command itself."""
-        name = self.point.name
+        """Import the command itself; what fails in a plugin is a ``PluginError``."""
         try:
-            COMMANDS[name] = _command(name, self.point.load())
-        except (Exception, SystemExit) as error:  # third-party code
-            problem = f"the command {name!r} of {self.point.module} failed: {type(error).__name__}: {error}"
+            value = reduce(getattr, self.attribute.split("."), import_module(self.module))
+            COMMANDS[str(self.name)] = _command(str(self.name), value)
+        except (Exception, SystemExit) as error:
+            if not self.third_party:
+                raise
+            reason = f"{type(error).__name__}: {error}"
+            problem = f"the command {self.name!r} of {self.module} failed: {reason}"
             raise PluginError(problem, "Update its package, or uninstall it.") from error
-        return COMMANDS[name]
+        return COMMANDS[str(self.name)]
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
@@ -123,7 +124,7 @@ class OfPlugin(TyperCommand):
         return self.loaded().make_context(info_name, args, parent, **extra)
 
 
-def _first_line(module: str) -> str:
+def _summary(module: str) -> str:
     """Return the first line of a module's docstring, after the name of its command; empty without a file."""
     path = module.replace(".", "/")
     files = (

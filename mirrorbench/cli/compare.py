@@ -1,4 +1,4 @@
-"""``mirrorbench compare``: two encoders on the same items."""
+"""``mirrorbench compare``: compare two encoders item by item, from stored results: difference, interval, p-value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mirrorbench data``: what data there is, where it comes from, under what licence, and whether it is intact."""
+"""``mirrorbench data``: list, fetch, import and verify data sets and corpora."""
 
 from __future__ import annotations
 
@@ -272,7 +272,6 @@ def _cards(names: Iterable[str], suites: bool = True) -> Sequence[Card]:
     for name in flat:
         if name not in known:
             if not is_hub_id(name):
-                plugins().tasks.check_left_out(name)
                 raise unknown_name("data set", name, [*known, *members], "mirrorbench data list")
             known[name] = hub_card(name)
     return [known[name] for name in flat or known]

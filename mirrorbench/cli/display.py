@@ -230,7 +230,6 @@ def chosen_format(
     endings = {ending: entry.name for entry in renderers for ending in entry.value.endings}
     if output and not name:
         if (ending := output.suffix.lower() or ".md") not in endings:
-            renderers.check_left_out(ending.removeprefix("."))
             raise unknown_name("ending of an output", ending, list(endings))
         name = endings[ending]
     options: dict[str, Value] = {}

@@ -1,4 +1,4 @@
-"""``mirrorbench encode``: vectors of a file's texts, or of marked words in context."""
+"""``mirrorbench encode``: encode texts, one per line or row, blank ones too; the same command resumes an interrupted run."""
 
 from __future__ import annotations
 

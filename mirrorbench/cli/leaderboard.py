@@ -1,4 +1,4 @@
-"""``mirrorbench leaderboard``: render stored results."""
+"""``mirrorbench leaderboard``: render stored results as a table."""
 
 from __future__ import annotations
 

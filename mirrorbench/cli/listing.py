@@ -1,8 +1,7 @@
-"""``mirrorbench list``: what is registered, and by whom."""
+"""``mirrorbench list``: show what is registered, and by which plugin; encoders: all names for --encoder."""
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -90,7 +89,6 @@ def _tasks(
     from mirrorbench.data.store import DataStore
 
     suites, store, rows = builtin_suites(), DataStore(data_dir), []
-    registered.tasks.check_left_out(*suites.get(suite, ()))
     wanted = {"suites": suite, "level": level, "languages": language}
     seen: dict[str, set[str]] = {"suites": set(suites), "level": set(LEVELS), "languages": set()}
     for entry in sorted(registered.tasks, key=lambda entry: entry.name):
@@ -176,5 +174,4 @@ def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
         ]
         print_rows(list(rows[0]), cells)
     else:
-        left_out = os.environ.get("MIRRORBENCH_DISABLE_PLUGINS")
-        say(f"None (left out by MIRRORBENCH_DISABLE_PLUGINS: {left_out})." if left_out else "None.")
+        say("None.")

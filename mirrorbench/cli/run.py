@@ -1,4 +1,4 @@
-"""``mirrorbench run``: plan, train, evaluate, store, print the leaderboard."""
+"""``mirrorbench run``: train, evaluate and print the leaderboard. Without arguments: the embedded model on the embedded data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mirrorbench tune``: an encoder tuned on a file of texts."""
+"""``mirrorbench tune``: tune a language model on your own texts: an encoder that sentence-transformers and transformers open too."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mirrorbench.cli import commands_of_plugins, display
+from mirrorbench.cli import display
 from mirrorbench.cli.completion import complete
 from mirrorbench.cli.display import Device, EncoderSpecText, Offline, PluginFiles, Precision
-from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import EncoderSpec, as_spec, split_names
 
 if TYPE_CHECKING:
@@ -96,17 +95,15 @@ def tune(
 
     `mirrorbench tune pairs.jsonl.gz -c question,answer -e roberta:epochs=2 -o qa-encoder`
     """
+    from mirrorbench.cli.evaluate import evaluate as compare_on_own_data
     from mirrorbench.cli.progress import progress_display
     from mirrorbench.session import Session
     from mirrorbench.texts.tune import plan_tuning
 
-    answer = commands_of_plugins().get("evaluate")
-    if evaluate and not answer:
-        raise UsageError("--evaluate needs the plugin mirrorbench-evaluate, which is disabled")
     settings: dict[str, Any] = {"device": device, "offline": offline, "quiet": quiet}
     base = str(replace(as_spec(encoder), method="", params=()))
-    if answer and evaluate:  # what is wrong with the data is said before the tuning
-        answer.load()(evaluate, [base], dry_run=True, **settings)
+    if evaluate:  # what is wrong with the data is said before the tuning
+        compare_on_own_data(evaluate, [base], dry_run=True, **settings)
     stays = f"Interrupted; nothing was written to {output}. The same command continues from a checkpoint."
     with display.on_interrupt(stays), progress_display(quiet) as reporter:
         session = Session(
@@ -129,8 +126,8 @@ def tune(
         tuned = session.tune(texts, encoder, output, force=force, **asked)
     _print_report(tuned, reporter.elapsed)
     made = str(EncoderSpec(os.path.join(".", tuned.folder)))
-    if answer and evaluate:
-        answer.load()(evaluate, [base, made], tuned_on=texts, **settings)
+    if evaluate:
+        compare_on_own_data(evaluate, [base, made], tuned_on=texts, **settings)
     else:
         display.say(f"Evaluate it: mirrorbench run --encoder {shlex.quote(made)} --tasks sts")
 

@@ -123,6 +123,6 @@ def unknown_name(noun: str, name: str, known: list[str], listing: str = "") -> U
         hint = f"The {len(known):,} known names are listed by: {listing}"
     else:
         hint = f"Known: {', '.join(known) or 'none'}"
-    if left_out := os.environ.get("MIRRORBENCH_DISABLE_PLUGINS"):
-        hint += f" (left out by MIRRORBENCH_DISABLE_PLUGINS: {left_out})"
+    if disabled := os.environ.get("MIRRORBENCH_DISABLE_PLUGINS"):
+        hint += f" (MIRRORBENCH_DISABLE_PLUGINS={disabled} disables plugins)"
     return UnknownNameError(f"unknown {noun} {name!r}", hint)

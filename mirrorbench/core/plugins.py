@@ -1,8 +1,8 @@
-"""The plugin manager: loads built-in and third-party plugins and collects their registrations.
+"""The plugin manager: loads built-in modules and plugins, and collects their registrations.
 
 A plugin is found through the entry-point group ``mirrorbench`` or loaded from a file with ``--plugin FILE``. A broken
 entry point (also one with a mistyped hook name) is skipped with a warning, or under ``MIRRORBENCH_STRICT_PLUGINS=1`` an
-error; a broken file is always an error.
+error; a broken file is always an error. ``core.entry_points`` knows which plugins the user disabled.
 """
 
 from __future__ import annotations
@@ -16,17 +16,23 @@ from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import pluggy
 
+from mirrorbench.core.entry_points import (
+    DISABLE,
+    command_points,
+    plugin_points,
+    top_package,
+    unknown_disabled_names,
+)
 from mirrorbench.core.errors import (
     DuplicateNameError,
     MirrorbenchError,
     PluginError,
-    UnknownNameError,
     unknown_name,
 )
 from mirrorbench.core.hooks import PROJECT, HookSpecs
@@ -52,9 +58,6 @@ class Registry(Generic[_T]):
 
     def __init__(self, noun: str) -> None:
         self.noun = noun
-        self.left_out: Callable[[str], str] = lambda name: (
-            ""
-        )  # the left-out plugin that registers a name
         self._entries: dict[str, Entry[_T]] = {}
         self._any_name = False
 
@@ -72,9 +75,7 @@ class Registry(Generic[_T]):
             )
         if name in self._entries:
             problem = f"the {self.noun} {name!r} is registered twice: by {self._entries[name].origin} and by {origin}"
-            raise DuplicateNameError(
-                problem, "Block one of them: MIRRORBENCH_DISABLE_PLUGINS=<plugin name>"
-            )
+            raise DuplicateNameError(problem, f"Disable one of them: {DISABLE}=<plugin or package>")
         self._entries[name] = Entry(name, value, origin, description)
 
     def open_to_any_name(self) -> Registry[_T]:
@@ -91,18 +92,10 @@ class Registry(Generic[_T]):
         return self.entry(name).value
 
     def entry(self, name: str) -> Entry[_T]:
-        """Return the entry called ``name``; else an ``UnknownNameError`` with the nearest names, or its plugin's."""
-        self.check_left_out(name)
+        """Return the entry called ``name``; else raise an ``UnknownNameError`` with the nearest names."""
         if name not in self._entries:
             raise unknown_name(self.noun, name, list(self._entries), _LISTINGS.get(self.noun, ""))
         return self._entries[name]
-
-    def check_left_out(self, *names: str) -> None:
-        """Raise ``UnknownNameError`` for the first of the names whose plugin is left out."""
-        for name in names:
-            if name not in self and (plugin := self.left_out(name)):
-                problem = f"the {self.noun} {name} is in the plugin {plugin}, which is disabled"
-                raise UnknownNameError(problem, "Remove its name from MIRRORBENCH_DISABLE_PLUGINS.")
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries
@@ -189,8 +182,7 @@ class Plugins:
     Args:
         hooks: the hooks by name.
         builtin: names of the built-in modules.
-        discover: load the plugins of all entry points, not only those of mirrorbench's own distribution.
-        blocked: names of entry points that are left out.
+        discover: also load the installed plugins that are not disabled.
     """
 
     def __init__(
@@ -198,9 +190,8 @@ class Plugins:
         hooks: Mapping[str, Hook],
         builtin: Sequence[str],
         discover: bool = True,
-        blocked: Iterable[str] = (),
     ) -> None:
-        self._hooks, self._builtin, self._blocked = hooks, builtin, frozenset(blocked)
+        self._hooks = hooks
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(HookSpecs)
         self.files: list[Path] = []  # those that add_file loaded, for workers in other processes
@@ -209,11 +200,12 @@ class Plugins:
         for name in builtin:
             self._manager.register(import_module(name), name=name)
         self._manager.check_pending()
-        for point in sorted(entry_points(group=PROJECT), key=lambda p: p.name):
-            if point.name in self._blocked or not (
-                discover or (point.dist and point.dist.name == PROJECT)
-            ):
-                continue
+        if not discover:
+            return
+        for name in unknown_disabled_names():
+            message = f"{DISABLE} names {name!r}, which is not the name of an installed plugin"
+            warnings.warn(message, PluginWarning, stacklevel=2)
+        for point in plugin_points():
             dist = _distribution(point)
             try:
                 self.add(point.load(), point.name, dist)
@@ -286,18 +278,10 @@ class Plugins:
         if hook not in self._registries:
             its = self._hooks[hook]
             registry = its.registry(its.noun, self)
-            registry.left_out = partial(self._left_out, hook)
             for impl in getattr(self._manager.hook, hook).get_hookimpls():
                 self._collect(impl, registry, partial(its.add, registry, impl.plugin_name))
             self._registries[hook] = registry
         return self._registries[hook]
-
-    def _left_out(self, hook: str, name: str) -> str:
-        """The plugin of mirrorbench that is left out and registers ``name``; empty where none does."""
-        if not self._blocked:
-            return ""
-        registry = Plugins(self._hooks, self._builtin, discover=False).registry(hook)
-        return f"{PROJECT}-{registry.entry(name).origin}" if name in registry.names() else ""
 
     def _collect(self, impl: Any, registry: Registry[Any], register: Callable[..., None]) -> None:
         dist = self._distributions[impl.plugin_name]
@@ -322,24 +306,14 @@ class Plugins:
     def listing(self) -> list[dict[str, Any]]:
         """List each plugin's name, distribution, hooks and commands, in the order of loading."""
         rows: list[dict[str, Any]] = []
-        left_out = [
-            point
-            for point in entry_points(group=PROJECT)
-            if not self._manager.has_plugin(point.name)
-        ]
-        blocked = {point.module.partition(".")[0] for point in left_out}
-        commands = [
-            p
-            for p in entry_points(group=f"{PROJECT}.commands")
-            if p.module.partition(".")[0] not in blocked
-        ]
+        commands = command_points()
         for name, plugin in self._manager.list_name_plugin():
             if plugin is not None:
                 hooks = sorted(
                     caller.name for caller in self._manager.get_hookcallers(plugin) or ()
                 )
                 package = getattr(plugin, "__name__", "").partition(".")[0]
-                own = [point for point in commands if point.module.partition(".")[0] == package]
+                own = [point for point in commands if top_package(point) == package]
                 commands = [point for point in commands if point not in own]
                 row = {"name": name, "distribution": self._distributions[name], "hooks": hooks}
                 rows.append(row | {"commands": sorted(point.name for point in own)})

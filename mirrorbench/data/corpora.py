@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mirrorbench.core.errors import (
     DataFormatError,
     TuningError,
-    UnknownNameError,
     UsageError,
     unknown_name,
 )
@@ -185,12 +184,9 @@ def _draw(name: str, texts: tuple[str, ...], size: int, sample: int) -> tuple[st
 
 def check_corpus(name: str, corpora: Registry[Any]) -> None:
     """Check that a name means a corpus, as for ``read_corpus``; nothing is read or fetched."""
-    for part in _parts(name, known := corpora.by_name()):
-        try:
-            _find(part, known)
-        except UnknownNameError:
-            corpora.check_left_out(part)
-            raise
+    known = corpora.by_name()
+    for part in _parts(name, known):
+        _find(part, known)
 
 
 def _parts(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> list[str]:

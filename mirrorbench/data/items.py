@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.inputs import TextInput
 
 
@@ -62,3 +65,109 @@ class ContextChange:
     id: str
     first: RatedContexts
     second: RatedContexts
+
+
+WordPair = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A mention of a concept in a text.
+
+    Attributes:
+        id: unique within its fold and stable between runs, e.g. ``9288106/3``.
+        parts: the names to link: one, or several for a composite mention ("breast and ovarian cancer").
+        gold: ids of the right concepts.
+        document: the document of the mention; empty if unknown.
+    """
+
+    id: str
+    parts: tuple[str, ...]
+    gold: frozenset[str]
+    document: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Linking:
+    """Mentions, and the dictionary to link them to.
+
+    Attributes:
+        mentions: the mentions to link.
+        names: the m names of the dictionary.
+        ids: for each name the ids of its concepts, m sets.
+        fold: the fold of the data set; empty if there is only one.
+    """
+
+    mentions: tuple[Mention, ...]
+    names: tuple[str, ...]
+    ids: tuple[frozenset[str], ...]
+    fold: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lexicon:
+    """A bilingual dictionary in two parts, and the candidate translations.
+
+    Attributes:
+        train: pairs of source and target word for learning a mapping.
+        test: pairs to find; a source word with several translations has several pairs.
+        source_words: further words of the source language, most frequent first.
+        target_words: further words of the target language, most frequent first.
+    """
+
+    train: tuple[WordPair, ...]
+    test: tuple[WordPair, ...]
+    source_words: tuple[str, ...] = ()
+    target_words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A word to disambiguate.
+
+    Attributes:
+        id: unique within the data set, e.g. ``senseval2.d000.s000.t000``.
+        target: the word in its sentence.
+        candidates: keys of the senses of the lemma and part of speech, most frequent first.
+        gold: keys of the right senses, one or several.
+        corpus: the part of the data set (``senseval2``).
+        contexts: names of the candidates' contexts in ``Disambiguation.senses``; empty if the names are the keys.
+    """
+
+    id: str
+    target: TextInput
+    candidates: tuple[str, ...]
+    gold: frozenset[str]
+    corpus: str
+    contexts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SenseContexts:
+    """Contexts that represent a sense of a word.
+
+    Attributes:
+        examples: the word in examples of its WordNet entry; may be empty.
+        gloss: the word in a sentence with its definition: "<word> means <definition>".
+    """
+
+    examples: tuple[TextInput, ...]
+    gloss: TextInput
+
+
+@dataclass(frozen=True, slots=True)
+class Disambiguation:
+    """Words to disambiguate, in file order, and the contexts of all candidate senses by sense key or other name."""
+
+    occurrences: tuple[Occurrence, ...]
+    senses: Mapping[str, SenseContexts]
+
+
+def example_choice(options: Mapping[str, Any]) -> tuple[str, int]:
+    """Read the choice of a sense's examples, ``first``, ``random`` or ``all``, and the seed of a random one."""
+    choice, seed = options.get("examples", "first"), options.get("seed", 0)
+    if choice not in ("first", "random", "all"):
+        raise DataFormatError(f"examples={choice} is none of first, random, all")
+    if seed and choice != "random":
+        raise DataFormatError(f"seed={seed} is for examples=random, and this is examples={choice}")
+    return choice, seed

@@ -105,9 +105,6 @@ def _warnings(
         yield f"A smoke run on only the first {limits} items of each task: not valid task scores."
     if n := len({(failure.spec, failure.task) for failure in failures}):
         yield f"{n} score{'s are' if n > 1 else ' is'} missing"
-    for task in tasks:
-        if task not in plugins.tasks and (plugin := plugins.tasks.left_out(task)):
-            yield f"{task}: its title and baselines are in the plugin {plugin}, which is disabled"
 
 
 def _rows(
@@ -195,7 +192,7 @@ def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
         label += {"": "", "cls": "-CLS", "mean": "-mp"}.get(pooling, f"-{pooling}")
     elif spec.method in plugins.methods:
         label = plugins.methods[spec.method].label.format(backbone=label, method=spec.method)
-    elif spec.method:  # of a plugin that is left out
+    elif spec.method:  # of a plugin that is not installed
         label = f"{label} + {spec.method}"
     # Of a path only the last part is shown; a prompt may have several lines.
     rest = [

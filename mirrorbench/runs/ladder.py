@@ -18,8 +18,6 @@ from mirrorbench.training.recipes import OUTSIDE_KEYS, RECIPE_KEYS
 
 _T = TypeVar("_T")
 
-OF_SBERT = {"sbert", "sapbert"}
-"""Backbones whose bare names are encoders of the plugin mirrorbench-sbert."""
 POOLING_KEYS = ("pooling", "layers", "max_length", "prompt", "attention", "normalize")
 
 # What a bare backbone stands for: the rows of the papers' tables, from worst to best.
@@ -163,10 +161,6 @@ def expand_ladder(
 
 def _is_single(spec: EncoderSpec, plugins: Plugins) -> bool:
     """Whether a spec is an encoder system or names a method; raises ``UsageError`` where its names are unknown."""
-    if spec.backbone not in backbones.BACKBONES.keys() - OF_SBERT and not (
-        spec.is_path or "/" in spec.backbone
-    ):
-        plugins.encoders.check_left_out(spec.backbone)
     if spec.backbone in plugins.encoders:
         if spec.method:
             raise UsageError(
@@ -190,7 +184,6 @@ def _check_readout_keys(spec: EncoderSpec, plugins: Plugins) -> None:
                 f"{spec}: {key} belongs to a tuning, and this spec names none",
                 f"Write {spec.with_method('mirror')}",
             )
-        plugins.augmentations.check_left_out(key)
         known = dict.fromkeys(
             (*POOLING_KEYS, *POST_KEYS, *RECIPE_KEYS, *plugins.augmentations.names())
         )

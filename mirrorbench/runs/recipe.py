@@ -26,7 +26,7 @@ from mirrorbench.runs.ladder import (
     padded,
 )
 from mirrorbench.training.methods import Method
-from mirrorbench.training.recipes import OUTSIDE_KEYS, RECIPE_KEYS, Recipe, override
+from mirrorbench.training.recipes import Recipe, override
 
 WHOLE_TEXTS = ("cls", "mean", "mean-padded")
 """Poolings of presets that the own pooling of a text encoder replaces."""
@@ -106,9 +106,6 @@ def resolve_recipe(
     if not family.masks:
         rates = {name: 0.0 if "mask" in name else rate for name, rate in preset.augment}
         preset = replace(preset, augment=tuple(rates.items()))
-    plugins.augmentations.check_left_out(
-        *(key for key in params if key not in (*RECIPE_KEYS, *OUTSIDE_KEYS))
-    )
     recipe = override(preset, params, plugins.augmentations.by_name())
     plugins.poolings.entry(recipe.pooling)
     plugins.losses.entry(recipe.loss)

@@ -1,11 +1,10 @@
 """The built-in plugins, the values that each hook accepts, and names looked up among them.
 
-Modules of the packages above (renderers) are named here and loaded later, not imported.
+Modules of packages above this one are named here, not imported: ``load_plugins`` loads them as it loads a plugin.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -33,7 +32,19 @@ BUILTIN_PLUGINS = (
     "mirrorbench.runs.executors",
     "mirrorbench.tasks.metrics",
     "mirrorbench.reports.renderers",
+    "mirrorbench.analysis",
+    "mirrorbench.own_data",
+    "mirrorbench.runs.grids",
+    "mirrorbench.tasks.lexical",
+    "mirrorbench.reports.html",
+    "mirrorbench.reports.papers",
+    "mirrorbench.runs.pool",
+    "mirrorbench.models.sbert",
+    "mirrorbench.models.word_vectors",
+    "mirrorbench.training.static_distillation",
+    "mirrorbench.runs.installation",
 )
+"""Modules that register the built-in parts, in the order of listings."""
 
 
 class Executor(NamedTuple):
@@ -170,14 +181,8 @@ def cards(plugins: Plugins) -> dict[str, Card]:
 
 
 def load_plugins(discover: bool = True) -> Plugins:
-    """Load the built-in plugins, those that come with them, and with ``discover`` all that are installed.
-
-    ``MIRRORBENCH_DISABLE_PLUGINS``: names of entry points that must not be loaded, with commas.
-    """
-    blocked = (
-        name.strip() for name in os.environ.get("MIRRORBENCH_DISABLE_PLUGINS", "").split(",")
-    )
-    return Plugins(HOOKS, BUILTIN_PLUGINS, discover, filter(None, blocked))
+    """Load the built-in parts, and with ``discover`` the installed plugins that are not disabled."""
+    return Plugins(HOOKS, BUILTIN_PLUGINS, discover)
 
 
 @cache
@@ -191,7 +196,6 @@ def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
     suites = builtin_suites()
     tasks: dict[str, None] = {}
     for name in names:
-        plugins.tasks.check_left_out(*suites.get(name, [name]))
         if name not in suites and name not in plugins.tasks:
             listing = "mirrorbench list tasks; suites by: mirrorbench list suites"
             raise unknown_name("task or suite", name, [*suites, *plugins.tasks.names()], listing)

@@ -1,19 +1,27 @@
-"""Uses of a workspace: make a plan, execute it, load a single encoder."""
+"""Uses of a workspace: make a plan, execute it, load a single encoder, compare a corpus with tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing
+from pathlib import Path
 
-from mirrorbench.core.errors import unknown_name
+from mirrorbench.core.errors import MirrorbenchError, unknown_name
 from mirrorbench.core.inputs import Encoder
 from mirrorbench.core.specs import LEVELS, EncoderSpec
+from mirrorbench.data.corpora import (
+    Contamination,
+    check_corpus,
+    find_contamination,
+    read_corpus,
+)
 from mirrorbench.runs.cells import Cell, CellGroup
 from mirrorbench.runs.executors import Job
 from mirrorbench.runs.ladder import expand_ladder
 from mirrorbench.runs.loading import EncoderLoader
 from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome
 from mirrorbench.runs.plan import Plan, Planner, Purpose, Request, merged
+from mirrorbench.runs.registry import expand_tasks
 from mirrorbench.runs.results import Result
 from mirrorbench.runs.workspace import Workspace
 
@@ -43,6 +51,28 @@ def load_encoder(
     return EncoderLoader(space).load_transformed(model, pooling, precision, planner.corpora)[
         0
     ], spec
+
+
+def corpus_overlap(
+    space: Workspace, corpus: str | Path, tasks: Sequence[str]
+) -> dict[str, Contamination | MirrorbenchError | None]:
+    """Count test items with texts that occur in a corpus or a text file, by task.
+
+    A task that names no texts has ``None``, a task that cannot be read its error.
+    """
+    plugins, store = space.plugins, space.data
+    if isinstance(corpus, str):
+        check_corpus(corpus, plugins.corpora)
+    strings = read_corpus(corpus, store, plugins.corpora.by_name()).texts
+    overlaps: dict[str, Contamination | MirrorbenchError | None] = {}
+    for name in expand_tasks(tasks, plugins):
+        task = plugins.tasks[name]
+        try:
+            task.fetch(store)
+            overlaps[name] = find_contamination(task.texts(task.load(store)), strings)
+        except MirrorbenchError as error:
+            overlaps[name] = error
+    return overlaps
 
 
 def execute_plan(space: Workspace, plan: Plan) -> Outcome:

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from mirrorbench.core.errors import UsageError
+from mirrorbench.core.errors import unknown_name
 from mirrorbench.core.identity import __version__
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, Value, parse_params
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from mirrorbench.core.inputs import Encoder
 
-IN_PACKAGES = {"ray": "mirrorbench-ray", "slurm": "mirrorbench-slurm"}
-"""Executors that are installed by themselves."""
 _ENVIRONMENT = (
     "MIRRORBENCH_DISABLE_PLUGINS",
     "MIRRORBENCH_STRICT_PLUGINS",
@@ -106,14 +104,10 @@ class Workspace:
             reporter or Reporter(),
         )
         self.executor, _, tail = settings.executor.partition(":")
-        if self.executor in IN_PACKAGES and self.executor not in self.plugins.executors:
-            hint = "pip install {0}, or from a clone: pip install ./plugins/{0}".format(
-                IN_PACKAGES[self.executor]
-            )
-            raise UsageError(
-                f"the executor {self.executor} is in a package that is not installed", hint
-            )
-        self.plugins.executors.entry(self.executor)
+        if self.executor not in self.plugins.executors:
+            unknown = unknown_name("executor", self.executor, self.plugins.executors.names())
+            hint = f"{unknown.hint}. Further executors are packages: docs/cluster.md"
+            raise type(unknown)(unknown.message, hint)
         self.options: dict[str, Value] = dict(parse_params(tail, settings.executor))
         self.options |= {} if settings.workers is None else {"workers": settings.workers}
         self.options |= {"address": settings.address} if settings.address else {}

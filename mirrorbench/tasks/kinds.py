@@ -30,7 +30,7 @@ _KINDS: dict[str, type[TaskKind[Any]]] = {
     "usage-similarity": UsageSimilarity,
     "similarity-change": SimilarityChange,
 }
-"""The built-in kinds; plugins register all others."""
+"""The kinds on pairs; ``tasks.lexical`` registers the lexical ones."""
 
 REQUIRED = {
     "name": str,
@@ -77,7 +77,6 @@ def as_task(value: Any, kinds: Registry[type[TaskKind[Any]]]) -> Task:
             f"register_tasks got a {type(value).__name__}",
             "Register a Task, a Card, or a card's path.",
         )
-    kinds.check_left_out(value.kind)
     if value.kind not in kinds:
         problem = f"card {value.name!r} is of the unknown kind {value.kind!r}"
         raise PluginError(problem, f"Kinds: {', '.join(kinds.names())}")
@@ -143,21 +142,14 @@ class TaskRegistry(Registry[Task]):
         for reader in self.readers:
             if task := call(reader, object, reader.value, name, data_path, given):
                 return Entry(name, _complete(cast("Task", task)), reader.origin, reader.description)
-        self.check_left_out(path)
         raise UsageError(
             f"nothing that is installed reads {path}",
-            "mirrorbench-evaluate reads tables and folders",
+            "docs/own_data.md lists the tables and folders that are read.",
         )
 
     def __contains__(self, name: object) -> bool:
         base = name.partition(":")[0] if isinstance(name, str) else ""
-        return bool(len(self.readers)) if _is_path(base) else super().__contains__(base or name)
-
-    def check_left_out(self, *names: str) -> None:
-        """Raise ``UnknownNameError`` for own data whose reader is left out too, and for variants."""
-        if any(map(_is_path, names)):
-            self.readers.check_left_out("own-data")
-        super().check_left_out(*(name.partition(":")[0] for name in names))
+        return _is_path(base) or super().__contains__(base or name)
 
 
 def _is_path(name: str) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 from mirrorbench.core.errors import PluginError, TuningError, UsageError
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.models.families import set_rates
+from mirrorbench.training.drophead import Drophead
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -147,6 +148,39 @@ def word_shuffle(text: str, context: AugmentationContext) -> str:
         np.arange(len(words)) + context.rng.random(len(words)) * (k + 1), kind="stable"
     )
     return " ".join(words[index] for index in order)
+
+
+def token_mask(ids: list[int], context: AugmentationContext) -> list[int]:
+    """Replace each token by the mask token with probability ``context.rate``; special tokens stay (footnote 13).
+
+    If all tokens of the text would be replaced, none is.
+    """
+    indices = [i for i, token in enumerate(ids) if token not in context.special_ids]
+    drawn = [
+        i
+        for i, draw in zip(indices, context.rng.random(len(indices)), strict=True)
+        if draw < context.rate
+    ]
+    if len(drawn) == len(indices):
+        return ids
+    masked = list(ids)
+    for i in drawn:
+        masked[i] = context.mask_id
+    return masked
+
+
+def word_mask(text: str, context: AugmentationContext) -> str:
+    """Replace each word by one mask token with probability ``context.rate`` (footnote 13).
+
+    Words are separated by spaces. If all words would be replaced, none is, so single words stay as they are.
+    """
+    words = text.split()
+    drawn = context.rng.random(len(words)) < context.rate
+    if drawn.all():
+        return text
+    return " ".join(
+        context.mask_token if masked else word for word, masked in zip(words, drawn, strict=True)
+    )
 
 
 class Dropout:
@@ -288,3 +322,9 @@ def register_augmentations(register: Register) -> None:
         ("controlled_dropout", ControlledDropout(), shared),
     ):
         register(name, augmentation, on="model", probability=True, description=description)
+    for name, function, on, description in (
+        ("token_mask", token_mask, "tokens", "probability that a token is masked"),
+        ("word_mask", word_mask, "text", "probability that a word is masked"),
+        ("drophead", Drophead(), "model", "probability that an attention head is zeroed"),
+    ):
+        register(name, function, on=on, probability=True, description=description)

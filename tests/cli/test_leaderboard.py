@@ -68,7 +68,6 @@ def test_results_are_rendered_in_every_format(toys: Callable, stored: Path, fold
     toys(command="leaderboard").assert_fails(1, str(damaged.relative_to(folder)), out="")
 
 
-@pytest.mark.shipped("papers")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -132,7 +131,6 @@ def test_a_format_has_the_options_that_its_renderer_declares() -> None:
     assert found == ("shout", {"loud": True, "times": 3, "word": "7"})
 
 
-@pytest.mark.shipped("papers")
 def test_rows_and_columns_of_a_paper(mirrorbench: Callable, folder: Path) -> None:
     for spec in ("tiny+mirror", "roberta+mirror", "bert+mirror", "sbert"):
         correlated(folder / "results", spec, "stsb", GOLD, GOOD)

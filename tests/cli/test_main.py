@@ -74,13 +74,11 @@ def printed_by(code: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.shipped("analysis", "papers", "tools")
 def test_light_commands_import_nothing_heavy(folder: Path) -> None:
     write(folder / "results", stored("tiny+base", "stsb", 0.5))
     assert printed_by(MODULES, folder) == list(LIGHT)
 
 
-@pytest.mark.shipped("grids", "papers")
 def test_the_package_and_completion_import_nothing_heavy(folder: Path) -> None:
     assert printed_by(COMPLETION, folder) == []
 
@@ -123,7 +121,6 @@ def test_lists(mirrorbench: Callable, kind: str, name: str) -> None:
     assert [line.split("\t")[0] for line in plain[1:]] == list(rows)
 
 
-@pytest.mark.shipped("sbert")
 def test_encoders_and_plugins_are_listed_with_what_they_are(
     mirrorbench: Callable, toys: Callable
 ) -> None:
@@ -207,7 +204,6 @@ def test_debugging_shows_the_traceback(
         mirrorbench("run", "--tasks", "nothing")
 
 
-@pytest.mark.shipped("grids", "papers")
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
@@ -234,7 +230,6 @@ def test_completion_offers_names(typed: str, offered: set[str]) -> None:
     assert {item.value for item in found} == offered
 
 
-@pytest.mark.shipped("lexical")
 def test_tasks_are_chosen_by_suite_level_language_and_what_is_here(
     mirrorbench: Callable, tmp_path: Path
 ) -> None:

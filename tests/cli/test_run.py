@@ -72,7 +72,6 @@ blocks:
 """
 
 
-@pytest.mark.shipped("grids")
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
@@ -85,7 +84,7 @@ blocks:
         ),
         (["-e", "letters:pooling"], "cannot read the encoder spec 'letters:pooling'", "Grammar"),
         (["-e", "robreta"], "unknown encoder 'robreta'", "Did you mean roberta?"),
-        (["-e", "tiny", "--executor", "ray"], "ray is in a package", "pip install mirrorbench-ray"),
+        (["-e", "tiny", "--executor", "ray"], "unknown executor 'ray'", "docs/cluster.md"),
         (["grid.yaml", "--executor", "lcoal"], "unknown executor 'lcoal'", "local"),
         (
             ["grid.yaml", "--encoder", "tiny+mirror"],
@@ -110,7 +109,6 @@ def test_bad_requests_are_exit_code_2(
     monkeypatch.setattr(
         "mirrorbench.data.store.DataStore.resolve", lambda *_: pytest.fail("data are fetched")
     )
-    monkeypatch.setattr("mirrorbench.runs.workspace.IN_PACKAGES", {"ray": "mirrorbench-ray"})
     (folder / "grid.yaml").write_text(GRID)
     tasks = [] if "-t" in arguments or arguments[0].endswith("yaml") else ["-t", "stsb"]
     toys(*arguments, *tasks).assert_fails(2, message, hint, out="")
@@ -187,7 +185,6 @@ def test_without_a_network_one_summary_names_all_that_lacks(
     assert len(said.err.splitlines()) <= 15
 
 
-@pytest.mark.shipped("grids")
 def test_a_grid_file(toys: Callable, folder: Path) -> None:
     (folder / "grid.yaml").write_text(GRID)
     toys("grid.yaml", "--dry-run").assert_works(

@@ -24,7 +24,7 @@ def lives(group: int) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.shipped("pool"))])
+@pytest.mark.parametrize("workers", ["1", "2"])
 def test_an_interrupted_run_goes_on_where_it_was(
     process: Callable[..., subprocess.Popen[str]],
     toys: Callable,

@@ -59,7 +59,6 @@ def test_a_text_file_becomes_a_row_of_the_table(
     assert np.load(corpus / "v.npy").shape == (41, 32)
 
 
-@pytest.mark.shipped("sbert")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -66,10 +66,25 @@ def test_a_broken_entry_point_stops_no_other(
         set_.setenv("MIRRORBENCH_STRICT_PLUGINS", "1")
         with pytest.raises(PluginError, match=r"bad \(bad-dist 1.2\) failed"):
             load_plugins()
-    monkeypatch.delitem(sys.modules, "toyplugin_bad", raising=False)
-    monkeypatch.setenv("MIRRORBENCH_DISABLE_PLUGINS", "other, bad")  # it is not even imported
+
+
+@pytest.mark.parametrize("name", ["bad", "bad-dist", "Bad_Dist"])
+def test_a_disabled_plugin_is_not_imported(
+    install: Install, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("bad", "raise RuntimeError")
+    install("good", GOOD)
+    monkeypatch.setenv("MIRRORBENCH_DISABLE_PLUGINS", f" {name},")
     assert "good-metric" in load_plugins().metrics
     assert "toyplugin_bad" not in sys.modules
+
+
+@pytest.mark.parametrize("name", ["absent", "sbert", "mirrorbench.models.sbert"])
+def test_an_unknown_disabled_name_is_a_warning(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MIRRORBENCH_DISABLE_PLUGINS", name)
+    monkeypatch.setenv("MIRRORBENCH_STRICT_PLUGINS", "1")
+    with pytest.warns(PluginWarning, match=f"'{name}', which is not the name of an installed"):
+        assert "sbert" in load_plugins().encoders
 
 
 def test_a_plugin_that_fails_as_it_registers_is_a_warning_too(

@@ -237,7 +237,6 @@ def test_the_suites_are_in_the_order_of_the_papers() -> None:
         assert all(cards[task].kind != "corpus" for task in tasks)
 
 
-@pytest.mark.shipped("lexical")
 def test_every_built_in_card_is_complete() -> None:
     cards = builtin_cards()
     for name, card in cards.items():

@@ -51,7 +51,6 @@ def toys(server: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Card]:
     return cards
 
 
-@pytest.mark.shipped("lexical")
 def test_list_is_readable_when_piped_and_json_when_asked(
     data: Callable[..., str], tmp_path: Path
 ) -> None:

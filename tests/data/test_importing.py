@@ -249,7 +249,6 @@ def test_a_list_of_words_has_as_many_as_its_corpus_takes(tmp_path: Path, store: 
     )
 
 
-@pytest.mark.shipped("lexical")
 def test_a_file_that_two_cards_share_is_taken_with_either(tmp_path: Path) -> None:
     store = DataStore(tmp_path / "store", True, load_plugins(discover=False).parsers)
     cards = {name: builtin_cards()[name] for name in ("cometa-sg", "cometa-zg")}

@@ -50,7 +50,6 @@ def test_a_plugin_that_cannot_be_loaded(
     assert "good" in plugins.metrics
 
 
-@pytest.mark.shipped("sbert")
 @pytest.mark.parametrize(
     ("hook", "body", "message"),
     [

@@ -137,7 +137,6 @@ def test_an_adapters_identity_is_its_files_and_those_of_its_backbone(
         base_folder(moved)
 
 
-@pytest.mark.shipped("sbert")
 def test_an_adapter_whose_backbone_was_replaced_is_refused(
     random_model: Models, tmp_path: Path
 ) -> None:

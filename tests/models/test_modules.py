@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from bench import Bench
-from mirrorbench_sbert.wrapper import directory_checksum
 from random_models import Models
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
@@ -25,6 +24,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import backbones
 from mirrorbench.models.modules import NoPoolingError
+from mirrorbench.models.sentence_transformer import directory_checksum
 from mirrorbench.runs.ladder import expand_ladder
 from mirrorbench.runs.plan import Planner, Purpose, Request
 from mirrorbench.runs.workspace import Settings, Workspace
@@ -189,7 +189,6 @@ def planned(spec: EncoderSpec, planner: Planner) -> Any:
     return planner.models(Request((spec,), (), corpus="quick-words"), spec, Purpose("sentence"))[0]
 
 
-@pytest.mark.shipped("sbert")
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_directory_is_read_as_sentence_transformers_reads_it(layout: str, made: Made) -> None:
     """The identity of what sentence-transformers reads is that of the files."""
@@ -279,7 +278,6 @@ def test_a_tuned_directory_that_sentence_transformers_changed(
     assert before.shape != vectors.shape or np.abs(before - vectors).max() > 1e-3
 
 
-@pytest.mark.shipped("sbert")
 @pytest.mark.parametrize("read", ["", "sbert:path="])
 @pytest.mark.parametrize("setting", ["int8", "quantization_config"])
 def test_quantised_weights_are_refused(made: Made, setting: str, read: str) -> None:
@@ -308,7 +306,6 @@ def test_quantised_weights_are_refused(made: Made, setting: str, read: str) -> N
     assert refused.value.hint
 
 
-@pytest.mark.shipped("sbert")
 def test_an_activation_that_is_not_computed_is_refused(made: Made) -> None:
     """sentence-transformers computes Tanh instead."""
     folder = made("Dense")
@@ -321,7 +318,6 @@ def test_an_activation_that_is_not_computed_is_refused(made: Made) -> None:
     assert "torch.nn" in refused.value.hint
 
 
-@pytest.mark.shipped("sbert")
 def test_a_row_of_a_run_names_what_is_read(made: Made, planner: Planner) -> None:
     folder = made("Dense")
     for spec, row in (
@@ -333,7 +329,6 @@ def test_a_row_of_a_run_names_what_is_read(made: Made, planner: Planner) -> None
             assert [str(spec_) for spec_ in ladder(parse_spec(spec), level, planner)] == [row]
 
 
-@pytest.mark.shipped("sbert")
 def test_a_model_of_the_hub(made: Made, planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = made("Normalize")
     monkeypatch.setattr(backbones, "_from_hub", lambda name, revision, offline: folder)
@@ -367,7 +362,6 @@ def test_damaged_files_are_errors_of_ours(
         mirrorbench.load(str(folder)).encode(TEXTS)
 
 
-@pytest.mark.shipped("sbert")
 @pytest.mark.parametrize("read", ["sbert", "stored"])
 def test_weights_that_are_no_number_are_an_error_and_store_nothing(
     made: Made, bench: Bench, read: str

@@ -212,7 +212,6 @@ def test_it_is_part_of_the_identity_where_there_is_one(random_model: Models) -> 
     np.testing.assert_allclose(actual, expected, atol=1e-5)
 
 
-@pytest.mark.shipped("sbert")
 def test_prompts_of_sentence_transformers(tmp_path: Path, registered: Plugins) -> None:
     parts = [modules.Transformer(str(TINY)), modules.Pooling(256, "mean", include_prompt=False)]
     prompts = {"query": "query: ", "document": "passage: "}

@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from harness.log import Log
-from mirrorbench_papers.measured import measured_table
-from mirrorbench_papers.tables import PaperTable, find_table
 from stored import correlated, stored, write
 
 from mirrorbench import Session
@@ -19,6 +17,8 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.cardfile import builtin_suites
 from mirrorbench.reports.comparable import mixtures, newest
 from mirrorbench.reports.leaderboard import build_table, provenance
+from mirrorbench.reports.papers.measured import measured_table
+from mirrorbench.reports.papers.tables import PaperTable, find_table
 from mirrorbench.runs.results import Result
 from mirrorbench.tasks.metrics import spearman
 
@@ -171,7 +171,6 @@ def test_encoders_are_compared_within_one_computation(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.shipped("papers")
 def test_a_table_of_the_papers_shows_one_computation_and_of_two_copies_the_later() -> None:
     read = [
         stored(
@@ -200,7 +199,6 @@ def test_a_table_of_the_papers_shows_one_computation_and_of_two_copies_the_later
         assert made.notes[0].endswith("mirrorbench paper mirror-bert/table3 --run")
 
 
-@pytest.mark.shipped("analysis")
 def test_a_curve_is_of_one_computation(tmp_path: Path) -> None:
     for lr, value in ((1e-5, 0.1), (2e-5, 0.3)):
         for seed, computation in enumerate((EARLIER, COMPUTATION)):

@@ -24,7 +24,6 @@ from mirrorbench.runs.results import Result, ResultStore
 from mirrorbench.runs.run import execute_plan
 
 
-@pytest.mark.shipped("papers")
 @pytest.mark.slow
 @pytest.mark.usefixtures("rows_stand_alone", "toy")
 def test_a_cell_alone_is_the_same_to_the_bit(bench: Bench, random_model: Models) -> None:

@@ -7,15 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mirrorbench_lexical.items import Disambiguation, Lexicon, Linking, Mention
-from mirrorbench_papers.measured import measured_table
-from mirrorbench_papers.tables import find_table
 from scipy.stats import spearmanr
 from stored import stored
 
 from mirrorbench import Session
 from mirrorbench.core.errors import UsageError
-from mirrorbench.data.items import Pair
+from mirrorbench.data.items import Disambiguation, Lexicon, Linking, Mention, Pair
+from mirrorbench.reports.papers.measured import measured_table
+from mirrorbench.reports.papers.tables import find_table
 from mirrorbench.runs.registry import plugins
 from mirrorbench.runs.results import read_results
 
@@ -56,7 +55,6 @@ def test_a_limited_run_scores_the_first_items_and_leaves_full_results_alone(tmp_
     assert "limit" not in json.dumps(uncut.to_json())
 
 
-@pytest.mark.shipped("papers")
 def test_a_paper_takes_no_limited_result() -> None:
     table = find_table("mirror-bert/table3")
     found = stored("roberta+mirror", "sts12", 0.7)
@@ -72,7 +70,6 @@ def test_the_first_items() -> None:
         first("stsb", {"items": pairs}, 2)
 
 
-@pytest.mark.shipped("lexical")
 def test_the_first_items_of_lexical_tasks() -> None:
     mentions = tuple(Mention(str(i), ("x",), frozenset({f"C{i}"})) for i in range(5))
     names, ids = tuple("abcdef"), tuple(frozenset({f"C{i}"}) for i in (9, 8, 1, 0, 2, 7))

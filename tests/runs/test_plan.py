@@ -77,7 +77,6 @@ def test_a_mean_row_is_read_as_mirror_reads(make: Make) -> None:
     assert own.pooling.mode == "mean"  # as the user wrote it
 
 
-@pytest.mark.shipped("static")
 def test_a_baseline_that_suits_no_small_corpus_is_a_failure(make: Make) -> None:
     """Nobody wrote its settings: the other rows go on. What was written is refused."""
     plan = make("tiny", baselines=True)

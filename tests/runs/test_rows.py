@@ -66,7 +66,6 @@ def transformed(row: str, whitened: str = WHITENED) -> list[str]:
     ]
 
 
-@pytest.mark.shipped("static")
 def test_baselines_stand_beside_a_ladder(registered: Plugins) -> None:
     """Transformed is what the last tuned row reads; each tuned row is whitened too; methods declare themselves."""
     method = Method("theirs", mirror_preset, baseline=True)
@@ -157,7 +156,6 @@ def test_suites_are_taken_apart_in_order(registered: Plugins) -> None:
     assert "sts" in caught.value.hint
 
 
-@pytest.mark.shipped("lexical")
 def test_texts_are_read_as_far_as_the_released_code_reads(registered: Plugins) -> None:
     """MirrorWiC's evaluation scripts: ``maxlen`` in them, and the lengths that ``eval.sh`` hands to ``test_wic.py``.
 

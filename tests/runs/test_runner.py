@@ -11,15 +11,13 @@ import pytest
 import torch
 from bench import Bench
 from harness.log import Log
-from mirrorbench_lexical import LexiconInduction
-from mirrorbench_lexical.items import Lexicon
 from scipy.stats import spearmanr
 from toys import CATS, DOGS, ToyEncoder, ToyPlugin, toy_tasks
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.files import Leases
 from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.items import RatedContexts
+from mirrorbench.data.items import Lexicon, RatedContexts
 from mirrorbench.models import backbones
 from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
@@ -29,6 +27,7 @@ from mirrorbench.runs.results import ResultStore, read_results
 from mirrorbench.runs.run import execute_plan
 from mirrorbench.runs.runner import Runner
 from mirrorbench.tasks import PairSimilarity, UsageSimilarity
+from mirrorbench.tasks.lexical import LexiconInduction
 
 TEXTS = sorted({text for pair in CATS + DOGS for text in (pair.left, pair.right)})
 

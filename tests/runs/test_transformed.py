@@ -12,11 +12,11 @@ import pytest
 from bench import Bench
 from damage import flip
 from harness.log import Log
-from mirrorbench_analysis.analyses import analyze
 from scipy.stats import spearmanr
 from sklearn.decomposition import PCA
 from toys import CATS, DOGS, ToyEncoder, ToyPlugin
 
+from mirrorbench.analysis.analyses import analyze
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import parse_spec

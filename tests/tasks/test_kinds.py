@@ -32,7 +32,7 @@ LEXICAL = ("ncbi-disease", "askapatient", "cometa-sg", "wsd")
         "wic",
         "wic-tsv-1",
         "usim",
-        *(pytest.param(name, marks=pytest.mark.shipped("lexical")) for name in LEXICAL),
+        *LEXICAL,
     ],
 )
 def test_a_task_of_each_format_can_be_read_under_released(name: str, tmp_path: Path) -> None:

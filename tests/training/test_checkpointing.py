@@ -59,7 +59,6 @@ def tuned(path: Path, method: str = "mirror", precision: str = "fp32", **keys: A
     return transformer
 
 
-@pytest.mark.shipped("papers")
 @pytest.mark.parametrize(
     ("family", "keys"),
     few(

@@ -89,7 +89,6 @@ NOISES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.shipped("papers")
 @pytest.mark.parametrize("noise", few(NOISES), ids=str)
 def test_it_goes_on_bit_for_bit(
     random_model: Models, tmp_path: Path, noise: dict[str, Any]

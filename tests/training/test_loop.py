@@ -150,7 +150,6 @@ NOISE = SimpleNamespace(configure=lambda config, rate: None, attach=lambda model
 """A plugin's augmentation that says nothing of packing."""
 
 
-@pytest.mark.shipped("papers")
 @pytest.mark.parametrize(
     ("augment", "pooling", "packed"),
     [
@@ -199,7 +198,6 @@ def test_one_side_is_masked_and_drawn_anew_in_each_epoch(
     )
 
 
-@pytest.mark.shipped("papers")
 @pytest.mark.parametrize(
     ("architecture", "params"),
     few(
@@ -231,7 +229,6 @@ def test_each_augmentation_changes_the_tuning_and_repeats(
     assert not torch.equal(actual[0], actual[2])
 
 
-@pytest.mark.shipped("papers")
 def test_a_method_brings_its_own_pairs(random_model: Models) -> None:
     """Half of the strings are paired with their neighbours, in groups of five."""
     seen: list[int] = []
@@ -262,7 +259,6 @@ def test_a_method_brings_its_own_pairs(random_model: Models) -> None:
     assert not torch.overrides._get_current_function_mode_stack()
 
 
-@pytest.mark.shipped("papers")
 def test_a_tokenizer_without_mask_token(random_model: Models) -> None:
     for name, rate in (("span_mask", 5), ("token_mask", 0.5), ("word_mask", 0.5)):
         changed = recipe(**{name: rate})

@@ -124,7 +124,6 @@ def test_a_text_that_repeats_is_read_once_where_nothing_is_drawn(
     assert read == [texts]
 
 
-@pytest.mark.shipped("papers")
 @pytest.mark.parametrize(
     ("augmentation", "threads"),
     few(

@@ -86,7 +86,6 @@ VARIANTS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.shipped("papers")
 @pytest.mark.parametrize(
     ("architecture", "changes"),
     few(
@@ -117,7 +116,6 @@ def test_no_step_of_a_tuning_waits(
     assert len(loop.pending) == 2
 
 
-@pytest.mark.shipped("papers")
 @pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 # transformers' DeBERTa v2 waits in each layer, where it makes a tensor of a number on the GPU

@@ -48,7 +48,6 @@ def whole(random_model: Models) -> tuple[Transformer, Trajectory]:
     return tuned(random_model("bert"), PLAIN)
 
 
-@pytest.mark.shipped("papers")
 @pytest.mark.parametrize(
     "noise", few([{"drophead": 0.2}, {"dropout": 0.2}, {"controlled_dropout": 0.2}]), ids=str
 )

@@ -31,6 +31,9 @@ _MODULES = {
     **dict.fromkeys(("wic", "wic-tsv", "xlwic", "am2ico", "usim", "cosimlex"), "contexts"),
     "lines": "lines",
     "table": "tables",
+    **dict.fromkeys(("biosyn", "askapatient", "cometa", "rescnn"), "entity_linking"),
+    "xling-eval": "lexicons",
+    "wsd": "wsd",
 }
 """The module of each parser, by the name that cards use."""
 

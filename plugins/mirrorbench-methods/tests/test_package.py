@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from harness.fixtures import Said
-from mirrorbench_papers.tables import FactTable, PaperTable, paper_tables
 from suites import few, slow
 from tuned import TEXTS
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.corpora import check_corpus
+from mirrorbench.reports.papers.tables import FactTable, PaperTable, paper_tables
 from mirrorbench.training.recipes import override
 
 

@@ -15,7 +15,6 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from mirrorbench_sbert import sbert_directory
 from mteb.models import SentenceTransformerEncoderWrapper
 from mteb.models.model_meta import FRAMEWORKS, ModelMeta, ScoringFunction
 from mteb.types import Licenses
@@ -24,6 +23,7 @@ from mirrorbench.core.errors import MirrorbenchError
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.cardfile import builtin_cards
 from mirrorbench.models import backbones
+from mirrorbench.models.sbert import sbert_directory
 from mirrorbench.runs.results import slug
 from mirrorbench.texts.card import licence_of
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from parsing import PARSERS, on_disk, read_sample
-from samples import CONCEPTS, SAMPLES, marked
+from samples import CONCEPTS, SAMPLES
 
 from mirrorbench.core.errors import DataFormatError
 
@@ -110,7 +110,7 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "old", "new", "message"), [marked(*row) for row in CHANGES])
+@pytest.mark.parametrize(("name", "old", "new", "message"), CHANGES)
 def test_a_change_that_breaks_a_format(
     tmp_path: Path, name: str, old: str, new: str, message: str
 ) -> None:
@@ -129,10 +129,10 @@ def test_a_change_that_breaks_a_format(
         ("xlwic", "dev.txt", r"the name does not follow \[XX_\]valid\.txt"),
         ("wic", "train.gold.txt", "files of train .* are missing data"),
         ("wic", "other/dev.data.txt", "a second file of dev, data"),
-        marked("biosyn", "y/test_dictionary.txt", r"a second file test_dictionary\.txt"),
+        ("biosyn", "y/test_dictionary.txt", r"a second file test_dictionary\.txt"),
         ("multisimlex-concepticon", "W.tsv", "one file is needed"),
-        marked("xling-eval", "yacle.train.freq.3k.ru-fr.tsv", "files of ru-fr .* are missing test"),
-        marked("askapatient", "a.txt", "the name does not follow"),
+        ("xling-eval", "yacle.train.freq.3k.ru-fr.tsv", "files of ru-fr .* are missing test"),
+        ("askapatient", "a.txt", "the name does not follow"),
     ],
 )
 def test_a_file_too_many(tmp_path: Path, name: str, more: str, message: str) -> None:
@@ -143,14 +143,14 @@ def test_a_file_too_many(tmp_path: Path, name: str, more: str, message: str) -> 
 @pytest.mark.parametrize(
     ("name", "absent", "message"),
     [
-        marked(
+        (
             "askapatient",
             "AskAPatient.fold-0.validation.txt",
             "files of 0 .* are missing validation",
         ),
-        marked("cometa", "names.txt", r"one \.csv"),
+        ("cometa", "names.txt", r"one \.csv"),
         ("multisimlex", "scores.csv", r"no file named scores\.csv"),
-        marked("wsd", "verb.exc", r"is missing the files verb\.exc"),
+        ("wsd", "verb.exc", r"is missing the files verb\.exc"),
     ],
 )
 def test_a_file_that_is_absent(tmp_path: Path, name: str, absent: str, message: str) -> None:
@@ -172,7 +172,7 @@ def test_a_file_that_is_absent(tmp_path: Path, name: str, absent: str, message: 
         ("am2ico", {"language": None}, "'language' must be given"),
         ("wic-tsv", {"subtask": 4}, "subtask 4"),
         ("multisimlex", {"languages": "ENG"}, "one or two columns"),
-        marked("xling-eval", {"train": "3k"}, r"are missing train\.freq\.3k"),
+        ("xling-eval", {"train": "3k"}, r"are missing train\.freq\.3k"),
     ],
 )
 def test_an_option_that_breaks_a_format(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from parsing import read_sample
-from samples import SAMPLES, marked
+from samples import SAMPLES
 
 from mirrorbench.core.errors import MirrorbenchError
 
@@ -71,7 +71,7 @@ def damaged(draw: st.DrawFn, data: bytes) -> bytes:
     return data
 
 
-@pytest.mark.parametrize("name", [marked(name) for name in SAMPLES])
+@pytest.mark.parametrize("name", [(name) for name in SAMPLES])
 @settings(
     max_examples=settings().max_examples * 18 // 100,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

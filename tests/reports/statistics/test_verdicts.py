@@ -164,7 +164,6 @@ def test_each_row_is_compared_with_the_one_read_alike_on_each_task(
     assert found == [(CLS, "two"), (MEAN, "one")]
 
 
-@pytest.mark.shipped("static")
 def test_what_training_gained_over_the_best_without(tmp_path: Path, plugins: Plugins) -> None:
     """In each column the best tuned row of a backbone over its best untuned one."""
     static, other = "m+static", "m+mirror:lr=1"

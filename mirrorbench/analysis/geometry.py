@@ -1,0 +1,172 @@
+"""Measures of vectors of shape (n, dimensions), which are not normalised.
+
+Isotropy: the score of Mu and Viswanath (2018), used in Mirror-BERT (section 4.4, Eq. 2; Tables 9 and 14) and as a
+logarithm in MirrorWiC (section 5.3, Eq. 2); the mean-vector norm is Mirror-BERT's Eq. 3 (appendix E). Projections of a
+word's senses: MirrorWiC's Figure 3 (section 5.3) shows *spring* and *summer* by t-SNE.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
+from mirrorbench.core.inputs import TextInput, unit
+from mirrorbench.data.textfiles import read_lines, unmark
+from mirrorbench.training.held_out import directions, log_isotropy, log_sums
+
+
+def measure_isotropy(vectors: NDArray[Any]) -> dict[str, Any]:
+    """Return all measures by column name; ``isotropy`` ranges from 0 to 1 (isotropic). ``ValueError`` without vectors.
+
+    ``row_isotropy`` is comparable with Table 9: the script of Mirror-BERT's authors (issue 3 of their repository) uses
+    the rows of the eigenvector matrix instead of its columns. Rows are no principal directions, so the score is much
+    higher: if the first eigenvector is near the mean vector, the score over columns is at most about exp(-norm of the
+    mean), .001 for BERT's 6.93 (Table 14), but Table 9 has .222. The score depends on the signs and order of the
+    eigenvectors, which ``directions`` fixes.
+    """
+    rows = np.asarray(vectors, dtype=np.float64)
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise ValueError(f"expected vectors of shape (n, dimensions), got {rows.shape}")
+    log_score = log_isotropy(rows)
+    by_row = log_sums(rows, directions(rows).T, signs=(1,))
+    return {
+        "n": len(rows),
+        "dimensions": rows.shape[1],
+        "isotropy": float(np.exp(log_score)),
+        "log_isotropy": log_score,
+        "row_isotropy": float(np.exp(by_row.min() - by_row.max())),
+        "mean_vector_norm": float(np.linalg.norm(rows.mean(axis=0))),
+        "mean_cosine": mean_cosine(rows) if len(rows) > 1 else None,
+    }
+
+
+def mean_cosine(vectors: NDArray[Any]) -> float:
+    """Average the cosine over all pairs of different vectors (Ethayarajh 2019); 0 for pairs with a zero vector."""
+    rows = unit(vectors)
+    total = float(np.square(rows.sum(axis=0)).sum()) - float(np.square(rows).sum())
+    return total / (len(rows) * (len(rows) - 1))
+
+
+METHODS = ("tsne", "pca", "umap")
+EXAMPLES = files("mirrorbench.analysis") / "senses.tsv"
+"""File of our own sentences with three senses each of *spring* and *summer*, the words of MirrorWiC's Figure 3."""
+EXAMPLE_WORDS = ("spring", "summer")
+_NEIGHBOURS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class SenseExamples:
+    """A word in n contexts, its sense in each, and the name of their source."""
+
+    inputs: tuple[TextInput, ...]
+    senses: tuple[str, ...]
+    source: str
+
+
+def project(vectors: NDArray[Any], method: str = "tsne", seed: int = 0) -> NDArray[np.float64]:
+    """Project vectors to two dimensions, shape (n, 2), by ``tsne``, ``pca`` or ``umap``.
+
+    Vectors are scaled to unit length, as for cosines; t-SNE starts from two principal components, with a perplexity of
+    30, or (n - 1) / 3 if that is less.
+    """
+    if method not in METHODS:
+        raise unknown_name("projection", method, list(METHODS))
+    rows = unit(vectors)
+    if len(rows) < 4:
+        raise UsageError(f"a projection needs 4 contexts or more, but got {len(rows)}")
+    if method == "umap":
+        try:
+            umap = import_module("umap").UMAP
+        except ImportError as error:
+            hint = "Install it (pip install umap-learn), or take --method tsne or pca."
+            raise UsageError("UMAP is not installed", hint) from error
+        reducer = umap(
+            n_neighbors=min(_NEIGHBOURS, len(rows) - 1),
+            metric="cosine",
+            random_state=seed,
+            n_jobs=1,
+        )
+    elif method == "tsne":
+        from sklearn.manifold import TSNE
+
+        reducer = TSNE(perplexity=min(30.0, (len(rows) - 1) / 3), init="pca", random_state=seed)
+    else:
+        from sklearn.decomposition import PCA
+
+        reducer = PCA(n_components=2, svd_solver="full")
+    points: NDArray[np.float64] = np.asarray(reducer.fit_transform(rows), dtype=np.float64)
+    return points
+
+
+def silhouette(vectors: NDArray[Any], senses: Sequence[str]) -> float | None:
+    """Return the mean silhouette of the senses by cosine in the original space, from -1 to 1.
+
+    ``None`` if it is undefined: a single sense, or no two contexts with the same sense.
+    """
+    from sklearn.metrics import silhouette_score
+
+    if not 2 <= len(set(senses)) < len(senses):
+        return None
+    return float(silhouette_score(unit(vectors), list(senses), metric="cosine"))
+
+
+def own_examples(word: str) -> SenseExamples:
+    """Return the contexts inside the package of one of ``EXAMPLE_WORDS``."""
+    if word not in EXAMPLE_WORDS:
+        problem = f"there are no contexts of {word!r} inside the package, only of {' and '.join(EXAMPLE_WORDS)}"
+        raise UsageError(
+            problem, f"Take --task wsd --word {word}, or bring contexts of your own: --texts FILE"
+        )
+    read = read_examples()
+    own = [
+        n for n, item in enumerate(read.inputs) if item.text[slice(*item.spans[0])].lower() == word
+    ]
+    return SenseExamples(
+        tuple(read.inputs[n] for n in own), tuple(read.senses[n] for n in own), read.source
+    )
+
+
+def read_examples(file: str = "") -> SenseExamples:
+    """Read contexts from lines ``SENSE<TAB>TEXT`` with the word between ``<t>`` and ``</t>``; by default our own."""
+    if file and not os.path.isfile(
+        file
+    ):  # unlike Path.is_file, does not raise for a name that is too long
+        raise UsageError(
+            f"there is no file {file}", "Each line holds a sense, a tab, and a <t>marked</t> text."
+        )
+    name = file or "examples inside the package"
+    inputs, senses = [], []
+    for number, line in enumerate(read_lines(Path(file or str(EXAMPLES))), start=1):
+        if not line.strip():
+            continue
+        sense, tab, marked = line.partition("\t")
+        text, spans = unmark(marked, "<t>", "</t>")
+        if not (sense.strip() and tab and spans):
+            raise DataFormatError(
+                f"{name}, line {number}: not a sense, a tab, and a text with a <t>marked</t> word",
+                "Like this: season<TAB>The <t>spring</t> was wet.",
+            )
+        inputs.append(TextInput(text, spans))
+        senses.append(sense.strip())
+    return SenseExamples(tuple(inputs), tuple(senses), name)
+
+
+def task_examples(word: str, senses: Mapping[TextInput, str] | None, task: str) -> SenseExamples:
+    """Return the contexts of a word in a task, with the sense of each; our own for a task without senses (``None``)."""
+    if senses is None:
+        return own_examples(word)
+    if (n := len(set(senses.values()))) < 2:
+        raise UsageError(
+            f"{task} has {n} senses of {word!r} with contexts; two are needed",
+            "Write the lemma in small letters, or bring contexts of your own: --texts FILE",
+        )
+    return SenseExamples(tuple(senses), tuple(senses.values()), task)

@@ -1,0 +1,259 @@
+"""Analyses of stored results and of their per-item scores.
+
+Cosines of positive and negative pairs are Mirror-BERT's Figure 7 (section 4.4), ROC curves of unsupervised QNLI its
+Figure 4; answers that tuning changes are MirrorWiC's Table 6 (section 5.3). Scores by a tuning hyper-parameter: by
+number of tuning strings, Mirror-BERT's Figure 5 and MirrorWiC's Figure 4; by dropout rate and span length, MirrorWiC's
+Table 7 and Mirror-BERT's Tables 12 and 13. Words of a task in each frequency bucket, and scores after tuning on the
+bucket: Mirror-BERT's Figure 8 (section 4.4).
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mirrorbench.core.specs import EncoderSpec, parse_spec
+from mirrorbench.runs.results import Result
+from mirrorbench.tasks.metrics import auc, exact_threshold, roc_points
+
+FEWEST, MOST = 12, 40
+"""Limits of the number of bins of a histogram, which follows the Rice rule, 2 n^(1/3)."""
+GRADES = ("low", "middle", "high")
+"""Bands of graded judgements: thirds of the gold range."""
+Arrays = Mapping[str, NDArray[Any]]
+"""Stored predictions: ids, scores, gold and more, by name."""
+Answers = tuple[NDArray[np.int64], NDArray[np.float64]]
+"""Binary answers to the items, and scores minus the encoder's threshold."""
+
+
+def judgement_bands(gold: ArrayLike) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Return the names of the bands of pairs, and the index of each pair's band.
+
+    Graded judgements are cut into ``GRADES``. ``ValueError`` if all judgements are equal.
+    """
+    values = np.asarray(gold, dtype=np.float64)
+    low, high = values.min(), values.max()
+    if low == high:
+        raise ValueError("all pairs have the same judgement")
+    if set(np.unique(values)) <= {0.0, 1.0}:
+        return ("negative", "positive"), values.astype(np.int64)
+    cuts = np.linspace(low, high, len(GRADES) + 1)[1:-1]
+    return GRADES, np.searchsorted(cuts, values, side="right").astype(np.int64)
+
+
+def shared_edges(cosines: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return histogram edges over the cosines of all encoders, so that their histograms are comparable."""
+    low, high = min(float(c.min()) for c in cosines), max(float(c.max()) for c in cosines)
+    margin = 0.01 * max(high - low, 1e-6)
+    bins = int(np.clip(round(2 * max(len(c) for c in cosines) ** (1 / 3)), FEWEST, MOST))
+    edges: NDArray[np.float64] = np.linspace(low - margin, high + margin, bins + 1)
+    return edges
+
+
+def distribution(predictions: Arrays, edges: NDArray[np.float64]) -> dict[str, Any]:
+    """Describe the distribution of an encoder's similarities in each band of pairs that occurs.
+
+    ``overlap`` is the shared area of the lowest and highest histograms, from 0 (separate) to 1 (equal), ``auc`` the
+    share of cases in which a pair of the highest band scores above one of the lowest.
+    """
+    cosines, (names, band_of_pair) = predictions["scores"], judgement_bands(predictions["gold"])
+    bands: list[dict[str, Any]] = []
+    for index, name in enumerate(names):
+        own = cosines[band_of_pair == index]
+        if len(own):
+            sd = float(own.std(ddof=1)) if len(own) > 1 else None
+            density = np.histogram(own, edges, density=True)[0]
+            numbers = {
+                "n": len(own),
+                "mean": float(own.mean()),
+                "sd": sd,
+                "median": float(np.median(own)),
+            }
+            bands.append({"name": name, **numbers, "density": density})
+    overlap = float((np.minimum(bands[0]["density"], bands[-1]["density"]) * np.diff(edges)).sum())
+    extreme = (band_of_pair == 0) | (band_of_pair == len(names) - 1)
+    area = auc(cosines[extreme], band_of_pair[extreme] > 0)
+    return {"bands": bands, "edges": edges, "overlap": overlap, "auc": area}
+
+
+def roc_curve(predictions: Arrays) -> dict[str, Any]:
+    """Return the ROC curve of predictions, stored or computed; items of unknown gold (NaN) are left out."""
+    scores, gold = predictions["scores"], predictions["gold"]
+    scores, gold = scores[~np.isnan(gold)], gold[~np.isnan(gold)]
+    if set(np.unique(gold)) != {0.0, 1.0}:
+        raise ValueError("a ROC curve needs labels 0 and 1, and both of them")
+    points = predictions if "roc_fpr" in predictions else roc_points(scores, gold)
+    return {
+        "fpr": points["roc_fpr"],
+        "tpr": points["roc_tpr"],
+        "threshold": points["roc_thresholds"],
+        "auc": auc(scores, gold),
+        "positives": int(gold.sum()),
+        "negatives": len(gold) - int(gold.sum()),
+    }
+
+
+def answers(predictions: Arrays, threshold: float | None = None) -> Answers | None:
+    """Return the binary answer to each item; ``None`` for graded judgements.
+
+    The threshold is that of the task if it stored decisions, 0.5 if scores are hits (1) and misses (0), and otherwise
+    the one with the best accuracy on the same items.
+    """
+    scores, gold = predictions["scores"], predictions["gold"]
+    known = ~np.isnan(gold)
+    if "predictions" in predictions and threshold is not None:
+        return predictions["predictions"].astype(np.int64), scores - threshold
+    if set(np.unique(scores)) <= {0.0, 1.0} and bool((gold == 1).all()):
+        return scores.astype(np.int64), scores - 0.5
+    if set(np.unique(gold[known])) != {0.0, 1.0}:
+        return None
+    cut = exact_threshold(scores[known], gold[known])
+    return (scores > cut).astype(np.int64), scores - cut
+
+
+def changed_answers(
+    ids: Sequence[str], gold: ArrayLike, before: Answers, after: Answers
+) -> list[dict[str, Any]]:
+    """Return the items whose answers differ, the largest change of the score first.
+
+    Scores are relative to each encoder's threshold; the paper's are "isotropy-adjusted" by random-word similarity.
+    """
+    names = ("id", "gold", "before", "after", "score_before", "score_after")
+    arrays = (np.asarray(gold, dtype=np.int64), before[0], after[0], before[1], after[1])
+    rows = [
+        dict(zip(names, row, strict=True))
+        for row in zip(ids, *(a.tolist() for a in arrays), strict=True)
+    ]
+    changed = [row for row in rows if row["before"] != row["after"]]
+    return sorted(changed, key=lambda row: -abs(row["score_after"] - row["score_before"]))
+
+
+def shifted_ranks(
+    ids: Sequence[str], gold: ArrayLike, before: NDArray[np.float64], after: NDArray[np.float64]
+) -> list[dict[str, Any]]:
+    """Return the ranks of at least two items by gold and both encoders, from 0 (least similar) to 1.
+
+    ``gain`` is the error of the rank before minus the error after; the largest change comes first.
+    """
+    from scipy.stats import rankdata
+
+    ranks = [((rankdata(values) - 1) / (len(ids) - 1)).tolist() for values in (gold, before, after)]
+    rows = [
+        {
+            "id": item,
+            "gold_rank": g,
+            "rank_before": b,
+            "rank_after": a,
+            "gain": abs(b - g) - abs(a - g),
+        }
+        for item, g, b, a in zip(ids, *ranks, strict=True)
+    ]
+    return sorted(rows, key=lambda row: -abs(row["gain"]))
+
+
+_BUCKET = re.compile(r"words-en-(\d+)-(\d+)k")
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The curve of one encoder on one task; ``spec`` has no key that varies.
+
+    ``points`` by rising ``x`` have ``mean`` and sample standard deviation ``sd`` of the main metric over ``n`` seeds.
+    """
+
+    spec: EncoderSpec
+    task: str
+    metric: str
+    protocol: str
+    points: tuple[dict[str, Any], ...]
+
+    def at(self, x: float) -> dict[str, Any]:
+        """Return the point at ``x``, or one whose mean and deviation are ``None``."""
+        return next((point for point in self.points if point["x"] == x), {"mean": None, "sd": None})
+
+
+def setting(result: Result, key: str) -> float | None:
+    """Return the value of a hyper-parameter in a result, also from a preset; ``None`` if it is not a number.
+
+    ``corpus_size`` is the number of strings in the tuning corpus of the result.
+    """
+    recipe, corpus = result.cell.get("recipe") or {"augment": {}}, result.cell.get("corpus")
+    if key == "corpus_size":
+        return float(corpus["n"]) if corpus and result.cell.get("recipe") else None
+    value = recipe.get(key, recipe["augment"].get(key, parse_spec(result.spec).get(key)))
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def bucket(result: Result, key: str = "corpus") -> float | None:
+    """Return the middle rank, in thousands, of the frequency bucket that was the tuning corpus."""
+    return middle((result.cell.get(key) or {}).get("name", ""))
+
+
+def curves_over(
+    results: Iterable[Result],
+    key: str,
+    x_of: Callable[[Result, str], float | None] = setting,
+    least: int = 2,
+) -> list[Series]:
+    """Return the curves over a key of the spec with at least ``least`` points; undefined scores are left out.
+
+    Results of one curve have specs that differ in ``key`` alone, and the same task, metric and protocol.
+    """
+    curves: dict[tuple[EncoderSpec, str, str, str], dict[float, dict[int, float]]] = {}
+    for result in results:
+        x, y = x_of(result, key), result.main_score
+        if x is not None and y is not None:
+            spec = parse_spec(result.spec)
+            spec = EncoderSpec(
+                spec.backbone,
+                spec.revision,
+                spec.method,
+                tuple(p for p in spec.params if p[0] != key),
+            )
+            name = (spec, result.task, result.main_metric, result.protocol)
+            curves.setdefault(name, defaultdict(dict))[x][result.seed] = y
+    return [
+        Series(
+            *name, tuple(_point(x, list(scores.values())) for x, scores in sorted(values.items()))
+        )
+        for name, values in curves.items()
+        if len(values) >= least
+    ]
+
+
+def _point(x: float, scores: list[float]) -> dict[str, Any]:
+    sd = statistics.stdev(scores) if len(scores) > 1 else None
+    return {"x": x, "mean": statistics.fmean(scores), "sd": sd, "n": len(scores)}
+
+
+def bounds(corpus: str) -> tuple[int, int] | None:
+    """Return first and last frequency rank of a bucket, in thousands, from its name; ``None`` for other corpora."""
+    match = _BUCKET.fullmatch(corpus)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def middle(corpus: str) -> float | None:
+    """Return the middle of ``bounds``."""
+    limits = bounds(corpus)
+    return sum(limits) / 2 if limits else None
+
+
+def count_words(
+    words: Iterable[str], buckets: Iterable[tuple[str, Sequence[str]]]
+) -> list[dict[str, Any]]:
+    """Count a task's distinct words in each corpus (name and words), case ignored; ``share`` is of all its words."""
+    own = {word.lower() for word in words}
+    counts = {
+        corpus: len(own & {member.lower() for member in members}) for corpus, members in buckets
+    }
+    return [
+        {"corpus": name, "words": n, "share": n / len(own) if own else 0.0}
+        for name, n in counts.items()
+    ]

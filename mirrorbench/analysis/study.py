@@ -1,0 +1,289 @@
+"""Input and result of analyses: encoders, texts and predictions; rows, figure and files."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from mirrorbench.analysis import figures, scores
+from mirrorbench.analysis.figures import TableRows
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.files import writing
+from mirrorbench.core.inputs import Array, Encoder, TextInput, encode_checked
+from mirrorbench.core.specs import EncoderSpec, Specs, as_specs
+from mirrorbench.data.corpora import read_corpus
+from mirrorbench.models.pooling import Pooling, PoolingEncoder
+from mirrorbench.reports.leaderboard import row_label
+from mirrorbench.runs.cells import Cell
+from mirrorbench.runs.loading import EncoderLoader
+from mirrorbench.runs.outcomes import Failure
+from mirrorbench.runs.plan import Plan, Request
+from mirrorbench.runs.registry import expand_tasks
+from mirrorbench.runs.results import Result, read_predictions
+from mirrorbench.runs.run import execute_plan, make_plan
+from mirrorbench.runs.workspace import Workspace
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+StoredByLabel = dict[str, tuple[Result, scores.Arrays]]
+"""The stored result of each encoder on a task, by label, and the arrays behind its main score."""
+
+_T = TypeVar("_T")
+_CHUNK = 1024
+"""Number of texts between two progress reports, for encoders that do not report progress themselves."""
+
+
+class NothingAnalysedError(Exception):
+    """All encoders failed; the failures of the study hold the reasons."""
+
+
+@dataclass
+class Study:
+    """Encoders on a task, with the fields of a ``Request``; ``seed`` also draws samples."""
+
+    workspace: Workspace
+    encoders: Specs = ()
+    task: str = ""
+    corpus: str = ""
+    seed: int = 0
+    protocol: str = "paper"
+    failures: list[Failure] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.task and expand_tasks([self.task], self.workspace.plugins) != (self.task,):
+            raise UsageError(
+                f"{self.task} is a suite, but an analysis takes one task", "mirrorbench list suites"
+            )
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Plan with one cell for each encoder."""
+        request = Request(
+            as_specs(self.encoders), (self.task,), (self.seed,), self.corpus, self.protocol
+        )
+        plan = make_plan(self.workspace, request)
+        self.failures += plan.failures
+        return plan
+
+    @cached_property
+    def items(self) -> Any:
+        """Items of the task."""
+        return self.workspace.plugins.tasks[self.task].load(self.workspace.data)
+
+    @property
+    def title(self) -> str:
+        """Title and name of the task."""
+        return task_title(self.task, self.workspace)
+
+    def label(self, spec: EncoderSpec) -> str:
+        """Return the papers' label of an encoder, or its spec if several rows have the same label."""
+        labels = [row_label(row, self.workspace.plugins) for row in self.plan.rows]
+        own = row_label(spec, self.workspace.plugins)
+        return own if labels.count(own) == 1 else str(spec)
+
+    def describe(self) -> dict[str, Any]:
+        """Return task, seed, protocol and encoders, for the JSON file."""
+        encoders = [
+            {
+                "encoder": self.label(cell.spec),
+                "spec": str(cell.spec),
+                "weights": cell.model.key,
+                "corpus": cell.model.corpus.name if cell.model.corpus else None,
+                "readout": cell.pooling.identity if cell.pooling else None,
+                "precision": cell.precision,
+            }
+            for cell in self.plan.cells
+        ]
+        return {
+            "task": self.task,
+            "seed": self.seed,
+            "protocol": self.protocol,
+            "encoders": encoders,
+        }
+
+    def texts(self, source: str) -> tuple[list[TextInput], str]:
+        """Return the distinct texts of a corpus or file, or the inputs of the task, and the name of their source.
+
+        The protocol ``released`` keeps repeated texts of a corpus, as its tuning does.
+        """
+        work, clean = self.workspace, self.protocol != "released"
+        if not source:
+            return list(dict.fromkeys(work.plugins.tasks[self.task].inputs(self.items))), self.task
+        read = read_corpus(
+            source, work.data, work.plugins.corpora.by_name(), deduplicate=clean, strip=clean
+        )
+        return [TextInput(text) for text in read.texts], source
+
+    def measure_each(self, measure: Callable[[Cell, Encoder], _T]) -> dict[str, _T]:
+        """Measure each encoder, by label; an exception other than ``UsageError`` becomes a failure of the study.
+
+        Raises:
+            NothingAnalysedError: all encoders failed.
+        """
+        measures = {}
+        for cell in self.plan.cells:
+            try:
+                encoder, _ = EncoderLoader(self.workspace).load_transformed(
+                    cell.model, cell.pooling, cell.precision, self.plan.corpora
+                )
+                measures[self.label(cell.spec)] = measure(cell, encoder)
+            except UsageError:
+                raise
+            except Exception as error:
+                self.failures.append(Failure.of(error, cell.spec, cell.task, cell.seed))
+        if not measures:
+            raise NothingAnalysedError
+        return measures
+
+    def encode(
+        self,
+        cell: Cell,
+        encoder: Encoder,
+        inputs: Sequence[TextInput],
+        poolings: Sequence[Pooling] = (),
+    ) -> list[Array]:
+        """Encode inputs under each pooling (default: the cell's), in one forward pass."""
+        self.workspace.reporter.stage("encoding", str(cell.spec), len(inputs), "texts")
+        if cell.pooling is not None and isinstance(encoder, PoolingEncoder):
+            return encoder.encode_pooled(
+                inputs, poolings or [cell.pooling], self.workspace.reporter.advance
+            )
+        arrays = []
+        for start in range(0, len(inputs), _CHUNK):
+            arrays.append(
+                encode_checked(encoder, inputs[start : start + _CHUNK], f"the encoder {cell.spec}")
+            )
+            self.workspace.reporter.advance(len(arrays[-1]))
+        return [np.concatenate(arrays)]
+
+    def predictions(self) -> StoredByLabel:
+        """Return each encoder's predictions, by label; missing ones are computed and stored.
+
+        Raises:
+            NothingAnalysedError: all encoders failed.
+        """
+        outcome = execute_plan(self.workspace, self.plan)
+        self.failures[:] = outcome.failures
+        if not outcome.results:
+            raise NothingAnalysedError
+        cells = {str(cell.spec): cell for cell in self.plan.cells}
+        stored = {}
+        for result in outcome.results:
+            cell = cells[result.spec]
+            arrays = read_predictions(self.workspace.results.where(cell), result)
+            stored[self.label(cell.spec)] = result, scored(arrays, result.main_metric)
+        return stored
+
+
+def task_title(task: str, workspace: Workspace) -> str:
+    """Return title and name of a task: ``STS-b (stsb)``."""
+    title = workspace.plugins.tasks[task].title if task in workspace.plugins.tasks else task
+    return title if title.lower() == task else f"{title} ({task})"
+
+
+def described(source: str, inputs: Sequence[TextInput]) -> dict[str, Any]:
+    """Return the source of inputs, their number and checksum, for the JSON file."""
+    checksum = hashlib.sha256(b"".join(item.key() for item in inputs)).hexdigest()
+    return {"source": source, "n": len(inputs), "sha256": checksum}
+
+
+def scored(arrays: scores.Arrays, metric: str) -> scores.Arrays:
+    """Return the arrays of the items behind a metric: of its split, if a task has several, and with known gold."""
+    n, keep = len(arrays["ids"]), ~np.isnan(arrays["gold"])
+    if "splits" in arrays and (own := keep & (arrays["splits"] == metric.partition("_")[0])).any():
+        keep = own
+    return {name: array[keep] if len(array) == n else array for name, array in arrays.items()}
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The result of one analysis.
+
+    Attributes:
+        name: name of the files, without a suffix.
+        rows: the numbers; all rows have the same keys.
+        document: further contents of the JSON file: encoders, task, seed ...
+        draw: makes the figure, inside ``figures.style()``; ``None`` if no encoder could be analysed.
+        table: a shorter table for the screen; ``None``: show ``rows``.
+        summary: a line above the table.
+        title: title of the figure: task, texts or word, and measure.
+        values: numbers of each encoder, by its label, for a table of the papers; ``n`` is the number of items.
+        failures: encoders that failed, with the reason.
+    """
+
+    name: str
+    rows: TableRows
+    document: Mapping[str, Any]
+    draw: Callable[[], Figure] | None
+    table: TableRows | None = None
+    summary: str = ""
+    title: str = ""
+    values: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    failures: Sequence[Failure] = field(default=())
+
+    def write(self, folder: str | Path, formats: Sequence[str] = ()) -> list[Path]:
+        """Write ``<name>.csv``, ``<name>.json`` and the figure in each format into a folder.
+
+        Args:
+            folder: created if missing.
+            formats: keys of ``figures.FIGURE_FORMATS``.
+
+        Returns:
+            The paths of the files; none if no encoder could be analysed.
+
+        Raises:
+            StorageError: the folder cannot be written.
+        """
+        from mirrorbench.core.identity import __version__
+
+        if self.draw is None:
+            return []
+        table = io.StringIO()
+        writer = csv.DictWriter(table, list(self.rows[0]) if self.rows else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(plain(row) for row in self.rows)  # None becomes an empty field
+        stem = Path(folder) / re.sub(
+            r"[^\w.=,-]", "_", self.name
+        )  # a task's name may contain a colon
+        made = {"version": __version__, "created": datetime.now(UTC).isoformat(timespec="seconds")}
+        document = plain({"analysis": stem.name, **self.document, **made, "rows": self.rows})
+        contents = {
+            "csv": table.getvalue(),
+            "json": json.dumps(document, indent=2, ensure_ascii=False),
+        }
+        files = [stem.with_name(f"{stem.name}.{suffix}") for suffix in contents]
+        for path, content in zip(files, contents.values(), strict=True):
+            with writing(path) as sink:
+                sink.write(content.encode())
+        if formats:
+            with figures.style():
+                files += figures.save(figures.titled(self.draw(), self.title), stem, formats)
+        return files
+
+
+def plain(value: Any) -> Any:
+    """Convert a value for JSON: arrays become lists, NaN null, infinity a string."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value

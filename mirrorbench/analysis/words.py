@@ -1,0 +1,73 @@
+"""Vectors of several words of a text from one pass over it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from mirrorbench.core.devices import fetched
+from mirrorbench.core.inputs import Array, TextInput
+from mirrorbench.models.batching import Ragged
+from mirrorbench.models.encoder import TEXTS_PER_CHUNK, TransformerEncoder, one_behind
+from mirrorbench.models.pooling import Pooling
+
+
+@dataclass(frozen=True, slots=True)
+class WordTargets:
+    """Positions of the tokens of several words in each text: one ``Ragged`` per text."""
+
+    words: tuple[Ragged, ...]
+
+    def take(self, rows: ArrayLike) -> WordTargets:
+        """Return some of the texts, in the order of ``rows``."""
+        return WordTargets(tuple(self.words[row] for row in np.asarray(rows)))
+
+    def weights(self, width: int) -> NDArray[np.float32]:
+        """Return weights that average over each word's tokens, shape (texts, words, width), padded with 0."""
+        matrix = np.zeros((len(self.words), max(map(len, self.words)), width), dtype=np.float32)
+        for row, words in enumerate(self.words):
+            matrix[row, : len(words)] = words.weights(width)
+        return matrix
+
+
+@torch.inference_mode()
+def encode_words(
+    encoder: TransformerEncoder,
+    texts: Sequence[Sequence[TextInput]],
+    poolings: Sequence[Pooling],
+    advance: Callable[[int], None] = lambda n: None,
+) -> Iterator[tuple[int, Array]]:
+    """Encode several words of each text in one pass over the text, in no particular order of the texts.
+
+    Args:
+        encoder: an encoder of an open model.
+        texts: the words of each text, at least one.
+        poolings: of mode ``target`` and one maximum length; longer texts are left out.
+        advance: called with the number of texts done since the last call.
+
+    Yields:
+        The index of a text, and float32 of shape (poolings, words, dimensions).
+    """
+    for start in range(0, len(texts), TEXTS_PER_CHUNK):
+        chunk = texts[start : start + TEXTS_PER_CHUNK]
+        located = encoder.transformer.read([word for words in chunk for word in words], poolings[0])
+        assert located.targets is not None
+        firsts = np.cumsum([0, *map(len, chunk)])
+        whole = np.setdiff1d(
+            np.arange(len(chunk)), np.searchsorted(firsts, located.windowed, side="right") - 1
+        )
+        targets = WordTargets(
+            tuple(located.targets.take(np.arange(firsts[n], firsts[n + 1])) for n in whole)
+        )
+        batches = encoder.batches(located.ids.take(firsts[whole]), targets, poolings, 0)
+        for rows, vectors in one_behind(
+            (rows, fetched(torch.stack(pooled))) for rows, pooled in batches
+        ):
+            arrays = vectors()
+            for row, text in enumerate(whole[rows].tolist()):
+                yield start + text, arrays[:, row, : len(chunk[text])]
+        advance(len(chunk))

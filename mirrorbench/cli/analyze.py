@@ -1,0 +1,277 @@
+"""``mirrorbench analyze``: numbers and figures on what tuning does to a space of vectors."""
+
+from __future__ import annotations
+
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mirrorbench.analysis import ANALYSES
+from mirrorbench.cli.completion import complete
+from mirrorbench.cli.display import (
+    DataDir,
+    Device,
+    Offline,
+    PluginFiles,
+    Protocol,
+    encoders_option,
+    print_rows,
+    say,
+    tasks_option,
+)
+from mirrorbench.core.specs import split_names
+
+analyze_app = typer.Typer(
+    help="Numbers and figures: effects of tuning on a space of vectors, and on scores.",
+    no_args_is_help=True,
+)
+
+
+def _encoders(help_: str, default: str) -> Any:
+    return Annotated[list[str] | None, encoders_option(help_, default)]
+
+
+_Texts = Annotated[
+    str,
+    typer.Option(
+        "--texts",
+        metavar="NAME|FILE",
+        help="A corpus or text file.",
+        show_default="the task's texts",
+        autocompletion=complete("corpora"),
+    ),
+]
+_Results = Annotated[
+    Path, typer.Option("--results", help="Folder of results; missing ones are stored there.")
+]
+_Folders = Annotated[
+    list[Path] | None, typer.Argument(help="Folders of results.", show_default="results")
+]
+_FIRST_OPTIONS: dict[str, Any] = {
+    "encoders": _encoders(
+        "Specs as for `run`; a bare backbone is several rows. May be repeated.",
+        "tiny, the model inside the package",
+    ),
+    "task": Annotated[
+        str,
+        typer.Option(
+            "--task",
+            "-t",
+            metavar="NAME",
+            help="Decides texts, level, language and tuning corpus.",
+            autocompletion=complete("tasks"),
+        ),
+    ],
+}
+_LAST_OPTIONS: dict[str, Any] = {
+    "corpus": Annotated[
+        str,
+        typer.Option(
+            help="Corpus name or text file to tune on.",
+            show_default="the task's own",
+            autocompletion=complete("corpora"),
+        ),
+    ],
+    "seed": Annotated[int, typer.Option(help="Seed of the tuning and of random samples.")],
+    "protocol": Protocol,
+    "device": Device,
+    "data_dir": DataDir,
+    "offline": Offline,
+    "output": Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for numbers and figures.")
+    ],
+    "format_": Annotated[
+        str,
+        typer.Option(
+            "--format", "-f", metavar="NAME,...", help="pdf, svg, png, or none.", show_default="pdf"
+        ),
+    ],
+    "plugin": PluginFiles,
+}
+"""Options that several analyses have, before and after their own."""
+_DEFAULTS: dict[str, Any] = {
+    "results": Path("results"),
+    "device": "auto",
+    "data_dir": None,
+    "offline": False,
+    "output": Path("analysis"),
+    "format_": "",
+    "plugin": None,
+}
+"""Defaults of the parameters that are not in ``ANALYSES``."""
+
+
+def _command(analysis: str, summary: str, *examples: str, **own: Any) -> None:
+    """Add the command of an analysis, with its help and the options that no other has."""
+    help_ = "\n\n".join((summary, *(f"`mirrorbench {example}`" for example in examples)))
+    defaults = _DEFAULTS | ANALYSES[analysis]
+    if "encoders" not in defaults:
+        del defaults["device"]
+    if "task" not in defaults:
+        del defaults["data_dir"], defaults["offline"]
+    options = {
+        name: option
+        for name, option in (_FIRST_OPTIONS | own | _LAST_OPTIONS).items()
+        if name in defaults
+    }
+
+    def command(output: Path, format_: str, plugin: object, **given: Any) -> None:
+        own_options = {
+            name: value for name in ANALYSES[analysis] if (value := given.pop(name)) is not None
+        }
+        _analyze(analysis, own_options, given, output, format_)
+
+    parameters = [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            annotation=option,
+            default=None if defaults[name] == () else defaults[name],
+        )
+        for name, option in options.items()
+    ]
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
+    command.__annotations__ = options
+    analyze_app.command(analysis, help=help_)(command)
+
+
+def _analyze(
+    name: str, options: dict[str, Any], session: dict[str, Any], output: Path, format_: str
+) -> None:
+    """Run an analysis, print its table and failures, and write its files."""
+    from mirrorbench.cli.progress import progress_display
+    from mirrorbench.session import Session
+
+    formats = _figure_formats(format_)
+    if "tasks" in options:
+        options["tasks"] = split_names(options["tasks"])
+    with progress_display() as reporter:
+        analysis = Session(reporter=reporter, **session).analyze(name, **options)
+    if analysis.summary:
+        say(analysis.summary)
+    if table := analysis.rows if analysis.table is None else analysis.table:
+        cells = [[cell_text(value) for value in row.values()] for row in table]
+        print_rows([column.replace("_", " ") for column in table[0]], cells)
+    if files := analysis.write(output, formats):
+        say(f"written: {', '.join(map(str, files))}", err=True)
+    for failure in analysis.failures:
+        say(
+            f"Failed: {failure.spec} on {failure.task}: {failure.reason}\n{failure.hint}".rstrip(),
+            err=True,
+        )
+    if analysis.failures:
+        raise typer.Exit(1)
+
+
+def cell_text(value: Any) -> str:
+    """Format a value for the screen: numbers with four significant digits, a dash for none."""
+    if value is None or value != value:  # NaN
+        return "–"
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.4f}" if 0.001 <= abs(value) < 1000 or value == 0 else f"{value:.4g}"
+
+
+def _figure_formats(text: str) -> tuple[str, ...]:
+    """The formats in a text such as ``pdf,svg`` or ``none``; by default PDF, or none without matplotlib."""
+    from mirrorbench.analysis.figures import check_formats, have_matplotlib
+
+    if not text and not have_matplotlib():
+        say(
+            "No figure: matplotlib is not installed (pip install 'mirrorbench[figures]').", err=True
+        )
+        return ()
+    return () if text == "none" else check_formats(split_names([text or "pdf"]))
+
+
+_command(
+    "errors",
+    "Items whose answer (for graded tasks: rank) changes between two encoders (MirrorWiC, Table 6).",
+    "analyze errors -e bert+base:pooling=target,layers=-4: -e bert+mirrorwic -t wic",
+    encoders=_encoders("Two encoders: before and after tuning.", "tiny before and after MirrorWiC"),
+    show=Annotated[
+        int,
+        typer.Option(
+            min=0, help="Changed items to print for the better, and as many for the worse."
+        ),
+    ],
+    results=_Results,
+)
+_command(
+    "curves",
+    "Scores by a setting of the tuning, from the results of a sweep (Mirror-BERT, Figure 5; MirrorWiC, Figure 4).",
+    "run -e tiny+mirror:corpus_size=100 -e tiny+mirror:corpus_size=300 -t quick-sts --seeds 2",
+    "analyze curves --x corpus_size",
+    results=_Folders,
+    x=Annotated[
+        str,
+        typer.Option(
+            "--x",
+            metavar="KEY",
+            help="The spec key that varies: corpus_size, dropout, span_mask ...",
+        ),
+    ],
+    tasks=Annotated[list[str] | None, tasks_option("Tasks to draw.", "all")],
+    log=Annotated[bool, typer.Option("--log", help="A logarithmic x axis.")],
+)
+_command(
+    "frequency",
+    "A task's words by frequency bucket, and scores after tuning on each bucket (Mirror-BERT, Figure 8).",
+    "run -e bert+mirror:corpus=words-en-0-10k -e bert+mirror:corpus=words-en-10-20k -t multisimlex-en",
+    "analyze frequency --task multisimlex-en",
+    results=_Folders,
+)
+_command(
+    "isotropy",
+    "Isotropy of vectors: isotropy score, its logarithm, mean-vector norm (Mirror-BERT, Tables 9, 14).",
+    "analyze isotropy -e bert -t stsb --texts sts-sentences",
+    texts=_Texts,
+    limit=Annotated[int, typer.Option(min=0, help="Most texts, drawn at random; 0: all.")],
+)
+_command(
+    "similarity",
+    "Cosines of similar and dissimilar pairs, before and after tuning (Mirror-BERT, Figure 7).",
+    "analyze similarity -e bert -t qnli",
+    results=_Results,
+)
+_command(
+    "layers",
+    "Layer by layer: performance, isotropy, random-word and intra-sentence similarity (MirrorWiC, Figure 2).",
+    "analyze layers -e bert -t wic --texts wic-sentences-20k",
+    texts=_Texts,
+    limit=Annotated[int, typer.Option(min=1, help="Most sentences in a sample.")],
+    samples=Annotated[
+        int,
+        typer.Option(min=1, help="Random samples of sentences; isotropy is averaged over them."),
+    ],
+)
+_command(
+    "projection",
+    "The senses of a word in two dimensions (MirrorWiC, Figure 3), and their separation (silhouette).",
+    "analyze projection -e bert -t wsd:examples=all --word spring",
+    word=Annotated[
+        str,
+        typer.Option(
+            help="A lemma of a disambiguation task (`wsd`), with all its senses; with other tasks spring or summer.",
+            show_default="spring",
+        ),
+    ],
+    texts=Annotated[
+        str,
+        typer.Option(
+            "--texts",
+            metavar="FILE",
+            show_default="sentences inside the package",
+            help="Lines of a sense, a tab, and a text with the word marked: `<t>word</t>`.",
+        ),
+    ],
+    method=Annotated[str, typer.Option(help="Projection: tsne, pca, or umap (needs umap-learn).")],
+)
+_command(
+    "roc",
+    "ROC curves of a task with binary labels (Mirror-BERT, Figure 4).",
+    "analyze roc -e roberta -t qnli",
+    results=_Results,
+)

@@ -1,0 +1,84 @@
+"""``mirrorbench plugin new``: write a package to start from."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mirrorbench.cli.display import say
+from mirrorbench.core.errors import UsageError
+
+plugin_app = typer.Typer(
+    name="plugin",
+    help="Packages of your own with encoders, tasks, commands and more.",
+    no_args_is_help=True,
+)
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_FILES = (
+    "pyproject.toml",
+    "README.md",
+    "$module/__init__.py",
+    "$module/commands.py",
+    "$module/pets.yaml",
+    "$module/pets.tsv",
+    "tests/test_plugin.py",
+)
+"""Files of the package; each has a template of its name."""
+
+
+@plugin_app.callback()
+def _root() -> None:
+    pass
+
+
+_Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the plugin: letters, digits, hyphens.")
+]
+_Output = Annotated[
+    Path,
+    typer.Option("--output", "-o", metavar="DIR", help="Folder for the folder of the package."),
+]
+
+
+@plugin_app.command()
+def new(name: _Name, output: _Output = Path()) -> None:
+    """Write a package with an encoder, a task from a card, one from code, an augmentation, a command, and tests.
+
+    `mirrorbench plugin new my-lab && pip install -e mirrorbench-my-lab && pytest mirrorbench-my-lab`
+    """
+    folder = _write(name.removeprefix("mirrorbench-"), output)
+    say(f"{folder}: a plugin with an encoder, two tasks, an augmentation and a command.")
+    say(f"Install it:   pip install -e {folder}")
+    say(f"Test it:      pytest {folder}")
+    say(f"Run it:       mirrorbench run --encoder {name}-letters --tasks {name}-pets,{name}-code")
+
+
+def _write(name: str, parent: Path) -> Path:
+    """Write the package ``mirrorbench-<name>`` into a new folder of that name."""
+    from importlib.resources import files
+    from string import Template
+
+    from mirrorbench.core.files import writing
+
+    if not _NAME.fullmatch(name):
+        hint = "Lower-case letters, digits and single hyphens, e.g. my-lab."
+        raise UsageError(f"{name!r} is no name for a plugin", hint)
+    folder = parent / f"mirrorbench-{name}"
+    if folder.exists():
+        raise UsageError(f"{folder} is there already", "Choose another name, or another --output.")
+    values = {
+        "name": name,
+        "key": name.replace("-", "_"),
+        "module": f"mirrorbench_{name.replace('-', '_')}",
+    }
+    for target in _FILES:
+        template = files("mirrorbench.cli") / "templates" / f"{Path(target).name}.tmpl"
+        with writing(folder / Template(target).substitute(values)) as sink:
+            sink.write(
+                Template(template.read_text(encoding="utf-8")).substitute(values).encode("utf-8")
+            )
+    return folder

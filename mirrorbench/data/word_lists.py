@@ -1,0 +1,100 @@
+"""Corpora that are generated: random strings, and words by frequency."""
+
+from __future__ import annotations
+
+import random
+import string
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from mirrorbench.core.errors import DataUnavailableError, not_installed
+from mirrorbench.data.corpora import SIZE, GeneratedCorpus
+
+N_BUCKETS = 10
+"""Number of buckets of ``SIZE`` words: the paper splits the 100k most frequent words (Figure 8)."""
+SHORTEST, LONGEST = 3, 12
+"""Fewest and most characters of a random string, as in most of the paper's 10k English words; it has no numbers."""
+WORDS, WORD = (5, 18), (2, 8)
+"""Fewest and most words of a random sentence, and characters of a word, as in four fifths of the paper's 10k sentences;
+it has no numbers."""
+LONGEST_LIST = 200_000
+"""Most words in each language's long list: a common number for static vectors."""
+LANGUAGES = ("ar", "de", "en", "es", "fi", "fr", "he", "hr", "it", "pl", "ru", "tr", "zh")
+"""Languages of the long lists: languages of the papers' lexical tasks that wordfreq has."""
+_Draw = Callable[[], float]
+_CHARACTERS = string.ascii_letters + string.digits
+
+
+def random_strings() -> list[str]:
+    """Generate distinct random strings of English letters and digits (Mirror-BERT, Table 10, appendix C)."""
+    return _distinct(lambda draw: _random_word(draw, (SHORTEST, LONGEST)))
+
+
+def random_sentences() -> list[str]:
+    """Generate distinct random strings as long as sentences, of random words (Mirror-BERT, section 4.4).
+
+    "We did a similar experiment on the sentence-level and observed similar trends."
+    """
+    return _distinct(
+        lambda draw: " ".join(_random_word(draw, WORD) for _ in range(_between(draw, WORDS)))
+    )
+
+
+def _distinct(text: Callable[[_Draw], str]) -> list[str]:
+    """``SIZE`` distinct texts, the same on every machine: Python guarantees the sequence of ``random()`` only."""
+    draw = random.Random(2021).random
+    distinct: dict[str, None] = {}
+    while len(distinct) < SIZE:
+        distinct[text(draw)] = None
+    return list(distinct)
+
+
+def _between(draw: _Draw, ends: tuple[int, int]) -> int:
+    return ends[0] + int(draw() * (ends[1] - ends[0] + 1))
+
+
+def _random_word(draw: _Draw, lengths: tuple[int, int]) -> str:
+    return "".join(
+        _CHARACTERS[int(draw() * len(_CHARACTERS))] for _ in range(_between(draw, lengths))
+    )
+
+
+def frequent_words(bucket: int) -> Sequence[str]:
+    """Return English words by frequency: bucket 0 has the 10k most frequent, 1 the next 10k (Mirror-BERT, Figure 8).
+
+    The paper counts in Wikipedia and released only the first bucket. These are from wordfreq's large list, which counts
+    in Wikipedia and other sources and no longer changes; ties are in alphabetical order.
+    """
+    return top_words("en", SIZE * N_BUCKETS)[bucket * SIZE : (bucket + 1) * SIZE]
+
+
+def top_words(language: str, n: int) -> Sequence[str]:
+    """Return the ``n`` most frequent words of a language, or all of wordfreq's best list."""
+    try:
+        from wordfreq import top_n_list
+    except ImportError as error:
+        raise not_installed(
+            DataUnavailableError, "lists of frequent words need", "wordfreq", "words"
+        ) from error
+    # wordfreq lists Croatian together with Serbian and Bosnian.
+    words: list[str] = top_n_list("sh" if language == "hr" else language, n, wordlist="best")
+    return words
+
+
+def generated_corpora() -> Iterator[GeneratedCorpus]:
+    """Yield random strings and sentences, ten buckets of English words, and the long word lists."""
+    yield GeneratedCorpus(
+        "random-strings", "10k random strings of letters and digits", random_strings
+    )
+    yield GeneratedCorpus(
+        "random-sentences", "10k random strings as long as sentences", random_sentences
+    )
+    for bucket in range(N_BUCKETS):
+        low, high = bucket * SIZE // 1000, (bucket + 1) * SIZE // 1000
+        title = f"English words from frequency rank {low}k to {high}k (wordfreq)"
+        yield GeneratedCorpus(f"words-en-{low}-{high}k", title, partial(frequent_words, bucket))
+    for language in LANGUAGES:
+        title = f"up to {LONGEST_LIST // 1000}k words of {language} by frequency (wordfreq)"
+        yield GeneratedCorpus(
+            f"frequent-words-{language}", title, partial(top_words, language, LONGEST_LIST)
+        )

@@ -1,0 +1,127 @@
+"""Released encoders to compare with: ``sbert`` and ``sapbert``.
+
+``sbert``: a sentence-transformers model with its own pooling, normalisation and maximum length. Spec keys: ``model``
+(hub id; without slash from the organisation ``sentence-transformers``) or ``path`` (a directory); by default the
+paper's SBERT (Mirror-BERT, Table 15). ``pooling`` reads the transformer alone, at most ``max_length`` tokens (64),
+instead of the model's pooling: ``mean-padded`` is the readout of Mirror-BERT's Table 3 ("over all tokens (including
+padded ones)"). ``prompt``: a text before each text, a template, or the name of a prompt of the model, in place of its
+default.
+
+``sapbert``: the released SapBERT, an encoder of biomedical names (Liu et al., NAACL 2021; Mirror-BERT, Table 15). Spec
+keys: ``model`` (hub id of another release, e.g. cross-lingual) or ``path`` (a directory), ``pooling`` (``cls``;
+``mean`` for the release of that name) and ``max_length`` (25 tokens, as in the released code). The method ``sap``
+trains such an encoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mirrorbench.core.errors import ModelUnavailableError, UsageError, unknown_name
+from mirrorbench.core.hooks import Register, hookimpl
+from mirrorbench.core.identity import digest
+from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.models.backbones import (
+    BACKBONES,
+    fingerprint,
+    locate,
+    unchanged_backbone,
+    with_its_base,
+)
+from mirrorbench.models.directories import modules
+from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling, template
+from mirrorbench.models.systems import EncoderContext, LazyEncoder, checked_params
+
+if TYPE_CHECKING:
+    from mirrorbench.core.inputs import Array, TextInput
+
+
+@hookimpl
+def register_encoders(register: Register) -> None:
+    """Register ``sbert`` and ``sapbert``."""
+    register("sbert", create_sbert, "a sentence-transformers model; by default the paper's SBERT")
+    register("sapbert", create_sapbert, "SapBERT: an encoder of biomedical names")
+
+
+def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
+    """Create the encoder of a spec ``sbert``."""
+    params = checked_params(spec, model=str, path=str, pooling=str, max_length=int, prompt=str)
+    if "max_length" in params and "pooling" not in params:
+        problem = f"{spec}: max_length belongs to a pooling, but this spec names none"
+        raise UsageError(problem, "Add pooling=mean-padded, or leave max_length out.")
+    directory = sbert_directory(spec, context.offline)
+    prompt = template(params["prompt"], directory) if "prompt" in params else None
+    if "pooling" not in params:
+        from mirrorbench.models.sentence_transformer import sentence_transformer
+
+        return sentence_transformer(directory, context, prompt)
+    max_length = params.get("max_length", DEFAULT_MAX_LENGTH)
+    pooling = Pooling(params["pooling"], max_length=max_length, prompt=prompt or "")
+    return pooled_backbone(_only_transformer(directory), pooling, context)
+
+
+def sbert_directory(spec: EncoderSpec, offline: bool) -> Path:
+    """Return the folder of the model of a spec ``sbert``; ``ModelUnavailableError`` if it is missing."""
+    if path := spec.get("path"):
+        directory = Path(str(path)).expanduser().resolve()
+        if not (directory / "modules.json").is_file() and not (directory / "config.json").is_file():
+            raise ModelUnavailableError(
+                f"{spec}: {directory} is no directory of a sentence-transformers model",
+                "Such a directory holds modules.json, as SentenceTransformer.save() writes it.",
+            )
+        return with_its_base(directory, offline)
+    name = str(spec.get("model", "sbert"))
+    known = name in BACKBONES or "/" in name
+    return locate(
+        EncoderSpec(name if known else f"sentence-transformers/{name}", spec.revision),
+        "en",
+        offline,
+    )
+
+
+def _only_transformer(directory: Path) -> Path:
+    """The folder of a model's transformer; ``UsageError`` for modules other than pooling and normalisation."""
+    if not (listed := modules(directory)):
+        return directory
+    classes = [module.class_name for module in listed]
+    if classes[:1] != ["Transformer"] or not {"Pooling", "Normalize"}.issuperset(classes[1:]):
+        raise UsageError(
+            f"pooling= reads a transformer alone, but {directory.name} consists of {', '.join(classes) or 'nothing'}",
+            "Leave pooling out to use all modules of the model.",
+        )
+    return directory / listed[0].path
+
+
+def create_sapbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
+    """Create the encoder of a spec ``sapbert``."""
+    params = checked_params(spec, model=str, path=str, pooling=str, max_length=int)
+    path = params.get("path")
+    model = str(Path(path).expanduser().resolve()) if path else params.get("model", "sapbert")
+    directory = locate(EncoderSpec(model, spec.revision), "en", context.offline)
+    pooling = Pooling(params.get("pooling", "cls"), max_length=params.get("max_length", 25))
+    return pooled_backbone(directory, pooling, context)
+
+
+def pooled_backbone(directory: Path, pooling: Pooling, context: EncoderContext) -> LazyEncoder:
+    """Create an encoder from the directory of a backbone, with a pooling."""
+    if pooling.mode not in context.poolings:
+        raise unknown_name("pooling", pooling.mode, list(context.poolings))
+
+    def load() -> Callable[[list[TextInput]], Array]:
+        import torch
+
+        from mirrorbench.models.encoder import TransformerEncoder
+        from mirrorbench.models.transformer import load_transformer
+
+        with unchanged_backbone(directory, weights):
+            transformer = load_transformer(
+                directory, torch.device(context.device), poolings=context.poolings
+            )
+        return TransformerEncoder(transformer, pooling, context.precision).encode
+
+    readout = [pooling.mode, pooling.max_length, *([pooling.prompt] if pooling.prompt else [])]
+    weights = fingerprint(directory)
+    identity = {"weights": weights, "readout": readout}
+    return LazyEncoder(digest(identity), load, pooling)

@@ -1,0 +1,174 @@
+"""Models that sentence-transformers itself opens: their encoding in batches, checks and identity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mirrorbench.core.checksums import content, unchanged
+from mirrorbench.core.devices import autocast, device_type, out_of_memory, own_weights
+from mirrorbench.core.errors import ModelUnavailableError, not_installed
+from mirrorbench.core.identity import digest
+from mirrorbench.core.inputs import as_inputs
+from mirrorbench.models.batching import (
+    PASS_COST,
+    TOKEN_BUDGET,
+    similar_length_batches,
+    within_memory,
+)
+from mirrorbench.models.families import not_telling_apart, unreadable
+from mirrorbench.models.opening import read_sentence_transformer
+from mirrorbench.models.pooling import TEXT
+from mirrorbench.models.systems import EncoderContext, LazyEncoder
+
+if TYPE_CHECKING:
+    import torch
+
+    from mirrorbench.core.inputs import Array, TextInput
+
+MOST_TOKENS = 512
+"""Maximum length, in tokens, of a model of sentence-transformers that names none."""
+
+
+def sentence_transformer(
+    path: Path, context: EncoderContext, prompt: str | None = None
+) -> LazyEncoder:
+    """Create an encoder from the directory of a sentence-transformers model; contexts are encoded as whole texts.
+
+    ``prompt``: a template in place of the model's default prompt; the model decides whether a prompt before the text is
+    pooled too.
+    """
+    files = directory_checksum(path)
+
+    def load() -> Callable[[list[TextInput]], Array]:
+        with unchanged(lambda: _model_files(path), files, str(path)):
+            model = _load_sentence_transformer(path, context)
+            own_weights(model)
+        encode = _BatchedModel(model, context, prompt).encode
+        _check_varies(path, model, encode)
+        return encode
+
+    identity = {"files": files} | ({} if prompt is None else {"prompt": prompt})
+    return LazyEncoder(digest(identity) if len(identity) > 1 else files, load)
+
+
+class _BatchedModel:
+    """A model of sentence-transformers with mirrorbench's batches, and prompts by role of the input."""
+
+    def __init__(self, model: Any, context: EncoderContext, prompt: str | None) -> None:
+        import torch
+
+        self.model, self.prompt, self.precision = model, prompt, context.precision
+        self.device = torch.device(context.device)
+        self.limit = model.get_max_seq_length() or MOST_TOKENS
+        # The model takes a prompt before texts; it knows none around them, so such a template is filled here.
+        is_prefix = bool(prompt) and str(prompt).endswith(TEXT) and str(prompt).count(TEXT) == 1
+        self.prefix = str(prompt).removesuffix(TEXT) if is_prefix else ""
+        self.template = "" if self.prefix else prompt
+
+    def encode(self, inputs: list[TextInput]) -> Array:
+        """Encode inputs, each under the prompt of its role; ``prompt`` replaces the prompts of all roles."""
+        roles = np.array([item.role if self.prompt is None else "" for item in inputs])
+        by_role = {"query": self.model.encode_query, "document": self.model.encode_document}
+        encoded: Any = None
+        for role in np.unique(roles):
+            rows = (roles == role).nonzero()[0]
+            vectors = self._encode_role(
+                [inputs[row] for row in rows], by_role.get(role, self.model.encode)
+            )
+            encoded = (
+                np.empty((len(inputs), vectors.shape[1]), vectors.dtype)
+                if encoded is None
+                else encoded
+            )
+            encoded[rows] = vectors
+        return encoded  # type: ignore[no-any-return]
+
+    def _encode_role(self, inputs: list[TextInput], encode_texts: Callable[..., Any]) -> Array:
+        import torch
+
+        texts = [
+            self.template.replace(TEXT, item.text) if self.template else item.text
+            for item in inputs
+        ]
+        # Characters stand for tokens, of which most texts have fewer: counting tokens would tokenise twice.
+        lengths = np.array([min(len(text), self.limit) for text in texts], dtype=np.int64)
+        type_ = device_type(self.device)
+        options = {} if self.prompt is None else {"prompt": self.prefix}
+        similar = similar_length_batches(lengths, TOKEN_BUDGET[type_], pass_cost=PASS_COST[type_])
+        batches = [[*range(len(texts))]] if type_ == "cpu" else list(similar)
+
+        def compute(rows: list[int]) -> torch.Tensor:
+            batch, size = [texts[row] for row in rows], 32 if type_ == "cpu" else len(rows)
+            with autocast(self.device, self.precision):
+                vectors = encode_texts(
+                    batch,
+                    batch_size=size,
+                    convert_to_tensor=True,
+                    show_progress_bar=False,
+                    **options,
+                )
+            return vectors.float()  # type: ignore[no-any-return]
+
+        rows, parts = zip(*within_memory(batches, compute, self.device, lengths), strict=True)
+        return torch.cat(parts).cpu().numpy()[np.argsort(np.concatenate(rows))]
+
+
+def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:
+    if find_spec("sentence_transformers") is None:
+        raise not_installed(ModelUnavailableError, "sbert needs", "sentence-transformers", "sbert")
+    try:
+        return read_sentence_transformer(path, context.device, context.precision)
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        ImportError,
+        RuntimeError,
+        AttributeError,
+    ) as error:
+        if out_of_memory(error):
+            raise unreadable(path, error) from error
+        first = (str(error).strip().splitlines() or ["no message"])[0]
+        raise ModelUnavailableError(
+            f"sentence-transformers cannot open {path}: {type(error).__name__}: {first[:300]}",
+            "Only floating-point weights are read, not int8, GGUF or ONNX; code beside a model is never run.",
+        ) from error
+
+
+def _check_varies(path: Path, model: Any, encode: Callable[[list[TextInput]], Array]) -> None:
+    """Raise if a model makes no vectors of texts, or equal ones of two texts of its own words."""
+    known: Iterable[str] = getattr(
+        getattr(model, "tokenizer", None), "get_vocab", list
+    )()  # images have none
+    words = sorted(word for word in known if word.isalnum())
+    texts = [" ".join(words[first :: max(1, len(words) // 16)]) for first in range(2)]
+    try:
+        left, right = encode(as_inputs(texts))
+    except KeyError as error:
+        raise ModelUnavailableError(
+            f"{path} makes no vectors of texts: none of its modules returns {error}",
+            f"Add a Pooling to modules.json, or read its transformer alone: {path}:pooling=mean",
+        ) from error
+    if len(words) > 1 and np.array_equal(left, right):
+        raise not_telling_apart(
+            f"the sentence-transformers model in {path}", "its weights, tokenizer and prompt"
+        )
+
+
+_IGNORED = {"README.md", "onnx", "openvino", ".git", ".gitattributes", ".cache"}
+
+
+def directory_checksum(path: Path) -> str:
+    """Return the SHA-256 of all files below a model directory, except documentation and other weight formats."""
+    return content(_model_files(path))
+
+
+def _model_files(path: Path) -> list[tuple[str, Path]]:
+    named = ((file.relative_to(path), file) for file in sorted(path.rglob("*")) if file.is_file())
+    return [(name.as_posix(), file) for name, file in named if _IGNORED.isdisjoint(name.parts)]

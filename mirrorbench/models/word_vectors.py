@@ -1,0 +1,369 @@
+"""``fasttext`` and ``static``: word vectors as text encoders; a text's vector is the mean over its words.
+
+Files: the text formats of word2vec, GloVe and fastText, or fastText binaries. Spec keys: ``path`` (a file; ``{lang}``
+stands for the text's language), ``limit`` (number of words, 0 for all), ``lower`` (lower-case texts; by default if the
+vocabulary is lower-cased), ``language`` (of texts without one; by default the task's), ``sif`` (1e-3: rare words weigh
+more; by default all weigh the same).
+
+A text is looked up whole; if unknown, it is split at spaces, and punctuation around each piece is removed; an unknown
+piece is split at the punctuation in it. Unknown words are omitted, unless the file has vectors of character n-grams
+(fastText binaries); a text without known words has a zero vector. A word in context is encoded without its context.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mirrorbench.core.checksums import kept_checksum, kept_folder
+from mirrorbench.core.errors import (
+    DataFormatError,
+    ModelUnavailableError,
+    UsageError,
+    not_installed,
+)
+from mirrorbench.core.files import cache_root
+from mirrorbench.core.hooks import Register, hookimpl
+from mirrorbench.core.identity import digest
+from mirrorbench.core.inputs import Array, TextInput, as_inputs
+from mirrorbench.core.shown import shown
+from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.models.systems import EncoderContext, checked_params
+
+PARSER = 1
+"""Version of the parser, part of cache keys; raised when the vectors of a file change."""
+
+DEFAULT_WORDS = 200_000
+"""Words read from a file: as many as Glavaš et al. (2019), whose dictionaries Mirror-BERT uses (section 3)."""
+
+_LANGUAGE = "{lang}"
+_HEADER = re.compile(rb"(\d+) (\d+)")
+_EDGES = re.compile(r"^[\W_]+|[\W_]+$")
+_INSIDE = re.compile(r"[\W_]+")
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """Distinct words, most frequent first, and their vectors, possibly memory-mapped."""
+
+    words: tuple[str, ...]
+    vectors: Array
+    ngrams: Array | None = None
+    """Vectors of character n-grams for out-of-vocabulary words (fastText): one row per hash bucket."""
+    shortest: int = 0
+    """Length of the shortest n-gram in characters, counting the brackets around a word."""
+    longest: int = 0
+    weights: Array | None = None
+    """Weights of the words, in their order; ``None`` if all weigh the same."""
+
+    @cached_property
+    def rows(self) -> dict[str, int]:
+        """Row of each word's vector."""
+        return {word: row for row, word in enumerate(self.words)}
+
+    @cached_property
+    def lowercased(self) -> bool:
+        """Whether no word has an upper-case letter."""
+        return all(word == word.lower() for word in self.words)
+
+    def vector(self, word: str) -> Array | None:
+        """Return the vector of a word; for an unknown word the mean over its n-grams, or ``None`` without n-grams."""
+        if word in self.rows or self.ngrams is None:
+            return self.vectors[self.rows[word]] if word in self.rows else None
+        from gensim.models.fasttext import ft_ngram_hashes
+
+        rows = ft_ngram_hashes(word, self.shortest, self.longest, len(self.ngrams))
+        return np.asarray(self.ngrams[rows]).mean(axis=0, dtype=np.float32) if len(rows) else None
+
+    def of_text(self, text: str) -> Array:
+        """Average the vectors of a text's known words, shape (dimensions,); zeros without any.
+
+        A word with n-grams alone has the weight of the rarest word.
+        """
+        weighted = [
+            vector if self.weights is None else vector * self.weights[self.rows.get(word, -1)]
+            for word in self._split(text.strip())
+            if (vector := self.vector(word)) is not None
+        ]
+        return (
+            np.mean(weighted, axis=0, dtype=np.float32)
+            if weighted
+            else np.zeros(self.vectors.shape[1], np.float32)
+        )
+
+    def _split(self, text: str) -> Iterator[str]:
+        if text in self.rows:
+            yield text
+            return
+        for piece in text.split():
+            word = _EDGES.sub("", piece) or piece
+            whole = word in self.rows or self.ngrams is not None
+            yield from [word] if whole else _INSIDE.split(word)
+
+
+def sif_weights(n: int, sif: float) -> Array:
+    """Return weights a / (a + p) of n words, most frequent first; 1 for ``sif=0``.
+
+    Arora, Liang and Ma (ICLR 2017, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", section 3). Neither
+    files nor vocabularies state the probability p of a word; it is that of Zipf's law, in proportion to 1 / (rank + 1),
+    as in model2vec. The paper's other step, the removal of the first component, is ``post=abtt,abtt=1``.
+    """
+    inverse = 1 / np.arange(2, n + 2)
+    return (sif / (sif + inverse / inverse.sum()) if sif else np.ones(n)).astype(np.float32)
+
+
+def checked_sif(sif: float) -> float:
+    """Return the value of the spec key ``sif``; ``UsageError`` if it is out of range."""
+    if not 0 <= sif < 1:
+        raise UsageError(
+            f"sif={sif:g} is out of range",
+            "It is between 0 (no weights) and 1; papers have 1e-3, 1e-4.",
+        )
+    return sif
+
+
+def plain_text(item: TextInput) -> str:
+    """Return the target of an input without its context, or the whole text of an input without a target."""
+    return " ".join(item.text[start:end] for start, end in item.spans) or item.text
+
+
+class StaticEncoder:
+    """Mean word vectors of a file, which is checksummed at once and loaded at the first text.
+
+    ``lower``: whether to lower-case texts, ``None`` for as the vocabulary; ``language``: language of inputs without
+    one; ``sif``: as in ``sif_weights``, 0 for none.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        limit: int = DEFAULT_WORDS,
+        lower: bool | None = None,
+        language: str = "",
+        sif: float = 0.0,
+    ) -> None:
+        self.path = path
+        self.limit = limit
+        self.lower = lower
+        self.language = language
+        self.sif = sif
+        self._checksums = {file: file_checksum(file) for file in self._files()}
+        files = {file.name: checksum for file, checksum in self._checksums.items()}
+        identity = {"files": files, "limit": limit, "lower": lower}
+        self.fingerprint = digest(
+            {**identity, "language": language, **({"sif": sif} if sif else {})}
+        )
+        self._loaded: dict[Path, WordVectors] = {}
+
+    def encode(self, inputs: Sequence[TextInput | str]) -> Array:
+        """Encode texts as float32 of shape (n, dimensions); zeros for a text without known words."""
+        rows = []
+        for item in as_inputs(inputs):
+            vectors = self._vectors(item.language)
+            lower, text = vectors.lowercased if self.lower is None else self.lower, plain_text(item)
+            rows.append(vectors.of_text(text.lower() if lower else text))
+        if len({len(row) for row in rows}) > 1:
+            raise UsageError(f"the files of {self.path} have different dimensions")
+        return np.stack(rows)
+
+    def vocabulary(self, language: str) -> tuple[str, ...]:
+        """Return the words of the (language's) file, most frequent first; at most ``limit``."""
+        return self._vectors(language).words
+
+    def _vectors(self, language: str) -> WordVectors:
+        path = self._path(language or self.language)
+        if path not in self._loaded:
+            if path not in self._checksums:
+                raise ModelUnavailableError(f"there is no file of word vectors at {path}")
+            table = load_vectors(path, self.limit, self._checksums[path])
+            self._loaded[path] = (
+                replace(table, weights=sif_weights(len(table.words), self.sif))
+                if self.sif
+                else table
+            )
+        return self._loaded[path]
+
+    def _path(self, language: str) -> Path:
+        if _LANGUAGE in str(self.path) and not language:
+            raise UsageError(
+                f"{self.path}: the language for {_LANGUAGE} is not known",
+                "Add language=en to the encoder spec.",
+            )
+        return Path(str(self.path).replace(_LANGUAGE, language))
+
+    def _files(self) -> list[Path]:
+        """All files for the path, of any language."""
+        if _LANGUAGE not in self.path.name:
+            return [self._path(self.language)]
+        paths = sorted(self.path.parent.glob(self.path.name.replace(_LANGUAGE, "*")))
+        if not paths:
+            raise ModelUnavailableError(
+                f"there is no file of word vectors at {self.path}, whatever the language"
+            )
+        return paths
+
+
+@hookimpl
+def register_encoders(register: Register) -> None:
+    """Register files of word vectors, as ``fasttext`` (the paper's baseline) and ``static``."""
+    register("fasttext", create_static, "fastText vectors (.vec or .bin): mean over a text's words")
+    register(
+        "static",
+        create_static,
+        "any word vectors as text (word2vec, GloVe): mean over a text's words",
+    )
+
+
+def create_static(spec: EncoderSpec, context: EncoderContext) -> StaticEncoder:
+    """Create the encoder of a spec ``fasttext`` or ``static``."""
+    params = checked_params(spec, path=str, limit=int, lower=bool, language=str, sif=float)
+    if "path" not in params:
+        raise UsageError(
+            f"{spec} names no file",
+            f"Write {spec.backbone}:path=cc.en.300.vec; vectors are at https://fasttext.cc/docs/en/crawl-vectors.html",
+        )
+    if params.get("limit", 0) < 0:
+        raise UsageError(f"limit={params['limit']} is not a number of words")
+    checked_sif(params.get("sif", 0))
+    return StaticEncoder(**{**params, "path": Path(params["path"]).expanduser()})
+
+
+def file_checksum(path: Path) -> str:
+    """Return the SHA-256 of a file of word vectors; ``ModelUnavailableError`` if it is missing."""
+    if not path.is_file():
+        raise ModelUnavailableError(f"there is no file of word vectors at {path}")
+    return kept_checksum(path)
+
+
+def load_vectors(path: Path, limit: int, checksum: str) -> WordVectors:
+    """Load the first ``limit`` words of a file with a checksum (files list frequent words first), 0 for all.
+
+    A file is parsed once and cached as a memory-mapped array. Names ending in ``.bin`` are fastText binaries, which
+    need as much memory as the size of the file; all others are text, ``.gz`` decompressed.
+    """
+
+    def parse(folder: Path) -> None:
+        vectors = (_read_binary if path.suffix == ".bin" else read_text)(path, limit)
+        if file_checksum(path) != checksum:
+            raise ModelUnavailableError(f"{path} changed while it was read", "Run it again.")
+        _save(vectors, folder)
+
+    key = digest({"file": checksum, "limit": limit, "parser": PARSER})
+    description = f"{f'the first {limit:,}' if limit else 'all'} words of {path.name}"
+    folder = kept_folder(cache_root() / "vectors" / key, parse, description)
+    settings = json.loads((folder / "words.json").read_bytes().decode("utf-8", "surrogatepass"))
+    words = tuple(settings.pop("words"))
+    ngrams = np.load(folder / "ngrams.npy", mmap_mode="r") if settings else None
+    return WordVectors(words, np.load(folder / "vectors.npy", mmap_mode="r"), ngrams, **settings)
+
+
+def _save(vectors: WordVectors, folder: Path) -> None:
+    settings: dict[str, Any] = {"words": vectors.words}
+    arrays = {"vectors": vectors.vectors}
+    if vectors.ngrams is not None:
+        arrays["ngrams"] = vectors.ngrams
+        settings |= {"shortest": vectors.shortest, "longest": vectors.longest}
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", np.asarray(array, dtype=np.float32))
+    text = json.dumps(settings, ensure_ascii=False)
+    (folder / "words.json").write_bytes(text.encode("utf-8", "surrogatepass"))
+
+
+def read_text(path: Path, limit: int = 0) -> WordVectors:
+    """Read a text file: per line a word and its numbers, separated by spaces; an optional header of two integers.
+
+    A word may contain spaces (as in GloVe 840B): the numbers are counted from the end. The first vector of a repeated
+    word counts; bytes that are not UTF-8 become U+FFFD.
+    """
+    words: dict[str, Array] = {}
+    announced = dimensions = number = 0
+    try:
+        with (
+            gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream,
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter(
+                "error", DeprecationWarning
+            )  # NumPy's warning for a text that is no list of numbers
+            for line_number, raw in enumerate(stream, start=1):
+                line = raw.rstrip(b" \r\n").replace(b"\t", b" ")
+                if not line:
+                    continue
+                number = line_number
+                if number == 1 and (header := _HEADER.fullmatch(line)):
+                    announced = int(header[1])
+                    continue
+                word, row = _entry(line, dimensions)
+                if not word or not len(row) or not np.isfinite(row).all():
+                    raise DataFormatError(
+                        f"{path}, line {number}: expected a word and {dimensions or 'some'} finite numbers, found "
+                        f"{shown(line.decode(errors='replace'))} ({line.count(b' ') + 1} columns).",
+                        "Each line is a word and its numbers, separated by single spaces.",
+                    )
+                dimensions = len(row)
+                words.setdefault(word, row)
+                if len(words) == limit:
+                    break
+            else:
+                if number < announced:
+                    raise DataFormatError(
+                        f"{path} ends at line {number}, but its header announces {announced} words."
+                    )
+    except (OSError, EOFError) as error:
+        raise DataFormatError(f"{path} cannot be read: {error}") from error
+    if not words:
+        raise DataFormatError(
+            f"{path} holds no word vectors.", "Each line is a word and its numbers."
+        )
+    return WordVectors(tuple(words), np.stack(list(words.values())))
+
+
+def _entry(line: bytes, dimensions: int) -> tuple[str, Array]:
+    """The word and the numbers of a line; no numbers unless there are ``dimensions`` (0: not known yet)."""
+    word, _, rest = line.partition(b" ")
+    row = _numbers(rest)
+    if dimensions and len(row) != dimensions:  # perhaps a word that contains spaces
+        word, *fields = line.rsplit(b" ", dimensions)
+        row = _numbers(b" ".join(fields))
+    return word.decode("utf-8", "replace"), row if dimensions in (0, len(row)) else row[:0]
+
+
+def _numbers(text: bytes) -> Array:
+    try:
+        return np.fromstring(text, dtype=np.float32, sep=" ")
+    except (DeprecationWarning, ValueError):
+        return np.empty(0, dtype=np.float32)
+
+
+def _read_binary(path: Path, limit: int) -> WordVectors:
+    """The first words and all n-grams of a fastText binary."""
+    try:
+        from gensim.models.fasttext import load_facebook_vectors
+    except ImportError as error:
+        alternative = "\nor use the .vec file, which needs nothing."
+        raise not_installed(
+            ModelUnavailableError, "fastText binaries need", "gensim", "static", alternative
+        ) from error
+    try:
+        model = load_facebook_vectors(str(path))
+    except (
+        OSError,
+        EOFError,
+        ValueError,
+        AssertionError,
+        NotImplementedError,
+        UnicodeDecodeError,
+    ) as error:
+        raise DataFormatError(f"{path} is no fastText binary that gensim reads: {error}") from error
+    words = tuple(model.index_to_key[: limit or None])
+    ngrams = (model.vectors_ngrams, model.min_n, model.max_n) if model.max_n > 0 else ()
+    return WordVectors(words, model.vectors[: len(words)], *ngrams)

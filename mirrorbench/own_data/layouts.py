@@ -1,0 +1,246 @@
+"""The layouts of own data, recognised by the names of files and columns.
+
+=================  ==========================================================================================
+``retrieval``      folder with ``corpus`` and ``queries`` (JSON lines) and ``qrels/SPLIT.tsv``, as BEIR has them
+``similarity``     columns ``sentence1``, ``sentence2``, ``score``
+``pairs``          columns ``sentence1``, ``sentence2``, ``label`` (1 or 0)
+``triplets``       columns ``anchor``, ``positive``, ``negative``
+``classification``  columns ``text``, ``label``
+``linking``        folder with two tables, of the columns ``name``, ``id`` and of ``mention``, ``id``
+=================  ==========================================================================================
+
+A table is CSV, TSV, JSON lines (also ``.gz``) or Parquet. Its split is the column ``split``, or in a folder the name of
+the file (``train.csv``, ``test.csv``).
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mirrorbench.core.errors import DataFormatError, UsageError
+from mirrorbench.core.shown import without_texts
+from mirrorbench.data.rows import format_of, pyarrow, read_rows
+from mirrorbench.data.textfiles import parse_json, stream_lines
+
+TABLES: dict[str, tuple[str, ...]] = {
+    "similarity": ("sentence1", "sentence2", "score"),
+    "pairs": ("sentence1", "sentence2", "label"),
+    "triplets": ("anchor", "positive", "negative"),
+    "classification": ("text", "label"),
+}
+"""Columns of each kind that is one table."""
+NAMES, MENTIONS = ("name", "id"), ("mention", "id")
+"""Columns of the two tables of ``linking``."""
+DOCUMENTS, JUDGEMENTS = ("_id", "text"), ("query-id", "corpus-id", "score")
+"""Columns of the files of ``retrieval``; documents may have a ``title``."""
+KINDS = ("retrieval", *TABLES, "linking")
+TRAIN, TEST = "train", "test"
+SPLITS = (TRAIN, TEST, "dev", "val", "valid", "validation")
+"""Values of a column ``split``; rows of the last four are not read."""
+
+
+@dataclass(frozen=True)
+class DataLayout:
+    """The layout of own data: their kind, and their files by part (``corpus``, ``train``, ``names`` ...)."""
+
+    kind: str
+    files: Mapping[str, Path]
+    renamed: Mapping[str, str]
+    """Names of columns in the files, by option, if they differ."""
+
+    def columns(self, part: str) -> list[str]:
+        """Return the columns of one of the files."""
+        return columns_of(self.files[part])
+
+    def rows(self, part: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        """Yield line numbers and the values of columns of one of the files."""
+        yield from read_rows(
+            str(self.files[part]), [self.file_column(column) for column in columns]
+        )
+
+    def file_column(self, column: str) -> str:
+        """Return the name of a column in the file."""
+        return self.renamed.get(as_option(column), column)
+
+
+def find_layout(path: Path, kind: str, renamed: Mapping[str, str]) -> DataLayout | None:
+    """Recognise the layout of a path; ``None`` if its files are no tables.
+
+    Args:
+        path: a file or folder that exists.
+        kind: one of ``KINDS``, or empty for any.
+        renamed: names of columns in the file (``{"sentence1": "question"}``).
+
+    Raises:
+        UsageError: the columns or files are not of ``kind``, or of no or several kinds.
+    """
+    tables = _tables(path)
+    if kind == "retrieval" or (not kind and (tables.keys() >= _BEIR or (path / "qrels").is_dir())):
+        return _retrieval(path, tables, renamed)
+    if not tables:
+        return None
+    if kind in ("", "linking") and len(tables) > 1 and (linking := _linking(path, tables, renamed)):
+        return linking
+    if kind == "linking":
+        hint = "Linking needs a table with the columns name, id and one with mention, id."
+        raise UsageError(f"{path} is not a folder of a dictionary and mentions", hint)
+    return _labelled_table(_split_files(path, tables), kind, renamed)
+
+
+_BEIR = {"corpus", "queries"}
+
+
+def _tables(path: Path) -> dict[str, Path]:
+    """The tables of a folder, or the table that a file is, by name without endings."""
+    tables: dict[str, Path] = {}
+    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+        if format_of(file.name) == "text" or file.name.startswith("._"):
+            continue
+        if (first := tables.setdefault(stem(file), file)) != file:
+            raise UsageError(
+                f"{first} and {file.name} are both the table {stem(file)!r}",
+                "Leave one in the folder.",
+            )
+    return tables
+
+
+def _retrieval(path: Path, tables: Mapping[str, Path], renamed: Mapping[str, str]) -> DataLayout:
+    qrels = sorted(
+        (path / "qrels").glob("*.tsv"), key=lambda file: (file.name != "test.tsv", file.name)
+    )
+    if missing := [*sorted(_BEIR - tables.keys()), *([] if qrels else ["judgements"])]:
+        hint = "Retrieval needs corpus.jsonl, queries.jsonl and qrels/test.tsv."
+        raise UsageError(f"{path} has no {' and no '.join(missing)}", hint)
+    return DataLayout("retrieval", {**tables, "qrels": qrels[0]}, renamed)
+
+
+def _linking(
+    path: Path, tables: Mapping[str, Path], renamed: Mapping[str, str]
+) -> DataLayout | None:
+    """The layout of a dictionary and mentions, if there are tables of both."""
+    columns = {name: columns_of(file) for name, file in tables.items()}
+    fitting = {
+        part: [tables[name] for name in tables if _have(columns[name], needed, renamed)]
+        for part, needed in (("names", NAMES), ("mentions", MENTIONS))
+    }
+    if not all(fitting.values()):
+        return None
+    for files in fitting.values():
+        if len(files) > 1:
+            repeated = ", ".join(map(stem, files))
+            raise UsageError(
+                f"{path} has several tables of one kind: {repeated}", "Leave one in the folder."
+            )
+    return DataLayout("linking", {part: files[0] for part, files in fitting.items()}, renamed)
+
+
+def _split_files(path: Path, tables: Mapping[str, Path]) -> dict[str, Path]:
+    """The files of a split, or the only table as the test split."""
+    split = {part: tables[part] for part in (TRAIN, TEST) if part in tables}
+    if TEST in split:
+        return split
+    if len(tables) > 1 or (path.is_dir() and TRAIN in split):
+        hint = "Name one of these files test. Linking needs two tables, with the columns name, id and mention, id."
+        raise UsageError(
+            f"{path} has no table test, but {', '.join(file.name for file in tables.values())}",
+            hint,
+        )
+    return {TEST: next(iter(tables.values()))}
+
+
+def _labelled_table(files: Mapping[str, Path], kind: str, renamed: Mapping[str, str]) -> DataLayout:
+    """The layout of one of ``TABLES``, by the columns of the test split."""
+    file, has = files[TEST], columns_of(files[TEST])
+    fits = [
+        name
+        for name, needed in TABLES.items()
+        if kind in ("", name) and _have(has, needed, renamed)
+    ]
+    if not fits:
+        raise _nearest(file, has, [kind] if kind in TABLES else list(TABLES), renamed)
+    if len(fits) > 1:
+        hint = f"Name the kind: kind={fits[0]}, behind the path and a colon, or --kind {fits[0]}."
+        raise UsageError(f"{file} has the columns of {' and of '.join(fits)}", hint)
+    if len({renamed.get(column, column) for column in TABLES[fits[0]]}) < len(TABLES[fits[0]]):
+        raise UsageError(
+            f"{file}: two columns of {fits[0]} are renamed to one column", "Name another for each."
+        )
+    return DataLayout(fits[0], files, renamed)
+
+
+def _have(has: Sequence[str], needed: Sequence[str], renamed: Mapping[str, str]) -> bool:
+    return all(renamed.get(column, column) in has for column in needed)
+
+
+def _nearest(
+    file: Path, has: Sequence[str], kinds: Sequence[str], renamed: Mapping[str, str]
+) -> UsageError:
+    """The error for a table of no layout, with the layout that lacks the fewest columns."""
+    mismatch = "are those of no kind of data" if len(kinds) > 1 else f"are not those of {kinds[0]}"
+    # The first line of a file without a header holds texts.
+    names = f"{len(has)} columns" if without_texts() else f"the columns {', '.join(has)}"
+    problem = f"{file} has {names}, which {mismatch}"
+    if absent := [name for name in renamed.values() if name not in has]:
+        return UsageError(f"{file} has no column {absent[0]!r}", f"It has {names}.")
+    if len(has) == 1 and (mark := next((mark for mark in ";\t" if mark in has[0]), "")):
+        return UsageError(
+            problem, f"Columns are separated by commas here, not by {mark!r}; by tabs in .tsv."
+        )
+    similar = {name.strip().lower(): name for name in has}
+    missing = {kind: [c for c in TABLES[kind] if renamed.get(c, c) not in has] for kind in kinds}
+    unlike = {kind: [c for c in missing[kind] if c not in similar] for kind in kinds}
+    near = min(kinds, key=lambda kind: (len(unlike[kind]), len(missing[kind])))
+    hint = f"For {near} it needs {', '.join(missing[near])}"
+    if len(unlike[near]) == len(TABLES[near]):
+        hint = "Known columns: " + "; ".join(
+            f"{', '.join(TABLES[kind])} ({kind})" for kind in kinds
+        )
+    renames = ",".join(f"{c}={similar.get(c, 'ITS_NAME')}" for c in missing[near])
+    return UsageError(
+        problem, f"{hint}. Columns of other names: {file}:{renames}, or --columns for each."
+    )
+
+
+def as_option(column: str) -> str:
+    """Return the option that renames a column: ``id`` for ``_id``, ``query`` for ``query-id``, else its name."""
+    return column.removeprefix("_").removesuffix("-id")
+
+
+def stem(file: Path) -> str:
+    """Return the name of a file without its endings."""
+    return file.name.partition(".")[0]
+
+
+def columns_of(file: Path) -> list[str]:
+    """Read the names of a table's columns: its header, the keys of its first line, or its schema."""
+    format_ = format_of(file.name)
+    if format_ == "parquet":
+        parquet, arrow = pyarrow()
+        try:
+            return list(parquet.read_schema(file).names)
+        except (arrow.ArrowException, OSError) as error:
+            raise DataFormatError(
+                f"{file} cannot be read as Parquet: {str(error).splitlines()[0]}"
+            ) from None
+    lines = (
+        (number, line) for number, line in enumerate(stream_lines(file), start=1) if line.strip()
+    )
+    number, first = next(lines, (0, ""))
+    if not first:
+        raise DataFormatError(f"{file} is empty.")
+    if format_ == "jsonl":
+        row = parse_json(first, f"{file}, line {number}")
+        if not isinstance(row, dict):
+            raise DataFormatError(
+                f"{file}, line {number}: not a JSON object.",
+                'Each line is one, like {"text": "..."}.',
+            )
+        return list(row)
+    try:
+        return next(csv.reader([first], delimiter="\t" if format_ == "tsv" else ","))
+    except csv.Error as error:
+        raise DataFormatError(f"{file}, its header: {error}") from None

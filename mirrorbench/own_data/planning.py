@@ -1,0 +1,208 @@
+"""Plans of ``mirrorbench evaluate``: names of data, rows of encoders, transformations, and remarks before the run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os.path import isdir
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.data.corpora import Contamination
+from mirrorbench.own_data.layouts import as_option
+from mirrorbench.own_data.measures import SPREAD, text_groups
+
+if TYPE_CHECKING:
+    from mirrorbench.core.specs import EncoderSpec, Value
+    from mirrorbench.runs.plan import Plan
+    from mirrorbench.runs.workspace import Workspace
+
+TRANSFORMATIONS: dict[str, dict[str, Value]] = {
+    "whitened": {"post": "whiten"},
+    "all but the top 3": {"post": "abtt", "abtt": 3},
+    "z-scored": {"post": "zscore"},
+}
+"""Transformations that ``--baselines`` adds to each encoder, fitted on the texts of the data."""
+
+
+class Data(NamedTuple):
+    """Own data in memory: their name as a task, their task and their items."""
+
+    name: str
+    task: Any
+    items: Any
+    title: str
+    """Name of the file or folder, or of the task if several have the same."""
+
+    @classmethod
+    def read(cls, names: Sequence[str], workspace: Workspace) -> dict[str, Data]:
+        """Read data by their names."""
+        tasks = {name: workspace.plugins.tasks[name] for name in names}
+        titles = Counter(task.title for task in tasks.values())
+        return {
+            name: cls(
+                name,
+                task,
+                task.load(workspace.data),
+                task.title if titles[task.title] == 1 else name,
+            )
+            for name, task in tasks.items()
+        }
+
+    @property
+    def summary(self) -> str:
+        """Kind and numbers of items, as one line."""
+        return f"{self.title}: {self.task.kind}, {self.task.summary(self.items)}"
+
+    def detectable(self) -> str:
+        """Return the least difference of two usual encoders that these items detect with a power of .8, as a line."""
+        from scipy.stats import t
+
+        from mirrorbench.reports.renderers import number
+
+        texts, metric = self.task.texts(self.items), self.task.main_metric
+        n = (
+            len(texts)
+            if self.task.kind == "retrieval"
+            else len(set(text_groups(list(texts.values())).tolist()))
+        )
+        sizes = t.ppf([0.975, 0.8], n - 1) if n > 1 else np.array([np.inf])
+        if (least := sizes.sum() * SPREAD[metric] / n**0.5) >= 1:
+            return f"{self.title} has too few items to show any difference in {metric}."
+        more = f"of about {number(least)} and more; smaller ones need more items."
+        return f"{self.title} can show differences in {metric} {more}"
+
+
+def data_name(path: str, kind: str, columns: Sequence[str]) -> str:
+    """Return the name of a path as a task: with a slash, and with options behind it, those of the path first."""
+    for column in columns:
+        if column.count("=") != 1:
+            raise UsageError(
+                f"--columns {column} is not COLUMN=NAME", "Such as --columns sentence1=question"
+            )
+    renamed = (
+        "=".join((as_option(column), name))
+        for column, name in (pair.split("=") for pair in columns)
+    )
+    if set(path) & {",", ":"} and Path(path).expanduser().exists():
+        raise UsageError(f"{path}: the name of data may hold no comma and no colon", "Rename it.")
+    path, _, given = path.partition(":")
+    options = [*([given] if given else []), *([f"kind={kind}"] if kind else []), *renamed]
+    slashed = path if "/" in path or path.startswith((".", "~")) else f"./{path}"
+    return slashed + (f":{','.join(options)}" if options else "")
+
+
+def without_repeats(names: Sequence[str]) -> list[str]:
+    """Drop names of the same file or folder with the same options."""
+    first: dict[tuple[Path, str], str] = {}
+    for name in names:
+        path, _, options = name.partition(":")
+        first.setdefault((Path(path).expanduser().resolve(), options), name)
+    return list(first.values())
+
+
+def encoder_rows(encoders: Sequence[str], workspace: Workspace) -> dict[str, EncoderSpec]:
+    """Return the spec of each encoder by its text; ``UsageError`` if two are the same encoder."""
+    from mirrorbench.runs.plan import Planner
+
+    planner = Planner(workspace)
+    rows: dict[str, EncoderSpec] = {}
+    for text in encoders:
+        row = planner.untuned(parse_spec(text))
+        if first := next((encoder for encoder, spec in rows.items() if spec == row), ""):
+            raise UsageError(
+                f"-e {first} and -e {text} are the same encoder, {row}", "Name each once."
+            )
+        rows[text] = row
+    return rows
+
+
+def transformed(spec: EncoderSpec) -> dict[str, EncoderSpec]:
+    """Return an encoder with each of ``TRANSFORMATIONS``, by name; none if its spec has a transformation already."""
+    if spec.get("post") is not None or spec.get("dims") is not None:
+        return {}
+    return {name: spec.with_params(**post) for name, post in TRANSFORMATIONS.items()}
+
+
+def evaluation_plan(
+    specs: Iterable[EncoderSpec],
+    data: Mapping[str, Data],
+    workspace: Workspace,
+    baselines: bool,
+    fetch: bool,
+) -> Plan:
+    """Plan the evaluation of encoders on data; tuning and transformations use the texts of the data themselves."""
+    from mirrorbench.runs.plan import Request
+    from mirrorbench.runs.run import make_plan
+
+    rows: list[EncoderSpec] = []
+    for spec in specs:
+        rows.append(spec)
+        if baselines:
+            rows.extend(transformed(spec).values())
+    requests = [
+        Request(tuple(rows), (tested.name,), corpus=register_texts(tested, workspace))
+        for tested in data.values()
+    ]
+    return make_plan(workspace, *requests, fetch=fetch)
+
+
+def register_texts(data: Data, workspace: Workspace) -> str:
+    """Register the texts of own data as a corpus of the workspace; return its name."""
+    from mirrorbench.data.corpora import GeneratedCorpus
+
+    name = f"texts of {data.name}"
+    if name not in workspace.plugins.corpora.by_name():
+        corpus = GeneratedCorpus(name, name, lambda: data.task.documents(data.items))
+        workspace.plugins = workspace.plugins.extended("register_corpora", corpus)
+    return name
+
+
+def overlap_lines(texts: str, data: Mapping[str, Data], workspace: Workspace) -> Iterator[str]:
+    """Yield a line for each data with the share of items that hold a text of a file or folder."""
+    from mirrorbench.runs.run import corpus_overlap
+
+    read = Data.read([data_name(texts, "", ())], workspace) if isdir(texts) else {}
+    corpus = register_texts(next(iter(read.values())), workspace) if read else texts
+    overlaps = corpus_overlap(workspace, corpus, list(data))
+    for tested, seen in zip(data.values(), overlaps.values(), strict=True):
+        share = (
+            f"{seen.to_json()['any_text']:.1%}" if isinstance(seen, Contamination) else "unknown"
+        )
+        yield f"{tested.title}: {share} of the {tested.task.items_name} hold a text of {texts}"
+
+
+def truncation_lines(
+    plan: Plan, data: Mapping[str, Data], labels: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield a line for each encoder and data with texts that are longer than the encoder reads."""
+    from mirrorbench.models.opening import read_tokenizer
+
+    tokenizers: dict[Path, Any] = {}
+    for tested in data.values():
+        inputs = {item.text for item in tested.task.inputs(tested.items)}
+        for cell in plan.cells:
+            if (
+                cell.task != tested.name
+                or cell.pooling is None
+                or cell.model.path is None
+                or cell.model.posts
+            ):
+                continue
+            limit, path = cell.pooling.max_length, cell.model.path
+            texts = [
+                text for text in inputs if len(text) > limit
+            ]  # a token has at least one character
+            tokenizer = tokenizers.setdefault(path, read_tokenizer(path))
+            n = (
+                sum(len(ids) > limit for ids in tokenizer(texts, verbose=False)["input_ids"])
+                if texts
+                else 0
+            )
+            if n:
+                share = f"{n:,} of {len(inputs):,} in {tested.title}"
+                yield f"{labels[str(cell.spec)]} reads {limit:,} tokens of a text; {share} are longer"

@@ -1,0 +1,355 @@
+"""Tasks of own data: retrieval, pairs, triplets and linking; ``classification`` is in a module of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.shown import shown
+from mirrorbench.data.items import Pair
+from mirrorbench.own_data.collections import Collection, fuse, measure, rankings_of, search
+from mirrorbench.own_data.measures import (
+    RETRIEVAL,
+    average_precision,
+    check_folds,
+    folds,
+    resampling_groups,
+    text_groups,
+)
+from mirrorbench.tasks.base import Scores, TaskKind, Vectors
+from mirrorbench.tasks.metrics import auc, cosine, exact_threshold
+from mirrorbench.tasks.pairs import PairSimilarity
+
+STORED_PREDICTIONS = 3
+"""Number of predictions that are stored for an item, for ``--items``."""
+
+
+class OwnData:
+    """Base class of the tasks of own data, beside a task class of the core.
+
+    Attributes:
+        kind: the kind of the task, as in ``--kind``.
+        measures: names of the measures for ``metric=``, the main one first.
+        items_name: noun of the scored items, plural.
+        values_name: description of the values that ``--items`` shows, if they are no scores.
+    """
+
+    kind: ClassVar[str]
+    measures: ClassVar[tuple[str, ...]]
+    items_name: ClassVar[str]
+    values_name: ClassVar[str] = ""
+
+    untuned: ClassVar[bool] = True
+
+    def count_items(self, n: int) -> str:
+        """Return a number of items in words: ``1 query``, ``225 queries``."""
+        return f"{n:,} {self.items_name if n != 1 else self.items_name.replace('ies', 'ys').removesuffix('s')}"
+
+    def summary(self, items: Any) -> str:
+        """Return the number of items and the remarks on them, as one line."""
+        return "; ".join((self.count_items(len(self.texts(items))), *self.remarks(items)))  # type: ignore[attr-defined]
+
+    def remarks(self, items: Any) -> Sequence[str]:
+        """Return remarks on items that change the score in a way that is easily overlooked."""
+        return ()
+
+    def shared(self, items: Any) -> Mapping[str, tuple[str, ...]]:
+        """Return the groups of each item, which are resampled together."""
+        return resampling_groups(self.texts(items))  # type: ignore[attr-defined]
+
+    def describe(self, items: Any, item: str) -> str:
+        """Return the texts of an item as one line."""
+        return " | ".join(self.texts(items)[item])  # type: ignore[attr-defined]
+
+    def documents(self, items: Any) -> Sequence[str]:
+        """Return the texts for fitting transformations; by default all."""
+        return [item.text for item in self.inputs(items)]  # type: ignore[attr-defined]
+
+    def retrieved(self, items: Any, item: str, predictions: Sequence[Any]) -> list[str]:
+        """Return a line for each prediction of an item, best first; right ones are marked with a star."""
+        return []
+
+
+class Retrieval(OwnData, TaskKind[Collection]):
+    """Retrieval of documents for queries by cosine.
+
+    Metrics: ``ndcg_at_10``, ``map`` (of the first 1,000 documents), ``mrr_at_10``, ``recall_at_10`` and
+    ``recall_at_100``, means over the queries that have a relevant document, computed by pytrec_eval. The prefix
+    ``bm25_`` stands for BM25 without the encoder, ``fused_`` for the reciprocal rank fusion of both.
+    """
+
+    kind, items_name = "retrieval", "queries"
+    level = "sentence"
+    main_metric = "ndcg_at_10"
+    measures = RETRIEVAL
+
+    def summary(self, items: Collection) -> str:
+        """Return the numbers of queries and documents, and the notes on them."""
+        counts = f"{self.count_items(len(items.queries))}, {len(items.documents):,} documents"
+        return "; ".join((counts, *items.notes))
+
+    def documents(self, items: Collection) -> Sequence[str]:
+        """Return all documents."""
+        return list(items.documents.values())
+
+    def retrieved(self, items: Collection, item: str, predictions: Sequence[Any]) -> list[str]:
+        """Return the first documents."""
+        right = items.judged[item]
+        return [
+            f"{'*' if right.get(name, 0) > 0 else ' '} {name}: {items.documents[name]}"
+            for name in predictions
+        ]
+
+    @property
+    def baselines(self) -> Mapping[str, str]:  # type: ignore[override]
+        """Name the metric of BM25."""
+        return {"BM25": f"bm25_{self.main_metric}"}
+
+    def check(self, items: Collection) -> None:
+        """Do nothing: ``read_collection`` has checked the collection."""
+
+    def written(self, items: Collection) -> str:
+        """Return texts and judgements as text, for the checksum."""
+        judged = {query: sorted(grades.items()) for query, grades in items.judged.items()}
+        return repr((dict(items.documents), dict(items.queries), judged))
+
+    def first(self, items: Collection, limit: int) -> Collection:
+        """Return the first queries, with all documents."""
+        judged = dict(list(items.judged.items())[:limit])
+        queries = {query: items.queries[query] for query in judged}
+        return replace(items, queries=queries, judged=judged)
+
+    def inputs(self, items: Collection) -> list[TextInput]:
+        """Return all documents and queries, with their role."""
+        return [*_with_role("document", items.documents), *_with_role("query", items.queries)]
+
+    def texts(self, items: Collection) -> Mapping[str, tuple[str, ...]]:
+        """Return the text of each query; documents are not test items."""
+        return {query: (text,) for query, text in items.queries.items()}
+
+    def shared(self, items: Collection) -> Mapping[str, tuple[str, ...]]:
+        """Return the groups of each query, by its text and its relevant documents."""
+        relevant = {
+            query: [f"document {name}" for name, grade in grades.items() if grade > 0]
+            for query, grades in items.judged.items()
+        }
+        return resampling_groups(
+            {query: (text, *relevant[query]) for query, text in items.queries.items()}
+        )
+
+    def score(self, items: Collection, vectors: Vectors, protocol: str) -> Scores:
+        """Search the documents of each query, and measure their ranking."""
+        queries, documents = (
+            vectors(_with_role("query", items.queries)),
+            vectors(_with_role("document", items.documents)),
+        )
+        by_vectors = rankings_of(list(items.documents), *search(queries, documents))
+        rankings = {"": by_vectors, "bm25_": items.bm25, "fused_": fuse(by_vectors, items.bm25)}
+        measured = {
+            f"{system}{name}": values
+            for system, ranking in rankings.items()
+            for name, values in measure(items, ranking).items()
+        }
+        return Scores(
+            {name: float(values.mean()) for name, values in measured.items()},
+            list(items.judged),
+            measured[self.main_metric],
+            np.zeros(len(items.judged)),
+            notes=items.notes,
+            extra={name: values for name, values in measured.items() if name != self.main_metric}
+            | {"found": np.array([list(ranking)[:STORED_PREDICTIONS] for ranking in by_vectors])},
+        )
+
+
+def _with_role(role: str, texts: Mapping[str, str]) -> list[TextInput]:
+    return [TextInput(text, role=role) for text in texts.values()]
+
+
+class Rated(OwnData, PairSimilarity):
+    """Pairs of texts with a number each."""
+
+    values_name = "cosines, by their influence on the score"
+
+    def describe(self, items: Sequence[Pair], item: str) -> str:
+        """Return both texts and the number as one line."""
+        return f"{super().describe(items, item)} ({next(pair.gold for pair in items if pair.id == item):g})"
+
+
+class Similarity(Rated):
+    """Pairs with a rating, scored by ``cosine_spearman`` and the metrics of ``PairSimilarity``."""
+
+    kind = "similarity"
+    main_metric = "cosine_spearman"
+    measures = (main_metric,)
+
+
+class Pairs(Rated):
+    """Pairs with a label of 1 or 0.
+
+    Metrics: average precision (``cosine_ap``) and the area under the ROC curve (``auc``); if it is the main metric,
+    also ``accuracy`` under a threshold of the cosine, chosen for each of five folds on the others. Pairs that share a
+    text are in one fold.
+    """
+
+    kind = "pairs"
+    main_metric = "cosine_ap"
+    measures = (main_metric, "auc", "accuracy")
+
+    def check(self, items: Sequence[Pair]) -> None:
+        """Check the pairs and, for a threshold, that each label is in all folds."""
+        super().check(items)
+        if self.main_metric == "accuracy":
+            groups = text_groups([(pair.left, pair.right) for pair in items])
+            check_folds(self.name, np.array([int(pair.gold) for pair in items]), groups)
+
+    def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
+        """Score the cosines against the labels."""
+        cosines, gold = self.cosines(items, vectors), np.array([pair.gold for pair in items])
+        metrics = {
+            name: f(cosines, gold) for name, f in (("cosine_ap", average_precision), ("auc", auc))
+        }
+        ids = [pair.id for pair in items]
+        if self.main_metric != "accuracy":
+            return Scores(metrics, ids, cosines, gold)
+        hits = np.zeros(len(gold))
+        for rows, held in folds(gold.astype(int), [(pair.left, pair.right) for pair in items]):
+            hits[held] = (cosines[held] > exact_threshold(cosines[rows], gold[rows])) == gold[held]
+        extra = {"cosine": cosines, "label": gold}
+        return Scores(
+            {**metrics, "accuracy": float(hits.mean())}, ids, hits, np.ones(len(hits)), extra=extra
+        )
+
+
+class Triplet(NamedTuple):
+    """An anchor, a text near to it, and a less near one."""
+
+    id: str
+    anchor: str
+    positive: str
+    negative: str
+
+
+class Triplets(OwnData, TaskKind[Sequence[Triplet]]):
+    """Triplets of texts, scored by ``accuracy``: the positive is nearer than the negative; ties are wrong."""
+
+    kind, items_name = "triplets", "triplets"
+    level = "sentence"
+    main_metric = "accuracy"
+    measures = (main_metric,)
+
+    def check(self, items: Sequence[Triplet]) -> None:
+        """Check that ids are unique."""
+        self.check_ids([item.id for item in items])
+
+    def inputs(self, items: Sequence[Triplet]) -> list[TextInput]:
+        """Return the three texts of each triplet."""
+        return [TextInput(text) for item in items for text in item[1:]]
+
+    def texts(self, items: Sequence[Triplet]) -> Mapping[str, tuple[str, ...]]:
+        """Return the three texts of each triplet by its id."""
+        return {item.id: item[1:] for item in items}
+
+    def score(self, items: Sequence[Triplet], vectors: Vectors, protocol: str) -> Scores:
+        """Compare the two cosines of each anchor."""
+        texts = self.inputs(items)
+        anchors, positives, negatives = (vectors(texts[start::3]) for start in range(3))
+        margins = cosine(anchors, positives) - cosine(anchors, negatives)
+        hits = (margins > 0).astype(np.float64)
+        return Scores(
+            {"accuracy": float(hits.mean())},
+            [item.id for item in items],
+            hits,
+            np.ones(len(hits)),
+            extra={"margin": margins},
+        )
+
+
+@dataclass(frozen=True)
+class Linked:
+    """A dictionary of names with their ids, and mentions with their right id."""
+
+    names: tuple[tuple[str, str], ...]
+    mentions: tuple[tuple[str, str, str], ...]
+    """Item id, text, and id in the dictionary, of each mention."""
+
+
+class Linking(OwnData, TaskKind[Linked]):
+    """Linking of mentions to a dictionary of names by cosine: ``accuracy@1`` and ``accuracy@5``.
+
+    A name is right if its id is the mention's. Mentions whose id is not in the dictionary count as errors.
+    """
+
+    kind, items_name = "linking", "mentions"
+    level = "phrase"
+    main_metric = "accuracy@1"
+    measures = (main_metric, "accuracy@5")
+
+    def check(self, items: Linked) -> None:
+        """Check that ids of mentions are unique, and that some are in the dictionary."""
+        self.check_ids([identity for identity, *_ in items.mentions])
+        if not {right for *_, right in items.mentions} & {name for _, name in items.names}:
+            raise DataFormatError(f"{self.name}: no mention has an id of the dictionary")
+
+    def summary(self, items: Linked) -> str:
+        """Return the numbers of mentions and names, and the remarks on them."""
+        counts = f"{self.count_items(len(items.mentions))}, {len(items.names):,} names"
+        return "; ".join((counts, *self.remarks(items)))
+
+    def remarks(self, items: Linked) -> Sequence[str]:
+        """Count mentions whose id is not in the dictionary."""
+        known = {name for _, name in items.names}
+        unknown = [right for *_, right in items.mentions if right not in known]
+        if not unknown:
+            return []
+        remark = "mentions with an id that is not in the dictionary, which are errors"
+        return [f"{remark}: {len(unknown):,}, the first {shown(unknown[0])}"]
+
+    def documents(self, items: Linked) -> Sequence[str]:
+        """Return the names of the dictionary."""
+        return [name for name, _ in items.names]
+
+    def retrieved(self, items: Linked, item: str, predictions: Sequence[Any]) -> list[str]:
+        """Return the first names."""
+        right = next(answer for name, _, answer in items.mentions if name == item)
+        names = (items.names[row] for row in predictions)
+        return [
+            f"{'*' if identity == right else ' '} {identity}: {name}" for name, identity in names
+        ]
+
+    def first(self, items: Linked, limit: int) -> Linked:
+        """Return the first mentions, with all names."""
+        return replace(items, mentions=items.mentions[:limit])
+
+    def inputs(self, items: Linked) -> list[TextInput]:
+        """Return all names and mentions."""
+        return [TextInput(text) for text, _ in items.names] + [
+            TextInput(text) for _, text, _ in items.mentions
+        ]
+
+    def texts(self, items: Linked) -> Mapping[str, tuple[str, ...]]:
+        """Return the text of each mention."""
+        return {identity: (text,) for identity, text, _ in items.mentions}
+
+    def score(self, items: Linked, vectors: Vectors, protocol: str) -> Scores:
+        """Search the names of each mention, and compute the rank of the first right one."""
+        texts = self.inputs(items)
+        rows, _ = search(vectors(texts[len(items.names) :]), vectors(texts[: len(items.names)]), 5)
+        ids, gold = (
+            np.array([name for _, name in items.names]),
+            np.array([right for *_, right in items.mentions]),
+        )
+        right = ids[rows] == gold[:, None]
+        ranks = np.where(right.any(axis=1), right.argmax(axis=1) + 1.0, np.inf)
+        return Scores(
+            {f"accuracy@{k}": float((ranks <= k).mean()) for k in (1, 5)},
+            [identity for identity, *_ in items.mentions],
+            (ranks <= 1).astype(np.float64),
+            np.ones(len(ranks)),
+            notes=tuple(self.remarks(items)),
+            extra={"rank": ranks, "found": rows[:, :STORED_PREDICTIONS]},
+        )

@@ -1,0 +1,162 @@
+"""HTML: a self-contained page to sort, filter and copy from, and a table for notebooks.
+
+Labels must never become code: the script builds text nodes only, and the page's content security policy allows only
+this script and style, by checksum. Without scripts the page shows a plain table.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench.reports.html.sources import (
+    bibtex,
+    column_sources,
+    error_commands,
+    full_heading,
+    leaderboard_commands,
+)
+from mirrorbench.reports.renderers import escape_latex, latex
+from mirrorbench.reports.renderers.notes import (
+    MISSING,
+    TIED,
+    metric_words,
+    note_lines,
+    with_deviation,
+)
+from mirrorbench.reports.renderers.tex import DEFAULT_TITLE, latex_heading
+from mirrorbench.reports.renderers.text import escape_markdown
+from mirrorbench.reports.table import DIGITS, Table, to_object
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+SCRIPTS = ("values.js", "drawing.js", "controls.js")
+"""Parts of one script, in this order."""
+
+
+def html(table: Table) -> str:
+    """Render a self-contained page: sort by column, filter by suite, level, language and encoder, copy the shown rows.
+
+    Tables whose scores are texts, as those of the papers with measured values, can only be read.
+    """
+    folder = files("mirrorbench.reports.html") / "template"
+    style, *scripts = (
+        (folder / name).read_text(encoding="utf-8") for name in ("page.css", *SCRIPTS)
+    )
+    has_texts = any(score and score.text for row in table.rows for score in row.scores)
+    script = "" if has_texts else "\n".join(scripts)
+    return (
+        _templates()
+        .get_template("page.html")
+        .render(
+            title=_line(table.title) or DEFAULT_TITLE,
+            style=style,
+            style_hash=_checksum(style),
+            script=script,
+            script_hash=_checksum(script),
+            data=_embedded(None if has_texts else page_data(table)),
+            sources=column_sources(table),
+            bibtex=bibtex(table),
+            commands=leaderboard_commands(table) if table.layout == "leaderboard" else "",
+            **_board(table),
+        )
+    )
+
+
+def notebook(table: Table) -> str:
+    """Render an HTML fragment for notebooks: the table and its notes."""
+    return _templates().get_template("notebook.html").render(_board(table))
+
+
+def page_data(table: Table) -> dict[str, Any]:
+    """Build the data of the script: the table as in the format ``json`` and, under ``display``, its texts as shown."""
+    data = to_object(table)
+    del data["verdicts"]  # the notes state them
+    for column, heading, entry in zip(table.columns, table.heads(), data["columns"], strict=True):
+        entry["display"] = {
+            "heading": full_heading(column),
+            "markdown": escape_markdown(heading),
+            "latex": latex_heading(column.title),
+            "suite_latex": escape_latex(column.suite),
+            "metric": ", ".join(metric_words(name) for name in column.metric.split(", ") if name),
+            "source": column.source.title if column.source else "",
+        }
+    commands = error_commands(table)
+    for row, entry in zip(table.rows, data["rows"], strict=True):
+        entry["display"] = {
+            "markdown": escape_markdown(row.label),
+            "latex": escape_latex(row.label),
+            "error_commands": commands.get((row.spec, row.protocol), {}),
+        }
+    data["display"] = {
+        "digits": DIGITS,
+        "missing": {"plain": MISSING, "latex": escape_latex(MISSING)},
+        "tied": {"plain": TIED, "latex": escape_latex(TIED)},
+        "title": escape_markdown(table.title),
+        "notes": [
+            {"plain": _line(note), "markdown": escape_markdown(note)}
+            for _, note in note_lines(table)
+        ],
+        "latex": latex(table),
+    }
+    return data
+
+
+def _embedded(data: dict[str, Any] | None) -> str:
+    """Data as JSON for a script element."""
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    # "<" could end the script element; U+2028 and U+2029, line ends in JavaScript, are escaped as not ASCII.
+    for char in "<>&":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+@cache
+def _templates() -> Environment:
+    from jinja2 import Environment, PackageLoader
+
+    loader = PackageLoader("mirrorbench.reports.html", "template")
+    return Environment(
+        loader=loader,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def _board(table: Table) -> dict[str, Any]:
+    """The values of the template ``board.html``."""
+    rows = []
+    for row, ranks in zip(table.rows, table.ranks(), strict=True):
+        cells = []
+        for score, rank in zip(row.scores, ranks, strict=True):
+            mean, _, deviation = with_deviation(score).partition(" ± ")
+            cells.append(
+                (mean.replace("-", "−"), deviation, rank, TIED if score and score.tied else "")
+            )
+        rows.append((_line(row.label), cells))
+    notes = [_line(note) for _, note in note_lines(table)]
+    heads = list(map(full_heading, table.columns))
+    return {
+        "groups": table.groups(),
+        "corner": table.corner,
+        "heads": heads,
+        "rows": rows,
+        "notes": notes,
+    }
+
+
+def _line(text: str) -> str:
+    """The text on one line."""
+    return " ".join(text.split())
+
+
+def _checksum(text: str) -> str:
+    """The hash by which a content security policy names a script or style."""
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,78 @@
+"""The papers' tables and figures: published, measured, difference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.hooks import Register, hookimpl
+
+if TYPE_CHECKING:
+    from mirrorbench.core.plugins import Plugins
+    from mirrorbench.reports.papers.measured import Content
+    from mirrorbench.reports.selection import Layout
+    from mirrorbench.runs.outcomes import Outcome
+    from mirrorbench.runs.workspace import Workspace
+
+PAPERS = ("mirror-bert", "mirrorwic", "poster")
+"""Folders of the built-in papers, in the order of listings."""
+
+
+def specs_folder() -> Path:
+    """Return the folder of the papers' files: inside the package in a wheel, ``leaderboards`` in a checkout."""
+    package = Path(__file__).resolve().parent
+    candidates = (package / "specs", package.parents[2] / "leaderboards")
+    for folder in candidates:
+        if (folder / PAPERS[0]).is_dir():
+            return folder
+    raise DataFormatError(
+        f"The papers' tables are in neither {candidates[0]} nor {candidates[1]}.",
+        "Install mirrorbench again.",
+    )
+
+
+class Tables:
+    """The tables of all registered papers, with the methods that ``Session`` calls."""
+
+    def __call__(self, plugins: Plugins) -> dict[str, Layout]:
+        """Return rows and columns of each table, by name."""
+        from mirrorbench.reports.papers.tables import layout_of, paper_tables
+
+        return {name: layout_of(table) for name, table in paper_tables(plugins).items()}
+
+    def paper(self, workspace: Workspace, table: str, encoder: str, protocol: str) -> Content:
+        """Return a table with its measured scores; ``UnknownNameError`` for an unknown name."""
+        from mirrorbench.reports.papers.tables import find_table
+
+        find_table(table, workspace.plugins)
+        return self.papers(workspace, table, encoder, protocol)[table]
+
+    def papers(
+        self, workspace: Workspace, paper: str, encoder: str, protocol: str
+    ) -> dict[str, Content]:
+        """Return all tables, or those of a paper, with their measured scores."""
+        from mirrorbench.reports.papers.measuring import measured_tables
+
+        return measured_tables(workspace, paper, encoder, protocol)
+
+    def run_paper(
+        self, workspace: Workspace, table: str, encoder: str, seeds: int, protocol: str
+    ) -> Outcome:
+        """Measure the missing cells of a table."""
+        from mirrorbench.reports.papers.measuring import measure_table
+
+        return measure_table(workspace, table, encoder, seeds, protocol)
+
+
+@hookimpl
+def register_papers(register: Register) -> None:
+    """Register the papers of the built-in methods."""
+    for paper in PAPERS:
+        register(paper, specs_folder() / paper)
+
+
+@hookimpl
+def register_tables(register: Register) -> None:
+    """Register the papers' tables."""
+    register("papers", Tables(), "published tables, and their measured scores")

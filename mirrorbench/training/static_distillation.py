@@ -1,0 +1,193 @@
+"""``+static``: static vectors of a backbone's own tokens, as model2vec distils them; a text is the mean of its tokens.
+
+The model encodes each token of the vocabulary alone, between the special tokens of a text; the vectors are reduced by
+PCA, and weighted by the rarity of the token. Spec keys: ``dims`` (256, or all of a smaller model; 0 for no PCA),
+``sif`` (1e-4; 0 for no weights) and ``layers`` (by default the last; averaged over the token and the special ones). A
+word in context is encoded without its context.
+
+Source: model2vec 0.10, ``distill`` (github.com/MinishLab/model2vec), which also normalises vectors of texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mirrorbench.core.checksums import kept_folder
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.files import cache_root
+from mirrorbench.core.hooks import Register, hookimpl
+from mirrorbench.core.identity import COMPUTATION, digest
+from mirrorbench.models.backbones import fingerprint, unchanged_backbone
+from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.systems import EncoderContext, LazyEncoder, checked_params
+from mirrorbench.models.word_vectors import checked_sif, plain_text, sif_weights
+from mirrorbench.training.methods import Method, base_preset
+
+if TYPE_CHECKING:
+    from mirrorbench.core.inputs import Array, TextInput
+    from mirrorbench.core.specs import EncoderSpec
+    from mirrorbench.models.transformer import Transformer
+
+DIMENSIONS, SIF = 256, 1e-4
+"""Defaults of model2vec."""
+
+_UNUSED = re.compile(r"\[unused\d+\]")
+_ROWS = 8192
+
+
+@hookimpl
+def register_methods(register: Register) -> None:
+    """Register ``+static``."""
+    method = Method(
+        "static", base_preset, False, "{backbone}-static", create=create_distilled, baseline=True
+    )
+    register(
+        "static", method, "static vectors of the backbone's own tokens, as model2vec distils them"
+    )
+
+
+def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> LazyEncoder:
+    """Create the encoder of a spec with ``+static``; it is distilled at the first text, then kept in the cache.
+
+    Args:
+        spec: the spec.
+        path: the directory of the backbone.
+        context: device and precision.
+
+    Returns:
+        The encoder; its fingerprint covers the backbone and all settings.
+
+    Raises:
+        UsageError: a wrong key or value.
+    """
+    params = checked_params(spec, dims=int, sif=float, layers=str)
+    if (dims := params.get("dims", -1)) < 0 and "dims" in params:
+        raise UsageError(
+            f"dims={dims} is not a number of dimensions", "Write dims=256, or dims=0 for no PCA."
+        )
+    sif, pooling = checked_sif(params.get("sif", SIF)), Pooling(layers=params.get("layers", "-1:"))
+    weights = fingerprint(path)
+    identity = {
+        "method": "static",
+        "weights": weights,
+        "layers": pooling.layers,
+        "dims": dims,
+        "sif": sif,
+    }
+
+    def load() -> Callable[[list[TextInput]], Array]:
+        import torch
+
+        from mirrorbench.models.encoder import TransformerEncoder
+        from mirrorbench.models.transformer import load_transformer
+
+        with unchanged_backbone(path, weights):
+            transformer = load_transformer(path, torch.device(context.device))
+        key = digest({**identity, "precision": context.precision, "computation": COMPUTATION})
+        kept = vocabulary(transformer.tokenizer)
+
+        def distil(folder: Path) -> None:
+            context.begin(len(kept), "tokens")
+            encoder = TransformerEncoder(transformer, pooling, context.precision)
+            vectors = encoder.encode_ids(_single_tokens(transformer, kept), context.advance)
+            np.save(folder / "vectors.npy", distilled(vectors, dims, sif))
+
+        folder = kept_folder(cache_root() / "vectors" / key, distil, f"tokens of {spec}")
+        return _mean_of_tokens(
+            transformer.tokenizer, kept, np.load(folder / "vectors.npy", mmap_mode="r")
+        )
+
+    return LazyEncoder(digest(identity), load)
+
+
+def vocabulary(tokenizer: Any) -> list[int]:
+    """Return the ids of the tokens of texts, in the vocabulary's order, most frequent first.
+
+    Unused tokens (``[unused7]``) are left out, and added ones except padding and the unknown token.
+    """
+    left_out = set(tokenizer.get_added_vocab().values()) - {
+        tokenizer.pad_token_id,
+        tokenizer.unk_token_id,
+    }
+    by_id = sorted((token_id, token) for token, token_id in tokenizer.get_vocab().items())
+    return [
+        token_id
+        for token_id, token in by_id
+        if token_id not in left_out and not _UNUSED.match(token)
+    ]
+
+
+def distilled(vectors: Array, dims: int, sif: float) -> Array:
+    """Reduce vectors of tokens by PCA to ``dims`` dimensions (0: no PCA; -1: 256 at most), and weight them by rarity.
+
+    The sign of each component is that of its score with the largest absolute value, as in model2vec.
+    """
+    n, width = vectors.shape
+    if dims > width:
+        raise UsageError(
+            f"dims={dims}, but the model has {width} dimensions", f"Write dims={width} or less."
+        )
+    weights = sif_weights(n, sif)[:, None]
+    if not dims:
+        return np.asarray(vectors * weights, dtype=np.float32)
+    mean = vectors.mean(axis=0, dtype=np.float64)
+    parts = [
+        slice(start, start + _ROWS) for start in range(0, n, _ROWS)
+    ]  # in double precision, part by part
+    covariance = sum((centred := vectors[part] - mean).T @ centred for part in parts)
+    _, directions = np.linalg.eigh(covariance)
+    chosen = directions[:, ::-1][:, : dims if dims > 0 else DIMENSIONS]
+    scores = np.concatenate(
+        [((vectors[part] - mean) @ chosen).astype(np.float32) for part in parts]
+    )
+    signs = np.sign(scores[np.abs(scores).argmax(axis=0), np.arange(scores.shape[1])])
+    return np.asarray(scores * signs * weights, dtype=np.float32)
+
+
+def _single_tokens(transformer: Transformer, tokens: list[int]) -> Any:
+    """Each token as a text of its own, between the special tokens of a text."""
+    from mirrorbench.models.batching import Ragged
+
+    whole, bare = (
+        transformer.tokenizer("a", add_special_tokens=special)["input_ids"]
+        for special in (True, False)
+    )
+    start = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)
+    before, after = whole[:start], whole[start + len(bare) :]
+    return Ragged.of([[*before, token, *after] for token in tokens])
+
+
+def _mean_of_tokens(
+    tokenizer: Any, kept: list[int], table: Array
+) -> Callable[[list[TextInput]], Array]:
+    row = np.full(max(kept) + 1, -1)
+    row[kept] = np.arange(len(kept))
+    if tokenizer.unk_token_id is not None:
+        row[tokenizer.unk_token_id] = -1  # unknown tokens do not count
+
+    def ids(texts: list[str]) -> list[list[int]]:
+        input_ids: list[list[int]] = tokenizer(texts, add_special_tokens=False, verbose=False)[
+            "input_ids"
+        ]
+        return input_ids
+
+    first, inside, after = ids(["a", "a a", " a"])
+    # Byte-level tokenizers have other tokens for the first word of a text than for others, unless a space is before it.
+    space = " " if after == inside[len(first) :] != first else ""
+
+    def encode(inputs: list[TextInput]) -> Array:
+        vectors = np.zeros((len(inputs), table.shape[1]), dtype=np.float32)
+        for index, tokens in enumerate(
+            ids([(space + plain_text(item).strip()).rstrip() for item in inputs])
+        ):
+            rows = row[[token for token in tokens if token < len(row)]]
+            if (rows >= 0).any():
+                vectors[index] = table[rows[rows >= 0]].mean(axis=0, dtype=np.float32)
+        return vectors
+
+    return encode

@@ -1,0 +1,7 @@
+"""The command line, called in the process of the tests."""
+
+from __future__ import annotations
+
+from harness.shell import folder, mirrorbench
+
+__all__ = ["folder", "mirrorbench"]

@@ -1,0 +1,237 @@
+"""Figures of every analysis: drawn without a warning, reproducible, and with the numbers of their rows."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from suites import few
+
+from mirrorbench.analysis import figures, geometry, scores
+from mirrorbench.analysis.layers import LayerSums, words_in
+from mirrorbench.analysis.study import Analysis
+from mirrorbench.core.errors import UnknownNameError
+from mirrorbench.core.specs import parse_spec
+
+pytest.importorskip("matplotlib", reason="figures need the extra 'figures'")
+from matplotlib import rcParams
+from matplotlib.image import imread
+
+RNG = np.random.default_rng(0)
+LONG = "roberta + Mirror (corpus_size=1000, dropout=0.2, span_mask=5)"
+NAMES = ("BERT-mp", "BERT + Mirror", LONG)
+
+
+def _isotropy() -> Any:
+    vectors = {name: RNG.normal(n, 1, size=(20, 4)) for n, name in enumerate(NAMES)}
+    return figures.isotropy_figure(
+        [{"encoder": k, **geometry.measure_isotropy(v)} for k, v in vectors.items()]
+    )
+
+
+def _similarity(gold: np.ndarray) -> Any:
+    stored = {
+        name: {"scores": RNG.uniform(0.2 * n, 1, len(gold)), "gold": gold}
+        for n, name in enumerate(NAMES)
+    }
+    edges = scores.shared_edges([arrays["scores"] for arrays in stored.values()])
+    return figures.similarity_figure(
+        {name: scores.distribution(arrays, edges) for name, arrays in stored.items()}
+    )
+
+
+def _layers(n: int, score: float | None) -> Any:
+    sums = LayerSums(words_in(["the cat sat here", "a dog ran", "so it goes"]), 0)
+    for sentence, words in enumerate((4, 3, 3)):
+        sums.add(sentence, RNG.normal(1, 1, size=(4, words, 5)))
+    layers = sums.measure([np.array([0, 1]), np.array([1, 2])], [score] * 4)
+    return figures.layers_figure(dict.fromkeys(NAMES[:n], layers), "WiC: accuracy")
+
+
+def _series(n: int, sd: float | None) -> dict[str, scores.Series]:
+    points = tuple({"x": x, "mean": 0.4 + x / 100, "sd": sd, "n": 3} for x in (10, 25, 35))
+    return {
+        name: scores.Series(parse_spec("bert+mirror"), "t", "spearman", "paper", points)
+        for name in NAMES[:n]
+    }
+
+
+def _frequency(n: int) -> Any:
+    rows = scores.count_words(
+        ["cat"], [(f"words-en-{k}-{k + 10}k", ["cat"] * (k == 0)) for k in range(0, 100, 10)]
+    )
+    for k, row in enumerate(rows):
+        row |= {name: k / 20 if k % 3 else None for name in NAMES[:n]} | {
+            f"{name} sd": 0.01 for name in NAMES[:n]
+        }
+    return figures.frequency_figure(rows, _series(n, 0.01))
+
+
+def _errors(n: int) -> Any:
+    before, after = RNG.integers(0, 2, n), RNG.integers(0, 2, n)
+    answers = (before, before - 0.7), (after, after - 0.7)
+    rows = scores.changed_answers([str(k) for k in range(n)], after, *answers)
+    return figures.errors_figure(rows, [], NAMES[:2], graded=False)
+
+
+def _shifts() -> Any:
+    rows = scores.shifted_ranks([str(k) for k in range(30)], *RNG.normal(size=(3, 30)))
+    return figures.errors_figure(rows[:20], rows[20:], NAMES[:2], graded=True)
+
+
+def _roc() -> Any:
+    gold = RNG.integers(0, 2, 40).astype(float)
+    roc_curves = {
+        n: scores.roc_curve({"scores": gold + RNG.normal(size=40), "gold": gold}) for n in NAMES
+    }
+    return figures.roc_figure(
+        roc_curves | {"perfect": scores.roc_curve({"scores": gold, "gold": gold})}
+    )
+
+
+def _projection(n: int, senses: int, axis_names: bool) -> Any:
+    names = [f"sense {k % senses}" for k in range(30)]
+    return figures.projection_figure(
+        {f"encoder {k}": RNG.normal(size=(30, 2)) for k in range(n)}, names, axis_names
+    )
+
+
+DRAWN: dict[str, Callable[[], Any]] = {
+    "isotropy": _isotropy,
+    "similarity of labels": lambda: _similarity(RNG.integers(0, 2, 200)),
+    "layers": lambda: _layers(2, 0.6),
+    "layers of one encoder without a score": lambda: _layers(1, None),
+    "projection of one": lambda: _projection(1, 12, True),
+    "projection of four": lambda: _projection(4, 1, False),
+    "roc": _roc,
+    "curves": lambda: figures.curves_figure(_series(3, 0.02), "corpus_size", True),
+    "a curve of one seed": lambda: figures.curves_figure(_series(1, None), "dropout", False),
+    "frequency": lambda: _frequency(2),
+    "frequency without results": lambda: _frequency(0),
+    "errors": lambda: _errors(40),
+    "no errors": lambda: _errors(0),
+    "shifts": _shifts,
+}
+
+
+KEPT = (
+    "isotropy",
+    "similarity of labels",
+    "layers",
+    "projection of one",
+    "roc",
+    "frequency",
+    "errors",
+    "shifts",
+)
+"""Figures of the first suite, one of each analysis; curves are drawn below."""
+
+
+@pytest.mark.parametrize("name", few(DRAWN, *KEPT))
+def test_every_figure_is_drawn_without_a_warning(name: str, tmp_path: Path) -> None:
+    """Nothing is cut off: the outermost pixels of every figure are blank."""
+    heading = "Multi-SimLex (multisimlex-en): 10,000 pairs by their judgement"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with figures.style():
+            rcParams["savefig.dpi"] = 150  # quicker
+            figure = figures.titled(DRAWN[name](), heading)
+            (path,) = figures.save(figure, tmp_path / "figure", ["png"])
+    assert figure.get_figwidth() in (figures.COLUMN, figures.PAGE)
+    title = figure.legends[0].get_title().get_text() if figure.legends else figure.get_suptitle()
+    assert " ".join(title.split()) == heading
+    pixels = imread(path)[..., :3]
+    assert (pixels < 1).any()
+    edges = (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1])
+    assert name.startswith("projection") or all((edge == 1).all() for edge in edges)
+
+
+def test_the_same_numbers_are_the_same_files_and_those_of_the_series(tmp_path: Path) -> None:
+    def draw(stem: str) -> list[bytes]:
+        with figures.style():
+            figure = figures.curves_figure(_series(1, 0.02), "corpus_size", False)
+            files = figures.save(figure, tmp_path / stem, list(figures.FIGURE_FORMATS))
+        assert [path.name for path in files] == [f"{stem}.pdf", f"{stem}.svg", f"{stem}.png"]
+        (line,) = figure.axes[0].lines
+        np.testing.assert_allclose(line.get_xydata(), [(10, 0.5), (25, 0.65), (35, 0.75)])
+        assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == (
+            "corpus size",
+            "spearman",
+        )
+        return [path.read_bytes() for path in files]
+
+    contents = draw("one")
+    assert [content[1:4] for content in contents] == [b"PDF", b"?xm", b"PNG"]
+    assert contents == draw("two")
+
+
+def test_settings_of_others_are_left_alone() -> None:
+    before = dict(rcParams)
+    with figures.style():
+        assert (rcParams["font.size"], rcParams["pdf.fonttype"]) == (8, 42)
+    assert dict(rcParams) == before
+
+
+def test_no_bar_is_empty() -> None:
+    """One of ten buckets has a word, and six others have a score."""
+    with figures.style():
+        bars, lines = (_frequency(n).axes for n in (0, 2))
+    assert [label.get_text() for label in bars[0].get_xticklabels()] == ["0–10"]
+    assert [text.get_text() for text in bars[0].texts] == ["1"]
+    labels = ["0–10", *(f"{k}0–{k + 1}0" for k in range(10) if k % 3)]
+    assert [label.get_text() for label in lines[0].get_xticklabels()] == labels
+
+
+def test_formats_are_checked() -> None:
+    assert figures.check_formats(["png", "pdf", "png"]) == ("png", "pdf")
+    assert figures.check_formats([]) == ()
+    with pytest.raises(UnknownNameError, match="'jpg'"):
+        figures.check_formats(["jpg"])
+
+
+def test_no_two_senses_look_alike() -> None:
+    with figures.style():
+        (ax,) = _projection(1, 30, True).axes
+    looks = {
+        (*dots.get_facecolor()[0], *map(tuple, dots.get_paths()[0].vertices.tolist()))
+        for dots in ax.collections
+    }
+    assert len(looks) == len(ax.collections) == 30
+
+
+def test_numbers_are_read_back(tmp_path: Path) -> None:
+    rows = [
+        {"encoder": "a, b", "score": 0.1234567890123, "n": np.int64(3), "sd": None},
+        {"encoder": "ü", "score": np.float32(0.5), "n": 4, "sd": float("nan")},
+    ]
+    more = {
+        "points": np.array([1.0, np.inf]),
+        "flags": (np.bool_(True),),
+        "series": _series(1, None),
+    }
+    analysis = Analysis("name-task:x", rows, more, DRAWN["a curve of one seed"])
+    table, document, figure = analysis.write(tmp_path / "new", ["svg"])
+    assert (table.name, figure.name) == ("name-task_x.csv", "name-task_x.svg")
+    lines = table.read_text(encoding="utf-8").splitlines()
+    assert lines == ["encoder,score,n,sd", '"a, b",0.1234567890123,3,', "ü,0.5,4,"]
+    content = json.loads(document.read_text(encoding="utf-8"))
+    assert (content["points"], content["flags"]) == ([1.0, "inf"], [True])
+    assert content["series"]["BERT-mp"]["spec"]["backbone"] == "bert"
+    assert (content["rows"][0]["score"], content["rows"][1]["sd"]) == (0.1234567890123, None)
+
+
+def test_an_empty_table_is_a_table_and_where_all_encoders_failed_there_is_none(
+    tmp_path: Path,
+) -> None:
+    table, document = Analysis("none", [], {"changed": 0}, DRAWN["roc"]).write(tmp_path)
+    assert table.read_text() == "\n"
+    content = json.loads(document.read_text())
+    assert list(content) == ["analysis", "changed", "version", "created", "rows"]
+    assert content["rows"] == []
+    assert Analysis("x", [], {}, None).write(tmp_path / "new", ["pdf"]) == []
+    assert not (tmp_path / "new").exists()

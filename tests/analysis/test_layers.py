@@ -1,0 +1,152 @@
+"""Layers of a model against loops over words and sentences that hold everything in memory."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from loops import cos, mean_of_pairs, naive_log
+
+from mirrorbench.analysis import layers
+from mirrorbench.analysis.layers import LayerSums, draw_samples, top_layer_means, words_in
+from mirrorbench.analysis.words import encode_words
+from mirrorbench.models.encoder import TransformerEncoder
+from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.transformer import load_transformer
+
+SENTENCES = ("The cat sat.", "A well-known cat's toy", "Stop", "the THE cat")
+
+
+def vectors_of(sentences: list[layers.Sentence], n_layers: int = 3, d: int = 5) -> list[np.ndarray]:
+    rng = np.random.default_rng(1)
+    return [
+        rng.normal(0.4, 1, size=(n_layers, len(s.words), d)).astype(np.float32) for s in sentences
+    ]
+
+
+def summed(sentences: list[layers.Sentence], vectors: list[np.ndarray], seed: int = 0) -> LayerSums:
+    sums = LayerSums(sentences, seed)
+    for number in reversed(range(len(vectors))):  # in any order
+        sums.add(number, vectors[number])
+    return sums
+
+
+def mean_of_forms(sentences: list[layers.Sentence], vectors: list[np.ndarray]) -> list[np.ndarray]:
+    """Words of one layer (section 5.3): "the average of the word's contextual representations"."""
+    forms, rows = (
+        np.concatenate([sentence.forms for sentence in sentences]),
+        np.concatenate(vectors).astype(np.float64),
+    )
+    return [rows[forms == form].mean(axis=0) for form in np.unique(forms)]
+
+
+def test_words_have_spans_sentences_and_forms() -> None:
+    sentences = words_in(SENTENCES)
+    words = [
+        [item.text[slice(*item.spans[0])] for item in sentence.words] for sentence in sentences
+    ]
+    assert words == [
+        ["The", "cat", "sat"],
+        ["A", "well-known", "cat's", "toy"],
+        ["the", "THE", "cat"],
+    ]
+    assert sentences[0].forms[0] == sentences[2].forms[0] == sentences[2].forms[1]
+    assert sentences[0].forms[1] == sentences[2].forms[2]
+    assert {form for sentence in sentences for form in sentence.forms.tolist()} == set(range(7))
+
+
+def test_every_measure_is_that_of_loops() -> None:
+    sentences = words_in(SENTENCES)
+    vectors = vectors_of(sentences)
+    samples = [np.array([0, 1]), np.array([1, 2])]
+    rows = summed(sentences, vectors).measure(samples, [0.1, None, 0.3])
+    assert [(row["layer"], row["score"]) for row in rows] == [(0, 0.1), (1, None), (2, 0.3)]
+    for layer, row in enumerate(rows):
+        own = [array[layer].astype(np.float64) for array in vectors]
+        # Footnote 8: "We compute the average word-in-context embeddings for all words in each sentence and then compute
+        # the IS value. We repeat the process for five times".
+        means = np.array([array.mean(axis=0) for array in own])
+        logs = [naive_log(means[sample]) for sample in samples]
+        assert row["log_isotropy"] == pytest.approx(statistics.fmean(logs), abs=1e-5)
+        assert row["log_isotropy_sd"] == pytest.approx(statistics.stdev(logs), abs=1e-5)
+        random = mean_of_pairs(mean_of_forms(sentences, own))
+        assert (row["random_similarity"], row["random_sd"]) == (
+            pytest.approx(random),
+            None,
+        )  # seven words: one sample
+        intra = statistics.fmean(
+            statistics.fmean(cos(v, m) for v in a) for a, m in zip(own, means, strict=True)
+        )
+        assert row["intra_similarity"] == pytest.approx(intra)
+        assert row["adjusted_intra_similarity"] == pytest.approx(intra - random)
+
+
+def test_samples_are_drawn_where_there_is_more() -> None:
+    """Section 5.3: "five random samples of 200 random words"; footnote 8: 10k sentences, five times."""
+    assert (layers.WORD_SAMPLES, layers.SAMPLE_SIZE) == (5, 200)
+    assert [rows.tolist() for rows in draw_samples(4, 4, 5, seed=0)] == [[0, 1, 2, 3]]
+    assert [rows.tolist() for rows in draw_samples(4, 0, 5, seed=0)] == [[0, 1, 2, 3]]
+    samples = draw_samples(1000, 200, 5, seed=3)
+    assert [len(set(rows.tolist())) for rows in samples] == [200] * 5
+    assert len({tuple(rows.tolist()) for rows in samples}) == 5
+    assert all(
+        np.array_equal(a, b)
+        for a, b in zip(samples, draw_samples(1000, 200, 5, seed=3), strict=True)
+    )
+    assert not np.array_equal(samples[0], draw_samples(1000, 200, 5, seed=4)[0])
+
+
+def test_random_words_are_samples_where_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layers, "SAMPLE_SIZE", 30)
+    sentences = words_in(f"w{n} w{n + 1} w{n + 2}" for n in range(0, 100, 2))
+    vectors = vectors_of(sentences, n_layers=1)
+    (row,) = summed(sentences, vectors, seed=3).measure([np.arange(len(sentences))], [None])
+    means = mean_of_forms(sentences, [array[0] for array in vectors])
+    expected = [
+        mean_of_pairs([means[form] for form in rows]) for rows in draw_samples(101, 30, 5, seed=3)
+    ]
+    assert row["random_similarity"] == pytest.approx(statistics.fmean(expected))
+    assert row["random_sd"] == pytest.approx(statistics.stdev(expected))
+
+
+def test_a_sentence_that_was_not_read_counts_nowhere() -> None:
+    sentences = words_in((*SENTENCES, "too long a sentence"))
+    vectors = vectors_of(sentences)[:3]
+    sums, whole = summed(sentences, vectors), summed(sentences[:3], vectors)
+    assert sums.n_words == whole.n_words == 10
+    assert sums.measure([np.arange(4)], [None] * 3) == whole.measure([np.arange(3)], [None] * 3)
+
+
+def test_the_last_four_layers_stand_for_a_model() -> None:
+    names = (
+        "score",
+        "log_isotropy",
+        "random_similarity",
+        "intra_similarity",
+        "adjusted_intra_similarity",
+    )
+    rows = [dict.fromkeys(names, float(layer)) for layer in range(6)]
+    assert top_layer_means(rows) == dict.fromkeys(names, (2 + 3 + 4 + 5) / 4)
+    assert top_layer_means([*rows, dict.fromkeys(names)]) == dict.fromkeys(names)
+
+
+def test_words_of_one_pass_are_those_of_a_pass_for_each_word(
+    random_model: Callable[[str], Path],
+) -> None:
+    model = load_transformer(random_model("bert"), torch.device("cpu"))
+    poolings = [Pooling("target", str(layer), 16) for layer in range(3)]
+    sentences = words_in(
+        ["the cat sat here", "a dog ran", "so one two three four five " * 5, "cats ran"]
+    )
+    words = [sentence.words for sentence in sentences]
+    encoded = dict(encode_words(TransformerEncoder(model, poolings[0]), words, poolings))
+    assert sorted(encoded) == [0, 1, 3]  # one is longer than 16 tokens
+    for number, vectors in encoded.items():
+        alone = TransformerEncoder(model, poolings[0]).encode_pooled(
+            sentences[number].words, poolings
+        )
+        np.testing.assert_allclose(vectors, np.array(alone), atol=1e-6)

@@ -1,0 +1,14 @@
+"""``plugin new``: names that are refused; tests/test_plugins_page.py installs a package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+
+def test_wrong_names_are_refused(mirrorbench: Callable, folder: Path) -> None:
+    for name in ("My-Lab", "a b", "", "-x", "x--y", "../x", "1x", "a_b"):
+        mirrorbench("plugin", "new", "--", name).assert_fails(2, "no name for a plugin")
+    assert list(folder.iterdir()) == []
+    mirrorbench("plugin", "new", "lab", "-o", "deep").assert_works()
+    mirrorbench("plugin", "new", "mirrorbench-lab", "-o", "deep").assert_fails(2, "there already")

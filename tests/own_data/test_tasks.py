@@ -1,0 +1,421 @@
+"""Each kind of own data, read from files and scored on the same vectors as an independent computation."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from pages import commands, files
+from reader import Shell
+from scipy.stats import spearmanr
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score, f1_score, ndcg_score
+from sklearn.metrics.pairwise import cosine_similarity
+from sklearn.model_selection import StratifiedGroupKFold
+from sklearn.preprocessing import normalize
+from toys import vectors_of
+
+import mirrorbench
+from mirrorbench.core.errors import DataFormatError, UsageError
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.data.store import DataStore
+from mirrorbench.own_data.collections import Collection, fuse, search
+from mirrorbench.tasks.base import Scores, Task, score_task
+
+Write = Callable[[str, Any], str]
+
+
+def vector(text: str) -> np.ndarray:
+    """A vector that depends on the text alone."""
+    return np.random.default_rng(list(text.encode())).normal(size=8).astype(np.float32)
+
+
+def cosines(left: list[str], right: list[str]) -> np.ndarray:
+    return cosine_similarity(
+        np.stack([vector(t) for t in left]), np.stack([vector(t) for t in right])
+    )
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a table of columns in the format of its ending; returns the path."""
+
+    def write(name: str, columns: Mapping[str, list[Any]]) -> str:
+        path, frame = tmp_path / name, pd.DataFrame(columns)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith(".parquet"):
+            frame.to_parquet(path)
+        elif ".jsonl" in name:
+            frame.to_json(path, orient="records", lines=True)
+        else:
+            frame.to_csv(path, index=False, sep="\t" if ".tsv" in name else ",")
+        return str(path)
+
+    return write
+
+
+def scored(plugins: Plugins, name: str) -> tuple[Task, Scores]:
+    """The task of a path, and its scores of the vectors of its texts."""
+    task = plugins.tasks[name]
+    items = task.load(DataStore(Path("nowhere"), offline=True))
+    return task, score_task(
+        task, items, vectors_of(task, items, lambda i: vector(i.text)), "paper", plugins.metrics
+    )
+
+
+TEXTS = [f"text {n}" for n in range(40)]
+OTHERS = [f"other {n}" for n in range(40)]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.jsonl.gz", "a.parquet"])
+def test_rated_pairs_in_every_format(plugins: Plugins, write: Write, name: str) -> None:
+    ratings = [n % 7 / 2 for n in range(40)]
+    path = write(name, {"score": ratings, "sentence1": TEXTS, "sentence2": OTHERS})
+    task, scores = scored(plugins, path)
+    assert (task.name, task.title) == (path, name)
+    expected = spearmanr(np.diag(cosines(TEXTS, OTHERS)), ratings).statistic
+    assert scores.metrics["cosine_spearman"] == pytest.approx(expected)
+
+
+def test_labelled_pairs_under_names_of_their_own(plugins: Plugins, write: Write) -> None:
+    labels = [n % 3 == 0 for n in range(40)]
+    path = write("a.csv", {"question": TEXTS, "sentence2": OTHERS, "label": labels})
+    with pytest.raises(UsageError, match="columns question, sentence2, label") as caught:
+        plugins.tasks[path]
+    assert (
+        f"For pairs it needs sentence1. Columns of other names: {path}:sentence1=ITS_NAME,"
+        in caught.value.hint
+    )
+    _, scores = scored(plugins, f"{path}:sentence1=question")
+    assert scores.metrics["cosine_ap"] == pytest.approx(
+        average_precision_score(labels, np.diag(cosines(TEXTS, OTHERS)))
+    )
+
+
+def test_a_threshold_for_pairs_comes_from_pairs_that_share_no_text_with_those_it_is_used_on(
+    plugins: Plugins, write: Write
+) -> None:
+    labels = [n % 3 == 0 for n in range(80)]
+    path = write(
+        "a.csv",
+        {"sentence1": [*TEXTS, *TEXTS], "sentence2": [*OTHERS, *TEXTS[::-1]], "label": labels},
+    )
+    _, scores = scored(plugins, f"{path}:metric=accuracy")
+    groups = [min(n % 40, 39 - n % 40) for n in range(80)]
+    values, gold, hits = (
+        np.diag(cosines([*TEXTS, *TEXTS], [*OTHERS, *TEXTS[::-1]])),
+        np.array(labels),
+        np.zeros(80),
+    )
+    for rows, held in StratifiedGroupKFold(5, shuffle=True, random_state=0).split(
+        values, gold, groups
+    ):
+        right = {cut: np.mean((values[rows] > cut) == gold[rows]) for cut in [-2, *values[rows]]}
+        best = max(cut for cut in right if right[cut] == max(right.values()))
+        hits[held] = (values[held] > best) == gold[held]
+    assert scores.metrics["accuracy"] == pytest.approx(
+        hits.mean(), abs=1 / 40
+    )  # the cut is midway between two cosines
+    with pytest.raises(DataFormatError, match="each label needs 5 different texts, and '0' has 1"):
+        scored(
+            plugins,
+            write("b.csv", {"sentence1": ["a"] * 4, "sentence2": list("bcde"), "label": [0, 1] * 2})
+            + ":metric=accuracy",
+        )
+
+
+def test_triplets_of_a_split(plugins: Plugins, write: Write) -> None:
+    rows = {
+        "anchor": TEXTS,
+        "positive": OTHERS,
+        "negative": OTHERS[::-1],
+        "split": ["train", "test"] * 20,
+    }
+    _, scores = scored(plugins, write("a.csv", rows))
+    table = cosines(TEXTS, OTHERS)
+    hits = [table[n, n] > table[n, 39 - n] for n in range(1, 40, 2)]
+    assert (scores.metrics["accuracy"], len(scores.ids)) == (np.mean(hits), 20)
+
+
+def test_classification_by_folds_and_by_a_split(plugins: Plugins, write: Write) -> None:
+    labels = ["one" if n % 3 else "two" for n in range(40)]
+    path, array = (
+        write("a.csv", {"text": TEXTS, "label": labels}),
+        normalize([vector(text) for text in TEXTS]),
+    )
+    _, scores = scored(plugins, path)
+    predicted = np.empty(40, dtype="<U3")
+    for train, test in StratifiedGroupKFold(5, shuffle=True, random_state=0).split(
+        array, labels, range(40)
+    ):
+        model = LogisticRegression(max_iter=1000).fit(array[train], np.array(labels)[train])
+        predicted[test] = model.predict(array[test])
+    expected = {
+        "accuracy": np.mean(predicted == labels),
+        "macro_f1": f1_score(labels, predicted, average="macro"),
+    }
+    assert scores.metrics == pytest.approx(expected)
+    by_label = scored(plugins, f"{path}:metric=macro_f1")[1]
+    assert by_label.metrics == scores.metrics
+    assert f1_score(by_label.gold, by_label.scores, average="macro") == pytest.approx(
+        expected["macro_f1"]
+    )
+    write("split/train.csv", {"text": TEXTS[:30], "label": labels[:30]})
+    test = write("split/test.csv", {"text": TEXTS[30:], "label": labels[30:]})
+    _, scores = scored(plugins, str(Path(test).parent))
+    model = LogisticRegression(max_iter=1000).fit(array[:30], labels[:30])
+    assert scores.metrics["accuracy"] == model.score(array[30:], labels[30:])
+
+
+def test_macro_f1_needs_scored_texts_of_each_label(plugins: Plugins, write: Write) -> None:
+    rows = {
+        "text": TEXTS[:18],
+        "label": list("xy") * 4 + ["x"] * 10,
+        "split": ["train"] * 8 + ["test"] * 10,
+    }
+    path = write("a.csv", rows)
+    assert scored(plugins, path)[1].metrics["accuracy"] > 0
+    with pytest.raises(
+        DataFormatError, match="macro_f1 needs 5 scored texts of each label, and 'y' has 0"
+    ):
+        scored(plugins, f"{path}:metric=macro_f1")
+
+
+def test_mentions_against_a_dictionary(plugins: Plugins, write: Write) -> None:
+    folder = Path(
+        write("data/dictionary.csv", {"name": OTHERS, "id": [str(n % 20) for n in range(40)]})
+    ).parent
+    write("data/mentions.csv", {"mention": TEXTS, "id": [*map(str, range(20)), *["lost"] * 20]})
+    _, scores = scored(plugins, str(folder))
+    order = np.argsort(-cosines(TEXTS, OTHERS), axis=1)
+    for k in (1, 5):
+        right = [any(n == row % 20 for row in order[n, :k]) for n in range(20)]
+        assert scores.metrics[f"accuracy@{k}"] == np.mean([*right, *[False] * 20])
+    assert scores.notes == (
+        "mentions with an id that is not in the dictionary, which are errors: 20, the first 'lost'",
+    )
+
+
+def beir(folder: Path, judgements: str, documents: int = 40, **more: str) -> str:
+    """A collection of texts that are numbered, with its judgements."""
+    (folder / "qrels").mkdir(parents=True)
+    rows = [
+        {"_id": f"d{n}", "title": f"title {n}", "text": "" if n == 3 else OTHERS[n]}
+        for n in range(documents)
+    ]
+    with gzip.open(folder / "corpus.jsonl.gz", "wt") as sink:
+        sink.writelines(json.dumps(row) + "\n" for row in rows)
+    queries = [{"_id": f"q{n}", "text": TEXTS[n]} for n in range(4)]
+    (folder / "queries.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in queries) + more.get("queries", "")
+    )
+    (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judgements}")
+    return str(folder)
+
+
+JUDGED = "q0\td1\t2\nq0\td7\t1\nq1\td3\t1\nq2\td9\t0\nq2\td5\t3\nq3\td0\t0\ngone\td0\t1\n"
+
+
+def test_retrieval(plugins: Plugins, tmp_path: Path) -> None:
+    task, scores = scored(plugins, beir(tmp_path / "mine", JUDGED))
+    assert scores.ids == ["q0", "q1", "q2"]
+    assert scores.notes == (
+        "judged queries that are not among the queries: 1",
+        "queries without a relevant document, left out: 1",
+    )
+    documents = [f"title {n} {OTHERS[n]}" if n != 3 else "title 3" for n in range(40)]
+    table, gold = cosines(TEXTS[:3], documents), np.zeros((3, 40))
+    for query, document, grade in ((0, 1, 2), (0, 7, 1), (1, 3, 1), (2, 5, 3)):
+        gold[query, document] = grade
+    pairs = list(zip(table, gold, strict=True))
+    ranks = [sorted(1 + (row > row[d]).sum() for d in np.flatnonzero(own)) for row, own in pairs]
+    expected = {
+        # trec_eval's gain is the grade, as scikit-learn's is.
+        "ndcg_at_10": np.mean([ndcg_score([own], [row], k=10) for row, own in pairs]),
+        "map": np.mean([np.mean([(i + 1) / r for i, r in enumerate(row)]) for row in ranks]),
+        "mrr_at_10": np.mean([1 / row[0] if row[0] <= 10 else 0 for row in ranks]),
+        "recall_at_10": np.mean([np.mean([r <= 10 for r in row]) for row in ranks]),
+        "recall_at_100": 1.0,
+    }
+    assert {name: scores.metrics[name] for name in expected} == pytest.approx(expected)
+    items = task.load(DataStore(Path("nowhere")))
+    assert len(set(task.shared(items).values())) == 3
+    twice = replace(
+        items, judged={**items.judged, "q1": {"d3": 1, "d7": 1}, "q2": {"d5": 3, "d7": 0}}
+    )
+    assert task.shared(twice)["q0"] == (
+        "text 0",
+        "document d1",
+        "document d7",
+    )  # with q1, two of three queries
+
+
+def test_a_collection_under_names_of_its_own(plugins: Plugins, tmp_path: Path) -> None:
+    path = Path(beir(tmp_path / "mine", "q0\td1\t1\n"))
+    expected = scored(plugins, str(path))[1].metrics
+    with gzip.open(path / "corpus.jsonl.gz", "rt") as source:
+        corpus = source.read()
+    (path / "corpus.jsonl.gz").unlink()
+    queries = (path / "queries.jsonl").read_text()
+    for part, text in (("corpus", corpus), ("queries", queries)):
+        (path / f"{part}.jsonl").write_text(
+            text.replace('"_id"', '"key"').replace('"text"', '"body"')
+        )
+    judged = (
+        (path / "qrels" / "test.tsv").read_text().replace("query-id", "q").replace("corpus-id", "d")
+    )
+    (path / "qrels" / "test.tsv").write_text(judged)
+    assert scored(plugins, f"{path}:id=key,text=body,query=q,corpus=d")[1].metrics == expected
+
+
+def test_words_and_their_fusion_with_vectors() -> None:
+    """BM25 by Lucene's formula, without documents that have none of the words, and sums of reciprocal ranks."""
+    documents = {
+        "a": "cats sleep and cats eat",
+        "b": "the cat and a dog",
+        "c": "a bird sings",
+        "d": "dogs bark at cats",
+    }
+    stems = {
+        "a": ["cat", "sleep", "cat", "eat"],
+        "b": ["cat", "dog"],
+        "c": ["bird", "sing"],
+        "d": ["dog", "bark", "cat"],
+    }
+    queries = {"q": "a cat that sleeps", "r": "of the"}
+    expected = {}
+    for name, words in stems.items():
+        for word in ("cat", "sleep"):
+            n, tf = sum(word in document for document in stems.values()), words.count(word)
+            weight = (
+                np.log(1 + (4 - n + 0.5) / (n + 0.5))
+                * tf
+                / (tf + 1.5 * (0.25 + 0.75 * len(words) / (11 / 4)))
+            )
+            expected[name] = expected.get(name, 0) + weight
+    by_words = Collection(documents, queries, {"q": {"a": 1}, "r": {"a": 1}}, (), "en").bm25
+    assert by_words == [
+        pytest.approx({name: value for name, value in expected.items() if value}),
+        {},
+    ]
+    assert list(by_words[0]) == ["a", "b", "d"]
+    both = fuse(by_words, [{"c": 0.9, "b": 0.8}, {"c": 0.9}])
+    assert both == [
+        pytest.approx({"b": 1 / 62 + 1 / 62, "c": 1 / 61, "a": 1 / 61, "d": 1 / 63}),
+        {"c": 1 / 61},
+    ]
+    assert [next(iter(ranking)) for ranking in both] == ["b", "c"]
+
+
+def test_the_search_in_blocks_finds_what_a_full_sort_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    queries, documents = (
+        rng.normal(size=(7, 16)).astype(np.float32),
+        rng.normal(size=(100, 16)).astype(np.float32),
+    )
+    monkeypatch.setattr("mirrorbench.own_data.collections.BLOCK", 9)
+    rows, similarities = search(queries, documents, 20)
+    table = cosine_similarity(queries, documents)
+    np.testing.assert_array_equal(rows, np.argsort(-table, axis=1)[:, :20])
+    np.testing.assert_allclose(similarities, -np.sort(-table, axis=1)[:, :20], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("judged", "more", "message"),
+    [
+        (
+            "q0\td1\t1\nq0\td99\t1\n",
+            {},
+            r"line 3: 1 relevant documents are not in the corpus, the first is 'd99'",
+        ),
+        ("q0\td1\t1\nq0\td1\t1\n", {}, "line 3: a second judgement of d1"),
+        ("q0\td1\t.5\n", {}, "'.5' is no whole number"),
+        ("q0\td1\t0\n", {}, "no query has a relevant document"),
+        (JUDGED, {"queries": '{"_id": "q0", "text": "a"}\n'}, "a second 'q0'"),
+        (JUDGED, {"queries": '{"_id": "q9", "text": " "}\n'}, "line 5: the query 'q9' has no text"),
+        (JUDGED, {"queries": '{"_id": 9.5, "text": "a"}\n'}, "line 5: the _id is no text"),
+    ],
+)
+def test_a_collection_without_true_scores(
+    plugins: Plugins, tmp_path: Path, judged: str, more: Mapping[str, str], message: str
+) -> None:
+    with pytest.raises(DataFormatError, match=message):
+        scored(plugins, beir(tmp_path / "mine", judged, **more))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("sentence1,sentence2,score\na,b,high\n", "line 2: the score 'high' is not a number"),
+        ("sentence1,sentence2,score\na,b,nan\n", "line 2: the score 'nan' is not a number"),
+        ("sentence1,sentence2,label\na,b,2\n", "line 2: the label '2' is not 1 or 0"),
+        ("sentence1,sentence2,label\na,b,1\n", "all labels are equal"),
+        ("anchor,positive,negative\na,,c\n", "line 2: the column 'positive' is empty"),
+        ("anchor,positive,negative\n", "has no rows"),
+        ("text,label\na,x\nb,y\n", r"each label needs 5 different texts, and '.' has 1"),
+        ("text,label\na,x\n", "all labels that are trained on are equal"),
+        ("a,b\n1\n", "the columns a, b"),
+    ],
+)
+def test_a_table_without_true_scores(
+    plugins: Plugins, tmp_path: Path, content: str, message: str
+) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises((DataFormatError, UsageError), match=message):
+        scored(plugins, str(tmp_path / "a.csv"))
+
+
+def test_paths_that_are_no_data(plugins: Plugins, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a\n")
+    for name, message in (
+        ("./nothing", "there is no file or folder ./nothing"),
+        (f"{tmp_path}/a.txt", "nothing that is installed reads"),
+        (f"{tmp_path}:kind=tripels", "unknown kind of own data 'tripels'"),
+        (f"{tmp_path}:k=1", "option of own data 'k'"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            plugins.tasks[name]
+
+
+def test_in_a_run(write: Write, tmp_path: Path) -> None:
+    path = write("a.csv", {"anchor": TEXTS, "positive": OTHERS, "negative": OTHERS[::-1]})
+    board = mirrorbench.run(
+        ["tiny+base", "tiny+base:pooling=cls"], path, output=tmp_path / "results", offline=True
+    )
+    assert [column.title for column in board.table.columns] == ["a.csv"]
+    assert not board.failures
+    assert (
+        mirrorbench.evaluate("tiny+base", path, offline=True)[path]
+        == board.table.rows[0].scores[0].mean
+    )
+
+
+def test_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = Path(__file__).parents[2] / "docs" / "own_data.md"
+    for name, text in files(page).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    shell = Shell(tmp_path, monkeypatch, capsys.readouterr)
+    for command in commands(page):
+        done = shell(command)
+        assert done.code == 0, (command, done.err)
+        assert "tiny" in done.out or "--dry-run" in command, command
+
+
+@pytest.mark.slow
+@pytest.mark.real
+def test_minilm_on_adi_has_the_published_score(shared_data: Path, tmp_path: Path) -> None:
+    """An independent computation: 256 tokens, mean, cosine, title and text joined by a space; BM25."""
+    board = mirrorbench.evaluate("minilm", path := str(shared_data / "retrieval" / "adi"))
+    (result,) = board.results
+    assert board[path] == result.main_score == pytest.approx(0.4975, abs=0.001)
+    assert result.metrics["bm25_ndcg_at_10"] == pytest.approx(0.4938, abs=0.001)

@@ -1,0 +1,126 @@
+"""The numbers in the specs against the papers' own text, digit by digit, in printed order, and against each other."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from itertools import combinations, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mirrorbench.reports.papers import PAPERS
+from mirrorbench.reports.papers.tables import SCALES, PaperTable, Printed, paper_tables
+from mirrorbench.reports.papers.targets import Target
+
+FUZZ = 1e-9
+"""Tolerance for sums of floats that stand for decimal fractions."""
+OURS = {name: table for name, table in paper_tables().items() if name.partition("/")[0] in PAPERS}
+TABLES = {name: table for name, table in OURS.items() if isinstance(table, PaperTable)}
+SECOND_READING = "CoSimLex (organisers)"
+"""Heading of a column that is in no paper: another measure of the printed column."""
+
+
+def test_nothing_differs_from_what_was_compared_with_the_papers() -> None:
+    """A checksum holds all tables, and the figures, formulas and sentences that no test can read."""
+    typed = {
+        name: [(row.label, getattr(row, "encoder", ""), row.values) for row in table.rows]
+        for name, table in OURS.items()
+    }
+    checksum = hashlib.sha256(json.dumps(typed, sort_keys=True).encode()).hexdigest()
+    assert checksum[:16] == "d5ced30496ccfb2d", (
+        "compare what you changed with the paper, then renew this checksum"
+    )
+
+
+def test_every_number_of_a_table_is_the_papers(shared_data: Path) -> None:
+    if not (folder := shared_data.parent / "papers").is_dir():
+        pytest.skip(f"no papers at {folder}")
+    texts = {"mirror-bert": "mirror-bert", "mirrorwic": "mirrorwic", "poster": "mirror-bert-poster"}
+    for name, table in TABLES.items():
+        paper, category, number = re.split(r"/(\D+)", name)
+        if category != "table" or name == "mirrorwic/table8":  # whose differences stand in formulas
+            continue
+        text = re.sub(
+            r"</?[a-z]+>", "", (folder / f"{texts[paper]}.txt").read_text(encoding="utf-8")
+        )
+        above = re.split(rf"^Table {number}:", text, maxsplit=1, flags=re.M)[0].rstrip()
+        body = re.split(r"^(?:|(?:Table|Figure|Refer|dropout rate).*)\n", above, flags=re.M)[-1]
+        want = re.findall(r"\d*\.\d+", body)
+        printed = [i for i, column in enumerate(table.columns) if column.head != SECOND_READING]
+        rows = [row for line, row in zip(table.rows, table.printed, strict=True) if not line.source]
+        typed = [
+            row[i].text.lstrip("+-") for row in rows for i in printed if row[i].value is not None
+        ]
+        if name in (
+            "mirrorwic/table4",
+            "mirrorwic/table5",
+        ):  # a cell of the text holds the values of two rows
+            typed, want = sorted(typed), sorted(want)
+        assert len(want) > 1
+        assert typed == want, name
+
+
+def recomputed(table: PaperTable, row: int, column: int) -> tuple[float, float]:
+    """An average or a difference of printed values (or NaN), and the most that rounding may move it."""
+    line = table.printed[row]
+    if average := table.averaged(column):
+        parts, weights = [line[i] for i in average], np.full(len(average), 1 / len(average))
+    else:
+        first, second = table.difference(column) or (0, 0)
+        against = row if first != second else table.against(row)
+        subtracted = Printed("") if against is None else table.printed[against][second]
+        parts, weights = [line[first], subtracted], np.array([1.0, -1.0])
+    values = np.array([part.value for part in parts], float)
+    return float(weights @ values), float(abs(weights) @ [part.unit / 2 for part in parts])
+
+
+def test_every_printed_average_and_difference_follows_or_is_declared() -> None:
+    """Declared inconsistencies are beyond what rounding explains."""
+    for name, table in TABLES.items():
+        inconsistent = {}
+        computed = [
+            i for i, column in enumerate(table.columns) if column.average or column.difference
+        ]
+        for row, column in product(range(len(table.rows)), computed):
+            printed, (value, slack) = table.printed[row][column], recomputed(table, row, column)
+            if (
+                printed.value is not None
+                and abs(printed.value - value) > slack + printed.unit / 2 + FUZZ
+            ):
+                inconsistent[row, column] = value * SCALES[table.scale]
+        declared = {table.cell_of(remark): remark.recomputed for remark in table.inconsistencies}
+        digits = {cell: len(text.partition(".")[2]) for cell, text in declared.items()}
+        texts = {
+            cell: f"{value:.{digits.get(cell, 3)}f}".lstrip("0")
+            for cell, value in inconsistent.items()
+        }
+        assert texts == declared, name
+    assert any(table.inconsistencies for table in TABLES.values())
+
+
+def test_every_value_printed_twice_agrees_or_is_declared() -> None:
+    """Values of the same encoder on the same tasks are compared to the fewest digits of the two."""
+    cells: dict[Target, list[tuple[tuple[str, int, int], Printed]]] = {}
+    for name, table in TABLES.items():
+        for (row, column), target in table.targets().items():
+            if (printed := table.printed[row][column]).value is not None:
+                cells.setdefault(target, []).append(((name, row, column), printed))
+    twice = [
+        (first_cell, second_cell)
+        for alike in cells.values()
+        for (first_cell, first), (second_cell, second) in combinations(alike, 2)
+        if abs((first.value or 0) - (second.value or 0))
+        > (0 if first.unit == second.unit else max(first.unit, second.unit) / 2) + FUZZ
+    ]
+    declared = {
+        (name, *table.cell_of(x)): x.where
+        for name, table in TABLES.items()
+        for x in table.disagreements
+    }
+    assert not [pair for pair in twice if declared.keys().isdisjoint(pair)]
+    assert declared.items() <= {
+        (cell, second[0]) for pair in twice for cell, second in (pair, pair[::-1])
+    }

@@ -1,0 +1,304 @@
+"""Pools of real processes: shared resources, and the handling of lost workers and GPUs."""
+
+from __future__ import annotations
+
+import os
+from multiprocessing import active_children, get_context
+from pathlib import Path
+from types import ModuleType
+from unittest.mock import MagicMock
+
+import pytest
+import torch
+from harness.executors import Bench, Log, bench
+from harness.fixtures import Said, plugins, said
+
+from mirrorbench.core.errors import DeviceError
+from mirrorbench.core.files import Leases
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.runs import pool
+from mirrorbench.runs.cells import ModelRef
+from mirrorbench.runs.executors import Job
+from mirrorbench.runs.outcomes import Outcome
+from mirrorbench.runs.pool import serve
+from mirrorbench.runs.workspace import Settings, WorkerContext, Workspace
+
+__all__ = ["bench", "plugins", "said"]
+
+
+@pytest.fixture
+def plugin() -> ModuleType:
+    return pool
+
+
+def test_a_worker_ends_quietly_when_the_pool_is_gone_without_having_listened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = get_context("spawn").Pipe()
+    theirs.send(
+        "what nobody reads"
+    )  # then the other end does not just end: the connection is reset
+    ours.close()
+    context = WorkerContext(
+        Settings(tmp_path / "results", tmp_path, tmp_path / "cache", "cpu", offline=True), threads=1
+    )
+    monkeypatch.setattr("signal.signal", lambda *_: None)  # of this process, which lives on
+    assert serve(theirs, context) is None  # and no exception
+
+
+@pytest.mark.slow
+def test_a_pool_has_the_results_of_one_process_whatever_dies(bench: Bench) -> None:
+    """Two workers; one encoder kills its worker every time, one raises; a worker is also asked to end."""
+    good = ("letters", "ending")
+    (bench.folder / "calls").write_text(
+        "ending\n"
+    )  # so that it lives here, in the process of the tests
+    expected = bench.run("one", *good)
+    assert (len(expected.results), expected.failures) == (2 * 2, ())
+    (bench.folder / "calls").unlink()
+    outcome = bench.run("pool", "deadly", "broken", *good, workers=2)
+    assert bench.stored("pool") == bench.stored("one")
+    assert [(r.spec, r.task, r.seed) for r in outcome.results] == [
+        (r.spec, r.task, r.seed) for r in expected.results
+    ]
+    assert outcome.computed == len(outcome.results)
+    reasons = {str(failure.spec): failure.reason for failure in outcome.failures}
+    assert set(reasons) == {"deadly", "broken"}
+    assert (
+        "3 worker processes died while computing it, the last with exit code -9"
+        in reasons["deadly"]
+    )
+    assert reasons["broken"] == "RuntimeError: it broke [down]"
+    assert (
+        "deadly: its worker process died (exit code -9); another one tries again" in bench.log.lines
+    )
+    assert (
+        "ending: its worker process died (exit code -15); another one tries again"
+        in bench.log.lines
+    )
+
+
+def test_a_run_that_loses_the_gpu_stops_and_the_same_command_goes_on(
+    bench: Bench, said: Said
+) -> None:
+    """Later encoders could only fail in this process, so ``ending`` is not tried."""
+    cells = ("run", "-t", "cats,dogs", "-e", "letters", "-e", "losing", "-e", "ending", "--offline")
+    code, _, err = said(*cells)
+    assert (code, err.count("CUDA error: an illegal memory access"), "Traceback" in err) == (
+        1,
+        1,
+        False,
+    )
+    assert "run the same command again to continue" in err
+    calls = (bench.folder / "calls").read_text()
+    assert (calls.count("losing"), calls.count("ending")) == (
+        1,
+        0,
+    )  # nor is the encoder tried on one task alone
+    assert len(list((bench.folder / "results").rglob("seed-0.json"))) == 2
+    assert list((bench.folder / "results" / ".leases").iterdir()) == []
+    (bench.folder / f"lost-{os.getpid()}").unlink()  # as in a new process
+    (bench.folder / "calls").write_text("losing\nending\n")
+    code, _, err = said(*cells)
+    assert (code, "6 results in results, 2 of them from earlier runs" in err) == (0, True), err
+
+
+@pytest.mark.slow
+def test_a_worker_that_loses_the_gpu_is_replaced(bench: Bench) -> None:
+    (bench.folder / "calls").write_text("losing\n")
+    bench.run("one", "letters", "losing")
+    (bench.folder / "calls").unlink()
+    outcome = bench.run("pool", "losing", "letters", workers=2)
+    assert bench.stored("pool") == bench.stored("one")
+    assert (len(outcome.results), outcome.failures) == (2 * 2, ())
+    assert len(list(bench.folder.glob("lost-*"))) == 1
+    (note,) = (line for line in bench.log.lines if "another one tries again" in line)
+    assert "this process can no longer use the GPU: " in note
+
+
+FULL = """
+import os, time, torch
+from contextlib import suppress
+from pathlib import Path
+from mirrorbench import hookimpl
+
+VARIABLES = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "RAYON_NUM_THREADS")
+
+class Full:
+    '''The first process that encodes finds no memory, whatever comes; the other waits until it lost two models.'''
+
+    def __init__(self, name):
+        self.fingerprint = name
+
+    def encode(self, inputs):
+        folder = Path(os.environ["LETTERS_FOLDER"])
+        (folder / "said").write_text(repr([torch.get_num_threads(), *map(os.environ.get, VARIABLES)]))
+        if self.fingerprint.startswith("killer"):
+            (folder / f"refused-{self.fingerprint}").touch()
+            raise torch.AcceleratorError("CUDA error: device-side assert triggered")
+        with suppress(FileExistsError):
+            (folder / "full").open("x").write(str(os.getpid()))
+        if self.fingerprint == "large" or (folder / "full").read_text() == str(os.getpid()):
+            (folder / f"refused-{self.fingerprint}").touch()
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        while self.fingerprint != "small" and len(list(folder.glob("refused-*"))) < 2:
+            time.sleep(0.05)
+        return [[float(len(item.text)), 1.0] for item in inputs]
+
+@hookimpl
+def register_encoders(register):
+    for name in ("large", "small", "killer1", "killer2", "m1", "m2", "m3", "m4", "m5"):
+        register(name, lambda spec, context, name=name: Full(name), "finds no memory")
+"""
+MODELS = ("m1", "m2", "m3", "m4", "m5")
+
+
+@pytest.fixture
+def full(bench: Bench) -> Bench:
+    """A bench with encoders that find no memory in some process."""
+    (bench.folder / "fulls.py").write_text(FULL)
+    bench.plugins.add_file(bench.folder / "fulls.py")
+    return bench
+
+
+@pytest.mark.slow
+def test_a_full_gpu_loses_no_model_and_gets_no_more(full: Bench) -> None:
+    outcome = full.run("pool", *MODELS, workers=2)
+    assert (len(outcome.results), outcome.failures) == (2 * len(MODELS), ())
+    assert len(list(full.folder.glob("refused-*"))) == 2
+    (note,) = (line for line in full.log.lines if "is not used any more" in line)
+    assert note.endswith("it lost 2 models in a row (no memory left there)")
+    (full.folder / "full").write_text("")
+    full.run("one", *MODELS)
+    assert full.stored("pool") == full.stored("one")
+
+
+@pytest.mark.full
+def test_a_model_that_fits_nowhere_fails_and_no_gpu_is_given_up_for_it(full: Bench) -> None:
+    (full.folder / "full").write_text("")
+    outcome = full.run("pool", "large", "small", workers=2)
+    assert len(outcome.results) == 2
+    assert {(str(failure.spec), failure.task) for failure in outcome.failures} == {
+        ("large", "cats"),
+        ("large", "dogs"),
+    }
+    assert {failure.reason.partition(":")[0] for failure in outcome.failures} == {
+        "OutOfMemoryError"
+    }
+    assert not [line for line in full.log.lines if "is not used any more" in line]
+
+
+@pytest.mark.full
+def test_models_that_no_gpu_survives_fail_and_stop_no_run(full: Bench) -> None:
+    """The first worker loses both and is retired; the second one, which is the last, is not to blame for them."""
+    (full.folder / "full").write_text("")
+    outcome = full.run("pool", "killer1", "m1", "killer2", workers=2)
+    assert [str(result.spec) for result in outcome.results] == ["m1", "m1"]
+    assert {str(failure.spec) for failure in outcome.failures} == {"killer1", "killer2"}
+    died = "3 worker processes died while computing it, the last with this process can no longer use the GPU: "
+    assert all(failure.reason.startswith(died) for failure in outcome.failures)
+    (note,) = (line for line in full.log.lines if "is not used any more" in line)
+    assert note.startswith("worker 1 ")
+
+
+@pytest.mark.full
+def test_gpus_that_fail_leave_their_models_to_the_others(bench: Bench) -> None:
+    """This machine has no GPU, so their workers really cannot use them."""
+    devices = ("cpu", "cuda:0", "cuda:1")
+    names = ("letters", "dying", "ending", "losing", "blocking")
+    (bench.folder / "calls").write_text("dying\nending\nlosing\n")
+    (bench.folder / "go").touch()
+    outcome = pooled(bench, devices, *names)
+    assert (len(outcome.results), outcome.failures) == (2 * len(names), ())
+    retired = [line.partition(" ")[0] for line in bench.log.lines if "is not used any more" in line]
+    assert sorted(retired) == ["cuda:0", "cuda:1"]
+    assert not [
+        line for line in bench.log.lines if "another one tries again" in line
+    ]  # at once, for no model's fault
+
+
+@pytest.mark.full
+def test_where_all_gpus_fail_the_run_stops(bench: Bench) -> None:
+    (bench.folder / "calls").write_text("dying\nending\nlosing\n")
+    with pytest.raises(DeviceError, match="--device cuda:"):
+        pooled(bench, ("cuda:0", "cuda:1"), "letters", "dying", "ending", "losing", "broken")
+    assert active_children() == []
+    assert not list((bench.folder / "pool").rglob("seed-*"))
+
+
+def pooled(bench: Bench, devices: tuple[str, ...], *encoders: str) -> Outcome:
+    """Run a plan for the CPU in a pool of workers on some devices."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pool, "worker_devices", lambda job: list(devices))
+        return bench.run("pool", *encoders, workers=len(devices))
+
+
+@pytest.mark.slow
+def test_workers_share_the_cores_and_tune_as_one_process_does(
+    full: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four threads: the gradients of four parts are added up, whose order shows in the weights."""
+    for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "RAYON_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    (full.folder / "full").write_text("")
+    (full.folder / "mine.txt").write_text(
+        "".join(f"line number {n} {'of many ' * (n % 20)}\n" for n in range(24))
+    )
+    before, tuned, weights = torch.get_num_threads(), "tiny+mirror:batch_size=24,epochs=1", {}
+    try:
+        for name, threads, workers in (("one", 4, 1), ("pool", 4, 2), ("other", 1, 1)):
+            torch.set_num_threads(threads)
+            assert full.run(name, tuned, *["small"] * (workers - 1), workers=workers).failures == ()
+            files = (full.folder / f"{name}-cache").glob("models/*/model.safetensors")
+            weights[name] = {path.parent.name: path.read_bytes() for path in files}
+    finally:
+        torch.set_num_threads(before)
+    assert (full.folder / "said").read_text() == "[2, '2', 'PASSIVE', '2']"
+    assert not {"OMP_NUM_THREADS", "OMP_WAIT_POLICY"} & os.environ.keys()
+    assert weights["pool"] == weights["one"]
+    assert weights["other"] != weights["one"]  # so that it was worth the care
+
+
+@pytest.mark.full
+def test_a_pool_says_that_it_waits_for_another_process(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = ModelRef(parse_spec("letters"), "letters").key
+    held = Leases(bench.folder / "pool" / ".leases").take(key)
+    assert held is not None
+
+    class Releasing(Log):
+        def note(self, message: str) -> None:
+            super().note(message)
+            held.__exit__(None, None, None)
+
+    monkeypatch.setattr("harness.executors.Log", Releasing)
+    assert len(bench.run("pool", "letters", workers=2).results) == 2
+    assert (
+        bench.log.lines[0]
+        == "another process is computing the remaining cells; waiting for its results"
+    )
+
+
+def test_variables_of_workers_give_way_to_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    before = dict(os.environ)
+    with pool._defaults(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE"):
+        assert dict(os.environ) == before | {"OMP_WAIT_POLICY": "PASSIVE"}
+    assert dict(os.environ) == before
+
+
+def test_workers_on_one_gpu_share_its_memory(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    spawning = MagicMock()
+    spawning.Pipe.return_value = MagicMock(), MagicMock()
+    monkeypatch.setattr(pool, "get_context", lambda how: spawning)
+    workspace = Workspace(Settings(data_dir=bench.folder / "data", device="cpu"), bench.plugins)
+    devices = ("cuda:0", "cuda:1", "cuda:0")
+    made = pool.Pool(Job((), {}, workspace.context(), {}, workspace.reporter, workspace), devices)
+    for device in devices:
+        made._start(device, device)
+    contexts = [call.kwargs["args"][1] for call in spawning.Process.call_args_list]
+    assert [(context.settings.device, context.share) for context in contexts] == list(
+        zip(devices, (0.5, 1, 0.5), strict=True)
+    )

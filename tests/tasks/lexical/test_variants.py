@@ -1,0 +1,95 @@
+"""Variants of tasks: cards with other options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mirrorbench.core.errors import UnknownNameError, UsageError
+from mirrorbench.core.specs import split_names
+from mirrorbench.data.store import DataStore
+from mirrorbench.runs.registry import expand_tasks, plugins
+from mirrorbench.tasks.lexical import LexiconInduction
+
+NAME = "bli-it-fr:vocabulary_size=500,self_learning=2"
+
+
+def test_a_variant_is_a_task_of_its_own() -> None:
+    tasks = plugins().tasks
+    base, changed, supervised = (
+        tasks["bli-it-fr"],
+        tasks[NAME],
+        tasks["bli-it-fr:mapping=supervised"],
+    )
+    for task, settings in (
+        (base, (0, "orthogonal")),
+        (changed, (2, "orthogonal")),
+        (supervised, (0, "supervised")),
+    ):
+        assert isinstance(task, LexiconInduction)
+        assert (task.self_learning, task.mapping) == settings
+        assert (task.level, task.main_metric, task.languages) == (
+            "word",
+            "accuracy@1",
+            ("it", "fr"),
+        )
+    assert (base.name, changed.name) == ("bli-it-fr", NAME)
+    assert "vocabulary_size=500" in changed.title
+    assert tasks[NAME] is changed
+    assert NAME in tasks
+    assert NAME not in tasks.names()
+    assert expand_tasks([NAME, "bli-it-fr"], plugins()) == (NAME, "bli-it-fr")
+    assert split_names(["sts, wic", f"{NAME},stsb"]) == [
+        "sts",
+        "wic",
+        NAME,
+        "stsb",
+    ]  # options and names share commas
+    assert split_names(["stsb,a=1"]) == ["stsb", "a=1"]
+
+
+def test_a_variant_reads_other_words_of_the_same_files(
+    originals: Callable[..., DataStore], tmp_path: Path
+) -> None:
+    tasks, store = plugins().tasks, originals("bli", "train")
+    tasks["bli-it-fr"].fetch(store)
+    whole, cut, small = (
+        tasks[name].load(store) for name in ("bli-it-fr", NAME, "bli-it-fr:train=1k")
+    )
+    assert (len(whole.train), len(whole.test), len(small.train)) == (5000, 2000, 1000)
+    assert (len(whole.source_words), len(whole.target_words)) == (10_000, 9_998)
+    assert whole.source_words[:2] == ("e", "non")
+    assert {"yacle.test.freq.2k.it-fr.tsv", "words-it/it_50k.txt"} < tasks["bli-it-fr"].identity(
+        store
+    ).keys()
+    assert (cut.source_words, cut.target_words) == (
+        whole.source_words[:500],
+        whole.target_words[:500],
+    )
+    assert (cut.train, small.test) == (whole.train, whole.test)
+    for language in ("it", "fr"):
+        (tmp_path / f"{language}.txt").write_text("uno\ndue\ntre\n", encoding="utf-8")
+    own = tasks[f"bli-it-fr:vocabulary={tmp_path}/{{lang}}.txt"]
+    assert own.load(store).source_words == ("uno", "due", "tre")
+    before = own.identity(store)
+    (tmp_path / "it.txt").write_text("uno\ndue\n", encoding="utf-8")
+    assert own.identity(store) != before
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("bli-it-fr:trian=1k", "unknown option of the task bli-it-fr 'trian'"),
+        ("bli-it-fr:train=1", "train=1 is not of the type of its default, '5k'"),
+        ("bli-it-fr:vocabulary_size=many", "vocabulary_size=many is not of the type"),
+        ("bli-it-fr:train", "'train' is not KEY=VALUE"),
+        ("bli-it-fr:mapping=supervisd", "unknown mapping 'supervisd'"),
+        ("stsb:split=dev", "the task stsb takes no options"),
+        ("bli-it-xx:train=1k", "unknown task 'bli-it-xx'"),
+    ],
+)
+def test_what_is_wrong_with_an_option(name: str, message: str) -> None:
+    with pytest.raises((UsageError, UnknownNameError), match=message):
+        plugins().tasks[name]

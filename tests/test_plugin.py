@@ -1,0 +1,14 @@
+"""The names of ``mirrorbench.plugin``."""
+
+from __future__ import annotations
+
+import pytest
+
+import mirrorbench.plugin
+
+
+def test_every_name_can_be_imported() -> None:
+    for name in dir(mirrorbench.plugin):
+        assert getattr(mirrorbench.plugin, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        mirrorbench.plugin.nothing  # type: ignore[attr-defined]  # noqa: B018
