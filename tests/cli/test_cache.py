@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mirrorbench.cli.cache import entries, prunable, remove
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.inputs import TextInput
 from mirrorbench.runs.cache import Cache
+from mirrorbench.runs.cache_entries import entries, prunable, remove
 from mirrorbench.runs.vectors import EmbeddingCache
 
 KEY = "a" * 64

@@ -1,4 +1,4 @@
-"""The papers' tables and figures, read from YAML files of one table each; the plugin's README has the keys.
+"""The papers' tables and figures, read from YAML files of one table each; leaderboards/README.md lists the keys.
 
 Every scalar is read as text, so that ``.790`` keeps its last digit.
 """
