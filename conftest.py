@@ -81,7 +81,7 @@ def originals(
     shared_data: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., DataStore]:
     """A data store with the original files of folders of ``shared_data``, each imported once; no test may change it."""
-    from mirrorbench.data.cardfile import builtin_cards
+    from mirrorbench.data.card_files import builtin_cards
     from mirrorbench.data.importing import import_folder
 
     made = DataStore(

@@ -30,7 +30,7 @@ def full(session: nox.Session) -> None:
 def fuzz(session: nox.Session) -> None:
     """Test properties of parsers and of the spec grammar on thousands of new examples; arguments go to pytest."""
     session.install(*CONSTRAINTS, "-e", ".[test]")
-    targets = ("tests/data/formats/test_fuzz.py", "tests/core/test_specs.py")
+    targets = ("tests/data/parsers/test_fuzz.py", "tests/core/test_specs.py")
     session.run("pytest", "-n", "2", "--hypothesis-profile=search", *(session.posargs or targets))
 
 

@@ -114,7 +114,7 @@ def tuning(level: str, texts: list[str]) -> Callable[[], object]:
     from models_speed import CPU, recipe
     from speed import model_path
 
-    from mirrorbench.runs.loading import open_for_tuning
+    from mirrorbench.runs.encoder_loading import open_for_tuning
     from mirrorbench.runs.registry import load_plugins
     from mirrorbench.training.loop import tune_backbone
 

@@ -14,9 +14,9 @@ from measuring import Work
 from torch.profiler import ProfilerActivity, profile
 
 from mirrorbench.core.devices import on_gpu, tuning_precision
-from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer, load_transformer
+from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.training.augmentations import Augmentation, Dropout, in_use, span_mask
 from mirrorbench.training.loop import TuningReport, tune_backbone
 from mirrorbench.training.methods import mirror_preset

@@ -21,9 +21,9 @@ from gpu_bench import GIB, Bench, Row, right
 
 import mirrorbench
 from mirrorbench.core.devices import autocast, release_memory, use_deterministic_algorithms
-from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
+from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.training.loop import limits
 from mirrorbench.training.microbatch import MicroBatchReader
 from mirrorbench.training.objective import LOSSES, Objective, TokenizedPairs, objective_of
@@ -240,7 +240,7 @@ def neighbours() -> ModuleType:
     package = ModuleType("mirrorbench.tasks")
     package.__path__ = [str(Path(mirrorbench.__file__).parent / "tasks")]
     sys.modules.setdefault(package.__name__, package)
-    return importlib.import_module("mirrorbench.tasks.lexical.neighbours")
+    return importlib.import_module("mirrorbench.tasks.lexical.nearest_neighbours")
 
 
 def memory(bench: Bench) -> Iterator[Row]:

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from measuring import machine
 
-from mirrorbench.tasks.lexical.neighbours import topk
+from mirrorbench.tasks.lexical.nearest_neighbours import topk
 
 BLOCK = 10_000
 """Names drawn at once."""

@@ -15,12 +15,12 @@ import released_loop
 import torch
 from measuring import Table, alternate
 
-from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.models.batching import even_batches
-from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
-from mirrorbench.runs.loading import open_for_tuning
+from mirrorbench.models.transformer_encoder import TransformerEncoder
+from mirrorbench.runs.encoder_loading import open_for_tuning
 from mirrorbench.runs.registry import load_plugins
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import mirror_preset, word_spans

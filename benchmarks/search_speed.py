@@ -10,7 +10,7 @@ import psutil
 from measuring import Table, alternate
 from numpy.typing import NDArray
 
-from mirrorbench.tasks.lexical.neighbours import csls, topk
+from mirrorbench.tasks.lexical.nearest_neighbours import csls, topk
 
 Vectors = NDArray[np.float32]
 MENTIONS, WIDTH, BLI_WIDTH = 1_000, 768, 300

@@ -27,15 +27,15 @@ from tabulate import tabulate
 from mirrorbench import Session
 from mirrorbench.core.devices import cpu_threads
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.runs.loading import open_for_tuning
+from mirrorbench.models.transformer_encoder import TransformerEncoder
+from mirrorbench.runs.encoder_loading import open_for_tuning
 from mirrorbench.runs.plan import Planner, Purpose, Request
 from mirrorbench.tasks.base import Vectors, score_task
 from mirrorbench.tasks.metrics import spearman
 from mirrorbench.training.held_out import hold_out, positive_pairs
 from mirrorbench.training.loop import tune_backbone
-from mirrorbench.training.progress import LOOKS, Progress, criterion
+from mirrorbench.training.trajectory import LOOKS, Progress, criterion
 
 CORPORA = {
     "sentences": ("sentence", "quick-sentences", "quick-sts"),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from mirrorbench.data.cardfile import load_cards
+from mirrorbench.data.card_files import load_cards
 from mirrorbench.data.cards import Card
 from mirrorbench.runs.registry import plugins
 

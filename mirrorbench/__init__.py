@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.identity import __version__
+from mirrorbench.core.moved_modules import forward_moved_modules
 
 if TYPE_CHECKING:
     from mirrorbench.api import evaluate as evaluate
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from mirrorbench.api import tune as tune
     from mirrorbench.core.hooks import hookimpl as hookimpl
     from mirrorbench.session import Session as Session
+
+forward_moved_modules()
 
 __all__ = ["Session", "__version__", "evaluate", "hookimpl", "leaderboard", "load", "run", "tune"]
 

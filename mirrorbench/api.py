@@ -16,10 +16,10 @@ from mirrorbench.session import Session
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
-    from mirrorbench.models.systems import TextEncoder
+    from mirrorbench.models.encoder_systems import TextEncoder
     from mirrorbench.reports.leaderboard import Leaderboard
     from mirrorbench.runs.outcomes import Reporter
-    from mirrorbench.texts.card import TunedEncoder
+    from mirrorbench.texts.model_card import TunedEncoder
 
 
 def load(
@@ -106,7 +106,7 @@ def evaluate(
     """
     from uuid import uuid4
 
-    from mirrorbench.models.systems import as_encoder
+    from mirrorbench.models.encoder_systems import as_encoder
     from mirrorbench.runs.registry import plugins
 
     registered = plugins()

@@ -77,19 +77,17 @@ if TYPE_CHECKING:
     )
     from mirrorbench.core.hooks import Register, hookimpl
     from mirrorbench.core.identity import COMPUTATION, __version__, checksum, digest
-    from mirrorbench.core.inputs import (
-        DECIMALS,
+    from mirrorbench.core.encoder_protocol import (
         Array,
         Encoder,
         TextInput,
         as_inputs,
         encode_checked,
-        rounded,
-        unit,
     )
+    from mirrorbench.core.vectors import DECIMALS, rounded, unit
     from mirrorbench.core.plugins import Plugins, call
     from mirrorbench.core.schema import convert, problem_at, read, read_yaml
-    from mirrorbench.core.shown import shown, without_texts
+    from mirrorbench.core.quoting import shown, without_texts
     from mirrorbench.core.specs import (
         EncoderSpec,
         Specs,
@@ -101,7 +99,7 @@ if TYPE_CHECKING:
         split_names,
     )
     from mirrorbench.data.archives import MEMBER_LIMIT, open_archive
-    from mirrorbench.data.cardfile import builtin_cards, builtin_suites, load_cards
+    from mirrorbench.data.card_files import builtin_cards, builtin_suites, load_cards
     from mirrorbench.data.cards import Card, only_file, text_option, whole_number
     from mirrorbench.data.corpora import (
         SIZE,
@@ -111,21 +109,18 @@ if TYPE_CHECKING:
         normalised,
         read_corpus,
     )
-    from mirrorbench.data.formats import Columns, TableRow, by_name, json_rows
-    from mirrorbench.data.formats.contexts import RELEASED, STATEMENTS, WORDPUNCT
+    from mirrorbench.data.readers.dataset_tables import Columns, TableRow, by_name, json_rows
+    from mirrorbench.data.parsers.datasets.contexts import RELEASED, STATEMENTS, WORDPUNCT
     from mirrorbench.data.items import ContextChange, ContextPair, Pair, RatedContexts
-    from mirrorbench.data.rows import format_of, line_error, pyarrow, read_rows
+    from mirrorbench.data.readers.columns import line_error
+    from mirrorbench.data.readers.parquet import pyarrow
+    from mirrorbench.data.readers.rows import format_of, read_rows
     from mirrorbench.data.store import DataStore
-    from mirrorbench.data.textfiles import (
-        Ids,
-        decoded,
-        parse_json,
-        parse_number,
-        read_bytes,
-        read_lines,
-        stream_lines,
-        unmark,
-    )
+    from mirrorbench.data.readers.files import read_bytes
+    from mirrorbench.data.readers.json_lines import parse_json
+    from mirrorbench.data.readers.marks import unmark
+    from mirrorbench.data.readers.text import decoded, read_lines, stream_lines
+    from mirrorbench.data.readers.values import Ids, parse_number
     from mirrorbench.models.backbones import (
         BACKBONES,
         DESCRIPTION,
@@ -141,8 +136,12 @@ if TYPE_CHECKING:
         similar_length_batches,
         within_memory,
     )
-    from mirrorbench.models.directories import modules
-    from mirrorbench.models.encoder import TEXTS_PER_CHUNK, TransformerEncoder, one_behind
+    from mirrorbench.models.model_files import modules
+    from mirrorbench.models.transformer_encoder import (
+        TEXTS_PER_CHUNK,
+        TransformerEncoder,
+        one_behind,
+    )
     from mirrorbench.models.families import not_telling_apart, unreadable
     from mirrorbench.models.opening import read_sentence_transformer, read_tokenizer
     from mirrorbench.models.pooling import (
@@ -152,7 +151,7 @@ if TYPE_CHECKING:
         PoolingEncoder,
         template,
     )
-    from mirrorbench.models.systems import EncoderContext, LazyEncoder, checked_params
+    from mirrorbench.models.encoder_systems import EncoderContext, LazyEncoder, checked_params
     from mirrorbench.models.transformer import Transformer, load_transformer
     from mirrorbench.reports.renderers import escape_latex, latex, number
     from mirrorbench.reports.renderers.notes import (
@@ -183,7 +182,7 @@ if TYPE_CHECKING:
         runner_of,
         worker_devices,
     )
-    from mirrorbench.runs.loading import EncoderLoader
+    from mirrorbench.runs.encoder_loading import EncoderLoader
     from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome, failed
     from mirrorbench.runs.plan import Plan, Planner, Request, merged
     from mirrorbench.runs.results import (
@@ -194,7 +193,7 @@ if TYPE_CHECKING:
         read_results,
         result_files,
     )
-    from mirrorbench.runs.recipe import check_spec
+    from mirrorbench.runs.recipe_resolution import check_spec
     from mirrorbench.runs.registry import expand_tasks, plugins
     from mirrorbench.runs.run import execute_plan, load_encoder, make_plan
     from mirrorbench.runs.runner import Runner
@@ -210,11 +209,11 @@ if TYPE_CHECKING:
         accuracy_at,
         auc,
         cosine,
-        exact_threshold,
         mean_reciprocal_rank,
         roc_points,
         spearman,
     )
+    from mirrorbench.tasks.thresholds import exact_threshold
     from mirrorbench.tasks.pairs import PairClassification, PairSimilarity
     from mirrorbench.training.augmentations import AugmentationContext
     from mirrorbench.training.held_out import directions, log_isotropy, log_sums

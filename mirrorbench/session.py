@@ -17,7 +17,7 @@ from mirrorbench.core.specs import (
     as_specs,
     as_texts,
 )
-from mirrorbench.models.systems import TextEncoder
+from mirrorbench.models.encoder_systems import TextEncoder
 from mirrorbench.runs.registry import expand_tasks
 from mirrorbench.runs.workspace import Settings, SettingsFields, Workspace
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from mirrorbench.reports.statistics.verdicts import EncoderComparison
     from mirrorbench.runs.outcomes import Reporter
     from mirrorbench.runs.plan import Plan
-    from mirrorbench.texts.card import TunedEncoder
     from mirrorbench.texts.encode import EncodedFile
+    from mirrorbench.texts.model_card import TunedEncoder
 
 
 class Session:

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench import hookimpl
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.backbones import embedded_directory
 
 SIF_A = 1e-3

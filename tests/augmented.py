@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.runs.loading import open_for_tuning
+from mirrorbench.runs.encoder_loading import open_for_tuning
 from mirrorbench.runs.registry import load_plugins
 from mirrorbench.training.augmentations import in_use
 from mirrorbench.training.loop import _Loop

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from toy_tables import BOARD as PLAIN
 
-from mirrorbench.data.cardfile import builtin_cards
+from mirrorbench.data.card_files import builtin_cards
 from mirrorbench.reports.html import html
 from mirrorbench.reports.table import Column, Table, TaskSource
 

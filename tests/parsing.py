@@ -8,8 +8,8 @@ from typing import Any
 
 from samples import SAMPLES
 
-from mirrorbench.data.formats import parse
 from mirrorbench.data.items import Pair
+from mirrorbench.data.parsers import parse
 from mirrorbench.runs.registry import load_plugins
 
 PARSERS = load_plugins(discover=False).parsers

@@ -12,9 +12,9 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import AutoModel, PreTrainedTokenizerFast
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
+from mirrorbench.models.transformer_encoder import TransformerEncoder
 
 Models = Callable[[str], Path]
 """The fixture ``random_model``: from the name of an architecture to the directory of a model."""

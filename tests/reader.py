@@ -29,7 +29,7 @@ import small_data
 from pages import ROOT, parsed
 
 from mirrorbench.cli import COMMANDS, commands_of_plugins, main
-from mirrorbench.data import cardfile
+from mirrorbench.data import card_files
 from mirrorbench.models import backbones
 from mirrorbench.runs import registry as plugin_manager
 
@@ -75,7 +75,7 @@ class Machine:
         self.cache = cache
         self.model = model
         self.made = small_data.make(
-            [*CARDS, *(task for suite in SUITES for task in cardfile.builtin_suites()[suite])]
+            [*CARDS, *(task for suite in SUITES for task in card_files.builtin_suites()[suite])]
         )
         small_data.write(self.made, root / "data")
         small_data.write(
@@ -112,10 +112,10 @@ class Machine:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Cards that know the small files, the hub's cache, and no network."""
-        load = cardfile.load_cards
+        load = card_files.load_cards
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
-                cardfile,
+                card_files,
                 "load_cards",
                 lambda path: tuple(small_data.as_here(card, self.made) for card in load(path)),
             )
@@ -229,6 +229,6 @@ def _forget() -> None:
     """What a process knows that has just started."""
     plugin_manager.plugins.cache_clear()
     commands_of_plugins.cache_clear()
-    cardfile.builtin_cards.cache_clear()
-    cardfile.builtin_suites.cache_clear()
+    card_files.builtin_cards.cache_clear()
+    card_files.builtin_suites.cache_clear()
     backbones._from_hub.cache_clear()

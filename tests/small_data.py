@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from msgspec.structs import replace
 from samples import CONCEPTS, archive
 
-from mirrorbench.data.cardfile import builtin_cards
+from mirrorbench.data.card_files import builtin_cards
 from mirrorbench.data.cards import Card, DataFile
 
 _WHO = ("cat", "dog", "child", "singer", "teacher", "train", "bank", "spring")

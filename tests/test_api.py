@@ -15,8 +15,8 @@ from scipy.stats import spearmanr
 from toys import CATS, ToyEncoder, ToyPlugin, toy_tasks
 
 import mirrorbench
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import PluginError, UnknownNameError, UsageError
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.runs import registry as plugin_manager
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import mirrorbench
-from mirrorbench.data.cardfile import builtin_cards
+from mirrorbench.data.card_files import builtin_cards
 from mirrorbench.data.store import DataStore
 
 PLUGIN = Path(__file__).resolve().parents[1] / "plugins" / "mirrorbench-mteb"

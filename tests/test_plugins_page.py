@@ -15,7 +15,7 @@ from pages import commands, files
 from reader import Shell
 
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.data.cardfile import load_card
+from mirrorbench.data.card_files import load_card
 from mirrorbench.data.store import DataStore
 from mirrorbench.tasks import Vectors
 from mirrorbench.tasks.base import score_task

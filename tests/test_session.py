@@ -11,7 +11,7 @@ import pytest
 
 from mirrorbench import Session
 from mirrorbench.core.errors import UsageError
-from mirrorbench.reports.papers.measured import MeasuredTable
+from mirrorbench.reports.papers.measured_tables import MeasuredTable
 from mirrorbench.runs.workspace import Settings, SettingsFields
 
 BEFORE = Path(__file__).parent / "runs" / "stored_before"

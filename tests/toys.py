@@ -11,7 +11,7 @@ import numpy as np
 from harness import letters
 
 from mirrorbench import hookimpl
-from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.data.items import Pair
 from mirrorbench.data.store import DataStore
 from mirrorbench.tasks import PairSimilarity, Scores, Task, Vectors

@@ -29,12 +29,12 @@ from mirrorbench.analysis.study import (
     task_title,
 )
 from mirrorbench.analysis.words import encode_words
+from mirrorbench.core.encoder_protocol import Encoder, TextInput
 from mirrorbench.core.errors import UsageError, unknown_name
-from mirrorbench.core.inputs import Encoder, TextInput
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.shown import without_texts
-from mirrorbench.models.encoder import TransformerEncoder
+from mirrorbench.core.quoting import without_texts
 from mirrorbench.models.pooling import PoolingEncoder
+from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.reports.comparable import newest, without_repeats
 from mirrorbench.reports.leaderboard import row_label
 from mirrorbench.runs.cells import Cell

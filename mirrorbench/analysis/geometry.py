@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
-from mirrorbench.core.inputs import TextInput, unit
-from mirrorbench.data.textfiles import read_lines, unmark
+from mirrorbench.core.vectors import unit
+from mirrorbench.data.readers.marks import unmark
+from mirrorbench.data.readers.text import read_lines
 from mirrorbench.training.held_out import directions, log_isotropy, log_sums
 
 

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.analysis.geometry import mean_cosine
-from mirrorbench.core.inputs import TextInput, unit
+from mirrorbench.core.encoder_protocol import TextInput
+from mirrorbench.core.vectors import unit
 from mirrorbench.training.held_out import log_isotropy
 
 WORD_SAMPLES, SAMPLE_SIZE = 5, 200

@@ -21,7 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.runs.results import Result
-from mirrorbench.tasks.metrics import auc, exact_threshold, roc_points
+from mirrorbench.tasks.metrics import auc, roc_points
+from mirrorbench.tasks.thresholds import exact_threshold
 
 FEWEST, MOST = 12, 40
 """Limits of the number of bins of a histogram, which follows the Rice rule, 2 n^(1/3)."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from mirrorbench.analysis import ANALYSES, STUDY_OPTIONS, analyses
 from mirrorbench.analysis.study import Study, described
-from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.outcomes import Failure, Outcome

@@ -19,15 +19,15 @@ import numpy as np
 
 from mirrorbench.analysis import figures, scores
 from mirrorbench.analysis.figures import TableRows
+from mirrorbench.core.encoder_protocol import Array, Encoder, TextInput, encode_checked
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.files import writing
-from mirrorbench.core.inputs import Array, Encoder, TextInput, encode_checked
 from mirrorbench.core.specs import EncoderSpec, Specs, as_specs
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.models.pooling import Pooling, PoolingEncoder
 from mirrorbench.reports.leaderboard import row_label
 from mirrorbench.runs.cells import Cell
-from mirrorbench.runs.loading import EncoderLoader
+from mirrorbench.runs.encoder_loading import EncoderLoader
 from mirrorbench.runs.outcomes import Failure
 from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.registry import expand_tasks

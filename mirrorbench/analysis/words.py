@@ -10,10 +10,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from mirrorbench.core.devices import fetched
-from mirrorbench.core.inputs import Array, TextInput
+from mirrorbench.core.encoder_protocol import Array, TextInput
 from mirrorbench.models.batching import Ragged
-from mirrorbench.models.encoder import TEXTS_PER_CHUNK, TransformerEncoder, one_behind
 from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.transformer_encoder import TEXTS_PER_CHUNK, TransformerEncoder, one_behind
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from mirrorbench.core.entry_points import COMMANDS as GROUP
 from mirrorbench.core.entry_points import DISABLE, command_points
 from mirrorbench.core.errors import MirrorbenchError, PluginError, UsageError
 from mirrorbench.core.files import unwritable
-from mirrorbench.core.shown import NO_TEXTS, printable
+from mirrorbench.core.quoting import NO_TEXTS, printable
 
 COMMANDS: dict[str, Any] = {
     "run": "run.run",

@@ -18,7 +18,7 @@ def _plugins() -> Plugins:
 
 
 def _suites() -> Iterable[str]:
-    from mirrorbench.data.cardfile import builtin_suites
+    from mirrorbench.data.card_files import builtin_suites
 
     return builtin_suites()
 

@@ -263,7 +263,7 @@ def _store(data_dir: Path | None, offline: bool) -> DataStore:
 
 def _cards(names: Iterable[str], suites: bool = True) -> Sequence[Card]:
     """Return the cards of data sets, of the members of suites, and of data sets of the hub; without names all."""
-    from mirrorbench.data.cardfile import builtin_suites
+    from mirrorbench.data.card_files import builtin_suites
     from mirrorbench.data.cards import hub_card, is_hub_id
     from mirrorbench.runs.registry import cards, plugins
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from mirrorbench.cli.completion import complete
 from mirrorbench.core.errors import Lack, UsageError, unknown_name
-from mirrorbench.core.shown import printable
+from mirrorbench.core.quoting import printable
 from mirrorbench.core.specs import Value, parse_params
 
 if TYPE_CHECKING:

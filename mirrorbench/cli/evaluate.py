@@ -19,7 +19,7 @@ from mirrorbench.cli.display import (
     say,
 )
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.shown import without_texts
+from mirrorbench.core.quoting import without_texts
 from mirrorbench.own_data.answers import BM25, FUSED, Evaluation
 from mirrorbench.own_data.planning import (
     Data,

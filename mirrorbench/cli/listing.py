@@ -85,7 +85,7 @@ def _tasks(
     registered: Plugins, data_dir: Path | None, suite: str, level: str, language: str, here: bool
 ) -> list[dict[str, Any]]:
     from mirrorbench.core.errors import unknown_name
-    from mirrorbench.data.cardfile import builtin_suites
+    from mirrorbench.data.card_files import builtin_suites
     from mirrorbench.data.store import DataStore
 
     suites, store, rows = builtin_suites(), DataStore(data_dir), []
@@ -116,7 +116,7 @@ def _rows(listed: Listed, registered: Plugins) -> list[dict[str, Any]]:
     if listed is Listed.plugins:
         return registered.listing()
     if listed is Listed.suites:
-        from mirrorbench.data.cardfile import cards_folder, read_suites
+        from mirrorbench.data.card_files import cards_folder, read_suites
 
         suites = read_suites(cards_folder() / "suites.yaml")
         return [

@@ -31,7 +31,7 @@ from mirrorbench.cli.display import (
 from mirrorbench.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from mirrorbench.reports.papers.measured import MeasuredTable
+    from mirrorbench.reports.papers.measured_tables import MeasuredTable
     from mirrorbench.reports.papers.tables import FactTable
 
 _TableName = Annotated[

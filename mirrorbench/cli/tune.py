@@ -16,7 +16,7 @@ from mirrorbench.cli.display import Device, EncoderSpecText, Offline, PluginFile
 from mirrorbench.core.specs import EncoderSpec, as_spec, split_names
 
 if TYPE_CHECKING:
-    from mirrorbench.texts.card import TunedEncoder
+    from mirrorbench.texts.model_card import TunedEncoder
     from mirrorbench.texts.tune import TuningPlan
 
 _TextFile = Annotated[

@@ -17,7 +17,7 @@ from secrets import token_hex
 from typing import IO, TYPE_CHECKING
 
 from mirrorbench.core.errors import StorageError, UsageError
-from mirrorbench.core.shown import printable
+from mirrorbench.core.quoting import printable
 
 if TYPE_CHECKING:
     from filelock import OwnerRecord, SoftFileLease

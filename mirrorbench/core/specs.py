@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.shown import is_text
+from mirrorbench.core.quoting import is_text
 
 Value = bool | int | float | str
 

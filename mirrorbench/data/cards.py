@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from mirrorbench.core.errors import DataFormatError, UsageError
-from mirrorbench.core.shown import shown
+from mirrorbench.core.quoting import shown
 
 CORPUS_KIND = "corpus"
 """The kind of a corpus card; all others are kinds of tasks."""

@@ -24,11 +24,11 @@ from mirrorbench.core.errors import (
     UsageError,
     unknown_name,
 )
-from mirrorbench.core.shown import printable
+from mirrorbench.core.quoting import printable
 from mirrorbench.core.specs import split_names
 from mirrorbench.data.cards import CORPUS_KIND, Card, hub_card, is_hub_id
-from mirrorbench.data.formats.lines import texts_of
-from mirrorbench.data.rows import read_strings
+from mirrorbench.data.readers.line_parts import texts_of
+from mirrorbench.data.readers.rows import read_strings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,7 +78,7 @@ class Corpus:
     held_out: tuple[str, ...] = ()
 
     def alone(self) -> Corpus:
-        """Return the corpus of the distinct parts of its lines (``data.formats.lines``), if all lines have parts."""
+        """Return the corpus of the distinct parts of its lines (``data.readers.line_parts``), if all lines have parts."""
         parts = [texts[1:] for texts in texts_of(self.texts)]
         texts = tuple(dict.fromkeys(chain(*parts))) if all(parts) else self.texts
         return replace(self, texts=texts, sha256=corpus_checksum(texts))

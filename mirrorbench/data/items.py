@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.core.inputs import TextInput
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from mirrorbench.data.cards import (
     PackageSource,
     Source,
 )
-from mirrorbench.data.textfiles import pieces, sha256_of
+from mirrorbench.data.readers.files import pieces, sha256_of
 
 DOWNLOAD_TIMEOUT = 30
 """Seconds to wait for a connection, and between two parts of a response."""

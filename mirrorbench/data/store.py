@@ -34,8 +34,8 @@ from mirrorbench.data.cards import (
     ResolvedData,
     whole_number,
 )
-from mirrorbench.data.formats import Parser, builtin_parsers, parse
-from mirrorbench.data.textfiles import sha256_of
+from mirrorbench.data.parsers import Parser, builtin_parsers, parse
+from mirrorbench.data.readers.files import sha256_of
 
 FileState = Literal["present", "missing", "altered"]
 UNVERIFIED = "unverified"

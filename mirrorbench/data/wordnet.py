@@ -12,8 +12,9 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.core.shown import shown
-from mirrorbench.data.textfiles import read_bytes, read_lines
+from mirrorbench.core.quoting import shown
+from mirrorbench.data.readers.files import read_bytes
+from mirrorbench.data.readers.text import read_lines
 
 POS = {"NOUN": "noun", "VERB": "verb", "ADJ": "adj", "ADV": "adv"}
 """Component of file names by part of speech, as the disambiguation data sets write it."""

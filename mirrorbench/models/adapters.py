@@ -13,8 +13,8 @@ from typing import Any
 
 from mirrorbench.core.errors import ModelUnavailableError, UsageError, not_installed
 from mirrorbench.models.backbones import ADAPTER
-from mirrorbench.models.directories import json_object
 from mirrorbench.models.families import LANGUAGE
+from mirrorbench.models.model_files import json_object
 from mirrorbench.models.opening import read_adapter
 
 SCALE = 2

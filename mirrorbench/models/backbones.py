@@ -19,7 +19,7 @@ from mirrorbench.core import checksums
 from mirrorbench.core.errors import Lack, ModelUnavailableError, UnknownNameError, not_installed
 from mirrorbench.core.files import PUT_ASIDE, place_beside
 from mirrorbench.core.specs import EncoderSpec, Value, parse_params
-from mirrorbench.models.directories import check_format, check_readable, json_object, modules
+from mirrorbench.models.model_files import check_format, check_readable, json_object, modules
 
 EMBEDDED = "embedded:tiny"
 DESCRIPTION = "mirrorbench.json"

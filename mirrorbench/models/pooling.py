@@ -15,9 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+from mirrorbench.core.encoder_protocol import Array, Encoder, TextInput
 from mirrorbench.core.errors import ModelUnavailableError, UsageError, unknown_name
 from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.core.inputs import Array, Encoder, TextInput
 from mirrorbench.core.specs import Value
 
 if TYPE_CHECKING:

@@ -30,12 +30,12 @@ from mirrorbench.models.backbones import (
     unchanged_backbone,
     with_its_base,
 )
-from mirrorbench.models.directories import modules
+from mirrorbench.models.encoder_systems import EncoderContext, LazyEncoder, checked_params
+from mirrorbench.models.model_files import modules
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling, template
-from mirrorbench.models.systems import EncoderContext, LazyEncoder, checked_params
 
 if TYPE_CHECKING:
-    from mirrorbench.core.inputs import Array, TextInput
+    from mirrorbench.core.encoder_protocol import Array, TextInput
 
 
 @hookimpl
@@ -112,8 +112,8 @@ def pooled_backbone(directory: Path, pooling: Pooling, context: EncoderContext) 
     def load() -> Callable[[list[TextInput]], Array]:
         import torch
 
-        from mirrorbench.models.encoder import TransformerEncoder
         from mirrorbench.models.transformer import load_transformer
+        from mirrorbench.models.transformer_encoder import TransformerEncoder
 
         with unchanged_backbone(directory, weights):
             transformer = load_transformer(

@@ -11,24 +11,24 @@ import numpy as np
 
 from mirrorbench.core.checksums import content, unchanged
 from mirrorbench.core.devices import autocast, device_type, out_of_memory, own_weights
+from mirrorbench.core.encoder_protocol import as_inputs
 from mirrorbench.core.errors import ModelUnavailableError, not_installed
 from mirrorbench.core.identity import digest
-from mirrorbench.core.inputs import as_inputs
 from mirrorbench.models.batching import (
     PASS_COST,
     TOKEN_BUDGET,
     similar_length_batches,
     within_memory,
 )
+from mirrorbench.models.encoder_systems import EncoderContext, LazyEncoder
 from mirrorbench.models.families import not_telling_apart, unreadable
 from mirrorbench.models.opening import read_sentence_transformer
 from mirrorbench.models.pooling import TEXT
-from mirrorbench.models.systems import EncoderContext, LazyEncoder
 
 if TYPE_CHECKING:
     import torch
 
-    from mirrorbench.core.inputs import Array, TextInput
+    from mirrorbench.core.encoder_protocol import Array, TextInput
 
 MOST_TOKENS = 512
 """Maximum length, in tokens, of a model of sentence-transformers that names none."""

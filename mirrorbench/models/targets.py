@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.batching import Ragged
 from mirrorbench.models.pooling import TEXT
 

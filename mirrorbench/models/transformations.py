@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mirrorbench.core.encoder_protocol import Array, Encoder, TextInput, check_vectors
 from mirrorbench.core.errors import EncodingError, ModelUnavailableError, UsageError, unknown_name
 from mirrorbench.core.identity import digest
-from mirrorbench.core.inputs import Array, Encoder, TextInput, check_vectors
 from mirrorbench.core.specs import EncoderSpec
 
 if TYPE_CHECKING:

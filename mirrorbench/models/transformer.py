@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from mirrorbench.core.devices import device_type, moved, on_gpu, own_weights
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import (
     READ_BACK,
     MirrorbenchError,
@@ -22,7 +23,6 @@ from mirrorbench.core.errors import (
     ReadBackError,
     UsageError,
 )
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.models import families
 from mirrorbench.models.adapters import adapter_tensors, is_adapted, open_adapter
 from mirrorbench.models.backbones import base_folder, max_positions, tokenizer_folder

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from mirrorbench.core.checksums import kept_checksum, kept_folder
+from mirrorbench.core.encoder_protocol import Array, TextInput, as_inputs
 from mirrorbench.core.errors import (
     DataFormatError,
     ModelUnavailableError,
@@ -34,10 +35,9 @@ from mirrorbench.core.errors import (
 from mirrorbench.core.files import cache_root
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
-from mirrorbench.core.inputs import Array, TextInput, as_inputs
-from mirrorbench.core.shown import shown
+from mirrorbench.core.quoting import shown
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.models.systems import EncoderContext, checked_params
+from mirrorbench.models.encoder_systems import EncoderContext, checked_params
 
 PARSER = 1
 """Version of the parser, part of cache keys; raised when the vectors of a file change."""

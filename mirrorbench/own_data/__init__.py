@@ -42,6 +42,6 @@ def read_own(name: str, path: Path, options: Mapping[str, Any]) -> Task | None:
     Raises:
         UsageError: an unknown option or kind, or columns of no layout.
     """
-    from mirrorbench.own_data.reading import make_task
+    from mirrorbench.own_data.task_files import make_task
 
     return make_task(name, path, options)

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.core.inputs import TextInput, unit
-from mirrorbench.core.shown import shown
+from mirrorbench.core.quoting import shown
+from mirrorbench.core.vectors import unit
 from mirrorbench.own_data.measures import FEWEST, FOLDS, check_folds, folds, macro_f1, text_groups
 from mirrorbench.own_data.tasks import OwnData
 from mirrorbench.tasks.base import Scores, TaskKind, Vectors

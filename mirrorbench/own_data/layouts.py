@@ -22,9 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError, UsageError
-from mirrorbench.core.shown import without_texts
-from mirrorbench.data.rows import format_of, pyarrow, read_rows
-from mirrorbench.data.textfiles import parse_json, stream_lines
+from mirrorbench.core.quoting import without_texts
+from mirrorbench.data.readers.json_lines import parse_json
+from mirrorbench.data.readers.parquet import pyarrow
+from mirrorbench.data.readers.rows import format_of, read_rows
+from mirrorbench.data.readers.text import stream_lines
 
 TABLES: dict[str, tuple[str, ...]] = {
     "similarity": ("sentence1", "sentence2", "score"),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.core.shown import shown
+from mirrorbench.core.quoting import shown
 from mirrorbench.data.corpora import normalised
 
 FOLDS = 5

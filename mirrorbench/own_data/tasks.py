@@ -8,11 +8,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.core.inputs import TextInput
-from mirrorbench.core.shown import shown
+from mirrorbench.core.quoting import shown
 from mirrorbench.data.items import Pair
-from mirrorbench.own_data.collections import Collection, fuse, measure, rankings_of, search
+from mirrorbench.own_data.bm25 import rankings_of
 from mirrorbench.own_data.measures import (
     RETRIEVAL,
     average_precision,
@@ -21,9 +21,11 @@ from mirrorbench.own_data.measures import (
     resampling_groups,
     text_groups,
 )
+from mirrorbench.own_data.retrieval import Collection, fuse, measure, search
 from mirrorbench.tasks.base import Scores, TaskKind, Vectors
-from mirrorbench.tasks.metrics import auc, cosine, exact_threshold
+from mirrorbench.tasks.metrics import auc, cosine
 from mirrorbench.tasks.pairs import PairSimilarity
+from mirrorbench.tasks.thresholds import exact_threshold
 
 STORED_PREDICTIONS = 3
 """Number of predictions that are stored for an item, for ``--items``."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mirrorbench.core.errors import UsageError, not_installed, unknown_name
 from mirrorbench.core.plugins import call
 from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.data.cardfile import builtin_suites
+from mirrorbench.data.card_files import builtin_suites
 from mirrorbench.models.backbones import BACKBONES
 from mirrorbench.models.backbones import label as backbone_label
 from mirrorbench.models.transformations import post_keys, split_post

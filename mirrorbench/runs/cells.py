@@ -27,7 +27,7 @@ class CorpusRef:
     n: int
     """Number of strings in it."""
     parts: bool = False
-    """Whether strings have parts (``data.formats.lines``), each of which counts for contamination."""
+    """Whether strings have parts (``data.readers.line_parts``), each of which counts for contamination."""
     held_out: str = ""
     """Checksum of the held-out strings on which the tuning is monitored; empty if there are none."""
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from mirrorbench.core.devices import check_half_precision, gpu_count
 from mirrorbench.core.errors import StorageError, UsageError, unknown_name
 from mirrorbench.core.hooks import hookimpl
-from mirrorbench.core.shown import NO_TEXTS, without_texts
+from mirrorbench.core.quoting import NO_TEXTS, without_texts
 from mirrorbench.core.specs import Value
 from mirrorbench.data.corpora import Corpus
 from mirrorbench.runs.cells import CellGroup, CorpusRef

@@ -23,7 +23,7 @@ from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.schema import convert, problem_at, read_yaml
 from mirrorbench.core.specs import EncoderSpec, Value, parse_spec, parse_value
 from mirrorbench.runs.plan import Plan, Planner, Request, merged
-from mirrorbench.runs.recipe import check_spec
+from mirrorbench.runs.recipe_resolution import check_spec
 from mirrorbench.runs.registry import expand_tasks
 
 if TYPE_CHECKING:

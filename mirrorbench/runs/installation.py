@@ -13,7 +13,7 @@ from mirrorbench.core.errors import without_credentials
 from mirrorbench.core.files import cache_root
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import __version__
-from mirrorbench.data.cardfile import builtin_cards, builtin_suites
+from mirrorbench.data.card_files import builtin_cards, builtin_suites
 from mirrorbench.runs.workspace import package_version
 
 if TYPE_CHECKING:

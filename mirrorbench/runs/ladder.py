@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, Value
-from mirrorbench.models import backbones, families, modules
+from mirrorbench.models import backbones, families, sentence_transformer_files
 from mirrorbench.models.pooling import ROLES, own_prompts
 from mirrorbench.models.traits import ModelTraits
 from mirrorbench.models.transformations import CORPUS_KEYS, POST_KEYS, split_post
@@ -89,13 +89,13 @@ class BackboneFiles(Lookups):
         Raises:
             NoPoolingError: no keys say what they state, and the spec names no pooling.
         """
-        if spec.backbone in backbones.BACKBONES or modules.own_readout(spec):
+        if spec.backbone in backbones.BACKBONES or sentence_transformer_files.own_readout(spec):
             return {}
         local = Path(spec.backbone).expanduser()
         folder = local if spec.is_path or local.is_dir() else self.locate(spec)
         try:
-            return modules.keys_of_files(spec, folder)
-        except modules.NoPoolingError:
+            return sentence_transformer_files.keys_of_files(spec, folder)
+        except sentence_transformer_files.NoPoolingError:
             if spec.get("pooling") is None:  # else it is read by that, as a plain transformer
                 raise
             return {}
@@ -142,14 +142,19 @@ def expand_ladder(
         split_post(spec)
         return (spec,)
     _check_readout_keys(spec, plugins)
-    readout = {**modules.own_readout(spec), **backbones.backbone_of(spec).readout}
+    readout = {
+        **sentence_transformer_files.own_readout(spec),
+        **backbones.backbone_of(spec).readout,
+    }
     causal = False
     if files and not readout and spec.get("pooling") is None and not _has_models_by_language(spec):
         try:
             readout = files.stated_keys(spec)
             causal = files.family(files.locate(spec)).traits.causal
-        except modules.NoPoolingError:
-            return expand_ladder(modules.as_system(spec), level, plugins, protocol)
+        except sentence_transformer_files.NoPoolingError:
+            return expand_ladder(
+                sentence_transformer_files.as_system(spec), level, plugins, protocol
+            )
         except MirrorbenchError:
             pass  # reported where the rows are planned
     if any(readout.get(key) != value for key, value in spec.params if key not in POST_KEYS):
@@ -225,8 +230,10 @@ def untuned_row(spec: EncoderSpec, plugins: Plugins, files: BackboneFiles) -> En
     except MirrorbenchError:  # reported where the row is planned
         return row
     if not spec.params and any(own_prompts(folder).get(name) for name in ROLES):
-        return modules.as_system(spec)
-    keys = modules.keys_of_files(spec, folder) if others else {}  # of a short name
+        return sentence_transformer_files.as_system(spec)
+    keys = (
+        sentence_transformer_files.keys_of_files(spec, folder) if others else {}
+    )  # of a short name
     return spec.with_method("base").with_params(**keys | dict(spec.params)) if others else row
 
 

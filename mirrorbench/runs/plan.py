@@ -14,11 +14,12 @@ from mirrorbench.core import checksums
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec
 from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_corpus
-from mirrorbench.data.formats.lines import have_parts, pairs_of
+from mirrorbench.data.readers.line_parts import have_parts, pairs_of
 from mirrorbench.models import backbones
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import STORED, Transformation, split_post
 from mirrorbench.runs.cells import Cell, CorpusRef, ModelRef, PostRef
+from mirrorbench.runs.encoder_loading import EncoderLoader, planned_traits
 from mirrorbench.runs.ladder import (
     BackboneFiles,
     Lookups,
@@ -27,9 +28,8 @@ from mirrorbench.runs.ladder import (
     with_baselines,
     with_pairs,
 )
-from mirrorbench.runs.loading import EncoderLoader, planned_traits
 from mirrorbench.runs.outcomes import Failure
-from mirrorbench.runs.recipe import check_lines, recipe_and_readout
+from mirrorbench.runs.recipe_resolution import check_lines, recipe_and_readout
 from mirrorbench.tasks.base import Task
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from mirrorbench.core.errors import PluginError, unknown_name
 from mirrorbench.core.plugins import Hook, Plugins, Registry, add_function
 from mirrorbench.core.specs import Value
-from mirrorbench.data.cardfile import builtin_suites, load_cards
+from mirrorbench.data.card_files import builtin_suites, load_cards
 from mirrorbench.data.cards import Card
 from mirrorbench.data.corpora import GeneratedCorpus
 from mirrorbench.runs.outcomes import CellOutcome
@@ -27,7 +27,7 @@ BUILTIN_PLUGINS = (
     "mirrorbench.training.objective",
     "mirrorbench.models.pooling",
     "mirrorbench.training.augmentations",
-    "mirrorbench.data.formats",
+    "mirrorbench.data.parsers",
     "mirrorbench.tasks.kinds",
     "mirrorbench.runs.executors",
     "mirrorbench.tasks.metrics",

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from mirrorbench.core.errors import DataFormatError, StorageError, UsageError
 from mirrorbench.core.files import TEMPORARY, Leases, writing
 from mirrorbench.core.identity import COMPUTATION, checksum
-from mirrorbench.core.shown import without_texts
+from mirrorbench.core.quoting import without_texts
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.runs.cells import Cell
 from mirrorbench.tasks import Scores
@@ -86,7 +86,7 @@ class Result:
     overlap: dict[str, Any] | None = None
     """Number of items with texts of the tuning corpus; null where nothing was tuned or the task names no texts."""
     held_out: dict[str, Any] | None = None
-    """Measures of held-out strings along the tuning (``training.progress.Trajectory``); null where none were."""
+    """Measures of held-out strings along the tuning (``training.trajectory.Trajectory``); null where none were."""
     beside: dict[str, str] = field(default_factory=dict)
     """Checksums of the files beside it, by suffix; empty in older files."""
     schema: int = RESULT_SCHEMA

@@ -6,8 +6,8 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from mirrorbench.core.encoder_protocol import Encoder
 from mirrorbench.core.errors import MirrorbenchError, unknown_name
-from mirrorbench.core.inputs import Encoder
 from mirrorbench.core.specs import LEVELS, EncoderSpec
 from mirrorbench.data.corpora import (
     Contamination,
@@ -16,9 +16,9 @@ from mirrorbench.data.corpora import (
     read_corpus,
 )
 from mirrorbench.runs.cells import Cell, CellGroup
+from mirrorbench.runs.encoder_loading import EncoderLoader
 from mirrorbench.runs.executors import Job
 from mirrorbench.runs.ladder import expand_ladder
-from mirrorbench.runs.loading import EncoderLoader
 from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome
 from mirrorbench.runs.plan import Plan, Planner, Purpose, Request, merged
 from mirrorbench.runs.registry import expand_tasks

@@ -18,19 +18,19 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mirrorbench.core.devices import cpu_threads
+from mirrorbench.core.encoder_protocol import Encoder, TextInput, VocabularyEncoder
 from mirrorbench.core.errors import StorageError
 from mirrorbench.core.files import POLL_SECONDS
-from mirrorbench.core.inputs import Encoder, TextInput, VocabularyEncoder
 from mirrorbench.data.corpora import Contamination, Corpus, find_contamination, shared_codes
 from mirrorbench.models.backbones import foreign_languages
-from mirrorbench.models.encoder import Cost
 from mirrorbench.models.pooling import Pooling, PoolingEncoder
 from mirrorbench.models.transformations import transform
+from mirrorbench.models.transformer_encoder import Cost
 from mirrorbench.runs.cells import Cell, CellGroup, CorpusRef
-from mirrorbench.runs.loading import EncoderLoader
+from mirrorbench.runs.embedding_cache import encode_missing, fitted_posts
+from mirrorbench.runs.encoder_loading import EncoderLoader
 from mirrorbench.runs.outcomes import CellOutcome, failed
 from mirrorbench.runs.results import Result
-from mirrorbench.runs.vectors import encode_missing, fitted_posts
 from mirrorbench.runs.workspace import Workspace, describe_environment
 from mirrorbench.tasks.base import Scores, Task, Vectors, score_task
 
@@ -343,7 +343,7 @@ def _notes(
 def _progress(cell: Cell, tuning: dict[str, Any]) -> Iterator[str]:
     """Return the verdict on a tuning with ``stop=auto``: the step that was kept, and whether it helped."""
     if cell.model.recipe and cell.model.recipe.stop == "auto" and tuning.get("held_out"):
-        from mirrorbench.training.progress import Trajectory
+        from mirrorbench.training.trajectory import Trajectory
 
         trajectory = msgspec.convert(tuning["held_out"], Trajectory)
         yield f"{cell.spec}, seed {cell.seed}: {trajectory.verdict}"

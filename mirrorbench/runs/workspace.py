@@ -24,7 +24,7 @@ from mirrorbench.runs.results import ResultStore
 if TYPE_CHECKING:
     import torch
 
-    from mirrorbench.core.inputs import Encoder
+    from mirrorbench.core.encoder_protocol import Encoder
 
 _ENVIRONMENT = (
     "MIRRORBENCH_DISABLE_PLUGINS",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.data.items import Pair
 from mirrorbench.tasks.base import Scores, Task, TaskKind, Vectors
 from mirrorbench.tasks.pairs import (

@@ -20,7 +20,7 @@ from mirrorbench.data.cards import BesideSource, whole_number
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from mirrorbench.core.inputs import Array, TextInput
+    from mirrorbench.core.encoder_protocol import Array, TextInput
     from mirrorbench.core.plugins import Registry
     from mirrorbench.data.cards import Card
     from mirrorbench.data.store import DataStore

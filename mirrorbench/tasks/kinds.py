@@ -12,7 +12,7 @@ from mirrorbench.core.errors import PluginError, UsageError, unknown_name
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.plugins import Entry, Plugins, Registry, call
 from mirrorbench.core.specs import LEVELS, parse_params
-from mirrorbench.data.cardfile import builtin_cards, load_card
+from mirrorbench.data.card_files import builtin_cards, load_card
 from mirrorbench.data.cards import CORPUS_KIND, Card
 from mirrorbench.tasks.base import Task, TaskKind
 from mirrorbench.tasks.pairs import (

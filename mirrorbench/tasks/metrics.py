@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.core.inputs import rounded
-
-STEP = 0.01
-"""Step of the released code's threshold search."""
+from mirrorbench.core.vectors import rounded
+from mirrorbench.tasks.thresholds import exact_threshold as exact_threshold  # its path until 0.3
 
 
 def cosine(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
@@ -96,53 +94,6 @@ def roc_points(scores: ArrayLike, gold: ArrayLike) -> dict[str, NDArray[np.float
     from sklearn.metrics import roc_curve
 
     return dict(zip(("roc_fpr", "roc_tpr", "roc_thresholds"), roc_curve(gold, scores), strict=True))
-
-
-def accuracy(scores: ArrayLike, gold: ArrayLike, threshold: float) -> float:
-    """Return the share of items classified correctly, where a score above the threshold means label 1."""
-    return float(np.mean((np.asarray(scores) > threshold) == np.asarray(gold, dtype=bool)))
-
-
-def exact_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
-    """Return the threshold with the best accuracy; among equally good ones the highest.
-
-    It lies midway between two neighbouring scores, just below the lowest (all predicted 1), or on the highest (all 0).
-    """
-    distinct, correct = _correct_above(scores, gold)
-    low, high = distinct[:-1], distinct[1:]
-    middle = low + (high - low) / 2
-    # Nothing lies midway between adjacent floating-point numbers.
-    between = np.where(middle < high, middle, low)
-    cuts = np.concatenate([[np.nextafter(distinct[0], -np.inf)], between, distinct[-1:]])
-    return float(cuts[::-1][np.argmax(correct[::-1])])
-
-
-def stepped_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
-    """Return the threshold of MirrorWiC's released code: from the highest score down in steps of 0.01, the first best.
-
-    The highest score itself is taken only if no step classifies any item correctly.
-    """
-    distinct, correct = _correct_above(scores, gold)
-    best, most = float(distinct[-1]), 0
-    threshold = best - STEP
-    while threshold >= distinct[0]:
-        right = int(correct[np.searchsorted(distinct, threshold, side="right")])
-        if right > most:
-            best, most = threshold, right
-        threshold -= STEP
-    return best
-
-
-def _correct_above(
-    scores: ArrayLike, gold: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the m distinct scores, rising, and for i = 0..m the correct predictions with 1 from the i-th on."""
-    labels = np.asarray(gold, dtype=bool)
-    distinct, group = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True)
-    positives = np.bincount(group[labels], minlength=len(distinct))
-    negatives = np.bincount(group[~labels], minlength=len(distinct))
-    gained = np.concatenate([[0], np.cumsum(negatives - positives)])
-    return distinct, np.count_nonzero(labels) + gained
 
 
 def accuracy_at(k: int, ranks: ArrayLike) -> float:

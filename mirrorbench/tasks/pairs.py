@@ -8,23 +8,22 @@ from typing import Any, Generic, TypeVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.core.inputs import TextInput, rounded
+from mirrorbench.core.vectors import rounded
 from mirrorbench.data.items import ContextChange, ContextPair, Pair, RatedContexts
 from mirrorbench.tasks.base import Scores, TaskInfo, TaskKind, Vectors
 from mirrorbench.tasks.metrics import (
-    accuracy,
     auc,
     cosine,
-    exact_threshold,
     harmonic_mean,
     over_subsets,
     pearson,
     roc_points,
     spearman,
-    stepped_threshold,
     uncentred_pearson,
 )
+from mirrorbench.tasks.thresholds import accuracy, exact_threshold, stepped_threshold
 
 TUNED_ON = "dev"
 """The split on which the threshold is chosen."""

@@ -17,16 +17,16 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
+from mirrorbench.core.encoder_protocol import Array, Encoder, TextInput, encode_checked
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.files import TEMPORARY, beside, sync_folder, unwritable, writing
 from mirrorbench.core.identity import COMPUTATION, digest
-from mirrorbench.core.inputs import Array, Encoder, TextInput, encode_checked
-from mirrorbench.core.shown import without_texts
+from mirrorbench.core.quoting import without_texts
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.data.rows import pyarrow
+from mirrorbench.data.readers.inputs import read_inputs
+from mirrorbench.data.readers.parquet import pyarrow
+from mirrorbench.runs.embedding_cache import EmbeddingCache
 from mirrorbench.runs.run import load_encoder
-from mirrorbench.runs.vectors import EmbeddingCache
-from mirrorbench.texts.reading import read_inputs
 
 if TYPE_CHECKING:
     from mirrorbench.runs.workspace import Workspace

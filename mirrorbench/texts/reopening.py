@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mirrorbench.core.encoder_protocol import Array
 from mirrorbench.core.errors import READ_BACK, ReadBackError
-from mirrorbench.core.inputs import Array
 from mirrorbench.models.opening import read_sentence_transformer
 from mirrorbench.models.pooling import Pooling, PoolingFunction
 from mirrorbench.models.transformations import Affine
@@ -20,7 +20,7 @@ from mirrorbench.models.transformations import Affine
 if TYPE_CHECKING:
     import torch
 
-    from mirrorbench.models.encoder import TransformerEncoder
+    from mirrorbench.models.transformer_encoder import TransformerEncoder
 
 _MOST_CHARACTERS = 10_000
 
@@ -50,7 +50,7 @@ class Sample:
     @classmethod
     def of(cls, encoder: TransformerEncoder, post: Affine | None, lines: Sequence[str]) -> Sample:
         """Take a line of middle length, the longest, and all of them as one text, which is too long for the encoder."""
-        from mirrorbench.models.encoder import TransformerEncoder
+        from mirrorbench.models.transformer_encoder import TransformerEncoder
 
         by_length, transformer = sorted(lines, key=len), encoder.transformer
         chosen = (by_length[len(lines) // 2], by_length[-1], " ".join(lines))
@@ -89,8 +89,8 @@ class Sample:
             )
 
     def _by_transformers(self, folder: Path) -> Array:
-        from mirrorbench.models.encoder import TransformerEncoder
         from mirrorbench.models.transformer import load_transformer
+        from mirrorbench.models.transformer_encoder import TransformerEncoder
 
         opened = load_transformer(folder, self.device, poolings=self.poolings, precision=self.kept)
         vectors = TransformerEncoder(opened, self.pooling, self.kept).encode(self.texts)

@@ -13,30 +13,30 @@ import msgspec
 
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.identity import __version__, checksum
-from mirrorbench.core.shown import printable, without_texts
+from mirrorbench.core.quoting import printable, without_texts
 from mirrorbench.core.specs import LEVELS, EncoderSpec
 from mirrorbench.data.corpora import Corpus, GeneratedCorpus
-from mirrorbench.data.rows import read_rows
+from mirrorbench.data.readers.rows import read_rows
 from mirrorbench.models.adapters import merge_adapter
 from mirrorbench.models.backbones import locate
-from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import DIMS, Taken, TransformedEncoder, split_post
 from mirrorbench.models.transformer import check_tokenizer
+from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.runs.cells import Cell, CorpusRef
+from mirrorbench.runs.encoder_loading import EncoderLoader
 from mirrorbench.runs.ladder import IN_CONTEXT, PAIRS, SINGLE
-from mirrorbench.runs.loading import EncoderLoader
 from mirrorbench.runs.plan import Planner, Purpose, Request
-from mirrorbench.texts.card import TunedEncoder, write_card
 from mirrorbench.texts.export import check_exportable, check_output, replacing, write_encoder
-from mirrorbench.texts.reading import TuningTexts, read_tuning_texts
+from mirrorbench.texts.model_card import TunedEncoder, write_card
 from mirrorbench.texts.reopening import Sample
+from mirrorbench.texts.tuning_texts import TuningTexts, read_tuning_texts
 from mirrorbench.training.held_out import positive_pairs
-from mirrorbench.training.progress import Progress, Trajectory
 from mirrorbench.training.recipes import Recipe
+from mirrorbench.training.trajectory import Progress, Trajectory
 
 if TYPE_CHECKING:
-    from mirrorbench.core.inputs import Encoder
+    from mirrorbench.core.encoder_protocol import Encoder
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.runs.cells import ModelRef
     from mirrorbench.runs.workspace import Workspace

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mirrorbench.core.encoder_protocol import Array
 from mirrorbench.core.errors import TuningError
-from mirrorbench.core.inputs import Array, rounded, unit
+from mirrorbench.core.vectors import rounded, unit
 from mirrorbench.training.methods import OF_TWO, PairFunction, PairMaker
 from mirrorbench.training.recipes import Recipe
 

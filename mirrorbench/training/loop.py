@@ -21,7 +21,7 @@ from torch import Tensor
 
 from mirrorbench.core.devices import device_type, gpu_memory, on_gpu, out_of_memory, release_memory
 from mirrorbench.core.errors import DeviceMemoryError, TuningError
-from mirrorbench.models.checkpointing import checkpointed
+from mirrorbench.models.gradient_checkpointing import checkpointed
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation, in_use
 from mirrorbench.training.checkpoints import Checkpoint

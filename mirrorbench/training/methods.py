@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.core.inputs import TextInput
-from mirrorbench.core.shown import shown
-from mirrorbench.data.formats.lines import fields_of
+from mirrorbench.core.quoting import shown
+from mirrorbench.data.readers.line_parts import fields_of
 from mirrorbench.training.augmentations import Augmentation, AugmentationContext, in_use
 from mirrorbench.training.recipes import LOSS_PARAMETERS, MULTI_SIMILARITY, Recipe
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from mirrorbench.core.inputs import Encoder
+    from mirrorbench.core.encoder_protocol import Encoder
     from mirrorbench.core.specs import EncoderSpec
-    from mirrorbench.models.systems import EncoderContext
+    from mirrorbench.models.encoder_systems import EncoderContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ def _joined(old: str, new: str, edge: int) -> str:
 
 
 # pairs: supervised tuning on pairs of texts of equal meaning, with Mirror-BERT's loss and recipe. The two texts of a
-# corpus line (`data.formats.lines`) are the views, so no text is masked; dropout remains, as in supervised SimCSE (Gao
+# corpus line (`data.readers.line_parts`) are the views, so no text is masked; dropout remains, as in supervised SimCSE (Gao
 # et al., EMNLP 2021, section 4).
 
 

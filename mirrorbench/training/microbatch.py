@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mirrorbench.core.devices import autocast, device_type, moved
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import TuningError
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.batching import (
     PASS_COST,
     TOKEN_BUDGET,

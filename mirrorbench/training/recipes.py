@@ -74,10 +74,10 @@ class Recipe:
     lora: int = 0
     """Rank of LoRA's matrices, which learn instead of the model's own (``models.adapters``); 0: all weights learn."""
     gradient_checkpointing: bool = False
-    """Whether a pass keeps the inputs of layers alone, and computes the rest again (``models.checkpointing``)."""
+    """Whether a pass keeps the inputs of layers alone, and computes the rest again (``models.gradient_checkpointing``)."""
     stop: str = "end"
     """``end``: the state after the last step is kept; ``auto``: the best one by held-out strings, without labels
-    (``mirrorbench.training.progress``)."""
+    (``mirrorbench.training.trajectory``)."""
     attention: str = ""
     """``bidirectional`` lets each token of a causal model see the whole text; empty for the model's own attention."""
     prompt: str = ""

@@ -23,13 +23,13 @@ from mirrorbench.core.files import cache_root
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.models.backbones import fingerprint, unchanged_backbone
+from mirrorbench.models.encoder_systems import EncoderContext, LazyEncoder, checked_params
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.models.systems import EncoderContext, LazyEncoder, checked_params
 from mirrorbench.models.word_vectors import checked_sif, plain_text, sif_weights
 from mirrorbench.training.methods import Method, base_preset
 
 if TYPE_CHECKING:
-    from mirrorbench.core.inputs import Array, TextInput
+    from mirrorbench.core.encoder_protocol import Array, TextInput
     from mirrorbench.core.specs import EncoderSpec
     from mirrorbench.models.transformer import Transformer
 
@@ -83,8 +83,8 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
     def load() -> Callable[[list[TextInput]], Array]:
         import torch
 
-        from mirrorbench.models.encoder import TransformerEncoder
         from mirrorbench.models.transformer import load_transformer
+        from mirrorbench.models.transformer_encoder import TransformerEncoder
 
         with unchanged_backbone(path, weights):
             transformer = load_transformer(path, torch.device(context.device))

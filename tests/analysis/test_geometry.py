@@ -14,8 +14,8 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import silhouette_score
 
 from mirrorbench.analysis import geometry
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError, UnknownNameError, UsageError
-from mirrorbench.core.inputs import TextInput
 
 
 def space(n: int = 30, d: int = 6, shift: float = 0.5) -> np.ndarray:

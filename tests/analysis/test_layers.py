@@ -14,9 +14,9 @@ from loops import cos, mean_of_pairs, naive_log
 from mirrorbench.analysis import layers
 from mirrorbench.analysis.layers import LayerSums, draw_samples, top_layer_means, words_in
 from mirrorbench.analysis.words import encode_words
-from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
+from mirrorbench.models.transformer_encoder import TransformerEncoder
 
 SENTENCES = ("The cat sat.", "A well-known cat's toy", "Stop", "the THE cat")
 

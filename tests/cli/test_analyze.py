@@ -20,8 +20,8 @@ import mirrorbench as package
 from mirrorbench.analysis import figures
 from mirrorbench.analysis.geometry import measure_isotropy
 from mirrorbench.cli.analyze import cell_text
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import UnknownNameError
-from mirrorbench.core.inputs import TextInput
 
 PLAIN = "tiny+base:pooling=mean"
 

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.identity import COMPUTATION
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cache_entries import entries, prunable, remove
-from mirrorbench.runs.vectors import EmbeddingCache
+from mirrorbench.runs.embedding_cache import EmbeddingCache
 
 KEY = "a" * 64
 
@@ -115,7 +115,7 @@ def test_what_earlier_versions_made_is_named_and_removed(
         cache.root / "embeddings" / ("e" * 64) / "computation.txt"
     ).unlink()  # as versions before this one
     with monkeypatch.context() as before:
-        before.setattr("mirrorbench.runs.vectors.COMPUTATION", COMPUTATION - 1)
+        before.setattr("mirrorbench.runs.embedding_cache.COMPUTATION", COMPUTATION - 1)
         EmbeddingCache(cache.root / "embeddings" / ("f" * 64)).put(inputs, vectors)
     assert {entry.key[0] for entry in entries(cache) if entry.earlier} == {"a", "d", "e", "f"}
     said = mirrorbench("cache", "list").assert_works("seed 3, of an earlier version")

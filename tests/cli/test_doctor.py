@@ -14,7 +14,7 @@ import pytest
 
 import mirrorbench as package
 from mirrorbench.core.errors import UsageError
-from mirrorbench.data.cardfile import builtin_suites
+from mirrorbench.data.card_files import builtin_suites
 from mirrorbench.runs import installation
 
 ROOT = Path(__file__).resolve().parents[2]

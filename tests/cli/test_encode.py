@@ -12,7 +12,7 @@ import pytest
 from harness.terminal import wait_until
 from toys import PLUGIN
 
-from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.texts.encode import ROWS_PER_CHUNK
 
 SLOW = """

@@ -14,7 +14,7 @@ from typer.main import get_command
 from mirrorbench import __version__
 from mirrorbench.cli import app
 from mirrorbench.core.errors import UnknownNameError
-from mirrorbench.data.cardfile import builtin_cards, builtin_suites
+from mirrorbench.data.card_files import builtin_cards, builtin_suites
 
 GRIDS = Path(__file__).parents[2] / "leaderboards" / "grids"
 HEAVY = ("torch", "transformers", "scipy", "sklearn", "pandas")

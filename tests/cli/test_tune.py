@@ -13,7 +13,7 @@ import pytest
 from toys import PLUGIN
 
 from mirrorbench.cli.progress import Display
-from mirrorbench.core.shown import NO_TEXTS
+from mirrorbench.core.quoting import NO_TEXTS
 
 LINES = [
     f"line {n} of a corpus about {word}"

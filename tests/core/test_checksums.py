@@ -18,9 +18,9 @@ from mirrorbench.core.errors import ModelUnavailableError
 
 PACKAGE = Path(mirrorbench.__file__).parent
 REMEMBERED = {
-    "data.cardfile.builtin_cards": "files of this package",
-    "data.cardfile.builtin_suites": "files of this package",
-    "data.formats.__init__.builtin_parsers": "code of this package",
+    "data.card_files.builtin_cards": "files of this package",
+    "data.card_files.builtin_suites": "files of this package",
+    "data.parsers.__init__.builtin_parsers": "code of this package",
     "data.corpora._normalised_texts": "by the texts themselves",
     "models.backbones._from_hub": "where a download is; what is in there is hashed when it is opened",
     "reports.html.page._templates": "files of this package",

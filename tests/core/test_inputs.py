@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from mirrorbench.core.encoder_protocol import TextInput, check_vectors
 from mirrorbench.core.errors import EncodingError
-from mirrorbench.core.inputs import TextInput, check_vectors
 
 
 def test_good_vectors_become_float32() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mirrorbench
-from mirrorbench.core.shown import NO_TEXTS, printable, shown
+from mirrorbench.core.quoting import NO_TEXTS, printable, shown
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import yaml
 from toys import ToyPlugin
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.cardfile import (
+from mirrorbench.data.card_files import (
     builtin_cards,
     builtin_suites,
     cards_folder,

@@ -25,7 +25,7 @@ from mirrorbench.core.errors import (
 )
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.cardfile import builtin_cards, builtin_suites
+from mirrorbench.data.card_files import builtin_cards, builtin_suites
 from mirrorbench.data.cards import Card
 from mirrorbench.data.corpora import (
     ALL,
@@ -39,13 +39,13 @@ from mirrorbench.data.corpora import (
     read_corpus,
     shared_codes,
 )
-from mirrorbench.data.formats.lines import parse_lines
 from mirrorbench.data.importing import import_folder
+from mirrorbench.data.parsers.lines import parse_lines
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.plan import Planner, Purpose, Request
 from mirrorbench.runs.registry import load_plugins
 from mirrorbench.runs.workspace import Settings, Workspace
-from mirrorbench.texts.reading import read_tuning_texts
+from mirrorbench.texts.tuning_texts import read_tuning_texts
 
 CONTENT = b" b \n\na\nb\n\ta\t\nc\x12\n"
 

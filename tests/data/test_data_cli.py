@@ -16,7 +16,7 @@ from mirrorbench.core.errors import (
     UnknownNameError,
     UsageError,
 )
-from mirrorbench.data.cardfile import builtin_cards
+from mirrorbench.data.card_files import builtin_cards
 from mirrorbench.data.cards import Card, UrlSource
 
 CONTENT = b"one\ttwo\n"
@@ -46,7 +46,7 @@ def toys(server: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Card]:
     }
     monkeypatch.setattr("mirrorbench.runs.registry.cards", lambda plugins: cards)
     monkeypatch.setattr(
-        "mirrorbench.data.cardfile.builtin_suites", lambda: {"two": ("toy", "lost")}
+        "mirrorbench.data.card_files.builtin_suites", lambda: {"two": ("toy", "lost")}
     )
     return cards
 

@@ -25,7 +25,7 @@ from mirrorbench.core.errors import (
     UsageError,
 )
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.cardfile import load_card
+from mirrorbench.data.card_files import load_card
 from mirrorbench.data.cards import hub_card, hub_file, parse_hub_id
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.store import DataStore

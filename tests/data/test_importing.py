@@ -15,7 +15,7 @@ from toy_cards import make_card, make_file
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.plugins import Registry
 from mirrorbench.data import importing
-from mirrorbench.data.cardfile import builtin_cards, builtin_suites
+from mirrorbench.data.card_files import builtin_cards, builtin_suites
 from mirrorbench.data.cards import Card, DataFile
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore

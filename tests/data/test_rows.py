@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mirrorbench.core.errors import DataFormatError, UsageError
-from mirrorbench.data.rows import read_rows
+from mirrorbench.data.readers.rows import read_rows
 
 TEXTS = ["a cat", "", "two\u2028lines", 'a "quoted" word', "null"]
 

@@ -22,8 +22,8 @@ from mirrorbench.core.errors import (
 from mirrorbench.data import sources
 from mirrorbench.data.cards import ArchiveSource, Card, Converted, DataFile, UrlSource
 from mirrorbench.data.importing import import_folder
+from mirrorbench.data.readers.files import sha256_of
 from mirrorbench.data.store import DataStore, data_root
-from mirrorbench.data.textfiles import sha256_of
 
 CONTENT = b"one\ttwo\n"
 

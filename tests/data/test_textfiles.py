@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError
-from mirrorbench.data.textfiles import parse_number, read_lines
+from mirrorbench.data.readers.text import read_lines
+from mirrorbench.data.readers.values import parse_number
 
 LINE = st.text(st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"]), max_size=20)
 

@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 from mirrorbench.core.errors import DataUnavailableError
-from mirrorbench.data.cardfile import builtin_cards
+from mirrorbench.data.card_files import builtin_cards
 from mirrorbench.data.corpora import read_corpus
-from mirrorbench.data.store import DataStore
-from mirrorbench.data.word_lists import (
+from mirrorbench.data.generated_corpora import (
     LONGEST,
     SHORTEST,
     WORD,
@@ -25,6 +24,7 @@ from mirrorbench.data.word_lists import (
     random_sentences,
     random_strings,
 )
+from mirrorbench.data.store import DataStore
 from mirrorbench.runs.registry import load_plugins
 
 

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from mirrorbench.data.cardfile import builtin_cards, builtin_suites
+from mirrorbench.data.card_files import builtin_cards, builtin_suites
 from mirrorbench.data.cards import EMBEDDED_DATA, PackageSource
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.store import DataStore

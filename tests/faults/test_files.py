@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data import textfiles
 from mirrorbench.data.corpora import read_corpus
+from mirrorbench.data.readers import files
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.results import read_result
 
@@ -61,7 +61,7 @@ def test_a_corpus_that_is_no_text(tmp_path: Path, name: str, content: bytes, mes
 def test_a_small_file_that_unpacks_to_a_large_one_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(textfiles, "MAX_UNPACKED", 1 << 20)
+    monkeypatch.setattr(files, "MAX_UNPACKED", 1 << 20)
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"0" * (2 << 20)))
     with pytest.raises(DataFormatError, match="more than 1 MiB once it is decompressed"):
         read_corpus(tmp_path / "a.txt.gz", DataStore(tmp_path), {})

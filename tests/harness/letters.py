@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from mirrorbench.core.encoder_protocol import Array, TextInput
 from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.core.inputs import Array, TextInput
 from mirrorbench.data.items import Pair
 from mirrorbench.tasks import PairSimilarity
 

@@ -21,9 +21,9 @@ import mirrorbench
 from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.models.adapters import add_adapter, is_adapted, merge_adapter
 from mirrorbench.models.backbones import base_folder, configuration, fingerprint
-from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer, load_transformer
+from mirrorbench.models.transformer_encoder import TransformerEncoder
 
 CPU = torch.device("cpu")
 TEXTS = ["a house by the river", "it holds my money, and more", "x"]

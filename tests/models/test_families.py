@@ -24,8 +24,8 @@ from suites import few
 from transformers import AutoTokenizer
 
 import mirrorbench
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, UsageError
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.items import RatedContexts
 from mirrorbench.models.backbones import ADAPTER

@@ -15,12 +15,12 @@ from suites import few
 
 import mirrorbench
 from mirrorbench.core.devices import cpu_threads
-from mirrorbench.core.inputs import TextInput
-from mirrorbench.models import encoder as inference
+from mirrorbench.core.encoder_protocol import TextInput
+from mirrorbench.models import transformer_encoder
 from mirrorbench.models.batching import min_tokens
-from mirrorbench.models.encoder import Cost, LanguageRouter
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
+from mirrorbench.models.transformer_encoder import Cost, LanguageRouter
 
 CPU = torch.device("cpu")
 TINY = Path(mirrorbench.__file__).parent / "embedded" / "tiny"
@@ -52,8 +52,8 @@ def test_chunks_in_flight(random_model: Models, monkeypatch: pytest.MonkeyPatch)
         seen.append(f"start {number}")
         return lambda: seen.append(f"fetch {number}") or tensor.numpy()  # type: ignore[func-returns-value]
 
-    monkeypatch.setattr(inference, "fetched", started)
-    monkeypatch.setattr(inference, "TEXTS_PER_CHUNK", 6)
+    monkeypatch.setattr(transformer_encoder, "fetched", started)
+    monkeypatch.setattr(transformer_encoder, "TEXTS_PER_CHUNK", 6)
     done: list[int] = []
     actual = reader.encode_pooled(
         [TextInput(text) for text in texts], [reader.pooling], done.append
@@ -147,7 +147,9 @@ def test_a_gpu_gives_the_same_vectors(
 ) -> None:
     path = random_model("bert")
     wanted = encoder(path).encode_pooled(INPUTS, POOLINGS)
-    monkeypatch.setattr(inference, "TEXTS_PER_CHUNK", 3)
-    there = inference.TransformerEncoder(load_transformer(path, torch.device("cuda")), POOLINGS[0])
+    monkeypatch.setattr(transformer_encoder, "TEXTS_PER_CHUNK", 3)
+    there = transformer_encoder.TransformerEncoder(
+        load_transformer(path, torch.device("cuda")), POOLINGS[0]
+    )
     for vectors, expected in zip(there.encode_pooled(INPUTS, POOLINGS), wanted, strict=True):
         np.testing.assert_allclose(vectors, expected, atol=1e-4)

@@ -23,8 +23,8 @@ from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import backbones
-from mirrorbench.models.modules import NoPoolingError
 from mirrorbench.models.sentence_transformer import directory_checksum
+from mirrorbench.models.sentence_transformer_files import NoPoolingError
 from mirrorbench.runs.ladder import expand_ladder
 from mirrorbench.runs.plan import Planner, Purpose, Request
 from mirrorbench.runs.workspace import Settings, Workspace

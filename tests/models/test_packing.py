@@ -19,7 +19,7 @@ from transformers.masking_utils import (
     sliding_window_bidirectional_mask_function,
 )
 
-from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.models import packing
 from mirrorbench.models.batching import Ragged
 from mirrorbench.models.families import set_rates

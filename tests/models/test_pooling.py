@@ -9,8 +9,8 @@ from models.plain import hidden_states
 from random_models import Models
 
 import mirrorbench
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import UnknownNameError, UsageError
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.pooling import POOLINGS, Pooling, Tokens, pool
 from mirrorbench.runs.registry import load_plugins
 

@@ -15,14 +15,14 @@ from sentence_transformers.sentence_transformer import modules
 from suites import few
 
 import mirrorbench
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import ModelUnavailableError, UnknownNameError, UsageError
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models.backbones import embedded_directory
-from mirrorbench.models.encoder import TransformerEncoder
+from mirrorbench.models.encoder_systems import EncoderContext, create_encoder
 from mirrorbench.models.pooling import PROMPTS, Pooling, own_prompts, prefix, template
-from mirrorbench.models.systems import EncoderContext, create_encoder
+from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.training.recipes import Recipe
 
 TINY = embedded_directory()

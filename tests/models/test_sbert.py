@@ -16,13 +16,13 @@ from random_models import Models
 from sentence_transformers import SentenceTransformer
 
 from mirrorbench.core import devices
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import batching
+from mirrorbench.models.encoder_systems import EncoderContext
 from mirrorbench.models.sbert import create_sapbert, create_sbert
 from mirrorbench.models.sentence_transformer import directory_checksum
-from mirrorbench.models.systems import EncoderContext
 
 CONTEXT = EncoderContext()
 NAMES = [

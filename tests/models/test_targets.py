@@ -17,8 +17,8 @@ from random_models import ARCHITECTURES, Models, encoder
 from suites import few
 from tokenizers import ByteLevelBPETokenizer, SentencePieceUnigramTokenizer, processors
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.pooling import LostTargets, Pooling
 from mirrorbench.models.targets import covering, cut_to
 

@@ -15,10 +15,10 @@ from suites import few
 from mirrorbench.core.devices import autocast
 from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.models.batching import Ragged
-from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.traits import HALVES, ModelTraits, traits_of
 from mirrorbench.models.transformer import Transformer, load_transformer
+from mirrorbench.models.transformer_encoder import TransformerEncoder
 
 CPU = torch.device("cpu")
 CAUSAL = ("llama", "mistral", "qwen3", "gemma3", "gemma3-vision", "gpt2", "mamba")

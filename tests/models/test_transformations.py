@@ -13,13 +13,13 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 import mirrorbench
+from mirrorbench.core.encoder_protocol import Array, TextInput
 from mirrorbench.core.errors import (
     EncodingError,
     ModelUnavailableError,
     UnknownNameError,
     UsageError,
 )
-from mirrorbench.core.inputs import Array, TextInput
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.backbones import embedded_directory
 from mirrorbench.models.transformations import (

@@ -16,11 +16,11 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegacy
 
 from mirrorbench.core import devices
+from mirrorbench.core.encoder_protocol import as_inputs
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.inputs import as_inputs
-from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer, lower_casing_tokenizer
+from mirrorbench.models.transformer_encoder import TransformerEncoder
 
 CPU = torch.device("cpu")
 TEXTS = [

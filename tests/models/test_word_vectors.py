@@ -13,6 +13,7 @@ import pytest
 from damage import flip
 
 from mirrorbench.core import checksums
+from mirrorbench.core.encoder_protocol import TextInput, VocabularyEncoder
 from mirrorbench.core.errors import (
     DataFormatError,
     ModelUnavailableError,
@@ -20,12 +21,11 @@ from mirrorbench.core.errors import (
     UsageError,
 )
 from mirrorbench.core.files import cache_root
-from mirrorbench.core.inputs import TextInput, VocabularyEncoder
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import word_vectors as wordvectors
 from mirrorbench.models.backbones import embedded_directory
-from mirrorbench.models.systems import EncoderContext, create_encoder
+from mirrorbench.models.encoder_systems import EncoderContext, create_encoder
 from mirrorbench.models.word_vectors import (
     StaticEncoder,
     create_static,

@@ -26,7 +26,7 @@ import mirrorbench
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.store import DataStore
-from mirrorbench.own_data.collections import Collection, fuse, search
+from mirrorbench.own_data.retrieval import Collection, fuse, search
 from mirrorbench.tasks.base import Scores, Task, score_task
 
 Write = Callable[[str, Any], str]
@@ -320,7 +320,7 @@ def test_the_search_in_blocks_finds_what_a_full_sort_finds(monkeypatch: pytest.M
         rng.normal(size=(7, 16)).astype(np.float32),
         rng.normal(size=(100, 16)).astype(np.float32),
     )
-    monkeypatch.setattr("mirrorbench.own_data.collections.BLOCK", 9)
+    monkeypatch.setattr("mirrorbench.own_data.retrieval.BLOCK", 9)
     rows, similarities = search(queries, documents, 20)
     table = cosine_similarity(queries, documents)
     np.testing.assert_array_equal(rows, np.argsort(-table, axis=1)[:, :20])

@@ -14,10 +14,10 @@ from mirrorbench import Session
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.data.cardfile import builtin_suites
+from mirrorbench.data.card_files import builtin_suites
 from mirrorbench.reports.comparable import mixtures, newest
 from mirrorbench.reports.leaderboard import build_table, provenance
-from mirrorbench.reports.papers.measured import measured_table
+from mirrorbench.reports.papers.measured_tables import measured_table
 from mirrorbench.reports.papers.tables import PaperTable, find_table
 from mirrorbench.runs.results import Result
 from mirrorbench.tasks.metrics import spearman

@@ -11,11 +11,11 @@ import torch
 from damage import DAMAGE, flip
 from safetensors import SafetensorError
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import ReadBackError, StorageError
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.models.transformer import Transformer, load_transformer
 from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.vectors import EmbeddingCache
+from mirrorbench.runs.embedding_cache import EmbeddingCache
 
 
 def inputs(*texts: str) -> list[TextInput]:

@@ -13,7 +13,7 @@ from stored import stored
 from mirrorbench import Session
 from mirrorbench.core.errors import UsageError
 from mirrorbench.data.items import Disambiguation, Lexicon, Linking, Mention, Pair
-from mirrorbench.reports.papers.measured import measured_table
+from mirrorbench.reports.papers.measured_tables import measured_table
 from mirrorbench.reports.papers.tables import find_table
 from mirrorbench.runs.registry import plugins
 from mirrorbench.runs.results import read_results

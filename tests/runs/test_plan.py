@@ -15,7 +15,7 @@ from toys import DOGS, ToyPlugin
 from mirrorbench.core.errors import DataUnavailableError, TuningError, UnknownNameError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.cardfile import builtin_cards
+from mirrorbench.data.card_files import builtin_cards
 from mirrorbench.data.corpora import DEFAULT_CORPORA, default_corpus
 from mirrorbench.models import backbones
 from mirrorbench.runs.cells import Cell

@@ -9,9 +9,9 @@ import pytest
 from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.cardfile import builtin_suites
+from mirrorbench.data.card_files import builtin_suites
 from mirrorbench.runs.ladder import expand_ladder, with_baselines
-from mirrorbench.runs.recipe import resolve_recipe
+from mirrorbench.runs.recipe_resolution import resolve_recipe
 from mirrorbench.runs.registry import expand_tasks
 from mirrorbench.training.methods import Method, mirror_preset
 

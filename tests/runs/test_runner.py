@@ -14,13 +14,13 @@ from harness.log import Log
 from scipy.stats import spearmanr
 from toys import CATS, DOGS, ToyEncoder, ToyPlugin, toy_tasks
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.files import Leases
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.items import Lexicon, RatedContexts
 from mirrorbench.models import backbones
-from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.plan import merged
 from mirrorbench.runs.results import ResultStore, read_results

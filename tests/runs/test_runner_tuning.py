@@ -19,21 +19,21 @@ from suites import few
 from toys import CATS, DOGS
 from transformers import AutoModel, AutoTokenizer
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.files import Leases
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.models.backbones import fingerprint, locate
-from mirrorbench.models.encoder import TransformerEncoder
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
+from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cells import CorpusRef, ModelRef
-from mirrorbench.runs.loading import open_for_tuning, tune_model
+from mirrorbench.runs.embedding_cache import WRITE_EVERY
+from mirrorbench.runs.encoder_loading import open_for_tuning, tune_model
 from mirrorbench.runs.registry import load_plugins
 from mirrorbench.runs.results import ResultStore, read_results
-from mirrorbench.runs.vectors import WRITE_EVERY
 from mirrorbench.runs.workspace import Settings, Workspace
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import mirror_preset

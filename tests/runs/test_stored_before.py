@@ -35,7 +35,8 @@ def test_but_for_the_computation_their_identities_are_those_of_today(
     """Else the plan would not find them, and compute anew."""
     monkeypatch.setattr("mirrorbench.runs.cells.COMPUTATION", 4)
     monkeypatch.setattr(
-        "mirrorbench.runs.loading.EncoderLoader.load", lambda *_: pytest.fail("computed anew")
+        "mirrorbench.runs.encoder_loading.EncoderLoader.load",
+        lambda *_: pytest.fail("computed anew"),
     )
     log = Log()
     tasks = ["quick-sts", "quick-simlex"]  # the card of quick-wic has another version since

@@ -17,16 +17,16 @@ from sklearn.decomposition import PCA
 from toys import CATS, DOGS, ToyEncoder, ToyPlugin
 
 from mirrorbench.analysis.analyses import analyze
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.corpora import DEFAULT_CORPORA
 from mirrorbench.data.items import Pair
 from mirrorbench.models import transformations
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.runs import vectors
+from mirrorbench.runs import embedding_cache
 from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.loading import EncoderLoader
+from mirrorbench.runs.encoder_loading import EncoderLoader
 from mirrorbench.runs.plan import Planner, Request
 from mirrorbench.runs.results import ResultStore
 from mirrorbench.runs.run import load_encoder
@@ -55,7 +55,7 @@ def naive_spearman(pairs: Sequence[Any], encode: Callable[[list[TextInput]], np.
 def spied(monkeypatch: pytest.MonkeyPatch) -> Mock:
     """Sees the vectors of each fit."""
     fit = Mock(wraps=transformations.fit)
-    monkeypatch.setattr(vectors, "fit", fit)
+    monkeypatch.setattr(embedding_cache, "fit", fit)
     return fit
 
 
@@ -116,7 +116,7 @@ def test_one_tuning_and_one_encoding_serve_all_transformations(
 def test_a_killed_fit_goes_on_with_the_vectors_that_are_stored(
     bench: Bench, toy: ToyEncoder
 ) -> None:
-    killed = patch.object(vectors, "fit", Mock(side_effect=KeyboardInterrupt))
+    killed = patch.object(embedding_cache, "fit", Mock(side_effect=KeyboardInterrupt))
     with killed, pytest.raises(KeyboardInterrupt):
         bench.run("toy:post=center")
     assert set(LINES) <= set(toy.asked)
@@ -168,11 +168,13 @@ def test_words_in_context_are_fitted_on_a_word_of_each_text_and_lines_of_two_on_
     bench: Bench, bert: str
 ) -> None:
     work, cell = bench.workspace(), bench.plan(f"{bert}+base:pooling=target,post=center").cells[0]
-    found = vectors.fit_inputs(LINES, cell.model, cell.pooling, work)
+    found = embedding_cache.fit_inputs(LINES, cell.model, cell.pooling, work)
     assert [item.text for item in found] == LINES
     assert {item.text[slice(*item.spans[0])] for item in found} == {"line", "number"}
-    assert found == vectors.fit_inputs(LINES, cell.model, cell.pooling, work)  # the same draw
-    assert vectors.fit_inputs(LINES, cell.model, Pooling(), work) == [
+    assert found == embedding_cache.fit_inputs(
+        LINES, cell.model, cell.pooling, work
+    )  # the same draw
+    assert embedding_cache.fit_inputs(LINES, cell.model, Pooling(), work) == [
         TextInput(line) for line in LINES
     ]
     pairs = [f"left {n}||right {n}" for n in range(20)]
@@ -180,7 +182,7 @@ def test_words_in_context_are_fitted_on_a_word_of_each_text_and_lines_of_two_on_
     cell = bench.plan(f"{bert}+pairs:post=center").cells[0]
     texts = [text for pair in pairs for text in pair.split("||")]
     assert sorted(
-        item.text for item in vectors.fit_inputs(pairs, cell.model, cell.pooling, work)
+        item.text for item in embedding_cache.fit_inputs(pairs, cell.model, cell.pooling, work)
     ) == sorted(texts)
     untuned = bench.plan(f"{bert}+base:post=zscore").cells
     bench.corpus.write_text("\n".join(texts))

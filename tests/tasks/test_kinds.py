@@ -8,7 +8,7 @@ import pytest
 from small_data import as_here, make, write
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.cardfile import builtin_cards
+from mirrorbench.data.card_files import builtin_cards
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.registry import load_plugins
 from mirrorbench.tasks.kinds import as_task

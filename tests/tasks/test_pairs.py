@@ -16,8 +16,8 @@ from scipy.stats import kendalltau, pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, roc_auc_score
 from toys import CATS, DOGS, LETTERS, STORE, ToyEncoder, scored, vectors_of
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError, UnknownNameError
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.plugins import Registry
 from mirrorbench.data.items import ContextChange, ContextPair, RatedContexts
 from mirrorbench.tasks import (

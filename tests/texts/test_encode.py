@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from toys import ToyEncoder, ToyPlugin
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import EncodingError, StorageError, UsageError
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.runs.workspace import Settings, Workspace

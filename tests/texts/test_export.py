@@ -18,7 +18,7 @@ from sentence_transformers import SentenceTransformer
 import mirrorbench
 from mirrorbench.core.errors import ReadBackError, StorageError, UsageError
 from mirrorbench.core.files import beside
-from mirrorbench.runs.loading import tune_model
+from mirrorbench.runs.encoder_loading import tune_model
 from mirrorbench.texts.export import check_output, claiming, replacing, write_encoder
 
 LINES = [
@@ -194,7 +194,8 @@ def test_what_is_read_back_otherwise_is_not_written_and_the_model_is_kept(
         assert names(tmp_path) == {"enc"}
         assert (folder / "model.safetensors").read_bytes() == before
         monkeypatch.setattr(
-            "mirrorbench.runs.loading.tune_model", lambda *rest: pytest.fail("it is in the cache")
+            "mirrorbench.runs.encoder_loading.tune_model",
+            lambda *rest: pytest.fail("it is in the cache"),
         )
     mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu", force=True)
     assert (folder / "model.safetensors").read_bytes() != before
@@ -204,7 +205,7 @@ def test_an_output_that_cannot_be_written_is_an_error_before_the_tuning(
     random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "mirrorbench.runs.loading.tune_model", lambda *rest: pytest.fail("it is too early")
+        "mirrorbench.runs.encoder_loading.tune_model", lambda *rest: pytest.fail("it is too early")
     )
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match=r"Not a directory|File exists") as caught:
@@ -228,7 +229,7 @@ def test_what_appears_while_it_computes_is_not_replaced_and_the_model_is_kept(
         return tune_model(*rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr("mirrorbench.runs.loading.tune_model", meanwhile)
+        patch.setattr("mirrorbench.runs.encoder_loading.tune_model", meanwhile)
         with pytest.raises(
             UsageError, match="nothing was changed" if force else "already holds an encoder"
         ) as caught:
@@ -237,7 +238,8 @@ def test_what_appears_while_it_computes_is_not_replaced_and_the_model_is_kept(
     assert [path.read_text() for path in folder.iterdir()] == ["years of work"]
     assert names(tmp_path) == {"enc"}
     monkeypatch.setattr(
-        "mirrorbench.runs.loading.tune_model", lambda *rest: pytest.fail("it is in the cache")
+        "mirrorbench.runs.encoder_loading.tune_model",
+        lambda *rest: pytest.fail("it is in the cache"),
     )
     mirrorbench.tune(LINES, spec, tmp_path / "enc2", held_out=0, device="cpu")
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError, TuningError, UsageError
-from mirrorbench.core.inputs import TextInput
-from mirrorbench.texts.reading import parse_marked, read_inputs, read_tuning_texts
+from mirrorbench.data.readers.inputs import read_inputs
+from mirrorbench.data.readers.marks import parse_marked
+from mirrorbench.texts.tuning_texts import read_tuning_texts
 
 
 def test_marks() -> None:

@@ -14,7 +14,7 @@ import mirrorbench
 from mirrorbench.core.devices import cpu_threads
 from mirrorbench.core.errors import UsageError
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.runs.loading import open_for_tuning
+from mirrorbench.runs.encoder_loading import open_for_tuning
 from mirrorbench.runs.registry import load_plugins
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import (
@@ -114,7 +114,7 @@ def test_so_they_are_where_batches_are_computed_twice(
 @pytest.mark.parametrize("family", few(["bert", "modernbert", "llama", "t5"]))
 def test_a_pass_holds_less(random_model: Models, family: str) -> None:
     """Bytes that torch's profiler sees allocated and not freed in a pass."""
-    from mirrorbench.models.checkpointing import checkpointed
+    from mirrorbench.models.gradient_checkpointing import checkpointed
 
     asked, ids = recipe(train_max_length=40), torch.randint(5, 40, (2, 40))
     model = open_for_tuning(

@@ -27,8 +27,8 @@ from mirrorbench.training.held_out import positive_pairs
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import identical_pairs
 from mirrorbench.training.objective import LOSSES, OfVectors
-from mirrorbench.training.progress import Progress
 from mirrorbench.training.recipes import Recipe
+from mirrorbench.training.trajectory import Progress
 
 TRAIN, ASIDE = TEXTS[:40], positive_pairs(TEXTS[80:], 0, identical_pairs)
 EPOCHS, STEPS = 2, 4

@@ -9,8 +9,8 @@ import pytest
 from augmented import AUGMENTATIONS, opened
 from random_models import Models
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import TuningError
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.training import methods
 from mirrorbench.training.methods import (

@@ -17,7 +17,7 @@ from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.runs.recipe import check_spec
+from mirrorbench.runs.recipe_resolution import check_spec
 from mirrorbench.runs.registry import load_plugins
 from mirrorbench.training.loop import _Loop, tune_backbone
 from mirrorbench.training.microbatch import MicroBatchReader

@@ -15,7 +15,7 @@ from random_models import Models
 from suites import few
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.models.pooling import POOLINGS, Pooling
 from mirrorbench.models.transformer import Transformer, load_transformer
 from mirrorbench.training import loop as tuning

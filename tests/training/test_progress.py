@@ -21,12 +21,12 @@ from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.cells import CorpusRef
 from mirrorbench.runs.plan import Planner, Purpose, Request
-from mirrorbench.training import progress
+from mirrorbench.training import trajectory as trajectory_module
 from mirrorbench.training.held_out import measure_pairs, positive_pairs
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import identical_pairs
-from mirrorbench.training.progress import Obstacle, Progress, State, Trajectory
 from mirrorbench.training.recipes import Recipe
+from mirrorbench.training.trajectory import Obstacle, Progress, State, Trajectory
 
 TRAIN, ASIDE = TEXTS[:80], positive_pairs(TEXTS[80:], 0, identical_pairs)
 PLAIN = recipe(dropout=0.1, epochs=1, batch_size=4, lr=0.01)  # twenty steps
@@ -88,7 +88,7 @@ def test_the_best_state_is_kept(
     states = whole[1].states
     wanted = states[3].measures["uniformity"]
     monkeypatch.setattr(
-        progress, "criterion", lambda measures: -abs(measures["uniformity"] - wanted)
+        trajectory_module, "criterion", lambda measures: -abs(measures["uniformity"] - wanted)
     )
     transformer, actual = tuned(random_model("bert"), replace(PLAIN, stop="auto"))
     assert (actual.kept, actual.states) == (3, states)
@@ -98,19 +98,19 @@ def test_the_best_state_is_kept(
 def test_of_equal_states_the_first_is_kept(
     random_model: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "criterion", lambda measures: 1.0)
+    monkeypatch.setattr(trajectory_module, "criterion", lambda measures: 1.0)
     transformer, _ = tuned(random_model("bert"), replace(PLAIN, stop="auto"))
     assert torch.equal(weights(transformer), weights(opened(random_model("bert"), PLAIN)))
 
 
 def test_retrieval_comes_first_in_tenths() -> None:
     base = {"alignment": 0.2, "uniformity": -2.0, "accuracy@1": 0.96}
-    assert progress.criterion(base | {"uniformity": -2.1, "accuracy@1": 0.99}) > progress.criterion(
-        base
-    )
-    assert progress.criterion(base | {"uniformity": -3.9, "accuracy@1": 0.8}) < progress.criterion(
-        base
-    )
+    assert trajectory_module.criterion(
+        base | {"uniformity": -2.1, "accuracy@1": 0.99}
+    ) > trajectory_module.criterion(base)
+    assert trajectory_module.criterion(
+        base | {"uniformity": -3.9, "accuracy@1": 0.8}
+    ) < trajectory_module.criterion(base)
 
 
 MEASURES = {"alignment": 0.5, "uniformity": -2.5, "accuracy@1": 0.5, "effective_rank": 91.0}
@@ -218,7 +218,7 @@ def test_the_key_of_the_spec(bench: Bench, random_model: Models, toy: object) ->
     assert actual.n == 12
     assert f"seed 0: {actual.verdict}" in auto.notes[-1]
     assert plain.notes == end.notes == []
-    criteria = [progress.criterion(state.measures) for state in actual.states]
+    criteria = [trajectory_module.criterion(state.measures) for state in actual.states]
     assert actual.kept == criteria.index(max(criteria))
     with pytest.raises(UsageError, match="unknown value of stop 'always'"):
         bench.plan(f"{path}+mirror:stop=always", tasks=["cats"])

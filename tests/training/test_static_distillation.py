@@ -17,11 +17,11 @@ from sklearn.decomposition import PCA
 from suites import few, slow
 from transformers import AutoTokenizer
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import backbones
-from mirrorbench.models.systems import EncoderContext, LazyEncoder
+from mirrorbench.models.encoder_systems import EncoderContext, LazyEncoder
 from mirrorbench.session import Session
 from mirrorbench.training import static_distillation as distillation
 from mirrorbench.training.static_distillation import create_distilled

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from mirrorbench.data.cardfile import builtin_cards
+from mirrorbench.data.card_files import builtin_cards
 from mirrorbench.reports.table import Column, Row, Table, TaskSource
 
 _CORPORA = {"mirror": "words-en", "mirrorwic": "quick-sentences"}

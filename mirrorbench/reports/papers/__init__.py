@@ -10,7 +10,7 @@ from mirrorbench.core.hooks import Register, hookimpl
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
-    from mirrorbench.reports.papers.measured import Content
+    from mirrorbench.reports.papers.measured_tables import Content
     from mirrorbench.reports.selection import Layout
     from mirrorbench.runs.outcomes import Outcome
     from mirrorbench.runs.workspace import Workspace
@@ -52,7 +52,7 @@ class Tables:
         self, workspace: Workspace, paper: str, encoder: str, protocol: str
     ) -> dict[str, Content]:
         """Return all tables, or those of a paper, with their measured scores."""
-        from mirrorbench.reports.papers.measuring import measured_tables
+        from mirrorbench.reports.papers.measurement_runs import measured_tables
 
         return measured_tables(workspace, paper, encoder, protocol)
 
@@ -60,7 +60,7 @@ class Tables:
         self, workspace: Workspace, table: str, encoder: str, seeds: int, protocol: str
     ) -> Outcome:
         """Measure the missing cells of a table."""
-        from mirrorbench.reports.papers.measuring import measure_table
+        from mirrorbench.reports.papers.measurement_runs import measure_table
 
         return measure_table(workspace, table, encoder, seeds, protocol)
 

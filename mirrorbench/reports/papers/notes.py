@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mirrorbench.reports.leaderboard import provenance
-from mirrorbench.reports.papers.measured import NOISE, MeasuredTable
+from mirrorbench.reports.papers.measured_tables import NOISE, MeasuredTable
 from mirrorbench.reports.papers.tables import PaperTable
 
 DIFFERS = "≠"

@@ -13,7 +13,7 @@ from typing import Any
 
 from mirrorbench.core.plugins import call
 from mirrorbench.reports.leaderboard import row_label
-from mirrorbench.reports.papers.measured import Content, MeasuredTable, PaperCell
+from mirrorbench.reports.papers.measured_tables import Content, MeasuredTable, PaperCell
 from mirrorbench.reports.papers.notes import DIFFERS, ILLEGIBLE, table_notes
 from mirrorbench.reports.papers.tables import SCALES, FactTable, PaperRow, PaperTable, Printed
 from mirrorbench.reports.renderers import number

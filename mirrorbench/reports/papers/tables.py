@@ -19,7 +19,7 @@ from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.schema import read
 from mirrorbench.core.specs import EncoderSpec, Value, parse_params, parse_spec
-from mirrorbench.data.cardfile import builtin_suites
+from mirrorbench.data.card_files import builtin_suites
 from mirrorbench.reports.papers.targets import AskedAnalysis, CellStatistic, Target, Text
 from mirrorbench.reports.selection import Layout
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.data.cardfile import builtin_cards
-from mirrorbench.data.word_lists import generated_corpora
+from mirrorbench.data.card_files import builtin_cards
+from mirrorbench.data.generated_corpora import generated_corpora
+from mirrorbench.tasks.lexical.entity_linking import EntityLinking
 from mirrorbench.tasks.lexical.lexicon_induction import LexiconInduction
-from mirrorbench.tasks.lexical.nearest import EntityLinking, SenseDisambiguation
+from mirrorbench.tasks.lexical.sense_disambiguation import SenseDisambiguation
 
 if TYPE_CHECKING:
     from mirrorbench.tasks.base import TaskKind

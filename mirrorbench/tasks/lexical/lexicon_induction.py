@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError, EncodingError, PluginError, unknown_name
-from mirrorbench.core.inputs import TextInput, unit
-from mirrorbench.data.cardfile import builtin_cards
+from mirrorbench.core.vectors import unit
+from mirrorbench.data.card_files import builtin_cards
 from mirrorbench.data.corpora import Corpus, GeneratedCorpus, read_corpus
+from mirrorbench.data.generated_corpora import generated_corpora
 from mirrorbench.data.items import Lexicon, WordPair
-from mirrorbench.data.word_lists import generated_corpora
 from mirrorbench.tasks.base import Scores, TaskInfo, TaskKind, Vectors
-from mirrorbench.tasks.lexical.neighbours import (
+from mirrorbench.tasks.lexical.nearest_neighbours import (
     NEIGHBOURS,
     Floats,
     IntArray,

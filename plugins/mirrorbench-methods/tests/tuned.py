@@ -12,7 +12,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.backbones import locate
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.runs.loading import open_for_tuning
+from mirrorbench.runs.encoder_loading import open_for_tuning
 from mirrorbench.training.loop import TuningReport, tune_backbone
 from mirrorbench.training.objective import TokenizedPairs
 from mirrorbench.training.recipes import Recipe, override

@@ -21,11 +21,11 @@ from mteb.types import Licenses
 
 from mirrorbench.core.errors import MirrorbenchError
 from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.data.cardfile import builtin_cards
+from mirrorbench.data.card_files import builtin_cards
 from mirrorbench.models import backbones
 from mirrorbench.models.sbert import sbert_directory
 from mirrorbench.runs.results import slug
-from mirrorbench.texts.card import licence_of
+from mirrorbench.texts.model_card import licence_of
 
 if TYPE_CHECKING:
     from mirrorbench.data.cards import Card

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mirrorbench.api import load
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.corpora import default_corpus
-from mirrorbench.models.systems import TextEncoder
+from mirrorbench.models.encoder_systems import TextEncoder
 from mirrorbench.runs.registry import plugins
 from mirrorbench_mteb.meta import Facts, model_meta
 

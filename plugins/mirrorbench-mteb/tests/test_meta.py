@@ -15,7 +15,7 @@ from mirrorbench_mteb.model import MirrorbenchModel
 from mteb.languages import check_language_code
 from mteb.models.model_meta import ModelMeta
 
-from mirrorbench.data.cardfile import builtin_cards
+from mirrorbench.data.card_files import builtin_cards
 from mirrorbench.models import backbones
 from mirrorbench.runs.results import read_results
 

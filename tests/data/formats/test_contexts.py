@@ -13,10 +13,10 @@ from parsing import read_sample, run
 from samples import COSIMLEX as COSIMLEX_HEADER
 from samples import SAMPLES
 
-from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.cardfile import builtin_cards, builtin_suites
+from mirrorbench.core.encoder_protocol import TextInput
+from mirrorbench.data.card_files import builtin_cards, builtin_suites
+from mirrorbench.data.readers.marks import unmark
 from mirrorbench.data.store import DataStore
-from mirrorbench.data.textfiles import unmark
 
 
 def words(item: TextInput) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from parsing import read_sample, run
 from samples import SAMPLES
 
-from mirrorbench.data.cardfile import builtin_cards
+from mirrorbench.data.card_files import builtin_cards
 from mirrorbench.data.items import Linking
 from mirrorbench.data.store import DataStore
 

@@ -6,7 +6,7 @@ import pytest
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.data.corpora import ALL, NONE, SOME, find_contamination
-from mirrorbench.data.formats.lines import fields_of, pairs_of
+from mirrorbench.data.readers.line_parts import fields_of, pairs_of
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from parsing import PARSERS, SICK_HEADER, on_disk, run, simple
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UnknownNameError
-from mirrorbench.data.cardfile import builtin_cards
+from mirrorbench.data.card_files import builtin_cards
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.items import Pair
 from mirrorbench.data.store import DataStore

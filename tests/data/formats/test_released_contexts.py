@@ -12,7 +12,7 @@ import pytest
 from parsing import PARSERS, read_sample, run
 from samples import COSIMLEX
 
-from mirrorbench.core.inputs import TextInput
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.registry import load_plugins
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from parsing import run, simple
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.items import ContextPair, Pair, RatedContexts
 
 COLUMNS = {"left": 0, "right": 1, "gold": 2}

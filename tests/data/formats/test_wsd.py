@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from parsing import on_disk
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.core.inputs import TextInput
-from mirrorbench.data.formats.wsd import find_word, parse_wsd
 from mirrorbench.data.items import SenseContexts
+from mirrorbench.data.parsers.datasets.word_senses import find_word, parse_wsd
 from mirrorbench.data.wordnet import WordNet
 
 LICENCE = "  1 This is a licence.\n"

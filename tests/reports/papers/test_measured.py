@@ -17,9 +17,9 @@ from stored import stored
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.cardfile import builtin_suites
-from mirrorbench.reports.papers.measured import MeasuredTable, PaperCell, measured_table
-from mirrorbench.reports.papers.measuring import paper_analyses, paper_requests
+from mirrorbench.data.card_files import builtin_suites
+from mirrorbench.reports.papers.measured_tables import MeasuredTable, PaperCell, measured_table
+from mirrorbench.reports.papers.measurement_runs import paper_analyses, paper_requests
 from mirrorbench.reports.papers.rendering import as_table, render_paper
 from mirrorbench.reports.papers.tables import PaperTable, Printed, find_table, paper_tables
 from mirrorbench.reports.table import Score

@@ -11,8 +11,8 @@ from scipy.linalg import orthogonal_procrustes, sqrtm
 from scipy.stats import ortho_group
 from toys import STORE, scored
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError, EncodingError
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.data.items import Lexicon
 from mirrorbench.tasks import Scores
 from mirrorbench.tasks.lexical import LexiconInduction

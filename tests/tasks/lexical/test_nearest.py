@@ -19,10 +19,10 @@ from small_data import as_here, write
 from toys import STORE, ToyPlugin, scored, vectors_of
 from transformers import AutoModel, AutoTokenizer
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.core.inputs import TextInput
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.cardfile import builtin_cards
+from mirrorbench.data.card_files import builtin_cards
 from mirrorbench.data.items import (
     Disambiguation,
     Linking,

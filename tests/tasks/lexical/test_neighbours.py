@@ -12,10 +12,10 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import mirrorbench.tasks.lexical.neighbours as neighbours
+import mirrorbench.tasks.lexical.nearest_neighbours as neighbours
 from mirrorbench.core import devices
 from mirrorbench.core.errors import UsageError
-from mirrorbench.tasks.lexical.neighbours import csls, neighbourhood, ranks, topk
+from mirrorbench.tasks.lexical.nearest_neighbours import csls, neighbourhood, ranks, topk
 
 Pair = tuple[np.ndarray, np.ndarray]
 

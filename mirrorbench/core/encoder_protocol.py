@@ -1,0 +1,109 @@
+"""The input and output of encoders."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirrorbench.core.errors import EncodingError, MirrorbenchError
+
+Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class TextInput:
+    """A text, or a word in a text.
+
+    Attributes:
+        text: the whole text.
+        spans: character spans ``(start, end)`` of the target word, several for a discontinuous one; empty for the whole
+            text.
+        language: ISO code where a task mixes languages that may have encoders of their own; empty otherwise.
+        role: ``query`` or ``document`` where models may read these under prompts of their own.
+    """
+
+    text: str
+    spans: tuple[tuple[int, int], ...] = ()
+    language: str = ""
+    role: str = ""
+
+    @property
+    def target(self) -> str:
+        """The target word, or the whole text."""
+        return " ".join(self.text[start:end] for start, end in self.spans) or self.text
+
+    def key(self) -> bytes:
+        """Return sixteen bytes that identify this input (BLAKE2b of all its fields)."""
+        data = f"{self.text}\0{self.spans}{self.language}" + f"\0{self.role}" * bool(self.role)
+        return hashlib.blake2b(data.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def as_inputs(texts: Sequence[TextInput | str]) -> list[TextInput]:
+    """Return texts as inputs, strings as ones without a target."""
+    return [TextInput(text) if isinstance(text, str) else text for text in texts]
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """The protocol of encoders: ``encode`` for vectors, ``fingerprint`` for identity."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that changes whenever the vectors of some text would."""
+
+    def encode(self, inputs: Sequence[TextInput]) -> Array:
+        """Encode n texts, or words in texts; returns shape (n, dimensions), in the order of ``inputs``."""
+
+
+@runtime_checkable
+class VocabularyEncoder(Encoder, Protocol):
+    """An encoder with a list of words, such as static vectors; others read any text."""
+
+    def vocabulary(self, language: str) -> Sequence[str]:
+        """Return the encoder's distinct words of a language (ISO code), the most frequent first."""
+
+
+def encode_checked(encoder: Encoder, inputs: Sequence[TextInput], who: str) -> Array:
+    """Return the vectors of any encoder; an ``EncodingError`` if it raised or returned something else."""
+    try:
+        vectors = encoder.encode(inputs)
+    except MirrorbenchError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise EncodingError(f"{who} failed: {type(error).__name__}: {error}") from error
+    return check_vectors(vectors, len(inputs), who)
+
+
+def check_vectors(vectors: object, n: int, who: str) -> Array:
+    """Return vectors as float32; an ``EncodingError`` that names ``who`` unless each input has one finite vector."""
+    try:
+        array = np.asarray(vectors)
+    except (
+        TypeError,
+        ValueError,
+        RuntimeError,
+    ) as error:  # the latter of a tensor that wants gradients
+        raise EncodingError(f"{who} did not return an array of numbers: {error}") from error
+    if (
+        array.dtype.kind not in "fiub"
+    ):  # text that looks like numbers, complex numbers, None and other objects
+        raise EncodingError(f"{who} did not return an array of numbers: its type is {array.dtype}")
+    with np.errstate(
+        over="ignore"
+    ):  # what float32 cannot hold becomes infinite, and is refused below
+        array = np.ascontiguousarray(array, dtype=np.float32)
+    if array.ndim != 2 or array.shape[0] != n or array.shape[1] == 0:
+        raise EncodingError(
+            f"{who} returned an array of shape {array.shape} for {n} texts; expected ({n}, dimensions)"
+        )
+    finite = np.isfinite(array).all(axis=1)
+    if not finite.all():
+        raise EncodingError(
+            f"{who} returned NaN or infinite vectors for {int((~finite).sum())} of {n} texts"
+        )
+    return array

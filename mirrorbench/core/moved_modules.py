@@ -1,0 +1,86 @@
+"""Import paths of before, which forward to the modules of today until version 0.3.
+
+Only paths that the pages or the packages of ``mirrorbench plugin new`` named are here.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+MOVED: dict[str, tuple[str, ...]] = {
+    "mirrorbench.core.inputs": ("mirrorbench.core.encoder_protocol", "mirrorbench.core.vectors"),
+    "mirrorbench.core.shown": ("mirrorbench.core.quoting",),
+    "mirrorbench.data.cardfile": ("mirrorbench.data.card_files",),
+    "mirrorbench.data.formats": (
+        "mirrorbench.data.parsers",
+        "mirrorbench.data.readers.dataset_tables",
+    ),
+    "mirrorbench.data.formats.contexts": ("mirrorbench.data.parsers.datasets.contexts",),
+    "mirrorbench.data.formats.lines": (
+        "mirrorbench.data.readers.line_parts",
+        "mirrorbench.data.parsers.lines",
+    ),
+    "mirrorbench.data.rows": (
+        "mirrorbench.data.readers.rows",
+        "mirrorbench.data.readers.columns",
+        "mirrorbench.data.readers.parquet",
+    ),
+    "mirrorbench.data.textfiles": (
+        "mirrorbench.data.readers.text",
+        "mirrorbench.data.readers.files",
+        "mirrorbench.data.readers.values",
+        "mirrorbench.data.readers.json_lines",
+        "mirrorbench.data.readers.marks",
+    ),
+    "mirrorbench.models.directories": ("mirrorbench.models.model_files",),
+    "mirrorbench.models.encoder": ("mirrorbench.models.transformer_encoder",),
+    "mirrorbench.models.systems": ("mirrorbench.models.encoder_systems",),
+    "mirrorbench.runs.loading": ("mirrorbench.runs.encoder_loading",),
+    "mirrorbench.runs.recipe": ("mirrorbench.runs.recipe_resolution",),
+}
+"""Modules that have the names of a path of before."""
+
+
+class MovedModuleFinder(MetaPathFinder):
+    """Finds the import paths of before; it is asked only for modules that do not exist."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the spec of a forwarding module for a path in ``MOVED``."""
+        if fullname not in MOVED:
+            return None
+        return ModuleSpec(fullname, _ForwardingLoader(), is_package=True)
+
+
+class _ForwardingLoader(Loader):
+    """Makes a module whose names are looked up in the modules of today."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the module a ``__getattr__``."""
+        old = module.__name__
+
+        def look_up(name: str) -> Any:
+            candidates = () if name.startswith("__") else MOVED[old]
+            for new in candidates:
+                source = import_module(new)
+                if hasattr(source, name):
+                    message = f"{old}.{name} is {new}.{name} now; the old path goes with 0.3"
+                    warnings.warn(message, DeprecationWarning, stacklevel=2)
+                    return getattr(source, name)
+            raise AttributeError(f"module {old!r} has no attribute {name!r}")
+
+        module.__dict__["__getattr__"] = look_up
+
+
+def forward_moved_modules() -> None:
+    """Make the import paths of before importable; called when mirrorbench is imported."""
+    if not any(isinstance(finder, MovedModuleFinder) for finder in sys.meta_path):
+        sys.meta_path.append(MovedModuleFinder())

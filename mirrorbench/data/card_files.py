@@ -1,0 +1,265 @@
+"""Reads cards and suites from YAML, the built-in ones too. A wrong or missing key is an error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import product
+from math import prod
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any
+
+import msgspec
+from msgspec.structs import asdict, replace
+
+from mirrorbench.core.errors import DataFormatError, UsageError
+from mirrorbench.core.quoting import shown
+from mirrorbench.core.schema import problem_at, read, read_yaml
+from mirrorbench.data.cards import (
+    CORPUS_KIND,
+    HUB_FOLDER,
+    MAX_NAME,
+    SHA256,
+    BesideSource,
+    Card,
+    CardSource,
+    DataFile,
+    hub_file,
+    is_hub_id,
+    matching,
+    parse_hub_id,
+    relative_path,
+)
+from mirrorbench.data.readers.files import sha256_of
+
+_NAME = rf"(?=.{{1,{MAX_NAME}}}\Z)[a-z0-9][a-z0-9.-]*"
+
+# Defaults for a user's own card, whose files are in the card's folder.
+_OWN: dict[str, Any] = {
+    "languages": ["en"],
+    "licence": "not stated",
+    "redistributable": False,
+    "citation": "none",
+    "homepage": "",
+    "version": 1,
+}
+
+
+class _File(DataFile, frozen=True, forbid_unknown_fields=True):
+    sources: tuple[CardSource, ...] = ()
+
+    def __post_init__(self) -> None:
+        relative_path(self.path)
+        if self.unverified and (self.sha256 or self.size is not None):
+            raise ValueError("either a checksum and a size, or 'unverified: true'")
+        if not self.unverified:
+            matching(self.sha256, SHA256, "64 hex digits")
+            if self.size is None:
+                raise ValueError("the size must be given, a number of bytes")
+
+
+class _Card(Card, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The schema of a card file; ``sources`` follow those of each file."""
+
+    languages: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    files: Annotated[tuple[_File, ...], msgspec.Meta(min_length=1)]
+    sources: tuple[CardSource, ...] = ()
+
+    def __post_init__(self) -> None:
+        limits = f"a name: lower-case letters, digits, '-' and '.' only, at most {MAX_NAME}"
+        matching(self.name, _NAME, limits)
+        matching(self.folder or self.name, _NAME, limits)
+        if (self.kind == CORPUS_KIND) == bool(self.metric):
+            raise ValueError("a task names its metric, a corpus has none")
+        for key in ("title", "licence", "citation"):
+            if not getattr(self, key).strip():
+                raise ValueError(f"{key!r} is empty")
+
+
+def load_cards(path: Path) -> tuple[Card, ...]:
+    """Read and check all cards of a file, one or a family (``expand``), in order; errors name file, line and key."""
+    content = read_yaml(path)
+    raw = content.bare()
+    if not isinstance(raw, dict):
+        raise DataFormatError(f"{path}: a card must be a mapping of keys to values")
+    try:
+        return tuple(_card(mapping, path.resolve().parent) for mapping in expand(raw))
+    except (ValueError, DataFormatError) as problem:  # msgspec's errors are ValueErrors
+        raise problem_at(path, content, str(problem), _Card) from None
+
+
+def load_card(path: Path) -> Card:
+    """Read and check the only card of a file; several cards are a ``DataFormatError``."""
+    cards = load_cards(path)
+    if len(cards) != 1:
+        raise DataFormatError(f"{path} holds {len(cards)} cards where one is expected.")
+    return cards[0]
+
+
+class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A named list of tasks, with a line on what they measure."""
+
+    measures: str
+    tasks: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+
+
+def read_suites(path: Path) -> dict[str, Suite]:
+    """Read a file of suites; returns them by name."""
+    suites = read(path, dict[str, Suite])
+    for name, suite in suites.items():
+        if len(set(suite.tasks)) != len(suite.tasks):
+            raise DataFormatError(f"{path}: suite {name!r} names a task twice")
+    return suites
+
+
+def _card(raw: dict[str, Any], folder: Path) -> Card:
+    names: Any = raw.get("files")
+    own = isinstance(names, list) and bool(names) and all(isinstance(item, str) for item in names)
+    if own:
+        stored = {"folder": HUB_FOLDER} if any(map(is_hub_id, names)) else {}
+        placeholder = [{"path": "own", "unverified": True}]
+        raw = {"title": raw.get("name"), **_OWN, **stored, **raw, "files": placeholder}
+    card = msgspec.convert(raw, _Card)
+    files = (
+        tuple(_own_file(folder, name) for name in names)
+        if own
+        else tuple(_file(f, card) for f in card.files)
+    )
+    if len({file.path for file in files}) != len(files):
+        raise ValueError("two files have the same path - at `$.files`")
+    values: dict[str, Any] = {
+        key: v.strip() if isinstance(v, str) else v for key, v in asdict(card).items()
+    }
+    del values["sources"]
+    made = Card(**values | {"files": files, "notes": " ".join(card.notes.split())})
+    if made.split is not None and made.split not in {file.split for file in files}:
+        raise ValueError(f"no file has the split {made.split!r} - at `$.options`")
+    return made
+
+
+def _own_file(folder: Path, name: str) -> DataFile:
+    """A split of a hub data set, or a file in the card's folder with its present checksum."""
+    if is_hub_id(name):
+        try:
+            source, column = parse_hub_id(name)
+        except UsageError as error:
+            raise ValueError(f"{error.message}; {error.hint} - at `$.files`") from None
+        if column:
+            raise ValueError(
+                f"{shown(name)}: a card names the column among its options - at `$.files`"
+            )
+        return hub_file(source)
+    path = folder / relative_path(name)
+    if not path.is_file():
+        raise ValueError(f"there is no {path} - at `$.files`")
+    return DataFile(
+        path=name, sha256=sha256_of(path), size=path.stat().st_size, sources=(BesideSource(path),)
+    )
+
+
+def _file(file: _File, card: _Card) -> DataFile:
+    """A file with its own sources, then the card's, and ``{path}`` in them replaced."""
+    sources = []
+    for source in (*file.sources, *card.sources):
+        places = {
+            key: getattr(source, key)
+            for key in source.__struct_fields__
+            if key in ("path", "member", "url")
+        }
+        sources.append(
+            replace(
+                source, **{key: text.replace("{path}", file.path) for key, text in places.items()}
+            )
+        )
+    return DataFile(**asdict(file) | {"sources": tuple(sources)})
+
+
+MAX_CARDS = 1000
+"""Limit on the cards of one family, so that a card file cannot fill the memory."""
+_PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
+
+
+def expand(raw: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Return the mapping of each card of a family; a card without ``variants`` stays as it is.
+
+    ``variants`` maps axes to lists of mappings from placeholders to values. Each combination of one mapping per axis is
+    a card (the last axis varies fastest), with ``{placeholder}`` replaced in all texts but the citation, because BibTeX
+    uses braces. A text that is only a placeholder becomes the value itself: numbers and lists keep their type.
+    """
+    card = {key: value for key, value in raw.items() if key != "variants"}
+    if "variants" not in raw:
+        yield card
+        return
+    axes = _axes(raw["variants"])
+    if prod(map(len, axes)) > MAX_CARDS:
+        raise DataFormatError(f"variants: they would make more than {MAX_CARDS} cards")
+    for rows in product(*axes):
+        values: dict[str, Any] = {}
+        for row in rows:
+            if shared := values.keys() & row.keys():
+                raise DataFormatError(f"variants: two axes name the placeholder {min(shared)!r}")
+            values |= row
+        yield {
+            key: value if key == "citation" else _fill(value, values) for key, value in card.items()
+        }
+
+
+def _axes(variants: Any) -> list[list[dict[str, Any]]]:
+    if not isinstance(variants, dict) or not variants:
+        raise DataFormatError("'variants' must be a mapping of axes to lists")
+    for axis, rows in variants.items():
+        if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+            raise DataFormatError(
+                f"variants: {axis!r} must be a list of mappings of placeholders to values"
+            )
+        if not all(_PLACEHOLDER.fullmatch(f"{{{name}}}") for row in rows for name in row):
+            raise DataFormatError(f"variants: the placeholders of {axis!r} must be words")
+        if any(row.keys() != rows[0].keys() for row in rows):
+            raise DataFormatError(f"variants: all rows of {axis!r} must give the same placeholders")
+    return list(variants.values())
+
+
+def _fill(template: Any, values: Mapping[str, Any]) -> Any:
+    """A template with its placeholders replaced; unknown ones stay (``_file`` replaces ``{path}``)."""
+    if isinstance(template, dict):
+        return {key: _fill(value, values) for key, value in template.items()}
+    if isinstance(template, list):
+        return [_fill(value, values) for value in template]
+    if not isinstance(template, str):
+        return template
+    if (whole := _PLACEHOLDER.fullmatch(template)) and whole[1] in values:
+        return values[whole[1]]
+    return _PLACEHOLDER.sub(lambda match: str(values.get(match[1], match[0])), template)
+
+
+def cards_folder() -> Path:
+    """Return the folder of the built-in cards: ``mirrorbench/cards`` in a wheel, ``tasks`` beside it in a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "cards", package.parent / "tasks"):
+        if (folder / "suites.yaml").is_file():
+            return folder
+    problem = (
+        f"The built-in cards are in neither {package / 'cards'} nor {package.parent / 'tasks'}."
+    )
+    raise DataFormatError(problem, hint="Install mirrorbench again.")
+
+
+@lru_cache(maxsize=1)
+def builtin_cards() -> Mapping[str, Card]:
+    """Return all built-in cards by name, sorted by name."""
+    cards = {
+        card.name: card
+        for path in sorted(cards_folder().glob("*/*.yaml"))
+        for card in load_cards(path)
+    }
+    return MappingProxyType(dict(sorted(cards.items())))
+
+
+@lru_cache(maxsize=1)
+def builtin_suites() -> Mapping[str, tuple[str, ...]]:
+    """Return the built-in suites: names of tasks in the order of the table."""
+    return MappingProxyType(
+        {name: suite.tasks for name, suite in read_suites(cards_folder() / "suites.yaml").items()}
+    )

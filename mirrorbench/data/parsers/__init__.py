@@ -1,0 +1,72 @@
+"""Parsers: from the files of a card (by path) and its options to ``mirrorbench.data.items``.
+
+``lines`` and ``table`` parse any file of their kind; each module of ``datasets`` parses the formats of published data sets.
+No row is dropped silently: an irregular one is a ``DataFormatError`` with file and line. Texts are returned exactly as
+in the file unless a parser says otherwise; white space around columns stays (some STS files have it).
+"""
+
+from __future__ import annotations
+
+from codecs import BOM_UTF8
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.hooks import Register, hookimpl
+from mirrorbench.core.plugins import Entry, Registry, call
+
+Parser = Callable[[Mapping[str, Path], Mapping[str, Any]], list[Any]]
+
+_MODULES = {
+    **dict.fromkeys(("sts", "stsb", "sick", "qnli", "qqp", "qqp-duplicates"), "datasets.pairs"),
+    **dict.fromkeys(("multisimlex", "multisimlex-concepticon"), "datasets.pairs"),
+    **dict.fromkeys(("wic", "wic-tsv", "xlwic", "am2ico", "usim", "cosimlex"), "datasets.contexts"),
+    "lines": "lines",
+    "table": "table",
+    **dict.fromkeys(("biosyn", "askapatient", "cometa", "rescnn"), "datasets.entity_linking"),
+    "xling-eval": "datasets.lexicons",
+    "wsd": "datasets.word_senses",
+}
+"""The module of each parser, by the name that cards use."""
+
+
+@hookimpl
+def register_parsers(register: Register) -> None:
+    """Register the parsers of this folder, each imported when it is first used."""
+    for name in _MODULES:
+        register(name, partial(_parse, name))
+
+
+def _parse(name: str, files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Any]:
+    module = import_module(f"mirrorbench.data.parsers.{_MODULES[name]}")
+    items: list[Any] = getattr(module, f"parse_{name.replace('-', '_')}")(files, options)
+    return items
+
+
+@cache
+def builtin_parsers() -> Registry[Parser]:
+    """Return the parsers of this folder by name."""
+    registry: Registry[Parser] = Registry("parser")
+    register_parsers(lambda name, parser: registry.add(name, parser, "built in"))
+    return registry
+
+
+def parse(
+    parser: Entry[Parser], files: Mapping[str, Path], options: Mapping[str, Any]
+) -> list[Any]:
+    """Parse files to items, in file order; an invalid or empty file, or no item, is a ``DataFormatError``."""
+    for path in files.values():
+        # Empty, or only the byte order mark that some editors write.
+        if (
+            path.is_file()
+            and path.stat().st_size <= len(BOM_UTF8)
+            and path.read_bytes() in (b"", BOM_UTF8)
+        ):
+            raise DataFormatError(f"{path} is empty.")
+    items: list[Any] = call(parser, list, parser.value, files, options)
+    if not items:
+        raise DataFormatError(f"{', '.join(map(str, files.values()))}: no items in it.")
+    return items

@@ -1,0 +1,1 @@
+"""Parsers of the formats of published data sets."""

@@ -1,0 +1,38 @@
+"""Bilingual dictionaries: the format of xling-eval (Glavaš et al. 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.data.items import Lexicon
+from mirrorbench.data.readers.dataset_tables import Columns, by_name
+
+
+def parse_xling_eval(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Lexicon]:
+    """Read the bilingual dictionary of Glavaš et al. (2019) for one pair of languages: word and translation per line.
+
+    Files: ``yacle.test.freq.2k.<pair>.tsv`` and training dictionaries ``yacle.train.freq.<size>.<pair>.tsv``; the
+    option ``train`` is the size of the training dictionary (``1k``, ``3k``, ``5k``).
+    """
+    size = str(options.get("train"))
+    pattern = r"yacle\.(?P<part>(?:test|train)\.freq\.\w+)\.(?P<group>[a-z]+-[a-z]+)\.tsv"
+    shape, needed = "yacle.<part>.freq.<size>.<pair>.tsv", ("test.freq.2k", f"train.freq.{size}")
+    pairs = by_name(files, pattern, shape, needed)
+    if len(pairs) != 1:
+        raise DataFormatError(
+            f"Bilingual dictionaries of one pair of languages are needed, not of {', '.join(pairs)}."
+        )
+    (parts,) = pairs.values()
+    test, train = (
+        tuple(
+            (row.text("source"), row.text("target"))
+            for row in Columns(("source", "target")).read(parts[part])
+        )
+        for part in needed
+    )
+    if not test or not train:
+        raise DataFormatError(f"{parts[needed[1 if test else 0]]} holds no pair of words.")
+    return [Lexicon(train, test)]

@@ -1,0 +1,52 @@
+"""Columns of a user's file: their choice by name, and their values as texts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from mirrorbench.core.errors import DataFormatError, UsageError
+from mirrorbench.core.quoting import shown
+
+_USUAL_COLUMNS = ("text", "sentence")  # the default of several columns
+
+
+def text_of(value: Any, source: str, number: int) -> str:
+    """Return a value of a row, which must be a text; any other is a ``DataFormatError`` with file and line."""
+    if not isinstance(value, str):
+        problem = "empty (null)" if value is None else f"of type {type(value).__name__}, not a text"
+        raise line_error(source, number, f"the value is {problem}")
+    return value
+
+
+def line_error(source: str, number: int, problem: str, hint: str = "") -> DataFormatError:
+    """Return an error that names the line of a file."""
+    return DataFormatError(f"{source}, line {number}: {problem}.", hint)
+
+
+def resolve_columns(
+    columns: Sequence[str], names: Collection[str], texts: Sequence[str], where: str
+) -> Sequence[str]:
+    """Return the named columns, if they exist, or the default one among ``texts``, the columns of texts."""
+    if not columns:
+        columns = [name for name in _USUAL_COLUMNS if name in texts][:1] or texts
+        if len(columns) != 1:
+            hint = (
+                f"Add --column NAME (in a spec or grid: FILE#NAME); there are: {', '.join(texts)}"
+                if texts
+                else ""
+            )
+            raise UsageError(
+                f"{where} has {'several columns' if texts else 'no column of text'}, none is named",
+                hint,
+            )
+    for column in columns:
+        if column not in names:
+            raise DataFormatError(
+                f"{where} has no column {shown(column)}.", hint=f"It has: {', '.join(names)}"
+            )
+        if list(names).count(column) > 1:
+            raise DataFormatError(
+                f"{where} has several columns {shown(column)}.", "Give each a name of its own."
+            )
+    return columns

@@ -1,0 +1,184 @@
+"""Tables of published data sets, whose columns are known.
+
+No row is dropped silently: an irregular one is a ``DataFormatError`` with file and line.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, TypeVar
+
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.quoting import shown
+from mirrorbench.data.readers.json_lines import parse_json
+from mirrorbench.data.readers.text import read_lines
+from mirrorbench.data.readers.values import Ids, parse_number
+
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True)  # not frozen: that would double the time per row
+class TableRow:
+    """A row of a file: values by column name, or by index from 0 if columns have no names."""
+
+    path: Path | str
+    line: int
+    values: Mapping[Any, Any]
+    ids: Ids
+
+    def error(self, problem: str) -> DataFormatError:
+        """Return an error about the row, with file and line."""
+        return DataFormatError(f"{self.path}, line {self.line}: {problem}.")
+
+    def text(self, column: str | int) -> str:
+        """Return the text in a column, unchanged; it must not be blank."""
+        value = self.values.get(column)
+        if not isinstance(value, str) or not value.strip():
+            raise self.error(f"column {column!r} is missing, empty or no text")
+        return value
+
+    def number(self, column: str | int, scale: tuple[float, float]) -> float:
+        """Return the decimal number in a column, within a scale."""
+        return parse_number(self.text(column).strip(), self.path, self.line, *scale)
+
+    def label(self, column: str | int, labels: Mapping[str, _T]) -> _T:
+        """Return the value of the label in a column."""
+        value = self.values.get(column)
+        if not isinstance(value, str) or value not in labels:
+            raise self.error(f"the label {shown(str(value))} is none of {', '.join(labels)}")
+        return labels[value]
+
+    def unique(self, identity: str) -> str:
+        """Register the id of the row's item, which must be unique in all files, and return it."""
+        return self.ids.add(identity, self.path, self.line)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of a format.
+
+    Attributes:
+        names: the columns in order, or the required ones if the header gives the order. If empty, columns are numbered
+            and all rows have as many as the first.
+        header: whether the first line names the columns: ``exact`` (these and no others), ``order`` (these and perhaps
+            others, in any order), or empty for no header.
+        widths: permitted numbers of columns, if not that of the names or of the header.
+        separator: with ``,`` quotes follow RFC 4180, one row per line; with any other, quotes are text.
+        encoding: of the file.
+    """
+
+    names: Sequence[str | int]
+    header: Literal["", "exact", "order"] = ""
+    widths: tuple[int, ...] = ()
+    separator: str = "\t"
+    encoding: str = "utf-8-sig"
+
+    def read(self, path: Path, ids: Ids | None = None) -> list[TableRow]:
+        """Read the rows of a file; ids must be unique among all rows read with the same ``ids``."""
+        return self.split(read_lines(path, self.encoding), path, ids)
+
+    def split(
+        self, lines: Sequence[str], path: Path | str, ids: Ids | None = None
+    ) -> list[TableRow]:
+        """Split lines into rows; ``path`` is their file, for messages."""
+        if self.separator == ",":
+            cut = [_csv_fields(text, path, line) for line, text in enumerate(lines, start=1)]
+        else:
+            cut = [text.split(self.separator) for text in lines]
+        names = self.names or range(len(cut[0]) if cut else 0)
+        widths = self.widths or (len(names),)
+        if self.header:
+            header = cut.pop(0) if cut else []
+            if self.header == "exact" and header != list(names):
+                raise DataFormatError(f"{path}: the header is not {', '.join(map(str, names))}.")
+            if lacking := [str(name) for name in names if header.count(str(name)) != 1]:
+                raise DataFormatError(
+                    f"{path}: the header is missing {', '.join(lacking)}, or names it twice."
+                )
+            names, widths = header, (len(header),)
+        ids = ids or Ids()
+        rows = []
+        for line, row in enumerate(cut, start=2 if self.header else 1):
+            if len(row) not in widths:
+                wanted = " or ".join(map(str, widths))
+                raise DataFormatError(
+                    f"{path}, line {line}: {len(row)} columns instead of {wanted}."
+                )
+            rows.append(TableRow(path, line, dict(zip(names, row, strict=False)), ids))
+        return rows
+
+    def read_all(self, files: Mapping[str, Path]) -> Iterator[TableRow]:
+        """Read the rows of several files; ids are unique among all."""
+        ids = Ids()
+        for path in files.values():
+            yield from self.read(path, ids)
+
+
+def _csv_fields(text: str, path: Path | str, line: int) -> list[str]:
+    # One line at a time, so that a stray quote is an error in its line and cannot absorb the next lines.
+    try:
+        rows = list(csv.reader([text], strict=True))
+    except csv.Error as error:
+        raise DataFormatError(f"{path}, line {line}: {error}.") from None
+    if len(rows) != 1 or not rows[0]:
+        raise DataFormatError(f"{path}, line {line}: an empty line.")
+    return rows[0]
+
+
+def json_rows(path: Path, ids: Ids) -> Iterator[TableRow]:
+    """Read the rows of a JSON-lines file."""
+    for line, text in enumerate(read_lines(path), start=1):
+        values = parse_json(text, f"{path}, line {line}")
+        if not isinstance(values, dict):
+            raise DataFormatError(f"{path}, line {line}: not a JSON object.")
+        yield TableRow(path, line, values, ids)
+
+
+def parallel_lines(path: Path, rows: Sequence[TableRow]) -> list[str]:
+    """Read a file that has one line for each row of another file."""
+    lines = read_lines(path)
+    if len(lines) != len(rows):
+        raise DataFormatError(
+            f"{path} has {len(lines)} lines instead of {len(rows)}, one for each item."
+        )
+    return lines
+
+
+def parallel_labels(
+    path: Path | None, rows: Sequence[TableRow], labels: Mapping[str, int]
+) -> list[int | None]:
+    """Read a file of labels, one for each row of another file; without a file each label is ``None``."""
+    if path is None:
+        return [None] * len(rows)
+    lines = [(line, text.strip()) for line, text in enumerate(parallel_lines(path, rows), start=1)]
+    return [TableRow(path, line, {0: text}, Ids()).label(0, labels) for line, text in lines]
+
+
+def by_name(
+    files: Mapping[str, Path], pattern: str, shape: str, needed: Sequence[str]
+) -> dict[str, dict[str, Path]]:
+    """Group files by their names: ``dev.gold.txt`` is the part ``gold`` of the group ``dev``.
+
+    ``pattern`` has groups ``group`` and ``part`` (``data`` if empty); ``shape`` describes it in messages. Every group
+    must have all ``needed`` parts; the files of the first part have the order of groups.
+    """
+    groups: dict[str, dict[str, Path]] = {}
+    for name, path in files.items():
+        match = re.fullmatch(pattern, PurePosixPath(name).name)
+        if match is None:
+            raise DataFormatError(f"{path}: the name does not follow {shape}.")
+        part = match["part"] or "data"
+        if part in groups.setdefault(match["group"], {}):
+            raise DataFormatError(f"{path}: a second file of {match['group']}, {part}.")
+        groups[match["group"]][part] = path
+    for group, parts in groups.items():
+        if absent := [part for part in needed if part not in parts]:
+            raise DataFormatError(
+                f"The files of {group} ({shape}) are missing {', '.join(absent)}."
+            )
+    order = list(files.values())
+    return dict(sorted(groups.items(), key=lambda item: order.index(item[1][needed[0]])))

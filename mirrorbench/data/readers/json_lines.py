@@ -1,0 +1,45 @@
+"""JSON lines: an object a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.quoting import is_text
+from mirrorbench.data.readers.columns import line_error, resolve_columns
+from mirrorbench.data.readers.text import stream_lines
+
+
+def parse_json(text: str, where: str) -> Any:
+    """Parse a JSON text; a key that occurs twice in an object is an error."""
+
+    def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(members := dict(pairs)) != len(pairs):
+            raise ValueError("a key stands twice in one object")
+        return members
+
+    try:
+        value = json.loads(text, object_pairs_hook=distinct)
+        if "\\ud" in text.lower() and not is_text(json.dumps(value, ensure_ascii=False)):
+            raise ValueError("half of a surrogate pair")
+        return value
+    except (ValueError, RecursionError) as error:
+        raise DataFormatError(f"{where}: not JSON ({error}).") from None
+
+
+def json_values(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Read the values of columns of a user's JSON lines, with line numbers from 1."""
+    for number, line in enumerate(stream_lines(Path(source).expanduser()), start=1):
+        if not line.strip():
+            continue
+        row = parse_json(line, f"{source}, line {number}")
+        if not isinstance(row, dict):
+            raise line_error(
+                source, number, "not a JSON object", 'Each line is an object, like {"text": "..."}.'
+            )
+        texts = [] if columns else [name for name, value in row.items() if isinstance(value, str)]
+        columns = resolve_columns(columns, row, texts, f"{source}, line {number}")
+        yield number, tuple(row[column] for column in columns)

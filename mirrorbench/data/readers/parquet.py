@@ -1,0 +1,43 @@
+"""Parquet files of users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from mirrorbench.core.errors import DataFormatError, UsageError, not_installed
+from mirrorbench.data.readers.columns import resolve_columns
+
+
+def parquet_values(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Read the values of columns of a user's Parquet file, with row numbers from 1."""
+    parquet, arrow = pyarrow()
+    try:
+        with parquet.ParquetFile(Path(source).expanduser()) as file:
+            schema = file.schema_arrow
+            strings = [
+                f.name for f in schema if str(f.type) in ("string", "large_string", "string_view")
+            ]
+            columns = resolve_columns(columns, schema.names, strings, source)
+            number = 0
+            for batch in file.iter_batches(batch_size=1024, columns=list(dict.fromkeys(columns))):
+                for values in zip(
+                    *(batch.column(column).to_pylist() for column in columns), strict=True
+                ):
+                    number += 1
+                    yield number, values
+    except (arrow.ArrowException, OSError) as error:
+        raise DataFormatError(
+            f"{source} cannot be read as Parquet: {str(error).splitlines()[0]}"
+        ) from None
+
+
+def pyarrow() -> tuple[Any, Any]:
+    """Import ``pyarrow.parquet`` and ``pyarrow``; a ``UsageError`` where they are not installed."""
+    try:
+        import pyarrow as arrow
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise not_installed(UsageError, "Parquet files need", "pyarrow", "parquet") from error
+    return parquet, arrow

@@ -1,0 +1,87 @@
+"""Rows of a user's file: lines of plain text, or values of columns of a table or of JSON lines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from mirrorbench.core.errors import UsageError
+from mirrorbench.data.readers.columns import text_of
+from mirrorbench.data.readers.csv_tables import table_values
+from mirrorbench.data.readers.files import STDIN
+from mirrorbench.data.readers.json_lines import json_values
+from mirrorbench.data.readers.parquet import parquet_values
+from mirrorbench.data.readers.text import stream_lines
+
+PLAIN_TEXT = "text"
+"""The format of a file without columns, one text per line."""
+_FORMATS = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".tsv": "tsv",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+
+
+def format_of(source: str) -> str:
+    """Return the format of a file by its name: ``text``, ``jsonl``, ``tsv``, ``csv`` or ``parquet``."""
+    return _FORMATS.get(Path(source.lower().removesuffix(".gz")).suffix, PLAIN_TEXT)
+
+
+def read_rows(source: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    r"""Read a file; returns line or row numbers (from 1), each with the values of ``columns``.
+
+    The format follows from the suffix: ``.jsonl``, ``.ndjson`` and ``.json`` are JSON lines, ``.tsv`` and ``.csv``
+    tables, ``.parquet`` and ``.pq`` Parquet, all else plain text, one text per line. ``.gz`` (not of Parquet) is
+    decompressed. ``-`` is standard input: plain text, or JSON lines where columns are named. Lines end at ``\n`` alone;
+    a byte order mark and one ``\r`` before the end are dropped. Columns of ``.tsv`` and ``.csv`` may be numbers from 0,
+    and then there is no header line. The default is the column ``text`` or ``sentence``, or the only one.
+
+    Raises:
+        UsageError: the file does not exist, or columns are named for plain text.
+        DataUnavailableError: the file cannot be read.
+        DataFormatError: it is not UTF-8, damaged, or has no such column; the message names the line.
+    """
+    path, file_format = Path(source).expanduser(), format_of(source)
+    if source == STDIN:
+        file_format = "jsonl" if columns else PLAIN_TEXT
+    elif source.lower().endswith(".gz") and file_format == "parquet":
+        raise UsageError(
+            f"{source}: Parquet is compressed inside, not by gzip", "Decompress it: gunzip FILE"
+        )
+    elif os.path.isdir(path):  # unlike Path.is_dir, does not raise for a name that is too long
+        raise UsageError(f"{path} is a folder", "Name one file of texts.")
+    elif not os.path.exists(path):
+        raise UsageError(f"there is no file {path}", "Name a text file, or - for standard input.")
+    if file_format == PLAIN_TEXT and columns:
+        hint = "Columns are in files ending in .jsonl, .tsv, .csv or .parquet; give the file such a name."
+        raise UsageError(f"{source} is read as plain text, which has no columns", hint)
+    if file_format == PLAIN_TEXT:
+        return ((number, (line,)) for number, line in enumerate(stream_lines(path), start=1))
+    if file_format == "jsonl":
+        return json_values(source, columns)
+    return (
+        parquet_values(source, columns)
+        if file_format == "parquet"
+        else table_values(source, columns, file_format)
+    )
+
+
+def read_strings(source: str, columns: Sequence[str] = (), strip: bool = True) -> Iterator[str]:
+    """Read the texts of a file that are not blank, the two of a pair joined by a tab; errors as in ``read_rows``."""
+    if len(columns) > 2:
+        raise UsageError(
+            f"{source}: texts are in one column, pairs in two", f"Got {', '.join(columns)}"
+        )
+    plain = not columns and format_of(source) == PLAIN_TEXT
+    for number, values in read_rows(source, columns):
+        texts = [text_of(value, source, number) for value in values]
+        if all(map(str.strip, texts)):
+            # A tab separates the texts of a pair, so tabs in columns become spaces.
+            texts = texts if plain else [" ".join(text.split("\t")) for text in texts]
+            yield "\t".join(map(str.strip, texts) if strip else texts)

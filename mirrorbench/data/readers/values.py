@@ -1,0 +1,48 @@
+"""Values in files: numbers, indices, and ids, which are unique in a data set."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.quoting import shown
+
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
+_DIGITS = 9
+
+
+class Ids:
+    """The ids of a data set, which must be unique."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, tuple[Path | str, int]] = {}
+
+    def add(self, identity: str, path: Path | str, line: int) -> str:
+        """Register the id of a line and return it; a registered id is an error."""
+        if identity in self._places:
+            first, earlier = self._places[identity]
+            where = f"line {earlier}" if first == path else f"{first}, line {earlier}"
+            raise DataFormatError(
+                f"{path}, line {line}: the id {shown(identity)} stands already in {where}."
+            )
+        self._places[identity] = path, line
+        return identity
+
+
+def parse_index(text: str) -> int:
+    """Parse an index from 0 in ASCII digits; anything else is -1."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else -1
+
+
+def parse_number(text: str, path: Path | str, line: int, low: float, high: float) -> float:
+    """Parse a decimal number between two bounds (included); no ``nan``, ``inf``, ``1_0``, spaces or other digits."""
+    if not _NUMBER.match(text):
+        raise DataFormatError(f"{path}, line {line}: {shown(text)} is not a number.")
+    value = float(text)
+    if not math.isfinite(value) or not low <= value <= high:
+        raise DataFormatError(
+            f"{path}, line {line}: {shown(text)} lies outside the scale from {low:g} to {high:g}."
+        )
+    return value

@@ -1,0 +1,162 @@
+"""Encoder systems of plugins: their context, checks and base class; and encoders of Python objects."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench.core.encoder_protocol import Encoder, as_inputs, check_vectors
+from mirrorbench.core.errors import PluginError, UsageError, unknown_name
+from mirrorbench.core.identity import digest
+from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction
+
+if TYPE_CHECKING:
+    from mirrorbench.core.encoder_protocol import Array, TextInput
+    from mirrorbench.core.plugins import Plugins
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderContext:
+    """Settings of a run for an encoder system."""
+
+    device: str = "cpu"
+    """``cpu``, ``cuda:0``, ..."""
+    precision: str = "fp32"
+    """``fp32``, ``bf16`` or ``fp16``."""
+    offline: bool = False
+    """Whether the network must not be used."""
+    poolings: Mapping[str, PoolingFunction] = field(default_factory=lambda: POOLINGS)
+    """Registered poolings by name."""
+    begin: Callable[[int, str], None] = lambda total, unit: None
+    """Called before long work with its size and unit (``30000, "tokens"``)."""
+    advance: Callable[[int], None] = lambda n: None
+    """Called with the number of units done since the last call."""
+
+
+def create_encoder(spec: EncoderSpec, plugins: Plugins, context: EncoderContext) -> Encoder:
+    """Create the encoder system of a spec; a plugin that returns no encoder raises a ``PluginError``."""
+    entry = plugins.encoders.entry(spec.backbone)
+    encoder = entry.value(spec, context)
+    if not isinstance(encoder, Encoder) or not isinstance(encoder.fingerprint, str):
+        raise PluginError(
+            f"the encoder {entry.name!r} of {entry.origin} has no encode() or no fingerprint",
+            "An encoder needs encode(inputs) -> array (n, d) and a string attribute fingerprint.",
+        )
+    return encoder
+
+
+def checked_params(spec: EncoderSpec, **types: type) -> dict[str, Any]:
+    """Return the keys of a spec after checks of their names and types; values of text keys are converted to text."""
+    for key, value in spec.params:
+        if key not in types:
+            raise unknown_name(f"key of {spec.backbone}", key, list(types))
+        if (
+            types[key] is not str
+            and type(value) is not types[key]
+            and (types[key], type(value)) != (float, int)
+        ):
+            wanted = {int: "a whole number", float: "a number", bool: "true or false"}[types[key]]
+            raise UsageError(f"{key}={value} is not {wanted}")
+    return {key: value if types[key] is bool else types[key](value) for key, value in spec.params}
+
+
+@dataclass
+class LazyEncoder:
+    """An encoder whose weights are loaded when it first encodes."""
+
+    fingerprint: str
+    """Identity of everything that changes vectors."""
+    load: Callable[[], Callable[[list[TextInput]], Any]]
+    """Function that loads the weights and returns a function from inputs to vectors."""
+    pooling: Pooling | None = None
+    """Pooling, if known."""
+
+    @cached_property
+    def _encode(self) -> Callable[[list[TextInput]], Any]:
+        return self.load()
+
+    def encode(self, inputs: Sequence[TextInput | str]) -> Any:
+        """Return the vectors of texts, shape (n, dimensions)."""
+        return self._encode(as_inputs(inputs))
+
+
+def as_encoder(model: Any) -> Encoder:
+    """Return an encoder unchanged, and wrap any other object with ``encode(strings)``.
+
+    The fingerprint is empty unless the object is a SentenceTransformer.
+    """
+    if isinstance(getattr(model, "fingerprint", None), str) and isinstance(model, Encoder):
+        return model
+    if not callable(getattr(model, "encode", None)):
+        raise UsageError(
+            f"a {type(model).__name__} is no encoder: it has no encode(texts)",
+            "Give a spec, what mirrorbench.load returns, or a SentenceTransformer.",
+        )
+    known = any(class_.__name__ == "SentenceTransformer" for class_ in type(model).__mro__)
+    quiet = {"show_progress_bar": False} if known else {}
+
+    def encode(inputs: list[TextInput]) -> Any:
+        return model.encode([item.text for item in inputs], **quiet)
+
+    return LazyEncoder(_object_fingerprint(model) if known else "", lambda: encode)
+
+
+def _object_fingerprint(model: Any) -> str:
+    """Return a digest of weights, modules, tokenizer, prompts and settings."""
+    weights = hashlib.sha256()
+    for name, tensor in model.state_dict().items():
+        weights.update(f"{name} {tuple(tensor.shape)}".encode())
+        weights.update(tensor.detach().cpu().contiguous().float().numpy().tobytes())
+    settings = ("max_seq_length", "default_prompt_name", "prompts", "truncate_dim")
+    tokenizer = getattr(model.tokenizer, "backend_tokenizer", None)
+    return digest(
+        {
+            "weights": weights.hexdigest(),
+            "modules": str(model),
+            "settings": [str(getattr(model, name, "")) for name in settings],
+            "tokenizer": hashlib.sha256(
+                (tokenizer.to_str() if tokenizer else "").encode()
+            ).hexdigest(),
+        }
+    )
+
+
+@dataclass(repr=False, eq=False)
+class TextEncoder:
+    """An encoder of strings and of words in context, as ``load`` returns it."""
+
+    encoder: Encoder
+    name: str = "encoder"
+    """The spec."""
+
+    def __repr__(self) -> str:
+        return f"<mirrorbench encoder {self.name}>"
+
+    @property
+    def fingerprint(self) -> str:
+        """Identity of the vectors: of weights, pooling and precision."""
+        pooling = getattr(self.encoder, "pooling", None)
+        if not isinstance(pooling, Pooling):
+            return self.encoder.fingerprint
+        precision = getattr(self.encoder, "precision", "")
+        return digest(
+            {"encoder": self.encoder.fingerprint, "readout": str(pooling), "precision": precision}
+        )
+
+    def encode(self, texts: Sequence[str | TextInput]) -> Array:
+        """Return one vector per string or input with a target word, float32 of shape (len(texts), dimensions).
+
+        Raises:
+            UsageError: ``texts`` is a single string.
+            EncodingError: the encoder returned an array of another shape, or numbers that are not finite.
+        """
+        if isinstance(texts, str):
+            raise UsageError(
+                "encode() takes a list of texts, and got one string", "Write encode([text])."
+            )
+        inputs = as_inputs(texts)
+        return check_vectors(self.encoder.encode(inputs), len(inputs), "the encoder")

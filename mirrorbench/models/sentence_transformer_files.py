@@ -1,0 +1,202 @@
+"""Readouts described by files of sentence-transformers beside a transformer, as keys of a spec."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mirrorbench.core.errors import MirrorbenchError, UsageError
+from mirrorbench.core.specs import EncoderSpec, Value
+from mirrorbench.models.backbones import BACKBONES, configuration, description_of, max_positions
+from mirrorbench.models.families import unreadable
+from mirrorbench.models.model_files import Module, json_object, modules
+from mirrorbench.models.opening import read_tokenizer
+from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, MASK, SETTINGS, TEXT, own_prompts
+
+_POOLINGS = {"cls": "cls", "mean": "mean", "lasttoken": "last", "weightedmean": "weighted-mean"}
+_READ = ("Transformer", "Pooling", "Normalize")
+_NORMALIZED = ("sentence_embedding", None)
+_PLAIN: Mapping[str, Sequence[Any]] = {
+    "do_lower_case": (False,),
+    "transformer_task": ("feature-extraction",),
+    "module_output_name": ("token_embeddings",),
+    "modality_config": tuple(
+        {"text": {"method": "forward", "method_output_name": name}}
+        for name in ("last_hidden_state", "encoder_last_hidden_state")
+    ),
+    "config_args": ({"output_hidden_states": True},),
+}
+"""Settings of a ``Transformer`` that sentence-transformers and this package read in the same way."""
+IDENTITY = "torch.nn.modules.linear.Identity"
+"""Activation of an affine ``Dense``."""
+_LONGEST = 100_000
+
+
+class NoPoolingError(UsageError):
+    """Error for a model of sentence-transformers without an equivalent pooling in this package."""
+
+
+def keys_of_files(spec: EncoderSpec, folder: Path) -> dict[str, Value]:
+    """Return the keys that read a backbone as the modules in its folder do; none for a plain transformer.
+
+    Modules that no keys describe raise a ``NoPoolingError``.
+    """
+    listed = modules(folder)
+    return _keys(spec, folder, listed) if listed else {}
+
+
+def max_length(keys: Mapping[str, Value], folder: Path, of_task: int) -> int:
+    """Return the tokens kept of each text: the spec's, the task's within the model's limits, or the default."""
+    value = keys.get("max_length")
+    if value is None:
+        window = _settings(folder / "sentence_bert_config.json").get("max_seq_length")
+        longest = (
+            window if isinstance(window, int) else None,
+            max_positions(configuration(folder).get),
+        )
+        return min(of_task, *filter(None, longest), of_task) or DEFAULT_MAX_LENGTH
+    if type(value) is not int:
+        raise UsageError(f"max_length={value} is not a whole number")
+    return value
+
+
+def own_readout(spec: EncoderSpec) -> dict[str, Value]:
+    """Return the readout that ``mirrorbench tune`` wrote into a backbone's directory, if the modules there agree."""
+    folder = Path(spec.backbone).expanduser()
+    readout = {} if spec.backbone in BACKBONES else description_of(folder).readout
+    try:
+        return readout if readout and _agrees(readout, spec, folder) else {}
+    except (
+        MirrorbenchError
+    ):  # no keys describe the modules, or files are damaged, which is reported later
+        return {}
+
+
+def _agrees(readout: Mapping[str, Value], spec: EncoderSpec, folder: Path) -> bool:
+    if not (listed := modules(folder)):
+        return True
+    stated = {key: value for key, value in readout.items() if key not in ("layers", "post")}
+    of_target = str(stated.get("pooling")).startswith("target")
+    expected = {
+        "Transformer": True,
+        "WeightedLayerPooling": readout.get("layers", "-1:") != "-1:",
+        "WordWeights": of_target,
+        "Pooling": True,
+        "Normalize": bool(stated.get("normalize")),
+        "Dense": "post" in readout,
+    }
+    if [module.class_name for module in listed] != [
+        name for name, holds in expected.items() if holds
+    ]:
+        return False
+    dense = (
+        _settings(folder / listed[-1].path / "config.json") if "post" in readout else {}
+    )  # absent: reported later
+    if dense and (dense.get("activation_function") != IDENTITY or dense.get("use_residual")):
+        return False
+    keys = _keys(spec, folder, [module for module in listed if module.class_name in _READ])
+    return keys == stated | ({"pooling": "mean"} if of_target else {})
+
+
+def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str, Value]:
+    classes = [module.class_name for module in listed]
+    if tuple(classes) not in (_READ, _READ[:2]):
+        raise _no_pooling(spec, f"consists of {', '.join(classes)}", classes[0] == "Transformer")
+    _, pools, *normalizes = (_settings(folder / module.path / "config.json") for module in listed)
+    mode, transformer = _mode(pools), folder / listed[0].path
+    if mode not in _POOLINGS or pools.get("include_prompt") is False:
+        raise _no_pooling(
+            spec,
+            f"pools by {mode}" if mode not in _POOLINGS else "leaves its prompt out of the mean",
+        )
+    if any(value not in _NORMALIZED for settings in normalizes for value in settings.values()):
+        raise _no_pooling(spec, "normalises something else than its vectors")
+    reads: dict[str, Any] = {}
+    for file in transformer.glob("sentence_*_config.json"):
+        reads |= {
+            key: value
+            for key, value in _settings(file).items()
+            if value not in (None, {}, *_PLAIN.get(key, ()))
+        }
+    length = reads.pop("max_seq_length", None)
+    if reads:
+        raise _no_pooling(spec, f"sets {', '.join(sorted(reads))}")
+    settings, prompts = _settings(folder / SETTINGS), own_prompts(folder)
+    if (dims := settings.get("truncate_dim")) is not None:
+        raise _no_pooling(spec, f"keeps the first {dims} dimensions of its vectors")
+    name = settings.get("default_prompt_name")
+    if name is not None and name not in list(prompts):
+        raise _no_pooling(spec, "names a default prompt that it does not have")
+    prompt = prompts[name] if name is not None else ""
+    if (
+        TEXT in prompt or MASK in prompt
+    ):  # placeholders in prompts of this package, plain text there
+        raise _no_pooling(spec, f"puts the prompt {prompt!r} before texts as it stands")
+    if not (length := _text_length(transformer, length, prompt)):
+        raise _no_pooling(spec, "sets no maximum length that its transformer can read")
+    keys: dict[str, Value] = {"pooling": _POOLINGS[mode], "max_length": length}
+    return (
+        keys
+        | ({"prompt": prompt + TEXT} if prompt else {})
+        | ({"normalize": True} if normalizes else {})
+    )
+
+
+def as_system(spec: EncoderSpec) -> EncoderSpec:
+    """Return the spec that lets sentence-transformers itself read a directory or a model of the hub."""
+    key = "path" if os.path.isdir(os.path.expanduser(spec.backbone)) else "model"
+    return replace(spec, backbone="sbert", method="").with_params(**{key: spec.backbone})
+
+
+def _no_pooling(spec: EncoderSpec, does: str, transformer: bool = True) -> NoPoolingError:
+    alone = (
+        f"\nIts transformer alone, by a pooling that you name: {spec.with_params(pooling='mean')}"
+    )
+    return NoPoolingError(
+        f"{spec}: {spec.backbone} is a model of sentence-transformers that {does}; it is read as that, and not tuned",
+        f"Write {as_system(replace(spec, params=()))}{alone if transformer else ''}",
+    )
+
+
+def _settings(file: Path) -> dict[str, Any]:
+    return json_object(file) if file.is_file() else {}
+
+
+def _mode(settings: Mapping[str, Any]) -> str:
+    """Return the modes of a ``Pooling``, joined by ``+``; files from before version 6 have a flag for each."""
+    modes = settings.get("pooling_mode")
+    if modes is None:
+        flags = (
+            key.removeprefix("pooling_mode_") for key, value in settings.items() if value is True
+        )
+        modes = [
+            flag.removesuffix("_tokens").removesuffix("_token")
+            for flag in flags
+            if flag != "include_prompt"
+        ]
+    return modes if isinstance(modes, str) else "+".join(map(str, modes)) or "mean"
+
+
+def _text_length(transformer: Path, length: object, prompt: str) -> int:
+    """Return the tokens kept of a text beside its prompt; 0 if the files set no limit within the positions."""
+    positions = max_positions(configuration(transformer).get)
+    try:
+        tokenizer: Any = read_tokenizer(transformer) if length is None or prompt else None
+    except Exception as error:  # damaged files may raise any exception in transformers
+        raise unreadable(transformer, error) from error
+    if length is None:
+        length = min(tokenizer.model_max_length, positions or tokenizer.model_max_length)
+    if not isinstance(length, int) or length > (positions or _LONGEST):
+        return 0
+    if prompt:
+        length -= prompt_tokens(tokenizer, prompt)
+    return length if length >= 3 else 0
+
+
+def prompt_tokens(tokenizer: Any, prompt: str) -> int:
+    """Count the tokens of a prompt before a word; alone, a space at its end may be a token of its own."""
+    bare, prompted = (len(tokenizer(text)["input_ids"]) for text in ("a", f"{prompt}a"))
+    return prompted - bare

@@ -1,0 +1,205 @@
+"""Reading of own data: the task of a path, and its items from checked rows of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from math import isfinite
+from numbers import Number
+from pathlib import Path
+from typing import Any
+
+from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
+from mirrorbench.core.quoting import shown
+from mirrorbench.data.items import Pair
+from mirrorbench.data.readers.columns import line_error
+from mirrorbench.own_data.classification import Classification, Labelled
+from mirrorbench.own_data.layouts import (
+    DOCUMENTS,
+    JUDGEMENTS,
+    KINDS,
+    MENTIONS,
+    NAMES,
+    SPLITS,
+    TABLES,
+    TEST,
+    TRAIN,
+    DataLayout,
+    as_option,
+    find_layout,
+)
+from mirrorbench.own_data.retrieval import check_retrieval, read_collection
+from mirrorbench.own_data.tasks import (
+    Linked,
+    Linking,
+    Pairs,
+    Retrieval,
+    Similarity,
+    Triplet,
+    Triplets,
+)
+from mirrorbench.tasks.base import TaskKind
+
+UNLIMITED = 1 << 20
+"""Maximum length in tokens: the backbone's own limit applies."""
+LABELS = {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0, "true": 1.0, "false": 0.0}
+"""Labels of pairs, as written."""
+
+
+def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any] | None:
+    """Make the task of a path; ``None`` if its files are no tables.
+
+    Options are ``kind``, ``metric``, ``language`` (of BM25), and names of columns in the files.
+    """
+    tables = (*TABLES.values(), NAMES, MENTIONS, DOCUMENTS, JUDGEMENTS, ("split",))
+    columns = {as_option(column) for needed in tables for column in needed}
+    settings = ("kind", "metric", "language")
+    for key in options:
+        if key not in {*settings, *columns}:
+            raise unknown_name("option of own data", key, [*settings, *sorted(columns)])
+    kind, metric, language = (str(options.get(key, "")) for key in settings)
+    if kind and kind not in KINDS:
+        raise unknown_name("kind of own data", kind, list(KINDS))
+    layout = find_layout(
+        path, kind, {key: str(value) for key, value in options.items() if key not in settings}
+    )
+    if layout is None:
+        return None
+    if language and layout.kind != "retrieval":
+        raise UsageError(
+            f"{name}: language= is only for retrieval, not for {layout.kind}", "Leave it out."
+        )
+    task_class = _TASK_CLASSES[layout.kind]
+    if metric and metric not in task_class.measures:
+        raise unknown_name(f"measure of {layout.kind}", metric, list(task_class.measures))
+    read = partial(_READERS[layout.kind], layout)
+    if layout.kind == "retrieval":
+        check_retrieval(path, language or "en")
+        read = partial(read, language=language or "en")
+    task: TaskKind[Any] = task_class(
+        name, lambda data: read(), title=path.resolve().name, main_metric=metric
+    )
+    task.max_length = UNLIMITED
+    return task
+
+
+def _read_texts(
+    layout: DataLayout, part: str, columns: Sequence[str], split: str = TEST
+) -> list[tuple[int, list[str]]]:
+    """Line numbers and values of the rows of a split; no value may be empty."""
+    source, rows = str(layout.files[part]), []
+    by_column = part == TEST and TRAIN not in layout.files and _has_train(layout)
+    for line, values in layout.rows(part, [*columns, "split"] if by_column else columns):
+        if by_column and values[-1] != split:
+            if values[-1] not in SPLITS:
+                raise line_error(
+                    source,
+                    line,
+                    f"the split {shown(str(values[-1]))} is none of {', '.join(SPLITS)}",
+                )
+            continue
+        texts = [
+            _checked_text(value, column, source, line)
+            for value, column in zip(values, columns, strict=False)
+        ]
+        if texts == [layout.renamed.get(column, column) for column in columns]:
+            raise line_error(
+                source, line, "the names of the columns a second time", "Remove the line."
+            )
+        rows.append((line, texts))
+    if not rows:
+        raise DataFormatError(
+            f"{source} has no rows{f' of the split {split}' if by_column else ''}."
+        )
+    return rows
+
+
+def _checked_text(value: Any, column: str, source: str, line: int) -> str:
+    """A value as text; labels, scores and ids may be numbers."""
+    if (
+        value is None or value != value or not str(value).strip()
+    ):  # Parquet has NaN for a missing number
+        raise line_error(source, line, f"the column {column!r} is empty")
+    is_gold = column in ("label", "score", "id")
+    if not isinstance(value, str) and not (is_gold and isinstance(value, Number)):
+        raise line_error(
+            source, line, f"the {column} is not a text, but a value of type {type(value).__name__}"
+        )
+    return str(value).strip() if is_gold else str(value)
+
+
+def _pairs(layout: DataLayout, column: str) -> list[Pair]:
+    source, pairs = str(layout.files[TEST]), []
+    for line, (left, right, value) in _read_texts(layout, TEST, ("sentence1", "sentence2", column)):
+        gold = LABELS.get(value.lower()) if column == "label" else _number(value)
+        if gold is None:
+            expected = "1 or 0" if column == "label" else "a number such as 4.5"
+            raise line_error(source, line, f"the {column} {shown(value)} is not {expected}")
+        pairs.append(Pair(str(line), left, right, gold))
+    if len({pair.gold for pair in pairs}) < 2:
+        raise DataFormatError(
+            f"{source}: all {column}s are equal, so that nothing can be measured."
+        )
+    return pairs
+
+
+def _number(text: str) -> float | None:
+    try:
+        return (
+            value if isfinite(value := float(text)) and text.isascii() and "_" not in text else None
+        )
+    except ValueError:
+        return None
+
+
+def _triplets(layout: DataLayout) -> list[Triplet]:
+    return [
+        Triplet(str(line), *texts) for line, texts in _read_texts(layout, TEST, TABLES["triplets"])
+    ]
+
+
+def _labelled(layout: DataLayout) -> list[Labelled]:
+    in_files = TRAIN in layout.files
+    train_part, columns = TRAIN if in_files else TEST, TABLES["classification"]
+    train = _read_texts(layout, train_part, columns, TRAIN) if _has_train(layout) else []
+    test = _read_texts(layout, TEST, columns)
+    if len({label for _, (_, label) in train or test}) < 2:
+        raise DataFormatError(
+            f"{layout.files[train_part]}: all labels that are trained on are equal."
+        )
+    prefix = "train " if in_files else ""
+    if len({label for _, (_, label) in train or test}) < 2:
+        raise DataFormatError(
+            f"{layout.files[TRAIN if in_files else TEST]}: all labels that are trained on are equal."
+        )
+    return [
+        *(Labelled(f"{prefix}{line}", text, label, True) for line, (text, label) in train),
+        *(Labelled(str(line), text, label, False) for line, (text, label) in test),
+    ]
+
+
+def _has_train(layout: DataLayout) -> bool:
+    """Whether the data are split into training and test rows."""
+    return TRAIN in layout.files or "split" in layout.renamed or "split" in layout.columns(TEST)
+
+
+def _linked(layout: DataLayout) -> Linked:
+    names = _read_texts(layout, "names", NAMES)
+    mentions = _read_texts(layout, "mentions", MENTIONS)
+    return Linked(
+        tuple(dict.fromkeys((name, identity) for _, (name, identity) in names)),
+        tuple((str(line), mention, identity) for line, (mention, identity) in mentions),
+    )
+
+
+_TASK_CLASSES: dict[str, Any] = {
+    task.kind: task for task in (Retrieval, Similarity, Pairs, Triplets, Classification, Linking)
+}
+_READERS: dict[str, Any] = {
+    "retrieval": read_collection,
+    "similarity": partial(_pairs, column="score"),
+    "triplets": _triplets,
+    "pairs": partial(_pairs, column="label"),
+    "classification": _labelled,
+    "linking": _linked,
+}

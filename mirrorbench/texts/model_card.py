@@ -1,0 +1,159 @@
+"""The report of a tuned encoder, and its model card, which quotes none of the user's texts."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.models.adapters import is_adapted
+from mirrorbench.models.backbones import BACKBONES, EMBEDDED
+from mirrorbench.models.pooling import Pooling, parse_layers, prefix
+from mirrorbench.models.transformations import split_post
+from mirrorbench.texts.export import kept_length, named_base
+from mirrorbench.training.held_out import MEASURES
+from mirrorbench.training.recipes import Recipe
+
+if TYPE_CHECKING:
+    from mirrorbench.models.transformer import Transformer
+    from mirrorbench.training.trajectory import Trajectory
+
+TEMPLATE = Path(__file__).with_name("model_card.md.jinja")
+_PAPERS = {
+    "mirror": "[Mirror-BERT](https://aclanthology.org/2021.emnlp-main.109)",
+    "mirrorwic": "[MirrorWiC](https://aclanthology.org/2021.conll-1.44)",
+}
+
+
+@dataclass(frozen=True)
+class TunedEncoder:
+    """A tuned encoder.
+
+    Attributes:
+        folder: the directory; ``mirrorbench.load(folder)`` loads it.
+        spec: the encoder spec with its method.
+        recipe: all hyper-parameters.
+        pooling: the pooling of its vectors.
+        corpus: name, checksum and number of strings of its tuning corpus.
+        held_out: the states of the tuning on held-out texts; ``None`` where none were held out.
+        neighbours: for a few held-out texts: the text, and the nearest other one before and after tuning.
+        seconds: duration of the tuning, also where the model came from the cache.
+    """
+
+    folder: Path
+    spec: EncoderSpec
+    recipe: Recipe
+    pooling: Pooling
+    corpus: dict[str, Any]
+    held_out: Trajectory | None
+    neighbours: tuple[tuple[str, str, str], ...]
+    seconds: float
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the heading and rows of the report on held-out texts: a measure's title, its values, its direction."""
+        if self.held_out is None:
+            return []
+        shown = self.held_out.columns
+        heading = (f"on {self.held_out.n:,} held-out lines", *shown, "")
+        measures = [
+            (title, *(f"{state.measures[name]:.3f}" for state in shown.values()), better)
+            for name, (title, better) in MEASURES.items()
+        ]
+        return [heading, *measures]
+
+    def _repr_html_(self) -> str:
+        """The report as a table for notebooks."""
+        from tabulate import tabulate
+
+        lines = f"{self.corpus['n']:,} lines"
+        caption = f"<p>{html.escape(f'{self.spec}, tuned on {lines}: {self.folder}')}</p>"
+        if not (rows := self.rows()):
+            return caption
+        return caption + tabulate(rows[1:], rows[0], tablefmt="html", disable_numparse=True)
+
+
+def write_card(
+    folder: Path, tuned: TunedEncoder, backbone: Path | None, transformer: Transformer
+) -> None:
+    """Write ``README.md``, which quotes none of the user's texts; ``backbone`` is a local folder or ``None``."""
+    from jinja2 import Environment, StrictUndefined
+
+    layers, opened = parse_layers(tuned.pooling.layers), type(transformer.model).__name__
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+        metadata=_metadata(tuned, backbone),
+        name=tuned.folder.resolve().name,
+        tuned=tuned,
+        report=tuned.held_out,
+        recipe=tuned.recipe,
+        pooling=tuned.pooling,
+        prompt=prefix(tuned.pooling.prompt),
+        max_length=kept_length(transformer, tuned.pooling),
+        corpus=tuned.corpus["name"].removeprefix("./"),
+        opener=opened if opened.endswith("EncoderModel") else "AutoModel",
+        half=transformer.half,
+        pads=transformer.traits.pads,
+        method=_PAPERS.get(tuned.spec.method, f"`{tuned.spec.method}`"),
+        post=str(split_post(tuned.spec, tuned=True)[1]),
+        dense=next((path.name for path in folder.glob("*_Dense")), ""),
+        adapter=named_base(backbone)["base_model_name_or_path"]
+        if backbone and is_adapted(transformer.adapted)
+        else "",
+        layers=":".join(
+            "" if bound is None else str(bound) for bound in (layers.start, layers.stop)
+        ),
+    )
+    (folder / "README.md").write_text(text, encoding="utf-8")
+
+
+def _metadata(tuned: TunedEncoder, backbone: Path | None) -> str:
+    from huggingface_hub import EvalResult, ModelCardData
+
+    name, report = tuned.spec.backbone, tuned.held_out
+    hub_id = BACKBONES[name].hub_id if name in BACKBONES else name
+    named = not tuned.spec.is_path and hub_id != EMBEDDED and not Path(hub_id).exists()
+    scores = [
+        EvalResult(
+            task_type="sentence-similarity",
+            dataset_type="text",
+            metric_type=metric.replace("@", "_at_"),
+            dataset_name=f"held-out lines of {tuned.corpus['name'].removeprefix('./')}",
+            metric_name=title,
+            metric_value=round(report.after[metric], 4),
+        )
+        for metric, (title, _) in MEASURES.items()
+        if report
+    ]
+    data = ModelCardData(
+        model_name=tuned.folder.resolve().name,
+        library_name="sentence-transformers",
+        eval_results=scores or None,
+        tags=[
+            "sentence-transformers",
+            "feature-extraction",
+            "sentence-similarity",
+            "mirrorbench",
+            tuned.spec.method,
+        ],
+        pipeline_tag="sentence-similarity",
+        base_model=hub_id if named else None,
+        license=licence_of(name, backbone),
+    )
+    return str(data.to_yaml()).strip()
+
+
+def licence_of(name: str, backbone: Path | None) -> str | None:
+    """Return the licence of a backbone: that of a short name, or in the backbone's own card, if its folder has one."""
+    from huggingface_hub import ModelCard
+
+    if name in BACKBONES and BACKBONES[name].licence:
+        return BACKBONES[name].licence
+    if backbone is None or not (card := backbone / "README.md").is_file():
+        return None
+    try:
+        licence = ModelCard.load(card, ignore_metadata_errors=True).data.license
+    except (ValueError, OSError):
+        return None
+    return str(licence) if licence else None

@@ -1,0 +1,111 @@
+"""Texts of a tuning, from a user's file or list, some of them held out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from mirrorbench.core.errors import TuningError, UsageError
+from mirrorbench.core.quoting import printable, without_texts
+from mirrorbench.data.readers.files import STDIN
+from mirrorbench.data.readers.line_parts import pairs_of
+from mirrorbench.data.readers.rows import read_strings
+from mirrorbench.training.held_out import HELD_OUT, HELD_OUT_SHARE
+
+
+@dataclass(frozen=True)
+class TuningTexts:
+    """Distinct lines, in the order of the file.
+
+    Attributes:
+        name: of the file, for reports.
+        train: lines to tune on: tuples of one text, or of the two texts of a pair.
+        held_out: lines left out of the tuning.
+        n_read: number of lines, without blank ones.
+        n_duplicates: number of lines that repeat an earlier one.
+    """
+
+    name: str
+    train: tuple[tuple[str, ...], ...]
+    held_out: tuple[tuple[str, ...], ...]
+    are_pairs: bool
+    n_read: int
+    n_duplicates: int
+
+    @property
+    def summary(self) -> str:
+        """The numbers of lines that were read, are repeated, are tuned on and are held out."""
+        return (
+            f"{self.n_read:,} {'pairs' if self.are_pairs else 'texts'}, {self.n_duplicates:,} of them repeated; "
+            f"{len(self.train):,} to tune on, {len(self.held_out):,} held out"
+        )
+
+    def corpus(self) -> list[str]:
+        """Return a string for each line to tune on; the texts of a pair, which contain no tab, are joined by a tab."""
+        return ["\t".join(line) for line in self.train]
+
+    def aside(self) -> tuple[str, ...]:
+        """Return a string for each held-out line, as ``corpus`` does."""
+        return tuple("\t".join(line) for line in self.held_out)
+
+
+def read_tuning_texts(
+    source: str | Path | Sequence[str] | Sequence[tuple[str, str]],
+    columns: Sequence[str] = (),
+    held_out: int | None = None,
+    seed: int = 0,
+    raw: bool = False,
+    name: str = "texts",
+) -> TuningTexts:
+    """Read texts or pairs to tune on from a file, ``-`` or a list called ``name``, and hold ``held_out`` of them out.
+
+    ``pairs_of`` decides which lines are pairs. By default 500 lines are held out, or a tenth where that is less.
+    """
+    lines = cast("Iterable[str | tuple[str, ...]]", source)
+    if isinstance(source, str | Path):
+        name = "standard input" if source == STDIN else printable(f"./{Path(source).name}")
+        lines = read_strings(str(source), columns)
+    given = list(lines)
+    texts = [line for line in given if isinstance(line, str)]
+    odd = [line for line in given if not isinstance(line, str) and not _is_pair(line)]
+    if odd or 0 < len(texts) < len(given):
+        example = (
+            f"Not so: {type(odd[0]).__name__ if without_texts() else repr(odd[0])[:90]}"
+            if odd
+            else ""
+        )
+        hint = example or "Some are strings, and some are pairs."
+        raise UsageError("what to tune on must be strings, or pairs of two strings", hint)
+    if texts:
+        pairs = pairs_of(texts, name, raw)
+        given = [*pairs] if pairs else [(text,) for text in texts]
+    # A tab separates the texts of a pair, so tabs in texts become spaces.
+    stripped = (tuple(" ".join(text.split("\t")).strip() for text in line) for line in given)
+    read = [line for line in stripped if all(line)]
+    distinct = list(dict.fromkeys(read))
+    n = min(HELD_OUT, int(len(distinct) * HELD_OUT_SHARE)) if held_out is None else held_out
+    if n < 0:
+        raise UsageError(f"{n} lines cannot be held out")
+    if n == 1:  # uniformity needs two texts
+        n = 0 if held_out is None else 2
+    if len(distinct) - n < 2:
+        problem = f"{name} holds {len(distinct)} distinct lines, of which {n} are to be held out: too few to tune on"
+        raise TuningError(problem, "Tuning needs at least two lines; thousands are usual.")
+    chosen = set(np.random.default_rng(seed).permutation(len(distinct))[:n].tolist())
+    train = tuple(line for row, line in enumerate(distinct) if row not in chosen)
+    aside = tuple(line for row, line in enumerate(distinct) if row in chosen)
+    return TuningTexts(
+        name, train, aside, len(distinct[0]) == 2, len(read), len(read) - len(distinct)
+    )
+
+
+def _is_pair(value: object) -> bool:
+    return (
+        isinstance(value, tuple | list)
+        and len(value) == 2
+        and all(isinstance(text, str) for text in value)
+    )
