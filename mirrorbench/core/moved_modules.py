@@ -49,7 +49,7 @@ MOVED: dict[str, tuple[str, ...]] = {
 
 
 class MovedModuleFinder(MetaPathFinder):
-    """Finds the import paths of before; it is asked only for modules that do not exist."""
+    """Finds the import paths of before."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -83,4 +83,5 @@ class _ForwardingLoader(Loader):
 def forward_moved_modules() -> None:
     """Make the import paths of before importable; called when mirrorbench is imported."""
     if not any(isinstance(finder, MovedModuleFinder) for finder in sys.meta_path):
-        sys.meta_path.append(MovedModuleFinder())
+        # First, since a folder that an update left behind would be found as a namespace package.
+        sys.meta_path.insert(0, MovedModuleFinder())
