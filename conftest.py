@@ -1,4 +1,4 @@
-"""Options and fixtures of all tests, those of plugins too: toys are in ``tests/toys.py``.
+"""Options and fixtures of all tests, those of plugins too: what several test files share is in ``tests/helpers``.
 
 Tests run on the CPU on every machine; those marked ``gpu`` run, and see the GPUs, only under ``pytest -m gpu``.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from filelock import FileLock
-from harness.fixtures import own_folders
+from helpers.plugin_fixtures import own_folders
 from hypothesis import settings
 
 from mirrorbench.core.devices import let_threads_sleep
@@ -26,8 +26,8 @@ from mirrorbench.data.store import DataStore
 from mirrorbench.runs.registry import load_plugins
 
 if TYPE_CHECKING:
-    from bench import Bench
-    from toys import ToyEncoder
+    from helpers.runner_bench import Bench
+    from helpers.toy_plugin import ToyEncoder
 
 __all__ = ["own_folders"]
 
@@ -126,7 +126,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def random_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """The directory of a tiny model with random weights, by architecture; built once in a session."""
-    from random_models import build
+    from helpers.random_models import build
 
     folder = tmp_path_factory.mktemp("models")
 
@@ -163,7 +163,7 @@ def plugins() -> Plugins:
 @pytest.fixture
 def toy(plugins: Plugins) -> ToyEncoder:
     """The encoder ``toy``, registered with the toy tasks."""
-    from toys import ToyEncoder, ToyPlugin, toy_tasks
+    from helpers.toy_plugin import ToyEncoder, ToyPlugin, toy_tasks
 
     encoder = ToyEncoder()
     plugins.add(ToyPlugin({"toy": encoder}, toy_tasks()), "toys")
@@ -179,7 +179,7 @@ def registered(plugins: Plugins, toy: ToyEncoder) -> Plugins:
 @pytest.fixture
 def bench(tmp_path: Path, plugins: Plugins) -> Bench:
     """Everything around a runner, in a folder of the test's own; with the toys where a test asks for ``toy``."""
-    from bench import Bench
+    from helpers.runner_bench import Bench
 
     return Bench(tmp_path, plugins)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.toy_plugin import CATS, ToyEncoder, ToyPlugin, toy_tasks
 from scipy.stats import spearmanr
-from toys import CATS, ToyEncoder, ToyPlugin, toy_tasks
 
 import mirrorbench
 from mirrorbench.core.encoder_protocol import TextInput

@@ -13,7 +13,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from fresh import Fresh, fresh_environment
+from helpers.fresh_environments import Fresh, fresh_environment
 
 ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = sorted((ROOT / "plugins").glob("*/pyproject.toml"))

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import ROOT, parsed
-from suites import few, slow
+from helpers.documentation_pages import ROOT, parsed
+from helpers.suite_marks import few, slow
 
 from mirrorbench.core.identity import COMPUTATION
 

@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 import typer.main
-from pages import PAGES, ROOT, own_commands, parsed, sections
+from helpers.documentation_pages import PAGES, ROOT, own_commands, parsed, sections
 
 from mirrorbench.cli import COMMANDS, LateCommand, app
 from mirrorbench.core.plugins import Plugins

@@ -1,6 +1,6 @@
 """Every ``mirrorbench`` command on any page, and every example in a help text, is run, in the order of its page.
 
-What it needs is what a reader has: see ``reader.py``. What only other machines have is in ``ABSENT``.
+What it needs is what a reader has: see ``helpers/page_reader.py``. What only other machines have is in ``ABSENT``.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from pages import PAGES, ROOT, own_commands, sections
-from reader import Machine, Shell, install
+from helpers.documentation_pages import PAGES, ROOT, own_commands, sections
+from helpers.page_reader import Machine, Shell, install
+from helpers.suite_marks import few, slow
 from rich.console import Console
-from suites import few, slow
 
 
 @dataclass(frozen=True)

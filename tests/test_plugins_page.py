@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fresh import Fresh, fresh_environment
-from pages import commands, files
-from reader import Shell
+from helpers.documentation_pages import commands, files
+from helpers.fresh_environments import Fresh, fresh_environment
+from helpers.page_reader import Shell
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.card_files import load_card

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pages import ROOT
+from helpers.documentation_pages import ROOT
 
 OPTIONS = {
     "device": "cpu",

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from harness.shell import folder, mirrorbench
+from helpers.shell import folder, mirrorbench
 
 __all__ = ["folder", "mirrorbench"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from suites import few
+from helpers.suite_marks import few
 
 from mirrorbench.analysis import figures, geometry, scores
 from mirrorbench.analysis.layers import LayerSums, words_in

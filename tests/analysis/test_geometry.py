@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from loops import mean_of_pairs, naive_log
+from helpers.naive_measures import mean_of_pairs, naive_log
 from sklearn.decomposition import PCA
 from sklearn.metrics import silhouette_score
 

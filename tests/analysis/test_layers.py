@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from loops import cos, mean_of_pairs, naive_log
+from helpers.naive_measures import cos, mean_of_pairs, naive_log
 
 from mirrorbench.analysis import layers
 from mirrorbench.analysis.layers import LayerSums, draw_samples, top_layer_means, words_in

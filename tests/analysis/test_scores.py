@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from analysed_results import result
+from helpers.analysis_results import result
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from harness.shell import folder, mirrorbench, process, toys
+from helpers.shell import folder, mirrorbench, process, toys
 
 __all__ = ["folder", "mirrorbench", "process", "toys"]

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.stored_results import stored, write
+from helpers.toy_plugin import PLUGIN
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import cosine_similarity
-from stored import stored, write
-from toys import PLUGIN
 
 import mirrorbench as package
 from mirrorbench.analysis import figures

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stored import correlated
-from toys import PLUGIN
+from helpers.stored_results import correlated
+from helpers.toy_plugin import PLUGIN
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness.terminal import wait_until
-from toys import PLUGIN
+from helpers.processes import wait_until
+from helpers.toy_plugin import PLUGIN
 
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.texts.encode import ROWS_PER_CHUNK

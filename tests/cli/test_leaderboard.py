@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.stored_results import correlated
 from scipy.stats import spearmanr
-from stored import correlated
 
 from mirrorbench.cli.display import chosen_format
 from mirrorbench.core.errors import UnknownNameError

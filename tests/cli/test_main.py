@@ -1,23 +1,19 @@
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from stored import stored, write
-from typer._completion_classes import BashComplete
-from typer.main import get_command
+from helpers.stored_results import stored, write
 
 from mirrorbench import __version__
-from mirrorbench.cli import app
 from mirrorbench.core.errors import UnknownNameError
-from mirrorbench.data.card_files import builtin_cards, builtin_suites
 
-GRIDS = Path(__file__).parents[2] / "leaderboards" / "grids"
 HEAVY = ("torch", "transformers", "scipy", "sklearn", "pandas")
+
+
 LIGHT = (
     "--help",
     "run --help",
@@ -35,6 +31,8 @@ LIGHT = (
     "cache list",
     "leaderboard results",
 )
+
+
 MODULES = f"""
 import contextlib, io, sys
 from mirrorbench.cli import main
@@ -55,6 +53,8 @@ print("imported")
 def greet(): print("hello")
 def odd(x: int | str): print(x)
 '''
+
+
 COMPLETION = f"""
 import sys, mirrorbench
 assert not {{'numpy', 'typer', *{HEAVY!r}}} & set(sys.modules)
@@ -97,44 +97,6 @@ def test_version_help_and_completion(
     monkeypatch.setenv("COMP_WORDS", "mirrorbench en")
     monkeypatch.setenv("COMP_CWORD", "1")
     assert mirrorbench().assert_works().out.split() == ["encode"]
-
-
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        ("methods", "mirror"),
-        ("tasks", "stsb"),
-        ("augmentations", "span_mask"),
-        ("corpora", "sts-sentences"),
-        ("suites", "sts"),
-        ("backbones", "roberta"),
-        ("renderers", "latex"),
-        ("executors", "local"),
-    ],
-)
-def test_lists(mirrorbench: Callable, kind: str, name: str) -> None:
-    rows = {row["name"]: row for row in json.loads(mirrorbench("list", kind, "--json").out)}
-    assert name in rows
-    if kind not in ("suites", "backbones"):
-        assert rows[name]["plugin"].startswith("mirrorbench.")
-    plain = mirrorbench("list", kind).out.splitlines()
-    assert [line.split("\t")[0] for line in plain[1:]] == list(rows)
-
-
-def test_encoders_and_plugins_are_listed_with_what_they_are(
-    mirrorbench: Callable, toys: Callable
-) -> None:
-    kinds = {
-        row["name"]: row["type"]
-        for row in json.loads(mirrorbench("list", "encoders", "--json").out)
-    }
-    assert kinds.items() >= {"sbert": "system", "roberta": "backbone", "+mirror": "method"}.items()
-    rows = {
-        Path(row["name"]).name: row
-        for row in json.loads(toys("plugins", "--json", command="list").out)
-    }
-    assert rows["letters.py"]["hooks"] == ["register_encoders", "register_tasks"]
-    assert rows["mirrorbench.training.methods"]["distribution"] == "built in"
 
 
 @pytest.mark.slow
@@ -202,57 +164,3 @@ def test_debugging_shows_the_traceback(
     monkeypatch.setenv("MIRRORBENCH_DEBUG", "1")
     with pytest.raises(UnknownNameError):
         mirrorbench("run", "--tasks", "nothing")
-
-
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [
-        ("run --tasks sts,xlwic-f", {"sts,xlwic-fa", "sts,xlwic-fr"}),
-        ("run -t wordle", set()),
-        ("data fetch am2ico-k", {"am2ico-ka", "am2ico-kk", "am2ico-ko"}),
-        ("run --encoder rob", {"roberta"}),
-        ("run -e roberta+mirrorw", {"roberta+mirrorwic"}),
-        ("run --corpus sts-sent", {"sts-sentences"}),
-        ("run mirrorwic-", {file.stem for file in GRIDS.glob("mirrorwic-*.yaml")}),
-        ("run --device cu", {"cuda", "cuda:0"}),
-        ("paper mirrorwic/table3", {"mirrorwic/table3"}),
-        ("leaderboard --format ma", {"markdown"}),
-        ("list tasks --suite xl", {"xlwic"}),
-        ("list encod", {"encoders"}),
-    ],
-)
-def test_completion_offers_names(typed: str, offered: set[str]) -> None:
-    command, words = get_command(app), typed.split()
-    with command.make_context("mirrorbench", words[:-1], resilient_parsing=True):
-        found = BashComplete(command, {}, "mirrorbench", "_X").get_completions(
-            words[:-1], words[-1]
-        )
-    assert {item.value for item in found} == offered
-
-
-def test_tasks_are_chosen_by_suite_level_language_and_what_is_here(
-    mirrorbench: Callable, tmp_path: Path
-) -> None:
-    def chosen(*options: str) -> list[str]:
-        return [
-            row["name"] for row in json.loads(mirrorbench("list", "tasks", "--json", *options).out)
-        ]
-
-    tasks = {card.name: card for card in builtin_cards().values() if card.kind != "corpus"}
-    assert chosen() == list(tasks)
-    assert set(chosen("--suite", "sts")) == set(builtin_suites()["sts"])
-    assert chosen("--level", "wic", "--language", "de") == [
-        name for name, card in tasks.items() if card.level == "wic" and "de" in card.languages
-    ]
-    inside = chosen("--here", "--data-dir", str(tmp_path))
-    assert set(builtin_suites()["quick"]) <= set(inside) < set(tasks)
-    mirrorbench("list", "tasks", "--level", "words").assert_fails(
-        2, "unknown level 'words'", "Did you mean word"
-    )
-    mirrorbench("list", "suites", "--here").assert_fails(2, "choose tasks")
-    (sts,) = (
-        row
-        for row in json.loads(mirrorbench("list", "suites", "--json").out)
-        if row["name"] == "sts"
-    )
-    assert sts["measures"] == "similarity of two English sentences"

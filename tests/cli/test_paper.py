@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stored import stored, write
+from helpers.stored_results import stored, write
 
 import mirrorbench as package
 import mirrorbench.reports.papers as papers

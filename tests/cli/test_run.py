@@ -8,8 +8,8 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from stored import stored, write
-from toys import CATS_AND_DOGS, results
+from helpers.stored_results import stored, write
+from helpers.toy_plugin import CATS_AND_DOGS, results
 
 
 def test_a_plugin_end_to_end_and_a_second_run_computes_nothing(

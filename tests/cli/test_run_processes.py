@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness.terminal import wait_until
-from toys import CATS_AND_DOGS, PLUGIN, results
+from helpers.processes import wait_until
+from helpers.toy_plugin import CATS_AND_DOGS, PLUGIN, results
 
 
 def lives(group: int) -> bool:

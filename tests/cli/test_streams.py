@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from toys import PLUGIN
+from helpers.toy_plugin import PLUGIN
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toys import PLUGIN
+from helpers.toy_plugin import PLUGIN
 
 from mirrorbench.cli.progress import Display
 from mirrorbench.core.quoting import NO_TEXTS

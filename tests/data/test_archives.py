@@ -5,15 +5,15 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import samples
-from damage import flip
+from helpers import format_samples
+from helpers.damaged_files import flip
 
 from mirrorbench.core.errors import DataFormatError, DataIntegrityError, DataUnavailableError
 from mirrorbench.data.archives import extract_member, open_archive
 
 
 def make_tar(path: Path, members: dict[str, bytes], mode: str = "w:gz") -> Path:
-    path.write_bytes(samples.archive(members, mode))
+    path.write_bytes(format_samples.archive(members, mode))
     return path
 
 
@@ -86,8 +86,8 @@ def package(*members: tuple[str, bytes], size: str = "") -> bytes:
 
 def test_the_files_of_a_package(tmp_path: Path) -> None:
     path = tmp_path / "a.deb"
-    control = samples.archive({"./control": b"c"}, "w:xz") + b"x"  # of odd length
-    data = samples.archive({"./usr/share/words/a.txt": b"content"}, "w:xz")
+    control = format_samples.archive({"./control": b"c"}, "w:xz") + b"x"  # of odd length
+    data = format_samples.archive({"./usr/share/words/a.txt": b"content"}, "w:xz")
     path.write_bytes(
         package(("debian-binary", b"2.0\n"), ("control.tar.xz", control), ("data.tar.xz", data))
     )

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.format_samples import archive
+from helpers.toy_cards import make_card, make_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from samples import archive
-from toy_cards import make_card, make_file
 
 from mirrorbench.core.errors import (
     DataFormatError,

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from samples import SAMPLES, archive
-from toy_cards import make_card, make_file
+from helpers.format_samples import SAMPLES, archive
+from helpers.toy_cards import make_card, make_file
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.plugins import Registry

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from parsing import simple
-from samples import archive
-from toy_cards import make_card, make_file
+from helpers.format_samples import archive
+from helpers.parsed_files import simple
+from helpers.toy_cards import make_card, make_file
 
 from mirrorbench.core.errors import (
     DataFormatError,

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from toys import CATS, ToyEncoder, ToyPlugin
+from helpers.toy_plugin import CATS, ToyEncoder, ToyPlugin
 
 from mirrorbench.core.errors import PluginError
 from mirrorbench.core.plugins import Plugins

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.random_models import Models, encoder
+from helpers.suite_marks import few
 from peft import LoraConfig, PeftModel, PrefixTuningConfig, get_peft_model
-from random_models import Models, encoder
 from safetensors.torch import load_file
-from suites import few
 from transformers import AutoModel, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from damage import flip
+from helpers.damaged_files import flip
+from helpers.random_models import Models
 from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError
-from random_models import Models
 from requests import Response
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 

@@ -17,10 +17,10 @@ from textwrap import fill
 import numpy as np
 import pytest
 import torch
-from further_models import FURTHER, build_further
-from random_models import FAMILIES, Models, build
+from helpers.random_further_models import FURTHER, build_further
+from helpers.random_models import FAMILIES, Models, build
+from helpers.suite_marks import few
 from sentence_transformers import SentenceTransformer
-from suites import few
 from transformers import AutoTokenizer
 
 import mirrorbench

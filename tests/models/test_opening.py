@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from random_models import Models
+from helpers.random_models import Models
 
 import mirrorbench
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from flash import as_if_on_ampere
-from random_models import FAMILIES, Models
-from suites import few
+from helpers.flash_attention import as_if_on_ampere
+from helpers.random_models import FAMILIES, Models
+from helpers.suite_marks import few
 from torch.nn import functional as F
 from torch.testing import assert_close
 from transformers.masking_utils import (

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from models.plain import hidden_states
-from random_models import Models
+from helpers.plain_transformers import hidden_states
+from helpers.random_models import Models
 
 import mirrorbench
 from mirrorbench.core.encoder_protocol import TextInput

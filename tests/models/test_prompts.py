@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from models.plain import hidden_states, opened
-from random_models import POSITIONS, Models, encoder
+from helpers.plain_transformers import hidden_states, opened
+from helpers.random_models import POSITIONS, Models, encoder
+from helpers.suite_marks import few
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules
-from suites import few
 
 import mirrorbench
 from mirrorbench.core.encoder_protocol import TextInput

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from helpers.plain_transformers import hidden_states, opened
+from helpers.random_models import ARCHITECTURES, Models, encoder
+from helpers.suite_marks import few
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from models.plain import hidden_states, opened
-from random_models import ARCHITECTURES, Models, encoder
-from suites import few
 from tokenizers import ByteLevelBPETokenizer, SentencePieceUnigramTokenizer, processors
 
 from mirrorbench.core.encoder_protocol import TextInput

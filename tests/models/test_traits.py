@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from further_models import OTHER_INPUTS, build_further
-from random_models import FAMILIES, Models
-from suites import few
+from helpers.random_further_models import OTHER_INPUTS, build_further
+from helpers.random_models import FAMILIES, Models
+from helpers.suite_marks import few
 
 from mirrorbench.core.devices import autocast
 from mirrorbench.core.errors import ModelUnavailableError

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from models.plain import hidden_states
-from random_models import ARCHITECTURES, POSITIONS, Models, encoder
-from suites import few
+from helpers.plain_transformers import hidden_states
+from helpers.random_models import ARCHITECTURES, POSITIONS, Models, encoder
+from helpers.suite_marks import few
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegacy
 

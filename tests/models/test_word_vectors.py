@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from damage import flip
+from helpers.damaged_files import flip
 
 from mirrorbench.core import checksums
 from mirrorbench.core.encoder_protocol import TextInput, VocabularyEncoder

@@ -11,12 +11,20 @@ import re
 import warnings
 from pathlib import Path
 
-import broken_rows
-import broken_tables
 import pytest
-from broken_cases import FORMATS, KINDS, MUTATIONS, Case, Mutation, independent_score, valid, vector
-from reader import Shell
-from toys import vectors_of
+from helpers import broken_data_rows, broken_data_tables
+from helpers.broken_data_cases import (
+    FORMATS,
+    KINDS,
+    MUTATIONS,
+    Case,
+    Mutation,
+    independent_score,
+    valid,
+    vector,
+)
+from helpers.page_reader import Shell
+from helpers.toy_plugin import vectors_of
 
 from mirrorbench.core.errors import MirrorbenchError, PluginError
 from mirrorbench.core.plugins import Plugins
@@ -24,7 +32,7 @@ from mirrorbench.data.store import DataStore
 from mirrorbench.runs.registry import load_plugins
 from mirrorbench.tasks.base import Scores, Task, score_task
 
-__all__ = ["broken_rows", "broken_tables"]
+__all__ = ["broken_data_rows", "broken_data_tables"]
 DRAWS = 300
 """Number of broken cases over all mutations."""
 

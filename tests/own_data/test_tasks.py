@@ -12,21 +12,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from pages import commands, files
-from reader import Shell
+from helpers.documentation_pages import commands, files
+from helpers.page_reader import Shell
+from helpers.toy_plugin import vectors_of
 from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, f1_score, ndcg_score
 from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.preprocessing import normalize
-from toys import vectors_of
 
 import mirrorbench
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.store import DataStore
-from mirrorbench.own_data.retrieval import Collection, fuse, search
 from mirrorbench.tasks.base import Scores, Task, score_task
 
 Write = Callable[[str, Any], str]
@@ -71,6 +70,8 @@ def scored(plugins: Plugins, name: str) -> tuple[Task, Scores]:
 
 
 TEXTS = [f"text {n}" for n in range(40)]
+
+
 OTHERS = [f"other {n}" for n in range(40)]
 
 
@@ -273,58 +274,6 @@ def test_a_collection_under_names_of_its_own(plugins: Plugins, tmp_path: Path) -
     )
     (path / "qrels" / "test.tsv").write_text(judged)
     assert scored(plugins, f"{path}:id=key,text=body,query=q,corpus=d")[1].metrics == expected
-
-
-def test_words_and_their_fusion_with_vectors() -> None:
-    """BM25 by Lucene's formula, without documents that have none of the words, and sums of reciprocal ranks."""
-    documents = {
-        "a": "cats sleep and cats eat",
-        "b": "the cat and a dog",
-        "c": "a bird sings",
-        "d": "dogs bark at cats",
-    }
-    stems = {
-        "a": ["cat", "sleep", "cat", "eat"],
-        "b": ["cat", "dog"],
-        "c": ["bird", "sing"],
-        "d": ["dog", "bark", "cat"],
-    }
-    queries = {"q": "a cat that sleeps", "r": "of the"}
-    expected = {}
-    for name, words in stems.items():
-        for word in ("cat", "sleep"):
-            n, tf = sum(word in document for document in stems.values()), words.count(word)
-            weight = (
-                np.log(1 + (4 - n + 0.5) / (n + 0.5))
-                * tf
-                / (tf + 1.5 * (0.25 + 0.75 * len(words) / (11 / 4)))
-            )
-            expected[name] = expected.get(name, 0) + weight
-    by_words = Collection(documents, queries, {"q": {"a": 1}, "r": {"a": 1}}, (), "en").bm25
-    assert by_words == [
-        pytest.approx({name: value for name, value in expected.items() if value}),
-        {},
-    ]
-    assert list(by_words[0]) == ["a", "b", "d"]
-    both = fuse(by_words, [{"c": 0.9, "b": 0.8}, {"c": 0.9}])
-    assert both == [
-        pytest.approx({"b": 1 / 62 + 1 / 62, "c": 1 / 61, "a": 1 / 61, "d": 1 / 63}),
-        {"c": 1 / 61},
-    ]
-    assert [next(iter(ranking)) for ranking in both] == ["b", "c"]
-
-
-def test_the_search_in_blocks_finds_what_a_full_sort_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    queries, documents = (
-        rng.normal(size=(7, 16)).astype(np.float32),
-        rng.normal(size=(100, 16)).astype(np.float32),
-    )
-    monkeypatch.setattr("mirrorbench.own_data.retrieval.BLOCK", 9)
-    rows, similarities = search(queries, documents, 20)
-    table = cosine_similarity(queries, documents)
-    np.testing.assert_array_equal(rows, np.argsort(-table, axis=1)[:, :20])
-    np.testing.assert_allclose(similarities, -np.sort(-table, axis=1)[:, :20], atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness.log import Log
-from stored import correlated, stored, write
+from helpers.recording_reporter import Log
+from helpers.stored_results import correlated, stored, write
 
 from mirrorbench import Session
 from mirrorbench.core.errors import UsageError

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from stored import stored
+from helpers.stored_results import stored
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec

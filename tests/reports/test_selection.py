@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import stored, write
+from helpers.stored_results import stored, write
 
 from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.core.plugins import Plugins

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bench import Bench
-from harness.comparable import stored
-from random_models import Models
-from suites import few, slow
+from helpers.comparable_results import stored
+from helpers.random_models import Models
+from helpers.runner_bench import Bench
+from helpers.suite_marks import few, slow
 
 from mirrorbench import Session
 from mirrorbench.data.store import DataStore

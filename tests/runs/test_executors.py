@@ -8,8 +8,8 @@ from types import ModuleType
 
 import pytest
 import torch
-from harness.executors import Bench, bench
-from harness.fixtures import plugins
+from helpers.executor_bench import Bench, bench
+from helpers.plugin_fixtures import plugins
 
 from mirrorbench import hookimpl
 from mirrorbench.core.devices import worker_device

@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from suites import few
+from helpers.suite_marks import few
 
 from mirrorbench.core.errors import ModelUnavailableError, PluginError, UsageError
 from mirrorbench.core.hooks import hookimpl

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.comparable import stored
-from suites import few, slow
+from helpers.comparable_results import stored
+from helpers.suite_marks import few, slow
 
 
 def start(folder: Path, host: str = "") -> Any:
-    import killable
+    from helpers import killable_runs
 
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["killable"])
-    process = context.Process(target=killable.run_grid, args=(folder, host), daemon=True)
+    process = context.Process(target=killable_runs.run_grid, args=(folder, host), daemon=True)
     process.start()
     return process
 
@@ -44,9 +44,9 @@ def model(random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) 
 
 def straight(folder: Path, model: Path) -> tuple[dict[str, bytes], float]:
     """What an uninterrupted run leaves, and the seconds that it takes."""
-    import killable
+    from helpers import killable_runs
 
-    killable.write_grid(folder, model)
+    killable_runs.write_grid(folder, model)
     process = start(folder)  # returns when the fork server has imported torch
     began = time.monotonic()
     process.join()
@@ -61,14 +61,14 @@ def test_a_killed_grid_ends_as_if_nothing_had_happened(
     tmp_path: Path, model: Path, at_once: int, times: Callable[[int, int], int]
 ) -> None:
     """SIGKILL at random moments, start again, until the moments are used up; each grid that ends is compared."""
-    import killable
+    from helpers import killable_runs
 
     wanted, moments = times(6, 100), random.Random(at_once)
     expected, whole = straight(tmp_path / "straight", model)
     kills = grids = 0
     while kills < wanted:
         folder = tmp_path / str(grids)
-        killable.write_grid(folder, model)
+        killable_runs.write_grid(folder, model)
         grids += 1
         before: dict[Path, bytes] = {}
         running = [start(folder) for _ in range(at_once)]
@@ -98,11 +98,11 @@ def test_a_machine_that_is_lost_is_waited_for_and_then_stood_in_for(
     tmp_path: Path, model: Path
 ) -> None:
     """Two machines on one folder, as far as their host names tell; one is killed in the middle of a group."""
-    import killable
+    from helpers import killable_runs
 
     expected, _ = straight(tmp_path / "straight", model)
     folder = tmp_path / "shared"
-    killable.write_grid(folder, model)
+    killable_runs.write_grid(folder, model)
     lost = start(folder, "node1")
     held = folder / "results" / ".leases"
     while not [lease for lease in held.glob("*.lease") if b"node1" in lease.read_bytes()]:

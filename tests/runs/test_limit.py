@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.stored_results import stored
 from scipy.stats import spearmanr
-from stored import stored
 
 from mirrorbench import Session
 from mirrorbench.core.errors import UsageError

@@ -8,9 +8,9 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from damage import flip
-from random_models import POSITIONS
-from toys import DOGS, ToyPlugin
+from helpers.damaged_files import flip
+from helpers.random_models import POSITIONS
+from helpers.toy_plugin import DOGS, ToyPlugin
 
 from mirrorbench.core.errors import DataUnavailableError, TuningError, UnknownNameError, UsageError
 from mirrorbench.core.plugins import Plugins
@@ -124,31 +124,6 @@ def test_the_grid_is_ordered_by_encoder_task_and_seed_and_grouped_by_weights(
     ]
     assert groups == [{("base", 0)}, {("mirror", 0)}, {("mirror", 1)}, {("toy", 0)}]
     assert [len(cells) for cells in plan.groups.values()] == [4, 2, 2, 2]
-
-
-def test_the_recipe_is_preset_of_the_level_then_backbone_then_user(
-    make: Make, registered: Plugins, bert: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    registered.add(ToyPlugin(tasks=[PairSimilarity("words", DOGS, level="word")]), "words")
-    cells = make(f"{bert}+mirror", tasks=("cats", "words")).cells
-    temperatures = {cell.task: cell.model.recipe.temperature for cell in cells}  # type: ignore[union-attr]
-    assert temperatures == {"cats": 0.04, "words": 0.2}
-    monkeypatch.setattr(
-        backbones.Backbone, "preset", lambda self, method, level: {"lr": 0.5, "epochs": 7}
-    )
-    (cell,) = make(f"{bert}+mirror:epochs=9,max_length=30,layers=-2:").cells
-    recipe = cell.model.recipe
-    assert recipe is not None
-    assert (recipe.lr, recipe.epochs, recipe.temperature) == (0.5, 9, 0.04)
-    assert cell.pooling is not None
-    assert (cell.pooling.max_length, cell.pooling.layers, cell.pooling.mode) == (30, "-2:", "mean")
-    # A preset tunes on no longer texts than the model can take.
-    monkeypatch.setattr(backbones, "max_positions", lambda setting: 20)
-    recipes = [
-        make(spec).cells[0].model.recipe
-        for spec in (f"{bert}+mirror", f"{bert}+mirror:train_max_length=40")
-    ]
-    assert [recipe and recipe.train_max_length for recipe in recipes] == [20, 40]
 
 
 def test_a_task_may_want_longer_texts(
@@ -297,9 +272,6 @@ def test_requests_that_mean_nothing() -> None:
             Request(encoders, (), seeds)
 
 
-# Identity: everything that changes a number changes the id; nothing else does.
-
-
 @pytest.fixture
 def mirror_cell(make: Make, bert: str) -> Cell:
     return make(f"{bert}+mirror").cells[0]
@@ -388,3 +360,28 @@ def test_precisions_of_tuning_and_of_evaluation_are_two(make: Make, bert: str) -
     ]
     with pytest.raises(UsageError, match="blocks are evaluated in bf16 and fp32"):
         merged(plans)
+
+
+def test_the_recipe_is_preset_of_the_level_then_backbone_then_user(
+    make: Make, registered: Plugins, bert: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registered.add(ToyPlugin(tasks=[PairSimilarity("words", DOGS, level="word")]), "words")
+    cells = make(f"{bert}+mirror", tasks=("cats", "words")).cells
+    temperatures = {cell.task: cell.model.recipe.temperature for cell in cells}  # type: ignore[union-attr]
+    assert temperatures == {"cats": 0.04, "words": 0.2}
+    monkeypatch.setattr(
+        backbones.Backbone, "preset", lambda self, method, level: {"lr": 0.5, "epochs": 7}
+    )
+    (cell,) = make(f"{bert}+mirror:epochs=9,max_length=30,layers=-2:").cells
+    recipe = cell.model.recipe
+    assert recipe is not None
+    assert (recipe.lr, recipe.epochs, recipe.temperature) == (0.5, 9, 0.04)
+    assert cell.pooling is not None
+    assert (cell.pooling.max_length, cell.pooling.layers, cell.pooling.mode) == (30, "-2:", "mean")
+    # A preset tunes on no longer texts than the model can take.
+    monkeypatch.setattr(backbones, "max_positions", lambda setting: 20)
+    recipes = [
+        make(spec).cells[0].model.recipe
+        for spec in (f"{bert}+mirror", f"{bert}+mirror:train_max_length=40")
+    ]
+    assert [recipe and recipe.train_max_length for recipe in recipes] == [20, 40]

@@ -10,8 +10,8 @@ from unittest.mock import MagicMock
 
 import pytest
 import torch
-from harness.executors import Bench, Log, bench
-from harness.fixtures import Said, plugins, said
+from helpers.executor_bench import Bench, Log, bench
+from helpers.plugin_fixtures import Said, plugins, said
 
 from mirrorbench.core.errors import DeviceError
 from mirrorbench.core.files import Leases
@@ -272,7 +272,7 @@ def test_a_pool_says_that_it_waits_for_another_process(
             super().note(message)
             held.__exit__(None, None, None)
 
-    monkeypatch.setattr("harness.executors.Log", Releasing)
+    monkeypatch.setattr("helpers.executor_bench.Log", Releasing)
     assert len(bench.run("pool", "letters", workers=2).results) == 2
     assert (
         bench.log.lines[0]

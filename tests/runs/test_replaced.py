@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from damage import flip
-from suites import few, slow
+from helpers.damaged_files import flip
+from helpers.suite_marks import few, slow
 
 from mirrorbench import Session
 from mirrorbench.core.errors import DeviceMemoryError

@@ -9,10 +9,10 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from bench import Bench
-from harness.log import Log
+from helpers.recording_reporter import Log
+from helpers.runner_bench import Bench
+from helpers.toy_plugin import CATS, DOGS, ToyEncoder, ToyPlugin, toy_tasks
 from scipy.stats import spearmanr
-from toys import CATS, DOGS, ToyEncoder, ToyPlugin, toy_tasks
 
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from bench import Bench
-from harness.log import Log
-from random_models import ARCHITECTURES, Models
-from suites import few
-from toys import CATS, DOGS
+from helpers.random_models import ARCHITECTURES, Models
+from helpers.recording_reporter import Log
+from helpers.runner_bench import Bench
+from helpers.suite_marks import few
+from helpers.toy_plugin import CATS, DOGS
 from transformers import AutoModel, AutoTokenizer
 
 from mirrorbench.core.encoder_protocol import TextInput

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from harness.log import Log
+from helpers.recording_reporter import Log
 
 from mirrorbench import Session
 from mirrorbench.core.identity import COMPUTATION

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_data import as_here, make, write
+from helpers.small_data_sets import as_here, make, write
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.card_files import builtin_cards

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from helpers.toy_plugin import CATS, DOGS, LETTERS, STORE, ToyEncoder, scored, vectors_of
 from scipy.spatial import distance
 from scipy.stats import kendalltau, pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, roc_auc_score
-from toys import CATS, DOGS, LETTERS, STORE, ToyEncoder, scored, vectors_of
 
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError, UnknownNameError

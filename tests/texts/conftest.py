@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from random_models import Models
+from helpers.random_models import Models
 
 import mirrorbench
 
@@ -51,7 +51,7 @@ def exported(random_model: Models, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Starts a function of ``killable``, given by its name, in a process of its own, with one thread."""
-    import killable
+    from helpers import killable_runs
 
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # before the fork server starts
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
@@ -59,7 +59,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     context.set_forkserver_preload(["killable"])
 
     def start(name: str, *args: object) -> Any:
-        process = context.Process(target=getattr(killable, name), args=args, daemon=True)
+        process = context.Process(target=getattr(killable_runs, name), args=args, daemon=True)
         process.start()
         return process
 

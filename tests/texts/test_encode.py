@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toys import ToyEncoder, ToyPlugin
+from helpers.toy_plugin import ToyEncoder, ToyPlugin
 
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import EncodingError, StorageError, UsageError

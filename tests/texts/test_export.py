@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from random_models import Models
+from helpers.random_models import Models
 from safetensors.numpy import load_file, save_file
 from sentence_transformers import SentenceTransformer
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from random_models import Models
+from helpers.random_models import Models
+from helpers.suite_marks import few
 from safetensors.numpy import load_file
-from suites import few
 
 import mirrorbench
 from mirrorbench.core.errors import ModelUnavailableError, UsageError

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from random_models import Models
+from helpers.random_models import Models
 
 pytestmark = pytest.mark.slow
 

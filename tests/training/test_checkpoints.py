@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 import torch
-from augmented import AUGMENTATIONS, TEXTS, opened, recipe
-from damage import flip
-from random_models import Models
-from suites import few
+from helpers.augmented_models import AUGMENTATIONS, TEXTS, opened, recipe
+from helpers.damaged_files import flip
+from helpers.random_models import Models
+from helpers.suite_marks import few
 
 from mirrorbench.cli import main
 from mirrorbench.core.devices import cpu_threads

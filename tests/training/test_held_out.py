@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from loops import naive_log
+from helpers.naive_measures import naive_log
 from scipy.spatial.distance import pdist
 from scipy.stats import entropy
 from sklearn.preprocessing import normalize

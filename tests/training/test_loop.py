@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from augmented import AUGMENTATIONS, opened, recipe, tuning_of
-from augmented import TEXTS as HUNDRED
+from helpers.augmented_models import AUGMENTATIONS, opened, recipe, tuning_of
+from helpers.augmented_models import TEXTS as HUNDRED
+from helpers.random_models import Models
+from helpers.suite_marks import few
 from hypothesis import given
 from hypothesis import strategies as st
-from random_models import Models
-from suites import few
 
 from mirrorbench.core.errors import TuningError, UsageError
 from mirrorbench.models.transformer import Transformer

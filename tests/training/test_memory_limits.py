@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from augmented import AUGMENTATIONS, opened, tuning_of
-from random_models import Models, encoder
+from helpers.augmented_models import AUGMENTATIONS, opened, tuning_of
+from helpers.random_models import Models, encoder
 
 from mirrorbench.core import devices
 from mirrorbench.core.devices import lost_device

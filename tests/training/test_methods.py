@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from augmented import AUGMENTATIONS, opened
-from random_models import Models
+from helpers.augmented_models import AUGMENTATIONS, opened
+from helpers.random_models import Models
 
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import TuningError

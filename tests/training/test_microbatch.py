@@ -10,9 +10,17 @@ from typing import Any
 
 import pytest
 import torch
-from augmented import AUGMENTATIONS, TEXTS, attached, embed, opened, recipe, tuning_of
-from random_models import Models
-from suites import few
+from helpers.augmented_models import (
+    AUGMENTATIONS,
+    TEXTS,
+    attached,
+    embed,
+    opened,
+    recipe,
+    tuning_of,
+)
+from helpers.random_models import Models
+from helpers.suite_marks import few
 
 from mirrorbench.core.devices import cpu_threads
 from mirrorbench.models.batching import Ragged

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from augmented import AUGMENTATIONS, TEXTS, opened, recipe
-from random_models import Models
+from helpers.augmented_models import AUGMENTATIONS, TEXTS, opened, recipe
+from helpers.random_models import Models
 from torch import Tensor
 
 from mirrorbench.core.errors import PluginError, TuningError, UnknownNameError

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from augmented import attached, recipe, tuning_of
-from flash import force_gpu
-from random_models import Models
-from suites import few
+from helpers.augmented_models import attached, recipe, tuning_of
+from helpers.flash_attention import force_gpu
+from helpers.random_models import Models
+from helpers.suite_marks import few
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mirrorbench.core.encoder_protocol import TextInput

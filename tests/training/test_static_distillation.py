@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from models import plain
-from random_models import Models
+from helpers import plain_transformers
+from helpers.random_models import Models
+from helpers.suite_marks import few, slow
 from sklearn.decomposition import PCA
-from suites import few, slow
 from transformers import AutoTokenizer
 
 from mirrorbench.core.encoder_protocol import TextInput
@@ -38,7 +38,7 @@ def opened(path: Path, **params: Any) -> LazyEncoder:
 @cache
 def alone(path: Path) -> tuple[list[int], np.ndarray]:
     """The tokens of a model without special ones, and the mean vector of each between those of start and end."""
-    tokenizer, model = plain.opened(path)
+    tokenizer, model = plain_transformers.opened(path)
     unused = {tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id}
     tokens, rows = [i for i in range(len(tokenizer)) if i not in unused], []
     for token in tokens:
@@ -54,7 +54,7 @@ def test_each_token_alone_then_pca_then_weights(
     random_model: Models, architecture: str, dims: int, sif: float
 ) -> None:
     path = random_model(architecture)
-    tokenizer, (tokens, table) = plain.opened(path)[0], alone(path)
+    tokenizer, (tokens, table) = plain_transformers.opened(path)[0], alone(path)
     if dims:
         table = PCA(dims, svd_solver="full").fit_transform(table)
     p = np.array([1 / (rank + 2) for rank in range(len(tokens))])

@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[2] / "tests")]
 
 import mirrorbench_methods
-from harness.fixtures import own_folders, plugins, said
+from helpers.plugin_fixtures import own_folders, plugins, said
 
 __all__ = ["own_folders", "plugins", "said"]
 

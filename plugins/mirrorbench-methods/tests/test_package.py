@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness.fixtures import Said
-from suites import few, slow
+from helpers.plugin_fixtures import Said
+from helpers.suite_marks import few, slow
 from tuned import TEXTS
 
 from mirrorbench.core.plugins import Plugins

@@ -15,7 +15,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[2] / "tests")]
 
 pytest.importorskip("mteb")
 import mirrorbench_mteb
-from harness.fixtures import own_folders, plugins, said
+from helpers.plugin_fixtures import own_folders, plugins, said
 from memory import SPEC, similarity_task
 
 import mirrorbench

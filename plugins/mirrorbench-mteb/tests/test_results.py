@@ -10,7 +10,7 @@ from typing import Any
 import mteb
 import numpy as np
 import pytest
-from harness.fixtures import Said
+from helpers.plugin_fixtures import Said
 from mirrorbench_mteb.evaluation import evaluate
 from mirrorbench_mteb.export import export
 from mirrorbench_mteb.model import MirrorbenchModel

@@ -12,8 +12,8 @@ PLUGIN = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(PLUGIN), str(PLUGIN.parents[1] / "tests")]
 
 import mirrorbench_ray
-from harness.executors import bench, interrupted
-from harness.fixtures import command, own_folders, plugins, said
+from helpers.executor_bench import bench, interrupted
+from helpers.plugin_fixtures import command, own_folders, plugins, said
 
 __all__ = ["bench", "command", "interrupted", "own_folders", "plugins", "said"]
 

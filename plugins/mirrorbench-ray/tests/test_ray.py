@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import mirrorbench_ray
 import pytest
-from harness.executors import Bench
+from helpers.executor_bench import Bench
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.runs.workspace import Workspace

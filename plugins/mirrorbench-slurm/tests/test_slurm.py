@@ -9,7 +9,7 @@ from pathlib import Path
 
 import mirrorbench_slurm
 import pytest
-from harness.executors import Bench
+from helpers.executor_bench import Bench
 
 from mirrorbench.core.errors import UsageError
 

@@ -10,8 +10,8 @@ import runpy
 from html import unescape
 from pathlib import Path
 
-from stored import stored, write
-from toy_tables import BOARD, EMPTY, HOSTILE, NASTY, NO_ROWS
+from helpers.stored_results import stored, write
+from helpers.toy_tables import BOARD, EMPTY, HOSTILE, NASTY, NO_ROWS
 
 from mirrorbench.reports.html import html
 from mirrorbench.reports.html.page import page_data

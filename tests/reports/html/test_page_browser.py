@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import (
+from helpers.page_browser import (
     BOARD,
     EN,
     FR,
@@ -25,7 +25,7 @@ from browser import (
     shown,
     unpadded,
 )
-from toy_tables import HOSTILE, NASTY, NO_ROWS, SIMLEX, score
+from helpers.toy_tables import HOSTILE, NASTY, NO_ROWS, SIMLEX, score
 
 from mirrorbench.reports.renderers import comma_separated, latex, markdown, number
 from mirrorbench.reports.table import Column, Row, Table, Verdict, read_table

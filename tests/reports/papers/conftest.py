@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from harness.shell import folder, mirrorbench, toys
+from helpers.shell import folder, mirrorbench, toys
 
 __all__ = ["folder", "mirrorbench", "toys"]

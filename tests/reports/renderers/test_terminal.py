@@ -5,8 +5,8 @@ import re
 from math import nan
 
 import pytest
+from helpers.toy_tables import BOARD, EMPTY, HOSTILE, NO_ROWS
 from rich.console import Console
-from toy_tables import BOARD, EMPTY, HOSTILE, NO_ROWS
 
 from mirrorbench.reports.renderers import draw, number
 from mirrorbench.reports.renderers.notes import note_lines, with_deviation

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from pages import ROOT
+from helpers.documentation_pages import ROOT
 
 SETS = 200
 NAMES = (

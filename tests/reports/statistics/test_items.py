@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.stored_results import correlated, stored
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
-from stored import correlated, stored
 
 from mirrorbench import Session, hookimpl
 from mirrorbench.core.errors import DataFormatError, UsageError

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.stored_results import correlated, path_of, stored, with_predictions
 from scipy.stats import spearmanr
-from stored import correlated, path_of, stored, with_predictions
 
 from mirrorbench import Session
 from mirrorbench.core.plugins import Plugins

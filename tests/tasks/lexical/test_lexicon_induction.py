@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.toy_plugin import STORE, scored
 from scipy.linalg import orthogonal_procrustes, sqrtm
 from scipy.stats import ortho_group
-from toys import STORE, scored
 
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError, EncodingError

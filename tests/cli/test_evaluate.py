@@ -1,0 +1,175 @@
+"""The answers of ``mirrorbench evaluate``: better, worse or not separable, and the number of items needed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.page_reader import Shell
+
+from mirrorbench.runs.results import read_results
+
+LETTERS = """
+import numpy as np
+from mirrorbench import hookimpl
+
+class Letters:
+    def __init__(self, used): self.used, self.fingerprint = used, used
+    def encode(self, inputs):
+        return np.array([[1 + i.text.count(c) for c in self.used] for i in inputs], 'f4')
+
+@hookimpl
+def register_encoders(register):
+    for used in ('ab', 'ba', 'abcdef'):
+        register(used, lambda spec, context: Letters(spec.backbone))
+"""
+"""A plugin with encoders that count letters."""
+
+
+@pytest.fixture
+def shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Shell:
+    (tmp_path / "letters.py").write_text(LETTERS)
+    return Shell(tmp_path, monkeypatch, capsys.readouterr)
+
+
+def test_the_answer_is_that_of_the_items(tmp_path: Path, shell: Shell) -> None:
+    """Three encoders on texts of letters: the difference of the accuracies, and Holm's correction of two p-values."""
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("abcdef"), 9)) for _ in range(240)]
+    rows = [f"{a},{a[:-1]}a,{b}\n" for a, b in zip(words[::2], words[1::2], strict=True)]
+    (tmp_path / "a.csv").write_text("anchor,positive,negative\n" + "".join(rows))
+    command = "mirrorbench evaluate a.csv --plugin letters.py -e ab -e abcdef -e ba"
+    done, answers = shell(command), json.loads(shell(f"{command} --json").out)["answers"]
+    assert done.code == 0, done.err
+    better, same, corrected = done.out.splitlines()[-3:]
+    assert corrected == "p is corrected for up to 2 answers (Holm); intervals are not."
+    assert better.startswith("abcdef on a.csv: better, +")
+    assert "ba on a.csv: not separable, .000" in same
+    (first, second), difference = answers, answers[0]["score"] - answers[0]["first"]
+    assert first["difference"] == pytest.approx(difference)
+    assert first["interval"][0] > 0
+    assert first["p_holm"] == pytest.approx(2 * first["p"])
+    assert (second["verdict"], second["p_holm"]) == ("not separable", 1.0)
+
+
+def test_words_beside_encoders_and_what_changed(tmp_path: Path, shell: Shell) -> None:
+    """Rows of BM25 and of the fusion, answers on them, and the queries that gained and lost most."""
+    words, rng = [a + b for a in "abcdef" for b in "abcdef"], np.random.default_rng(1)
+    documents = {f"d{n}": " ".join(rng.choice(words, 6)) for n in range(60)}
+    queries = {f"q{n}": " ".join(documents[f"d{n}"].split()[:3]) for n in range(30)}
+    (tmp_path / "own" / "qrels").mkdir(parents=True)
+    for part, texts in (("corpus", documents), ("queries", queries)):
+        lines = (json.dumps({"_id": name, "text": text}) + "\n" for name, text in texts.items())
+        (tmp_path / "own" / f"{part}.jsonl").write_text("".join(lines))
+    judged = "".join(f"q{n}\td{n}\t1\n" for n in range(30))
+    (tmp_path / "own" / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
+    command = "mirrorbench evaluate ./own --plugin letters.py -e ab -e abcdef"
+    planned = shell(f"{command} --dry-run")
+    assert (planned.code, (tmp_path / "results").exists()) == (0, False)
+    assert planned.out.startswith(
+        "own: retrieval, 30 queries, 60 documents\nown can show differences in ndcg_at_10 of"
+    )
+    done = shell(f"{command} --items 2")
+    assert done.code == 0, done.err
+    metrics = {result.spec: result.metrics for result in read_results(tmp_path / "results")}
+    for encoder in ("ab", "abcdef"):
+        assert f"| {encoder} and BM25 | {metrics[encoder]['fused_ndcg_at_10']:.3f} |".replace(
+            "0.", "."
+        ) in " ".join(done.out.replace("*", "").split())
+    answers = {
+        answer["encoder"]: answer
+        for answer in json.loads(shell(f"{command} --json").out)["answers"]
+    }
+    assert answers.keys() == {"abcdef", "BM25", "ab and BM25"}
+    assert answers["BM25"]["difference"] == pytest.approx(
+        metrics["ab"]["bm25_ndcg_at_10"] - metrics["ab"]["ndcg_at_10"]
+    )
+    p = sorted(answers[name]["p"] for name in ("BM25", "ab and BM25"))
+    assert sorted(answers[name]["p_holm"] for name in ("BM25", "ab and BM25")) == pytest.approx(
+        [min(1, 2 * p[0]), max(p[1], min(1, 2 * p[0]))]
+    )
+    assert answers["abcdef"]["p_holm"] == answers["abcdef"]["p"]
+    gained = done.out.partition("gained most\n")[2].splitlines()
+    assert gained[0].partition("  q")[0].lstrip().startswith(".000 → 1.000")
+    assert [line[:13] for line in gained[1:7]] == ["    before   "] * 3 + [
+        "    now    * ",
+        *["    now      "] * 2,
+    ]
+
+
+def test_what_is_stored_without_texts_is_compared_with_what_is_stored_with_them(
+    tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ids of items are hidden in one folder and not in the other; the items are the same."""
+    (tmp_path / "a.csv").write_text(
+        "anchor,positive,negative\n" + "".join(f"c{n},cc,ab\n" for n in range(9))
+    )
+    command = "mirrorbench evaluate a.csv --plugin letters.py -q -e ab"
+    expected = shell(f"{command} -e abcdef --items 1 -o shown").out
+    shell(f"{command} -o mixed")
+    monkeypatch.setenv("MIRRORBENCH_NO_TEXTS", "1")
+    done = shell(f"{command} -e abcdef --items 1 -o mixed").out
+    shown, hidden = "c0 | cc | ab", "(a text of 12 characters)"
+    assert f"gained most\n  .000 → 1.000  {shown}\n" in expected
+    assert done == expected.replace(shown, hidden)
+
+
+def test_an_encoder_without_scores(tmp_path: Path, shell: Shell) -> None:
+    """The others are compared; without the first encoder there is no answer, which is reported."""
+    (tmp_path / "a.csv").write_text(
+        "anchor,positive,negative\n" + "".join(f"a{n},aa,b{n}\n" for n in range(9))
+    )
+    done = shell(
+        "mirrorbench evaluate a.csv --plugin letters.py -e ab -e ./none -e abcdef --items 1"
+    )
+    assert done.code == 1
+    assert "abcdef on a.csv: " in done.out
+    assert "./none on" not in done.out
+    assert "Failed: ./none on a.csv: backbone ./none: there is no such directory" in done.err
+    done = shell("mirrorbench evaluate a.csv --plugin letters.py -e ./none -e ab --json")
+    report = json.loads(done.out)
+    assert (done.code, report["answers"]) == (1, [])
+    assert [(failure["encoder"], failure["data"]) for failure in report["failures"]] == [
+        ("./none", "./a.csv")
+    ]
+    assert [(score["encoder"], score["scores"].keys()) for score in report["scores"]] == [
+        ("ab", {"accuracy"})
+    ]
+    done = shell("mirrorbench evaluate a.csv --plugin letters.py -e ./none -e ab")
+    assert "a.csv: no answer, since ./none has no score" in done.err
+
+
+def test_two_data_of_one_name_and_no_average_of_two_metrics(tmp_path: Path, shell: Shell) -> None:
+    for folder, table in (
+        ("one", "anchor,positive,negative\n" + "".join(f"a{n},aa,b{n}\n" for n in range(5))),
+        (
+            "two",
+            "sentence1,sentence2,score\n" + "".join(f"{'a' * n}b,ab,{n}\n" for n in range(1, 6)),
+        ),
+    ):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.csv").write_text(table)
+    done = shell("mirrorbench evaluate one/x.csv two/x.csv --plugin letters.py -e ab -e abcdef -q")
+    assert done.out.splitlines()[0].replace(" ", "") == "|encoder|one/x.csv|two/x.csv|"
+    assert "abcdef on two/x.csv: " in done.out
+
+
+def test_messages_leave_texts_out(
+    tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MIRRORBENCH_NO_TEXTS", "1")
+    for table in (
+        "sentence1,sentence2,score\na,b,secret\n",
+        "secret one,secret two\na,b\n",
+        "text,label\n" + "".join(f"{n},secret{n}\n" for n in range(9)),
+    ):
+        (tmp_path / "a.csv").write_text(table)
+        done = shell("mirrorbench evaluate a.csv --plugin letters.py -e ab")
+        assert (done.code, "secret" in done.err + done.out) == (
+            2 if "secret one" in table else 1,
+            False,
+        )

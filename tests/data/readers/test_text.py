@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mirrorbench.core.errors import DataUnavailableError
+from mirrorbench.data.readers.text import read_lines
+
+LINE = st.text(st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"]), max_size=20)
+
+
+@settings(max_examples=settings().max_examples // 4)
+@given(st.lists(LINE, min_size=1), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
+def test_lines_come_back_as_they_were_written(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], end: str, bom: bool, closed: bool
+) -> None:
+    path = tmp_path_factory.mktemp("lines") / "a.txt"
+    body = end.join(lines) + (end if closed or lines[-1] == "" else "")
+    if body.startswith("\ufeff"):
+        bom = True  # indistinguishable from a mark, so have one in front of it
+    path.write_bytes((b"\xef\xbb\xbf" if bom else b"") + body.encode())
+    assert read_lines(path) == lines
+
+
+def test_separators_inside_a_text_do_not_end_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("one\u2028still one\x0c\x85\rtoo\ntwo\r\n".encode())
+    assert read_lines(path) == ["one\u2028still one\x0c\x85\rtoo", "two"]
+
+
+def test_a_folder_is_no_file_of_lines(tmp_path: Path) -> None:
+    with pytest.raises(DataUnavailableError, match=f"Cannot read {tmp_path}"):
+        read_lines(tmp_path)

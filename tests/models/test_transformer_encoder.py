@@ -1,0 +1,155 @@
+"""One pass for every pooling, texts tokenised in chunks ahead of the model, and the count of what that cost."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from helpers.random_models import Models, encoder
+from helpers.suite_marks import few
+
+import mirrorbench
+from mirrorbench.core.devices import cpu_threads
+from mirrorbench.core.encoder_protocol import TextInput
+from mirrorbench.models import transformer_encoder
+from mirrorbench.models.batching import min_tokens
+from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.transformer import load_transformer
+from mirrorbench.models.transformer_encoder import Cost, LanguageRouter
+
+CPU = torch.device("cpu")
+TINY = Path(mirrorbench.__file__).parent / "embedded" / "tiny"
+WORDS = ["the", "bank", "of", "the", "river", "was", "steep", "and", "green", "in", "may"]
+INPUTS = [TextInput(" ".join(WORDS[:n]), ((0, 3),)) for n in range(1, 12)] + [
+    TextInput("x " * 60, ((110, 111),))
+]
+POOLINGS = [Pooling("target", "-2:", 40), Pooling("mean", max_length=40), Pooling("cls", "1", 40)]
+
+
+def test_together_as_each_alone(random_model: Models) -> None:
+    """The last text is cut, and read at its start and around its target."""
+    together, alone = (encoder(random_model("deberta")) for _ in range(2))
+    for pooling, vectors in zip(POOLINGS, together.encode_pooled(INPUTS, POOLINGS), strict=True):
+        np.testing.assert_allclose(vectors, alone.encode_pooled(INPUTS, [pooling])[0], atol=1e-5)
+    assert together.cost.texts == len(INPUTS) + 1
+
+
+def test_chunks_in_flight(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each chunk is fetched after the start of the next one."""
+    reader, texts = (
+        encoder(random_model("bert"), POOLINGS[1]),
+        [item.text for item in INPUTS for _ in range(2)],
+    )
+    whole, seen = reader.encode(texts), []
+
+    def started(tensor: torch.Tensor) -> Callable[[], np.ndarray]:
+        number = sum("start" in line for line in seen)
+        seen.append(f"start {number}")
+        return lambda: seen.append(f"fetch {number}") or tensor.numpy()  # type: ignore[func-returns-value]
+
+    monkeypatch.setattr(transformer_encoder, "fetched", started)
+    monkeypatch.setattr(transformer_encoder, "TEXTS_PER_CHUNK", 6)
+    done: list[int] = []
+    actual = reader.encode_pooled(
+        [TextInput(text) for text in texts], [reader.pooling], done.append
+    )
+    np.testing.assert_allclose(actual[0], whole, atol=1e-5)
+    assert sum(done) == len(texts)
+    assert seen == [
+        "start 0",
+        "start 1",
+        "fetch 0",
+        "start 2",
+        "fetch 1",
+        "start 3",
+        "fetch 2",
+        "fetch 3",
+    ]
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    few(["bert", "roberta", "deberta", "tiny", "modernbert", "qwen3"], "roberta", "deberta"),
+)
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.usefixtures("rows_stand_alone")
+def test_a_vector_does_not_depend_on_the_other_texts(
+    architecture: str, padded: bool, random_model: Models
+) -> None:
+    reader = encoder(TINY if architecture == "tiny" else random_model(architecture))
+    poolings = [*POOLINGS, Pooling("mean-padded", max_length=40)] if padded else POOLINGS
+    rng = random.Random(architecture)
+    inputs = [
+        *INPUTS,
+        *(
+            TextInput(" ".join(rng.choices(WORDS, k=rng.randint(1, 9))), ((0, 2),))
+            for _ in range(80)
+        ),
+    ]
+    whole = reader.encode_pooled(inputs, poolings)
+    for size in (1, 2, 3, 7, 30):
+        rows = rng.sample(range(len(inputs)), size)
+        for vectors, expected in zip(
+            reader.encode_pooled([inputs[row] for row in rows], poolings), whole, strict=True
+        ):
+            np.testing.assert_array_equal(vectors, expected[rows])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="a torch without MKL")
+def test_products_of_the_smallest_batch_have_the_same_bits_with_one_thread_and_two() -> None:
+    torch.manual_seed(0)
+    for inner, outer in ((1024, 256), (1536, 384), (3072, 768), (4096, 1024)):
+        weights, rows = torch.randn(inner, outer), torch.randn(1024, inner)
+        least = min_tokens(SimpleNamespace(intermediate_size=inner))
+        for n in (least, least + 1, 700, 1024):
+            actual = []
+            for threads in (1, 2):
+                with cpu_threads(threads):
+                    actual.append(rows[:n] @ weights)
+            assert torch.equal(*actual), (inner, outer, n)
+
+
+def test_the_cost_is_counted(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts are in one row, or in batches of one length; the shortest text is repeated for a product of many rows."""
+    monkeypatch.setattr("mirrorbench.models.batching.MIN_TOKENS", 64)
+    texts = ["ab", "abcd" * 10, "ab"]
+    for architecture in ("deberta", "bert"):
+        reader = encoder(random_model(architecture), Pooling())
+        ids = [len(reader.transformer.tokenizer(text)["input_ids"]) for text in texts]
+        assert (ids[0], ids[1]) == (4, 42)
+        reader.encode(texts)
+        positions = 84 + 64 if architecture == "deberta" else sum(ids) + 16
+        assert (reader.cost.texts, reader.cost.tokens, reader.cost.positions) == (
+            3,
+            sum(ids),
+            positions,
+        )
+    assert reader.cost.to_json()["padding"] == round(1 - sum(ids) / positions, 4)
+    reader.encode(texts[:2])
+    assert (reader.cost.texts, reader.cost.tokens) == (5, sum(ids) + sum(ids[:2]))
+    speed = reader.cost.tokens / reader.cost.seconds
+    assert reader.cost.to_json()["tokens_per_second"] == pytest.approx(speed, rel=0.01)
+    assert Cost().to_json()["padding"] == Cost().to_json()["texts_per_second"] == 0
+    router = LanguageRouter({"en": reader, "de": encoder(random_model("bert"))}, "both")
+    router.encode([TextInput("a", language="en"), TextInput("b", language="de")])
+    assert router.cost.texts == 7
+
+
+@pytest.mark.gpu
+def test_a_gpu_gives_the_same_vectors(
+    random_model: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = random_model("bert")
+    wanted = encoder(path).encode_pooled(INPUTS, POOLINGS)
+    monkeypatch.setattr(transformer_encoder, "TEXTS_PER_CHUNK", 3)
+    there = transformer_encoder.TransformerEncoder(
+        load_transformer(path, torch.device("cuda")), POOLINGS[0]
+    )
+    for vectors, expected in zip(there.encode_pooled(INPUTS, POOLINGS), wanted, strict=True):
+        np.testing.assert_allclose(vectors, expected, atol=1e-4)

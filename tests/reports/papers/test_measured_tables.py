@@ -1,0 +1,198 @@
+"""Measured scores beside published ones: comparison, labels, notes and formats."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from helpers.paper_results import SEEDS, STS, filled, joined, sts, table
+from helpers.stored_results import stored
+
+from mirrorbench.reports.papers.measured_tables import PaperCell
+from mirrorbench.reports.papers.rendering import as_table, render_paper
+from mirrorbench.reports.papers.tables import Printed
+from mirrorbench.reports.table import Score
+
+
+def test_means_deviations_and_averages() -> None:
+    comparison = joined("mirror-bert/table3", sts("roberta+mirror"))
+    row = comparison.cells[7]
+    assert row[0].measured
+    assert row[7].measured
+    values = np.array(list(SEEDS.values()))
+    deviation = values.std(ddof=1)
+    first = (row[0].measured.mean, row[0].measured.sd, row[0].measured.n)
+    assert first == pytest.approx((values.mean(), deviation, 3))
+    assert (row[7].measured.mean, row[7].measured.sd) == pytest.approx(
+        (values.mean() + 0.03, deviation)
+    )
+    assert row[0].difference == pytest.approx(values.mean() - 0.646)
+    assert comparison.counts == (8, 112)
+    assert all(
+        cell.measured is None for i, line in enumerate(comparison.cells) if i != 7 for cell in line
+    )
+    row = joined(
+        "mirror-bert/table3", [result for result in sts("roberta+mirror") if result.task != "sickr"]
+    ).cells[7]
+    assert row[0].measured
+    assert row[6].measured is row[7].measured is None  # an average needs all its tasks
+
+
+def test_what_makes_no_average_is_noted() -> None:
+    two = [
+        stored("roberta+mirror", "sts12", 0.5),
+        stored("roberta+mirror", "sts12", 0.6, 1, corpus="other"),
+    ]
+    for name, results, note in (
+        (
+            "mirror-bert/table3",
+            sts("roberta+mirror")[:-1],
+            "roberta+mirror: not all tasks have the same seeds",
+        ),
+        (
+            "mirror-bert/table3",
+            two,
+            "roberta+mirror on sts12: the seeds differ in data, recipe, corpus or precision",
+        ),
+        (
+            "mirrorwic/table4",
+            [stored("bert+mirrorwic", "wic", 0.7, metric="dev_accuracy")],
+            "wic: the results have no test_accuracy",
+        ),
+        (
+            "mirror-bert/table3",
+            [*sts("roberta+mirror"), stored("bert+mirror", "sts12", 0.5, precision="bf16")],
+            "not comparable: evaluated in bf16 and fp32",
+        ),
+    ):
+        comparison = joined(name, results)
+        assert comparison.notes == (note,)
+        assert "not comparable" in note or all(
+            line[-1].measured is None for line in comparison.cells
+        )
+
+
+def test_what_counts_as_a_difference() -> None:
+    for measured, tuned, differs in (
+        (Score(0.760, 0.005, 3), True, True),
+        (Score(0.752, 0.005, 3), True, False),  # within two standard deviations
+        (Score(0.7435, 0.0001, 3), True, False),  # within a unit of the last digit
+        (Score(0.744, 0.0, 3), True, False),  # exactly a unit
+        (Score(0.7441, 0.0, 3), True, True),
+        (Score(0.900, None, 1), True, None),  # a single seed says nothing
+        (None, True, None),
+        (Score(0.745, None, 1), False, True),  # what is not tuned has no noise
+        (Score(0.7437, None, 1), False, False),
+    ):
+        assert PaperCell(Printed(".743", 0.743, 0.001), measured, tuned=tuned).differs is differs, (
+            measured,
+            tuned,
+        )
+    assert PaperCell(Printed(""), Score(0.5, 0.1, 3)).differs is None
+
+
+def test_a_sweep_shares_the_papers_own_value_and_differences_are_between_rows_or_columns() -> None:
+    comparison = joined(
+        "mirror-bert/table12", [*sts("bert+mirror"), *sts("bert+mirror:dropout=0.3", 0.01)]
+    )
+    assert [cell.measured is not None for cell in comparison.cells[0]] == [
+        False,
+        True,
+        False,
+        True,
+        False,
+    ]
+    comparison = joined(
+        "mirror-bert/table7", [*sts("roberta+mirror"), *sts("roberta+mirror:dropout=0", -0.02)]
+    )
+    changes = [row[1].measured and row[1].measured.mean for row in comparison.cells]
+    assert changes[:4] == [
+        None,
+        None,
+        pytest.approx(-0.02),
+        None,
+    ]  # the paper prints none in the first row
+    assert comparison.counts == (2, 5)
+    results = [
+        stored(f"bert+mirrorwic{masks}", "wic", value, metric="dev_accuracy")
+        for masks, value in (("", 0.7), (":span_mask=0", 0.6))
+    ]
+    change = joined("mirrorwic/table8", results).cells[0][2].measured
+    assert change
+    assert change.mean == pytest.approx(0.1)
+
+
+def test_only_results_of_the_protocol_and_of_the_mean_over_padding_count() -> None:
+    for asked, made, pooling in product(
+        ("paper", "released"), ("paper", "released"), ("mean", "mean-padded")
+    ):
+        result = stored(f"bert+base:pooling={pooling}", "sts12", 0.5, protocol=made)
+        n_filled = joined("mirror-bert/table3", [result], protocol=asked).counts[0]
+        assert n_filled == (asked == made and pooling == "mean-padded")
+
+
+def test_on_another_backbone_the_encoder_is_named_and_nothing_is_held_against_the_paper() -> None:
+    measured = filled(table("mirror-bert/table3"), "tiny")
+    assert measured.cells[3][0].measured  # BERT + Mirror
+    assert all(cell.differs is None for row in measured.cells for cell in row)
+    text = render_paper(measured, "markdown")
+    assert "Measured with tiny in place of the paper's models" in text
+    assert "≠" not in text
+    assert "difference" not in text
+    shown = as_table(measured)
+    labels = {row.label for row in shown.rows if row.part == "measured"}
+    assert {"tiny-CLS", "tiny-mean-padded", "tiny + Mirror (drophead=0.05, dropout=0)"} < labels
+    assert {label for label in labels if not label.startswith("tiny")} == {
+        "SBERT (pooling=mean-padded)"
+    }
+    assert shown.blocks() == [
+        i for i, row in enumerate(shown.rows) if row.part == "published" and i
+    ]
+    assert {
+        row.label
+        for row in as_table(filled(table("mirror-bert/table3"))).rows
+        if row.part == "measured"
+    } == {""}
+
+
+def test_deviations_and_seconds() -> None:
+    scores = np.array([0.5 + np.arange(7) / 9, [0.6] * 7])  # by seed and task
+    results = [
+        stored("bert+mirror", task, scores[seed, i], seed)
+        for i, task in enumerate(STS)
+        for seed in range(2)
+    ]
+    for result in results:
+        result.seconds["train"] = 8.0 + 4 * result.seed
+        result.cell["recipe"]["epochs"] = 2
+    comparison = joined("mirror-bert/text", results)
+    measured = [cell.measured and cell.measured.mean for cell in comparison.cells[0]]
+    deviation = pytest.approx(scores.mean(axis=1).std(ddof=1))
+    assert measured == [deviation, None, pytest.approx(5.0), pytest.approx(10.0)]
+    assert [cell.difference for cell in comparison.cells[0]] == [None] * 4
+    alone = joined("mirror-bert/text", [r for r in results if r.seed == 0]).cells[0]
+    assert [cell.measured is not None for cell in alone] == [False, False, True, True]
+    text = render_paper(comparison, "markdown")
+    assert "< 0.002" in text
+    assert "10.0 ± 2.8" in text
+
+
+def test_a_sweep_is_ranked_along_its_row_in_each_part_and_a_row_of_another_source_is_not() -> None:
+    rates = {"dropout=0.1": 0.65, "dropout=0.2": 0.70, "dropout=0.3": 0.69}
+    results = [
+        stored(f"bert+mirrorwic:{rate}", "wic", score, metric="dev_accuracy")
+        for rate, score in rates.items()
+    ]
+    marks = as_table(joined("mirrorwic/table7", results)).ranks()
+    assert marks[0] == [0, 0, 0, 2, 1, 0, 0]  # published
+    assert marks[1] == [0, 0, 1, 2, 0, 0, 0]  # measured
+    assert marks[3] == [0, 0, 2, 1, 0, 0, 0]  # DeBERTa, published
+    shown = as_table(joined("mirror-bert/table3", []))
+    ranks = [row[-1] for row in shown.ranks()]
+    assert (
+        ranks[8:] == [1] + [0] * 5
+    )  # RoBERTa + Mirror (drophead) has .764, its released model .7667
+    assert "Not ranked; the values are those of README of mirror-bert: BERT" in "\n".join(
+        shown.notes
+    )

@@ -1,0 +1,56 @@
+"""Runs that measure the cells of the papers' tables."""
+
+from __future__ import annotations
+
+import pytest
+from helpers.paper_results import joined, table
+
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.reports.papers.measurement_runs import paper_analyses, paper_requests
+from mirrorbench.reports.papers.tables import PaperTable, paper_tables
+
+
+def test_requests_cover_the_measurable_cells_and_no_others() -> None:
+    for paper in (t for t in paper_tables().values() if isinstance(t, PaperTable)):
+        requests = paper_requests(paper, 2)
+        wanted = {(t.spec, task) for t in paper.targets().values() for task in t.tasks}
+        made = [
+            (spec, task)
+            for request in requests
+            for spec in request.encoders
+            for task in request.tasks
+        ]
+        made += [
+            (spec, analysis.task_name)
+            for analysis, specs in paper_analyses(paper)
+            for spec in specs
+        ]
+        assert set(made) == wanted, paper.name
+        assert len(made) == len(wanted)
+        assert all(request.seeds == (0, 1) for request in requests)
+
+
+def test_only_a_backbone_takes_the_place_of_one_once_a_row_and_not_of_systems() -> None:
+    for backbone in ("tiny+mirror", "tiny:pooling=cls"):
+        with pytest.raises(UsageError, match="more than a backbone"):
+            joined("mirror-bert/table3", [], backbone)
+    (request,) = paper_requests(
+        table("mirror-bert/table3"), 1, "released", backbone=parse_spec("tiny")
+    )
+    assert [str(spec) for spec in request.encoders] == [
+        "tiny+base:pooling=cls",
+        "tiny+base:pooling=mean-padded",
+        "tiny+mirror",
+        "tiny+mirror:drophead=0.2,dropout=0",
+        "tiny+mirror:drophead=0.05,dropout=0",
+    ]
+    assert (len(request.tasks), request.protocol) == (7, "released")
+    specs = [
+        str(target.spec)
+        for target in table("mirror-bert/table8").targets(parse_spec("tiny")).values()
+    ]
+    assert specs == [  # no dropout beside the controlled one
+        f"tiny+mirror:{dropout},span_mask=0"
+        for dropout in ("dropout=0", "dropout=0.1", "controlled_dropout=0.1")
+    ]

@@ -1,0 +1,188 @@
+"""What was seen of a model is remembered, checked on reading, and part of the identity of what it changes alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+from helpers.random_further_models import build_further
+from helpers.random_models import Models
+from helpers.suite_marks import few
+from safetensors.torch import load_file, save_file
+
+import mirrorbench
+from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, TuningError, UsageError
+from mirrorbench.models.traits import ModelTraits
+from mirrorbench.runs.cache import TRAITS_FOLDER, Cache
+from mirrorbench.runs.encoder_loading import planned_traits
+
+LINES = [
+    f"line {n} of a small corpus, about {word}"
+    for n in range(3)
+    for word in ("cats", "dogs", "letters")
+]
+SEEN = ModelTraits(causal=True, halves=("bf16",))
+
+
+def scaled(model: Path, into: Path, name: str, factor: float) -> Path:
+    """A copy of a model with one tensor multiplied."""
+    shutil.copytree(model, into)
+    weights = load_file(model / "model.safetensors")
+    weights[name] *= factor
+    save_file(weights, into / "model.safetensors", {"format": "pt"})
+    return into
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> mirrorbench.Session:
+    return mirrorbench.Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu")
+
+
+def files(cache: Path) -> list[Path]:
+    return sorted((cache / TRAITS_FOLDER).iterdir())
+
+
+def test_it_is_tried_once(tmp_path: Path) -> None:
+    look = Mock(return_value=SEEN)
+    assert [Cache(tmp_path).traits({"weights": "a"}, look) for _ in range(3)] == [SEEN] * 3
+    assert look.call_count == 1
+    assert len(files(tmp_path)) == 1
+    assert Cache(tmp_path).traits({"weights": "b"}, look) == SEEN
+    assert look.call_count == 2
+    (tmp_path / "file").touch()
+    assert (
+        Cache(tmp_path / "file").traits({"weights": "a"}, look) == SEEN
+    )  # where nothing can be remembered
+
+
+def test_a_damaged_entry_is_tried_again(tmp_path: Path) -> None:
+    Cache(tmp_path).traits({"weights": "a"}, lambda: SEEN)
+    (file,) = files(tmp_path)
+    text, other = file.read_text(), ModelTraits(pads=True)
+    for damaged in (text.replace("true", "false", 1), text[:-9]):
+        file.write_text(damaged)
+        assert Cache(tmp_path).traits({"weights": "a"}, lambda: other) == other
+        assert Cache(tmp_path).traits({"weights": "a"}, lambda: SEEN) == other  # and healed
+
+
+@pytest.mark.parametrize("architecture", few(["llama", "bart", "t5", "mamba"], "t5", "mamba"))
+def test_the_first_layers_show_what_all_show(
+    random_model: Models, tmp_path: Path, architecture: str
+) -> None:
+    traits = planned_traits(random_model(architecture), Cache(tmp_path))
+    assert (traits.causal, traits.pads, traits.layered) == (
+        architecture in ("llama", "mamba"),
+        False,
+        True,
+    )
+    assert traits.drops == (architecture != "mamba")
+    assert planned_traits(random_model(architecture), Cache(tmp_path)) == traits
+
+
+def test_types_of_berts_kind_are_planned_without_their_weights(
+    session: mirrorbench.Session, tmp_path: Path, random_model: Models
+) -> None:
+    """A plan of such a model opens nothing, and remembers nothing."""
+    session.plan([f"{random_model('roberta')}"], ["quick-sts"])
+    assert not (tmp_path / "cache" / TRAITS_FOLDER).exists()
+    session.plan([f"{random_model('gpt2')}"], ["quick-sts"])
+    assert len(files(tmp_path / "cache")) == 1
+
+
+def test_what_reads_padding_has_an_identity_and_a_note_of_its_own(
+    session: mirrorbench.Session, tmp_path: Path, random_model: Models
+) -> None:
+    build_further("fnet", tmp_path / "fnet")
+    for path, pads in ((tmp_path / "fnet", True), (random_model("bert"), None)):
+        planned = session.plan([f"{path}+base:pooling=mean"], ["quick-sts"], limit=20)
+        assert planned.cells[0].model.identity().get("equal_lengths") is pads
+        (result,) = session.execute(planned).results
+        assert any("depend on padding" in note for note in result.notes) == bool(pads)
+
+
+def test_a_model_that_cannot_tell_texts_apart_is_refused(
+    tmp_path: Path, random_model: Models
+) -> None:
+    path = scaled(random_model("bert"), tmp_path / "bert", "embeddings.word_embeddings.weight", 0)
+    with pytest.raises(ModelUnavailableError, match="returns the same vector for every text"):
+        mirrorbench.load(f"{path}+base", device="cpu")
+
+
+def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path, random_model: Models) -> None:
+    shutil.copytree(random_model("gpt2"), tmp_path / "gpt2")
+    file = tmp_path / "gpt2" / "tokenizer_config.json"
+    names = {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
+    file.write_text(json.dumps(json.loads(file.read_text()) | names))
+    with pytest.raises(
+        ModelUnavailableError,
+        match="returns token types, which change the vectors of the gpt2 model",
+    ):
+        mirrorbench.load(tmp_path / "gpt2", device="cpu")
+
+
+def test_a_tuning_that_ruins_the_model_is_blamed_and_not_the_backbone(
+    tmp_path: Path, random_model: Models
+) -> None:
+    spec = f"{random_model('bert')}+mirror:lr=1,epochs=4"
+    for _ in range(2):  # also from the cache
+        with pytest.raises(
+            TuningError, match="returns the same vector for every text after its tuning"
+        ) as caught:
+            mirrorbench.tune(
+                [f"text {n}" for n in range(8)], spec, tmp_path / "enc", held_out=0, device="cpu"
+            )
+        assert "lower lr than 1." in caught.value.hint
+
+
+def test_a_tuned_model_that_half_precision_ruins_is_kept(
+    tmp_path: Path, random_model: Models
+) -> None:
+    """It is refused after its tuning, which showed nothing of that in fp32; asked for in fp32 it is not tuned again."""
+    path = scaled(
+        random_model("t5"),
+        tmp_path / "model",
+        "encoder.block.0.layer.1.DenseReluDense.wo.weight",
+        1e7,
+    )
+    single, half = (
+        mirrorbench.Session(
+            cache=tmp_path / "cache", device="cpu", precision="fp32", eval_precision=precision
+        )
+        for precision in ("fp32", "fp16")
+    )
+    with pytest.raises(UsageError, match="not finite"):
+        half.load(f"{path}+base")  # untuned
+    assert np.isfinite(single.load(f"{path}+base").encode(["a text", "another"])).all()
+    with pytest.raises(UsageError, match="not finite"):
+        half.tune(LINES, f"{path}+mirror:epochs=1", tmp_path / "out", held_out=0)
+    assert not (tmp_path / "out").exists()
+    (stored,) = (tmp_path / "cache" / "models").glob("*/model.safetensors")
+    before = stored.stat().st_mtime_ns
+    single.tune(LINES, f"{path}+mirror:epochs=1", tmp_path / "out", held_out=0)
+    assert (tmp_path / "out").is_dir()
+    assert stored.stat().st_mtime_ns == before
+
+
+def test_what_cannot_be_tuned_is_refused_before_it_is_tuned(
+    session: mirrorbench.Session, tmp_path: Path
+) -> None:
+    build_further("reformer", tmp_path / "reformer")
+    with pytest.raises(MirrorbenchError, match="texts of all lengths") as caught:
+        session.tune(LINES, f"{tmp_path / 'reformer'}+mirror", tmp_path / "out", held_out=0)
+    assert re.search(r"Write \S+\+base$", caught.value.hint)
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "cache" / "models").exists()
+
+
+@pytest.mark.parametrize("model_type", ["fsmt", "squeezebert"])
+def test_dropout_reaches_encoders_without_a_device_and_dropouts_inside_other_modules(
+    session: mirrorbench.Session, tmp_path: Path, model_type: str
+) -> None:
+    build_further(model_type, tmp_path / model_type)
+    tuned = session.tune(LINES, f"{tmp_path / model_type}+mirror", tmp_path / "out", held_out=0)
+    assert tuned.recipe.rate("dropout") > 0

@@ -1,0 +1,250 @@
+"""Rows with a transformation: what it is fitted on, what rows share, and what is found again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock, patch
+
+import numpy as np
+import pytest
+from helpers.damaged_files import flip
+from helpers.recording_reporter import Log
+from helpers.runner_bench import Bench
+from helpers.toy_plugin import CATS, DOGS, ToyEncoder, ToyPlugin
+from scipy.stats import spearmanr
+from sklearn.decomposition import PCA
+
+from mirrorbench.analysis.analyses import analyze
+from mirrorbench.core.encoder_protocol import TextInput
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.data.corpora import DEFAULT_CORPORA
+from mirrorbench.data.items import Pair
+from mirrorbench.models import transformations
+from mirrorbench.models.pooling import Pooling
+from mirrorbench.runs import embedding_cache
+from mirrorbench.runs.cache import Cache
+from mirrorbench.runs.encoder_loading import EncoderLoader
+from mirrorbench.runs.plan import Planner, Request
+from mirrorbench.runs.results import ResultStore
+from mirrorbench.runs.run import load_encoder
+from mirrorbench.tasks import PairSimilarity
+from mirrorbench.texts.export import claiming
+from mirrorbench.texts.tune import plan_tuning, tune_texts
+
+LINES = [f"line number {n}" for n in range(30)]
+MEAN = "+base:pooling=mean"
+
+
+@pytest.fixture
+def bert(random_model: Callable[[str], Path], toy: ToyEncoder) -> str:
+    """A spec; the toy tasks are registered beside it."""
+    return str(random_model("bert"))
+
+
+def naive_spearman(pairs: Sequence[Any], encode: Callable[[list[TextInput]], np.ndarray]) -> float:
+    left, right = (
+        encode([TextInput(getattr(pair, side)) for pair in pairs]) for side in ("left", "right")
+    )
+    cosines = (left * right).sum(1) / np.linalg.norm(left, axis=1) / np.linalg.norm(right, axis=1)
+    return float(spearmanr(cosines, [p.gold for p in pairs])[0])
+
+
+def spied(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Sees the vectors of each fit."""
+    fit = Mock(wraps=transformations.fit)
+    monkeypatch.setattr(embedding_cache, "fit", fit)
+    return fit
+
+
+def test_a_row_is_the_transformed_vectors_and_the_fit_sees_the_corpus_alone(
+    bench: Bench, bert: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit = spied(monkeypatch)
+    plain, white = f"{bert}{MEAN}", f"{bert}{MEAN},post=whiten,whiten=9"
+    outcome = bench.run(plain, white)
+    assert outcome.failures == ()
+    raw = load_encoder(bench.workspace(), parse_spec(plain))[0]
+    ((fitted, _),) = (call.args for call in fit.call_args_list)
+    alone = raw.encode([TextInput(line) for line in LINES])  # and no text of a task
+    np.testing.assert_allclose(fitted, alone, atol=1e-5)
+    whitening = PCA(9, whiten=True).fit(fitted.astype(float))
+    for result, pairs in zip(outcome.results[2:], (CATS, DOGS), strict=True):
+        expected = naive_spearman(pairs, lambda texts: whitening.transform(raw.encode(texts)))
+        assert result.main_score == pytest.approx(expected, abs=1e-9)
+        assert (
+            result.encoder["dimensions"],
+            result.cell["corpus"]["n"],
+            result.cell["recipe"],
+        ) == (9, 30, None)
+        assert result.cell["post"][""][:2] == ["whiten", 9]
+        assert result.overlap is not None
+    assert all("post" not in result.cell for result in outcome.results[:2])
+    vectors, _ = load_encoder(bench.workspace(), parse_spec(f"{white},corpus={bench.corpus}"))
+    texts = [TextInput(pair.left) for pair in CATS]
+    assert (
+        np.abs(np.abs(vectors.encode(texts)) - np.abs(whitening.transform(raw.encode(texts)))).max()
+        < 1e-5
+    )
+    assert vectors.fingerprint != raw.fingerprint
+
+
+def test_one_tuning_and_one_encoding_serve_all_transformations(
+    bench: Bench, bert: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit, log = spied(monkeypatch), Log()
+    tuned = f"{bert}+mirror"
+    first = bench.run(tuned, f"{tuned}:post=abtt", f"{tuned}:post=zscore", log=log)
+    assert (len(first.results), first.failures) == (6, ())
+    assert len(list((bench.cache.root / "models").iterdir())) == 1
+    assert len(list((bench.cache.root / "embeddings").iterdir())) == 1
+    assert log.done[f"tuning {tuned} seed 0"] == len(LINES)
+    assert np.array_equal(*(call.args[0] for call in fit.call_args_list))  # both of them
+    ids = {cell.id for cell in bench.plan(tuned).cells}
+    assert ids == {result.cell_id for result in first.results if result.spec == tuned}
+    assert len({result.cell_id for result in first.results}) == 6
+    bench.results = ResultStore(bench.results.root.with_name("again"))
+    again = bench.run(f"{tuned}:post=abtt")
+    assert [r.metrics for r in again.results] == [
+        r.metrics for r in first.results if "abtt" in r.spec
+    ]
+    assert fit.call_count == 2  # found in the cache
+
+
+def test_a_killed_fit_goes_on_with_the_vectors_that_are_stored(
+    bench: Bench, toy: ToyEncoder
+) -> None:
+    killed = patch.object(embedding_cache, "fit", Mock(side_effect=KeyboardInterrupt))
+    with killed, pytest.raises(KeyboardInterrupt):
+        bench.run("toy:post=center")
+    assert set(LINES) <= set(toy.asked)
+    toy.asked.clear()
+    assert bench.run("toy:post=center").failures == ()
+    assert toy.asked == []
+
+
+def test_a_damaged_transformation_is_fitted_again(
+    bench: Bench, toy: ToyEncoder, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = bench.run("toy:post=center")
+    (file,) = (bench.cache.root / "transformations").iterdir()
+    flip(file, 300)
+    bench.results, bench.cache = ResultStore(bench.folder / "again"), Cache(bench.cache.root)
+    second = bench.run("toy:post=center")
+    assert [r.metrics for r in second.results] == [r.metrics for r in first.results]
+    assert "it is fitted again" in caplog.text
+
+
+def test_systems_take_one_and_a_wrong_one_costs_its_own_row_alone(
+    bench: Bench, toy: ToyEncoder, bert: str
+) -> None:
+    outcome = bench.run("toy", "toy:post=center", "toy:post=whiten,whiten=26")
+    assert [r.spec for r in outcome.results] == ["toy", "toy", "toy:post=center", "toy:post=center"]
+    assert [failure.task for failure in outcome.failures] == ["cats", "dogs"]
+    assert all(
+        "whiten=26 keeps more axes than the" in failure.reason for failure in outcome.failures
+    )
+    corpus = toy.encode([TextInput(line) for line in LINES])
+    expected = naive_spearman(CATS, lambda texts: toy.encode(texts) - corpus.mean(0))
+    assert outcome.results[2].main_score == pytest.approx(expected, abs=1e-9)
+    with pytest.raises(
+        UsageError, match="whiten=9999 cannot be fitted on 30 texts with vectors of 32 dimensions"
+    ):
+        bench.plan(
+            f"{bert}{MEAN},post=whiten,whiten=9999"
+        )  # where their number is known, before anything is encoded
+    with pytest.raises(UsageError, match="single layers are not transformed"):
+        analyze(
+            bench.workspace(),
+            "layers",
+            encoders=[f"{bert}{MEAN},post=center,corpus={bench.corpus}"],
+            task="cats",
+        )
+
+
+def test_words_in_context_are_fitted_on_a_word_of_each_text_and_lines_of_two_on_both(
+    bench: Bench, bert: str
+) -> None:
+    work, cell = bench.workspace(), bench.plan(f"{bert}+base:pooling=target,post=center").cells[0]
+    found = embedding_cache.fit_inputs(LINES, cell.model, cell.pooling, work)
+    assert [item.text for item in found] == LINES
+    assert {item.text[slice(*item.spans[0])] for item in found} == {"line", "number"}
+    assert found == embedding_cache.fit_inputs(
+        LINES, cell.model, cell.pooling, work
+    )  # the same draw
+    assert embedding_cache.fit_inputs(LINES, cell.model, Pooling(), work) == [
+        TextInput(line) for line in LINES
+    ]
+    pairs = [f"left {n}||right {n}" for n in range(20)]
+    bench.corpus.write_text("\n".join(pairs))
+    cell = bench.plan(f"{bert}+pairs:post=center").cells[0]
+    texts = [text for pair in pairs for text in pair.split("||")]
+    assert sorted(
+        item.text for item in embedding_cache.fit_inputs(pairs, cell.model, cell.pooling, work)
+    ) == sorted(texts)
+    untuned = bench.plan(f"{bert}+base:post=zscore").cells
+    bench.corpus.write_text("\n".join(texts))
+    assert bench.plan(f"{bert}+base:post=zscore").cells == untuned
+
+
+def test_each_language_is_fitted_on_its_own_corpus(
+    bench: Bench, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``bert`` has a model of its own for each language."""
+    models = {"en": random_model("bert"), "fr": random_model("roberta")}
+    monkeypatch.setattr(
+        "mirrorbench.models.backbones.locate", lambda spec, language, offline: models[language]
+    )
+    for language in models:
+        text = bench.folder / f"{language}.txt"
+        text.write_text("".join(f"{language} line {n}\n" for n in range(20)))
+        monkeypatch.setitem(DEFAULT_CORPORA, ("word", language), str(text))
+    crossing = PairSimilarity(
+        "crossing",
+        (Pair("1", "a", "b", 1.0), Pair("2", "c", "d", 2.0)),
+        level="word",
+        languages=("en", "fr"),
+    )
+    texts = [
+        TextInput(text, (), language)
+        for text, language in zip("abcd", ("en", "fr") * 2, strict=True)
+    ]
+    crossing.inputs = lambda items: texts  # type: ignore[method-assign]
+    bench.plugins.add(ToyPlugin({}, [crossing]), "toys")
+    planner = Planner(bench.workspace())
+    (cell,) = planner.plan(Request((parse_spec(f"bert{MEAN},post=center"),), ("crossing",))).cells
+    assert [language for language, _ in cell.model.posts] == ["en", "fr"]
+    assert len(cell.model.corpora) == 2
+    encoder, _ = EncoderLoader(bench.workspace()).load_transformed(
+        cell.model, cell.pooling, "fp32", planner.corpora
+    )
+    for language in models:
+        lines = planner.corpora[dict(cell.model.posts)[language].corpus].texts  # type: ignore[index]
+        vectors = encoder.encode([TextInput(line, (), language) for line in lines])
+        assert lines[0].startswith(language)
+        assert np.abs(vectors.mean(0)).max() < 1e-5
+
+
+def test_a_tuned_directory_is_transformed_as_its_files_say(bench: Bench, bert: str) -> None:
+    """``post=stored`` in a run: no corpus, no fit, and the numbers of the directory."""
+    folder, spec = bench.folder / "enc", parse_spec(f"{bert}+mirror:post=abtt")
+    with claiming(folder, force=False) as workplace:
+        tune_texts(plan_tuning(LINES, spec, folder, bench.workspace(), held_out=0), workplace)
+    outcome = bench.run(str(folder), f"{folder}:post=zscore")
+    assert (len(outcome.results), outcome.failures) == (4, ())
+    first = outcome.results[0]
+    assert parse_spec(first.spec).get("post") == "stored"
+    assert (first.cell["corpus"], first.overlap) == (None, None)
+    vectors, _ = load_encoder(bench.workspace(), parse_spec(str(folder)))
+    expected = naive_spearman(CATS, vectors.encode)
+    assert first.main_score == pytest.approx(expected, abs=1e-9)
+    with pytest.raises(UsageError, match="these are tuned further"):
+        bench.plan(f"{folder}+mirror:post=stored")
+    for key, message in (
+        ("dims=4", "dims= and post= cannot"),
+        ("type=int8", "post=stored and type= cannot"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            bench.plan(f"{folder}:{key}")  # not silently of other vectors than the directory's
