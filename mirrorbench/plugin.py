@@ -1,6 +1,5 @@
 """The names that a plugin may import; each is loaded from its module when it is first used.
 
-Plugins that come with mirrorbench import nothing else of it (``tests/test_plugin_interface.py``), and
 ``docs/plugins.md`` lists the names. One is added when a plugin needs it.
 """
 

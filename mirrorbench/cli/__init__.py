@@ -82,8 +82,8 @@ class _Commands(TyperGroup):
             return None
         for point in entry_points(group=GROUP, name=cmd_name):
             plugin = point.dist.name if point.dist else point.module
-            problem = f"the command {cmd_name} is in the plugin {plugin}, which is disabled"
-            raise UsageError(problem, f"Remove its name from {DISABLE}.")
+            problem = f"the command {cmd_name} of the plugin {plugin} is disabled"
+            raise UsageError(problem, f"Take it out of {DISABLE}.")
         return None
 
 

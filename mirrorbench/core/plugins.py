@@ -75,7 +75,10 @@ class Registry(Generic[_T]):
             )
         if name in self._entries:
             problem = f"the {self.noun} {name!r} is registered twice: by {self._entries[name].origin} and by {origin}"
-            raise DuplicateNameError(problem, f"Disable one of them: {DISABLE}=<plugin or package>")
+            raise DuplicateNameError(
+                problem,
+                f"Rename one of them, or disable the plugin that is not built in: {DISABLE}=NAME",
+            )
         self._entries[name] = Entry(name, value, origin, description)
 
     def open_to_any_name(self) -> Registry[_T]:

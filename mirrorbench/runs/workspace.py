@@ -106,7 +106,7 @@ class Workspace:
         self.executor, _, tail = settings.executor.partition(":")
         if self.executor not in self.plugins.executors:
             unknown = unknown_name("executor", self.executor, self.plugins.executors.names())
-            hint = f"{unknown.hint}. Further executors are packages: docs/cluster.md"
+            hint = f"{unknown.hint}. Others are packages: pip install mirrorbench-EXECUTOR"
             raise type(unknown)(unknown.message, hint)
         self.options: dict[str, Value] = dict(parse_params(tail, settings.executor))
         self.options |= {} if settings.workers is None else {"workers": settings.workers}

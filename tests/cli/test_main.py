@@ -127,7 +127,7 @@ def test_a_command_of_a_plugin_is_imported_when_it_is_called(
     assert "Train, evaluate and print" in out  # a built-in name is not replaced
     assert "word to everybody" not in said("--help", MIRRORBENCH_DISABLE_PLUGINS="greeter")[1]
     code, _, err = said("greet", MIRRORBENCH_DISABLE_PLUGINS="greeter")
-    assert (code, "the command greet is in the plugin toy-greeter, which is disabled" in err) == (
+    assert (code, "the command greet of the plugin toy-greeter is disabled" in err) == (
         2,
         True,
     )

@@ -84,7 +84,11 @@ blocks:
         ),
         (["-e", "letters:pooling"], "cannot read the encoder spec 'letters:pooling'", "Grammar"),
         (["-e", "robreta"], "unknown encoder 'robreta'", "Did you mean roberta?"),
-        (["-e", "tiny", "--executor", "ray"], "unknown executor 'ray'", "docs/cluster.md"),
+        (
+            ["-e", "tiny", "--executor", "ray"],
+            "unknown executor 'ray'",
+            "Others are packages: pip install mirrorbench-EXECUTOR",
+        ),
         (["grid.yaml", "--executor", "lcoal"], "unknown executor 'lcoal'", "local"),
         (
             ["grid.yaml", "--encoder", "tiny+mirror"],
