@@ -25,8 +25,8 @@ from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.training.loop import limits
+from mirrorbench.training.losses import LOSSES, Objective, TokenizedPairs, objective_of
 from mirrorbench.training.microbatch import MicroBatchReader
-from mirrorbench.training.objective import LOSSES, Objective, TokenizedPairs, objective_of
 
 CPU = torch.device("cpu")
 STS_TEXTS = 26_173

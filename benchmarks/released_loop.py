@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from mirrorbench.training.augmentations import AugmentationContext, span_mask
-from mirrorbench.training.objective import ntxent
+from mirrorbench.training.losses import ntxent
 
 BATCH = 64
 """Texts in a batch of the evaluation."""

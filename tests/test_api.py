@@ -49,7 +49,7 @@ class Counter:
         return [[len(text), text.count("a"), text.count("t"), text.count("z")] for text in texts]
 
 
-def test_evaluate_a_spec() -> None:
+def test_evaluate_scores_encoder_spec_without_storing_results() -> None:
     results = mirrorbench.evaluate("letters", ["cats", "dogs"])
     assert results["cats"] == pytest.approx(
         cats(lambda t: ToyEncoder().encode([TextInput(x) for x in t]))
@@ -59,7 +59,7 @@ def test_evaluate_a_spec() -> None:
         results["horses"]
 
 
-def test_evaluate_an_object(tmp_path: Path) -> None:
+def test_evaluate_accepts_any_object_with_encode(tmp_path: Path) -> None:
     results = mirrorbench.evaluate(Counter(), "cats")
     assert results["cats"] == pytest.approx(cats(Counter().encode))
     assert results.table.rows[0].label == "Counter"
@@ -77,7 +77,9 @@ def test_evaluate_an_object(tmp_path: Path) -> None:
         mirrorbench.evaluate(object(), "cats")
 
 
-def test_evaluate_a_sentence_transformer(random_model: Callable[[str], Path]) -> None:
+def test_evaluate_rescores_sentence_transformer_after_weights_change(
+    random_model: Callable[[str], Path],
+) -> None:
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(str(random_model("bert")), device="cpu")
@@ -91,7 +93,7 @@ def test_evaluate_a_sentence_transformer(random_model: Callable[[str], Path]) ->
     )
 
 
-def test_evaluate_what_load_gave(random_model: Callable[[str], Path]) -> None:
+def test_evaluate_keeps_pooling_of_loaded_encoder(random_model: Callable[[str], Path]) -> None:
     for pooling in ("cls", "mean"):  # two poolings of the same weights
         encoder = mirrorbench.load(
             f"{random_model('bert')}+base:max_length=32,pooling={pooling}", device="cpu"
@@ -101,7 +103,7 @@ def test_evaluate_what_load_gave(random_model: Callable[[str], Path]) -> None:
         )
 
 
-def test_run_stores_and_the_leaderboard_reads() -> None:
+def test_leaderboard_reads_scores_stored_by_run() -> None:
     with pytest.raises(UsageError, match="no task is named"):
         mirrorbench.run("letters", [])
     results = mirrorbench.run("letters", "cats,dogs")
@@ -117,7 +119,7 @@ def test_run_stores_and_the_leaderboard_reads() -> None:
         mirrorbench.leaderboard("nowhere")
 
 
-def test_failures_are_told_and_stop_nothing(random_model: Callable[[str], Path]) -> None:
+def test_failed_encoder_is_reported_and_others_run(random_model: Callable[[str], Path]) -> None:
     model = str(random_model("bert"))
     results = mirrorbench.run([f"{model}+base:max_length=5000", "letters"], "cats", device="cpu")
     (failure,) = results.failures
@@ -127,7 +129,7 @@ def test_failures_are_told_and_stop_nothing(random_model: Callable[[str], Path])
         results["cats"]
 
 
-def test_results_as_a_frame_and_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_convert_to_data_frame_and_text(monkeypatch: pytest.MonkeyPatch) -> None:
     pandas = pytest.importorskip("pandas")
     results = mirrorbench.run("letters", "cats,dogs")
     frame = results.to_frame()
@@ -143,7 +145,7 @@ def test_results_as_a_frame_and_as_text(monkeypatch: pytest.MonkeyPatch) -> None
         results.to_frame()
 
 
-def test_load_reads_words_in_context_at_their_target(random_model: Callable[[str], Path]) -> None:
+def test_load_for_wic_encodes_target_words(random_model: Callable[[str], Path]) -> None:
     path = random_model("bert")
     whole = mirrorbench.load(path, device="cpu")
     target = mirrorbench.load(path, "wic", device="cpu")
@@ -156,7 +158,7 @@ def test_load_reads_words_in_context_at_their_target(random_model: Callable[[str
     )
 
 
-def test_mistakes() -> None:
+def test_invalid_api_calls_are_rejected() -> None:
     encoder = mirrorbench.load("letters")
     with pytest.raises(UsageError, match="list of texts"):
         encoder.encode("one string")
@@ -171,7 +173,7 @@ def test_mistakes() -> None:
 
 @pytest.mark.slow
 @pytest.mark.real
-def test_the_example_runs(tmp_path: Path) -> None:
+def test_quickstart_example_runs(tmp_path: Path) -> None:
     example = [sys.executable, str(ROOT / "examples" / "quickstart.py"), str(tmp_path / "out")]
     env = os.environ | {"HF_HUB_OFFLINE": "1"}
     done = subprocess.run(example, capture_output=True, text=True, env=env, check=False)
@@ -182,7 +184,7 @@ def test_the_example_runs(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "my-encoder" / "modules.json").is_file()
 
 
-def test_what_is_registered_for_one_call_is_not_there_in_the_next() -> None:
+def test_registration_for_one_call_does_not_persist() -> None:
     registered = plugin_manager.plugins()
     twin = registered.extended(
         "register_encoders", "mine", lambda spec, context: ToyEncoder(), "a toy"

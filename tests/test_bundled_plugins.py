@@ -72,7 +72,7 @@ def needs(project: Path) -> None:
 
 
 @slow
-def test_every_package_comes_from_its_wheel(fresh: Fresh, tmp_path: Path) -> None:
+def test_installed_wheels_provide_packages_and_plugin_hooks(fresh: Fresh, tmp_path: Path) -> None:
     modules = ["mirrorbench", *(entry_point(project)[1] for project in PLUGINS)]
     code = "import importlib.util, sys; print(*(importlib.util.find_spec(m).origin for m in sys.argv[1:]), sep='\\n')"
     found = fresh.run("python", "-c", code, *modules, cwd=tmp_path).stdout.split()
@@ -87,9 +87,7 @@ def test_every_package_comes_from_its_wheel(fresh: Fresh, tmp_path: Path) -> Non
 
 
 @full
-def test_extras_of_an_installed_mirrorbench_need_no_index_for_it(
-    fresh: Fresh, tmp_path: Path
-) -> None:
+def test_extras_of_installed_package_resolve_without_index(fresh: Fresh, tmp_path: Path) -> None:
     # What messages and pages say, `pip install 'mirrorbench[parquet]'`, holds where mirrorbench came from a clone too.
     pip = [
         sys.executable,
@@ -107,7 +105,9 @@ def test_extras_of_an_installed_mirrorbench_need_no_index_for_it(
 
 @full
 @pytest.mark.parametrize("project", PLUGINS, ids=lambda path: path.parent.name)
-def test_a_command_of_each_plugin(project: Path, fresh: Fresh, tmp_path: Path) -> None:
+def test_plugin_commands_work_in_fresh_environment(
+    project: Path, fresh: Fresh, tmp_path: Path
+) -> None:
     needs(project)
     commands, expected = COMMANDS[project.parent.name]
     (tmp_path / "grid.yaml").write_text(GRID)

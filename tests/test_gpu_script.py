@@ -31,7 +31,7 @@ runpy.run_path(f"{folder}/gpu.py", run_name="__main__")
 
 
 @pytest.mark.full
-def test_all_parts_run_from_the_source_tree_alone(tmp_path: Path) -> None:
+def test_gpu_script_runs_on_cpu_despite_missing_packages(tmp_path: Path) -> None:
     known = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | {
         "OMP_NUM_THREADS": "1"
     }

@@ -53,7 +53,7 @@ def write(measure: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return written
 
 
-def test_every_command_is_a_command() -> None:
+def test_measurement_commands_are_valid() -> None:
     commands = [shlex.split(line, comments=True) for line in COMMANDS]
     for command in filter(None, commands):
         parsed(shlex.join(["mirrorbench", *command]))
@@ -62,7 +62,7 @@ def test_every_command_is_a_command() -> None:
         )
 
 
-def test_no_measured_number_stands_in_the_template() -> None:
+def test_page_template_contains_no_measured_numbers() -> None:
     """But what the papers published, and the section that names the commit of its numbers."""
     text = (DOCS / "measurements" / "measured.md.jinja").read_text(encoding="utf-8")
     text = re.sub(r"## What held-out texts say.*?(?=^## )", "", text, flags=re.S | re.M)
@@ -72,9 +72,7 @@ def test_no_measured_number_stands_in_the_template() -> None:
 
 
 @pytest.mark.slow
-def test_a_page_has_the_scores_of_its_results_and_is_rendered_again_without_them(
-    write: Any, measure: Any
-) -> None:
+def test_page_shows_scores_and_rerenders_without_results(write: Any, measure: Any) -> None:
     other = "tiny+base:pooling=cls"
     template = f"{{{{ score('{TINY}', 'quick-simlex') }}}}, {{{{ change('{TINY}', '{other}', 'quick-simlex') }}}}\n"
     page = write(template, f"run -e {TINY} -e {other} -t quick-simlex")
@@ -88,9 +86,7 @@ def test_a_page_has_the_scores_of_its_results_and_is_rendered_again_without_them
     assert measure.measured_page.page() == page
 
 
-def test_a_number_of_an_older_computation_is_marked_and_one_that_nobody_kept_an_error(
-    write: Any, measure: Any
-) -> None:
+def test_page_marks_old_and_rejects_missing_scores(write: Any, measure: Any) -> None:
     template = "{{ score('tiny+mirror:lr=1e-3', 'quick-sts') }}"
     with pytest.raises(SystemExit, match="nothing is stored for 'score tiny"):
         write(template)
@@ -104,7 +100,7 @@ def test_a_number_of_an_older_computation_is_marked_and_one_that_nobody_kept_an_
     assert write(template) == ".500†", "the mark outlives the page's next writing"
 
 
-def test_a_table_marks_rows_with_older_numbers_or_its_head(measure: Any) -> None:
+def test_old_scores_mark_table_row_or_header(measure: Any) -> None:
     head = "| | a |\n|---|---|\n"
     marked = measure.measured_page.marked_once
     assert (
@@ -117,9 +113,7 @@ def test_a_table_marks_rows_with_older_numbers_or_its_head(measure: Any) -> None
     assert marked(f"{head}| x | .1 |\n") == f"{head}| x | .1 |\n"
 
 
-def test_a_kept_number_is_taken_before_an_older_one_of_a_leaderboard(
-    write: Any, measure: Any
-) -> None:
+def test_kept_score_precedes_older_leaderboard_score(write: Any, measure: Any) -> None:
     kept = {"value": 0.25, "from": ["abc"]}
     measure.measured_page.keep_values({"mean tiny+mirror quick-sts": kept})
     rendered = measure.HERE.parent / "leaderboards" / "rendered"
@@ -134,7 +128,7 @@ def test_a_kept_number_is_taken_before_an_older_one_of_a_leaderboard(
 
 
 @pytest.mark.parametrize(("gain", "verdict"), [(0.006, "yes"), (0.004, "no"), (-0.2, "no")])
-def test_verdicts_follow_from_the_numbers(measure: Any, gain: float, verdict: str) -> None:
+def test_claimed_gain_holds_only_above_threshold(measure: Any, gain: float, verdict: str) -> None:
     scores = {"before": 0.5, "after": 0.5 + gain}
     said = measure.measured_page.writer(
         lambda kind, spec, task: {"value": scores[spec], "from": ["x"]}
@@ -157,7 +151,7 @@ CHEAP = [
 
 @pytest.mark.real
 @pytest.mark.parametrize(("command", "asked"), few(CHEAP, suite=slow))
-def test_what_the_pages_say_is_measured_again(
+def test_published_values_are_reproduced_by_their_commands(
     command: str,
     asked: tuple[str, ...],
     measure: Any,

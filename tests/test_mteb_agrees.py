@@ -65,7 +65,7 @@ def stsb(real_store: DataStore, tmp_path: Path) -> Any:
 
 
 @pytest.mark.full
-def test_mteb_finds_the_score_that_was_stored(
+def test_mteb_reproduces_stored_score(
     stsb: Any, real_store: DataStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import mteb
@@ -96,7 +96,7 @@ def test_mteb_finds_the_score_that_was_stored(
 
 
 @pytest.mark.full
-def test_mteb_gives_a_prompt_and_finds_the_score_that_was_stored(
+def test_mteb_with_prompt_reproduces_stored_score(
     stsb: Any, real_store: DataStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from sentence_transformers import SentenceTransformer

@@ -28,7 +28,7 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
     return message_from_bytes(wheel.read(name))
 
 
-def test_the_index_takes_every_file(published: Path) -> None:
+def test_distributions_pass_package_index_checks(published: Path) -> None:
     assert len(list(published.iterdir())) == 2 * (
         1 + len(list((ROOT / "plugins").glob("*/pyproject.toml")))
     )
@@ -36,7 +36,7 @@ def test_the_index_takes_every_file(published: Path) -> None:
     PUBLISH["check"](published)
 
 
-def test_the_address_of_the_project_is_filled_in_everywhere(published: Path) -> None:
+def test_package_description_links_to_existing_files(published: Path) -> None:
     for path in published.glob("*.whl"):
         told = metadata(zipfile.ZipFile(path))
         urls = dict(line.split(", ") for line in told.get_all("Project-URL", []))
@@ -56,7 +56,7 @@ def test_the_address_of_the_project_is_filled_in_everywhere(published: Path) -> 
                 assert (ROOT / where[2]).exists(), link
 
 
-def test_the_model_is_at_most_8_megabytes_and_holds_no_pickle(wheel: zipfile.ZipFile) -> None:
+def test_bundled_model_fits_8_megabytes_without_pickle(wheel: zipfile.ZipFile) -> None:
     files = {
         info.filename: info.file_size
         for info in wheel.infolist()
@@ -69,7 +69,7 @@ def test_the_model_is_at_most_8_megabytes_and_holds_no_pickle(wheel: zipfile.Zip
     assert not [name for name in wheel.namelist() if name.endswith((".bin", ".pt", ".pkl", ".npz"))]
 
 
-def test_the_data_is_small_and_the_wheel_as_a_whole_too(wheel: zipfile.ZipFile) -> None:
+def test_wheel_and_bundled_data_stay_small(wheel: zipfile.ZipFile) -> None:
     assert (
         sum(info.file_size for info in wheel.infolist() if info.filename.startswith(DATA))
         <= 1_000_000
@@ -77,7 +77,7 @@ def test_the_data_is_small_and_the_wheel_as_a_whole_too(wheel: zipfile.ZipFile) 
     assert sum(info.compress_size for info in wheel.infolist()) <= 9_000_000
 
 
-def test_licences_travel_along(wheel: zipfile.ZipFile) -> None:
+def test_wheel_contains_licences_of_model_and_data(wheel: zipfile.ZipFile) -> None:
     names = wheel.namelist()
     told = metadata(wheel)
     assert (
@@ -103,7 +103,7 @@ def test_licences_travel_along(wheel: zipfile.ZipFile) -> None:
     assert "CC BY-SA" in wheel.read(MODEL + "ATTRIBUTION.md").decode()
 
 
-def test_cards_types_and_nothing_else_are_in_it(wheel: zipfile.ZipFile) -> None:
+def test_wheel_contains_task_cards_and_type_marker(wheel: zipfile.ZipFile) -> None:
     names = wheel.namelist()
     assert "mirrorbench/py.typed" in names
     cards = {
@@ -120,7 +120,7 @@ def test_cards_types_and_nothing_else_are_in_it(wheel: zipfile.ZipFile) -> None:
     }
 
 
-def test_the_papers_tables_and_the_templates_are_in_it(wheel: zipfile.ZipFile) -> None:
+def test_wheel_contains_paper_tables_and_templates(wheel: zipfile.ZipFile) -> None:
     folder = "mirrorbench/reports/papers/specs/"
     tables = {name.removeprefix(folder) for name in wheel.namelist() if name.startswith(folder)}
     papers = ("mirror-bert", "mirrorwic", "poster")

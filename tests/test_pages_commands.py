@@ -62,7 +62,7 @@ def unknown(command: str, plugins: Plugins) -> list[str]:
     return found
 
 
-def test_the_command_line_takes_each(plugins: Plugins) -> None:
+def test_documented_commands_are_valid(plugins: Plugins) -> None:
     """But those of plugins, which ``test_pages_run`` and ``test_plugins_page`` look at, with the plugins."""
     assert len(ALL) > 60
     wrong = {}
@@ -86,7 +86,7 @@ def every_command(name: str = "mirrorbench", command: Any = None) -> Iterator[tu
             yield from every_command(f"{name} {one}", command.get_command(context, one))
 
 
-def test_the_page_has_every_command_and_option() -> None:
+def test_reference_page_documents_every_command_and_option() -> None:
     """An option that a command only names is described above it, for its group or for all commands."""
     page = {
         heading.strip("`"): text

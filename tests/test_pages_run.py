@@ -152,7 +152,7 @@ def run(
 
 @pytest.mark.real
 @pytest.mark.parametrize("scene", few(SCENES, "README.md", suite=slow))
-def test_the_commands_work(scene: str, run: Shell) -> None:
+def test_documented_commands_run_without_errors(scene: str, run: Shell) -> None:
     wrong = []
     for command in (*BEFORE.get(scene, ()), *SCENES[scene]):
         absent = next((one for one in ABSENT if re.search(one.pattern, command)), None)

@@ -7,7 +7,7 @@ import pytest
 import mirrorbench.plugin
 
 
-def test_every_name_can_be_imported() -> None:
+def test_every_public_plugin_name_is_importable() -> None:
     for name in dir(mirrorbench.plugin):
         assert getattr(mirrorbench.plugin, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

@@ -41,7 +41,7 @@ def work(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_the_commands_with_one_file(
+def test_single_file_plugin_commands_work(
     work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
@@ -64,7 +64,7 @@ def test_the_commands_with_one_file(
 
 
 @pytest.mark.slow
-def test_the_package_in_an_environment_of_its_own(
+def test_plugin_package_works_in_fresh_environment(
     tmp_path: Path, work: Path, published: Path
 ) -> None:
     environment: Fresh = fresh_environment(tmp_path, list(published.glob("mirrorbench-*.whl")))
@@ -88,7 +88,7 @@ def test_the_package_in_an_environment_of_its_own(
     assert tomllib.loads(shown)["project"]["entry-points"] == entry["project"]["entry-points"]
 
 
-def test_the_task_in_a_file(plugins: Plugins, tmp_path: Path) -> None:
+def test_documented_task_file_scores_correctly(plugins: Plugins, tmp_path: Path) -> None:
     source = files(PAGE)["generality.py"]
     (tmp_path / "generality.py").write_text(source, encoding="utf-8")
     plugins.add_file(tmp_path / "generality.py")
@@ -103,7 +103,7 @@ def test_the_task_in_a_file(plugins: Plugins, tmp_path: Path) -> None:
     assert task.identity(store)
 
 
-def test_the_cards_are_cards(tmp_path: Path) -> None:
+def test_documented_task_cards_load(tmp_path: Path) -> None:
     shown = files(PAGE)
     for name, text in shown.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -112,7 +112,7 @@ def test_the_cards_are_cards(tmp_path: Path) -> None:
     assert file.sources[0].describe() in shown["stsb-hub.yaml"]
 
 
-def test_the_page_knows_what_each_kind_works_on(plugins: Plugins) -> None:
+def test_plugin_page_lists_every_task_kind_correctly(plugins: Plugins) -> None:
     kinds = plugins.task_kinds.by_name()
     rows = re.findall(
         r"^\| `([a-z-]+)` \| `(\w+)` \| `(\w+)` \| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.M

@@ -69,7 +69,7 @@ def run(pretrain: ModuleType, prepared: list[str], monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_ends_as_one_that_was_not(
+def test_killed_pretraining_resumes_to_identical_weights(
     run: Any, prepared: list[str], tmp_path: Path
 ) -> None:
     whole, folder = run(tmp_path / "whole"), tmp_path / "killed"
@@ -84,7 +84,7 @@ def test_a_run_that_was_killed_ends_as_one_that_was_not(
     assert [row["step"] for row in logs[0]] == ["4", "8", "12", "16", "20", "24", "25"]
 
 
-def test_the_loss_is_that_of_transformers(pretrain: ModuleType) -> None:
+def test_pretraining_loss_equals_transformers(pretrain: ModuleType) -> None:
     """Which runs the output layer on all places, and leaves those labelled -100 out."""
     settings = pretrain.Settings(layers=1, feed_forward=32)
     rng = np.random.default_rng(1)
@@ -103,7 +103,7 @@ def test_the_loss_is_that_of_transformers(pretrain: ModuleType) -> None:
     assert accuracy == pytest.approx(float(np.mean(guesses.numpy() == batch.targets.numpy())))
 
 
-def test_any_size_is_exported(pretrain: ModuleType, run: Any, tmp_path: Path) -> None:
+def test_three_layer_model_is_exported(pretrain: ModuleType, run: Any, tmp_path: Path) -> None:
     run(tmp_path / "run", "--tokens", "512", "--layers", "3")
     export = import_module("pretraining.export")
     export.export(

@@ -22,7 +22,7 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
     assert commands[0] in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
 
 
-def test_every_relative_link_leads_somewhere() -> None:
+def test_relative_links_in_documentation_resolve() -> None:
     pages = [
         *ROOT.glob("*.md"),
         *(ROOT / "docs").rglob("*.md"),
@@ -53,7 +53,7 @@ def _anchors(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/measured.md"])
-def test_the_first_table_has_the_scores_of_the_rendered_leaderboard(page: str) -> None:
+def test_first_table_agrees_with_rendered_leaderboard(page: str) -> None:
     """But for a last digit: tuned rows of the README are of one seed, those of the leaderboard of three."""
     rendered = json.loads((ROOT / "leaderboards" / "rendered" / "embedded.json").read_text("utf-8"))
     names = {column["title"]: column["name"] for column in rendered["columns"]}

@@ -17,7 +17,7 @@ from mirrorbench.runs.workspace import Settings, SettingsFields
 BEFORE = Path(__file__).parent / "runs" / "stored_before"
 
 
-def test_a_session_shows_and_compares_what_is_stored() -> None:
+def test_session_shows_and_compares_stored_results() -> None:
     session = Session(BEFORE, offline=True)
     board = session.leaderboard(
         tasks="quick-sts,quick-simlex", encoders="tiny+base", intervals=True, ties=True
@@ -43,7 +43,7 @@ def test_a_session_shows_and_compares_what_is_stored() -> None:
         session.compare("tiny+mirror", "tiny+mirror")
 
 
-def test_a_session_has_the_papers_tables() -> None:
+def test_session_provides_paper_tables() -> None:
     session = Session(BEFORE, offline=True)
     assert set(session.papers("mirrorwic")) < set(session.papers())
     table = session.paper("mirror-bert/table3", encoder="tiny")
@@ -55,7 +55,7 @@ def test_a_session_has_the_papers_tables() -> None:
         session.paper("mirror-bert/table3", protocol="papr")
 
 
-def test_a_session_runs_grids_analyses_and_files(
+def test_session_runs_grids_analyses_and_text_encoding(
     tmp_path: Path, random_model: Callable[[str], Path]
 ) -> None:
     model = random_model("bert")
@@ -80,7 +80,7 @@ def test_a_session_runs_grids_analyses_and_files(
     assert np.array_equal(vectors, session.load(model).encode(["a text", "another one"]))
 
 
-def test_every_setting_is_a_keyword_of_the_python_functions() -> None:
+def test_every_setting_is_a_keyword_argument() -> None:
     assert SettingsFields.__annotations__.keys() == {field.name for field in fields(Settings)} - {
         "results"
     }

@@ -63,7 +63,7 @@ class Analyzer:
         protocol: str,
     ) -> Outcome:
         """Analyse encoders one by one for a table of the papers, and store a result of each."""
-        from mirrorbench.analysis.stored import measure
+        from mirrorbench.analysis.paper_analyses import measure
 
         return measure(workspace, asked, specs, seeds, protocol)
 

@@ -28,7 +28,7 @@ from mirrorbench.analysis.study import (
     described,
     task_title,
 )
-from mirrorbench.analysis.words import encode_words
+from mirrorbench.analysis.words_in_context import encode_words
 from mirrorbench.core.encoder_protocol import Encoder, TextInput
 from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.plugins import Plugins

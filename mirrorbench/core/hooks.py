@@ -52,7 +52,7 @@ class HookSpecs:
 
         ``loss(left, right, temperature, labels)`` returns a scalar tensor for the vectors of both views. Further
         arguments receive the recipe's values of their names. A loss with models, modules or a state of its own is a
-        subclass of ``mirrorbench.training.objective.Objective``.
+        subclass of ``mirrorbench.training.losses.Objective``.
         """
 
     @hookspec

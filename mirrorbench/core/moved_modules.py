@@ -44,6 +44,7 @@ MOVED: dict[str, tuple[str, ...]] = {
     "mirrorbench.models.systems": ("mirrorbench.models.encoder_systems",),
     "mirrorbench.runs.loading": ("mirrorbench.runs.encoder_loading",),
     "mirrorbench.runs.recipe": ("mirrorbench.runs.recipe_resolution",),
+    "mirrorbench.training.objective": ("mirrorbench.training.losses",),
 }
 """Modules that have the names of a path of before."""
 

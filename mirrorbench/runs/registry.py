@@ -24,7 +24,7 @@ from mirrorbench.training.methods import Method
 
 BUILTIN_PLUGINS = (
     "mirrorbench.training.methods",
-    "mirrorbench.training.objective",
+    "mirrorbench.training.losses",
     "mirrorbench.models.pooling",
     "mirrorbench.training.augmentations",
     "mirrorbench.data.parsers",

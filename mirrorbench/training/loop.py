@@ -26,15 +26,15 @@ from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation, in_use
 from mirrorbench.training.checkpoints import Checkpoint
 from mirrorbench.training.cpu_functions import fast_cpu_functions
-from mirrorbench.training.methods import PairFunction, PairMaker, identical_pairs
-from mirrorbench.training.microbatch import MicroBatchReader, PairTokenizer, in_order
-from mirrorbench.training.objective import (
+from mirrorbench.training.losses import (
     LOSSES,
     LossFunction,
     Objective,
     TokenizedPairs,
     objective_of,
 )
+from mirrorbench.training.methods import PairFunction, PairMaker, identical_pairs
+from mirrorbench.training.microbatch import MicroBatchReader, PairTokenizer, in_order
 from mirrorbench.training.recipes import Recipe
 
 CHECK_EVERY = 10

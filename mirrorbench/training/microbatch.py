@@ -31,8 +31,8 @@ from mirrorbench.models.batching import (
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation, AugmentationContext, in_use
 from mirrorbench.training.cpu_functions import fast_cpu_functions
+from mirrorbench.training.losses import Objective, TokenizedPairs
 from mirrorbench.training.methods import PairMaker, Pairs
-from mirrorbench.training.objective import Objective, TokenizedPairs
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

@@ -151,7 +151,7 @@ def test_every_figure_is_drawn_without_a_warning(name: str, tmp_path: Path) -> N
     assert name.startswith("projection") or all((edge == 1).all() for edge in edges)
 
 
-def test_the_same_numbers_are_the_same_files_and_those_of_the_series(tmp_path: Path) -> None:
+def test_figure_files_are_reproducible(tmp_path: Path) -> None:
     def draw(stem: str) -> list[bytes]:
         with figures.style():
             figure = figures.curves_figure(_series(1, 0.02), "corpus_size", False)
@@ -170,14 +170,14 @@ def test_the_same_numbers_are_the_same_files_and_those_of_the_series(tmp_path: P
     assert contents == draw("two")
 
 
-def test_settings_of_others_are_left_alone() -> None:
+def test_matplotlib_settings_are_restored() -> None:
     before = dict(rcParams)
     with figures.style():
         assert (rcParams["font.size"], rcParams["pdf.fonttype"]) == (8, 42)
     assert dict(rcParams) == before
 
 
-def test_no_bar_is_empty() -> None:
+def test_empty_frequency_buckets_are_not_drawn() -> None:
     """One of ten buckets has a word, and six others have a score."""
     with figures.style():
         bars, lines = (_frequency(n).axes for n in (0, 2))
@@ -187,14 +187,14 @@ def test_no_bar_is_empty() -> None:
     assert [label.get_text() for label in lines[0].get_xticklabels()] == labels
 
 
-def test_formats_are_checked() -> None:
+def test_unknown_figure_formats_are_rejected() -> None:
     assert figures.check_formats(["png", "pdf", "png"]) == ("png", "pdf")
     assert figures.check_formats([]) == ()
     with pytest.raises(UnknownNameError, match="'jpg'"):
         figures.check_formats(["jpg"])
 
 
-def test_no_two_senses_look_alike() -> None:
+def test_senses_have_distinct_markers() -> None:
     with figures.style():
         (ax,) = _projection(1, 30, True).axes
     looks = {
@@ -204,7 +204,7 @@ def test_no_two_senses_look_alike() -> None:
     assert len(looks) == len(ax.collections) == 30
 
 
-def test_numbers_are_read_back(tmp_path: Path) -> None:
+def test_written_tables_and_documents_preserve_numbers(tmp_path: Path) -> None:
     rows = [
         {"encoder": "a, b", "score": 0.1234567890123, "n": np.int64(3), "sd": None},
         {"encoder": "ü", "score": np.float32(0.5), "n": 4, "sd": float("nan")},
@@ -225,7 +225,7 @@ def test_numbers_are_read_back(tmp_path: Path) -> None:
     assert (content["rows"][0]["score"], content["rows"][1]["sd"]) == (0.1234567890123, None)
 
 
-def test_an_empty_table_is_a_table_and_where_all_encoders_failed_there_is_none(
+def test_empty_analysis_is_written_but_failed_is_not(
     tmp_path: Path,
 ) -> None:
     table, document = Analysis("none", [], {"changed": 0}, DRAWN["roc"]).write(tmp_path)

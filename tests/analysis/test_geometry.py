@@ -24,7 +24,7 @@ def space(n: int = 30, d: int = 6, shift: float = 0.5) -> np.ndarray:
     return (rng.normal(size=(n, d)) * np.linspace(0.2, 1, d) + shift).astype(np.float32)
 
 
-def test_the_measures_are_those_of_explicit_loops() -> None:
+def test_isotropy_measures_equal_explicit_loops() -> None:
     vectors = space(n=20)
     measures = geometry.measure_isotropy(vectors)
     assert measures["log_isotropy"] == pytest.approx(naive_log(vectors), abs=1e-9)
@@ -40,7 +40,7 @@ def test_the_measures_are_those_of_explicit_loops() -> None:
     assert measures["row_isotropy"] > measures["isotropy"]
 
 
-def test_directions_are_columns() -> None:
+def test_directions_are_eigenvectors_in_descending_order() -> None:
     vectors = space().astype(np.float64)
     gram, directions = vectors.T @ vectors, geometry.directions(vectors)
     values = np.diag(directions.T @ gram @ directions)
@@ -48,13 +48,13 @@ def test_directions_are_columns() -> None:
     assert (np.diff(values) < 0).all()
 
 
-def test_large_vectors_overflow_nothing() -> None:
+def test_isotropy_of_large_vectors_does_not_overflow() -> None:
     measures = geometry.measure_isotropy(space(shift=40.0) * 50)
     assert -math.inf < measures["log_isotropy"] < -1000
     assert measures["isotropy"] == 0
 
 
-def test_fewer_vectors_than_dimensions() -> None:
+def test_isotropy_handles_fewer_vectors_than_dimensions() -> None:
     vectors = space(n=3, d=8)
     v = vectors.astype(np.float64)
     _, _, right = np.linalg.svd(v, full_matrices=True)
@@ -62,13 +62,13 @@ def test_fewer_vectors_than_dimensions() -> None:
     assert geometry.log_isotropy(vectors) == pytest.approx(math.log(min(sums) / max(sums)))
 
 
-def test_more_directions_than_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_isotropy_is_independent_of_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = geometry.log_isotropy(space(d=7))
     monkeypatch.setattr("mirrorbench.training.held_out._BLOCK", 2)
     assert geometry.log_isotropy(space(d=7)) == pytest.approx(whole)
 
 
-def test_an_even_space_zero_vectors_a_single_one_and_none() -> None:
+def test_isotropy_handles_degenerate_vectors() -> None:
     assert geometry.measure_isotropy(np.vstack([np.eye(5), -np.eye(5)]))[
         "isotropy"
     ] == pytest.approx(1)
@@ -87,7 +87,7 @@ def clusters(n: int = 12) -> tuple[np.ndarray, list[str]]:
     ]
 
 
-def test_components_are_those_of_scikit_learn() -> None:
+def test_principal_components_equal_sklearn() -> None:
     vectors, _ = clusters()
     rows = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     expected = PCA(2).fit_transform(rows)
@@ -96,7 +96,7 @@ def test_components_are_those_of_scikit_learn() -> None:
     )
 
 
-def test_clusters_stay_clusters() -> None:
+def test_tsne_separates_clusters_and_silhouette_equals_sklearn() -> None:
     vectors, names = clusters(6)
     plane = geometry.project(vectors, "tsne", seed=1)
     assert plane.shape == (18, 2)
@@ -109,7 +109,7 @@ def test_clusters_stay_clusters() -> None:
     assert geometry.silhouette(vectors[:3], list("abc")) is None
 
 
-def test_few_contexts_and_wrong_methods() -> None:
+def test_projection_rejects_few_contexts_and_unknown_methods() -> None:
     vectors, _ = clusters(2)
     assert geometry.project(vectors[:4], "tsne").shape == (4, 2)
     with pytest.raises(UsageError, match="4 contexts"):
@@ -122,7 +122,7 @@ def test_few_contexts_and_wrong_methods() -> None:
         assert "umap-learn" in caught.value.hint
 
 
-def test_examples_inside_the_package() -> None:
+def test_packaged_examples_have_balanced_senses() -> None:
     """The two words of MirrorWiC's Figure 3: "different senses of spring and summer under different models"."""
     for word, other_senses in (("spring", ("coil", "water")), ("summer", ("person", "beam"))):
         examples = geometry.own_examples(word)
@@ -134,7 +134,7 @@ def test_examples_inside_the_package() -> None:
         geometry.own_examples("autumn")
 
 
-def test_a_file_of_contexts(tmp_path: Path) -> None:
+def test_context_files_are_read_and_checked(tmp_path: Path) -> None:
     path = tmp_path / "bank.tsv"
     path.write_text(
         "money\tthe <t>bank</t> lent it\n\nriver\ton the <t>bank</t> of the river\n",
@@ -152,7 +152,7 @@ def test_a_file_of_contexts(tmp_path: Path) -> None:
             geometry.read_examples(str(path))
 
 
-def test_examples_of_a_data_set() -> None:
+def test_data_set_examples_keep_their_senses() -> None:
     senses = {
         TextInput("my bank", ((3, 7),)): "money",
         TextInput("a river bank", ((8, 12),)): "river",

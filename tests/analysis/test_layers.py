@@ -13,7 +13,7 @@ from helpers.naive_measures import cos, mean_of_pairs, naive_log
 
 from mirrorbench.analysis import layers
 from mirrorbench.analysis.layers import LayerSums, draw_samples, top_layer_means, words_in
-from mirrorbench.analysis.words import encode_words
+from mirrorbench.analysis.words_in_context import encode_words
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
 from mirrorbench.models.transformer_encoder import TransformerEncoder
@@ -44,7 +44,7 @@ def mean_of_forms(sentences: list[layers.Sentence], vectors: list[np.ndarray]) -
     return [rows[forms == form].mean(axis=0) for form in np.unique(forms)]
 
 
-def test_words_have_spans_sentences_and_forms() -> None:
+def test_words_are_split_with_spans_and_forms() -> None:
     sentences = words_in(SENTENCES)
     words = [
         [item.text[slice(*item.spans[0])] for item in sentence.words] for sentence in sentences
@@ -59,7 +59,7 @@ def test_words_have_spans_sentences_and_forms() -> None:
     assert {form for sentence in sentences for form in sentence.forms.tolist()} == set(range(7))
 
 
-def test_every_measure_is_that_of_loops() -> None:
+def test_layer_measures_equal_explicit_loops() -> None:
     sentences = words_in(SENTENCES)
     vectors = vectors_of(sentences)
     samples = [np.array([0, 1]), np.array([1, 2])]
@@ -85,7 +85,7 @@ def test_every_measure_is_that_of_loops() -> None:
         assert row["adjusted_intra_similarity"] == pytest.approx(intra - random)
 
 
-def test_samples_are_drawn_where_there_is_more() -> None:
+def test_samples_are_distinct_and_reproducible() -> None:
     """Section 5.3: "five random samples of 200 random words"; footnote 8: 10k sentences, five times."""
     assert (layers.WORD_SAMPLES, layers.SAMPLE_SIZE) == (5, 200)
     assert [rows.tolist() for rows in draw_samples(4, 4, 5, seed=0)] == [[0, 1, 2, 3]]
@@ -100,7 +100,7 @@ def test_samples_are_drawn_where_there_is_more() -> None:
     assert not np.array_equal(samples[0], draw_samples(1000, 200, 5, seed=4)[0])
 
 
-def test_random_words_are_samples_where_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_similarity_is_averaged_over_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layers, "SAMPLE_SIZE", 30)
     sentences = words_in(f"w{n} w{n + 1} w{n + 2}" for n in range(0, 100, 2))
     vectors = vectors_of(sentences, n_layers=1)
@@ -113,7 +113,7 @@ def test_random_words_are_samples_where_they_are_many(monkeypatch: pytest.Monkey
     assert row["random_sd"] == pytest.approx(statistics.stdev(expected))
 
 
-def test_a_sentence_that_was_not_read_counts_nowhere() -> None:
+def test_unencoded_sentences_are_ignored() -> None:
     sentences = words_in((*SENTENCES, "too long a sentence"))
     vectors = vectors_of(sentences)[:3]
     sums, whole = summed(sentences, vectors), summed(sentences[:3], vectors)
@@ -121,7 +121,7 @@ def test_a_sentence_that_was_not_read_counts_nowhere() -> None:
     assert sums.measure([np.arange(4)], [None] * 3) == whole.measure([np.arange(3)], [None] * 3)
 
 
-def test_the_last_four_layers_stand_for_a_model() -> None:
+def test_top_layer_means_average_last_four_layers() -> None:
     names = (
         "score",
         "log_isotropy",
@@ -134,7 +134,7 @@ def test_the_last_four_layers_stand_for_a_model() -> None:
     assert top_layer_means([*rows, dict.fromkeys(names)]) == dict.fromkeys(names)
 
 
-def test_words_of_one_pass_are_those_of_a_pass_for_each_word(
+def test_sentence_pass_equals_single_word_passes(
     random_model: Callable[[str], Path],
 ) -> None:
     model = load_transformer(random_model("bert"), torch.device("cpu"))

@@ -18,7 +18,7 @@ GOLD = RNG.integers(0, 2, 80).astype(np.float64)
 SCORES = np.round(RNG.normal(GOLD * 0.7, 1), 1)  # with ties
 
 
-def test_bands_of_pairs() -> None:
+def test_pairs_are_banded_by_judgement() -> None:
     for gold, expected in (
         ([1, 0, 1.0], ["positive", "negative", "positive"]),
         ([0, 1.6, 1.7, 3.3, 3.4, 5], ["low", "low", "middle", "middle", "high", "high"]),
@@ -29,7 +29,7 @@ def test_bands_of_pairs() -> None:
         scores.judgement_bands([2.0, 2.0])
 
 
-def test_the_distribution_of_each_band_of_pairs() -> None:
+def test_band_distributions_equal_numpy_and_sklearn() -> None:
     rng = np.random.default_rng(0)
     gold = rng.integers(0, 2, 200)
     cosines = np.clip(rng.normal(0.4 + 0.2 * gold, 0.15), -1, 1)
@@ -49,7 +49,7 @@ def test_the_distribution_of_each_band_of_pairs() -> None:
     assert distribution["overlap"] == pytest.approx(np.minimum(low, high) @ np.diff(edges))
 
 
-def test_parted_equal_and_graded_bands() -> None:
+def test_band_overlap_and_graded_auc_are_correct() -> None:
     gold = np.array([0, 0, 1, 1])
     parted, same = np.array([0.1, 0.15, 0.8, 0.9]), np.array([0.1, 0.9, 0.1, 0.9])
     overlaps = [
@@ -67,7 +67,7 @@ def test_parted_equal_and_graded_bands() -> None:
     assert distribution["auc"] == pytest.approx(0.75)  # of four pairs only .6 > .5 is wrong
 
 
-def test_edges_hold_everything() -> None:
+def test_histogram_edges_cover_all_scores() -> None:
     for n, bins in ((5, scores.FEWEST), (1000, 20), (10**5, scores.MOST)):
         edges = scores.shared_edges([np.linspace(-0.2, 0.5, n), np.array([0.9])])
         assert len(edges) == bins + 1
@@ -76,7 +76,7 @@ def test_edges_hold_everything() -> None:
         assert (np.diff(scores.shared_edges([np.full(n, 0.5)])) > 0).all()
 
 
-def test_a_curve_of_known_labels_and_judgements_that_have_none() -> None:
+def test_roc_curve_equals_sklearn_on_known_labels() -> None:
     curve = scores.roc_curve(
         {"scores": np.append(SCORES, [9.0, -9.0]), "gold": np.append(GOLD, [np.nan, np.nan])}
     )
@@ -90,7 +90,7 @@ def test_a_curve_of_known_labels_and_judgements_that_have_none() -> None:
             )
 
 
-def test_answers_of_binary_and_graded_tasks() -> None:
+def test_binary_answers_and_margins_are_computed() -> None:
     for values, gold, given, right, above in (
         ([0.9, 0.2], [1, np.nan], [1, 0], [1, 0], [0.5, -0.2]),  # decided by the task, at .4
         ([1.0, 0.0], [1, 1], None, [1, 0], [0.5, -0.5]),  # hits and misses
@@ -113,7 +113,7 @@ def test_answers_of_binary_and_graded_tasks() -> None:
     )  # graded
 
 
-def test_changed_answers() -> None:
+def test_changed_answers_are_found_and_sorted() -> None:
     rng = np.random.default_rng(2)
     gold, ids = rng.integers(0, 2, 60), [str(n) for n in range(60)]
     margins = rng.normal(size=60) - 0.1, rng.normal(size=60) + gold - 0.6
@@ -127,7 +127,7 @@ def test_changed_answers() -> None:
     assert sizes == sorted(sizes, reverse=True)
 
 
-def test_shifts_of_ranks() -> None:
+def test_rank_shifts_are_sorted_by_gain() -> None:
     gold, before, after = (
         [0.0, 1.0, 2.0, 3.0],
         np.array([4.0, 3.0, 2.0, 1.0]),
@@ -148,7 +148,7 @@ def test_shifts_of_ranks() -> None:
     assert correlation == pytest.approx(spearmanr(gold, values)[0])
 
 
-def test_points_are_means_over_seeds_by_rising_x() -> None:
+def test_curve_points_average_seeds_in_ascending_order() -> None:
     values = {200: [0.5, 0.52, 0.6], 50: [0.4], 1000: [0.7, 0.7]}
     stored = [
         result(f"b+mirror:corpus_size={n}", y, seed=seed, n=n)
@@ -166,7 +166,7 @@ def test_points_are_means_over_seeds_by_rising_x() -> None:
     ]
 
 
-def test_a_preset_counts_as_much_as_a_key() -> None:
+def test_preset_settings_count_as_curve_values() -> None:
     stored = [
         result("b+mirror", 0.5, augment={"dropout": 0.1}),
         result("b+mirror:dropout=0.4", 0.6, augment={"dropout": 0.4}),
@@ -186,7 +186,7 @@ def test_a_preset_counts_as_much_as_a_key() -> None:
     ]
 
 
-def test_curves_do_not_mix_other_settings_tasks_or_protocols() -> None:
+def test_curves_separate_settings_tasks_and_protocols() -> None:
     stored = [
         result(
             f"b+mirror:dropout={x}{extra}", x, task=task, protocol=protocol, augment={"dropout": x}
@@ -207,7 +207,7 @@ def test_curves_do_not_mix_other_settings_tasks_or_protocols() -> None:
     assert scores.curves_over(stored[:2], "span_mask") == []
 
 
-def test_words_are_counted_once_and_without_case_in_the_registered_buckets(plugins: object) -> None:
+def test_bucket_words_are_counted_once_ignoring_case(plugins: object) -> None:
     buckets = [("words-en-0-10k", ["the", "Cat", "dog"]), ("words-en-10-20k", ["zebra", "yak"])]
     rows = scores.count_words(["cat", "CAT", "dog", "yak", "xylophone"], buckets)
     assert [tuple(row.values()) for row in rows] == [
@@ -221,7 +221,7 @@ def test_words_are_counted_once_and_without_case_in_the_registered_buckets(plugi
     assert scores.bounds("words-en") is None
 
 
-def test_scores_by_bucket() -> None:
+def test_frequency_curves_average_scores_by_bucket() -> None:
     values = (("words-en-10-20k", 0.3, 0), ("words-en-10-20k", 0.5, 1), ("words-en-0-10k", 0.6, 0))
     stored = [
         result(f"b+mirror:corpus={name}", y, seed=seed, corpus=name) for name, y, seed in values

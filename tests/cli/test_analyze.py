@@ -57,7 +57,9 @@ def test_missing_files_and_folders_are_errors(
     assert list(folder.iterdir()) == []
 
 
-def test_isotropy_of_two_encoders(analyze: Callable, folder: Path, random_model: Callable) -> None:
+def test_isotropy_command_reports_measures_per_protocol(
+    analyze: Callable, folder: Path, random_model: Callable
+) -> None:
     """`released` keeps repeats: Mirror-BERT, footnote 15; the tuning text in the released code has some."""
     lines = ["a cat", "a dog", "a cat", "a cat ", "the tall ship"]
     (folder / "texts.txt").write_text("\n".join(lines), encoding="utf-8")
@@ -82,7 +84,9 @@ def test_isotropy_of_two_encoders(analyze: Callable, folder: Path, random_model:
         assert (folder / "analysis" / f"isotropy-quick-sts.{name}").stat().st_size > 1000
 
 
-def test_layers_of_a_random_model(analyze: Callable, folder: Path, random_model: Callable) -> None:
+def test_layer_similarities_equal_direct_computation(
+    analyze: Callable, folder: Path, random_model: Callable
+) -> None:
     (folder / "texts.txt").write_text("the cat sat here\na dog ran\n", encoding="utf-8")
     path = random_model("bert")
     asked = (
@@ -157,7 +161,7 @@ def test_predictions_are_computed_once(analyze: Callable, folder: Path) -> None:
     )
 
 
-def test_roc_and_projection_of_words_in_context(
+def test_roc_area_and_projected_senses_are_correct(
     analyze: Callable, folder: Path, random_model: Callable
 ) -> None:
     model = f"{random_model('bert')}+base:pooling=target"
@@ -179,7 +183,7 @@ def test_roc_and_projection_of_words_in_context(
     analyze("projection", "-e", model, "--word", "autumn").assert_fails(2, "autumn")
 
 
-def test_curves_of_a_sweep(analyze: Callable, folder: Path) -> None:
+def test_curves_average_seeds_of_a_sweep(analyze: Callable, folder: Path) -> None:
     for n, scores in ((4, (0.5, 0.7)), (8, (0.4, 0.9))):
         for seed, score in enumerate(scores):
             for task in ("cats", "dogs"):
@@ -196,7 +200,7 @@ def test_curves_of_a_sweep(analyze: Callable, folder: Path) -> None:
     analyze("curves", "results", "--x", "lr").assert_fails(2, "two values of lr")
 
 
-def test_frequency_without_results(analyze: Callable, folder: Path) -> None:
+def test_frequency_counts_words_without_results(analyze: Callable, folder: Path) -> None:
     pytest.importorskip("wordfreq", reason="frequency buckets need the extra 'words'")
     done = analyze("frequency", "-f", "none").assert_works()
     counts = [int(row["words"]) for row in table(done)]
@@ -214,11 +218,13 @@ def test_frequency_without_results(analyze: Callable, folder: Path) -> None:
         (f"layers -e letters -t cats --plugin {PLUGIN}", "layers"),
     ],
 )
-def test_mistakes_are_explained(analyze: Callable, arguments: str, needle: str) -> None:
+def test_invalid_analysis_arguments_are_rejected(
+    analyze: Callable, arguments: str, needle: str
+) -> None:
     analyze(*arguments.split()).assert_fails(2, needle)
 
 
-def test_an_encoder_that_fails_stops_no_other_and_without_matplotlib_the_numbers_remain(
+def test_analysis_survives_failed_encoders_and_missing_matplotlib(
     analyze: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(figures, "find_spec", lambda name: None)
@@ -236,7 +242,7 @@ def test_an_encoder_that_fails_stops_no_other_and_without_matplotlib_the_numbers
         package.Session().analyze("isotropy", limits=3)
 
 
-def test_values_on_the_screen() -> None:
+def test_table_values_are_rounded_for_display() -> None:
     assert [cell_text(v) for v in (None, 0.5, 0.00012345, 12345.6, 3, "x", float("nan"), 0.0)] == [
         "–",
         "0.5000",

@@ -31,7 +31,7 @@ def one(cache: Cache, folder: str):
     return entry
 
 
-def test_the_commands(cache: Cache, mirrorbench: Callable) -> None:
+def test_cache_entries_are_listed_and_pruned(cache: Cache, mirrorbench: Callable) -> None:
     mirrorbench("cache", "list").assert_works("tiny+mirror seed 3", "2 entries")
     assert {row["folder"] for row in json.loads(mirrorbench("cache", "list", "--json").out)} == {
         "models",

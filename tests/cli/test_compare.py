@@ -38,7 +38,9 @@ def cells(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line] for line in lines]
 
 
-def test_two_encoders(mirrorbench: Callable, results: Path) -> None:
+def test_comparison_table_shows_intervals_and_verdicts(
+    mirrorbench: Callable, results: Path
+) -> None:
     said = mirrorbench("compare", "good", "bad")
     assert (said.code, said.err) == (0, "")
     assert "A: good, B: bad" in said.out
@@ -57,7 +59,9 @@ def test_two_encoders(mirrorbench: Callable, results: Path) -> None:
     assert "corrected for 2 (Holm)" in said.out
 
 
-def test_as_json(mirrorbench: Callable, results: Path) -> None:
+def test_json_comparison_reports_difference_and_verdict(
+    mirrorbench: Callable, results: Path
+) -> None:
     said = mirrorbench("compare", "bad", "good", "--json", "-t", "cats", "--plugin", str(PLUGIN))
     data = json.loads(said.out)
     (row,) = data["tasks"]
@@ -67,7 +71,7 @@ def test_as_json(mirrorbench: Callable, results: Path) -> None:
     assert data["average"] is None
 
 
-def test_a_score_that_is_undefined_on_what_both_have(mirrorbench: Callable, folder: Path) -> None:
+def test_scores_undefined_on_shared_items_are_reported(mirrorbench: Callable, folder: Path) -> None:
     """Of items of which both have the first four, one encoder gives these one score; two seeds each."""
     rng = np.random.default_rng(0)
     for spec, n in (("good", 40), ("bad", 4)):
@@ -87,7 +91,9 @@ def test_a_score_that_is_undefined_on_what_both_have(mirrorbench: Callable, fold
     )
 
 
-def test_one_encoder_in_two_folders_of_the_same_data(mirrorbench: Callable, results: Path) -> None:
+def test_comparison_across_folders_requires_the_same_data(
+    mirrorbench: Callable, results: Path
+) -> None:
     same = mirrorbench("compare", "good", "good", "-r", "results", "-r", "old").assert_works()
     assert same.out.count("not separable") == 2
     arguments = ("compare", "good", "good", "-r", "results", "-r", "other")
@@ -95,7 +101,7 @@ def test_one_encoder_in_two_folders_of_the_same_data(mirrorbench: Callable, resu
     mirrorbench(*arguments, "--allow-mixed").assert_works("not comparable: cats: different data")
 
 
-def test_protocols_are_chosen_and_predictions_are_needed(
+def test_comparison_requires_one_protocol_and_predictions(
     mirrorbench: Callable, results: Path
 ) -> None:
     gold = np.arange(30.0)
@@ -116,13 +122,13 @@ def test_protocols_are_chosen_and_predictions_are_needed(
         ("good bad+", "cannot read the encoder spec"),
     ],
 )
-def test_what_cannot_be_compared(
+def test_invalid_comparison_arguments_are_rejected(
     mirrorbench: Callable, results: Path, arguments: str, message: str
 ) -> None:
     mirrorbench("compare", *arguments.split()).assert_fails(2, message)
 
 
-def test_names_of_a_table_can_be_typed_and_a_short_one_is_its_untuned_row(
+def test_table_labels_and_short_names_resolve_to_encoders(
     mirrorbench: Callable, folder: Path
 ) -> None:
     rng = np.random.default_rng(0)

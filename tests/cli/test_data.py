@@ -53,9 +53,7 @@ def toys(server: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Card]:
     return cards
 
 
-def test_list_is_readable_when_piped_and_json_when_asked(
-    data: Callable[..., str], tmp_path: Path
-) -> None:
+def test_data_list_prints_text_or_json(data: Callable[..., str], tmp_path: Path) -> None:
     lines = data("list").splitlines()
     assert lines[0].split("\t") == ["name", "kind", "language", "files", "licence", "title"]
     rows = {line.split("\t")[0]: line.split("\t") for line in lines[1:-1]}
@@ -70,7 +68,9 @@ def test_list_is_readable_when_piped_and_json_when_asked(
 
 
 @pytest.mark.usefixtures("toys")
-def test_fetch_then_path_verify_and_mend(data: Callable[..., str], tmp_path: Path) -> None:
+def test_altered_data_are_detected_and_fetched_again(
+    data: Callable[..., str], tmp_path: Path
+) -> None:
     file = tmp_path / "store" / "toy" / "a.txt"
     assert "toy: complete" in data("fetch", "toy")
     assert data("path", "toy").strip() == str(file)
@@ -84,7 +84,7 @@ def test_fetch_then_path_verify_and_mend(data: Callable[..., str], tmp_path: Pat
 
 
 @pytest.mark.usefixtures("toys")
-def test_one_failure_does_not_stop_the_others(data: Callable[..., str], tmp_path: Path) -> None:
+def test_failed_fetch_does_not_stop_other_fetches(data: Callable[..., str], tmp_path: Path) -> None:
     with pytest.raises(DataUnavailableError, match="'lost'"):
         data("fetch", "two")
     assert (tmp_path / "store" / "toy" / "a.txt").is_file()
@@ -94,14 +94,14 @@ def test_one_failure_does_not_stop_the_others(data: Callable[..., str], tmp_path
 
 
 @pytest.mark.usefixtures("toys")
-def test_offline_is_passed_on(data: Callable[..., str], server: Any) -> None:
+def test_offline_option_prevents_downloads(data: Callable[..., str], server: Any) -> None:
     for command in ("fetch", "path"):
         with pytest.raises(DataUnavailableError, match="--offline"):
             data(command, "toy", "--offline")
     assert server.asked == []
 
 
-def test_wrong_names_and_no_names(data: Callable[..., str]) -> None:
+def test_fetch_requires_valid_names_or_all(data: Callable[..., str]) -> None:
     with pytest.raises(UnknownNameError, match="sts12"):
         data("fetch", "sst12")
     for arguments in ([], ["stsb", "--all"]):
@@ -110,7 +110,7 @@ def test_wrong_names_and_no_names(data: Callable[..., str]) -> None:
 
 
 @pytest.mark.usefixtures("toys")
-def test_import_reports_by_card(data: Callable[..., str], tmp_path: Path) -> None:
+def test_import_reports_each_data_set(data: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "x.dat").write_bytes(CONTENT)
     assert data("import", str(tmp_path / "mine")).splitlines()[1:] == [
@@ -120,7 +120,7 @@ def test_import_reports_by_card(data: Callable[..., str], tmp_path: Path) -> Non
     ]
 
 
-def test_one_file_of_many_is_reported_in_a_few_lines(
+def test_incomplete_import_reports_missing_and_rejected_files(
     data: Callable[..., str], tmp_path: Path
 ) -> None:
     folder = tmp_path / "mine" / "am2ico-de"

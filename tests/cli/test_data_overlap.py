@@ -16,7 +16,7 @@ def overlap(mirrorbench: Callable, folder: Path) -> Callable:
     return lambda *arguments: mirrorbench("data", "overlap", *arguments, "--plugin", str(PLUGIN))
 
 
-def test_shares_of_tasks(overlap: Callable) -> None:
+def test_overlap_shares_are_reported_per_task(overlap: Callable) -> None:
     said = overlap("corpus.txt", "cats,dogs").assert_works()
     assert said.err == ""
     assert (
@@ -29,7 +29,7 @@ def test_shares_of_tasks(overlap: Callable) -> None:
     assert row["normalisation"]
 
 
-def test_what_cannot_be_compared_is_named_and_the_rest_is(overlap: Callable) -> None:
+def test_unavailable_tasks_are_named_and_skipped(overlap: Callable) -> None:
     said = overlap("corpus.txt", "stsb", "sickr", "cats", "--offline").assert_fails(
         1, "Not compared: stsb, sickr"
     )

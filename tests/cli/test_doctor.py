@@ -20,7 +20,9 @@ from mirrorbench.runs import installation
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_offline(mirrorbench: Callable, tmp_path: Path) -> None:
+def test_offline_json_report_describes_the_installation(
+    mirrorbench: Callable, tmp_path: Path
+) -> None:
     report = json.loads(mirrorbench("doctor", "--json", "--offline").assert_works().out)
     assert (
         report["versions"].items()
@@ -42,7 +44,9 @@ def test_offline(mirrorbench: Callable, tmp_path: Path) -> None:
     assert set(report["extras"]) == set(installation.EXTRAS)
 
 
-def test_the_page(mirrorbench: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_prints_all_sections_and_variables(
+    mirrorbench: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     printed = mirrorbench(
         "doctor", "--offline", "--data-dir", str(tmp_path / "elsewhere")
     ).assert_works()
@@ -70,7 +74,7 @@ def test_the_page(mirrorbench: Callable, tmp_path: Path, monkeypatch: pytest.Mon
     assert "CANNOT BE WRITTEN" in mirrorbench("doctor", "--offline").assert_fails(1).out
 
 
-def test_the_hub_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_reachability_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     ask = Mock()
     monkeypatch.setattr("huggingface_hub.HfApi.model_info", ask)
     monkeypatch.setattr("huggingface_hub.hf_api.constants.ENDPOINT", "https://hub.example")
@@ -79,7 +83,7 @@ def test_the_hub_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     ask.assert_called_once_with("bert-base-uncased", timeout=installation.HUB_TIMEOUT)
 
 
-def test_no_password_of_an_address_is_shown(
+def test_passwords_in_addresses_are_not_printed(
     mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://me:s3cr3t@127.0.0.1:9")

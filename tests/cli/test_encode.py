@@ -38,7 +38,7 @@ def register_encoders(register):
 
 
 @pytest.mark.slow
-def test_killed_and_resumed_gives_the_same_bytes(
+def test_killed_encode_resumes_to_identical_output(
     folder: Path, process: Callable[..., subprocess.Popen[str]], mirrorbench: Callable
 ) -> None:
     """While it lives, a second one to the same file is refused, and takes nothing from it."""
@@ -69,7 +69,9 @@ def encode(mirrorbench: Callable) -> Callable:
     return lambda *arguments: mirrorbench("encode", *arguments, "--plugin", str(PLUGIN))
 
 
-def test_a_pipe(encode: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_encode_converts_stdin_lines_to_json_rows(
+    encode: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"abba\n\nzz\n")))
     said = encode("-", "-e", "letters").assert_works()
     rows = [json.loads(line) for line in said.out.splitlines()]
@@ -77,7 +79,7 @@ def test_a_pipe(encode: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows[2][25] == 2
 
 
-def test_a_column_to_npy(encode: Callable, folder: Path) -> None:
+def test_encode_writes_a_column_to_npy(encode: Callable, folder: Path) -> None:
     (folder / "a.jsonl").write_text('{"x": 1, "body": "aa"}\n{"x": 2, "body": "b"}\n')
     said = encode("a.jsonl", "-c", "body", "-e", "letters", "-o", "v.npy").assert_works()
     assert "v.npy: 2 x 26" in said.err
@@ -87,7 +89,7 @@ def test_a_column_to_npy(encode: Callable, folder: Path) -> None:
     )
 
 
-def test_words_in_context_are_read_at_the_target(
+def test_words_in_context_are_encoded_at_their_spans(
     mirrorbench: Callable, folder: Path, random_model: Callable[[str], Path]
 ) -> None:
     import mirrorbench as package
@@ -110,7 +112,7 @@ def test_words_in_context_are_read_at_the_target(
     np.testing.assert_allclose(np.load("s.npy")[0], wanted[0], atol=1e-5)
 
 
-def test_what_is_refused(encode: Callable, folder: Path) -> None:
+def test_invalid_encode_options_are_rejected(encode: Callable, folder: Path) -> None:
     (folder / "a.txt").write_text("text\n")
     for arguments, message in (
         ("-o v.txt", "ending"),

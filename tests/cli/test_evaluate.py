@@ -36,7 +36,7 @@ def shell(
     return Shell(tmp_path, monkeypatch, capsys.readouterr)
 
 
-def test_the_answer_is_that_of_the_items(tmp_path: Path, shell: Shell) -> None:
+def test_answers_report_differences_and_holm_p_values(tmp_path: Path, shell: Shell) -> None:
     """Three encoders on texts of letters: the difference of the accuracies, and Holm's correction of two p-values."""
     rng = np.random.default_rng(0)
     words = ["".join(rng.choice(list("abcdef"), 9)) for _ in range(240)]
@@ -56,7 +56,7 @@ def test_the_answer_is_that_of_the_items(tmp_path: Path, shell: Shell) -> None:
     assert (second["verdict"], second["p_holm"]) == ("not separable", 1.0)
 
 
-def test_words_beside_encoders_and_what_changed(tmp_path: Path, shell: Shell) -> None:
+def test_retrieval_reports_bm25_fusion_and_changed_queries(tmp_path: Path, shell: Shell) -> None:
     """Rows of BM25 and of the fusion, answers on them, and the queries that gained and lost most."""
     words, rng = [a + b for a in "abcdef" for b in "abcdef"], np.random.default_rng(1)
     documents = {f"d{n}": " ".join(rng.choice(words, 6)) for n in range(60)}
@@ -101,7 +101,7 @@ def test_words_beside_encoders_and_what_changed(tmp_path: Path, shell: Shell) ->
     ]
 
 
-def test_what_is_stored_without_texts_is_compared_with_what_is_stored_with_them(
+def test_results_with_hidden_texts_remain_comparable(
     tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ids of items are hidden in one folder and not in the other; the items are the same."""
@@ -118,7 +118,7 @@ def test_what_is_stored_without_texts_is_compared_with_what_is_stored_with_them(
     assert done == expected.replace(shown, hidden)
 
 
-def test_an_encoder_without_scores(tmp_path: Path, shell: Shell) -> None:
+def test_failed_encoder_does_not_stop_the_comparison(tmp_path: Path, shell: Shell) -> None:
     """The others are compared; without the first encoder there is no answer, which is reported."""
     (tmp_path / "a.csv").write_text(
         "anchor,positive,negative\n" + "".join(f"a{n},aa,b{n}\n" for n in range(9))
@@ -143,7 +143,7 @@ def test_an_encoder_without_scores(tmp_path: Path, shell: Shell) -> None:
     assert "a.csv: no answer, since ./none has no score" in done.err
 
 
-def test_two_data_of_one_name_and_no_average_of_two_metrics(tmp_path: Path, shell: Shell) -> None:
+def test_equally_named_files_get_separate_columns(tmp_path: Path, shell: Shell) -> None:
     for folder, table in (
         ("one", "anchor,positive,negative\n" + "".join(f"a{n},aa,b{n}\n" for n in range(5))),
         (
@@ -158,7 +158,7 @@ def test_two_data_of_one_name_and_no_average_of_two_metrics(tmp_path: Path, shel
     assert "abcdef on two/x.csv: " in done.out
 
 
-def test_messages_leave_texts_out(
+def test_no_texts_variable_hides_texts_in_errors(
     tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MIRRORBENCH_NO_TEXTS", "1")

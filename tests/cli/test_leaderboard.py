@@ -81,13 +81,15 @@ def test_results_are_rendered_in_every_format(toys: Callable, stored: Path, fold
         ("-f latex:resize=3", "resize=3 is not of type bool"),
     ],
 )
-def test_what_cannot_be_rendered(
+def test_invalid_leaderboard_arguments_are_rejected(
     toys: Callable, stored: Path, arguments: str, message: str
 ) -> None:
     toys(*arguments.split(), command="leaderboard").assert_fails(2, message)
 
 
-def test_two_folders_of_other_data_do_not_mix(toys: Callable, stored: Path, folder: Path) -> None:
+def test_results_of_different_data_are_not_mixed(
+    toys: Callable, stored: Path, folder: Path
+) -> None:
     correlated(folder / "other", "bad", "cats", GOLD, BAD, version=2, files="2")
     refused = toys("results", "other", command="leaderboard")
     refused.assert_fails(2, "cats: 2 different versions of its data", "--allow-mixed")
@@ -96,7 +98,7 @@ def test_two_folders_of_other_data_do_not_mix(toys: Callable, stored: Path, fold
     )
 
 
-def test_ties_and_intervals(mirrorbench: Callable, stored: Path) -> None:
+def test_leaderboard_marks_ties_and_reports_intervals(mirrorbench: Callable, stored: Path) -> None:
     said = mirrorbench("leaderboard", "--ties").assert_works("† not separable from the best")
     cells = [
         line.strip("| ").split(" | ") for line in said.out.splitlines() if line.startswith("| ")
@@ -116,7 +118,7 @@ def test_ties_and_intervals(mirrorbench: Callable, stored: Path) -> None:
     )
 
 
-def test_a_format_has_the_options_that_its_renderer_declares() -> None:
+def test_format_options_follow_the_renderer_signature() -> None:
     def shout(table: Table, *, loud: bool = False, times: int = 2, word: str = "") -> str:
         return f"{loud}{times}{word}"
 
@@ -131,7 +133,9 @@ def test_a_format_has_the_options_that_its_renderer_declares() -> None:
     assert found == ("shout", {"loud": True, "times": 3, "word": "7"})
 
 
-def test_rows_and_columns_of_a_paper(mirrorbench: Callable, folder: Path) -> None:
+def test_paper_table_selects_leaderboard_rows_and_columns(
+    mirrorbench: Callable, folder: Path
+) -> None:
     for spec in ("tiny+mirror", "roberta+mirror", "bert+mirror", "sbert"):
         correlated(folder / "results", spec, "stsb", GOLD, GOOD)
     said = mirrorbench("leaderboard", "--table", "mirror-bert/table3")

@@ -24,7 +24,7 @@ from mirrorbench.data.card_files import builtin_cards, builtin_suites
         ("executors", "local"),
     ],
 )
-def test_lists(mirrorbench: Callable, kind: str, name: str) -> None:
+def test_names_are_listed_as_json_and_text(mirrorbench: Callable, kind: str, name: str) -> None:
     rows = {row["name"]: row for row in json.loads(mirrorbench("list", kind, "--json").out)}
     assert name in rows
     if kind not in ("suites", "backbones"):
@@ -33,9 +33,7 @@ def test_lists(mirrorbench: Callable, kind: str, name: str) -> None:
     assert [line.split("\t")[0] for line in plain[1:]] == list(rows)
 
 
-def test_encoders_and_plugins_are_listed_with_what_they_are(
-    mirrorbench: Callable, toys: Callable
-) -> None:
+def test_encoder_types_and_plugin_hooks_are_listed(mirrorbench: Callable, toys: Callable) -> None:
     kinds = {
         row["name"]: row["type"]
         for row in json.loads(mirrorbench("list", "encoders", "--json").out)
@@ -49,7 +47,7 @@ def test_encoders_and_plugins_are_listed_with_what_they_are(
     assert rows["mirrorbench.training.methods"]["distribution"] == "built in"
 
 
-def test_tasks_are_chosen_by_suite_level_language_and_what_is_here(
+def test_tasks_are_filtered_by_suite_level_and_language(
     mirrorbench: Callable, tmp_path: Path
 ) -> None:
     def chosen(*options: str) -> list[str]:

@@ -74,16 +74,16 @@ def printed_by(code: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_light_commands_import_nothing_heavy(folder: Path) -> None:
+def test_light_commands_import_no_heavy_libraries(folder: Path) -> None:
     write(folder / "results", stored("tiny+base", "stsb", 0.5))
     assert printed_by(MODULES, folder) == list(LIGHT)
 
 
-def test_the_package_and_completion_import_nothing_heavy(folder: Path) -> None:
+def test_package_and_completion_import_no_heavy_libraries(folder: Path) -> None:
     assert printed_by(COMPLETION, folder) == []
 
 
-def test_version_help_and_completion(
+def test_version_help_and_completion_are_printed(
     mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert mirrorbench("--version").out.split() == ["mirrorbench", __version__]
@@ -100,7 +100,7 @@ def test_version_help_and_completion(
 
 
 @pytest.mark.slow
-def test_a_command_of_a_plugin_is_imported_when_it_is_called(
+def test_plugin_commands_are_imported_only_when_called(
     tmp_path: Path, process: Callable[..., subprocess.Popen[str]]
 ) -> None:
     (tmp_path / "toy_greeter.py").write_text(GREETER)
@@ -151,14 +151,14 @@ def test_a_command_of_a_plugin_is_imported_when_it_is_called(
         f"tune {'none' * 80} -e tiny -o enc",
     ],
 )
-def test_what_is_named_on_the_command_line_and_not_there(
+def test_missing_paths_are_rejected_without_writing_files(
     mirrorbench: Callable, folder: Path, command: str
 ) -> None:
     mirrorbench(*command.split()).assert_fails(2, "none", out="")
     assert list(folder.iterdir()) == []
 
 
-def test_debugging_shows_the_traceback(
+def test_debug_mode_raises_the_original_error(
     mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MIRRORBENCH_DEBUG", "1")

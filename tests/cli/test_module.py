@@ -11,7 +11,7 @@ import pytest
 
 
 @pytest.mark.slow
-def test_nothing_of_the_working_directory_is_imported(tmp_path: Path) -> None:
+def test_working_directory_modules_are_not_imported(tmp_path: Path) -> None:
     """Neither a plugin whose entry point lies there, nor a module with the name of a package that is needed."""
     told = tmp_path / "imported"
     module = f"open({str(told)!r}, 'a').write(__name__)\n"

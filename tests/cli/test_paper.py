@@ -22,7 +22,7 @@ def listing(out: str) -> dict[str, list[str]]:
     return {line.split("\t")[0]: line.split("\t")[1:] for line in out.splitlines()}
 
 
-def test_all_tables_are_listed_with_what_is_measured(mirrorbench: Callable, folder: Path) -> None:
+def test_tables_are_listed_with_measured_cell_counts(mirrorbench: Callable, folder: Path) -> None:
     write(folder / "results", *(stored("roberta+mirror", task, 0.7) for task in ("sts12", "sts13")))
     done = mirrorbench("paper").assert_works()
     assert done.err == ""
@@ -44,7 +44,9 @@ def test_all_tables_are_listed_with_what_is_measured(mirrorbench: Callable, fold
     }
 
 
-def test_published_and_measured_side_by_side(mirrorbench: Callable, folder: Path) -> None:
+def test_measured_scores_appear_beside_published_scores(
+    mirrorbench: Callable, folder: Path
+) -> None:
     for seed, score in enumerate((0.700, 0.710, 0.720)):
         write(folder / "elsewhere", stored("roberta+mirror", "sts12", score, seed))
     write(folder / "elsewhere", stored("roberta+base:pooling=cls", "sts12", 0.09))
@@ -81,7 +83,7 @@ def test_published_and_measured_side_by_side(mirrorbench: Callable, folder: Path
         ("--output table.md", "need a table", ""),
     ],
 )
-def test_bad_requests_are_exit_code_2(
+def test_invalid_paper_arguments_are_rejected(
     mirrorbench: Callable, arguments: str, message: str, hint: str
 ) -> None:
     mirrorbench("paper", *arguments.split()).assert_fails(2, message, hint, out="")
@@ -126,7 +128,7 @@ def test_plugins_add_papers(mirrorbench: Callable, folder: Path, small_table: st
 
 
 @pytest.mark.slow
-def test_a_run_fills_what_is_missing_and_only_that(
+def test_run_option_measures_only_missing_cells(
     mirrorbench: Callable, folder: Path, small_table: str, random_model: Callable[[str], Path]
 ) -> None:
     assert isinstance(paper_tables(load_plugins(False))[small_table], PaperTable)
@@ -169,7 +171,7 @@ rows:
 
 
 @pytest.mark.slow
-def test_analyses_stand_beside_what_is_published(
+def test_analysis_columns_equal_direct_measurements(
     mirrorbench: Callable, folder: Path, own_tables: Path, random_model: Callable[[str], Path]
 ) -> None:
     def cells_of(done: Any) -> dict[tuple[int, str], Any]:
@@ -227,7 +229,7 @@ def test_analyses_stand_beside_what_is_published(
     assert cells[1, "MVN"]["measured"] == pytest.approx(np.linalg.norm(vectors[:2].mean(axis=0)))
 
 
-def test_what_cannot_be_measured_is_an_error(
+def test_unmeasurable_cells_are_reported_as_errors(
     mirrorbench: Callable, own_tables: Path, small_table: str
 ) -> None:
     copied = (own_tables / "table1.yaml").read_text().replace("encoder:", "encoder: null, note:")

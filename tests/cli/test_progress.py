@@ -14,7 +14,7 @@ def told(shown: Display, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().err.strip()
 
 
-def test_a_line_every_ten_seconds_without_a_terminal(
+def test_progress_prints_periodically_without_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also where nothing happens."""
@@ -30,7 +30,7 @@ def test_a_line_every_ten_seconds_without_a_terminal(
     assert {*lines} == {"loading a"}
 
 
-def test_cells_of_a_plan_and_units_of_the_stage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_counts_cells_and_stage_units(capsys: pytest.CaptureFixture[str]) -> None:
     shown = Display()
     shown.begin(2)
     shown.stage("encoding", "a", 400, "texts")
@@ -45,7 +45,7 @@ def test_cells_of_a_plan_and_units_of_the_stage(capsys: pytest.CaptureFixture[st
     assert told(shown, capsys) == "1 of 5 cells, tuning b: 0 of 50 strings, 1 failed"
 
 
-def test_without_a_plan_the_stage_is_the_whole(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_without_plan_counts_stage_units(capsys: pytest.CaptureFixture[str]) -> None:
     shown = Display()
     shown.stage("tuning", "a", 200, "strings")
     shown.advance(100)
@@ -55,6 +55,6 @@ def test_without_a_plan_the_stage_is_the_whole(capsys: pytest.CaptureFixture[str
     assert told(shown, capsys) == "encoding a file: 7 texts"
 
 
-def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_display_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     Display(quiet=True).note("something")
     assert capsys.readouterr().err == ""

@@ -12,9 +12,7 @@ from helpers.stored_results import stored, write
 from helpers.toy_plugin import CATS_AND_DOGS, results
 
 
-def test_a_plugin_end_to_end_and_a_second_run_computes_nothing(
-    toys: Callable, folder: Path
-) -> None:
+def test_plugin_run_writes_tables_and_reuses_results(toys: Callable, folder: Path) -> None:
     said = toys("--encoder", "letters", *CATS_AND_DOGS).assert_works()
     table = [
         line.strip("|").replace(" ", "").split("|")
@@ -38,7 +36,7 @@ def test_a_plugin_end_to_end_and_a_second_run_computes_nothing(
     assert (folder / "calls").read_text() == "letters 4\n"
 
 
-def test_dry_run_computes_nothing_and_says_what_is_done(
+def test_dry_run_lists_done_and_remaining_cells(
     toys: Callable, folder: Path, random_model: Callable
 ) -> None:
     toys("--encoder", "letters", *CATS_AND_DOGS, "--dry-run").assert_works(
@@ -101,7 +99,7 @@ blocks:
         (["--notes", "few"], "'few'", "none, short, all"),
     ],
 )
-def test_bad_requests_are_exit_code_2(
+def test_invalid_run_arguments_are_rejected_before_fetching(
     toys: Callable,
     folder: Path,
     arguments: list[str],
@@ -119,7 +117,7 @@ def test_bad_requests_are_exit_code_2(
     assert not (folder / "results").exists()
 
 
-def test_what_fails_is_told_at_the_end_and_the_rest_is_stored(toys: Callable, folder: Path) -> None:
+def test_failed_cells_are_reported_and_others_stored(toys: Callable, folder: Path) -> None:
     said = toys("--encoder", "broken", "--encoder", "letters", *CATS_AND_DOGS).assert_fails(
         1, "RuntimeError: it broke [down]", "Failed: broken on cats, broken on dogs"
     )
@@ -139,7 +137,7 @@ def test_what_fails_is_told_at_the_end_and_the_rest_is_stored(toys: Callable, fo
     )
 
 
-def test_a_model_that_cannot_be_had(
+def test_unavailable_models_are_summarised_and_logged(
     toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(folder / "hub"))
@@ -165,7 +163,7 @@ def test_a_model_that_cannot_be_had(
     )
 
 
-def test_without_a_network_one_summary_names_all_that_lacks(
+def test_missing_network_is_summarised_in_few_lines(
     mirrorbench: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """21 cells that lack seven data sets and a model: at most 15 lines, each host that did not answer named once."""
@@ -189,7 +187,7 @@ def test_without_a_network_one_summary_names_all_that_lacks(
     assert len(said.err.splitlines()) <= 15
 
 
-def test_a_grid_file(toys: Callable, folder: Path) -> None:
+def test_grid_file_cells_are_run(toys: Callable, folder: Path) -> None:
     (folder / "grid.yaml").write_text(GRID)
     toys("grid.yaml", "--dry-run").assert_works(
         "2 cells: 0 done, 2 to do, 0 cannot run\ndevice: cpu; evaluated in fp32\n"
@@ -204,7 +202,7 @@ def test_a_grid_file(toys: Callable, folder: Path) -> None:
     assert "2 cells: 2 done, 0 to do, 0 cannot run\n" in toys("grid.yaml", "--dry-run").out
 
 
-def test_a_dry_run_downloads_nothing(
+def test_dry_run_downloads_nothing(
     toys: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = Mock(side_effect=AssertionError("a socket was opened"))
@@ -219,7 +217,7 @@ def test_a_dry_run_downloads_nothing(
     opened.assert_not_called()
 
 
-def test_a_disk_that_is_full_is_one_message(
+def test_full_disk_prints_one_error(
     toys: Callable, folder: Path, full_disk: Callable[[str], None]
 ) -> None:
     (folder / "file").write_text("in the way")
@@ -231,7 +229,7 @@ def test_a_disk_that_is_full_is_one_message(
     assert "Free some space" in said.err
 
 
-def test_a_folder_that_cannot_be_written_shows_what_it_holds(
+def test_table_is_printed_despite_an_unwritable_folder(
     toys: Callable, folder: Path, full_disk: Callable[[str], None]
 ) -> None:
     full_disk("leaderboard.md")
@@ -250,7 +248,7 @@ def test_a_folder_that_cannot_be_written_shows_what_it_holds(
     assert "2 results in results, from earlier runs" in again.err
 
 
-def test_a_users_own_tables_stay(toys: Callable, folder: Path) -> None:
+def test_user_files_are_not_overwritten_by_tables(toys: Callable, folder: Path) -> None:
     run = ("-e", "letters", "-t", "cats", "-o")
     for name in ("leaderboard.md", "leaderboard-1.tex"):
         (folder / name).write_text("mine, by mirrorbench run\n")
@@ -266,7 +264,7 @@ def test_a_users_own_tables_stay(toys: Callable, folder: Path) -> None:
     assert before == {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
-def test_the_file_holds_the_table_of_all_results(toys: Callable, folder: Path) -> None:
+def test_leaderboard_file_contains_all_stored_results(toys: Callable, folder: Path) -> None:
     (folder / "go").touch()  # nothing blocks
     file = folder / "results" / "leaderboard.md"
     one = toys("-e", "letters", "-t", "cats", "--notes", "none").assert_works()
@@ -285,7 +283,7 @@ def test_the_file_holds_the_table_of_all_results(toys: Callable, folder: Path) -
     assert "hold only the results of this run" in said.err
 
 
-def test_a_label_that_a_table_shows_can_be_typed(mirrorbench: Callable, folder: Path) -> None:
+def test_table_labels_are_accepted_as_encoder_names(mirrorbench: Callable, folder: Path) -> None:
     write(folder / "results", stored("tiny+mirror", "quick-sts", 0.5))
     plan = ("run", "-t", "quick-sts", "--dry-run", "--device", "cpu", "-e")
     mirrorbench(*plan, "tiny + Mirror").assert_works("tiny+mirror seed 0: tune on ")

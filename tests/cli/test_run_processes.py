@@ -25,7 +25,7 @@ def lives(group: int) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_an_interrupted_run_goes_on_where_it_was(
+def test_interrupted_run_resumes_without_recomputation(
     process: Callable[..., subprocess.Popen[str]],
     toys: Callable,
     folder: Path,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def test_wrong_names_are_refused(mirrorbench: Callable, folder: Path) -> None:
+def test_invalid_plugin_names_are_refused(mirrorbench: Callable, folder: Path) -> None:
     for name in ("My-Lab", "a b", "", "-x", "x--y", "../x", "1x", "a_b"):
         mirrorbench("plugin", "new", "--", name).assert_fails(2, "no name for a plugin")
     assert list(folder.iterdir()) == []

@@ -29,7 +29,7 @@ def shell(folder: Path, *arguments: str, redirect: str) -> subprocess.CompletedP
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
-def test_a_full_disk_is_one_message(folder: Path) -> None:
+def test_full_output_stream_prints_one_error(folder: Path) -> None:
     said = shell(
         folder, "encode", "-", "-e", "letters", "--plugin", str(PLUGIN), redirect="> /dev/full"
     )
@@ -42,11 +42,11 @@ def test_a_full_disk_is_one_message(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("redirect", [">&-", "<&-", ">&- <&- 2>&-"])
-def test_no_file_gets_what_is_printed_to_a_closed_stream(folder: Path, redirect: str) -> None:
+def test_output_to_closed_streams_reaches_no_file(folder: Path, redirect: str) -> None:
     said = shell(folder, "encode", "-", "-e", "letters", "--plugin", str(PLUGIN), redirect=redirect)
     assert (said.returncode, said.stdout) == (0, "")
     assert {file.name for file in folder.iterdir()} <= {"calls"}
 
 
-def test_a_reader_that_ends_first_is_no_message(folder: Path) -> None:
+def test_closed_pipe_prints_no_error(folder: Path) -> None:
     assert shell(folder, "list", "tasks", redirect="| true").stderr == ""

@@ -28,7 +28,7 @@ def corpus(folder: Path) -> Path:
     return folder
 
 
-def test_a_text_file_becomes_a_row_of_the_table(
+def test_tuned_encoder_works_in_run_and_encode(
     mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path]
 ) -> None:
     spec = f"{random_model('bert')}:max_length=40,dropout=0.2,layers=:"
@@ -70,7 +70,7 @@ def test_a_text_file_becomes_a_row_of_the_table(
         ("no-such-model-anywhere --offline -o enc", "is not available"),
     ],
 )
-def test_what_is_refused(
+def test_invalid_tune_arguments_are_rejected(
     mirrorbench: Callable,
     corpus: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -84,7 +84,7 @@ def test_what_is_refused(
     assert [p.name for p in corpus.iterdir()] == ["mine.txt"]
 
 
-def test_interrupted_leaves_nothing(
+def test_interrupted_tuning_leaves_no_files(
     mirrorbench: Callable,
     corpus: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -101,7 +101,7 @@ def test_interrupted_leaves_nothing(
     assert [p.name for p in corpus.iterdir()] == ["mine.txt"]
 
 
-def test_a_dry_run_says_what_would_be_tuned_and_what_keeps_it_from_running(
+def test_dry_run_prints_tuning_plan_or_error(
     mirrorbench: Callable,
     corpus: Path,
     random_model: Callable[[str], Path],
@@ -123,7 +123,7 @@ def test_a_dry_run_says_what_would_be_tuned_and_what_keeps_it_from_running(
     assert [path.name for path in corpus.iterdir()] == ["mine.txt"]
 
 
-def test_no_text_steers_the_terminal_and_one_switch_leaves_all_out(
+def test_corpus_texts_are_escaped_or_hidden(
     mirrorbench: Callable,
     corpus: Path,
     random_model: Callable[[str], Path],
@@ -155,7 +155,7 @@ def test_no_text_steers_the_terminal_and_one_switch_leaves_all_out(
     assert not [file for file in written if b"a corpus about" in file.read_bytes()]
 
 
-def test_pairs_are_tuned_on_alike_by_tune_and_run(
+def test_tune_and_run_handle_pairs_identically(
     mirrorbench: Callable,
     corpus: Path,
     random_model: Callable[[str], Path],
@@ -226,7 +226,7 @@ def test_pairs_are_tuned_on_alike_by_tune_and_run(
     assert (written["name"], written["n"]) == ("standard input", 15)
 
 
-def test_the_tokenizer_is_checked_before_the_texts(
+def test_tokenizer_is_checked_before_texts(
     mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path]
 ) -> None:
     (corpus / "broken.txt").write_bytes(b"one\n\xff\n")

@@ -35,7 +35,7 @@ REMEMBERED = {
 """Functions whose results a process keeps, and why none of them can be of a file that was replaced."""
 
 
-def test_nothing_that_depends_on_files_is_remembered_without_a_look_at_them() -> None:
+def test_only_listed_functions_cache_their_results() -> None:
     found, remembering = set(), re.compile(r"@(?:\w+\.)?(?:lru_)?cache\b.*\n(?:@.*\n)*def (\w+)")
     for path in PACKAGE.rglob("*.py"):
         module = path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".")
@@ -68,7 +68,7 @@ def replaced(path: Path) -> None:
 
 @pytest.mark.parametrize("change", [replaced, overwritten])
 @pytest.mark.parametrize("settled", [0, checksums.SETTLED])
-def test_a_file_that_stays_is_read_once_and_a_changed_one_has_another_checksum(
+def test_checksums_are_cached_until_files_change(
     file: Path, change: Callable[[Path], None], settled: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checksums, "SETTLED", settled)
@@ -85,7 +85,7 @@ def test_a_file_that_stays_is_read_once_and_a_changed_one_has_another_checksum(
 
 
 @pytest.mark.parametrize("change", [replaced, overwritten, Path.unlink])
-def test_files_that_change_while_they_are_opened_are_an_error(
+def test_files_changed_while_opened_are_rejected(
     file: Path, change: Callable[[Path], None]
 ) -> None:
     expected = content([("a", file)])
@@ -102,7 +102,7 @@ def test_files_that_change_while_they_are_opened_are_an_error(
         pass
 
 
-def test_a_folder_is_made_once_and_anew_where_it_is_damaged(
+def test_cache_folder_is_rebuilt_when_damaged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = []
@@ -126,7 +126,7 @@ def test_a_folder_is_made_once_and_anew_where_it_is_damaged(
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
-def test_a_folder_in_place_of_a_file_is_an_error(tmp_path: Path) -> None:
+def test_folder_in_place_of_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(
         ModelUnavailableError, match=rf"{tmp_path.name} cannot be read: it is no regular file"
     ):

@@ -12,7 +12,7 @@ from mirrorbench.core.errors import EncodingError, UsageError
 CPU, GPU = torch.device("cpu"), torch.device("cuda:1")
 
 
-def test_what_is_no_device_here() -> None:
+def test_unknown_or_absent_devices_are_rejected() -> None:
     unknown = {name: f"unknown device '{name}'" for name in ("gpu", "cuda:")}
     for name, message in {
         **unknown,
@@ -23,7 +23,7 @@ def test_what_is_no_device_here() -> None:
             devices.pick_device(name)
 
 
-def test_the_cpu_computes_in_fp32_unless_told_otherwise() -> None:
+def test_cpu_computes_in_fp32_by_default() -> None:
     assert devices.pick_device("cpu") == CPU
     assert [devices.on_gpu(device) for device in (CPU, torch.device("meta"), GPU)] == [
         False,
@@ -45,7 +45,7 @@ def test_the_cpu_computes_in_fp32_unless_told_otherwise() -> None:
         devices.pick_precision("fp8", auto)
 
 
-def test_a_gpu_that_only_emulates_bf16_tunes_in_fp16(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpus_without_native_bf16_tune_in_fp16(monkeypatch: pytest.MonkeyPatch) -> None:
     """Turing, the papers' 2080 Ti among it, has no bf16 of its own; Ampere and later have."""
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "A GPU")
     for capability, precision in (((8, 0), "bf16"), ((10, 3), "bf16"), ((7, 5), "fp16")):
@@ -63,7 +63,7 @@ def test_a_gpu_that_only_emulates_bf16_tunes_in_fp16(monkeypatch: pytest.MonkeyP
     assert "--precision" in caught.value.hint
 
 
-def test_on_a_gpu_fp32_is_not_tf32_and_cudnns_attention_is_off(
+def test_gpu_disables_tf32_and_cudnn_attention(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also where a program has asked for it before; nobody's reading of the setting raises afterwards."""
@@ -90,7 +90,7 @@ def test_on_a_gpu_fp32_is_not_tf32_and_cudnns_attention_is_off(
     }
 
 
-def test_the_device_of_a_worker_follows_from_what_it_is_given(
+def test_worker_device_matches_requested_device_and_gpus(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Elsewhere, asked for on this machine, which has no GPU; and on this machine, which has one later."""
@@ -124,7 +124,7 @@ def test_the_device_of_a_worker_follows_from_what_it_is_given(
     assert devices.worker_device("auto", 0, here=True) == "cpu"
 
 
-def test_plain_cuda_is_the_gpu_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_gpu_and_memory_share_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
     monkeypatch.setattr(torch.cuda, "set_device", asked.append)
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", asked.append)
@@ -139,7 +139,7 @@ def test_plain_cuda_is_the_gpu_of_the_process(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("given", [{}, {"OMP_WAIT_POLICY": "ACTIVE"}, {"GOMP_SPINCOUNT": "100"}])
-def test_threads_sleep_unless_told_otherwise(
+def test_thread_wait_policy_defaults_to_passive(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
 ) -> None:
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"):
@@ -157,7 +157,7 @@ def test_threads_sleep_unless_told_otherwise(
     )
 
 
-def test_threads_are_as_before_afterwards() -> None:
+def test_thread_count_is_restored() -> None:
     before = torch.get_num_threads()
     for count in (3, 0):
         with devices.cpu_threads(count):
@@ -187,7 +187,7 @@ LOST = (
 )
 
 
-def test_errors_of_a_gpu_without_memory_and_of_one_that_is_lost() -> None:
+def test_gpu_memory_and_lost_device_errors_are_distinguished() -> None:
     for message in NO_MEMORY:
         for full in (RuntimeError(message), torch.AcceleratorError(message)):
             assert devices.out_of_memory(full)
@@ -216,7 +216,7 @@ def test_errors_of_a_gpu_without_memory_and_of_one_that_is_lost() -> None:
         RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm`"),
     ],
 )
-def test_other_errors_lose_a_gpu_only_if_it_is_silent(
+def test_failed_synchronisation_marks_the_gpu_as_lost(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def silent() -> None:

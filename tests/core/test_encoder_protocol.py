@@ -44,12 +44,12 @@ def test_good_vectors_become_float32() -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore:overflow")
-def test_what_is_not_one_finite_vector_a_text(vectors: Any, message: str) -> None:
+def test_invalid_encoder_output_is_rejected(vectors: Any, message: str) -> None:
     with pytest.raises(EncodingError, match=message):
         check_vectors(vectors, 2, "toy")
 
 
-def test_keys_tell_inputs_apart() -> None:
+def test_different_inputs_have_different_keys() -> None:
     inputs = [
         TextInput("a"),
         TextInput("b"),

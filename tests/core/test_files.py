@@ -77,7 +77,7 @@ def seconds_until_taken(folder: Path) -> float:
         return time.monotonic() - began
 
 
-def test_one_holds_it_until_it_ends(tmp_path: Path) -> None:
+def test_lease_excludes_others_until_released(tmp_path: Path) -> None:
     one, other = Leases(tmp_path / "leases"), Leases(tmp_path / "leases")
     with one.take("a") or pytest.fail("it is free"):
         assert other.take("a") is None
@@ -91,7 +91,7 @@ def test_one_holds_it_until_it_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("waited_for", [True, False])
-def test_a_process_that_was_killed_holds_nothing(
+def test_killed_process_loses_its_lease(
     tmp_path: Path, hold: Hold, waited_for: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where it stays a zombie, and on a network."""
@@ -104,7 +104,7 @@ def test_a_process_that_was_killed_holds_nothing(
     assert seconds_until_taken(tmp_path) < 30 < files.LEASE_SECONDS
 
 
-def test_a_holder_that_stops_refreshing_loses_it(
+def test_lease_expires_without_refreshes(
     tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stopped process refreshes nothing; one that was killed before it wrote its name neither."""
@@ -117,7 +117,9 @@ def test_a_holder_that_stops_refreshing_loses_it(
 
 
 @pytest.mark.slow
-def test_two_machines(tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remote_lease_expires_only_without_refreshes(
+    tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of a holder with another host name only the refreshes count, not whether a process of its number is here."""
     on_a_network(monkeypatch)
     monkeypatch.setattr(files, "LEASE_SECONDS", 1.0)
@@ -135,7 +137,7 @@ def test_two_machines(tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatc
     assert 0.3 < seconds_until_taken(tmp_path) < 30
 
 
-def test_a_file_in_the_place_of_a_folder_of_leases_is_an_error(tmp_path: Path) -> None:
+def test_file_blocking_the_lease_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("mirrorbench did not create it")
     with pytest.raises(
         StorageError, match=f"Cannot write to {tmp_path / 'results'}: Not a directory"
@@ -143,7 +145,7 @@ def test_a_file_in_the_place_of_a_folder_of_leases_is_an_error(tmp_path: Path) -
         Leases(tmp_path / "results" / ".leases").take("a")
 
 
-def test_the_list_names_every_file_and_what_is_wrong_is_named(tmp_path: Path) -> None:
+def test_checksum_list_identifies_damaged_files(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     contents = {"a.txt": b"a", "deep/ü b.txt": b""}
     for name, content in contents.items():
@@ -170,7 +172,7 @@ def test_the_list_names_every_file_and_what_is_wrong_is_named(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o077])
-def test_files_and_folders_have_the_permissions_of_the_umask(
+def test_written_files_and_folders_respect_the_umask(
     tmp_path: Path, umask: int, request: pytest.FixtureRequest
 ) -> None:
     request.addfinalizer(partial(os.umask, os.umask(umask)))
@@ -210,14 +212,14 @@ def test_files_and_folders_have_the_permissions_of_the_umask(
         (errno.EIO, "Input/output error", "Go elsewhere."),
     ],
 )
-def test_what_helps_follows_from_the_reason(error: int, reason: str, hint: str) -> None:
+def test_write_error_hints_match_the_cause(error: int, reason: str, hint: str) -> None:
     told = unwritable("x is not written", OSError(error, os.strerror(error)), "go elsewhere")
     assert told.message.startswith("x is not written: ")
     assert reason in told.message
     assert told.hint == hint
 
 
-def test_reasons_of_the_system_itself(tmp_path: Path) -> None:
+def test_operating_system_write_errors_are_explained(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     in_the_way = (
         r"(File exists|Not a directory)\.\nA file is where a folder must be: name another folder\."
@@ -238,7 +240,7 @@ def test_reasons_of_the_system_itself(tmp_path: Path) -> None:
     )
 
 
-def test_links_are_followed_and_what_is_no_file_is_written_to_as_it_is(tmp_path: Path) -> None:
+def test_writing_follows_links_and_supports_pipes(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "table").write_text("old")
     for name, aim in (("link", "there/table"), ("dangling", "there/new")):
@@ -259,7 +261,7 @@ def test_links_are_followed_and_what_is_no_file_is_written_to_as_it_is(tmp_path:
 
 
 class TestBeside:
-    def test_it_is_where_the_system_takes_the_output_to_be(self, tmp_path: Path) -> None:
+    def test_output_paths_with_links_and_parents_resolve(self, tmp_path: Path) -> None:
         (tmp_path / "deep" / "er").mkdir(parents=True)
         (tmp_path / "link").symlink_to("deep/er")
         for output in (tmp_path / "link" / ".." / "v.npy", tmp_path / "missing" / ".." / "v.npy"):
@@ -269,7 +271,7 @@ class TestBeside:
         assert (tmp_path / "deep" / "v.npy").is_file()
         assert (tmp_path / "v.npy").is_file()
 
-    def test_what_is_left_in_it_is_there_again_and_an_empty_one_goes(self, tmp_path: Path) -> None:
+    def test_working_folder_persists_until_empty(self, tmp_path: Path) -> None:
         with suppress(KeyboardInterrupt), beside(tmp_path / "new" / "v.npy") as folder:
             (folder / "half").touch()
             raise KeyboardInterrupt
@@ -281,7 +283,7 @@ class TestBeside:
         assert list((tmp_path / "new").iterdir()) == []
 
     @pytest.mark.parametrize("kind", ["file", "folder", "link"])
-    def test_what_is_not_ours_is_left_alone(self, tmp_path: Path, kind: str) -> None:
+    def test_foreign_paths_are_refused_and_kept(self, tmp_path: Path, kind: str) -> None:
         with beside(tmp_path / "v.npy") as folder:
             pass
         (tmp_path / "mine").mkdir()
@@ -299,7 +301,7 @@ class TestBeside:
             pytest.fail("it is not ours")
         assert (folder if kind == "file" else folder / "thesis.tex").read_text() == "years of work"
 
-    def test_one_on_another_machine_is_refused_and_once_killed_waited_for(
+    def test_output_locked_by_another_machine_is_refused(
         self, tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(files, "LEASE_SECONDS", 1.0)

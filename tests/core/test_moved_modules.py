@@ -23,6 +23,7 @@ LISTED = {
     "models.systems": "EncoderContext LazyEncoder checked_params",
     "runs.loading": "EncoderLoader",
     "runs.recipe": "check_spec",
+    "training.objective": "Objective",
 }
 """Names by the module in which the pages of version 0.1.0 listed them."""
 

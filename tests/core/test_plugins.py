@@ -32,7 +32,7 @@ def named(plugins: Plugins, name: str) -> dict[str, object]:
     ("source", "message"),
     [("syntax error", "SyntaxError"), (HOOK + "register_metric(register): ...", "register_metric")],
 )
-def test_a_broken_entry_point_stops_no_other(
+def test_broken_entry_point_does_not_stop_others(
     install: Install, source: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install("bad", source)
@@ -55,7 +55,7 @@ def test_a_broken_entry_point_stops_no_other(
             load_plugins()
 
 
-def test_a_plugin_that_fails_as_it_registers_is_a_warning_too(
+def test_failed_registration_is_a_warning(
     install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(
@@ -72,7 +72,7 @@ def test_a_plugin_that_fails_as_it_registers_is_a_warning_too(
         load_plugins().metrics  # noqa: B018
 
 
-def test_a_duplicate_name_is_an_error_naming_both_origins(plugins: Plugins) -> None:
+def test_duplicate_names_are_errors_with_both_origins(plugins: Plugins) -> None:
     plugins.add(ToyPlugin(tasks=[PairSimilarity("stsb", CATS)]), "intruder")
     with pytest.raises(PluginError, match=r"'stsb'.*mirrorbench\.tasks\.kinds.*intruder") as caught:
         plugins.tasks  # noqa: B018
@@ -81,7 +81,7 @@ def test_a_duplicate_name_is_an_error_naming_both_origins(plugins: Plugins) -> N
         plugins.add(ToyPlugin(), "intruder")
 
 
-def test_what_is_added_later_is_seen(plugins: Plugins, tmp_path: Path) -> None:
+def test_plugins_added_later_are_registered(plugins: Plugins, tmp_path: Path) -> None:
     assert "toy" not in plugins.encoders
     plugins.add(ToyPlugin({"toy": ToyEncoder()}), "toys")
     assert plugins.encoders.entry("toy").origin == "toys"
@@ -97,7 +97,7 @@ def test_what_is_added_later_is_seen(plugins: Plugins, tmp_path: Path) -> None:
             plugins.add_file(tmp_path / name)
 
 
-def test_the_built_in_plugins_come_through_the_same_door(plugins: Plugins) -> None:
+def test_builtin_plugins_are_listed_with_hooks(plugins: Plugins) -> None:
     listed = {row["name"]: row for row in plugins.listing()}
     assert set(BUILTIN_PLUGINS) == {
         name for name, row in listed.items() if row["distribution"] == "built in"
@@ -106,7 +106,7 @@ def test_the_built_in_plugins_come_through_the_same_door(plugins: Plugins) -> No
     assert plugins.methods.entry("mirror").origin == "mirrorbench.training.methods"
 
 
-def test_an_unknown_name_suggests_the_nearest_or_what_lists_all(
+def test_unknown_names_suggest_the_nearest_match(
     monkeypatch: pytest.MonkeyPatch, plugins: Plugins
 ) -> None:
     monkeypatch.delenv("MIRRORBENCH_DISABLE_PLUGINS", raising=False)

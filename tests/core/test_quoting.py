@@ -18,14 +18,14 @@ from mirrorbench.core.quoting import NO_TEXTS, printable, shown
 @pytest.mark.parametrize(
     "control", ["\x1b[2J", "\x9b31m", "\r", "\x7f", "\u202e", "\u2066", "\ud800"], ids=ascii
 )
-def test_what_a_terminal_obeys_is_written_as_escapes_of_json(control: str) -> None:
+def test_control_characters_become_json_escapes(control: str) -> None:
     found = printable(f"a{control}b")
     assert found == f"a\\u{ord(control[0]):04x}{control[1:]}b"
     assert json.loads(f'"{found}"') == f"a{control}b"
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8")))
-def test_all_else_stays(text: str) -> None:
+def test_only_control_characters_are_escaped(text: str) -> None:
     """Against the categories of Unicode: control characters, and of the format ones those of direction."""
     obeyed = [
         character
@@ -47,7 +47,7 @@ def test_messages_quote_texts_or_their_length(monkeypatch: pytest.MonkeyPatch) -
     assert shown("secret") == "(a text of 6 characters)"
 
 
-def test_commands_print_through_what_escapes() -> None:
+def test_commands_print_only_through_escaping_functions() -> None:
     """No command has another way to the terminal, and no report; lines of rich go through ``display``'s consoles."""
     package = Path(mirrorbench.__file__).parent
     allowed = {("cli/display.py", "typer.echo"), ("cli/__init__.py", "typer.echo")}

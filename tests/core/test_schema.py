@@ -39,7 +39,7 @@ def write(folder: Path, text: str | bytes) -> Path:
     return path
 
 
-def test_what_is_right_is_read(tmp_path: Path) -> None:
+def test_valid_file_is_read_into_struct(tmp_path: Path) -> None:
     text = "name: a\nsources:\n- {from: url, url: x}\n- {from: github, repository: o/r, commit: c}\noptions: {k: 1}\n"
     assert read(write(tmp_path, text), Card) == Card(
         "a", [Url("x"), Github("o/r", "c")], options={"k": 1}
@@ -74,13 +74,13 @@ def test_what_is_right_is_read(tmp_path: Path) -> None:
         ("- a\n", "line 1: must be of type mapping, not list"),
     ],
 )
-def test_what_is_wrong_is_said_with_line_and_key(tmp_path: Path, text: str, said: str) -> None:
+def test_schema_errors_report_line_and_key(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(DataFormatError) as raised:
         read(write(tmp_path, text), Card)
     assert said in raised.value.message
 
 
-def test_values_are_read_by_the_rules_of_specs(tmp_path: Path) -> None:
+def test_yaml_scalars_follow_the_spec_rules(tmp_path: Path) -> None:
     text = """
 numbers: [2e-5, .1, 0, -3, 1.0]
 words: [on, no, yes, off, 12:30, 010x, "-4:", "2e-5", 2020-01-01, cls]
@@ -102,7 +102,7 @@ nothing: [~, null, ""]
     }
 
 
-def test_lines_are_counted_and_prose_may_hold_the_signs_of_anchors_and_tags(tmp_path: Path) -> None:
+def test_yaml_special_characters_and_line_numbers_are_read(tmp_path: Path) -> None:
     text = '\ufeffa: Bed & Breakfast\nb: "* &x !y"\nc: |\n  @misc{x, note = {&x !important *}}\nd:\n- x!\n- 5*\n'
     found: Any = read_yaml(write(tmp_path, text))  # a byte order mark is fine
     assert found.bare() == {
@@ -144,7 +144,9 @@ def test_lines_are_counted_and_prose_may_hold_the_signs_of_anchors_and_tags(tmp_
         ("# " + "x" * MAX_BYTES, "at most"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, text: str | bytes, message: str) -> None:
+def test_unsafe_or_malformed_yaml_is_rejected(
+    tmp_path: Path, text: str | bytes, message: str
+) -> None:
     with pytest.raises(DataFormatError, match=message) as caught:
         read_yaml(write(tmp_path, text))
     assert "card.yaml" in caught.value.message

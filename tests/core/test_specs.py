@@ -17,7 +17,9 @@ methods = st.just("") | st.from_regex(r"[A-Za-z][A-Za-z0-9_-]*", fullmatch=True)
 
 
 @given(texts, st.just("") | texts, methods, params)
-def test_a_spec_survives_its_text(backbone: str, revision: str, method: str, params: dict) -> None:
+def test_specs_survive_formatting_and_parsing(
+    backbone: str, revision: str, method: str, params: dict
+) -> None:
     local = EncoderSpec(backbone).is_path
     spec = EncoderSpec(backbone, "" if local else revision, method, tuple(params.items()))
     assert parse_spec(str(spec)) == spec
@@ -55,7 +57,9 @@ def test_a_spec_survives_its_text(backbone: str, revision: str, method: str, par
         ("bert:a=1,b=1.0,c=x1,d=-.5", "bert", "", "", {"a": 1, "b": 1.0, "c": "x1", "d": -0.5}),
     ],
 )
-def test_what_is_read(text: str, backbone: str, revision: str, method: str, params: dict) -> None:
+def test_valid_specs_are_parsed(
+    text: str, backbone: str, revision: str, method: str, params: dict
+) -> None:
     spec = parse_spec(text)
     assert (spec.backbone, spec.revision, spec.method, dict(spec.params)) == (
         backbone,
@@ -83,20 +87,20 @@ def test_what_is_read(text: str, backbone: str, revision: str, method: str, para
         ("bert:a=1,a=2", "the key 'a' stands twice"),
     ],
 )
-def test_what_is_refused(text: str, message: str) -> None:
+def test_malformed_specs_are_rejected(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message.replace("+", r"\+")) as caught:
         parse_spec(text)
     assert caught.value.hint
 
 
-def test_a_directory_has_no_revisions() -> None:
+def test_directory_with_revision_is_rejected() -> None:
     assert all(parse_spec(text).is_path for text in ("./x", "../x", "/x", "~/x", r"C:\x"))
     assert not any(parse_spec(text).is_path for text in ("x/y", "bert"))
     with pytest.raises(UsageError, match="a directory has no revisions"):
         EncoderSpec("./model", "main")
 
 
-def test_changes_make_copies() -> None:
+def test_spec_changes_return_copies() -> None:
     spec = parse_spec("bert:pooling=cls")
     assert (
         str(spec.with_method("base").with_params(layers="-4:"))
@@ -130,7 +134,7 @@ PIECES = st.lists(st.sampled_from(PARTS), max_size=8).map("".join)
 
 @settings(max_examples=settings().max_examples * 2)
 @given(HOSTILE | PIECES)
-def test_any_text_is_a_spec_that_survives_or_a_usage_error(text: str) -> None:
+def test_arbitrary_text_parses_or_raises_usage_error(text: str) -> None:
     try:
         spec = parse_spec(text)
     except UsageError:
@@ -148,6 +152,6 @@ def test_any_text_is_a_spec_that_survives_or_a_usage_error(text: str) -> None:
         ("a" * 1_000_000, "1,000,000 characters"),
     ],
 )
-def test_what_no_file_could_hold_is_refused(text: str, message: str) -> None:
+def test_oversized_or_undecodable_specs_are_rejected(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse_spec(text)

@@ -7,7 +7,7 @@ import numpy as np
 from mirrorbench.core.vectors import unit
 
 
-def test_unit_rows_have_the_length_one_in_float64() -> None:
+def test_unit_normalises_rows_in_float64() -> None:
     rows = np.array([[3, 4], [0, 0], [-1e-20, 0], [1e30, 1e30]], dtype=np.float32)
     found = unit(rows)
     assert found.dtype == np.float64

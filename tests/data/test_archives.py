@@ -33,7 +33,7 @@ def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return make_tar(path, members, "w:gz" if path.suffix == ".tgz" else "w")
 
 
-def test_a_member_is_found_by_its_name_or_the_end_of_it(archive: Path, tmp_path: Path) -> None:
+def test_archive_member_is_found_by_path_suffix(archive: Path, tmp_path: Path) -> None:
     for name in ("folder/a.txt", "a.txt"):
         extract_member(archive, name, tmp_path / name, limit=7)
         assert (tmp_path / name).read_bytes() == b"content"
@@ -49,14 +49,14 @@ def test_a_member_is_found_by_its_name_or_the_end_of_it(archive: Path, tmp_path:
         extract_member(tmp_path / "none.zip", "a.txt", tmp_path / "out")
 
 
-def test_a_path_that_leads_out_of_the_archive_is_refused(tmp_path: Path) -> None:
+def test_member_path_outside_the_archive_is_refused(tmp_path: Path) -> None:
     path = make_tar(tmp_path / "a.tgz", {"../evil.txt": b"evil"})
     with pytest.raises(DataFormatError, match="points outside"):
         extract_member(path, "evil.txt", tmp_path / "out" / "evil.txt")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_link_is_no_member(tmp_path: Path) -> None:
+def test_link_in_an_archive_is_refused(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "a.tar", "w") as archive:
         info = tarfile.TarInfo("a.txt")
         info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
@@ -84,7 +84,7 @@ def package(*members: tuple[str, bytes], size: str = "") -> bytes:
     return b"".join(parts)
 
 
-def test_the_files_of_a_package(tmp_path: Path) -> None:
+def test_debian_package_members_are_extracted(tmp_path: Path) -> None:
     path = tmp_path / "a.deb"
     control = format_samples.archive({"./control": b"c"}, "w:xz") + b"x"  # of odd length
     data = format_samples.archive({"./usr/share/words/a.txt": b"content"}, "w:xz")
@@ -97,7 +97,7 @@ def test_the_files_of_a_package(tmp_path: Path) -> None:
     assert (tmp_path / "a.txt").read_bytes() == b"content"
 
 
-def test_a_damaged_package_is_an_error(tmp_path: Path) -> None:
+def test_damaged_debian_package_is_refused(tmp_path: Path) -> None:
     for content, message in (
         (package(("debian-binary", b"2.0\n")), "damaged"),
         (package(("control", b""), size="-60"), "damaged"),
@@ -109,7 +109,7 @@ def test_a_damaged_package_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["zip", "w", "w:gz", "w:xz"])
-def test_an_archive_that_is_cut_off_is_an_error(tmp_path: Path, kind: str) -> None:
+def test_truncated_archive_is_refused(tmp_path: Path, kind: str) -> None:
     path, members = tmp_path / "a", {f"{n}.bin": bytes([n]) * 5000 for n in range(4)}
     whole = (
         make_zip(path, members) if kind == "zip" else make_tar(path, members, kind)
@@ -119,7 +119,7 @@ def test_an_archive_that_is_cut_off_is_an_error(tmp_path: Path, kind: str) -> No
         pass
 
 
-def test_a_damaged_member_is_an_error_and_nothing_of_it_stays(tmp_path: Path) -> None:
+def test_damaged_member_leaves_no_partial_file(tmp_path: Path) -> None:
     path = make_zip(tmp_path / "a.zip", {"a.txt": b"content" * 100})
     flip(path, 40)
     with pytest.raises(DataFormatError, match=r"a\.txt is damaged"):

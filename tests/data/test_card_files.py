@@ -76,7 +76,9 @@ def file(**changes: Any) -> list[dict[str, Any]]:
     return [{key: value for key, value in merged.items() if value is not None}]
 
 
-def test_every_kind_of_source_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_source_kind_is_read_from_cards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sources = [
         {"from": "github", "repo": "o/r", "commit": COMMIT, "path": "d d/{path}"},
         {"from": "huggingface", "repo": "o/r", "revision": COMMIT, "path": "{path}"},
@@ -176,9 +178,7 @@ def test_every_kind_of_source_is_read(tmp_path: Path, monkeypatch: pytest.Monkey
         ({"converted": {"column": {}}}, "unknown key 'column'; did you mean 'columns'"),
     ],
 )
-def test_a_wrong_card_is_an_error_that_names_file_and_key(
-    tmp_path: Path, changes: Any, message: str
-) -> None:
+def test_invalid_card_error_names_file_and_line(tmp_path: Path, changes: Any, message: str) -> None:
     path = write(tmp_path, **changes)
     with pytest.raises(
         DataFormatError, match=rf"{re.escape(str(path))}, line [0-9]+: .*{re.escape(message)}"
@@ -186,14 +186,14 @@ def test_a_wrong_card_is_an_error_that_names_file_and_key(
         load_card(path)
 
 
-def test_a_list_is_no_card(tmp_path: Path) -> None:
+def test_card_must_be_a_mapping(tmp_path: Path) -> None:
     (tmp_path / "card.yaml").write_text("- a\n")
     with pytest.raises(DataFormatError, match="must be a mapping"):
         load_card(tmp_path / "card.yaml")
 
 
 @pytest.mark.parametrize("text", ["a: b\n", "a: [x]\n", "[]", "[x, x]", "[1]"])
-def test_wrong_suites_are_refused(tmp_path: Path, text: str) -> None:
+def test_invalid_suites_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "suites.yaml").write_text(
         text if "a" in text else f"a: {{measures: x, tasks: {text}}}\n"
     )
@@ -201,12 +201,12 @@ def test_wrong_suites_are_refused(tmp_path: Path, text: str) -> None:
         read_suites(tmp_path / "suites.yaml")
 
 
-def test_every_built_in_card_has_a_name_of_its_own() -> None:
+def test_builtin_card_names_are_unique() -> None:
     names = [card.name for path in cards_folder().glob("*/*.yaml") for card in load_cards(path)]
     assert sorted(names) == list(builtin_cards())
 
 
-def test_the_suites_are_in_the_order_of_the_papers() -> None:
+def test_suites_follow_the_order_of_the_papers() -> None:
     cards, suites = builtin_cards(), builtin_suites()
     assert suites["sts"] == ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
     assert suites["sts-multilingual"] == (
@@ -237,7 +237,7 @@ def test_the_suites_are_in_the_order_of_the_papers() -> None:
         assert all(cards[task].kind != "corpus" for task in tasks)
 
 
-def test_every_built_in_card_is_complete() -> None:
+def test_builtin_cards_state_licence_citation_and_sources() -> None:
     cards = builtin_cards()
     for name, card in cards.items():
         assert card.citation.startswith("@")
@@ -258,7 +258,7 @@ def test_every_built_in_card_is_complete() -> None:
 
 
 @pytest.mark.slow
-def test_the_data_layer_imports_nothing_heavy() -> None:
+def test_data_layer_imports_no_heavy_modules() -> None:
     modules = "mirrorbench.data.corpora, mirrorbench.data.importing, mirrorbench.data.sources, mirrorbench.cli.data"
     known = {"torch", "transformers", "scipy", "sklearn", "pooch", "requests", "yaml", "typer"}
     code = f"import sys, {modules}; print(sorted({known} & set(sys.modules)))"
@@ -268,7 +268,7 @@ def test_the_data_layer_imports_nothing_heavy() -> None:
     )  # typer, of the command line, shows that the list is of what was imported
 
 
-def test_every_combination_is_a_card_and_whole_values_keep_their_type() -> None:
+def test_card_variants_expand_to_every_combination() -> None:
     raw: dict[str, Any] = {
         "name": "t-{pair}{suffix}",
         "files": [{"path": "{pair}.tsv", "size": "{size}"}],
@@ -289,7 +289,7 @@ def test_every_combination_is_a_card_and_whole_values_keep_their_type() -> None:
     assert list(expand(plain)) == [plain]  # a family of one
 
 
-def test_a_plugin_registers_a_family_by_its_path_where_one_card_would_be_too_few(
+def test_plugin_registers_a_card_family_by_path(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "family.yaml"
@@ -313,7 +313,7 @@ def own_card(tmp_path: Path) -> Path:
     return path
 
 
-def test_own_files_are_read_where_they_lie(own_card: Path, tmp_path: Path) -> None:
+def test_user_files_are_read_without_copying(own_card: Path, tmp_path: Path) -> None:
     task = as_task(load_card(own_card), KINDS)
     store = DataStore(tmp_path / "store", offline=True)
     task.fetch(store)
@@ -329,7 +329,7 @@ def test_own_files_are_read_where_they_lie(own_card: Path, tmp_path: Path) -> No
     assert as_task(load_card(own_card), KINDS).identity(DataStore(tmp_path / "store")) != before
 
 
-def test_what_an_own_card_does_not_say(own_card: Path) -> None:
+def test_omitted_user_card_keys_have_defaults(own_card: Path) -> None:
     read = load_card(own_card)
     assert (read.title, read.licence, read.redistributable, read.version) == (
         "pets",
@@ -345,13 +345,13 @@ def test_what_an_own_card_does_not_say(own_card: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../pets.tsv", "/etc/passwd", "none.tsv", ".hidden"])
-def test_own_files_lie_beside_the_card(own_card: Path, name: str) -> None:
+def test_user_files_must_lie_beside_the_card(own_card: Path, name: str) -> None:
     own_card.write_text(OWN.replace("pets.tsv", name))
     with pytest.raises(DataFormatError):
         load_card(own_card)
 
 
-def test_what_has_no_checksum_comes_by_https() -> None:
+def test_files_without_checksum_are_fetched_by_https() -> None:
     """What the first fetch brings is held to, so nobody on the way may have changed it."""
     files = [file for card in builtin_cards().values() for file in card.files]
     unverified = [file for file in files if not file.sha256]

@@ -61,7 +61,7 @@ def text_file(tmp_path: Path, content: bytes, name: str = "my.txt") -> Path:
     return path
 
 
-def test_a_file_by_path(tmp_path: Path, store: DataStore) -> None:
+def test_text_file_is_read_as_distinct_strings(tmp_path: Path, store: DataStore) -> None:
     path = text_file(tmp_path, CONTENT)
     for asked in (path, str(path)):
         corpus = read_corpus(asked, store, {})
@@ -92,7 +92,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("columns", [("text",), ("text", "other")], ids=len)
-def test_tables_are_read_as_for_tune(
+def test_run_and_tune_read_equal_texts_from_tables(
     tmp_path: Path, store: DataStore, columns: tuple[str, ...]
 ) -> None:
     head = ("n", "text", "other")
@@ -110,7 +110,7 @@ def test_tables_are_read_as_for_tune(
         assert not any(text.startswith(("1", "n", "{")) for text in found.texts)
 
 
-def test_what_tune_asks_for_a_run_asks_for_too(tmp_path: Path, store: DataStore) -> None:
+def test_wrong_columns_of_a_corpus_file_are_rejected(tmp_path: Path, store: DataStore) -> None:
     table = text_file(tmp_path, b"id,title,body\n1,a,b\n2,c,d\n", "a.csv")
     lines = text_file(tmp_path, b"one\ntwo\n")
     for asked, error, told in (
@@ -126,7 +126,7 @@ def test_what_tune_asks_for_a_run_asks_for_too(tmp_path: Path, store: DataStore)
     assert read_corpus(f"{plus}#text", store, {}).texts == ("three", "four")
 
 
-def test_a_sample_is_drawn_at_random_and_repeats(tmp_path: Path, store: DataStore) -> None:
+def test_corpus_samples_are_random_and_reproducible(tmp_path: Path, store: DataStore) -> None:
     """MirrorWiC, appendix A.4: "we individually sampled five sets of 10k raw sentences"."""
     path = text_file(tmp_path, "".join(f"{n}\n" for n in range(50)).encode())
     samples = [read_corpus(path, store, {}, size=20, sample=n).texts for n in range(1, 6)]
@@ -141,9 +141,7 @@ def test_a_sample_is_drawn_at_random_and_repeats(tmp_path: Path, store: DataStor
         read_corpus(path, store, {}, sample=1)
 
 
-def test_an_unknown_name_a_task_and_a_folder_are_no_corpora(
-    tmp_path: Path, store: DataStore
-) -> None:
+def test_tasks_folders_and_unknown_names_are_not_corpora(tmp_path: Path, store: DataStore) -> None:
     with pytest.raises(UnknownNameError, match="sts-sentences") as caught:
         read_corpus("sts-sentence", store, builtin_cards())
     assert "or file" in str(caught.value)
@@ -153,7 +151,7 @@ def test_an_unknown_name_a_task_and_a_folder_are_no_corpora(
         read_corpus(tmp_path, store, {})
 
 
-def test_a_card_cuts_columns_and_takes_the_first(
+def test_corpus_card_selects_columns_and_first_rows(
     store: DataStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = b"the 9\nof 8\nand 7\n"
@@ -217,7 +215,7 @@ def test_corpora_are_joined_in_equal_shares(tmp_path: Path, store: DataStore) ->
         read_corpus(f"{letters}+nowhere.txt", store, {})
 
 
-def test_sentences_of_wikipedia_in_other_languages(tmp_path: Path, store: DataStore) -> None:
+def test_leipzig_archives_become_wikipedia_corpora(tmp_path: Path, store: DataStore) -> None:
     """The format of the Leipzig Corpora Collection, in an archive as it is downloaded."""
     sentences = [f'{row} ესპერანტოს "კერძი".' for row in range(10_000)]
     text = "".join(
@@ -233,7 +231,7 @@ def test_sentences_of_wikipedia_in_other_languages(tmp_path: Path, store: DataSt
         read_corpus("wiki-sentences-ja", store, builtin_cards())
 
 
-def test_every_language_of_the_wic_family_has_sentences() -> None:
+def test_every_wic_language_has_a_sentence_corpus() -> None:
     cards = builtin_cards()
     for name in ("xlwic", "am2ico"):
         for card in (cards[task] for task in builtin_suites()[name]):
@@ -245,7 +243,7 @@ def test_every_language_of_the_wic_family_has_sentences() -> None:
                 assert DEFAULT_CORPORA["wic", language] == f"wiki-sentences-{language}"
 
 
-def test_the_sentences_of_the_sts_benchmark(originals: Callable[..., DataStore]) -> None:
+def test_sts_sentences_corpus_has_expected_counts(originals: Callable[..., DataStore]) -> None:
     store, cards = originals("train"), builtin_cards()
     corpus = read_corpus("sts-sentences", store, cards)
     assert (corpus.n_lines, len(corpus.texts)) == (10_000, 9_255)
@@ -254,7 +252,7 @@ def test_the_sentences_of_the_sts_benchmark(originals: Callable[..., DataStore])
     )  # as they stand
 
 
-def test_the_contexts_of_wic_are_both_sentences_of_its_training_pairs(
+def test_wic_contexts_corpus_holds_both_training_sentences(
     originals: Callable[..., DataStore],
 ) -> None:
     """MirrorWiC, appendix A.4: "raw sentences (w/o labels) sampled from the training sets of WiC tasks"."""
@@ -265,7 +263,7 @@ def test_the_contexts_of_wic_are_both_sentences_of_its_training_pairs(
     assert (corpus.n_lines, corpus.texts) == (10_856, tuple(dict.fromkeys(sentences)))
 
 
-def test_the_sentences_of_snli_and_multinli(store: DataStore) -> None:
+def test_nli_corpus_holds_both_sentences_and_literal_quotes(store: DataStore) -> None:
     """The format of SBERT's edition: both sentences of each pair, quotes are text."""
     table = (
         "split\tdataset\tfilename\tsentence1\tsentence2\tlabel\n"
@@ -284,9 +282,7 @@ def test_the_sentences_of_snli_and_multinli(store: DataStore) -> None:
         parse_lines({"a": path}, builtin_cards()["nli-sentences"].options)
 
 
-def test_a_plugin_registers_one_and_its_content_is_its_identity(
-    tmp_path: Path, plugins: Plugins
-) -> None:
+def test_generated_corpus_is_identified_by_its_content(tmp_path: Path, plugins: Plugins) -> None:
     made = GeneratedCorpus("made", "a toy", lambda: [" b", "a", "", "b"])
     corpus = read_corpus("made", DataStore(tmp_path, offline=True), {"made": made})
     assert (corpus.texts, corpus.n_duplicates, corpus.source) == (("b", "a"), 1, "generated")
@@ -306,7 +302,7 @@ def test_a_plugin_registers_one_and_its_content_is_its_identity(
     assert len(keys) == 2
 
 
-def test_shares_and_flags() -> None:
+def test_contaminated_items_are_counted_and_flagged() -> None:
     items = {
         "both": ("a CAT sits. ", "fine weather"),
         "left": ("a\tcat\nsits.", "a cat sits"),  # punctuation counts
@@ -339,14 +335,14 @@ def test_shares_and_flags() -> None:
 
 @settings(max_examples=settings().max_examples // 4)
 @given(st.text(max_size=30))
-def test_normalised_texts_stay_as_they_are(text: str) -> None:
+def test_text_normalisation_is_idempotent(text: str) -> None:
     once = normalised(text)
     assert normalised(once) == once
     assert normalised(f"  {text}\n") == once
     assert normalised(unicodedata.normalize("NFD", text)) == once
 
 
-def test_codes_of_what_items_share() -> None:
+def test_items_with_shared_texts_share_codes() -> None:
     """Items have a code in common exactly where they have a text in common, as texts are compared."""
     texts = {
         "a": ("Cat", "dog"),
@@ -377,7 +373,7 @@ def test_codes_of_what_items_share() -> None:
     assert shared_codes(pairs, words[:-1]).tolist() == numbers
 
 
-def test_the_texts_of_lines_with_parts_stand_alone_each_once() -> None:
+def test_delimited_lines_split_into_distinct_texts() -> None:
     def alone(*lines: str) -> tuple[str, ...]:
         return Corpus("names", lines, "", "", len(lines), 0).alone().texts
 

@@ -28,7 +28,7 @@ from mirrorbench.data.store import DataStore
 from mirrorbench.runs.registry import load_plugins
 
 
-def test_random_strings_have_no_meaning_and_never_change() -> None:
+def test_random_strings_never_change() -> None:
     strings = random_strings()
     assert len(set(strings)) == 10_000
     assert {min(map(len, strings)), max(map(len, strings))} == {SHORTEST, LONGEST}
@@ -36,7 +36,7 @@ def test_random_strings_have_no_meaning_and_never_change() -> None:
     assert checksum == "e06ca84b4f8f36a6b7015be28ebf04dd001b2c32a5ebd2e687f4ae4522b17bf2"
 
 
-def test_random_sentences_are_as_long_as_sentences(originals: Callable[..., DataStore]) -> None:
+def test_random_sentences_match_real_sentence_lengths(originals: Callable[..., DataStore]) -> None:
     """Mirror-BERT, section 4.4: "uniformly sampling English letters and digits", and so "on the sentence-level"."""
     sentences = random_sentences()
     assert len(sentences) == len(set(sentences)) == 10_000
@@ -54,12 +54,12 @@ def test_random_sentences_are_as_long_as_sentences(originals: Callable[..., Data
         assert (tuple(n_words), tuple(n_letters)) == (WORDS, WORD)
 
 
-def test_the_lists_are_corpora() -> None:
+def test_generated_corpora_are_registered() -> None:
     known = load_plugins(discover=False).corpora.names()
     assert {"random-strings", "words-en-0-10k", "words-en-90-100k", "frequent-words-zh"} <= {*known}
 
 
-def test_buckets_hold_different_words_of_falling_frequency() -> None:
+def test_word_buckets_are_disjoint_and_ordered_by_frequency() -> None:
     wordfreq = pytest.importorskip("wordfreq")
     buckets = [frequent_words(bucket) for bucket in (0, 1, 9)]
     assert [len(words) for words in buckets] == [10_000] * 3
@@ -70,7 +70,7 @@ def test_buckets_hold_different_words_of_falling_frequency() -> None:
         )
 
 
-def test_without_wordfreq(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_wordfreq_is_reported_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wordfreq", None)
     with pytest.raises(DataUnavailableError, match="wordfreq") as caught:
         frequent_words(0)

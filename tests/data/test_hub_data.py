@@ -179,7 +179,7 @@ def fetched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[
 
 
 @pytest.mark.slow
-def test_a_task_and_its_corpus_come_from_the_hub(
+def test_task_and_corpus_are_read_from_hub(
     fetched: Any, bench: Bench, random_model: Callable[[str], Path]
 ) -> None:
     data = Path(shutil.copytree(fetched[0], bench.folder / "data"))
@@ -207,7 +207,7 @@ def test_a_task_and_its_corpus_come_from_the_hub(
 
 
 @pytest.mark.slow
-def test_what_the_command_line_says(fetched: Any, tmp_path: Path) -> None:
+def test_hub_fetch_stores_splits_and_reports_errors(fetched: Any, tmp_path: Path) -> None:
     data, (fetch, path, *failed) = fetched
     assert fetch[0] == 0, fetch[2]
     (stored,) = (data / "hub").rglob("lines/*.jsonl")
@@ -235,7 +235,7 @@ def test_what_the_command_line_says(fetched: Any, tmp_path: Path) -> None:
         (f"{TOY}/{'x' * 101}/train", "more than 100 characters"),
     ],
 )
-def test_ids_that_pin_nothing(text: str, message: str, tmp_path: Path) -> None:
+def test_unpinned_hub_ids_are_rejected(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=message):
         read_corpus(f"{text}#text", DataStore(tmp_path), {})
     (tmp_path / "card.yaml").write_text(CARD.replace(f"{TOY}/pairs/test", text))
@@ -243,7 +243,7 @@ def test_ids_that_pin_nothing(text: str, message: str, tmp_path: Path) -> None:
         load_card(tmp_path / "card.yaml")
 
 
-def test_a_card_keeps_the_store_shared(tmp_path: Path) -> None:
+def test_hub_card_and_corpus_share_stored_files(tmp_path: Path) -> None:
     path = tmp_path / "card.yaml"
     path.write_text(CARD)
     card, other = load_card(path), hub_card(f"{TOY}/pairs/test#one")
@@ -264,7 +264,7 @@ def stored(tmp_path: Path) -> DataStore:
     return DataStore(tmp_path, offline=True)
 
 
-def test_columns(stored: DataStore) -> None:
+def test_hub_corpus_column_must_exist_and_hold_text(stored: DataStore) -> None:
     assert read_corpus(f"{TOY}/train#text", stored, {}).texts == ("a cat", "a dog")
     with pytest.raises(DataFormatError, match=r"line 1: there is no column 'txt'") as caught:
         read_corpus(f"{TOY}/train#txt", stored, {})
@@ -276,7 +276,7 @@ def test_columns(stored: DataStore) -> None:
     assert f"{TOY}/train#text" in usage.value.hint
 
 
-def test_offline_and_without_the_library(
+def test_hub_corpus_is_unavailable_offline_or_without_datasets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_network: None
 ) -> None:
     with pytest.raises(DataUnavailableError, match="--offline") as caught:
@@ -289,7 +289,7 @@ def test_offline_and_without_the_library(
 
 
 @pytest.mark.slow
-def test_a_folder_of_that_name_is_not_taken_for_the_data_set(
+def test_local_folder_does_not_replace_hub_dataset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_network: None
 ) -> None:
     pytest.importorskip("datasets")

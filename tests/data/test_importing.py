@@ -49,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_files_are_recognised_by_content_wherever_they_lie(
+def test_files_are_recognised_by_checksum_in_any_folder(
     folder: Path, store: DataStore, cards: Cards
 ) -> None:
     report = import_folder(folder, store, cards)
@@ -63,7 +63,9 @@ def test_files_are_recognised_by_content_wherever_they_lie(
 
 
 @pytest.mark.parametrize("kind", ["zip", "tgz"])
-def test_archives_are_looked_into(folder: Path, store: DataStore, cards: Cards, kind: str) -> None:
+def test_import_searches_zip_and_tar_archives(
+    folder: Path, store: DataStore, cards: Cards, kind: str
+) -> None:
     members = {"x/y.txt": b"b", "x/z.txt": b"c"}
     if kind == "zip":
         with zipfile.ZipFile(folder / "any.zip", "w") as packed:
@@ -76,7 +78,7 @@ def test_archives_are_looked_into(folder: Path, store: DataStore, cards: Cards, 
     assert (store.root / "toy" / "sub" / "b.txt").read_bytes() == b"b"
 
 
-def test_a_damaged_archive_is_a_remark_and_stops_nothing(
+def test_damaged_archive_does_not_stop_the_import(
     folder: Path, store: DataStore, cards: Cards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "a.zip").write_bytes(b"PK\x03\x04 nonsense")
@@ -93,7 +95,7 @@ def test_a_damaged_archive_is_a_remark_and_stops_nothing(
     assert report.cards["toy"].state == "incomplete"
 
 
-def test_an_altered_file_in_the_store_is_reported_and_left(
+def test_altered_stored_file_is_reported_not_overwritten(
     folder: Path, store: DataStore, cards: Cards
 ) -> None:
     mine = store.root / "toy" / "a.txt"
@@ -105,7 +107,7 @@ def test_an_altered_file_in_the_store_is_reported_and_left(
     assert report.cards["toy"].state == "incomplete"
 
 
-def test_a_file_of_unknown_checksum_needs_its_whole_path(
+def test_file_without_checksum_must_match_its_path(
     folder: Path, store: DataStore, cards: Cards
 ) -> None:
     (folder / "secret.txt").write_bytes(b"elsewhere")
@@ -142,7 +144,7 @@ def german() -> Cards:
 
 
 @pytest.mark.parametrize("place", ["AM2iCo-DE", "AM2iCo/data/de", "x/am2ico-de/de"])
-def test_a_file_without_a_published_checksum_is_in_its_folder_or_in_one_of_the_cards_name(
+def test_matching_folder_identifies_files_without_checksum(
     tmp_path: Path, store: DataStore, german: Cards, place: str
 ) -> None:
     folder = in_folder(
@@ -156,9 +158,7 @@ def test_a_file_without_a_published_checksum_is_in_its_folder_or_in_one_of_the_c
     assert import_folder(folder, store, german).n_imported == 0
 
 
-def test_a_parser_of_a_plugin_recognises_the_files_of_its_cards(
-    tmp_path: Path, german: Cards
-) -> None:
+def test_plugin_parser_recognises_files_of_its_cards(tmp_path: Path, german: Cards) -> None:
     parsers: Registry[Any] = Registry("parser")
     parsers.add(
         "capitals",
@@ -174,7 +174,7 @@ def test_a_parser_of_a_plugin_recognises_the_files_of_its_cards(
     assert store.items(card) == ["TEXT"]
 
 
-def test_a_file_of_another_number_of_items_is_refused(
+def test_file_with_wrong_item_count_is_refused(
     tmp_path: Path, store: DataStore, german: Cards
 ) -> None:
     short = import_folder(in_folder(tmp_path / "1", {"de/dev.tsv": am2ico(499)}), store, german)
@@ -196,7 +196,7 @@ def test_a_file_of_another_number_of_items_is_refused(
     assert stored.read_text() == am2ico(500)
 
 
-def test_labels_are_checked_with_their_items(folder: Path, store: DataStore) -> None:
+def test_labels_without_matching_items_are_refused(folder: Path, store: DataStore) -> None:
     items, gold = (
         b"board\tN\t0-0\tboard\tboard\n" * 2,
         DataFile("test.gold.txt", "", None, "test", (), True, True),
@@ -217,9 +217,7 @@ def test_labels_are_checked_with_their_items(folder: Path, store: DataStore) -> 
     assert right.cards["toy"].imported == ("test.gold.txt",)
 
 
-def test_files_that_are_read_together_are_taken_from_one_folder(
-    tmp_path: Path, store: DataStore
-) -> None:
+def test_data_and_labels_come_from_one_folder(tmp_path: Path, store: DataStore) -> None:
     items, gold = (
         b"board\tN\t0-0\tboard\tboard\n" * 2,
         DataFile("d/test.gold.txt", "", None, "test", (), True),
@@ -233,7 +231,7 @@ def test_files_that_are_read_together_are_taken_from_one_folder(
     assert report.cards["toy"].imported == ("d/test.data.txt", "d/test.gold.txt")
 
 
-def test_a_list_of_words_has_as_many_as_its_corpus_takes(tmp_path: Path, store: DataStore) -> None:
+def test_word_list_must_have_enough_words(tmp_path: Path, store: DataStore) -> None:
     cards = {"words-fi": builtin_cards()["words-fi"]}
     page = import_folder(
         in_folder(tmp_path / "1", {"fi_50k.txt": "<html>\nNot found\n</html>\n"}), store, cards
@@ -249,7 +247,7 @@ def test_a_list_of_words_has_as_many_as_its_corpus_takes(tmp_path: Path, store: 
     )
 
 
-def test_a_file_that_two_cards_share_is_taken_with_either(tmp_path: Path) -> None:
+def test_file_shared_by_two_cards_is_imported(tmp_path: Path) -> None:
     store = DataStore(tmp_path / "store", True, load_plugins(discover=False).parsers)
     cards = {name: builtin_cards()[name] for name in ("cometa-sg", "cometa-zg")}
     sample = SAMPLES["cometa"].files
@@ -261,7 +259,7 @@ def test_a_file_that_two_cards_share_is_taken_with_either(tmp_path: Path) -> Non
     assert report.cards["cometa-sg"].missing == ("cometa/splits/stratified_general/test.csv",)
 
 
-def test_a_debian_package_is_looked_into(tmp_path: Path, store: DataStore) -> None:
+def test_import_searches_debian_packages(tmp_path: Path, store: DataStore) -> None:
     if not shutil.which("dpkg-deb"):
         pytest.skip("no dpkg-deb, which builds the package")
     control = "Package: w\nVersion: 1\nArchitecture: all\nMaintainer: a\nDescription: d\n"
@@ -275,7 +273,9 @@ def test_a_debian_package_is_looked_into(tmp_path: Path, store: DataStore) -> No
     assert report.cards["toy"].state == "complete"
 
 
-def test_what_is_not_searched(folder: Path, store: DataStore, cards: Cards, tmp_path: Path) -> None:
+def test_import_skips_the_store_inside_the_folder(
+    folder: Path, store: DataStore, cards: Cards, tmp_path: Path
+) -> None:
     assert (
         import_folder(folder, DataStore(folder / "deep", offline=True), cards).n_files == 1
     )  # the store inside
@@ -284,7 +284,7 @@ def test_what_is_not_searched(folder: Path, store: DataStore, cards: Cards, tmp_
 
 
 @pytest.mark.full
-def test_the_original_data_are_recognised(
+def test_original_data_are_recognised_by_import(
     originals: Callable[..., DataStore], shared_data: Path
 ) -> None:
     store = originals(*sorted(path.name for path in shared_data.iterdir() if path.is_dir()))

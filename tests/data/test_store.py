@@ -35,7 +35,7 @@ def put(store: DataStore, card: Card, content: bytes, name: str = "a.txt") -> Pa
     return path
 
 
-def test_the_root_comes_from_the_environment(
+def test_data_root_comes_from_the_environment(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("MIRRORBENCH_DATA", str(tmp_path))
@@ -54,7 +54,7 @@ def corpus_card(*files: DataFile) -> Card:
 
 
 class TestFetching:
-    def test_a_file_is_fetched_once_and_then_found(self, server: Any, tmp_path: Path) -> None:
+    def test_file_is_fetched_once_then_reused(self, server: Any, tmp_path: Path) -> None:
         server.pages["/a.txt"] = CONTENT
         card = make_card(make_file(CONTENT, UrlSource(f"{server.url}/a.txt")))
         store = DataStore(tmp_path / "store")
@@ -67,7 +67,7 @@ class TestFetching:
             "the temporary folder stayed"
         )
 
-    def test_sources_are_tried_in_order_until_one_has_the_very_file(
+    def test_sources_are_tried_until_the_checksum_matches(
         self, server: Any, tmp_path: Path
     ) -> None:
         server.pages |= {
@@ -87,14 +87,12 @@ class TestFetching:
             "/right.txt",
         ]
 
-    def test_a_failure_that_passes_is_overcome(self, server: Any, tmp_path: Path) -> None:
+    def test_transient_download_failure_is_retried(self, server: Any, tmp_path: Path) -> None:
         server.pages["/a.txt"], server.failures["/a.txt"] = CONTENT, 1
         file = make_file(CONTENT, UrlSource(f"{server.url}/a.txt"))
         assert DataStore(tmp_path).fetch(make_card(file))["a.txt"].is_file()
 
-    def test_an_archive_is_downloaded_once_for_all_its_members(
-        self, server: Any, tmp_path: Path
-    ) -> None:
+    def test_archive_is_downloaded_once_for_all_members(self, server: Any, tmp_path: Path) -> None:
         members = {"a.txt": CONTENT, "b.txt": b"b"}
         packed = server.pages["/x.tgz"] = archive(
             {f"x/{name}": content for name, content in members.items()}
@@ -108,7 +106,7 @@ class TestFetching:
         assert {name: path.read_bytes() for name, path in paths.items()} == members
         assert server.asked == ["/x.tgz"]
 
-    def test_the_error_names_sources_reasons_licence_and_commands(
+    def test_fetch_error_names_sources_licence_and_commands(
         self, server: Any, tmp_path: Path
     ) -> None:
         server.pages["/wrong.txt"] = b"ONE\tTWO\n"
@@ -138,7 +136,7 @@ class TestFetching:
             DataStore(tmp_path).fetch(make_card(make_file(CONTENT, *urls)))
 
     @pytest.mark.usefixtures("no_network")
-    def test_offline_opens_no_socket_and_says_what_would_be_needed(self, tmp_path: Path) -> None:
+    def test_offline_store_opens_no_socket(self, tmp_path: Path) -> None:
         card = make_card(make_file(CONTENT, UrlSource("http://127.0.0.1:1/a.txt")))
         store = DataStore(tmp_path, offline=True)
         for attempt in (store.resolve, store.fetch):
@@ -149,9 +147,7 @@ class TestFetching:
         assert store.status(card) == {"a.txt": "missing"}
         assert store.checksums(card) == {"a.txt": card.files[0].sha256}
 
-    def test_a_folder_that_cannot_be_written_is_an_error_of_its_own(
-        self, server: Any, tmp_path: Path
-    ) -> None:
+    def test_unwritable_store_is_a_storage_error(self, server: Any, tmp_path: Path) -> None:
         server.pages["/a.txt"] = CONTENT
         (tmp_path / "store").write_text("a file where the folder should be")
         card = make_card(make_file(CONTENT, UrlSource(f"{server.url}/a.txt")))
@@ -161,7 +157,7 @@ class TestFetching:
 
 class TestIntegrity:
     @pytest.mark.parametrize("content", [CONTENT[:-1], b"ONE\tTWO\n", CONTENT + b"x"])
-    def test_a_truncated_or_altered_file_is_refused_and_kept(
+    def test_truncated_or_altered_file_is_refused_but_kept(
         self, tmp_path: Path, content: bytes
     ) -> None:
         card = make_card(make_file(CONTENT))
@@ -178,7 +174,7 @@ class TestIntegrity:
         assert store.status(card) == {"a.txt": "altered"}
         assert path.read_bytes() == content
 
-    def test_force_replaces_it_and_keeps_the_old_content(self, server: Any, tmp_path: Path) -> None:
+    def test_forced_fetch_keeps_the_altered_file(self, server: Any, tmp_path: Path) -> None:
         server.pages["/a.txt"] = CONTENT
         card = make_card(make_file(CONTENT, UrlSource(f"{server.url}/a.txt")))
         store = DataStore(tmp_path)
@@ -191,7 +187,7 @@ class TestIntegrity:
         assert path.with_name("a.txt.altered").read_bytes() == b"old"
         assert path.with_name("a.txt.altered2").read_bytes() == b"older"
 
-    def test_a_file_is_hashed_once_until_it_changes(
+    def test_file_is_hashed_once_until_it_changes(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         hashed: list[Path] = []
@@ -215,7 +211,7 @@ class TestIntegrity:
         assert DataStore(tmp_path).status(card) == {"a.txt": "altered"}
 
     @pytest.mark.parametrize("record", ["", "[]", '{"a.txt": 1}', '{"a.txt": {"size": 8}}', "\x00"])
-    def test_a_damaged_record_costs_only_time(self, tmp_path: Path, record: str) -> None:
+    def test_damaged_verification_record_is_rebuilt(self, tmp_path: Path, record: str) -> None:
         card = make_card(make_file(CONTENT))
         path = put(DataStore(tmp_path), card, CONTENT)
         path.with_name(".verified.json").write_text(record)
@@ -223,7 +219,7 @@ class TestIntegrity:
         assert list(json.loads(path.with_name(".verified.json").read_text())) == ["a.txt"]
 
 
-def test_only_the_split_that_is_scored_is_needed(tmp_path: Path) -> None:
+def test_resolve_needs_only_the_scored_split(tmp_path: Path) -> None:
     files = [make_file(name.encode(), path=f"{name}.txt", split=name) for name in ("train", "test")]
     card = make_card(*files, options={"split": "test"})
     store = DataStore(tmp_path, offline=True)
@@ -235,7 +231,7 @@ def test_only_the_split_that_is_scored_is_needed(tmp_path: Path) -> None:
 
 
 class TestUnverified:
-    def test_what_was_found_first_is_held_to(self, server: Any, tmp_path: Path) -> None:
+    def test_first_download_pins_the_checksum(self, server: Any, tmp_path: Path) -> None:
         server.pages["/a.txt"] = CONTENT
         card = corpus_card(unverified("a.txt", f"{server.url}/a.txt"))
         store = DataStore(tmp_path)
@@ -247,7 +243,7 @@ class TestUnverified:
         with pytest.raises(DataIntegrityError, match=sha256):
             DataStore(tmp_path).resolve(card)
 
-    def test_a_file_of_unknown_size_is_downloaded_up_to_a_limit(
+    def test_download_of_unknown_size_is_limited(
         self, server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Wikipedia's million sentences are larger than what is taken out of an archive."""
@@ -261,7 +257,7 @@ class TestUnverified:
         with pytest.raises(DataUnavailableError, match="sends more than the 8 bytes"):
             DataStore(tmp_path).resolve(exceeds)
 
-    def test_a_page_that_says_not_found_is_not_kept(self, server: Any, tmp_path: Path) -> None:
+    def test_error_page_is_not_stored_as_data(self, server: Any, tmp_path: Path) -> None:
         files = [
             unverified(f"de/{name}", f"{server.url}/{name}") for name in ("dev.tsv", "test.tsv")
         ]
@@ -299,7 +295,7 @@ class TestConverted:
         ]
         return make_card(*files, converted=copy)
 
-    def test_it_is_the_last_resort_and_says_so(
+    def test_converted_copy_is_used_as_last_resort(
         self,
         card: Card,
         tmp_path: Path,
@@ -330,7 +326,7 @@ class TestConverted:
         with pytest.raises(DataUnavailableError, match="--offline"):
             DataStore(tmp_path / "other", offline=True).resolve(card)
 
-    def test_the_originals_win_where_they_can_be_had(
+    def test_originals_take_precedence_over_converted_copy(
         self, card: Card, server: Any, tmp_path: Path
     ) -> None:
         store = DataStore(tmp_path)
@@ -347,9 +343,7 @@ class TestConverted:
             DataStore(tmp_path / "other").resolve(card)
 
 
-def test_an_optional_file_is_missed_without_error_and_asked_for_once(
-    server: Any, tmp_path: Path
-) -> None:
+def test_missing_optional_file_is_not_an_error(server: Any, tmp_path: Path) -> None:
     server.pages["/data"] = b"data"
     gold = unverified("gold.txt", f"{server.url}/gold", optional=True)
     card, store = (

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-from helpers.parsed_files import on_disk
-
-from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.parsers.datasets.word_senses import parse_wsd
 from mirrorbench.data.wordnet import WordNet
 
 
-def test_senses_in_order_with_keys_glosses_and_examples(wordnet_files: dict[str, Path]) -> None:
+def test_wordnet_senses_have_keys_glosses_and_examples(wordnet_files: dict[str, Path]) -> None:
     wordnet = WordNet(wordnet_files)
     first, second = wordnet.senses("dog_house", "NOUN")
     assert (first.key, second.key) == ("dog_house%1:03:00::", "dog_house%1:03:02::")
@@ -31,23 +26,7 @@ def test_senses_in_order_with_keys_glosses_and_examples(wordnet_files: dict[str,
     assert (fast.key, soon.key) == ("fast%3:00:01::", "soon%4:02:00::")
 
 
-XML = """<?xml version="1.0" encoding="UTF-8" ?>
-<corpus><text id="one.d0"><sentence id="one.d0.s0"><wf lemma="the" pos="DET">The</wf>
-<instance id="one.d0.s0.t0" lemma="dog_house" pos="NOUN">dog &amp; house</instance>
-<wf lemma="google" pos="VERB">googles</wf></sentence></text>
-<text id="two.d0"><sentence id="two.d0.s0"><instance id="two.d0.s0.t0" lemma="Google" pos="VERB">Google</instance>
-</sentence></text></corpus>
-"""
-
-
-GOLD = "one.d0.s0.t0 dog_house%1:03:02:: dog_house%1:03:00::\ntwo.d0.s0.t0 google%2:41:00::\n"
-
-
-def task_files(folder: Path, xml: str = XML, gold: str = GOLD) -> dict[str, Path]:
-    return on_disk(folder, {"ALL.data.xml": xml, "ALL.gold.key.txt": gold})
-
-
-def test_the_lemmatiser_of_nouns(wordnet_files: dict[str, Path]) -> None:
+def test_plural_nouns_are_lemmatised(wordnet_files: dict[str, Path]) -> None:
     wordnet = WordNet(wordnet_files)
     nouns = ("dog", "church", "aardwolf", "abacus", "wolf", "glass", "man", "us", "u", "bass")
     vars(wordnet)["_indices"] = {"noun": dict.fromkeys(nouns, "")}
@@ -70,12 +49,3 @@ def test_the_lemmatiser_of_nouns(wordnet_files: dict[str, Path]) -> None:
         "churchess": "church",  # endings are detached until a noun is found
     }
     assert {form: wordnet.noun(form) for form in wanted} == wanted
-
-
-def test_another_wordnet_is_refused(tmp_path: Path, wordnet_files: dict[str, Path]) -> None:
-    with pytest.raises(DataFormatError, match="google%2:32:00::"):
-        parse_wsd({**task_files(tmp_path, gold=GOLD.replace("2:41", "2:32")), **wordnet_files}, {})
-    with pytest.raises(DataFormatError, match="has no gold key"):
-        parse_wsd({**task_files(tmp_path, gold=GOLD.splitlines()[0]), **wordnet_files}, {})
-    with pytest.raises(DataFormatError, match="not well-formed"):
-        parse_wsd({**task_files(tmp_path, xml=XML[:-10]), **wordnet_files}, {})

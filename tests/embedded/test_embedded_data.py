@@ -26,7 +26,7 @@ def letters_and_digits(text: str) -> str:
     return "".join(character for character in text.lower() if character.isalnum())
 
 
-def test_each_file_belongs_to_one_card_and_has_its_licence() -> None:
+def test_embedded_files_match_cards_and_licences() -> None:
     assert len(SHIPPED) >= 5
     rows = [
         line for line in LICENCES.read_text(encoding="utf-8").splitlines() if line.startswith("| `")
@@ -49,7 +49,7 @@ def test_each_file_belongs_to_one_card_and_has_its_licence() -> None:
     assert sorted(found) == SHIPPED
 
 
-def test_a_few_hundred_kilobytes() -> None:
+def test_embedded_data_stay_small() -> None:
     sizes: Counter[str] = Counter()
     for name in SHIPPED:
         sizes[name.split("/")[0]] += (EMBEDDED_DATA / name).stat().st_size
@@ -57,7 +57,7 @@ def test_a_few_hundred_kilobytes() -> None:
     assert sizes.total() < 600_000
 
 
-def test_tasks_have_their_sizes_and_share_no_text_with_the_sentences_to_tune_on(
+def test_quick_tasks_share_no_text_with_tuning_sentences(
     tmp_path: Path,
 ) -> None:
     store = DataStore(tmp_path, offline=True)  # whatever it finds is in the package

@@ -51,16 +51,16 @@ RESULT: dict[str, Any] = {
         ("a.txt.gz", gzip.compress(b"one\n" * 1000, mtime=0)[:-9], "gzip stream is damaged"),
     ],
 )
-def test_a_corpus_that_is_no_text(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_corpus_file_without_valid_text_is_refused(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataFormatError, match=message) as caught:
         read_corpus(tmp_path / name, DataStore(tmp_path / "data"), {})
     assert str(tmp_path / name) in caught.value.message
 
 
-def test_a_small_file_that_unpacks_to_a_large_one_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_decompression_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "MAX_UNPACKED", 1 << 20)
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"0" * (2 << 20)))
     with pytest.raises(DataFormatError, match="more than 1 MiB once it is decompressed"):
@@ -91,7 +91,7 @@ def spoilt(**changes: Any) -> str:
         spoilt(created="absent"),
     ],
 )
-def test_a_foreign_or_broken_result_is_an_error_that_names_it(tmp_path: Path, content: str) -> None:
+def test_invalid_result_error_names_its_file(tmp_path: Path, content: str) -> None:
     path = tmp_path / "seed-0.json"
     path.write_text(spoilt())
     assert read_result(path).main_score == 0.5

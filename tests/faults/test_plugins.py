@@ -37,7 +37,7 @@ HOOK = "import mirrorbench\n@mirrorbench.hookimpl\ndef "
         (HOOK + "register_tasks(registr): ...", "'registr'"),
     ],
 )
-def test_a_plugin_that_cannot_be_loaded(
+def test_unloadable_plugin_is_reported_and_not_registered(
     plugins: Plugins, tmp_path: Path, source: str, message: str
 ) -> None:
     file = tmp_path / "bad.py"
@@ -84,7 +84,7 @@ def test_a_plugin_that_cannot_be_loaded(
         ("register_corpora(register)", "register('no-such-card.yaml')", "cannot be read"),
     ],
 )
-def test_a_plugin_that_fails_as_it_registers(
+def test_invalid_plugin_registration_is_reported(
     plugins: Plugins, tmp_path: Path, hook: str, body: str, message: str
 ) -> None:
     file = tmp_path / "bad.py"
@@ -94,9 +94,7 @@ def test_a_plugin_that_fails_as_it_registers(
         plugins.registry(hook.partition("(")[0])
 
 
-def test_a_wrong_encoder_fails_its_cells_only_and_nothing_of_it_is_stored(
-    plugins: Plugins, tmp_path: Path
-) -> None:
+def test_failing_encoder_fails_only_its_cells(plugins: Plugins, tmp_path: Path) -> None:
     wrong = {
         "raises": ZeroDivisionError("division by zero"),
         "rows": np.zeros((1, 3)),
@@ -135,7 +133,7 @@ def test_a_wrong_encoder_fails_its_cells_only_and_nothing_of_it_is_stored(
         ({}, ["1", "2"], "scores that are no finite numbers"),
     ],
 )
-def test_a_task_that_scores_nonsense(metrics: Any, ids: Iterable[str], message: str) -> None:
+def test_invalid_task_scores_are_rejected(metrics: Any, ids: Iterable[str], message: str) -> None:
     with pytest.raises(PluginError, match=message):
         Scores(metrics, list(ids), np.array([0, np.nan]), np.zeros(2))
     plain = Scores({"m": np.float32(0.5)}, [], np.zeros(0), np.zeros(0)).metrics["m"]  # type: ignore[dict-item]
@@ -161,7 +159,7 @@ class Norm(Task):
         ({"level": "letter"}, "'norm' has the level 'letter'"),
     ],
 )
-def test_a_task_that_lacks_an_attribute_is_told_which(
+def test_invalid_task_attribute_is_named(
     plugins: Plugins, attributes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(PluginError, match=message):

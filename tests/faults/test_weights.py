@@ -57,7 +57,7 @@ class Evil:
 
 
 @pytest.mark.parametrize("zipped", [True, False])
-def test_a_pickle_of_plain_tensors_is_opened(model: Path, zipped: bool) -> None:
+def test_pickle_of_plain_tensors_is_opened(model: Path, zipped: bool) -> None:
     wanted = load_file(model / "model.safetensors")
     pickled(model, wanted, _use_new_zipfile_serialization=zipped)
     state = opened(model).model.state_dict()
@@ -65,9 +65,7 @@ def test_a_pickle_of_plain_tensors_is_opened(model: Path, zipped: bool) -> None:
 
 
 @pytest.mark.parametrize("form", ["zip", "legacy", "bare"])
-def test_a_pickle_that_holds_more_than_tensors_is_refused_and_not_run(
-    model: Path, form: str
-) -> None:
+def test_pickle_with_code_is_refused_and_not_run(model: Path, form: str) -> None:
     evil = {"weights": torch.zeros(2), "x": Evil(model / "proof")}
     pickled(model, evil, _use_new_zipfile_serialization=form == "zip")
     if form == "bare":
@@ -81,14 +79,14 @@ def test_a_pickle_that_holds_more_than_tensors_is_refused_and_not_run(
 @pytest.mark.parametrize(
     "value", [{}, {"a": 1}, {"other.weight": torch.zeros(2)}, [1, 2], 5, torch.nn.Linear(2, 2)]
 )
-def test_a_pickle_of_something_else_is_refused(model: Path, value: Any) -> None:
+def test_pickle_without_model_weights_is_refused(model: Path, value: Any) -> None:
     pickled(model, value)
     with pytest.raises(ModelUnavailableError, match=r"missing 5|cannot be opened|not opened"):
         opened(model)
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "pytorch_model.bin"])
-def test_truncated_weights_are_an_error(model: Path, file: str) -> None:
+def test_truncated_weights_are_refused(model: Path, file: str) -> None:
     if file == "pytorch_model.bin":
         pickled(model, load_file(model / "model.safetensors"))
     whole = (model / file).read_bytes()
@@ -98,7 +96,7 @@ def test_truncated_weights_are_an_error(model: Path, file: str) -> None:
             opened(model)
 
 
-def test_weights_that_are_not_there_are_no_random_numbers(model: Path) -> None:
+def test_missing_weights_are_not_randomly_initialised(model: Path) -> None:
     state = load_file(model / "model.safetensors")
     parts = [name for name in state if "pooler." not in name]  # it is unused
     save_file(
@@ -118,7 +116,7 @@ def test_weights_that_are_not_there_are_no_random_numbers(model: Path) -> None:
         opened(model)
 
 
-def test_a_model_without_tokenizer_is_an_error(model: Path) -> None:
+def test_model_without_tokenizer_is_refused(model: Path) -> None:
     (model / "tokenizer.json").unlink()
     (model / "tokenizer_config.json").unlink()
     with pytest.raises(ModelUnavailableError, match=r"tokenizer in .* has no vocabulary") as caught:
@@ -140,7 +138,9 @@ def test_a_model_without_tokenizer_is_an_error(model: Path) -> None:
         ("config.json", "\0\ud7ff"),
     ],
 )
-def test_a_broken_small_file_is_an_error(model: Path, file: str, content: str) -> None:
+def test_malformed_tokenizer_or_config_file_is_refused(
+    model: Path, file: str, content: str
+) -> None:
     (model / file).write_text(content, encoding="utf-8")
     with pytest.raises(ModelUnavailableError):
         opened(model)
@@ -161,7 +161,7 @@ def test_a_broken_small_file_is_an_error(model: Path, file: str, content: str) -
         {"vocab_size": 3},
     ],
 )
-def test_a_configuration_that_does_not_fit_is_an_error(
+def test_unsupported_or_inconsistent_config_is_refused(
     model: Path, changes: dict[str, Any]
 ) -> None:
     configured(model, **changes)
@@ -170,7 +170,7 @@ def test_a_configuration_that_does_not_fit_is_an_error(
         opened(model)
 
 
-def test_places_that_hold_no_model(tmp_path: Path) -> None:
+def test_path_without_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for name, message in (
         ("none", "there is no such directory"),

@@ -15,8 +15,8 @@ from mirrorbench.runs.encoder_loading import open_for_tuning
 from mirrorbench.runs.registry import load_plugins
 from mirrorbench.training.augmentations import in_use
 from mirrorbench.training.loop import _Loop
+from mirrorbench.training.losses import LOSSES, TokenizedPairs, objective_of
 from mirrorbench.training.microbatch import MicroBatchReader, in_order
-from mirrorbench.training.objective import LOSSES, TokenizedPairs, objective_of
 from mirrorbench.training.recipes import Recipe, override
 
 AUGMENTATIONS: dict[str, Any] = {

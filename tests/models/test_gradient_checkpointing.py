@@ -77,7 +77,7 @@ def tuned(path: Path, method: str = "mirror", precision: str = "fp32", **keys: A
     ),
 )
 @pytest.mark.parametrize("method", few(["mirror", "mirrorwic"]))
-def test_the_weights_are_those_without_it(
+def test_gradient_checkpointing_leaves_tuned_weights_unchanged(
     random_model: Models, family: str, keys: dict[str, Any], method: str
 ) -> None:
     """They are equal bit for bit: BERT draws from its own generators, the others from torch's."""
@@ -98,7 +98,7 @@ def test_the_weights_are_those_without_it(
     assert hooks[0] == hooks[1]
 
 
-def test_so_they_are_where_batches_are_computed_twice(
+def test_checkpointing_with_micro_batches_leaves_weights_unchanged(
     random_model: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mirrorbench.training.loop.limits", lambda objective: (150, 2))
@@ -112,7 +112,7 @@ def test_so_they_are_where_batches_are_computed_twice(
 
 
 @pytest.mark.parametrize("family", few(["bert", "modernbert", "llama", "t5"]))
-def test_a_pass_holds_less(random_model: Models, family: str) -> None:
+def test_gradient_checkpointing_saves_memory(random_model: Models, family: str) -> None:
     """Bytes that torch's profiler sees allocated and not freed in a pass."""
     from mirrorbench.models.gradient_checkpointing import checkpointed
 
@@ -136,7 +136,9 @@ def test_a_pass_holds_less(random_model: Models, family: str) -> None:
 
 
 @pytest.mark.parametrize("family", few(["albert", "mpnet", "xlnet"]))
-def test_a_family_without_it_is_refused_in_the_plan(random_model: Models, family: str) -> None:
+def test_family_without_gradient_checkpointing_is_refused(
+    random_model: Models, family: str
+) -> None:
     spec = f"{random_model(family)}+mirror:gradient_checkpointing=true"
     with pytest.raises(UsageError, match="no gradient checkpointing for models of type") as caught:
         mirrorbench.load(spec, device="cpu")

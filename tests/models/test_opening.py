@@ -35,7 +35,7 @@ def loaders(tree: ast.AST) -> list[ast.Call]:
     ]
 
 
-def test_every_loader_stands_in_one_module_and_is_called_safely() -> None:
+def test_loaders_are_called_safely_from_one_module() -> None:
     """Plugins of this repository are checked if they are present."""
     root = PACKAGE.parent
     files = [*PACKAGE.rglob("*.py"), *root.glob("plugins/*/*/**/*.py")]
@@ -84,7 +84,7 @@ def armed(random_model: Models, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("folder", ["", "sbert:path="])
-def test_an_answer_on_standard_input_runs_no_code_beside_a_model(
+def test_code_beside_a_model_is_never_run(
     armed: Path, folder: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The input is that of ``printf 'y\\nsome text\\n' | mirrorbench encode - -e ./armed``, and a dry run after it."""

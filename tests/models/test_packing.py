@@ -107,7 +107,7 @@ def one_by_one(
 @pytest.mark.parametrize("scaling", [None, 0.3])
 @kernels
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-def test_attention_is_that_of_each_text(
+def test_packed_attention_equals_attention_per_text(
     lengths: list[int],
     way: str,
     dtype: torch.dtype,
@@ -137,7 +137,7 @@ def test_attention_is_that_of_each_text(
 
 
 @kernels
-def test_attention_drops_what_it_is_told(
+def test_packed_attention_applies_dropout(
     way: str, dtype: torch.dtype, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For values of one the result is the sum of the kept weights, 1 on average."""
@@ -168,7 +168,7 @@ def test_attention_drops_what_it_is_told(
         assert_close(read.sum(0), written.sum(0), rtol=0.01, atol=0.0)
 
 
-def test_what_the_flash_kernel_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flash_fits_only_supported_inputs_and_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     for dtype, size, heads, capability, built, fits in (
         (torch.float16, 192, 2, (8, 0), True, True),
         (torch.float16, 192, 1, (8, 0), True, False),  # keys of fewer heads
@@ -186,7 +186,7 @@ def test_what_the_flash_kernel_takes(monkeypatch: pytest.MonkeyPatch) -> None:
         assert packing.flash_fits(query, key, key) == fits
 
 
-def test_an_option_that_a_row_does_not_honour_is_refused(random_model: Models) -> None:
+def test_unsupported_attention_option_is_refused(random_model: Models) -> None:
     """T5's bias by distance is an example."""
     row, states = row_of([3, 2], False), torch.randn(3, 5, 2, 8)
     for allowed in (
@@ -218,7 +218,7 @@ def vectors_and_gradients(
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("architecture", few(TRIED, "bert", "roberta", "gemma3"))
-def test_a_packed_pass_gives_the_vectors_and_gradients_of_a_padded_one(
+def test_packed_pass_equals_padded_pass(
     random_model: Models, architecture: str, training: bool
 ) -> None:
     """Attention pads texts in training, else takes those of one length together; windows are shorter than texts."""
@@ -239,7 +239,7 @@ def test_a_packed_pass_gives_the_vectors_and_gradients_of_a_padded_one(
 
 
 @pytest.mark.parametrize("architecture", few(["bert", "roberta"]))
-def test_flash_attention_in_a_model(
+def test_model_with_flash_attention_matches_padded_pass(
     random_model: Models, architecture: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transformer = load_transformer(random_model(architecture), CPU)

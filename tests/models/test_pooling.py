@@ -44,7 +44,7 @@ def tokens(target: torch.Tensor | None = None, mask: torch.Tensor = MASK) -> Tok
 )
 @pytest.mark.parametrize("pooling", ["cls", "mean", "mean-padded", "last", "weighted-mean"])
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_pooling(
+def test_poolings_equal_numpy_averages(
     states: tuple[torch.Tensor, ...], layers: str, chosen: list[int], pooling: str, side: str
 ) -> None:
     """SGPT (Muennighoff 2022), Eq. 2: w_i = i / sum of 1 to S, for the S tokens of a text."""
@@ -65,9 +65,7 @@ def test_pooling(
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_half_precision_around_it_changes_nothing(
-    states: tuple[torch.Tensor, ...], pooling: str
-) -> None:
+def test_autocast_does_not_change_pooling(states: tuple[torch.Tensor, ...], pooling: str) -> None:
     """The model computes under autocast, which would make products, the mean over a target among them, half again."""
     target = MASK / MASK.sum(1, keepdim=True)
     half = tuple(state.bfloat16() for state in states)  # averaged in single precision
@@ -81,7 +79,7 @@ def test_half_precision_around_it_changes_nothing(
         assert torch.equal(actual, expected)
 
 
-def test_wrong_values(states: tuple[torch.Tensor, ...]) -> None:
+def test_invalid_pooling_settings_are_rejected(states: tuple[torch.Tensor, ...]) -> None:
     with pytest.raises(UnknownNameError, match="'man'") as caught:
         pool(states, tokens(), Pooling("man"))
     assert "mean" in caught.value.hint
@@ -107,7 +105,7 @@ def register_poolings(register):
 """
 
 
-def test_a_plugin_reads_at_its_own_tokens(random_model: Models, tmp_path: Path) -> None:
+def test_plugin_pooling_works_untuned_and_tuned(random_model: Models, tmp_path: Path) -> None:
     """The first token and the mask token make more dimensions than the model has, in a run, tuned and untuned."""
     (tmp_path / "plugin.py").write_text(AT_THE_MASK)
     plugins = load_plugins(discover=False)

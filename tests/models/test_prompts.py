@@ -60,7 +60,7 @@ def encoded(
 
 
 @pytest.mark.parametrize("architecture", ["tiny", "bert", "roberta"])
-def test_a_prompt_is_read_around_each_text(random_model: Models, architecture: str) -> None:
+def test_prompt_surrounds_each_text(random_model: Models, architecture: str) -> None:
     path, texts = (TINY, TEXTS) if architecture == "tiny" else (random_model(architecture), SHORT)
     reader = encoder(path)
     for prompt in (*TEMPLATES, "Instruct: find it\nQuery: {text}", PROMPTS["eol"]):
@@ -75,7 +75,7 @@ def test_a_prompt_is_read_around_each_text(random_model: Models, architecture: s
                 np.testing.assert_allclose(actual[name][row], expected, atol=1e-5)
 
 
-def test_of_a_text_twice_the_second_is_read(tiny: TransformerEncoder) -> None:
+def test_echo_prompt_pools_the_second_copy(tiny: TransformerEncoder) -> None:
     actual = {
         name: encoded(tiny, name, ECHO, TEXTS)
         for name in ("mean", "last", "weighted-mean", "target")
@@ -94,7 +94,7 @@ def test_of_a_text_twice_the_second_is_read(tiny: TransformerEncoder) -> None:
 
 
 @pytest.mark.parametrize("prompt", [ECHO, 'In "{text}" it means'])
-def test_a_target_is_found_behind_a_prompt(tiny: TransformerEncoder, prompt: str) -> None:
+def test_target_is_located_within_a_prompt(tiny: TransformerEncoder, prompt: str) -> None:
     text = "  the river bank was wet, and the bank was closed"
     (first, second), word = (i for i in range(len(text)) if text.startswith("bank", i)), len("bank")
     items = [TextInput(text, ((start, start + word),)) for start in (first, second)]
@@ -106,7 +106,7 @@ def test_a_target_is_found_behind_a_prompt(tiny: TransformerEncoder, prompt: str
 
 
 @pytest.mark.parametrize("prompt", few([*TEMPLATES, PROMPTS["eol"], ECHO], 1, 3, 4))
-def test_a_long_text_is_cut_and_the_prompt_is_kept(tiny: TransformerEncoder, prompt: str) -> None:
+def test_truncation_cuts_the_text_not_the_prompt(tiny: TransformerEncoder, prompt: str) -> None:
     words = ["one", "two", "three", "four"] * 20
     for pooling in ("mean", "last") if "{mask}" in prompt else ("mean", "last", "target"):
         got = encoded(tiny, pooling, prompt, [" ".join(words)], length=12)
@@ -132,7 +132,7 @@ def test_a_long_text_is_cut_and_the_prompt_is_kept(tiny: TransformerEncoder, pro
     np.testing.assert_allclose(got, encoded(tiny, "target", prompt, targets[1:]), atol=1e-5)
 
 
-def test_several_prompts_at_once(tiny: TransformerEncoder) -> None:
+def test_prompts_in_one_call_do_not_interfere(tiny: TransformerEncoder) -> None:
     """The poolings of one call are separate, also of words and texts together."""
     items = [TextInput(TEXTS[2], ((4, 9),)), TextInput(TEXTS[0], ((2, 5),))]
     poolings = [
@@ -165,14 +165,14 @@ def named(tmp_path: Path) -> Path:
         ("{text}", ""),
     ],
 )
-def test_what_a_prompt_stands_for(named: Path, prompt: str, expected: str) -> None:
+def test_prompt_names_resolve_to_templates(named: Path, prompt: str, expected: str) -> None:
     assert template(prompt, named) == expected
     spec = EncoderSpec("tiny", "", "base", (("prompt", f'{prompt}\n, "b" + 50%:'),))
     assert parse_spec(str(spec)) == spec
     assert "\n" not in str(spec)
 
 
-def test_prompts_that_cannot_be_had(named: Path, random_model: Models) -> None:
+def test_invalid_prompts_are_refused(named: Path, random_model: Models) -> None:
     with pytest.raises(UnknownNameError, match="unknown prompt 'qery'") as caught:
         template("qery", named)
     assert "Did you mean query" in caught.value.hint
@@ -199,7 +199,7 @@ def test_prompts_that_cannot_be_had(named: Path, random_model: Models) -> None:
         transformer.tokenize(TEXTS, 20, TEMPLATES[1])
 
 
-def test_it_is_part_of_the_identity_where_there_is_one(random_model: Models) -> None:
+def test_prompt_is_part_of_the_identity(random_model: Models) -> None:
     assert "prompt" not in Recipe(1.0, 1, 64, "mean").to_json()
     assert Pooling().identity == ["mean", "-1:", 64]
     assert Recipe(1.0, 1, 64, "mean", prompt=TEMPLATES[0]).to_json()["prompt"] == TEMPLATES[0]
@@ -212,7 +212,7 @@ def test_it_is_part_of_the_identity_where_there_is_one(random_model: Models) -> 
     np.testing.assert_allclose(actual, expected, atol=1e-5)
 
 
-def test_prompts_of_sentence_transformers(tmp_path: Path, registered: Plugins) -> None:
+def test_sbert_prompts_equal_sentence_transformers(tmp_path: Path, registered: Plugins) -> None:
     parts = [modules.Transformer(str(TINY)), modules.Pooling(256, "mean", include_prompt=False)]
     prompts = {"query": "query: ", "document": "passage: "}
     own = SentenceTransformer(

@@ -36,7 +36,7 @@ def released(path: Path, length: int) -> np.ndarray:
     return np.stack([hidden_states(path, name, **options)[0][-1] for name in NAMES])
 
 
-def test_sapbert_takes_the_first_tokens_of_25(random_model: Models) -> None:
+def test_sapbert_uses_cls_vectors_of_25_tokens(random_model: Models) -> None:
     path = random_model("bert")
     encoder = create_sapbert(spec("sapbert", path), CONTEXT)
     np.testing.assert_allclose(encoder.encode(NAMES), released(path, 25)[:, 0], atol=1e-5)
@@ -52,7 +52,7 @@ def test_sapbert_takes_the_first_tokens_of_25(random_model: Models) -> None:
     )
 
 
-def test_sbert_may_be_read_by_another_pooling(random_model: Models, tmp_path: Path) -> None:
+def test_sbert_pooling_can_be_overridden(random_model: Models, tmp_path: Path) -> None:
     """Released code (Mirror-BERT, ``evaluation/eval.py``): all texts padded to 64 tokens, the mean over all of them."""
     path = as_sentence_transformers(
         random_model("bert"), tmp_path / "sbert", "Transformer", "Pooling", "Normalize"
@@ -77,7 +77,7 @@ def test_sbert_may_be_read_by_another_pooling(random_model: Models, tmp_path: Pa
     )
 
 
-def test_models_by_name() -> None:
+def test_model_names_resolve_to_hub_ids() -> None:
     create = {"sbert": create_sbert, "sapbert": create_sapbert}
     for system, hub_id in (
         ("sbert", "sentence-transformers/bert-base-nli-mean-tokens"),
@@ -90,7 +90,9 @@ def test_models_by_name() -> None:
             create[system.split(":")[0]](parse_spec(system), EncoderContext(offline=True))
 
 
-def test_errors(random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_specs_and_unreadable_models_are_refused(
+    random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for create, wrong, message in (
         (create_sapbert, parse_spec("sapbert:lr=1"), "key of sapbert 'lr'"),
         (create_sapbert, parse_spec("sapbert:max_length=long"), "max_length=long"),

@@ -39,9 +39,7 @@ def spec(system: str, path: Path, **params: object) -> EncoderSpec:
     return EncoderSpec(system, params=(("path", str(path)), *params.items()))  # type: ignore[arg-type]
 
 
-def test_queries_and_documents_are_read_under_the_models_prompts(
-    random_model: Models, tmp_path: Path
-) -> None:
+def test_roles_select_query_and_document_prompts(random_model: Models, tmp_path: Path) -> None:
     path = as_sentence_transformers(
         random_model("bert"), tmp_path / "model", "Transformer", "Pooling"
     )
@@ -60,7 +58,7 @@ def test_queries_and_documents_are_read_under_the_models_prompts(
 
 
 @pytest.mark.parametrize("fits", [2048, 9])
-def test_sbert_on_a_gpu(
+def test_sbert_gpu_batches_adapt_to_memory(
     random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fits: int
 ) -> None:
     """The CPU takes its place, with room for ``fits`` texts in a batch; only the padding of the vectors differs."""
@@ -88,9 +86,7 @@ def test_sbert_on_a_gpu(
     assert max(sizes) <= fits
 
 
-def test_the_checksum_covers_modules_and_leaves_out_notes(
-    random_model: Models, tmp_path: Path
-) -> None:
+def test_checksum_covers_modules_but_not_notes(random_model: Models, tmp_path: Path) -> None:
     path = as_sentence_transformers(
         random_model("bert"), tmp_path / "sbert", "Transformer", "Pooling"
     )
@@ -113,7 +109,7 @@ def test_the_checksum_covers_modules_and_leaves_out_notes(
         (("Transformer", "Pooling"), "returns the same vector for every text"),
     ],
 )
-def test_sbert_without_vectors_of_texts_is_refused(
+def test_sbert_without_text_vectors_is_refused(
     random_model: Models, tmp_path: Path, classes: tuple[str, ...], message: str
 ) -> None:
     """The models have no pooling, or a prompt of as many tokens as the model reads."""

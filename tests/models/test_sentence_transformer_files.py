@@ -190,7 +190,7 @@ def planned(spec: EncoderSpec, planner: Planner) -> Any:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_directory_is_read_as_sentence_transformers_reads_it(layout: str, made: Made) -> None:
+def test_directory_vectors_equal_sentence_transformers(layout: str, made: Made) -> None:
     """The identity of what sentence-transformers reads is that of the files."""
     folder, keys = made(layout), LAYOUTS[layout][1]
     encoder = mirrorbench.load(str(folder))
@@ -210,7 +210,7 @@ def test_a_directory_is_read_as_sentence_transformers_reads_it(layout: str, made
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_directory_is_tuned_as_it_is_read_or_refused(
+def test_tuning_keeps_directory_pooling_or_is_refused(
     layout: str, made: Made, planner: Planner
 ) -> None:
     folder, keys = made(layout), LAYOUTS[layout][1]
@@ -231,7 +231,7 @@ def test_a_directory_is_tuned_as_it_is_read_or_refused(
     assert chosen.to_json() == {"layers": "-1:", **keys, "pooling": "last", "max_length": 20}
 
 
-def test_a_prompt_that_ends_in_a_space_is_written_as_it_is_read(made: Made, tmp_path: Path) -> None:
+def test_prompt_with_trailing_space_survives_tuning(made: Made, tmp_path: Path) -> None:
     """The tokenizer makes the space and the letter after it one token; length and modules stay what they were."""
     tuned = mirrorbench.tune(
         LINES, f"{made('prompt')}+mirror:epochs=1", tmp_path / "tuned", held_out=4, device="cpu"
@@ -264,7 +264,7 @@ def resaved(folder: Path, change: str) -> None:
 @pytest.mark.parametrize(
     "keys", few(["", ",prompt=about:%20", ",layers=-2:", ",post=center"], 1, 3)
 )
-def test_a_tuned_directory_that_sentence_transformers_changed(
+def test_modules_changed_after_tuning_override_the_readout(
     random_model: Models, tmp_path: Path, change: str, keys: str
 ) -> None:
     """The readout of ``mirrorbench tune`` is used only while the modules agree with it."""
@@ -306,7 +306,7 @@ def test_quantised_weights_are_refused(made: Made, setting: str, read: str) -> N
     assert refused.value.hint
 
 
-def test_an_activation_that_is_not_computed_is_refused(made: Made) -> None:
+def test_unknown_dense_activation_is_refused(made: Made) -> None:
     """sentence-transformers computes Tanh instead."""
     folder = made("Dense")
     file = folder / "2_Dense" / "config.json"
@@ -318,7 +318,7 @@ def test_an_activation_that_is_not_computed_is_refused(made: Made) -> None:
     assert "torch.nn" in refused.value.hint
 
 
-def test_a_row_of_a_run_names_what_is_read(made: Made, planner: Planner) -> None:
+def test_ladder_row_names_the_effective_spec(made: Made, planner: Planner) -> None:
     folder = made("Dense")
     for spec, row in (
         (f"{folder}", f"sbert:path={folder}"),
@@ -329,7 +329,9 @@ def test_a_row_of_a_run_names_what_is_read(made: Made, planner: Planner) -> None
             assert [str(spec_) for spec_ in ladder(parse_spec(spec), level, planner)] == [row]
 
 
-def test_a_model_of_the_hub(made: Made, planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_model_readout_follows_its_files(
+    made: Made, planner: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = made("Normalize")
     monkeypatch.setattr(backbones, "_from_hub", lambda name, revision, offline: folder)
     (row,) = ladder(parse_spec("owner/name"), "sentence", planner)
@@ -353,7 +355,7 @@ def test_a_model_of_the_hub(made: Made, planner: Planner, monkeypatch: pytest.Mo
         ("tokenizer.json", "{", "cannot be opened"),
     ],
 )
-def test_damaged_files_are_errors_of_ours(
+def test_damaged_files_raise_model_unavailable_error(
     made: Made, file: str, content: str, message: str
 ) -> None:
     folder = made("no length")
@@ -363,9 +365,7 @@ def test_damaged_files_are_errors_of_ours(
 
 
 @pytest.mark.parametrize("read", ["sbert", "stored"])
-def test_weights_that_are_no_number_are_an_error_and_store_nothing(
-    made: Made, bench: Bench, read: str
-) -> None:
+def test_nan_weights_fail_and_store_no_result(made: Made, bench: Bench, read: str) -> None:
     """``stored``: the ``Dense`` of a directory of ``mirrorbench tune``, which mirrorbench multiplies itself."""
     folder = made("linear Dense")
     file = folder / "2_Dense" / "model.safetensors"

@@ -74,7 +74,7 @@ def targets(draw: st.DrawFn) -> tuple[str, list[tuple[int, int]]]:
 @example(("  a  b", [(0, 3)]))
 @example(("a b", [(1, 2)]))
 @example(("😀😀", [(1, 2)]))
-def test_the_tokens_chosen_cover_exactly_the_span(
+def test_target_tokens_cover_exactly_the_span(
     type_: str, drawn: tuple[str, list[tuple[int, int]]]
 ) -> None:
     text, spans = drawn
@@ -97,7 +97,7 @@ def test_the_tokens_chosen_cover_exactly_the_span(
     st.integers(3, 70),
     st.sampled_from([(1, 1), (0, 1), (2, 0), (0, 0)]),
 )
-def test_a_cut_keeps_the_target(
+def test_truncation_keeps_the_target(
     n: int, data: st.DataObject, max_length: int, special: tuple[int, int]
 ) -> None:
     before, after = special
@@ -143,7 +143,7 @@ def naive(path: Path, item: TextInput, layers: slice) -> np.ndarray:
 
 
 @pytest.mark.parametrize("architecture", few(ARCHITECTURES, "bert", "roberta"))
-def test_the_vector_is_the_mean_over_sub_words_and_layers(
+def test_target_vector_averages_sub_words_and_layers(
     random_model: Models, architecture: str
 ) -> None:
     path = random_model(architecture)
@@ -176,9 +176,7 @@ def as_released(path: Path, item: TextInput, max_length: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("architecture", few(["bert", "deberta", "modernbert"]))
-def test_marked_targets_are_read_as_in_the_released_code(
-    random_model: Models, architecture: str
-) -> None:
+def test_marked_targets_equal_the_released_code(random_model: Models, architecture: str) -> None:
     path = random_model(architecture)
     long = random.Random(1).choices(WORDS, k=60)
     items = [
@@ -203,7 +201,7 @@ def test_marked_targets_are_read_as_in_the_released_code(
     assert [reader.lost_targets(items, pooling).texts_cut for pooling in poolings] == [3, 2]
 
 
-def test_what_has_no_target_in_its_window_is_counted(random_model: Models) -> None:
+def test_lost_targets_are_counted(random_model: Models) -> None:
     path = random_model("bert")
     pooling = Pooling("target", max_length=10)
     reader = encoder(path, pooling)

@@ -31,7 +31,7 @@ def further(model_type: str, folder: Path) -> Transformer:
 
 
 @pytest.mark.parametrize("architecture", few(FAMILIES, "bert", "deberta", "gpt2", "t5"))
-def test_the_traits_of_each_family(random_model: Models, architecture: str) -> None:
+def test_measured_traits_match_the_family(random_model: Models, architecture: str) -> None:
     """A measurement leaves training mode and random state unchanged."""
     transformer = load_transformer(random_model(architecture), CPU)
     transformer.model.train()
@@ -46,7 +46,7 @@ def test_the_traits_of_each_family(random_model: Models, architecture: str) -> N
 @pytest.mark.parametrize(
     ("model_type", "pads"), few([("convbert", True), ("fnet", True), ("ernie", False)], 0, 2)
 )
-def test_a_model_that_reads_padding_reads_each_text_as_alone(
+def test_padding_sensitive_models_read_texts_without_padding(
     tmp_path: Path, model_type: str, pads: bool
 ) -> None:
     """Vectors under every pooling and gradients are the same; a padded pass would change them."""
@@ -71,7 +71,7 @@ def test_a_model_that_reads_padding_reads_each_text_as_alone(
     assert (float((padded - together[0][0]).abs().max()) > 1e-3) == pads
 
 
-def test_tokens_that_see_no_others_are_no_encoder(random_model: Models) -> None:
+def test_model_without_contextual_states_is_detected(random_model: Models) -> None:
     """MRA without its kernels is such a model: states depend on their own token alone."""
     transformer = load_transformer(random_model("bert"), CPU)
     assert traits_of(transformer).varies
@@ -80,7 +80,7 @@ def test_tokens_that_see_no_others_are_no_encoder(random_model: Models) -> None:
     assert not traits_of(transformer).varies
 
 
-def test_a_packed_pair_that_differs_is_not_packed(random_model: Models) -> None:
+def test_packing_is_disabled_where_vectors_differ(random_model: Models) -> None:
     """Position ids differ from the architecture's, although its code permits packing."""
     transformer = load_transformer(random_model("roberta"), CPU)
     assert traits_of(transformer).packs
@@ -89,7 +89,7 @@ def test_a_packed_pair_that_differs_is_not_packed(random_model: Models) -> None:
 
 
 @pytest.mark.parametrize("model_type", ["esm", "phi3", "lfm2"])
-def test_a_text_does_not_depend_on_a_masked_or_a_long_one(tmp_path: Path, model_type: str) -> None:
+def test_vector_ignores_masked_and_long_neighbours(tmp_path: Path, model_type: str) -> None:
     """ESM takes the share of mask tokens, longrope the longest text of a pass; LFM2 has convolutions."""
     transformer = further(model_type, tmp_path)
     assert not transformer.traits.packs
@@ -105,7 +105,7 @@ def test_a_text_does_not_depend_on_a_masked_or_a_long_one(tmp_path: Path, model_
 
 
 @pytest.mark.parametrize("model_type", few(OTHER_INPUTS, "canine", "vilt"))
-def test_models_of_more_than_tokens_are_refused(tmp_path: Path, model_type: str) -> None:
+def test_models_with_non_token_inputs_are_refused(tmp_path: Path, model_type: str) -> None:
     with pytest.raises(
         ModelUnavailableError, match=r"by its tokens alone|no vocabulary of tokens"
     ) as caught:

@@ -43,7 +43,7 @@ NEW: Array = (RNG.normal(size=(200, 32)) * np.geomspace(4, 0.1, 32) + 0.2).astyp
 )  # some lie outside
 
 
-def test_centred_and_z_scored() -> None:
+def test_center_and_zscore_equal_scikit_learn() -> None:
     for name, scaler in (("center", StandardScaler(with_std=False)), ("zscore", StandardScaler())):
         actual = fit(VECTORS, Transformation(name)).apply(VECTORS)
         assert np.abs(actual - scaler.fit_transform(VECTORS.astype(float))).max() < 1e-5
@@ -53,7 +53,7 @@ def test_centred_and_z_scored() -> None:
 
 
 @pytest.mark.parametrize("k", [0, 5, 12])
-def test_whitened_as_scikit_learn(k: int) -> None:
+def test_whitening_equals_scikit_learn(k: int) -> None:
     actual = fit(VECTORS, Transformation("whiten", k)).apply(VECTORS)
     expected = PCA(k or None, whiten=True).fit_transform(VECTORS.astype(float))
     assert (
@@ -62,7 +62,7 @@ def test_whitened_as_scikit_learn(k: int) -> None:
 
 
 @pytest.mark.parametrize("d", [0, 3])
-def test_all_but_the_top(d: int) -> None:
+def test_all_but_the_top_removes_leading_components(d: int) -> None:
     """Mu and Viswanath 2018: minus the mean and the first D components; D is about d/100, here the one of 12."""
     wide = VECTORS.astype(float) - VECTORS.astype(float).mean(0)
     top = np.linalg.svd(wide, full_matrices=False)[2][: d or 1]
@@ -77,7 +77,7 @@ def test_all_but_the_top(d: int) -> None:
     assert np.array_equal(fit(wider, Transformation("abtt")).apply(wider), same)
 
 
-def test_an_axis_without_variance_is_left_out() -> None:
+def test_whitening_drops_axes_without_variance() -> None:
     """Layer-normalised vectors are in a hyperplane; along its normal there is rounding alone."""
     flat = VECTORS - VECTORS.mean(axis=1, keepdims=True)
     actual = fit(flat, Transformation("whiten")).apply(flat)
@@ -97,13 +97,13 @@ def test_an_axis_without_variance_is_left_out() -> None:
         (1, Transformation("center"), "Name a larger corpus"),
     ],
 )
-def test_more_than_the_corpus_has(rows: int, asked: Transformation, hint: str) -> None:
+def test_unfittable_transformation_is_refused(rows: int, asked: Transformation, hint: str) -> None:
     with pytest.raises(UsageError, match="cannot be fitted on") as caught:
         fit(VECTORS[:rows], asked)
     assert hint in caught.value.hint
 
 
-def test_texts_without_known_words_stay_without_a_vector() -> None:
+def test_zero_vectors_are_ignored_and_stay_zero() -> None:
     holes = np.vstack([np.zeros((50, 12), np.float32), VECTORS])
     affine = fit(holes, Transformation("whiten"))
     assert affine.checksum == fit(VECTORS, Transformation("whiten")).checksum
@@ -115,7 +115,7 @@ def test_texts_without_known_words_stay_without_a_vector() -> None:
         affine.apply(VECTORS[:, :3])
 
 
-def test_each_language_has_its_own() -> None:
+def test_each_language_has_a_separate_transformation() -> None:
     inputs = [TextInput("a", (), "en"), TextInput("b", (), "fr"), TextInput("c", (), "en")]
     en, fr = (Affine(np.eye(2) * by, np.zeros(2)) for by in (2, 3))
     vectors = np.array([[1, 1], [1, 2], [3, 3]], np.float32)
@@ -125,7 +125,7 @@ def test_each_language_has_its_own() -> None:
         transform(vectors, inputs, {"en": en, "fr": narrow})
 
 
-def test_weights_for_sentence_transformers(tmp_path: Path) -> None:
+def test_transformation_round_trips_through_dense_weights(tmp_path: Path) -> None:
     affine = fit(VECTORS, Transformation("whiten", 4))
     weights = affine.dense()
     linear = VECTORS @ weights["linear.weight"].numpy().T + weights["linear.bias"].numpy()
@@ -138,7 +138,7 @@ def test_weights_for_sentence_transformers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dims", [0, 8])
-def test_int8_as_sentence_transformers(dims: int) -> None:
+def test_int8_quantisation_matches_sentence_transformers(dims: int) -> None:
     actual = fit(FITTED, Transformation("dims" if dims else "", dims, "int8")).apply(NEW)
     keep = slice(dims or None)
     theirs = quantize_embeddings(
@@ -153,13 +153,13 @@ def test_int8_as_sentence_transformers(dims: int) -> None:
 
 
 @pytest.mark.parametrize("dims", [0, 16])
-def test_binary_as_sentence_transformers(dims: int) -> None:
+def test_binary_quantisation_equals_sentence_transformers(dims: int) -> None:
     actual = Taken(dims, "binary").apply(NEW)
     bits = np.unpackbits(quantize_embeddings(NEW[:, : dims or None], "ubinary"), axis=1)
     np.testing.assert_array_equal(actual, bits * 2.0 - 1)
 
 
-def test_a_transformation_before_it() -> None:
+def test_whitening_precedes_quantisation() -> None:
     white = fit(FITTED, Transformation("whiten", 8)).apply(NEW)
     signs = fit(FITTED, Transformation("whiten", 8, "binary")).apply(NEW)
     np.testing.assert_array_equal(signs, np.where(white > 0, 1, -1))
@@ -171,7 +171,7 @@ def test_a_transformation_before_it() -> None:
     )
 
 
-def test_an_encoder_gives_what_sentence_transformers_truncates(tmp_path: Path) -> None:
+def test_dims_equals_truncation_of_sentence_transformers(tmp_path: Path) -> None:
     texts = ["a man plays the guitar", "snow", "stocks fell on monday"]
     SentenceTransformer(str(embedded_directory()), device="cpu").save(str(tmp_path / "own"))
     short = SentenceTransformer(str(tmp_path / "own"), device="cpu", truncate_dim=24).encode(texts)
@@ -187,7 +187,7 @@ def test_an_encoder_gives_what_sentence_transformers_truncates(tmp_path: Path) -
         mirrorbench.load("tiny+base:dims=300", device="cpu")
 
 
-def test_keys_of_a_spec() -> None:
+def test_transformation_keys_are_split_from_specs() -> None:
     spec = parse_spec("x+mirror:post=whiten,whiten=7,corpus=mine,lr=0.1")
     plain, actual = split_post(spec, tuned=True)
     assert (str(plain), actual) == ("x+mirror:corpus=mine,lr=0.1", Transformation("whiten", 7))
@@ -225,7 +225,7 @@ def test_keys_of_a_spec() -> None:
         ("x:post=dims,dims=8", "unknown transformation", ""),
     ],
 )
-def test_keys_that_mean_nothing(spec: str, message: str, hint: str) -> None:
+def test_invalid_transformation_keys_are_rejected(spec: str, message: str, hint: str) -> None:
     with pytest.raises((UsageError, UnknownNameError), match=message) as caught:
         split_post(parse_spec(spec), tuned="mirror" in spec)
     assert hint in caught.value.hint

@@ -85,7 +85,9 @@ def naive(path: Path, text: str, pooling: Pooling) -> np.ndarray:
 
 
 @architectures
-def test_every_pooling_equals_one_text_at_a_time(random_model: Models, architecture: str) -> None:
+def test_batched_pooling_equals_single_text_pooling(
+    random_model: Models, architecture: str
+) -> None:
     path = random_model(architecture)
     actual = encoder(path).encode_pooled(as_inputs(TEXTS), POOLINGS)
     for pooling, vectors in zip(POOLINGS, actual, strict=True):
@@ -98,7 +100,7 @@ def test_every_pooling_equals_one_text_at_a_time(random_model: Models, architect
     assert encoder(path).encode([]).shape == (0, 32)
 
 
-def test_the_spec_wins_over_the_tokenizers_own_truncation_and_padding(
+def test_spec_overrides_tokenizer_truncation_and_padding(
     random_model: Models, tmp_path: Path
 ) -> None:
     path = shutil.copytree(random_model("bert"), tmp_path / "model")
@@ -131,7 +133,7 @@ def test_the_spec_wins_over_the_tokenizers_own_truncation_and_padding(
 @pytest.mark.parametrize(
     "architecture", few([*ARCHITECTURES, "absolute"], "bert", "deberta", "absolute")
 )
-def test_a_length_beyond_the_positions(
+def test_length_beyond_absolute_positions_is_refused(
     random_model: Models, tmp_path: Path, architecture: str
 ) -> None:
     """``absolute``: DeBERTa, whose positions are relative, may have absolute ones too."""
@@ -173,7 +175,7 @@ def test_a_length_beyond_the_positions(
         ({"do_lower_case": False, "strip_accents": False}, CASED, LOWER),
     ],
 )
-def test_the_released_training_lower_cases(
+def test_lower_casing_tokenizer_follows_released_training(
     cased: Path, settings: dict[str, bool], alone: str, released: str
 ) -> None:
     """Mirror-BERT, ``src/mirror_bert.py``: ``AutoTokenizer.from_pretrained(path, ..., do_lower_case=True)``."""
@@ -185,7 +187,7 @@ def test_the_released_training_lower_cases(
     assert tokenizers[1].tokenize(CASED) == slow.tokenize(CASED)
 
 
-def test_the_option_reaches_no_tokenizer_json_and_no_bpe(
+def test_lower_casing_skips_tokenizer_json_and_bpe(
     cased: Path, random_model: Models, tmp_path: Path
 ) -> None:
     """transformers 4.2.1, ``BertTokenizerFast.__init__``: it compares ``do_lower_case`` with a key of another name."""
@@ -203,7 +205,7 @@ def test_the_option_reaches_no_tokenizer_json_and_no_bpe(
 
 
 @architectures
-def test_answers_of_the_host(
+def test_gpu_branches_do_not_change_vectors(
     architecture: str, random_model: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Replaced functions against waits for a GPU change no bit."""

@@ -31,7 +31,7 @@ INPUTS = [TextInput(" ".join(WORDS[:n]), ((0, 3),)) for n in range(1, 12)] + [
 POOLINGS = [Pooling("target", "-2:", 40), Pooling("mean", max_length=40), Pooling("cls", "1", 40)]
 
 
-def test_together_as_each_alone(random_model: Models) -> None:
+def test_poolings_in_one_pass_equal_separate_passes(random_model: Models) -> None:
     """The last text is cut, and read at its start and around its target."""
     together, alone = (encoder(random_model("deberta")) for _ in range(2))
     for pooling, vectors in zip(POOLINGS, together.encode_pooled(INPUTS, POOLINGS), strict=True):
@@ -39,7 +39,9 @@ def test_together_as_each_alone(random_model: Models) -> None:
     assert together.cost.texts == len(INPUTS) + 1
 
 
-def test_chunks_in_flight(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunk_is_fetched_after_next_chunk_starts(
+    random_model: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each chunk is fetched after the start of the next one."""
     reader, texts = (
         encoder(random_model("bert"), POOLINGS[1]),
@@ -78,7 +80,7 @@ def test_chunks_in_flight(random_model: Models, monkeypatch: pytest.MonkeyPatch)
 )
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.usefixtures("rows_stand_alone")
-def test_a_vector_does_not_depend_on_the_other_texts(
+def test_vector_does_not_depend_on_other_texts(
     architecture: str, padded: bool, random_model: Models
 ) -> None:
     reader = encoder(TINY if architecture == "tiny" else random_model(architecture))
@@ -102,7 +104,7 @@ def test_a_vector_does_not_depend_on_the_other_texts(
 
 @pytest.mark.slow
 @pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="a torch without MKL")
-def test_products_of_the_smallest_batch_have_the_same_bits_with_one_thread_and_two() -> None:
+def test_products_are_bit_identical_across_thread_counts() -> None:
     torch.manual_seed(0)
     for inner, outer in ((1024, 256), (1536, 384), (3072, 768), (4096, 1024)):
         weights, rows = torch.randn(inner, outer), torch.randn(1024, inner)
@@ -115,7 +117,9 @@ def test_products_of_the_smallest_batch_have_the_same_bits_with_one_thread_and_t
             assert torch.equal(*actual), (inner, outer, n)
 
 
-def test_the_cost_is_counted(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_tokens_and_padding_are_counted(
+    random_model: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Texts are in one row, or in batches of one length; the shortest text is repeated for a product of many rows."""
     monkeypatch.setattr("mirrorbench.models.batching.MIN_TOKENS", 64)
     texts = ["ab", "abcd" * 10, "ab"]
@@ -142,9 +146,7 @@ def test_the_cost_is_counted(random_model: Models, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.gpu
-def test_a_gpu_gives_the_same_vectors(
-    random_model: Models, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gpu_and_cpu_vectors_agree(random_model: Models, monkeypatch: pytest.MonkeyPatch) -> None:
     path = random_model("bert")
     wanted = encoder(path).encode_pooled(INPUTS, POOLINGS)
     monkeypatch.setattr(transformer_encoder, "TEXTS_PER_CHUNK", 3)

@@ -81,7 +81,7 @@ def loaded(path: Path, limit: int) -> wordvectors.WordVectors:
         SMALL + b"\n",
     ],
 )
-def test_with_and_without_header(tmp_path: Path, content: bytes) -> None:
+def test_text_format_variants_give_the_same_vectors(tmp_path: Path, content: bytes) -> None:
     vectors = read_text(written(tmp_path, content))
     assert vectors.words == ("the", "New York", "café")
     np.testing.assert_array_equal(
@@ -103,13 +103,13 @@ def test_with_and_without_header(tmp_path: Path, content: bytes) -> None:
         (b"4 2\nthe 1 2\nof 1 2\n", "ends at line 3, but its header announces 4 words"),
     ],
 )
-def test_broken_files(tmp_path: Path, content: bytes, message: str) -> None:
+def test_broken_vector_files_are_rejected(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(DataFormatError, match=message) as caught:
         read_text(written(tmp_path, content))
     assert "a.vec" in caught.value.message
 
 
-def test_limited_compressed_cut_off_or_badly_encoded(tmp_path: Path) -> None:
+def test_limited_compressed_and_damaged_files_are_handled(tmp_path: Path) -> None:
     vectors = read_text(written(tmp_path, b"9 2\nthe 1 2\nthe 7 7\nof 3 4\nbroken\n"), limit=2)
     assert vectors.words == ("the", "of")
     np.testing.assert_array_equal(
@@ -124,7 +124,7 @@ def test_limited_compressed_cut_off_or_badly_encoded(tmp_path: Path) -> None:
         loaded(written(tmp_path, SMALL * 100, "a.bin"), 0)
 
 
-def test_other_content_of_the_same_size_and_time_is_read_again(tmp_path: Path) -> None:
+def test_changed_file_with_same_mtime_is_reread(tmp_path: Path) -> None:
     path = written(tmp_path, SMALL)
     before, times = opened(path), path.stat()
     np.testing.assert_array_equal(before.encode(["the"]), [[1, 2]])
@@ -141,7 +141,7 @@ def test_other_content_of_the_same_size_and_time_is_read_again(tmp_path: Path) -
         changed.encode(["the"])
 
 
-def test_a_file_is_parsed_once_and_again_where_the_cache_is_damaged(
+def test_parsed_vectors_are_cached_and_damage_repaired(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = written(tmp_path, SMALL)
@@ -160,7 +160,7 @@ def test_a_file_is_parsed_once_and_again_where_the_cache_is_damaged(
     )
 
 
-def test_the_checksum_of_a_file_is_kept(
+def test_file_checksum_is_cached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A damaged checksum is computed again."""
@@ -183,7 +183,7 @@ def test_the_checksum_of_a_file_is_kept(
         ("retrofitting/sample_vec.txt", False),
     ],
 )
-def test_real_files_as_gensim_reads_them(shared_data: Path, name: str, header: bool) -> None:
+def test_real_vector_files_equal_gensim(shared_data: Path, name: str, header: bool) -> None:
     models = pytest.importorskip("gensim.models")
     path = shared_data / "vectors" / name
     expected = models.KeyedVectors.load_word2vec_format(path, no_header=not header)
@@ -192,7 +192,7 @@ def test_real_files_as_gensim_reads_them(shared_data: Path, name: str, header: b
     np.testing.assert_array_equal(vectors.vectors, expected.vectors)
 
 
-def test_a_text_is_the_mean_of_its_known_words(tmp_path: Path) -> None:
+def test_text_vector_averages_known_words(tmp_path: Path) -> None:
     encoder = opened(vec_file(tmp_path / "a.vec"))
     texts = {
         "ice": ["ice"],
@@ -250,7 +250,7 @@ def test_rare_words_weigh_more_under_sif(tmp_path: Path) -> None:
     )
 
 
-def test_one_file_a_language(tmp_path: Path) -> None:
+def test_each_language_reads_a_separate_file(tmp_path: Path) -> None:
     vec_file(tmp_path / "cc.en.vec", {"gift": (1, 0)})
     vec_file(tmp_path / "cc.de.vec", {"gift": (0, 1), "der": (2, 2)})
     path = tmp_path / "cc.{lang}.vec"
@@ -287,12 +287,14 @@ def test_one_file_a_language(tmp_path: Path) -> None:
         ("fasttext:path=x.vec", ModelUnavailableError, "there is no file"),
     ],
 )
-def test_wrong_specs(spec: str, error: type[Exception], message: str, plugins: Plugins) -> None:
+def test_invalid_word_vector_specs_are_rejected(
+    spec: str, error: type[Exception], message: str, plugins: Plugins
+) -> None:
     with pytest.raises(error, match=message):
         create_encoder(parse_spec(spec), plugins, EncoderContext())
 
 
-def test_a_fasttext_binary_knows_words_beyond_its_vocabulary(
+def test_fasttext_binary_encodes_out_of_vocabulary_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fasttext = pytest.importorskip("gensim.models.fasttext")
@@ -314,7 +316,7 @@ def test_a_fasttext_binary_knows_words_beyond_its_vocabulary(
     assert "mirrorbench[static]" in caught.value.hint
 
 
-def test_they_are_entries_of_the_cache_like_others(
+def test_word_vector_cache_entries_are_described(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cache lists word vectors, vectors of a model's tokens, and checksums of files."""

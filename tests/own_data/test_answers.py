@@ -11,7 +11,7 @@ from mirrorbench.reports.statistics.comparisons import Comparison, SeedMean
 from mirrorbench.reports.statistics.estimates import PointEstimate
 
 
-def test_so_many_items_show_the_difference_in_four_of_five_samples() -> None:
+def test_items_needed_gives_eighty_percent_power() -> None:
     error, n, difference = 0.02, 100, 0.03
     means = SeedMean(0.0, None, 1), SeedMean(0.0, None, 1)
     comparison = Comparison(n, 0, *means, PointEstimate(difference, ((error**2, n - 1.0),)))

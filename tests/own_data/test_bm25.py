@@ -8,7 +8,7 @@ import pytest
 from mirrorbench.own_data.retrieval import Collection, fuse
 
 
-def test_words_and_their_fusion_with_vectors() -> None:
+def test_bm25_and_rank_fusion_equal_their_formulas() -> None:
     """BM25 by Lucene's formula, without documents that have none of the words, and sums of reciprocal ranks."""
     documents = {
         "a": "cats sleep and cats eat",

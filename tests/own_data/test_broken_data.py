@@ -61,7 +61,9 @@ def broken(mutation: Mutation, seed: int) -> Case:
 @pytest.mark.parametrize(
     "number", range(len(MUTATIONS)), ids=[mutation.name for mutation in MUTATIONS]
 )
-def test_broken_data(builtin: Plugins, tmp_path: Path, number: int) -> None:
+def test_broken_data_are_refused_noted_or_scored_correctly(
+    builtin: Plugins, tmp_path: Path, number: int
+) -> None:
     mutation = MUTATIONS[number]
     for seed in range(number, DRAWS, len(MUTATIONS)):
         case = broken(mutation, seed)
@@ -101,7 +103,9 @@ def assert_refused(case: Case, mutation: Mutation, error: MirrorbenchError, labe
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_data_are_scored_as_they_are(builtin: Plugins, tmp_path: Path, kind: str) -> None:
+def test_scores_of_valid_data_equal_independent_computation(
+    builtin: Plugins, tmp_path: Path, kind: str
+) -> None:
     for ending in FORMATS:
         case = Case(kind, ending, next(iter(valid()[kind])), random.Random(0))
         task, scores = scored(builtin, case.write(tmp_path / ending))
@@ -109,7 +113,7 @@ def test_data_are_scored_as_they_are(builtin: Plugins, tmp_path: Path, kind: str
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_command_names_the_broken_file(
+def test_evaluate_error_names_the_broken_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
     refused = [

@@ -11,7 +11,7 @@ from mirrorbench.own_data.measures import average_precision, macro_f1, resamplin
 
 @pytest.mark.parametrize("decimals", [0, 1, 12])
 @pytest.mark.parametrize("n", [2, 3, 10, 200])
-def test_average_precision_with_and_without_ties(n: int, decimals: int) -> None:
+def test_average_precision_equals_scikit_learn(n: int, decimals: int) -> None:
     rng = np.random.default_rng(n)
     for _ in range(30):
         scores, gold = (
@@ -24,14 +24,14 @@ def test_average_precision_with_and_without_ties(n: int, decimals: int) -> None:
         )
 
 
-def test_measures_of_nothing_to_tell_apart_are_undefined() -> None:
+def test_measures_of_a_single_class_are_undefined() -> None:
     assert macro_f1([], []) is None
     assert average_precision([0.1, 0.2], [1, 1]) is None
     assert average_precision([0.1, 0.2], [0, 0]) is None
 
 
 @pytest.mark.parametrize("labels", [2, 5, 30])
-def test_macro_f1_of_labels_and_of_their_indices(labels: int) -> None:
+def test_macro_f1_equals_scikit_learn(labels: int) -> None:
     """Some labels are never predicted, others never right, and some indices stand for no label."""
     rng = np.random.default_rng(labels)
     for n in (1, 10, 100):
@@ -45,7 +45,7 @@ def test_macro_f1_of_labels_and_of_their_indices(labels: int) -> None:
         )
 
 
-def test_connected_items_are_one_group_unless_it_has_most_items() -> None:
+def test_items_with_shared_texts_form_one_group() -> None:
     texts = {"a": ("x", "y"), "b": ("Y ", "z"), "c": ("z",), "d": ("w",), "e": ("v",), "f": ("u",)}
     groups = resampling_groups(texts)
     assert groups["a"] == groups["b"] == groups["c"]

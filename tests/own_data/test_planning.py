@@ -11,7 +11,7 @@ from mirrorbench.own_data.planning import data_name, encoder_rows, without_repea
 from mirrorbench.runs.workspace import Settings, Workspace
 
 
-def test_names_of_data_and_rows_of_encoders(tmp_path: Path) -> None:
+def test_data_names_and_encoder_rows_are_normalised(tmp_path: Path) -> None:
     assert data_name("a.csv", "pairs", ["label=l"]) == "./a.csv:kind=pairs,label=l"
     assert data_name("../a", "", ()) == "../a"
     assert data_name("./a:metric=auc", "", ["label=l"]) == "./a:metric=auc,label=l"

@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 from mirrorbench.own_data.retrieval import search
 
 
-def test_the_search_in_blocks_finds_what_a_full_sort_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blockwise_search_equals_a_full_sort(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     queries, documents = (
         rng.normal(size=(7, 16)).astype(np.float32),

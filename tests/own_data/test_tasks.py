@@ -76,7 +76,7 @@ OTHERS = [f"other {n}" for n in range(40)]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.jsonl.gz", "a.parquet"])
-def test_rated_pairs_in_every_format(plugins: Plugins, write: Write, name: str) -> None:
+def test_rated_pairs_are_scored_in_every_format(plugins: Plugins, write: Write, name: str) -> None:
     ratings = [n % 7 / 2 for n in range(40)]
     path = write(name, {"score": ratings, "sentence1": TEXTS, "sentence2": OTHERS})
     task, scores = scored(plugins, path)
@@ -85,7 +85,7 @@ def test_rated_pairs_in_every_format(plugins: Plugins, write: Write, name: str) 
     assert scores.metrics["cosine_spearman"] == pytest.approx(expected)
 
 
-def test_labelled_pairs_under_names_of_their_own(plugins: Plugins, write: Write) -> None:
+def test_pair_columns_may_be_renamed(plugins: Plugins, write: Write) -> None:
     labels = [n % 3 == 0 for n in range(40)]
     path = write("a.csv", {"question": TEXTS, "sentence2": OTHERS, "label": labels})
     with pytest.raises(UsageError, match="columns question, sentence2, label") as caught:
@@ -100,9 +100,7 @@ def test_labelled_pairs_under_names_of_their_own(plugins: Plugins, write: Write)
     )
 
 
-def test_a_threshold_for_pairs_comes_from_pairs_that_share_no_text_with_those_it_is_used_on(
-    plugins: Plugins, write: Write
-) -> None:
+def test_pair_threshold_is_fitted_on_disjoint_texts(plugins: Plugins, write: Write) -> None:
     labels = [n % 3 == 0 for n in range(80)]
     path = write(
         "a.csv",
@@ -132,7 +130,7 @@ def test_a_threshold_for_pairs_comes_from_pairs_that_share_no_text_with_those_it
         )
 
 
-def test_triplets_of_a_split(plugins: Plugins, write: Write) -> None:
+def test_triplets_of_the_test_split_are_scored(plugins: Plugins, write: Write) -> None:
     rows = {
         "anchor": TEXTS,
         "positive": OTHERS,
@@ -145,7 +143,7 @@ def test_triplets_of_a_split(plugins: Plugins, write: Write) -> None:
     assert (scores.metrics["accuracy"], len(scores.ids)) == (np.mean(hits), 20)
 
 
-def test_classification_by_folds_and_by_a_split(plugins: Plugins, write: Write) -> None:
+def test_classification_scores_equal_scikit_learn(plugins: Plugins, write: Write) -> None:
     labels = ["one" if n % 3 else "two" for n in range(40)]
     path, array = (
         write("a.csv", {"text": TEXTS, "label": labels}),
@@ -189,7 +187,7 @@ def test_macro_f1_needs_scored_texts_of_each_label(plugins: Plugins, write: Writ
         scored(plugins, f"{path}:metric=macro_f1")
 
 
-def test_mentions_against_a_dictionary(plugins: Plugins, write: Write) -> None:
+def test_linking_accuracy_counts_unknown_ids_as_errors(plugins: Plugins, write: Write) -> None:
     folder = Path(
         write("data/dictionary.csv", {"name": OTHERS, "id": [str(n % 20) for n in range(40)]})
     ).parent
@@ -224,7 +222,9 @@ def beir(folder: Path, judgements: str, documents: int = 40, **more: str) -> str
 JUDGED = "q0\td1\t2\nq0\td7\t1\nq1\td3\t1\nq2\td9\t0\nq2\td5\t3\nq3\td0\t0\ngone\td0\t1\n"
 
 
-def test_retrieval(plugins: Plugins, tmp_path: Path) -> None:
+def test_retrieval_measures_equal_independent_computations(
+    plugins: Plugins, tmp_path: Path
+) -> None:
     task, scores = scored(plugins, beir(tmp_path / "mine", JUDGED))
     assert scores.ids == ["q0", "q1", "q2"]
     assert scores.notes == (
@@ -258,7 +258,7 @@ def test_retrieval(plugins: Plugins, tmp_path: Path) -> None:
     )  # with q1, two of three queries
 
 
-def test_a_collection_under_names_of_its_own(plugins: Plugins, tmp_path: Path) -> None:
+def test_collection_columns_may_be_renamed(plugins: Plugins, tmp_path: Path) -> None:
     path = Path(beir(tmp_path / "mine", "q0\td1\t1\n"))
     expected = scored(plugins, str(path))[1].metrics
     with gzip.open(path / "corpus.jsonl.gz", "rt") as source:
@@ -292,7 +292,7 @@ def test_a_collection_under_names_of_its_own(plugins: Plugins, tmp_path: Path) -
         (JUDGED, {"queries": '{"_id": 9.5, "text": "a"}\n'}, "line 5: the _id is no text"),
     ],
 )
-def test_a_collection_without_true_scores(
+def test_invalid_collection_is_refused(
     plugins: Plugins, tmp_path: Path, judged: str, more: Mapping[str, str], message: str
 ) -> None:
     with pytest.raises(DataFormatError, match=message):
@@ -313,7 +313,7 @@ def test_a_collection_without_true_scores(
         ("a,b\n1\n", "the columns a, b"),
     ],
 )
-def test_a_table_without_true_scores(
+def test_invalid_table_is_refused(
     plugins: Plugins, tmp_path: Path, content: str, message: str
 ) -> None:
     (tmp_path / "a.csv").write_text(content)
@@ -321,7 +321,7 @@ def test_a_table_without_true_scores(
         scored(plugins, str(tmp_path / "a.csv"))
 
 
-def test_paths_that_are_no_data(plugins: Plugins, tmp_path: Path) -> None:
+def test_invalid_data_paths_are_rejected(plugins: Plugins, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a\n")
     for name, message in (
         ("./nothing", "there is no file or folder ./nothing"),
@@ -333,7 +333,7 @@ def test_paths_that_are_no_data(plugins: Plugins, tmp_path: Path) -> None:
             plugins.tasks[name]
 
 
-def test_in_a_run(write: Write, tmp_path: Path) -> None:
+def test_run_and_evaluate_give_equal_scores(write: Write, tmp_path: Path) -> None:
     path = write("a.csv", {"anchor": TEXTS, "positive": OTHERS, "negative": OTHERS[::-1]})
     board = mirrorbench.run(
         ["tiny+base", "tiny+base:pooling=cls"], path, output=tmp_path / "results", offline=True
@@ -346,7 +346,7 @@ def test_in_a_run(write: Write, tmp_path: Path) -> None:
     )
 
 
-def test_the_page(
+def test_commands_of_the_documentation_page_succeed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = Path(__file__).parents[2] / "docs" / "own_data.md"
@@ -362,7 +362,7 @@ def test_the_page(
 
 @pytest.mark.slow
 @pytest.mark.real
-def test_minilm_on_adi_has_the_published_score(shared_data: Path, tmp_path: Path) -> None:
+def test_minilm_on_adi_equals_an_independent_computation(shared_data: Path, tmp_path: Path) -> None:
     """An independent computation: 256 tokens, mean, cosine, title and text joined by a space; BM25."""
     board = mirrorbench.evaluate("minilm", path := str(shared_data / "retrieval" / "adi"))
     (result,) = board.results

@@ -27,7 +27,7 @@ STEPS = np.arange(12.0)
 NOISE = [np.random.default_rng(seed).normal(size=12) for seed in range(3)]
 
 
-def test_results_of_one_experiment_may_stand_together_and_others_are_named(
+def test_mixed_experiments_are_detected_and_named(
     plugins: Plugins,
 ) -> None:
     one, other = stored("bert+mirror", "stsb", 0.5), stored("bert+mirror", "sts12", 0.5)
@@ -54,7 +54,7 @@ def test_results_of_one_experiment_may_stand_together_and_others_are_named(
         assert mixtures([one, result], plugins) == [said]
 
 
-def test_rows_may_differ_in_what_they_are_tuned_on_and_in_but_not_in_how_they_are_evaluated(
+def test_rows_may_differ_only_in_tuning(
     plugins: Plugins,
 ) -> None:
     one = stored("bert+mirror", "stsb", 0.5, corpus="b")
@@ -90,7 +90,7 @@ def three() -> list[Result]:
     ]
 
 
-def test_seeds_of_several_computations_are_never_one_score(plugins: Plugins) -> None:
+def test_seeds_of_different_computations_are_not_averaged(plugins: Plugins) -> None:
     assert mixtures(three(), plugins) == []
     (row,) = build_table(newest(three(), "again")[0], plugins).rows
     assert [(s.mean, s.cell_ids) for s in row.scores if s] == [
@@ -98,7 +98,7 @@ def test_seeds_of_several_computations_are_never_one_score(plugins: Plugins) -> 
     ]
 
 
-def test_the_newest_is_shown_where_only_one_can_be() -> None:
+def test_newest_computation_is_shown_and_older_noted() -> None:
     made = {"mirrorbench": "0.1.0", "git": "320fa15db90dade2be4f7b5b6a625e881c837146"}
     chosen, remarks = newest([replace(result, environment=made) for result in three()], "again")
     assert [result.cell_id for result in chosen] == ["now 1", "now 2"]
@@ -113,7 +113,7 @@ def test_the_newest_is_shown_where_only_one_can_be() -> None:
     assert newest([], "again") == ([], [])
 
 
-def test_a_leaderboard_judges_the_newest_and_names_the_others(tmp_path: Path) -> None:
+def test_leaderboard_excludes_and_names_older_computations(tmp_path: Path) -> None:
     folder = tmp_path / "my results"
     for seed in range(2):
         correlated(
@@ -171,7 +171,7 @@ def test_encoders_are_compared_within_one_computation(tmp_path: Path) -> None:
     )
 
 
-def test_a_table_of_the_papers_shows_one_computation_and_of_two_copies_the_later() -> None:
+def test_paper_table_uses_latest_result_of_one_computation() -> None:
     read = [
         stored(
             "bert+base:pooling=cls",
@@ -199,7 +199,7 @@ def test_a_table_of_the_papers_shows_one_computation_and_of_two_copies_the_later
         assert made.notes[0].endswith("mirrorbench paper mirror-bert/table3 --run")
 
 
-def test_a_curve_is_of_one_computation(tmp_path: Path) -> None:
+def test_curve_uses_only_one_computation(tmp_path: Path) -> None:
     for lr, value in ((1e-5, 0.1), (2e-5, 0.3)):
         for seed, computation in enumerate((EARLIER, COMPUTATION)):
             of = {"computation": computation, "cell_id": f"{lr} {seed}"}

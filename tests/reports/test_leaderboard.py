@@ -83,7 +83,7 @@ def test_seeds_give_the_mean_and_sample_deviation(registered: Plugins) -> None:
     assert "± sample standard deviation over 3 seeds" in table.notes[1]
 
 
-def test_missing_stays_missing_and_has_no_average(registered: Plugins) -> None:
+def test_missing_scores_have_no_average(registered: Plugins) -> None:
     whole = [stored("other", task, 0.5) for task in ("cats", "dogs")]
     results = [stored("toy", "cats", 0.7), stored("other", "cats", None), whole[1]]
     rows = [parse_spec(spec) for spec in ("toy", "other", "third")]
@@ -113,7 +113,7 @@ def test_missing_stays_missing_and_has_no_average(registered: Plugins) -> None:
     assert means(build_table([seeds[0], stored("toy", "cats", None, 1)], registered)) == [[None]]
 
 
-def test_protocols_are_not_mixed(registered: Plugins) -> None:
+def test_protocols_get_separate_rows(registered: Plugins) -> None:
     results = [stored("toy", "cats", 0.1), stored("toy", "cats", 0.9, protocol="released")]
     table = build_table(results, registered)
     assert [(row.label, row.spec) for row in table.rows] == [
@@ -129,7 +129,7 @@ def test_protocols_are_not_mixed(registered: Plugins) -> None:
     assert labels == ["toy [paper]", "other [released]", "failed [paper]", "failed [released]"]
 
 
-def test_notes_say_where_numbers_come_from_and_why_some_are_missing(registered: Plugins) -> None:
+def test_notes_explain_provenance_and_missing_scores(registered: Plugins) -> None:
     """Rows that lack a task for one reason share a note."""
     results = [stored("toy", "cats", 0.1, corpus="sts-sentences", corpus_size=9255)]
     results.append(stored("toy", "dogs", 0.2, notes=["half of it is lost"]))
@@ -151,7 +151,7 @@ def test_notes_say_where_numbers_come_from_and_why_some_are_missing(registered: 
     assert build_table([], registered) == Table("", (), ())
 
 
-def test_ranks() -> None:
+def test_best_two_scores_are_ranked_with_ties() -> None:
     for values, expected in (
         ([0.1, 0.3, 0.2], [0, 1, 2]),
         ([0.3001, 0.2999, 0.1], [1, 1, 2]),  # printed alike
@@ -192,7 +192,7 @@ def test_a_baseline_has_a_row_and_no_rank(
     assert len(build_table([replace(results[0], main_score=0.4)], registered).rows) == 1
 
 
-def test_rows_are_called_as_in_the_papers(registered: Plugins) -> None:
+def test_row_labels_follow_the_papers(registered: Plugins) -> None:
     for spec, label in {
         "roberta+base:pooling=cls": "RoBERTa-CLS",
         "roberta+base:pooling=mean": "RoBERTa-mp",
@@ -225,7 +225,7 @@ def test_rows_are_called_as_in_the_papers(registered: Plugins) -> None:
     assert table.notes[-1] == "missing: ./two/model+mirror on dogs: no dogs"
 
 
-def test_the_number_of_seeds_is_that_of_each_row() -> None:
+def test_note_counts_seeds_of_each_row() -> None:
     rows = [("bert+mirror", 3), ("roberta+mirror", 2), ("bert", 1)]
     results = [
         stored(spec, task, 0.5, seed)
@@ -244,7 +244,7 @@ def test_the_number_of_seeds_is_that_of_each_row() -> None:
     assert "over 2 seeds" in provenance_notes(results)[0]
 
 
-def test_a_line_says_who_made_the_results_when_and_from_which_checkout() -> None:
+def test_provenance_note_names_version_date_and_commit() -> None:
     made = {"mirrorbench": "0.1.0", "packages": {"torch": "2.9"}, "device": "cpu"}
     first = stored("bert", "stsb", 0.5, environment=made, created="2026-01-02T03:04:05+00:00")
     second = replace(
@@ -271,7 +271,7 @@ def test_a_line_says_who_made_the_results_when_and_from_which_checkout() -> None
         )
 
 
-def test_a_row_that_mixes_corpora_is_told_apart() -> None:
+def test_tuning_corpora_are_noted_by_task() -> None:
     def said(*of: tuple[str, str]) -> str:
         results = [stored("bert+mirror", task, 0.5, corpus=corpus) for task, corpus in of]
         (line,) = (line for line in provenance_notes(results) if line.startswith("Tuned on"))
@@ -286,7 +286,7 @@ def test_a_row_that_mixes_corpora_is_told_apart() -> None:
     assert said(*alike, ("simlex999", "b")) == expected
 
 
-def test_notes_say_metrics_corpora_and_overlap(registered: Plugins) -> None:
+def test_notes_name_metrics_corpora_and_overlap(registered: Plugins) -> None:
     spec = "bert+mirror"
     results = [
         stored(spec, "stsb", 0.5, corpus="a", overlap={"any_text": 0.1, "all_texts": 0.0}),
@@ -302,7 +302,7 @@ def test_notes_say_metrics_corpora_and_overlap(registered: Plugins) -> None:
     } <= {*notes}
 
 
-def test_rows_have_the_size_of_their_encoder_where_it_is_known(registered: Plugins) -> None:
+def test_rows_include_known_encoder_sizes(registered: Plugins) -> None:
     known = stored("toy", "cats", 0.5, encoder={"parameters": 1200, "dimensions": 8})
     table = build_table([known, stored("bert", "cats", 0.5)], registered)
     assert [(row.parameters, row.dimensions) for row in table.rows] == [(1200, 8), (None, None)]

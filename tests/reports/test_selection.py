@@ -33,7 +33,9 @@ def selected(
     return [entry.result for entry in entries], list(map(str, rows)), notes
 
 
-def test_everything_by_default(folder: Path, plugins: Plugins, tmp_path: Path) -> None:
+def test_all_results_are_selected_by_default(
+    folder: Path, plugins: Plugins, tmp_path: Path
+) -> None:
     """Intervals only where there are predictions."""
     results, specs, notes = selected([folder], plugins)
     assert (len(results), sorted(specs), notes) == (8, sorted(SPECS), [])
@@ -49,7 +51,7 @@ def test_everything_by_default(folder: Path, plugins: Plugins, tmp_path: Path) -
     )
 
 
-def test_plain_rows_of_a_backbone_come_before_varied_ones(tmp_path: Path, plugins: Plugins) -> None:
+def test_plain_rows_of_backbone_precede_varied_rows(tmp_path: Path, plugins: Plugins) -> None:
     ladder = [
         "tiny+base:pooling=cls",
         "tiny+base:pooling=mean",
@@ -74,7 +76,7 @@ def test_plain_rows_of_a_backbone_come_before_varied_ones(tmp_path: Path, plugin
         ("minilm", ("wic", "stsb"), False),
     ],
 )
-def test_rows_come_as_in_the_run_that_made_them(
+def test_rows_keep_order_of_their_run(
     tmp_path: Path, plugins: Plugins, backbone: str, tasks: tuple[str, ...], baselines: bool
 ) -> None:
     spec, planned = parse_spec(backbone), dict[EncoderSpec, dict[str, None]]()
@@ -96,7 +98,7 @@ def test_rows_come_as_in_the_run_that_made_them(
         assert select(folders, plugins)[1] == list(planned)
 
 
-def test_a_spec_leaves_open_what_it_does_not_name(folder: Path, plugins: Plugins) -> None:
+def test_partial_spec_selects_all_matching_encoders(folder: Path, plugins: Plugins) -> None:
     for wanted, expected in (
         (["bert"], SPECS[:3]),
         (["roberta", "bert+base"], (SPECS[3], SPECS[0])),  # in this order
@@ -113,14 +115,14 @@ def test_a_spec_leaves_open_what_it_does_not_name(folder: Path, plugins: Plugins
     assert selected([folder], plugins, rows=rows, encoders=("bert",))[1] == ["bert+mirror"]
 
 
-def test_another_metric(folder: Path, plugins: Plugins) -> None:
+def test_requested_metric_replaces_main_metric(folder: Path, plugins: Plugins) -> None:
     everywhere = selected([folder], plugins, metrics={"": "pearson"})[0]
     assert {(r.main_metric, r.main_score) for r in everywhere} == {("pearson", 0.25)}
     one = selected([folder], plugins, metrics={"stsb": "pearson"})[0]
     assert {(r.task, r.main_score) for r in one} == {("stsb", 0.25), ("sts12", 0.5)}
 
 
-def test_mixed_results_are_refused_unless_that_is_wanted(
+def test_mixed_results_are_refused_unless_allowed(
     folder: Path, plugins: Plugins, tmp_path: Path
 ) -> None:
     other = stored(
@@ -136,7 +138,9 @@ def test_mixed_results_are_refused_unless_that_is_wanted(
     assert selected(folders, plugins, tasks=("sts12",))[2] == []  # what is mixed is not selected
 
 
-def test_what_is_not_there(folder: Path, plugins: Plugins, tmp_path: Path) -> None:
+def test_selection_of_nonexistent_results_is_rejected(
+    folder: Path, plugins: Plugins, tmp_path: Path
+) -> None:
     for choice, error, message in (
         (Choice(encoders=("brt",)), UnknownNameError, "unknown encoder of these results 'brt'"),
         (Choice(metrics={"": "accuracy"}), UnknownNameError, "unknown metric of sts.* 'accuracy'"),

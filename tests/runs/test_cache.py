@@ -40,9 +40,7 @@ def test_a_full_disk_is_a_storage_error(tmp_path: Path, full_disk: Callable[[str
     assert list((tmp_path / "store").iterdir()) == []
 
 
-def test_a_model_comes_back_with_the_checksums_that_sha256sum_reads(
-    tmp_path: Path, transformer: Transformer
-) -> None:
+def test_saved_model_has_valid_sha256sums(tmp_path: Path, transformer: Transformer) -> None:
     cache = Cache(tmp_path)
     assert cache.model("key") is None
     path = cache.save_model("key", transformer, {"spec": "x", "tuning": {"seconds": 1.5}})
@@ -59,7 +57,7 @@ def test_a_model_comes_back_with_the_checksums_that_sha256sum_reads(
     assert {"model.safetensors", "config.json", "mirrorbench.json"} <= set(lines)
 
 
-def test_no_room_for_a_model(
+def test_model_on_full_disk_raises_storage_error(
     tmp_path: Path, transformer: Transformer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = Mock(side_effect=SafetensorError("I/O error: No space left on device"))
@@ -72,7 +70,7 @@ def test_no_room_for_a_model(
     assert list((tmp_path / "models").iterdir()) == []
 
 
-def test_a_model_whose_tensors_are_read_back_otherwise_is_not_stored(
+def test_model_saved_with_wrong_tensors_is_refused(
     tmp_path: Path, transformer: Transformer, random_model: Callable[[str], Path]
 ) -> None:
     from transformers.core_model_loading import WeightRenaming
@@ -90,7 +88,7 @@ def test_a_model_whose_tensors_are_read_back_otherwise_is_not_stored(
         whole.check_saved(tmp_path / "models" / "key")
 
 
-def test_a_damaged_model_is_none_and_is_replaced(
+def test_damaged_cached_model_is_detected_and_replaced(
     tmp_path: Path, transformer: Transformer, caplog: pytest.LogCaptureFixture
 ) -> None:
     for file, damage in (
@@ -111,7 +109,7 @@ def test_a_damaged_model_is_none_and_is_replaced(
     assert Cache(tmp_path).model("key") == path
 
 
-def test_corpora_are_found_by_their_checksum_only(
+def test_cached_corpus_is_verified_by_its_checksum(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     texts = ("a", "b\u2028c", 'd "e"')
@@ -128,7 +126,7 @@ def test_corpora_are_found_by_their_checksum_only(
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs the names of open files")
-def test_models_are_on_the_disk_before_they_have_their_name(
+def test_models_are_flushed_to_disk_before_renaming(
     tmp_path: Path, transformer: Transformer, disk: list[tuple[str, str]]
 ) -> None:
     """But for vectors, which are named by their hash: empty ones would be computed again."""

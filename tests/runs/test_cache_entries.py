@@ -51,7 +51,7 @@ def folders(chosen: Iterable[Any]) -> list[str]:
     return sorted(entry.folder for entry in chosen)
 
 
-def test_what_may_go(cache: Cache) -> None:
+def test_prune_spares_recent_and_leased_entries(cache: Cache) -> None:
     left = cache.root / "models" / ".part-xyz" / "half"
     left.parent.mkdir()
     left.touch()
@@ -71,7 +71,7 @@ def test_what_may_go(cache: Cache) -> None:
     assert cache.model(KEY) is None
 
 
-def test_what_earlier_versions_made_is_named_and_removed(
+def test_entries_of_earlier_versions_are_listed_and_pruned(
     cache: Cache, mirrorbench: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Models and vectors of another computation or of none that they state, vectors until a run reads them."""

@@ -26,7 +26,7 @@ from mirrorbench.runs.run import execute_plan
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("rows_stand_alone", "toy")
-def test_a_cell_alone_is_the_same_to_the_bit(bench: Bench, random_model: Models) -> None:
+def test_cell_computed_alone_is_bit_identical(bench: Bench, random_model: Models) -> None:
     """Although its texts are read in other batches, and whatever state the generators of this process are in."""
     bench.corpus.write_text("".join(f"a longer line number {n} to be masked\n" for n in range(20)))
     bert = random_model("bert")
@@ -62,7 +62,7 @@ def test_a_cell_alone_is_the_same_to_the_bit(bench: Bench, random_model: Models)
 @pytest.mark.parametrize(
     "task", few(["multisimlex-zh", "multisimlex-he", "bli-en-it", "sts12"], suite=slow)
 )
-def test_scores_are_the_same_with_one_thread_and_two(
+def test_scores_do_not_depend_on_thread_count(
     originals: Callable[..., DataStore], tmp_path: Path, task: str
 ) -> None:
     """Their number moves the last bits of products."""

@@ -21,7 +21,7 @@ def vectors(*texts: str) -> np.ndarray:
     return np.array([[len(text), ord(text[0]), 0.5] for text in texts], dtype=np.float32)
 
 
-def test_vectors_come_back_in_any_order(tmp_path: Path) -> None:
+def test_cached_vectors_are_read_in_any_order(tmp_path: Path) -> None:
     store, other = EmbeddingCache(tmp_path), EmbeddingCache(tmp_path)  # as of two processes
     assert store.missing(inputs("a", "bb")) == inputs("a", "bb")
     store.put(inputs("a", "bb"), vectors("a", "bb"))
@@ -45,7 +45,7 @@ def test_vectors_come_back_in_any_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["keys flipped", *DAMAGE])
-def test_damaged_vectors_are_missing_and_are_put_again(
+def test_damaged_vectors_are_detected_and_replaced(
     tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = EmbeddingCache(tmp_path)

@@ -47,7 +47,7 @@ def files(cache: Path) -> list[Path]:
     return sorted((cache / TRAITS_FOLDER).iterdir())
 
 
-def test_it_is_tried_once(tmp_path: Path) -> None:
+def test_model_traits_are_probed_once(tmp_path: Path) -> None:
     look = Mock(return_value=SEEN)
     assert [Cache(tmp_path).traits({"weights": "a"}, look) for _ in range(3)] == [SEEN] * 3
     assert look.call_count == 1
@@ -60,7 +60,7 @@ def test_it_is_tried_once(tmp_path: Path) -> None:
     )  # where nothing can be remembered
 
 
-def test_a_damaged_entry_is_tried_again(tmp_path: Path) -> None:
+def test_damaged_traits_entry_is_probed_again(tmp_path: Path) -> None:
     Cache(tmp_path).traits({"weights": "a"}, lambda: SEEN)
     (file,) = files(tmp_path)
     text, other = file.read_text(), ModelTraits(pads=True)
@@ -71,7 +71,7 @@ def test_a_damaged_entry_is_tried_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("architecture", few(["llama", "bart", "t5", "mamba"], "t5", "mamba"))
-def test_the_first_layers_show_what_all_show(
+def test_planned_traits_match_the_architecture(
     random_model: Models, tmp_path: Path, architecture: str
 ) -> None:
     traits = planned_traits(random_model(architecture), Cache(tmp_path))
@@ -84,7 +84,7 @@ def test_the_first_layers_show_what_all_show(
     assert planned_traits(random_model(architecture), Cache(tmp_path)) == traits
 
 
-def test_types_of_berts_kind_are_planned_without_their_weights(
+def test_bert_like_models_are_planned_without_probing(
     session: mirrorbench.Session, tmp_path: Path, random_model: Models
 ) -> None:
     """A plan of such a model opens nothing, and remembers nothing."""
@@ -94,7 +94,7 @@ def test_types_of_berts_kind_are_planned_without_their_weights(
     assert len(files(tmp_path / "cache")) == 1
 
 
-def test_what_reads_padding_has_an_identity_and_a_note_of_its_own(
+def test_padding_dependence_changes_identity_and_adds_note(
     session: mirrorbench.Session, tmp_path: Path, random_model: Models
 ) -> None:
     build_further("fnet", tmp_path / "fnet")
@@ -105,9 +105,7 @@ def test_what_reads_padding_has_an_identity_and_a_note_of_its_own(
         assert any("depend on padding" in note for note in result.notes) == bool(pads)
 
 
-def test_a_model_that_cannot_tell_texts_apart_is_refused(
-    tmp_path: Path, random_model: Models
-) -> None:
+def test_model_with_constant_vectors_is_refused(tmp_path: Path, random_model: Models) -> None:
     path = scaled(random_model("bert"), tmp_path / "bert", "embeddings.word_embeddings.weight", 0)
     with pytest.raises(ModelUnavailableError, match="returns the same vector for every text"):
         mirrorbench.load(f"{path}+base", device="cpu")
@@ -125,9 +123,7 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path, random_model: M
         mirrorbench.load(tmp_path / "gpt2", device="cpu")
 
 
-def test_a_tuning_that_ruins_the_model_is_blamed_and_not_the_backbone(
-    tmp_path: Path, random_model: Models
-) -> None:
+def test_collapsed_tuning_raises_a_tuning_error(tmp_path: Path, random_model: Models) -> None:
     spec = f"{random_model('bert')}+mirror:lr=1,epochs=4"
     for _ in range(2):  # also from the cache
         with pytest.raises(
@@ -139,9 +135,7 @@ def test_a_tuning_that_ruins_the_model_is_blamed_and_not_the_backbone(
         assert "lower lr than 1." in caught.value.hint
 
 
-def test_a_tuned_model_that_half_precision_ruins_is_kept(
-    tmp_path: Path, random_model: Models
-) -> None:
+def test_tuned_model_overflowing_in_fp16_is_kept(tmp_path: Path, random_model: Models) -> None:
     """It is refused after its tuning, which showed nothing of that in fp32; asked for in fp32 it is not tuned again."""
     path = scaled(
         random_model("t5"),
@@ -168,7 +162,7 @@ def test_a_tuned_model_that_half_precision_ruins_is_kept(
     assert stored.stat().st_mtime_ns == before
 
 
-def test_what_cannot_be_tuned_is_refused_before_it_is_tuned(
+def test_untunable_model_is_refused_before_tuning(
     session: mirrorbench.Session, tmp_path: Path
 ) -> None:
     build_further("reformer", tmp_path / "reformer")
@@ -180,7 +174,7 @@ def test_what_cannot_be_tuned_is_refused_before_it_is_tuned(
 
 
 @pytest.mark.parametrize("model_type", ["fsmt", "squeezebert"])
-def test_dropout_reaches_encoders_without_a_device_and_dropouts_inside_other_modules(
+def test_dropout_applies_to_fsmt_and_squeezebert(
     session: mirrorbench.Session, tmp_path: Path, model_type: str
 ) -> None:
     build_further(model_type, tmp_path / model_type)

@@ -31,7 +31,7 @@ def plugin() -> ModuleType:
     return executors
 
 
-def test_options_that_are_wrong(bench: Bench) -> None:
+def test_wrong_executor_options_are_rejected(bench: Bench) -> None:
     for options, message in (
         ({"workers": -1}, "-1 workers"),
         ({"wrokers": 2}, "unknown executor option 'wrokers'.*\n.*workers"),
@@ -43,7 +43,7 @@ def test_options_that_are_wrong(bench: Bench) -> None:
     assert not (bench.folder / "none").exists()
 
 
-def test_deterministic_reaches_torch_here_and_in_a_worker(
+def test_deterministic_setting_reaches_torch_and_workers(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever computes: ``load`` and ``tune`` leave models in the cache that a run takes."""
@@ -56,7 +56,7 @@ def test_deterministic_reaches_torch_here_and_in_a_worker(
             torch.use_deterministic_algorithms(False)
 
 
-def test_the_text_of_the_command_line(bench: Bench) -> None:
+def test_executor_text_is_parsed_into_options(bench: Bench) -> None:
     made = Workspace(
         Settings(executor="local:workers=3,cpus=1", workers=2, address="auto"), bench.plugins
     )
@@ -138,7 +138,7 @@ def planned(workspace: Workspace, bench: Bench) -> Plan:
         ("gpus=0", {"precision": "bf16"}, "cpu", "bf16"),
     ],
 )
-def test_a_run_is_planned_for_the_gpus_of_workers_elsewhere(
+def test_remote_gpus_decide_device_and_precision(
     bench: Bench,
     elsewhere: Callable[..., Workspace],
     options: str,
@@ -157,7 +157,7 @@ def test_a_run_is_planned_for_the_gpus_of_workers_elsewhere(
     )  # where this process opens encoders for their fingerprints
 
 
-def test_a_worker_without_what_was_planned_refuses(
+def test_worker_lacking_planned_device_or_precision_refuses(
     bench: Bench, elsewhere: Callable[..., Workspace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(options: str) -> Failure:
@@ -178,7 +178,7 @@ def test_a_worker_without_what_was_planned_refuses(
     assert not (bench.folder / "there").exists()
 
 
-def test_what_was_tuned_without_repeating_algorithms_is_not_reused_under_them(
+def test_deterministic_tuning_on_gpu_has_separate_identity(
     bench: Bench, elsewhere: Callable[..., Workspace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a CPU, where all algorithms repeat, both are one model; an encoder that is not tuned is the same anyway."""

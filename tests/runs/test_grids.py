@@ -49,7 +49,7 @@ def specs(grid: GridFile) -> list[list[str]]:
     return [[str(spec) for spec in request.encoders] for _, request in grid.requests]
 
 
-def test_lists_and_ranges_anywhere_in_a_spec(read: Read) -> None:
+def test_lists_and_ranges_expand_encoder_specs(read: Read) -> None:
     grid = read("""
 tasks: [cats, sts]
 encoders:
@@ -87,7 +87,7 @@ encoders:
         ("7", ["7"]),
     ],
 )
-def test_ranges_hold_both_ends_and_no_rounding(
+def test_ranges_include_both_ends_without_rounding_errors(
     read: Read, written: str, expected: list[str]
 ) -> None:
     key = "lr" if "e-" in written else "span_mask"
@@ -99,7 +99,7 @@ def test_ranges_hold_both_ends_and_no_rounding(
     )  # a range of fractions starts with 0.0, the same spec as 0
 
 
-def test_what_stands_beside_blocks_is_their_default(read: Read) -> None:
+def test_top_level_keys_are_block_defaults(read: Read) -> None:
     grid = read("""
 title: Two blocks
 tasks: cats
@@ -122,13 +122,13 @@ blocks:
     ]
 
 
-def test_baselines_are_asked_for_by_block_or_on_the_command_line(read: Read) -> None:
+def test_baselines_follow_block_or_command_line(read: Read) -> None:
     text = "tasks: cats\nseeds: 2\nblocks:\n  - {encoders: tiny, baselines: true}\n  - encoders: roberta+base\n"
     assert [request.baselines for _, request in read(text).requests] == [True, False]
     assert [request.baselines for _, request in read(text, baselines=True).requests] == [True, True]
 
 
-def test_the_command_line_wins(read: Read) -> None:
+def test_command_line_overrides_grid_file(read: Read) -> None:
     given = {
         "tasks": ("cats",),
         "seeds": (0,),
@@ -226,7 +226,7 @@ def test_the_command_line_wins(read: Read) -> None:
         ("blocks: []\n", 1, "there are no blocks", ""),
     ],
 )
-def test_errors_name_file_line_and_the_nearest_name(
+def test_grid_errors_name_file_and_line(
     read: Read, text: str, line: int, message: str, hint: str
 ) -> None:
     with pytest.raises(UsageError, match=message) as caught:
@@ -235,9 +235,7 @@ def test_errors_name_file_line_and_the_nearest_name(
     assert re.search(hint, caught.value.hint)
 
 
-def test_errors_that_only_planning_finds_name_their_block(
-    read: Read, plan: PlanOf, tmp_path: Path
-) -> None:
+def test_planning_errors_name_the_grid_file(read: Read, plan: PlanOf, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.txt").write_text(f"one\ntwo\n{name}\n")
     corpora = f"[{{corpus: {tmp_path}/a.txt}}, {{corpus: {tmp_path}/b.txt}}]"
@@ -263,7 +261,7 @@ def test_errors_that_only_planning_finds_name_their_block(
         assert hint in caught.value.hint
 
 
-def test_plans_are_merged_in_order_and_share_weights(
+def test_block_plans_merge_in_order_sharing_weights(
     read: Read, plan: PlanOf, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.txt").write_text("one\ntwo\nthree\n")
@@ -295,7 +293,7 @@ blocks:
     assert len(merged.corpora) == 1
 
 
-def test_a_failure_is_reported_once_and_looked_for_once(
+def test_failure_shared_by_blocks_is_reported_once(
     read: Read, plan: PlanOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     locate = Mock(side_effect=ModelUnavailableError("not today"))
@@ -353,7 +351,7 @@ def test_each_shipped_grid_loads_and_plans(
 
 
 @pytest.mark.parametrize("figure", ["mirror-bert/figure5", "mirrorwic/figure4"])
-def test_a_figure_of_sizes_and_its_grid_agree(figure: str, plugins: Plugins) -> None:
+def test_corpus_size_figure_matches_its_grid(figure: str, plugins: Plugins) -> None:
     """Footnote 11: 100k words of English, 100k names of the UMLS, 100k sentences of SNLI and MultiNLI."""
     table = paper_tables()[figure]
     assert isinstance(table, PaperTable)
@@ -397,7 +395,7 @@ class Grids:
         return make_plan(workspace, Request(encoders, columns, limit=limit), fetch=fetch)
 
 
-def test_a_grid_of_a_plugin_by_its_name(plugins: Plugins, tmp_path: Path) -> None:
+def test_plugin_grid_is_found_by_name(plugins: Plugins, tmp_path: Path) -> None:
     plugins.add(Grids(), "grids of a test")
     session = Session(tmp_path / "results", cache=tmp_path / "cache", plugins=plugins, offline=True)
     plan = session.plan(grid="readings")

@@ -19,7 +19,7 @@ def start(folder: Path, host: str = "") -> Any:
     from helpers import killable_runs
 
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["killable"])
+    context.set_forkserver_preload(["helpers.killable_runs"])
     process = context.Process(target=killable_runs.run_grid, args=(folder, host), daemon=True)
     process.start()
     return process
@@ -57,7 +57,7 @@ def straight(folder: Path, model: Path) -> tuple[dict[str, bytes], float]:
 
 
 @pytest.mark.parametrize("at_once", few([2, 1], suite=slow))
-def test_a_killed_grid_ends_as_if_nothing_had_happened(
+def test_killed_grid_resumes_to_identical_results(
     tmp_path: Path, model: Path, at_once: int, times: Callable[[int, int], int]
 ) -> None:
     """SIGKILL at random moments, start again, until the moments are used up; each grid that ends is compared."""
@@ -94,9 +94,7 @@ def test_a_killed_grid_ends_as_if_nothing_had_happened(
 
 
 @pytest.mark.full
-def test_a_machine_that_is_lost_is_waited_for_and_then_stood_in_for(
-    tmp_path: Path, model: Path
-) -> None:
+def test_group_of_lost_machine_is_taken_over(tmp_path: Path, model: Path) -> None:
     """Two machines on one folder, as far as their host names tell; one is killed in the middle of a group."""
     from helpers import killable_runs
 

@@ -48,7 +48,7 @@ def rows(specs: tuple[Any, ...]) -> list[str]:
         ("toy", ["toy"]),
     ],
 )
-def test_a_bare_backbone_is_the_papers_ladder(
+def test_bare_backbone_expands_to_the_papers_ladder(
     registered: Plugins, spec: str, expected: list[str]
 ) -> None:
     assert rows(expand_ladder(parse_spec(spec), "sentence", registered)) == expected
@@ -66,7 +66,7 @@ def transformed(row: str, whitened: str = WHITENED) -> list[str]:
     ]
 
 
-def test_baselines_stand_beside_a_ladder(registered: Plugins) -> None:
+def test_baselines_are_added_to_the_ladder(registered: Plugins) -> None:
     """Transformed is what the last tuned row reads; each tuned row is whitened too; methods declare themselves."""
     method = Method("theirs", mirror_preset, baseline=True)
     own = registered.extended("register_methods", "theirs", method)
@@ -102,7 +102,7 @@ def test_baselines_stand_beside_a_ladder(registered: Plugins) -> None:
 
 @pytest.mark.parametrize("method", ["base", "mirror", "pairs", "sap"])
 @pytest.mark.parametrize("level", ["word", "phrase", "sentence"])
-def test_an_encoder_of_texts_is_tuned_as_it_is_read(
+def test_sentence_encoders_keep_their_pooling_in_tuning(
     registered: Plugins, method: str, level: str
 ) -> None:
     """The rows of a ladder differ in one thing: Mirror's recipe reads words at [CLS], this model by mean pooling."""
@@ -137,13 +137,15 @@ def test_an_encoder_of_texts_is_tuned_as_it_is_read(
         ("toy+mirror", "toy is a complete encoder, not a backbone, and takes no method", ""),
     ],
 )
-def test_specs_that_mean_nothing(registered: Plugins, spec: str, message: str, hint: str) -> None:
+def test_invalid_specs_are_rejected(
+    registered: Plugins, spec: str, message: str, hint: str
+) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         expand_ladder(parse_spec(spec), "sentence", registered)
     assert re.search(hint, caught.value.hint)
 
 
-def test_suites_are_taken_apart_in_order(registered: Plugins) -> None:
+def test_suites_expand_to_tasks_in_order(registered: Plugins) -> None:
     sts = builtin_suites()["sts"]
     assert sts == ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
     assert expand_tasks(["sickr", "sts", "cats", "cats"], registered) == (
@@ -156,7 +158,7 @@ def test_suites_are_taken_apart_in_order(registered: Plugins) -> None:
     assert "sts" in caught.value.hint
 
 
-def test_texts_are_read_as_far_as_the_released_code_reads(registered: Plugins) -> None:
+def test_task_maximum_lengths_equal_the_released_code(registered: Plugins) -> None:
     """MirrorWiC's evaluation scripts: ``maxlen`` in them, and the lengths that ``eval.sh`` hands to ``test_wic.py``.
 
     SapBERT's ``embed_dense`` for entity linking: 25.

@@ -23,7 +23,7 @@ def first(task: str, items: object, limit: int) -> object:
     return plugins().tasks[task].first(items, limit)
 
 
-def test_a_limited_run_scores_the_first_items_and_leaves_full_results_alone(tmp_path: Path) -> None:
+def test_limited_run_leaves_full_results_untouched(tmp_path: Path) -> None:
     session = Session(
         tmp_path / "results", cache=tmp_path / "cache", data_dir=tmp_path / "data", offline=True
     )
@@ -55,7 +55,7 @@ def test_a_limited_run_scores_the_first_items_and_leaves_full_results_alone(tmp_
     assert "limit" not in json.dumps(uncut.to_json())
 
 
-def test_a_paper_takes_no_limited_result() -> None:
+def test_paper_tables_ignore_limited_results() -> None:
     table = find_table("mirror-bert/table3")
     found = stored("roberta+mirror", "sts12", 0.7)
     assert measured_table(table, [found]).counts[0] == 1
@@ -63,14 +63,14 @@ def test_a_paper_takes_no_limited_result() -> None:
     assert measured_table(table, [found]).counts[0] == 0
 
 
-def test_the_first_items() -> None:
+def test_limit_takes_the_first_pairs() -> None:
     pairs = [Pair(str(i), "a", "b", i) for i in range(5)]
     assert first("stsb", pairs, 2) == pairs[:2]
     with pytest.raises(UsageError, match="no first items"):
         first("stsb", {"items": pairs}, 2)
 
 
-def test_the_first_items_of_lexical_tasks() -> None:
+def test_limit_cuts_lexical_tasks_to_first_items() -> None:
     mentions = tuple(Mention(str(i), ("x",), frozenset({f"C{i}"})) for i in range(5))
     names, ids = tuple("abcdef"), tuple(frozenset({f"C{i}"}) for i in (9, 8, 1, 0, 2, 7))
     (cut,) = first("ncbi-disease", [Linking(mentions, names, ids)], 2)  # type: ignore[misc]

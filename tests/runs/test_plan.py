@@ -49,7 +49,7 @@ def bert(random_model: Callable[[str], Path]) -> str:
     return str(random_model("bert"))
 
 
-def test_a_mean_row_is_read_as_mirror_reads(make: Make) -> None:
+def test_mean_baseline_pools_the_same_layers_as_mirror(make: Make) -> None:
     """The rows of a ladder differ in one thing: on sentences, and on words in context, which Mirror reads whole."""
     for tasks in (("quick-sts",), ("quick-wic",), ("quick-sts", "quick-wic")):
         cells = make("tiny", tasks=tasks, corpus="").cells
@@ -77,7 +77,7 @@ def test_a_mean_row_is_read_as_mirror_reads(make: Make) -> None:
     assert own.pooling.mode == "mean"  # as the user wrote it
 
 
-def test_a_baseline_that_suits_no_small_corpus_is_a_failure(make: Make) -> None:
+def test_baseline_unfit_for_small_corpus_fails_alone(make: Make) -> None:
     """Nobody wrote its settings: the other rows go on. What was written is refused."""
     plan = make("tiny", baselines=True)
     assert {str(failure.spec) for failure in plan.failures} == {
@@ -99,9 +99,7 @@ def test_a_baseline_that_suits_no_small_corpus_is_a_failure(make: Make) -> None:
         make("tiny:post=center", "toy", baselines=True)
 
 
-def test_the_grid_is_ordered_by_encoder_task_and_seed_and_grouped_by_weights(
-    make: Make, bert: str
-) -> None:
+def test_cells_are_ordered_and_grouped_by_weights(make: Make, bert: str) -> None:
     plan = make(bert, "toy", tasks=("dogs", "cats"), seeds=(0, 1))
     found = [(str(cell.spec).removeprefix(bert), cell.task, cell.seed) for cell in plan.cells]
     assert found == [
@@ -126,7 +124,7 @@ def test_the_grid_is_ordered_by_encoder_task_and_seed_and_grouped_by_weights(
     assert [len(cells) for cells in plan.groups.values()] == [4, 2, 2, 2]
 
 
-def test_a_task_may_want_longer_texts(
+def test_tasks_may_raise_the_maximum_length(
     make: Make, registered: Plugins, random_model: Callable[[str], Path]
 ) -> None:
     for length in (70, 300):
@@ -140,7 +138,7 @@ def test_a_task_may_want_longer_texts(
         assert tuple(cell.pooling.max_length for cell in cells if cell.pooling) == expected
 
 
-def test_own_data_alone_have_the_untuned_row_of_a_backbone(make: Make, registered: Plugins) -> None:
+def test_untuned_task_alone_plans_only_base_row(make: Make, registered: Plugins) -> None:
     task = PairSimilarity("own", DOGS)
     task.untuned = True
     registered.add(ToyPlugin(tasks=[task]), "more")
@@ -157,7 +155,7 @@ def test_own_data_alone_have_the_untuned_row_of_a_backbone(make: Make, registere
     }
 
 
-def test_the_default_corpus_follows_level_language_and_protocol() -> None:
+def test_default_corpus_follows_level_language_and_protocol() -> None:
     cards = builtin_cards()
     for (level, language), name in DEFAULT_CORPORA.items():
         assert default_corpus(level, [language], "paper") == name
@@ -173,7 +171,7 @@ def test_the_default_corpus_follows_level_language_and_protocol() -> None:
     assert {language for level, language in DEFAULT_CORPORA if level == "word"} == words
 
 
-def test_a_task_across_languages_is_tuned_on_the_words_of_each(
+def test_crosslingual_task_tunes_on_words_of_both_languages(
     make: Make, registered: Plugins, bert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Mirror-BERT, section 3: "the top 10k most frequent words in each language"; one tuning a pair."""
@@ -204,7 +202,7 @@ def test_a_task_across_languages_is_tuned_on_the_words_of_each(
     ]
 
 
-def test_the_corpus_is_read_once_without_repeats(make: Make, bert: str) -> None:
+def test_corpus_is_deduplicated_except_under_released_protocol(make: Make, bert: str) -> None:
     plan = make(f"{bert}+mirror", f"{bert}+mirror:corpus_size=2", tasks=("cats", "dogs"))
     assert sorted(found.texts for found in plan.corpora.values()) == [
         ("one", "two"),
@@ -215,7 +213,7 @@ def test_the_corpus_is_read_once_without_repeats(make: Make, bert: str) -> None:
     assert [found.texts for found in released.corpora.values()] == [("one", "two", "three", "two")]
 
 
-def test_what_cannot_be_had_stops_nothing_else(make: Make, registered: Plugins) -> None:
+def test_unavailable_encoders_and_tasks_fail_alone(make: Make, registered: Plugins) -> None:
     lost, bug = (
         DataUnavailableError("it is gone", "look elsewhere"),
         ZeroDivisionError("a bug of a plugin"),
@@ -264,7 +262,7 @@ def test_usage_errors_stop_the_plan(make: Make, bert: str, encoder: str, message
         make(bert + encoder)
 
 
-def test_requests_that_mean_nothing() -> None:
+def test_invalid_requests_are_rejected() -> None:
     with pytest.raises(UnknownNameError, match="unknown protocol 'papers'"):
         Request((parse_spec("toy"),), (), protocol="papers")
     for encoders, seeds in (((), (0,)), ((parse_spec("toy"),), ())):
@@ -277,7 +275,7 @@ def mirror_cell(make: Make, bert: str) -> Cell:
     return make(f"{bert}+mirror").cells[0]
 
 
-def test_what_changes_the_id(make: Make, bert: str, mirror_cell: Cell) -> None:
+def test_every_setting_changes_the_cell_id(make: Make, bert: str, mirror_cell: Cell) -> None:
     found = [mirror_cell]
     for name, value in (
         ("seeds", (1,)),
@@ -318,7 +316,7 @@ def test_what_changes_the_id(make: Make, bert: str, mirror_cell: Cell) -> None:
     assert len({cell.id for cell in found}) == len(found)
 
 
-def test_the_content_counts_not_the_place(
+def test_cell_id_depends_on_content_not_paths(
     make: Make, bert: str, mirror_cell: Cell, tmp_path: Path
 ) -> None:
     elsewhere, other = shutil.copytree(bert, tmp_path / "elsewhere"), tmp_path / "other.txt"
@@ -331,7 +329,7 @@ def test_the_content_counts_not_the_place(
     assert make(f"{elsewhere}+mirror").cells[0].id != mirror_cell.id
 
 
-def test_what_is_not_tuned_has_no_seed_and_no_corpus(make: Make, bert: str, tmp_path: Path) -> None:
+def test_untuned_cells_ignore_seed_and_corpus(make: Make, bert: str, tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_text("else\n")
     cells = make(f"{bert}+base", seeds=(0, 1, 2)).cells
     assert len(cells) == 1
@@ -341,7 +339,7 @@ def test_what_is_not_tuned_has_no_seed_and_no_corpus(make: Make, bert: str, tmp_
     assert {cell.id for cell in others} == {cells[0].id}  # also by another name of its pooling
 
 
-def test_precisions_of_tuning_and_of_evaluation_are_two(make: Make, bert: str) -> None:
+def test_tuning_and_evaluation_precisions_are_independent(make: Make, bert: str) -> None:
     """Evaluation is in fp32 unless said otherwise, also of what was tuned in half precision."""
     for tuning, encoding in (("bf16", ""), ("", "fp16"), ("fp16", "bf16")):
         asked = {"precision": tuning, "eval_precision": encoding}
@@ -362,7 +360,7 @@ def test_precisions_of_tuning_and_of_evaluation_are_two(make: Make, bert: str) -
         merged(plans)
 
 
-def test_the_recipe_is_preset_of_the_level_then_backbone_then_user(
+def test_user_settings_override_backbone_and_level_presets(
     make: Make, registered: Plugins, bert: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registered.add(ToyPlugin(tasks=[PairSimilarity("words", DOGS, level="word")]), "words")

@@ -31,7 +31,7 @@ def plugin() -> ModuleType:
     return pool
 
 
-def test_a_worker_ends_quietly_when_the_pool_is_gone_without_having_listened(
+def test_worker_ends_quietly_without_its_pool(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, theirs = get_context("spawn").Pipe()
@@ -47,7 +47,7 @@ def test_a_worker_ends_quietly_when_the_pool_is_gone_without_having_listened(
 
 
 @pytest.mark.slow
-def test_a_pool_has_the_results_of_one_process_whatever_dies(bench: Bench) -> None:
+def test_dying_workers_do_not_change_pool_results(bench: Bench) -> None:
     """Two workers; one encoder kills its worker every time, one raises; a worker is also asked to end."""
     good = ("letters", "ending")
     (bench.folder / "calls").write_text(
@@ -78,9 +78,7 @@ def test_a_pool_has_the_results_of_one_process_whatever_dies(bench: Bench) -> No
     )
 
 
-def test_a_run_that_loses_the_gpu_stops_and_the_same_command_goes_on(
-    bench: Bench, said: Said
-) -> None:
+def test_run_losing_the_gpu_stops_and_resumes(bench: Bench, said: Said) -> None:
     """Later encoders could only fail in this process, so ``ending`` is not tried."""
     cells = ("run", "-t", "cats,dogs", "-e", "letters", "-e", "losing", "-e", "ending", "--offline")
     code, _, err = said(*cells)
@@ -104,7 +102,7 @@ def test_a_run_that_loses_the_gpu_stops_and_the_same_command_goes_on(
 
 
 @pytest.mark.slow
-def test_a_worker_that_loses_the_gpu_is_replaced(bench: Bench) -> None:
+def test_worker_losing_the_gpu_is_replaced(bench: Bench) -> None:
     (bench.folder / "calls").write_text("losing\n")
     bench.run("one", "letters", "losing")
     (bench.folder / "calls").unlink()
@@ -162,7 +160,7 @@ def full(bench: Bench) -> Bench:
 
 
 @pytest.mark.slow
-def test_a_full_gpu_loses_no_model_and_gets_no_more(full: Bench) -> None:
+def test_full_gpu_is_retired_without_losing_models(full: Bench) -> None:
     outcome = full.run("pool", *MODELS, workers=2)
     assert (len(outcome.results), outcome.failures) == (2 * len(MODELS), ())
     assert len(list(full.folder.glob("refused-*"))) == 2
@@ -174,7 +172,7 @@ def test_a_full_gpu_loses_no_model_and_gets_no_more(full: Bench) -> None:
 
 
 @pytest.mark.full
-def test_a_model_that_fits_nowhere_fails_and_no_gpu_is_given_up_for_it(full: Bench) -> None:
+def test_oversized_model_fails_without_retiring_workers(full: Bench) -> None:
     (full.folder / "full").write_text("")
     outcome = full.run("pool", "large", "small", workers=2)
     assert len(outcome.results) == 2
@@ -189,7 +187,7 @@ def test_a_model_that_fits_nowhere_fails_and_no_gpu_is_given_up_for_it(full: Ben
 
 
 @pytest.mark.full
-def test_models_that_no_gpu_survives_fail_and_stop_no_run(full: Bench) -> None:
+def test_gpu_crashing_models_fail_without_stopping_the_run(full: Bench) -> None:
     """The first worker loses both and is retired; the second one, which is the last, is not to blame for them."""
     (full.folder / "full").write_text("")
     outcome = full.run("pool", "killer1", "m1", "killer2", workers=2)
@@ -202,7 +200,7 @@ def test_models_that_no_gpu_survives_fail_and_stop_no_run(full: Bench) -> None:
 
 
 @pytest.mark.full
-def test_gpus_that_fail_leave_their_models_to_the_others(bench: Bench) -> None:
+def test_models_of_failed_gpus_go_to_others(bench: Bench) -> None:
     """This machine has no GPU, so their workers really cannot use them."""
     devices = ("cpu", "cuda:0", "cuda:1")
     names = ("letters", "dying", "ending", "losing", "blocking")
@@ -218,7 +216,7 @@ def test_gpus_that_fail_leave_their_models_to_the_others(bench: Bench) -> None:
 
 
 @pytest.mark.full
-def test_where_all_gpus_fail_the_run_stops(bench: Bench) -> None:
+def test_run_stops_when_all_gpus_fail(bench: Bench) -> None:
     (bench.folder / "calls").write_text("dying\nending\nlosing\n")
     with pytest.raises(DeviceError, match="--device cuda:"):
         pooled(bench, ("cuda:0", "cuda:1"), "letters", "dying", "ending", "losing", "broken")
@@ -234,7 +232,7 @@ def pooled(bench: Bench, devices: tuple[str, ...], *encoders: str) -> Outcome:
 
 
 @pytest.mark.slow
-def test_workers_share_the_cores_and_tune_as_one_process_does(
+def test_pooled_tuning_equals_single_process_tuning(
     full: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Four threads: the gradients of four parts are added up, whose order shows in the weights."""
@@ -260,7 +258,7 @@ def test_workers_share_the_cores_and_tune_as_one_process_does(
 
 
 @pytest.mark.full
-def test_a_pool_says_that_it_waits_for_another_process(
+def test_pool_reports_waiting_for_another_process(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = ModelRef(parse_spec("letters"), "letters").key
@@ -280,7 +278,7 @@ def test_a_pool_says_that_it_waits_for_another_process(
     )
 
 
-def test_variables_of_workers_give_way_to_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_environment_overrides_worker_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     before = dict(os.environ)

@@ -36,7 +36,7 @@ def scores(session: Session, spec: str) -> list[float]:
 
 
 @pytest.mark.parametrize("spec", few(["{0}", "sbert:path={0}"], suite=slow))
-def test_an_encoder_that_is_tuned_again_to_the_same_place_is_another_one(
+def test_encoder_retuned_in_place_gets_new_scores(
     session: Session, newcomer: Session, tmp_path: Path, spec: str
 ) -> None:
     encoder, found = tmp_path / "enc", []
@@ -56,7 +56,7 @@ def test_an_encoder_that_is_tuned_again_to_the_same_place_is_another_one(
 @pytest.mark.parametrize(
     "spec", few(["{0}+base:pooling=mean", "{0}+mirror", "sbert:path={0}", "{0}+static"])
 )
-def test_files_that_change_between_planning_and_opening_fail_their_cells(
+def test_files_changed_after_planning_fail_their_cells(
     session: Session, tmp_path: Path, random_model: Callable[[str], Path], spec: str
 ) -> None:
     path = shutil.copytree(random_model("bert"), tmp_path / "bert")
@@ -68,9 +68,7 @@ def test_files_that_change_between_planning_and_opening_fail_their_cells(
     assert scores(session, spec.format(path))  # started again, as it says
 
 
-def test_weights_are_not_mapped_from_their_file(
-    tmp_path: Path, random_model: Callable[[str], Path]
-) -> None:
+def test_weights_are_not_memory_mapped(tmp_path: Path, random_model: Callable[[str], Path]) -> None:
     """Otherwise a file that is overwritten after it was opened would change the model."""
     path = shutil.copytree(random_model("bert"), tmp_path / "bert")
     with backbones.unchanged_backbone(path, backbones.fingerprint(path)):
@@ -83,7 +81,9 @@ def test_weights_are_not_mapped_from_their_file(
     assert all(map(torch.equal, before, model.parameters()))
 
 
-def test_a_stored_transformation_that_changes_is_not_read(session: Session, tmp_path: Path) -> None:
+def test_transformation_changed_after_planning_is_not_read(
+    session: Session, tmp_path: Path
+) -> None:
     texts = ["one text", "two texts", "three of them"] * 9
     session.tune(texts, "tiny+mirror:post=center", tmp_path / "enc", held_out=0)
     spec = parse_spec(f"{tmp_path / 'enc'}:post=stored")
@@ -93,7 +93,7 @@ def test_a_stored_transformation_that_changes_is_not_read(session: Session, tmp_
     assert "changed after" in failure.reason
 
 
-def test_no_memory_while_a_model_is_opened_is_called_that(
+def test_opening_without_memory_raises_device_memory_error(
     random_model: Callable[[str], Path],
 ) -> None:
     with pytest.raises(

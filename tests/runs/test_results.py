@@ -105,7 +105,7 @@ def test_a_result_comes_back_with_its_predictions(store: ResultStore) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs the names of open files")
-def test_files_are_on_the_disk_before_they_have_their_names(
+def test_result_files_are_flushed_before_renaming(
     store: ResultStore, disk: list[tuple[str, str]]
 ) -> None:
     """A file's content is flushed before the rename, the folder's list of names after it."""
@@ -123,7 +123,7 @@ def test_files_are_on_the_disk_before_they_have_their_names(
     ]  # the earlier one aside: the result last, by which the others are found
 
 
-def test_an_undefined_metric_is_null_and_fields_of_a_later_version_are_passed_over(
+def test_undefined_metric_is_stored_as_null(
     store: ResultStore,
 ) -> None:
     with pytest.raises(ValueError, match="Out of range float"):
@@ -135,7 +135,7 @@ def test_an_undefined_metric_is_null_and_fields_of_a_later_version_are_passed_ov
     assert store.find(cell()) == written
 
 
-def test_a_result_of_another_identity_moves_aside_and_comes_back_to_its_place(
+def test_replaced_result_is_set_aside_and_restored(
     store: ResultStore,
 ) -> None:
     old, new = cell(), cell(data=(("pairs", "2"),))
@@ -164,7 +164,7 @@ def test_a_result_of_another_identity_moves_aside_and_comes_back_to_its_place(
     assert (store.find(new), list(read_results(store.root))) == (second, [store.find(old)])
 
 
-def test_an_unreadable_file_is_no_result_and_is_kept(
+def test_unreadable_result_file_is_renamed_not_overwritten(
     store: ResultStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.write(cell(), result(cell()), SCORES)
@@ -211,7 +211,7 @@ specs = st.builds(
 
 @settings(max_examples=25)
 @given(specs, specs, st.sampled_from(["paper", "released"]), st.sampled_from(["paper", "released"]))
-def test_slugs_are_safe_and_different(
+def test_slugs_are_safe_and_unique(
     one: EncoderSpec, other: EncoderSpec, first: str, second: str
 ) -> None:
     name = slug(one, first)
@@ -222,12 +222,12 @@ def test_slugs_are_safe_and_different(
     assert (name.lower() == slug(other, second).lower()) == same
 
 
-def test_a_tilde_is_the_home_folder_also_where_no_shell_has_seen_it() -> None:
+def test_tilde_expands_to_the_home_folder() -> None:
     assert ResultStore(Path("~/results")).root == Path.home() / "results"
     assert DataStore(Path("~/data")).root == Path.home() / "data"
 
 
-def test_two_writers_at_one_path_are_both_kept_with_their_own_arrays(
+def test_concurrent_writers_keep_results_with_their_arrays(
     store: ResultStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second comes while the first has written its arrays and not yet its result; it must wait."""
@@ -259,7 +259,7 @@ def test_two_writers_at_one_path_are_both_kept_with_their_own_arrays(
 
 
 @pytest.mark.parametrize("content", [None, b"", b"PK\x03\x04cut", "cut", "another"])
-def test_a_result_without_its_own_predictions_is_missing(
+def test_result_without_valid_predictions_is_recomputed(
     store: ResultStore, content: bytes | str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """So that a run computes them again; also of a version that kept no checksums, unless the arrays are readable."""
@@ -288,7 +288,9 @@ GOOD = {"ids": ["a", "b"], "scores": [0.1, 0.9], "gold": [1.0, 2.0]}
 
 
 @pytest.mark.parametrize("wrong", [{"scores": [0.1]}, {"scores": ["x", "y"]}, {"splits": ["dev"]}])
-def test_arrays_of_another_shape_are_an_error(store: ResultStore, wrong: dict[str, object]) -> None:
+def test_malformed_prediction_arrays_raise_format_error(
+    store: ResultStore, wrong: dict[str, object]
+) -> None:
     """In a file whose result has no checksum of it."""
     store.write(cell(), result(cell()), SCORES)
     path, bare = store.path(cell()), replace(result(cell()), beside={})
@@ -299,7 +301,7 @@ def test_arrays_of_another_shape_are_an_error(store: ResultStore, wrong: dict[st
     assert read_predictions(path, bare)["similarities"].shape == (2, 2)
 
 
-def test_a_run_that_finds_a_result_valid_has_it_state_its_computation(store: ResultStore) -> None:
+def test_restore_records_the_current_computation_version(store: ResultStore) -> None:
     """Of a model for each language, whose parts stand in no file."""
     spec = parse_spec("bert+base")
     one = cell(model=ModelRef(spec, "f", members=(("en", ModelRef(spec, "e", method="base")),)))
@@ -315,7 +317,7 @@ def test_a_run_that_finds_a_result_valid_has_it_state_its_computation(store: Res
     assert store.find(one) == read_result(path) == result(one)
 
 
-def test_a_folder_that_cannot_be_written_stays_as_it_is(
+def test_restore_leaves_unwritable_folder_unchanged(
     store: ResultStore, full_disk: Callable[[str], None]
 ) -> None:
     old, new = cell(), cell(data=(("pairs", "2"),))

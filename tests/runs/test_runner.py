@@ -58,7 +58,7 @@ def test_each_text_is_encoded_once_for_all_tasks(bench: Bench, toy: ToyEncoder) 
         )  # perhaps without the build tag
 
 
-def test_a_language_without_a_model_of_its_own_is_noted(
+def test_fallback_to_the_english_model_is_noted(
     bench: Bench, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backbones, "_from_hub", lambda *asked: random_model("bert"))
@@ -90,7 +90,7 @@ class WordList(ToyEncoder):
         return super().encode(inputs)
 
 
-def test_candidates_are_the_words_that_an_encoder_knows_or_else_the_task_s(bench: Bench) -> None:
+def test_encoder_vocabulary_replaces_the_tasks_candidates(bench: Bench) -> None:
     task = LexiconInduction("bli", LEXICON, languages=("en", "de"))
     with_words, without = WordList("words"), ToyEncoder("no words")
     bench.plugins.add(ToyPlugin({"with": with_words, "without": without}, [task]), "toys")
@@ -121,7 +121,7 @@ class Read(UsageSimilarity):
         return UsageSimilarity(self.name, items)
 
 
-def test_a_task_reads_its_data_by_protocol_and_by_what_the_vectors_are_of(
+def test_task_reading_follows_protocol_and_pooling(
     bench: Bench, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: set[tuple[str, str]] = set()
@@ -158,9 +158,7 @@ def test_a_task_reads_its_data_by_protocol_and_by_what_the_vectors_are_of(
     }
 
 
-def test_finished_cells_are_kept_and_vectors_of_an_earlier_run_are_used(
-    bench: Bench, toy: ToyEncoder
-) -> None:
+def test_finished_cells_and_vectors_are_reused(bench: Bench, toy: ToyEncoder) -> None:
     """Tables show what was run last."""
     cats = bench.run("toy", tasks=["cats"]).results
     created = {path: path.stat().st_mtime_ns for path in bench.results.root.rglob("seed-*")}
@@ -216,7 +214,7 @@ def test_a_failing_task_stops_no_other(
     assert sorted(log.lines) == ["toy bad failed", "toy bad failed", "toy cats computed"]
 
 
-def test_what_one_task_wants_in_vain_stops_no_other_task_of_the_encoder(bench: Bench) -> None:
+def test_encoder_error_on_one_task_spares_others(bench: Bench) -> None:
     tasks = [
         LexiconInduction(f"words-{code}", LEXICON, languages=("en", code)) for code in ("de", "xx")
     ]
@@ -229,7 +227,7 @@ def test_what_one_task_wants_in_vain_stops_no_other_task_of_the_encoder(bench: B
     }
 
 
-def test_two_encoders_with_one_fingerprint_are_not_taken_for_one(bench: Bench) -> None:
+def test_encoders_sharing_a_fingerprint_are_kept_apart(bench: Bench) -> None:
     """A copied class whose fingerprint nobody changed."""
 
     one, other = ToyEncoder("same"), ToyEncoder("same")
@@ -244,7 +242,7 @@ def test_two_encoders_with_one_fingerprint_are_not_taken_for_one(bench: Bench) -
     assert bench.run("other").computed == 0
 
 
-def test_what_failed_is_tried_again_and_constant_vectors_are_undefined_not_zero(
+def test_failures_are_retried_and_constant_vectors_score_undefined(
     bench: Bench, toy: ToyEncoder
 ) -> None:
     toy.broken = RuntimeError("not today")
@@ -259,7 +257,7 @@ def test_what_failed_is_tried_again_and_constant_vectors_are_undefined_not_zero(
     assert "undefined" in result.notes[0]
 
 
-def test_results_are_told_once_stored(
+def test_results_are_reported_after_they_are_stored(
     bench: Bench, toy: ToyEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines, leases = list[str](), bench.results.root / ".leases"
@@ -278,7 +276,7 @@ def test_results_are_told_once_stored(
     assert not half.exists()
 
 
-def test_a_run_that_is_interrupted_stores_what_was_computed_before_its_lease_ends(
+def test_interrupted_run_keeps_results_and_releases_lease(
     bench: Bench, toy: ToyEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcomes = Runner(bench.workspace(), {}).compute(list(bench.plan("toy").groups.values()))
@@ -288,7 +286,7 @@ def test_a_run_that_is_interrupted_stores_what_was_computed_before_its_lease_end
     assert not list((bench.results.root / ".leases").glob("*.lease"))
 
 
-def test_a_group_at_work_elsewhere_is_left_for_later(bench: Bench, toy: ToyEncoder) -> None:
+def test_group_leased_by_another_process_is_deferred(bench: Bench, toy: ToyEncoder) -> None:
     """Another process holds the first group's lease, stores one of its cells and goes."""
     bench.plugins.add(ToyPlugin({"other": ToyEncoder("letters-2")}), "other")
     elsewhere = Bench(bench.corpus.parent, bench.plugins)

@@ -88,7 +88,7 @@ ITEMS = [TextInput(text) for text in TEXTS]
         2,
     ),
 )
-def test_a_tuned_model_gives_the_same_vectors_when_loaded_again(
+def test_reloaded_tuned_model_gives_identical_vectors(
     random_model: Models,
     workspace: Workspace,
     architecture: str,
@@ -121,7 +121,7 @@ def test_a_tuned_model_gives_the_same_vectors_when_loaded_again(
 
 
 @pytest.mark.parametrize(("lr", "harm"), [(1e-3, False), (1.0, True)])
-def test_a_tuning_that_does_harm_says_so(workspace: Workspace, lr: float, harm: bool) -> None:
+def test_rising_tuning_loss_is_reported(workspace: Workspace, lr: float, harm: bool) -> None:
     model, reporter = tunable(locate(parse_spec("tiny"), "en", offline=True)), Log()
     assert model.recipe is not None
     model = replace(model, recipe=replace(model.recipe, lr=lr, batch_size=20, epochs=2))
@@ -136,7 +136,7 @@ def test_a_tuning_that_does_harm_says_so(workspace: Workspace, lr: float, harm: 
     assert all(f"the loss rose from {first:.2f} to {losses[-1]:.2f}" in note for note in found)
 
 
-def test_under_released_a_cased_backbone_is_tuned_and_read_in_lower_case(
+def test_released_protocol_lowercases_cased_backbones(
     random_model: Callable[[str], Path], workspace: Workspace, tmp_path: Path
 ) -> None:
     """The released code saves the tokenizer that it trained with (``save_model``), and evaluation opens that."""
@@ -159,7 +159,7 @@ def test_under_released_a_cased_backbone_is_tuned_and_read_in_lower_case(
         assert np.array_equal(upper, lower) == alike
 
 
-def test_two_specs_of_one_identity_have_a_row_each(bench: Bench, bert: str) -> None:
+def test_equivalent_specs_have_separate_rows(bench: Bench, bert: str) -> None:
     for computed in (4, 0):
         outcome = bench.run(f"{bert}+base", f"{bert}+base:pooling=mean")
         assert [result.spec for result in outcome.results] == 2 * [f"{bert}+base"] + 2 * [
@@ -168,7 +168,7 @@ def test_two_specs_of_one_identity_have_a_row_each(bench: Bench, bert: str) -> N
         assert outcome.computed == computed
 
 
-def test_a_ladder_trains_once_per_seed_and_reads_out_in_one_pass(bench: Bench, bert: str) -> None:
+def test_ladder_tunes_and_encodes_once_per_seed(bench: Bench, bert: str) -> None:
     log = Log()
     outcome = bench.run(bert, seeds=2, log=log)
     assert (len(outcome.results), outcome.failures) == (2 * (2 + 2), ())
@@ -199,7 +199,7 @@ def test_a_ladder_trains_once_per_seed_and_reads_out_in_one_pass(bench: Bench, b
         assert (result.by_kept_model, found.by_kept_model) == (False, tuned_one)
 
 
-def test_a_tuning_that_fails_fails_its_cells_alone(
+def test_failed_tuning_fails_only_its_cells(
     bench: Bench, bert: str, full_disk: Callable[[str], None]
 ) -> None:
     lines = bench.corpus.read_text()
@@ -216,7 +216,7 @@ def test_a_tuning_that_fails_fails_its_cells_alone(
         full_disk("models")
 
 
-def test_which_test_items_were_tuned_on_is_stored(bench: Bench, bert: str) -> None:
+def test_overlap_with_tuning_texts_is_stored(bench: Bench, bert: str) -> None:
     specs = (f"{bert}+mirror", f"{bert}+base")
     before = {cell.id for cell in bench.plan(f"{bert}+base").cells}
     bench.corpus.write_text("The  CAT\na cat\n" + "".join(f"line number {n}\n" for n in range(30)))
@@ -248,7 +248,7 @@ def test_which_test_items_were_tuned_on_is_stored(bench: Bench, bert: str) -> No
     }  # no result of before is taken
 
 
-def test_a_result_names_the_corpus_that_was_asked_for_last(bench: Bench, bert: str) -> None:
+def test_reused_result_names_the_renamed_corpus(bench: Bench, bert: str) -> None:
     (first,) = bench.run(f"{bert}+mirror", tasks=["cats"]).results
     assert first.cell["corpus"]["name"] == str(bench.corpus)
     bench.corpus = bench.corpus.rename(bench.folder / "renamed.txt")
@@ -258,7 +258,7 @@ def test_a_result_names_the_corpus_that_was_asked_for_last(bench: Bench, bert: s
         assert result.cell["corpus"] == first.cell["corpus"] | {"name": str(bench.corpus)}
 
 
-def test_a_model_is_stored_under_its_lease_and_before_what_is_made_of_it(
+def test_model_is_stored_before_vectors_and_results(
     bench: Bench, bert: str, disk: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save = Cache.save_model
@@ -283,7 +283,7 @@ def test_a_model_is_stored_under_its_lease_and_before_what_is_made_of_it(
     assert taken is not None  # the lease was given back
 
 
-def test_the_adapter_alone_learns_and_a_tuning_repeats_bit_for_bit(
+def test_lora_tuning_is_reproducible_and_freezes_backbone(
     random_model: Models, tmp_path: Path
 ) -> None:
     """Also on a backbone kept in bf16: its matrices are those that autocast rounds to."""

@@ -29,7 +29,7 @@ def session(folder: Path, log: Log) -> Session:
     )
 
 
-def test_but_for_the_computation_their_identities_are_those_of_today(
+def test_identities_of_earlier_results_are_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the plan would not find them, and compute anew."""
@@ -55,7 +55,7 @@ def test_but_for_the_computation_their_identities_are_those_of_today(
     assert {line.split()[-1] for line in log.lines} == {"cached"}
 
 
-def test_none_of_them_passes_for_a_result_of_today(tmp_path: Path) -> None:
+def test_earlier_results_are_not_reused(tmp_path: Path) -> None:
     planned = {cell.id for cell in session(tmp_path, Log()).plan("tiny", "quick", seeds=1).cells}
     stored = {json.loads(path.read_text())["cell_id"] for path in BEFORE.rglob("seed-0.json")}
     assert (len(planned), len(stored)) == (13, 9)
@@ -65,7 +65,7 @@ def test_none_of_them_passes_for_a_result_of_today(tmp_path: Path) -> None:
     }  # their files state none
 
 
-def test_of_three_versions_in_one_folder_the_newest_is_shown(
+def test_leaderboard_shows_only_the_newest_computation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One of them of a version to come."""

@@ -59,7 +59,7 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> Mock:
     return fit
 
 
-def test_a_row_is_the_transformed_vectors_and_the_fit_sees_the_corpus_alone(
+def test_transformation_is_fitted_on_corpus_texts_only(
     bench: Bench, bert: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fit = spied(monkeypatch)
@@ -91,7 +91,7 @@ def test_a_row_is_the_transformed_vectors_and_the_fit_sees_the_corpus_alone(
     assert vectors.fingerprint != raw.fingerprint
 
 
-def test_one_tuning_and_one_encoding_serve_all_transformations(
+def test_transformations_share_one_tuning_and_encoding(
     bench: Bench, bert: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fit, log = spied(monkeypatch), Log()
@@ -113,9 +113,7 @@ def test_one_tuning_and_one_encoding_serve_all_transformations(
     assert fit.call_count == 2  # found in the cache
 
 
-def test_a_killed_fit_goes_on_with_the_vectors_that_are_stored(
-    bench: Bench, toy: ToyEncoder
-) -> None:
+def test_killed_fit_reuses_stored_vectors(bench: Bench, toy: ToyEncoder) -> None:
     killed = patch.object(embedding_cache, "fit", Mock(side_effect=KeyboardInterrupt))
     with killed, pytest.raises(KeyboardInterrupt):
         bench.run("toy:post=center")
@@ -125,7 +123,7 @@ def test_a_killed_fit_goes_on_with_the_vectors_that_are_stored(
     assert toy.asked == []
 
 
-def test_a_damaged_transformation_is_fitted_again(
+def test_damaged_transformation_is_fitted_again(
     bench: Bench, toy: ToyEncoder, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = bench.run("toy:post=center")
@@ -137,7 +135,7 @@ def test_a_damaged_transformation_is_fitted_again(
     assert "it is fitted again" in caplog.text
 
 
-def test_systems_take_one_and_a_wrong_one_costs_its_own_row_alone(
+def test_impossible_transformation_fails_only_its_row(
     bench: Bench, toy: ToyEncoder, bert: str
 ) -> None:
     outcome = bench.run("toy", "toy:post=center", "toy:post=whiten,whiten=26")
@@ -164,9 +162,7 @@ def test_systems_take_one_and_a_wrong_one_costs_its_own_row_alone(
         )
 
 
-def test_words_in_context_are_fitted_on_a_word_of_each_text_and_lines_of_two_on_both(
-    bench: Bench, bert: str
-) -> None:
+def test_fit_inputs_follow_pooling_and_paired_lines(bench: Bench, bert: str) -> None:
     work, cell = bench.workspace(), bench.plan(f"{bert}+base:pooling=target,post=center").cells[0]
     found = embedding_cache.fit_inputs(LINES, cell.model, cell.pooling, work)
     assert [item.text for item in found] == LINES
@@ -189,7 +185,7 @@ def test_words_in_context_are_fitted_on_a_word_of_each_text_and_lines_of_two_on_
     assert bench.plan(f"{bert}+base:post=zscore").cells == untuned
 
 
-def test_each_language_is_fitted_on_its_own_corpus(
+def test_transformation_is_fitted_per_language(
     bench: Bench, random_model: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``bert`` has a model of its own for each language."""
@@ -227,7 +223,7 @@ def test_each_language_is_fitted_on_its_own_corpus(
         assert np.abs(vectors.mean(0)).max() < 1e-5
 
 
-def test_a_tuned_directory_is_transformed_as_its_files_say(bench: Bench, bert: str) -> None:
+def test_tuned_directory_uses_its_stored_transformation(bench: Bench, bert: str) -> None:
     """``post=stored`` in a run: no corpus, no fit, and the numbers of the directory."""
     folder, spec = bench.folder / "enc", parse_spec(f"{bert}+mirror:post=abtt")
     with claiming(folder, force=False) as workplace:

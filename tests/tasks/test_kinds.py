@@ -35,7 +35,7 @@ LEXICAL = ("ncbi-disease", "askapatient", "cometa-sg", "wsd")
         *LEXICAL,
     ],
 )
-def test_a_task_of_each_format_can_be_read_under_released(name: str, tmp_path: Path) -> None:
+def test_released_protocol_reads_every_task_format(name: str, tmp_path: Path) -> None:
     made = make([name])
     write(made, tmp_path)
     task = KINDS[builtin_cards()[name].kind].from_card(as_here(builtin_cards()[name], made))
@@ -44,7 +44,7 @@ def test_a_task_of_each_format_can_be_read_under_released(name: str, tmp_path: P
 
 
 @pytest.mark.parametrize("kind", KINDS.names())
-def test_a_kind_whose_parser_returns_other_items(kind: str, tmp_path: Path) -> None:
+def test_mismatched_parser_and_kind_are_refused(kind: str, tmp_path: Path) -> None:
     (tmp_path / "pets.tsv").write_text("a cat\ta dog\t1\na cat\ta bus\t0\n", encoding="utf-8")
     options = "{format: tsv, columns: {left: 0, right: 1, gold: 2}, scale: [0, 5]}"
     (tmp_path / "pets.yaml").write_text(

@@ -22,7 +22,7 @@ few = st.lists(
 FEWER = settings(max_examples=settings().max_examples // 4)
 
 
-def test_cosine_equals_scipys_and_knows_zero_vectors() -> None:
+def test_cosine_equals_scipy_and_handles_zero_vectors() -> None:
     left, right = np.random.default_rng(0).normal(size=(2, 5, 3)).astype(np.float32)
     wanted = [
         1 - distance.cosine(x, y)
@@ -35,7 +35,7 @@ def test_cosine_equals_scipys_and_knows_zero_vectors() -> None:
     assert metrics.cosine(huge, huge) == pytest.approx(1)
 
 
-def test_equal_vectors_have_one_cosine() -> None:
+def test_cosine_of_equal_vectors_is_exactly_one() -> None:
     rows = np.random.default_rng(0).normal(size=(500, 64)).astype(np.float32)
     turned = np.linalg.qr(np.random.default_rng(1).normal(size=(64, 64)))[0]
     scaled = rows.astype(np.float64) @ turned
@@ -62,11 +62,11 @@ def test_correlations_equal_their_definitions(pairs: list[tuple[int, int]]) -> N
 @pytest.mark.parametrize(
     ("x", "y"), [([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [0.3, 0.3, 0.3]), ([], []), ([1], [2])]
 )
-def test_the_undefined_is_not_zero(correlate: Any, x: list[float], y: list[float]) -> None:
+def test_undefined_correlation_is_none(correlate: Any, x: list[float], y: list[float]) -> None:
     assert correlate(x, y) is None
 
 
-def test_over_subsets_weights_by_size() -> None:
+def test_subset_means_are_weighted_by_size() -> None:
     generator = np.random.default_rng(0)
     scores, gold = generator.normal(size=(2, 30))
     subsets = generator.permutation(
@@ -86,13 +86,13 @@ def test_over_subsets_weights_by_size() -> None:
 
 @FEWER
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 1)), min_size=1, max_size=40))
-def test_auc_counts_pairs_in_the_right_order(items: list[tuple[int, int]]) -> None:
+def test_auc_equals_share_of_ordered_pairs(items: list[tuple[int, int]]) -> None:
     scores, gold = (np.array(column) for column in zip(*items, strict=True))
     won = np.sign(np.subtract.outer(scores[gold == 1], scores[gold == 0])) / 2 + 0.5
     assert metrics.auc(scores, gold) == (pytest.approx(won.mean()) if won.size else None)
 
 
-def test_the_area_under_the_points_is_the_auc() -> None:
+def test_area_under_roc_points_equals_auc() -> None:
     rng = np.random.default_rng(0)
     scores, gold = rng.normal(size=200).round(1), rng.integers(0, 2, 200)
     fprs, tprs, thresholds = metrics.roc_points(scores, gold).values()
@@ -103,7 +103,7 @@ def test_the_area_under_the_points_is_the_auc() -> None:
         )
 
 
-def test_metrics_of_ranks() -> None:
+def test_rank_metrics_equal_hand_computation() -> None:
     ranks = [1, 2, 5, 6, float("inf")]
     assert metrics.accuracy_at(1, ranks) == pytest.approx(1 / 5)
     assert metrics.accuracy_at(5, ranks) == pytest.approx(3 / 5)

@@ -42,7 +42,7 @@ def cosine(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
     return 1 - float(distance.cosine(np.asarray(x, np.float64), np.asarray(y, np.float64)))
 
 
-def test_scores_are_cosines_and_their_correlations() -> None:
+def test_pair_similarity_equals_scipy() -> None:
     found = scored(PairSimilarity("toy", CATS), letters)
     expected = [
         cosine(*([side.count(c) for c in LETTERS] for side in (pair.left, pair.right)))
@@ -62,7 +62,7 @@ def test_scores_are_cosines_and_their_correlations() -> None:
     assert "undefined" in constant.notes[0]
 
 
-def test_the_main_metric_may_be_a_registered_one() -> None:
+def test_main_metric_can_be_a_registered_metric() -> None:
     metrics: Registry[Any] = Registry("metric")
     metrics.add("kendall", lambda scores, gold: kendalltau(scores, gold).statistic, "this test")
     metrics.add("spearman", lambda scores, gold: 2.0, "this test")
@@ -81,7 +81,7 @@ def test_the_main_metric_may_be_a_registered_one() -> None:
         with_main("kendal")
 
 
-def test_subsets_add_their_two_means() -> None:
+def test_subsets_add_plain_and_weighted_means() -> None:
     pairs = [replace(p, subset="cats") for p in CATS] + [
         replace(p, id=f"d{p.id}", subset="dogs") for p in DOGS
     ]
@@ -94,7 +94,7 @@ def test_subsets_add_their_two_means() -> None:
     assert whole["spearman"] not in (whole["spearman_mean"], whole["spearman_wmean"])
 
 
-def test_across_languages_each_text_is_read_in_its_own() -> None:
+def test_cross_lingual_texts_carry_their_language() -> None:
     task = PairSimilarity("toy", [Pair("1", "poison", "gift", 5.0)], languages=("en", "de"))
     assert task.inputs(task.load(STORE)) == [
         TextInput("poison", language="en"),
@@ -102,7 +102,7 @@ def test_across_languages_each_text_is_read_in_its_own() -> None:
     ]
 
 
-def test_the_identity_follows_the_pairs() -> None:
+def test_task_identity_follows_the_pairs() -> None:
     identities = {
         PairSimilarity("toy", pairs).identity(STORE)["pairs"]
         for pairs in (CATS, DOGS, CATS[::-1], (replace(CATS[0], gold=4.9), *CATS[1:]))
@@ -117,7 +117,7 @@ def test_the_identity_follows_the_pairs() -> None:
     assert one != other
 
 
-def test_classification_by_the_area_under_the_roc_curve() -> None:
+def test_pair_classification_reports_roc_auc() -> None:
     plane = {"q1": (1, 0), "q2": (0, 2), "s1": (3, 1), "s2": (1, 1)}
     labelled = [
         Pair("a", "q1", "s1", 1.0),
@@ -161,7 +161,7 @@ LABELS: dict[str, list[int | None]] = {"dev": [1, 0, 1, 0, 1, 0], "test": [1, 1,
 COSINES = [0.9, 0.2, 0.7, 0.65, 0.8, 0.1, 0.95, 0.3, 0.4, 0.75, 0.85, 0.2, 0.6]
 
 
-def test_the_threshold_comes_from_dev_alone() -> None:
+def test_threshold_is_chosen_on_dev_only() -> None:
     scores = wic(LABELS)
     assert scores.metrics == {
         "threshold": pytest.approx(0.675, abs=1e-6),
@@ -183,7 +183,7 @@ def test_the_threshold_comes_from_dev_alone() -> None:
             np.testing.assert_array_equal(found.extra["predictions"], np.array(COSINES) > threshold)
 
 
-def test_a_released_threshold_of_exactly_zero_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_released_threshold_of_zero_is_undefined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mirrorbench.tasks.pairs.stepped_threshold", lambda scores, gold: 0.0)
     scores = wic(LABELS, "released")
     assert scores.metrics["test_accuracy"] is scores.metrics["threshold"] is None
@@ -192,7 +192,7 @@ def test_a_released_threshold_of_exactly_zero_is_none(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("answers", ["FT", "01"])
-def test_secret_labels_give_answers_in_the_organisers_words_and_a_note(answers: str) -> None:
+def test_secret_test_labels_produce_a_submission(answers: str) -> None:
     scores = wic({"dev": LABELS["dev"], "test": [None] * 7}, answers=answers)
     assert set(scores.metrics) == {"dev_accuracy", "dev_auc", "threshold", "test_accuracy"}
     assert scores.metrics["test_accuracy"] is None
@@ -206,7 +206,7 @@ def rated(number: int, rating: float) -> RatedContexts:
     return RatedContexts(str(number), left, right, rating)
 
 
-def test_usages_are_compared_with_ratings() -> None:
+def test_usage_similarity_correlates_cosines_with_ratings() -> None:
     cosines, ratings = [0.5, -0.2, 0.9, 0.1, 0.3, 0.4], [1.5, 4, 2, 5, 4, 3]
     items = [rated(i, rating) for i, rating in enumerate(ratings)]
     scores = scored(UsageSimilarity("toy", items), at_cosines(items, cosines))
@@ -228,7 +228,7 @@ def similarity_change(ratings: Sequence[tuple[float, float]]) -> SimilarityChang
 RATINGS = [(2.0, 7.0), (5.0, 4.0), (9.0, 1.0), (3.0, 3.5), (6.0, 8.0)]
 
 
-def test_changes_and_similarities_of_both_subtasks() -> None:
+def test_similarity_change_scores_both_subtasks() -> None:
     task = similarity_change(RATINGS)
     similar = np.array([[0.1, 0.6], [0.5, 0.7], [0.8, -0.3], [0.2, 0.25], [0.9, 0.35]])
     scores = scored(task, at_cosines(task.pairs(task.load(STORE)), similar.ravel().tolist()))
@@ -257,7 +257,7 @@ def test_changes_and_similarities_of_both_subtasks() -> None:
     assert "same vector" in noise.notes[0]
 
 
-def test_equal_changes_tie() -> None:
+def test_equal_rating_changes_tie_despite_rounding() -> None:
     """0.3 - 0.1 and 0.9 - 0.7 are one change, though not to the last bit."""
     assert 0.3 - 0.1 != 0.9 - 0.7
     task = similarity_change([(0.1, 0.3), (0.7, 0.9), (0.5, 0.6), (0.2, 0.9)])
@@ -300,12 +300,14 @@ def test_equal_changes_tie() -> None:
         ),
     ],
 )
-def test_what_is_no_data_set(kind: type[TaskKind[Any]], items: Sequence[Any], message: str) -> None:
+def test_inconsistent_items_are_refused(
+    kind: type[TaskKind[Any]], items: Sequence[Any], message: str
+) -> None:
     with pytest.raises(DataFormatError, match=f"task toy: .*{message}"):
         kind("toy", items).load(STORE)
 
 
-def test_what_items_share() -> None:
+def test_shared_texts_include_target_words() -> None:
     """Pairs of texts their texts, words in context their target words too; these are not looked for in corpora."""
     assert PairSimilarity("p", CATS).shared(CATS) == PairSimilarity("p", CATS).texts(CATS)
     left, right = TextInput("The bank is closed.", ((4, 8),)), TextInput("a river bank", ((8, 12),))

@@ -16,7 +16,7 @@ from mirrorbench.tasks.lexical import LexiconInduction
 NAME = "bli-it-fr:vocabulary_size=500,self_learning=2"
 
 
-def test_a_variant_is_a_task_of_its_own() -> None:
+def test_variant_is_a_separate_task() -> None:
     tasks = plugins().tasks
     base, changed, supervised = (
         tasks["bli-it-fr"],
@@ -50,9 +50,7 @@ def test_a_variant_is_a_task_of_its_own() -> None:
     assert split_names(["stsb,a=1"]) == ["stsb", "a=1"]
 
 
-def test_a_variant_reads_other_words_of_the_same_files(
-    originals: Callable[..., DataStore], tmp_path: Path
-) -> None:
+def test_variant_options_select_words(originals: Callable[..., DataStore], tmp_path: Path) -> None:
     tasks, store = plugins().tasks, originals("bli", "train")
     tasks["bli-it-fr"].fetch(store)
     whole, cut, small = (
@@ -90,6 +88,6 @@ def test_a_variant_reads_other_words_of_the_same_files(
         ("bli-it-xx:train=1k", "unknown task 'bli-it-xx'"),
     ],
 )
-def test_what_is_wrong_with_an_option(name: str, message: str) -> None:
+def test_invalid_task_options_are_rejected(name: str, message: str) -> None:
     with pytest.raises((UsageError, UnknownNameError), match=message):
         plugins().tasks[name]

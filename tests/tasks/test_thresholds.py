@@ -28,7 +28,7 @@ FEWER = settings(max_examples=settings().max_examples // 4)
 @example([(0.5, 1), (0.5, 0)])
 @example([(0.1, 1), (np.nextafter(0.1, 1), 0), (np.nextafter(0.1, 0), 1)])
 @example([(0.3, 0)])
-def test_no_threshold_is_better_than_the_exact_one(drawn: list[tuple[float, int]]) -> None:
+def test_exact_threshold_is_optimal(drawn: list[tuple[float, int]]) -> None:
     scores, gold = (np.array(column) for column in zip(*drawn, strict=True))
     found = thresholds.exact_threshold(scores, gold)
     assert np.isfinite(found)
@@ -39,7 +39,7 @@ def test_no_threshold_is_better_than_the_exact_one(drawn: list[tuple[float, int]
     assert thresholds.accuracy(scores, gold, found) >= best - 1e-12
 
 
-def test_an_exact_threshold_lies_midway_and_gains_over_the_steps() -> None:
+def test_exact_threshold_lies_midway_between_scores() -> None:
     assert thresholds.exact_threshold([0.1, 0.2, 0.6, 0.9], [0, 0, 1, 1]) == pytest.approx(0.4)
     assert thresholds.exact_threshold([0.1, 0.2], [0, 0]) == 0.2
     assert thresholds.exact_threshold([0.1, 0.2], [1, 1]) < 0.1
@@ -64,6 +64,6 @@ def stepped_by_hand(scores: Sequence[float], gold: Sequence[int]) -> float:
 @given(scored)
 @example([(0.5, 1), (0.5, 0)])
 @example([(1.0, 0), (0.0, 1)])
-def test_the_stepping_search(drawn: list[tuple[float, int]]) -> None:
+def test_stepped_threshold_equals_plain_search(drawn: list[tuple[float, int]]) -> None:
     scores, gold = zip(*drawn, strict=True)
     assert thresholds.stepped_threshold(scores, gold) == stepped_by_hand(scores, gold)

@@ -56,7 +56,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # before the fork server starts
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["killable"])
+    context.set_forkserver_preload(["helpers.killable_runs"])
 
     def start(name: str, *args: object) -> Any:
         process = context.Process(target=getattr(killable_runs, name), args=args, daemon=True)

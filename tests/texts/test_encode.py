@@ -60,7 +60,7 @@ def check(output: Path, inputs: Iterable[TextInput]) -> None:
     assert [path.name for path in output.parent.iterdir()] == [output.name]
 
 
-def test_npy_with_only_a_chunk_in_memory(tmp_path: Path) -> None:
+def test_encoding_holds_one_chunk_in_memory(tmp_path: Path) -> None:
     drawn: list[TextInput] = []
     seen: list[int] = []
 
@@ -89,7 +89,7 @@ def test_npy_with_only_a_chunk_in_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut_at", [10, CHUNK, 2 * CHUNK + 5])
-def test_an_interrupted_run_goes_on_to_the_same_bytes(
+def test_interrupted_encoding_resumes_to_identical_bytes(
     tmp_path: Path, suffix: str, cut_at: int
 ) -> None:
     whole, output = tmp_path / f"whole.{suffix}", tmp_path / f"v.{suffix}"
@@ -103,7 +103,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
     assert sorted(p.name for p in tmp_path.iterdir()) == [f"v.{suffix}", f"whole.{suffix}"]
 
 
-def test_what_is_damaged_or_half_written_is_encoded_again(tmp_path: Path) -> None:
+def test_damaged_chunks_are_encoded_again(tmp_path: Path) -> None:
     output = tmp_path / "v.npy"
     interrupted(output, 2 * CHUNK + 5)
     (tmp_path / ".v.npy.mirrorbench" / ".part-killed").write_bytes(b"half an output")
@@ -115,7 +115,7 @@ def test_what_is_damaged_or_half_written_is_encoded_again(tmp_path: Path) -> Non
     check(output, stream())
 
 
-def test_of_another_encoder_or_other_texts_nothing_is_taken(tmp_path: Path) -> None:
+def test_chunks_of_other_encoders_or_texts_are_ignored(tmp_path: Path) -> None:
     output = tmp_path / "v.npy"
     interrupted(output, CHUNK + 5)
     interrupted(output, CHUNK + 5, other := ToyEncoder("letters-2"))
@@ -126,7 +126,7 @@ def test_of_another_encoder_or_other_texts_nothing_is_taken(tmp_path: Path) -> N
     check(output, changed)
 
 
-def test_all_of_it_is_on_the_disk_before_it_has_its_name(
+def test_vector_file_is_flushed_before_its_rename(
     tmp_path: Path, disk: list[tuple[str, str]]
 ) -> None:
     encode_file(stream(), ToyEncoder(), tmp_path / "v.npy")
@@ -136,7 +136,7 @@ def test_all_of_it_is_on_the_disk_before_it_has_its_name(
     assert disk[written - 1][0] == "flush"
 
 
-def test_what_appears_while_it_computes_is_not_replaced(tmp_path: Path) -> None:
+def test_output_created_during_encoding_is_not_overwritten(tmp_path: Path) -> None:
     output = tmp_path / "v.npy"
 
     def meanwhile() -> Iterator[TextInput]:
@@ -152,7 +152,7 @@ def test_what_appears_while_it_computes_is_not_replaced(tmp_path: Path) -> None:
     )  # nothing of it is computed again
 
 
-def test_parquet(tmp_path: Path) -> None:
+def test_parquet_holds_texts_targets_and_vectors(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     items = [TextInput("the bank", ((4, 8),)), TextInput("look it up", ((0, 4), (8, 10)))]
     encode_file(items, ToyEncoder(), tmp_path / "v.parquet")
@@ -162,7 +162,7 @@ def test_parquet(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.array(table["vector"]), ToyEncoder().encode(items))
 
 
-def test_lines_are_exact(tmp_path: Path, plugins: Plugins) -> None:
+def test_vectors_printed_as_json_are_exact(tmp_path: Path, plugins: Plugins) -> None:
     vectors = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
     (tmp_path / "a.txt").write_text("a\nb\nc\nd\ne\n")
     plugins.add(ToyPlugin({"toy": ToyEncoder(broken=vectors)}), "exact")
@@ -173,7 +173,7 @@ def test_lines_are_exact(tmp_path: Path, plugins: Plugins) -> None:
     np.testing.assert_array_equal(np.array(lines, dtype=np.float32), vectors)
 
 
-def test_what_goes_wrong(tmp_path: Path, suffix: str) -> None:
+def test_failed_encoding_writes_no_file(tmp_path: Path, suffix: str) -> None:
     with pytest.raises(UsageError, match="no text"):
         encode_file([], ToyEncoder(), tmp_path / f"v.{suffix}")
     (tmp_path / "file").touch()

@@ -33,9 +33,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()} - {"default-cache"}
 
 
-def test_an_encoder_is_replaced_only_where_that_is_asked_and_nothing_of_a_users_is_in_it(
-    tmp_path: Path, exported: Any
-) -> None:
+def test_replacing_needs_force_and_no_user_files(tmp_path: Path, exported: Any) -> None:
     folder = tmp_path / "enc"
     first = exported.copy(folder)
     with pytest.raises(UsageError, match="already holds an encoder") as caught:
@@ -58,7 +56,7 @@ def test_an_encoder_is_replaced_only_where_that_is_asked_and_nothing_of_a_users_
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_what_cannot_be_replaced_or_has_a_name_that_models_cannot_have(
+def test_invalid_output_folder_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, force: bool
 ) -> None:
     (tmp_path / "mine").mkdir()
@@ -79,7 +77,7 @@ def test_what_cannot_be_replaced_or_has_a_name_that_models_cannot_have(
     assert names(tmp_path) == {"mine"}
 
 
-def test_a_failure_leaves_the_old_and_nothing_half(tmp_path: Path) -> None:
+def test_failed_export_leaves_the_old_encoder(tmp_path: Path) -> None:
     output = tmp_path / "enc"
     output.mkdir()
     (output / "mirrorbench.json").touch()
@@ -106,7 +104,7 @@ def test_a_failure_leaves_the_old_and_nothing_half(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["before", "between", "after"])
-def test_after_a_kill_the_next_start_finds_an_encoder_and_leaves_nothing_else(
+def test_next_start_recovers_from_a_killed_export(
     tmp_path: Path, exported: Any, point: str, started: Callable[..., Any]
 ) -> None:
     model, folder = exported.backbone, tmp_path / "enc"
@@ -123,7 +121,7 @@ def test_after_a_kill_the_next_start_finds_an_encoder_and_leaves_nothing_else(
     mirrorbench.load(folder, device="cpu").encode(LINES)
 
 
-def test_what_was_put_aside_is_kept_where_something_else_is_by_now(tmp_path: Path) -> None:
+def test_recovery_keeps_the_old_encoder_on_conflict(tmp_path: Path) -> None:
     output = tmp_path / "enc"
     with beside(
         output
@@ -175,7 +173,7 @@ DAMAGE: list[tuple[Callable[[Path], None], str]] = [
 ]
 
 
-def test_what_is_read_back_otherwise_is_not_written_and_the_model_is_kept(
+def test_export_failing_its_read_back_is_discarded(
     tmp_path: Path, exported: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec, folder = f"{exported.backbone}+mirror:layers=-1:", tmp_path / "enc"
@@ -201,7 +199,7 @@ def test_what_is_read_back_otherwise_is_not_written_and_the_model_is_kept(
     assert (folder / "model.safetensors").read_bytes() != before
 
 
-def test_an_output_that_cannot_be_written_is_an_error_before_the_tuning(
+def test_unwritable_output_fails_before_tuning(
     random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -218,7 +216,7 @@ def test_an_output_that_cannot_be_written_is_an_error_before_the_tuning(
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_what_appears_while_it_computes_is_not_replaced_and_the_model_is_kept(
+def test_output_created_during_tuning_is_not_overwritten(
     random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, force: bool
 ) -> None:
     spec, folder = f"{random_model('bert')}+mirror", tmp_path / "enc"
@@ -244,7 +242,7 @@ def test_what_appears_while_it_computes_is_not_replaced_and_the_model_is_kept(
     mirrorbench.tune(LINES, spec, tmp_path / "enc2", held_out=0, device="cpu")
 
 
-def test_all_of_it_is_on_the_disk_before_it_has_its_name(
+def test_exported_files_are_flushed_before_the_rename(
     tmp_path: Path, disk: list[tuple[str, str]]
 ) -> None:
     output = tmp_path / "enc"
@@ -264,9 +262,7 @@ def test_all_of_it_is_on_the_disk_before_it_has_its_name(
     assert disk[renamed + 1 :] == [("flush", str(tmp_path))]
 
 
-def test_a_second_call_takes_the_model_from_the_cache_and_writes_the_same(
-    random_model: Models, tmp_path: Path
-) -> None:
+def test_repeated_tuning_writes_identical_files(random_model: Models, tmp_path: Path) -> None:
     """But for the card, which has the name of the folder; an adapter on it knows its backbone by these files."""
     spec, one, two = f"{random_model('bert')}+mirror", tmp_path / "one", tmp_path / "two"
     for folder in (one, two):

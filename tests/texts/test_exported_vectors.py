@@ -64,7 +64,7 @@ def by_the_card(folder: Path, texts: list[str]) -> dict[str, np.ndarray]:
         2,
     ),
 )
-def test_three_libraries_give_the_same_vectors(
+def test_exported_vectors_agree_in_three_libraries(
     random_model: Models, tmp_path: Path, architecture: str, spec: str
 ) -> None:
     folder = tmp_path / "enc"
@@ -98,7 +98,7 @@ def test_three_libraries_give_the_same_vectors(
         ]
     ),
 )
-def test_an_adapter_gives_them_too_alone_or_merged(
+def test_adapter_vectors_agree_alone_and_merged(
     random_model: Models, tmp_path: Path, architecture: str, spec: str
 ) -> None:
     path, seen = random_model(architecture), []
@@ -124,7 +124,7 @@ def test_an_adapter_gives_them_too_alone_or_merged(
         )
 
 
-def test_what_an_adapter_cannot_be(random_model: Models, tmp_path: Path) -> None:
+def test_unsupported_adapter_settings_are_rejected(random_model: Models, tmp_path: Path) -> None:
     folder, path = tmp_path / "enc", random_model("llama")
     for spec, merge, told in (
         ("+mirror", True, "no adapter that --merge"),
@@ -150,9 +150,7 @@ def test_what_an_adapter_cannot_be(random_model: Models, tmp_path: Path) -> None
     )
 
 
-def test_a_transformation_is_read_with_the_readout_that_it_was_fitted_for(
-    random_model: Models, tmp_path: Path
-) -> None:
+def test_transformation_applies_only_with_its_readout(random_model: Models, tmp_path: Path) -> None:
     spec, folder = f"{random_model('bert')}+mirror", tmp_path / "enc"
     mirrorbench.tune(LINES, f"{spec}:post=center", folder, held_out=0, device="cpu")
     mirrorbench.tune(LINES, spec, tmp_path / "plain", held_out=0, device="cpu")
@@ -179,7 +177,7 @@ def test_a_transformation_is_read_with_the_readout_that_it_was_fitted_for(
         mirrorbench.load(folder, device="cpu")
 
 
-def test_the_card(exported: Any) -> None:
+def test_model_card_has_metadata_but_no_texts(exported: Any) -> None:
     text = (exported.folder / "README.md").read_text(encoding="utf-8")
     data = yaml.safe_load(text.split("---")[1])
     kind = (data["library_name"], data["pipeline_tag"], data["license"])

@@ -19,7 +19,7 @@ OLD = "spiece.model"
 
 
 @pytest.mark.real
-def test_a_killed_tuning_ends_as_if_nothing_had_happened(
+def test_killed_tuning_resumes_to_identical_weights(
     tmp_path: Path,
     random_model: Models,
     times: Callable[[int, int], int],

@@ -10,7 +10,7 @@ from mirrorbench.core.errors import DataFormatError, TuningError, UsageError
 from mirrorbench.texts.tuning_texts import read_tuning_texts
 
 
-def test_duplicates_go_and_held_out_lines_are_not_tuned_on(tmp_path: Path) -> None:
+def test_training_excludes_duplicates_and_held_out_lines(tmp_path: Path) -> None:
     lines = [f"text {n}" for n in range(50)]
     file = tmp_path / "mine.txt.gz"
     file.write_bytes(gzip.compress("\n".join([*lines, "", "  text 3 ", "text 3"]).encode()))
@@ -24,7 +24,7 @@ def test_duplicates_go_and_held_out_lines_are_not_tuned_on(tmp_path: Path) -> No
     assert read_tuning_texts(str(file), seed=6).held_out != read.held_out
 
 
-def test_pairs_to_tune_on(tmp_path: Path) -> None:
+def test_tuning_pairs_are_read_from_lines_and_columns(tmp_path: Path) -> None:
     file = tmp_path / "pairs.txt"
     file.write_text("a cat||the cat\nb || c\n\nd||e\nd||e\n")
     read = read_tuning_texts(str(file), held_out=0)
@@ -45,7 +45,7 @@ def test_pairs_to_tune_on(tmp_path: Path) -> None:
     assert not read_tuning_texts(["if (a || b)", "one", "two", "three"], held_out=0).are_pairs
 
 
-def test_what_cannot_be_tuned_on(tmp_path: Path) -> None:
+def test_unusable_tuning_texts_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"text": "a"}\n{"text": null}\n')
     with pytest.raises(DataFormatError, match="line 2"):
         read_tuning_texts(str(tmp_path / "x.jsonl"))

@@ -25,8 +25,8 @@ from mirrorbench.training import checkpoints
 from mirrorbench.training.checkpoints import CHECKPOINTS, STATE, Checkpoint, damaged
 from mirrorbench.training.held_out import positive_pairs
 from mirrorbench.training.loop import tune_backbone
+from mirrorbench.training.losses import LOSSES, OfVectors
 from mirrorbench.training.methods import identical_pairs
-from mirrorbench.training.objective import LOSSES, OfVectors
 from mirrorbench.training.recipes import Recipe
 from mirrorbench.training.trajectory import Progress
 
@@ -90,7 +90,7 @@ NOISES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("noise", few(NOISES), ids=str)
-def test_it_goes_on_bit_for_bit(
+def test_interrupted_tuning_resumes_bit_for_bit(
     random_model: Models, tmp_path: Path, noise: dict[str, Any]
 ) -> None:
     """Interruptions are in the first epoch, at the end of an epoch, and before the last step."""
@@ -108,7 +108,7 @@ def test_it_goes_on_bit_for_bit(
     assert steps == 1
 
 
-def test_a_damaged_one_is_not_used(random_model: Models, tmp_path: Path) -> None:
+def test_damaged_checkpoint_is_ignored(random_model: Models, tmp_path: Path) -> None:
     changed, path = recipe(batch_size=20, dropout=0.1), random_model("bert")
     with pytest.raises(Interrupted):
         tune(path, changed, Checkpoint(tmp_path, {}), stop_after=1)
@@ -134,7 +134,9 @@ class Counting(OfVectors):
         """Count the steps."""
 
 
-def test_an_objective_with_a_state_must_show_it(random_model: Models, tmp_path: Path) -> None:
+def test_objective_with_undeclared_state_gets_no_checkpoint(
+    random_model: Models, tmp_path: Path
+) -> None:
     """Objectives of ``mirrorbench-methods`` do so."""
     changed, path, losses = (
         recipe(batch_size=10, loss="counting"),
@@ -147,7 +149,7 @@ def test_an_objective_with_a_state_must_show_it(random_model: Models, tmp_path: 
     assert tune(path, changed, Checkpoint(tmp_path, {}), 0, losses)[2] == STEPS
 
 
-def test_a_full_disk_ends_the_checkpoints_and_not_the_tuning(
+def test_full_disk_stops_checkpoints_but_not_tuning(
     random_model: Models, tmp_path: Path, full_disk: Callable[[str], None]
 ) -> None:
     notes: list[str] = []
@@ -180,7 +182,7 @@ main()
 
 
 @pytest.mark.slow
-def test_the_same_command_goes_on_after_a_kill(
+def test_killed_tune_command_resumes_from_checkpoint(
     random_model: Models,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -34,7 +34,7 @@ def test_dropout_has_its_rate_and_scale(p: float) -> None:
     assert kept[0].item() == pytest.approx(1 / (1 - p), rel=0.01 if p > 0.99 else 1e-4)
 
 
-def test_each_value_is_dropped_alone() -> None:
+def test_dropout_of_neighbouring_values_is_independent() -> None:
     """Four values share a draw: all sixteen ways in which they can fall are as frequent as chance has it."""
     torch.manual_seed(0)
     p = 0.3
@@ -46,7 +46,7 @@ def test_each_value_is_dropped_alone() -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (3, 5), (2, 3, 7), (0, 4)])
-def test_dropout_of_any_shape_in_place_or_not_with_its_gradient(shape: tuple[int, ...]) -> None:
+def test_dropout_is_correct_for_any_shape_and_inplace(shape: tuple[int, ...]) -> None:
     x = torch.randn(shape, requires_grad=True)
     torch.manual_seed(1)
     actual = dropout(x, 0.5)
@@ -61,7 +61,7 @@ def test_dropout_of_any_shape_in_place_or_not_with_its_gradient(shape: tuple[int
 
 
 @pytest.mark.parametrize(("p", "training"), [(0.0, True), (1.0, True), (0.5, False)])
-def test_all_or_nothing_is_torchs(p: float, training: bool) -> None:
+def test_dropout_without_randomness_equals_torch(p: float, training: bool) -> None:
     x = torch.randn(30, 7)
     assert_close(dropout(x, p, training), F.dropout(x, p, training))
     with pytest.raises(ValueError, match="between 0 and 1"), fast_cpu_functions():
@@ -77,7 +77,7 @@ def states(queries: int = 5, keys: int = 4) -> list[torch.Tensor]:
 @pytest.mark.parametrize("scale", [None, 0.2])
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 @pytest.mark.parametrize(("queries", "keys"), [(5, 4), (3, 1)])
-def test_attention_that_drops_nothing_is_torchs(
+def test_attention_without_dropout_equals_torch(
     queries: int,
     keys: int,
     mask: torch.Tensor | None,
@@ -96,7 +96,7 @@ def test_attention_that_drops_nothing_is_torchs(
     )
 
 
-def test_attention_drops_weights_at_the_rate_and_looks_at_nothing_masked() -> None:
+def test_attention_dropout_has_its_rate_and_respects_masks() -> None:
     query = torch.zeros(50, 4, 20, 8)  # all weights are 1 / 20
     value = torch.eye(20).expand(50, 4, 20, 20)
     torch.manual_seed(0)
@@ -110,7 +110,7 @@ def test_attention_drops_weights_at_the_rate_and_looks_at_nothing_masked() -> No
     assert attention(query, key, value, attn_mask=HALF, dropout_p=0.2).max() < 10
 
 
-def test_attention_that_it_does_not_know_is_torchs() -> None:
+def test_unsupported_attention_options_fall_back_to_torch() -> None:
     value, actual = states()[2], []
     for options in ({"dropout_p": 0.0}, {"is_causal": True, "dropout_p": 0.5}):
         for function in (attention, F.scaled_dot_product_attention):
@@ -120,7 +120,7 @@ def test_attention_that_it_does_not_know_is_torchs() -> None:
 
 
 @pytest.mark.parametrize("padding", [None, 0, -1, 7])
-def test_the_embeddings_gradients_are_torchs_bit_for_bit(padding: int | None) -> None:
+def test_embedding_gradients_equal_torch_bit_for_bit(padding: int | None) -> None:
     """The function has several micro-batches that share rows."""
     layer, actual = torch.nn.Embedding(50, 16, padding_idx=padding), []
     for fast in (True, False):
@@ -138,7 +138,7 @@ def test_the_embeddings_gradients_are_torchs_bit_for_bit(padding: int | None) ->
 
 
 @pytest.mark.parametrize("options", [{"max_norm": 0.5}, {"scale_grad_by_freq": True}, {}])
-def test_an_embedding_that_it_does_not_know_is_torchs(options: dict[str, float]) -> None:
+def test_unsupported_embeddings_fall_back_to_torch(options: dict[str, float]) -> None:
     """Norms and scales; and, without options, a vocabulary smaller than the text."""
     actual = []
     for function in (embedding, F.embedding):
@@ -150,7 +150,7 @@ def test_an_embedding_that_it_does_not_know_is_torchs(options: dict[str, float])
     assert torch.equal(*actual)
 
 
-def test_models_use_them_inside_the_mode_alone_and_draw_from_its_generator() -> None:
+def test_fast_functions_apply_only_inside_their_mode() -> None:
     layer, x, triple = torch.nn.Dropout(0.25), torch.randn(40, 30), states()
     with fast_cpu_functions(torch.Generator().manual_seed(3)):
         inside = layer(x), F.scaled_dot_product_attention(*triple, dropout_p=0.4)

@@ -34,9 +34,7 @@ def attention_outputs(transformer: Transformer, ids: Ragged) -> list[torch.Tenso
 
 
 @architectures
-def test_heads_dropped_and_rescaled_in_the_real_attention(
-    architecture: str, random_model: Models
-) -> None:
+def test_attention_heads_are_dropped_and_rescaled(architecture: str, random_model: Models) -> None:
     with attached(random_model(architecture), recipe(drophead=0.3)) as transformer:
         # Many copies of one text: without dropout the first layer's heads differ by drophead alone.
         ids = transformer.tokenize(["a text"] * 600, 40)
@@ -61,7 +59,7 @@ def test_heads_dropped_and_rescaled_in_the_real_attention(
     torch.testing.assert_close(dropped[0], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_no_head_kept_adds_nothing() -> None:
+def test_dropping_all_heads_gives_zeros() -> None:
     heads = torch.ones(2000, 3, 2, 5)
     torch.manual_seed(0)
     result = drop_heads(heads, 0.5)
@@ -70,7 +68,7 @@ def test_no_head_kept_adds_nothing() -> None:
     assert values == {(0.0, 0.0), (2.0, 0.0), (0.0, 2.0), (1.0, 1.0)}
 
 
-def test_a_model_that_drophead_does_not_know_is_an_error() -> None:
+def test_drophead_rejects_model_without_known_attention() -> None:
     linear = torch.nn.Linear(2, 2)
     with pytest.raises(TuningError, match="Linear has no self-attention that drophead knows"):
         Drophead().attach(linear, 0.1)

@@ -34,7 +34,7 @@ def by_definition(left: np.ndarray, right: np.ndarray) -> dict[str, float]:
     }
 
 
-def test_the_numbers_are_the_definition() -> None:
+def test_held_out_measures_equal_their_definitions() -> None:
     rng = np.random.default_rng(0)
     left = rng.normal(size=(12, 5)).astype(np.float32)
     right = (left + rng.normal(size=(12, 5))).astype(np.float32)
@@ -45,7 +45,7 @@ def test_the_numbers_are_the_definition() -> None:
     assert 0 < actual["accuracy@1"] < 1
 
 
-def test_identical_pairs_are_aligned_and_one_point_is_not_uniform() -> None:
+def test_measures_handle_identical_and_rank_deficient_vectors() -> None:
     same = np.ones((4, 3), dtype=np.float32)
     actual, _ = measure_pairs(same, same)
     assert [actual["alignment"], actual["uniformity"], actual["accuracy@1"]] == [
@@ -58,7 +58,7 @@ def test_identical_pairs_are_aligned_and_one_point_is_not_uniform() -> None:
     assert effective_rank(np.zeros((3, 2))) == 0
 
 
-def test_nearest_neighbours_and_a_repeated_text_which_is_no_hit() -> None:
+def test_repeated_texts_are_no_retrieval_hits() -> None:
     """Its own partner is as near as the other's, to the last bit or not."""
     vectors = np.array([[1, 0], [0.9, 0.1], [0, 1], [0.1, 2]], dtype=np.float32)
     assert nearest_rows(vectors, 3) == [1, 0, 3]
@@ -70,7 +70,7 @@ def test_nearest_neighbours_and_a_repeated_text_which_is_no_hit() -> None:
     assert nearest_rows(np.concatenate([right, right]), 20) == list(range(20, 40))
 
 
-def test_a_cut_text_lacks_a_tenth() -> None:
+def test_shortened_text_loses_a_tenth() -> None:
     for text, most in (
         ("a", 1),
         ("ab", 1),
@@ -83,7 +83,7 @@ def test_a_cut_text_lacks_a_tenth() -> None:
         assert short
 
 
-def test_the_positive_of_a_text_is_a_copy_and_that_of_a_pair_its_second_text() -> None:
+def test_positives_are_copies_or_labelled_partners() -> None:
     lines = ["some text", "other text"]
     assert positive_pairs(lines, 3, identical_pairs) == positive_pairs(lines, 3, identical_pairs)
     assert [left for left, _ in positive_pairs(lines, 3, identical_pairs)] == lines
@@ -92,7 +92,7 @@ def test_the_positive_of_a_text_is_a_copy_and_that_of_a_pair_its_second_text() -
     assert positive_pairs(names, 3, name_pairs) == [("flu", "influenza"), ("cold", "common cold")]
 
 
-def test_what_is_held_out_is_not_tuned_on() -> None:
+def test_held_out_texts_are_excluded_from_tuning() -> None:
     texts = [f"text {n % 150}" for n in range(400)]
     rest, aside = hold_out(texts, 3)
     assert len(aside) == len(set(aside)) == 15

@@ -18,9 +18,9 @@ from mirrorbench.core.errors import TuningError, UsageError
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.loop import TuningReport, _Loop, batches, tune_backbone
+from mirrorbench.training.losses import TokenizedPairs
 from mirrorbench.training.methods import PairMaker, Pairs, identical_pairs, mirror_preset
 from mirrorbench.training.microbatch import PairTokenizer
-from mirrorbench.training.objective import TokenizedPairs
 from mirrorbench.training.recipes import Recipe
 
 TEXTS = [
@@ -65,7 +65,7 @@ def first_step(
     return loop, pairs, torch.cat(actual) / loop.scaler.get_scale()
 
 
-def test_fp16_has_the_gradients_of_fp32_through_a_scale_and_skips_steps_that_overflow(
+def test_fp16_matches_fp32_gradients_and_skips_overflowing_steps(
     fresh: Callable[..., Transformer],
 ) -> None:
     """The released code tunes so (train.py: autocast and ``GradScaler``): a GPU before Ampere has no bf16."""
@@ -82,7 +82,7 @@ def test_fp16_has_the_gradients_of_fp32_through_a_scale_and_skips_steps_that_ove
 
 
 @given(st.integers(2, 400), st.integers(2, 50), st.booleans())
-def test_batches_lose_nothing_but_what_the_released_code_drops(
+def test_batches_cover_every_string_unless_last_is_dropped(
     n: int, size: int, drop_last: bool
 ) -> None:
     seeds = (0, 0, 1)
@@ -113,7 +113,7 @@ def test_tuning_lowers_the_loss(fresh: Callable[..., Transformer]) -> None:
     assert not model.model.training
 
 
-def test_a_seed_repeats_bit_for_bit_and_another_differs(fresh: Callable[..., Transformer]) -> None:
+def test_seed_determines_tuning_bit_for_bit(fresh: Callable[..., Transformer]) -> None:
     actual = []
     for seed, noise in ((3, 1), (3, 2), (4, 1)):
         model = fresh()
@@ -133,7 +133,9 @@ def test_a_seed_repeats_bit_for_bit_and_another_differs(fresh: Callable[..., Tra
     assert losses != reseeded
 
 
-def test_what_cannot_be_tuned(fresh: Callable[..., Transformer]) -> None:
+def test_divergence_tiny_corpus_and_excess_length_are_errors(
+    fresh: Callable[..., Transformer],
+) -> None:
     with pytest.raises(
         TuningError, match=r"the loss is not finite within steps \d+ to \d+"
     ) as caught:
@@ -161,7 +163,7 @@ NOISE = SimpleNamespace(configure=lambda config, rate: None, attach=lambda model
         ({"dropout": 0.1, "noise": 1.0}, "mean", False),
     ],
 )
-def test_texts_are_packed_where_every_augmentation_permits(
+def test_texts_are_packed_unless_augmentation_or_pooling_forbids(
     random_model: Models,
     monkeypatch: pytest.MonkeyPatch,
     augment: dict[str, float],
@@ -178,7 +180,7 @@ def test_texts_are_packed_where_every_augmentation_permits(
 
 
 @pytest.mark.parametrize("sides", [1, 2])
-def test_one_side_is_masked_and_drawn_anew_in_each_epoch(
+def test_chosen_sides_are_masked_anew_each_epoch(
     fresh: Callable[..., Transformer], monkeypatch: pytest.MonkeyPatch, sides: int
 ) -> None:
     recipe = replace(FAST, epochs=2, sides=sides)
@@ -217,7 +219,7 @@ def test_one_side_is_masked_and_drawn_anew_in_each_epoch(
         1,
     ),
 )
-def test_each_augmentation_changes_the_tuning_and_repeats(
+def test_augmentations_change_weights_and_are_reproducible(
     architecture: str, params: dict[str, object], random_model: Models
 ) -> None:
     actual = []
@@ -229,7 +231,7 @@ def test_each_augmentation_changes_the_tuning_and_repeats(
     assert not torch.equal(actual[0], actual[2])
 
 
-def test_a_method_brings_its_own_pairs(random_model: Models) -> None:
+def test_tuning_uses_pairs_of_the_method(random_model: Models) -> None:
     """Half of the strings are paired with their neighbours, in groups of five."""
     seen: list[int] = []
 
@@ -259,7 +261,7 @@ def test_a_method_brings_its_own_pairs(random_model: Models) -> None:
     assert not torch.overrides._get_current_function_mode_stack()
 
 
-def test_a_tokenizer_without_mask_token(random_model: Models) -> None:
+def test_masking_without_mask_token_is_an_error(random_model: Models) -> None:
     for name, rate in (("span_mask", 5), ("token_mask", 0.5), ("word_mask", 0.5)):
         changed = recipe(**{name: rate})
         transformer = opened(random_model("bert"), changed)

@@ -10,8 +10,7 @@ from pytorch_metric_learning.losses import MultiSimilarityLoss, NTXentLoss
 from pytorch_metric_learning.miners import TripletMarginMiner
 from torch.nn.functional import cosine_similarity
 
-from mirrorbench.training.methods import sap_preset
-from mirrorbench.training.objective import (
+from mirrorbench.training.losses import (
     LOSSES,
     OfVectors,
     in_batch,
@@ -19,6 +18,7 @@ from mirrorbench.training.objective import (
     multi_similarity,
     ntxent,
 )
+from mirrorbench.training.methods import sap_preset
 
 
 def views(
@@ -71,7 +71,7 @@ def ranking(left: torch.Tensor, right: torch.Tensor, temperature: float) -> torc
 @pytest.mark.parametrize(
     ("loss", "reference"), [(infonce, equation_1), (ntxent, metric_learnings), (in_batch, ranking)]
 )
-def test_values_and_gradients_are_those_of(
+def test_loss_values_and_gradients_equal_references(
     loss: Any, reference: Any, temperature: float, n: int
 ) -> None:
     inputs = views(n)
@@ -83,7 +83,7 @@ def test_values_and_gradients_are_those_of(
         torch.testing.assert_close(here, there, rtol=1e-3, atol=1e-5)
 
 
-def test_what_stands_for_the_same_is_no_negative() -> None:
+def test_same_label_pairs_are_not_negatives() -> None:
     left, right = views(5)
     labels = [0, 1, 0, 2, 1]
     for loss, positives in ((infonce, 0), (ntxent, 1)):
@@ -99,7 +99,7 @@ def test_what_stands_for_the_same_is_no_negative() -> None:
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_what_holds_for_each(name: str) -> None:
+def test_losses_are_stable_and_labels_are_optional(name: str) -> None:
     """Small temperatures do not overflow, half precision is summed in single, no labels are labels of their own."""
     pair = views(5)
     loss = LOSSES[name](*pair, 1e-4)
@@ -121,7 +121,7 @@ def test_what_holds_for_each(name: str) -> None:
 )
 @settings(max_examples=25)
 @example(labels=[0, 1], d=8, seed=0, noise=0.0, protocol="paper")  # so easy that nothing is mined
-def test_as_pytorch_metric_learning(
+def test_multi_similarity_equals_pytorch_metric_learning(
     labels: list[int], d: int, seed: int, noise: float, protocol: str
 ) -> None:
     """The miner and the loss of SapBERT's released code (``metric_learning.py``), at the values of both protocols."""

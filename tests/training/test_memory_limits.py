@@ -18,7 +18,7 @@ from mirrorbench.models.transformer import Transformer
 from mirrorbench.training import loop as loop_module
 from mirrorbench.training import microbatch
 from mirrorbench.training.loop import limits, tune_backbone
-from mirrorbench.training.objective import Objective, TokenizedPairs
+from mirrorbench.training.losses import Objective, TokenizedPairs
 from mirrorbench.training.recipes import Recipe
 
 TEXTS = [f"{'word ' * (n % 7)}number {n}" for n in range(10, 40)]
@@ -56,7 +56,7 @@ def bert(random_model: Models) -> Path:
 
 
 @pytest.mark.parametrize("mode", ["mean", "mean-padded"])
-def test_encoding_goes_on_with_half_the_budget(
+def test_encoding_lowers_its_budget_after_memory_errors(
     bert: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -73,7 +73,7 @@ def test_encoding_goes_on_with_half_the_budget(
     assert all(size <= LIMIT for size in seen)  # it has learnt
 
 
-def test_one_text_that_does_not_fit_is_an_error_with_a_way_out(bert: Path) -> None:
+def test_single_text_beyond_memory_is_an_error(bert: Path) -> None:
     limited = encoder(bert, Pooling("mean", "-1:", 40))
     assert limited.transformer.traits.packs  # it was tried before
     limit_memory(limited.transformer, 5)
@@ -86,7 +86,7 @@ def test_one_text_that_does_not_fit_is_an_error_with_a_way_out(bert: Path) -> No
         tune_backbone(transformer, TEXTS, RECIPE, 3, AUGMENTATIONS)
 
 
-def test_other_errors_are_not_taken_for_a_lack_of_memory(
+def test_unrelated_errors_are_not_memory_errors(
     bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = encoder(bert, Pooling("mean"))
@@ -100,7 +100,7 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(
         tune_backbone(broken.transformer, TEXTS, RECIPE, 0, AUGMENTATIONS)
 
 
-def test_less_is_kept_before_smaller_parts_draw_other_dropout(
+def test_kept_activations_shrink_before_micro_batches(
     bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kept part depends on the free memory, which other programs change: on a GPU it changes no bit."""
@@ -139,7 +139,7 @@ def test_less_is_kept_before_smaller_parts_draw_other_dropout(
     assert loop.most == loop.held == 100
 
 
-def test_no_room_for_the_averages_is_one_message(
+def test_no_memory_for_optimizer_averages_is_reported(
     bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none_left(*args: Any, **kwargs: Any) -> Any:
@@ -153,7 +153,9 @@ def test_no_room_for_the_averages_is_one_message(
     assert lost_device(caught.value) is None
 
 
-def test_the_budget_of_a_gpu(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_token_budget_follows_total_and_free_memory(
+    bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Micro-batches depend on the total memory, kept activations on the free memory, both less the model's."""
     transformer = encoder(bert, Pooling("cls")).transformer
     objective, config, gib = Objective(transformer, RECIPE), transformer.model.config, 1 << 30

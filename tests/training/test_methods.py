@@ -63,13 +63,13 @@ def target(item: TextInput) -> str:
         ("iPhone在中国。", ["iPhone", "在中", "国"]),
     ],
 )
-def test_words(text: str, words: list[str]) -> None:
+def test_word_spans_are_found_in_several_scripts(text: str, words: list[str]) -> None:
     assert [text[start:end] for start, end in word_spans(text)] == words
 
 
 @pytest.mark.parametrize("rate", [0, 1, 5, 10])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_target_stays_intact(rate: int, seed: int) -> None:
+def test_masking_leaves_the_target_word_intact(rate: int, seed: int) -> None:
     pairs = in_context(SENTENCES, rate, seed)
     assert len(pairs.left) == len(pairs.right) == len(SENTENCES)
     assert pairs.groups is None
@@ -89,7 +89,7 @@ def test_the_target_stays_intact(rate: int, seed: int) -> None:
             assert not new or old[:1].isspace() or not new[:1].isspace() or "[MASK]" in new
 
 
-def test_the_target_is_set_off_as_in_the_text() -> None:
+def test_target_keeps_the_spacing_of_its_text() -> None:
     """A mask token needs no space; elsewhere a byte-level tokenizer would read a different word without one."""
     for seed in range(40):
         made = in_context(["一二三四五六七八九十", "bcdfgh jklmnp qrstvw"], 3, seed).right
@@ -102,7 +102,7 @@ def test_the_target_is_set_off_as_in_the_text() -> None:
         assert not after or after.startswith(" ")
 
 
-def test_the_draw_is_seeded_and_one_side_changed_or_both() -> None:
+def test_targets_are_seeded_and_both_sides_can_change() -> None:
     assert in_context(SENTENCES, 5, 1) == in_context(SENTENCES, 5, 1)
     drawn = {target(in_context(SENTENCES[:1], 5, seed).left[0]) for seed in range(60)}
     assert len(drawn) == len({SENTENCES[0][slice(*span)] for span in word_spans(SENTENCES[0])})
@@ -115,7 +115,7 @@ def test_the_draw_is_seeded_and_one_side_changed_or_both() -> None:
     assert len(in_context(["1 2 3", *SENTENCES, ""], 5).left) == len(SENTENCES)
 
 
-def test_the_released_code_takes_shorter_sentences_and_their_first_words() -> None:
+def test_released_protocol_limits_sentence_length_and_target_position() -> None:
     words = [f"w{i}" for i in range(35)]
     sentences = ["a cat sat", "the cat sat", " ".join(words), "x" * 148, "x" * 149]
     drawn = [in_context(sentences, 5, seed, protocol="released").left for seed in range(200)]
@@ -139,7 +139,7 @@ def test_the_released_code_takes_shorter_sentences_and_their_first_words() -> No
     ("architecture", "span", "dropout"),
     [("bert", 10, 0.4), ("roberta", 0, 0.3), ("deberta", 1, 0.3)],
 )
-def test_the_papers_recipe(architecture: str, span: int, dropout: float) -> None:
+def test_method_presets_have_published_values(architecture: str, span: int, dropout: float) -> None:
     recipe = mirrorwic_preset("wic", architecture, "paper")
     assert (recipe.rate("span_mask"), recipe.rate("dropout")) == (span, dropout)
     assert (recipe.temperature, recipe.lr, recipe.epochs, recipe.batch_size) == (0.04, 2e-5, 1, 200)
@@ -162,7 +162,7 @@ def paired(texts: Sequence[str]) -> Pairs:
     return text_pairs(texts, maker_of(pairs_preset("sentence", "bert", "paper")))
 
 
-def test_the_two_texts_are_the_views_and_pairs_that_share_one_are_one_group() -> None:
+def test_pairs_sharing_a_text_form_one_group() -> None:
     made = paired(["a cat\tthe cat", "x || y"])
     assert made.left == [TextInput("a cat"), TextInput("x")]
     assert made.right == [TextInput("the cat"), TextInput("y")]
@@ -178,7 +178,7 @@ def concept_pairs(texts: Sequence[str]) -> Pairs:
     return name_pairs(texts, maker_of(sap_preset("phrase", "bert", "paper")))
 
 
-def test_all_pairs_of_a_concepts_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_names_of_a_concept_are_paired(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [
         "C1||heart attack",
         "C2||cold",
@@ -206,7 +206,7 @@ def test_all_pairs_of_a_concepts_names(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len({(a.text, b.text) for a, b in zip(made.left, made.right, strict=True)}) == 8
 
 
-def test_what_is_no_training_data() -> None:
+def test_unusable_concept_corpora_are_rejected() -> None:
     for texts, message in (
         (["C1||a||b", "just a name"], "'just a name' is no name with an id"),
         (["C1||a||b||c"], "is no name with an id"),
@@ -217,9 +217,7 @@ def test_what_is_no_training_data() -> None:
             concept_pairs(texts)
 
 
-def test_pairs_of_a_group_have_one_label_and_keep_their_texts(
-    random_model: Models, plugins: Plugins
-) -> None:
+def test_pairs_of_one_group_share_a_label(random_model: Models, plugins: Plugins) -> None:
     recipe = sap_preset("phrase", "bert", "paper")
     transformer = opened(random_model("bert"), recipe)
     lines = ["C1||a||b", "C2||c||d", "C1||e||f", "C3||g||h"]

@@ -27,8 +27,8 @@ from mirrorbench.models.batching import Ragged
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training import microbatch as parts
 from mirrorbench.training.loop import tune_backbone
+from mirrorbench.training.losses import LOSSES, TokenizedPairs
 from mirrorbench.training.microbatch import map_shares
-from mirrorbench.training.objective import LOSSES, TokenizedPairs
 from mirrorbench.training.recipes import Recipe
 
 LENGTH = 30
@@ -90,7 +90,7 @@ def close(actual: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) ->
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("architecture", few(["bert", "roberta", "deberta-v2"]))
-def test_loss_and_gradients_are_those_of_the_plain_loop(
+def test_micro_batches_equal_plain_loss_and_gradients(
     architecture: str, shape: str, random_model: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = SHAPES[shape]
@@ -114,7 +114,7 @@ def test_loss_and_gradients_are_those_of_the_plain_loop(
 
 
 @pytest.mark.parametrize(("rate", "texts"), [(0, 5), (0.1, 10)])
-def test_a_text_that_repeats_is_read_once_where_nothing_is_drawn(
+def test_repeated_text_is_read_once_without_dropout(
     random_model: Models, monkeypatch: pytest.MonkeyPatch, rate: float, texts: int
 ) -> None:
     changed = recipe(dropout=rate)
@@ -145,7 +145,7 @@ def test_a_text_that_repeats_is_read_once_where_nothing_is_drawn(
         1,
     ),
 )
-def test_a_batch_over_the_memory_is_read_twice_with_the_same_masks_and_holds_one_part(
+def test_batch_beyond_memory_is_recomputed_with_same_masks(
     augmentation: dict[str, float],
     threads: int,
     random_model: Models,
@@ -180,7 +180,7 @@ def test_a_batch_over_the_memory_is_read_twice_with_the_same_masks_and_holds_one
     close(gradients(transformer), wanted)
 
 
-def test_each_part_and_each_step_draws_anew(random_model: Models) -> None:
+def test_dropout_differs_between_views_steps_and_seeds(random_model: Models) -> None:
     changed = recipe(dropout=0.1)
     transformer = opened(random_model("bert"), changed)
     pairs = tokenized(transformer, TEXTS[:4], TEXTS[:4])
@@ -196,7 +196,7 @@ def test_each_part_and_each_step_draws_anew(random_model: Models) -> None:
     assert len(set(actual)) == 4
 
 
-def test_shares_hold_each_item_have_threads_of_their_own_and_divide_torchs() -> None:
+def test_shares_cover_items_and_divide_threads() -> None:
     meeting = threading.Barrier(2, timeout=30)  # both must be there at once
 
     def work(share: Sequence[int]) -> tuple[str, int]:
@@ -215,7 +215,7 @@ def test_shares_hold_each_item_have_threads_of_their_own_and_divide_torchs() -> 
     assert len({name for name, _ in actual} | {threading.current_thread().name}) == 3
 
 
-def test_an_error_waits_for_the_others() -> None:
+def test_error_waits_for_all_shares() -> None:
     done: list[int] = []
 
     def work(share: Sequence[int]) -> None:
@@ -229,7 +229,7 @@ def test_an_error_waits_for_the_others() -> None:
     assert done == [2]
 
 
-def test_a_tuning_draws_the_same_with_any_number_of_threads(
+def test_thread_count_does_not_change_dropout_draws(
     random_model: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", 100)

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from mirrorbench.core.errors import TuningError
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.training.augmentations import ControlledDropout, Dropout
-from mirrorbench.training.objective import TokenizedPairs
+from mirrorbench.training.losses import TokenizedPairs
 
 architectures = pytest.mark.parametrize(
     "architecture", few(ARCHITECTURES, "bert", "deberta", "modernbert")
@@ -55,9 +55,7 @@ def rates_used(
 
 
 @architectures
-def test_every_dropout_that_is_computed_has_the_rate(
-    random_model: Models, architecture: str
-) -> None:
+def test_every_executed_dropout_has_the_rate(random_model: Models, architecture: str) -> None:
     path = random_model(architecture)
     rates, passes = rates_used(path, 0.37)
     assert set(rates) == {0.37}
@@ -70,7 +68,7 @@ def test_every_dropout_that_is_computed_has_the_rate(
         assert torch.equal(*passes)
 
 
-def test_a_model_that_it_does_not_know_is_an_error() -> None:
+def test_dropout_rejects_unsupported_models() -> None:
     class StableDropout(torch.nn.Module):
         p = 0.1
 
@@ -95,7 +93,7 @@ def test_a_model_that_it_does_not_know_is_an_error() -> None:
         1,
     ),
 )
-def test_identical_strings_have_identical_vectors_in_training_mode(
+def test_controlled_dropout_gives_both_views_the_same_vector(
     architecture: str, precision: str, random_model: Models
 ) -> None:
     changed = recipe(controlled_dropout=0.25)
@@ -120,7 +118,7 @@ def test_identical_strings_have_identical_vectors_in_training_mode(
     assert (left - right).abs().amax(1).min() > 1e-3
 
 
-def test_the_rate_of_attention_and_of_layers_is_measured() -> None:
+def test_controlled_dropout_has_its_rate_and_shares_masks() -> None:
     detach = ControlledDropout().attach(torch.nn.Dropout(), 0.3)
     assert detach is not None
     torch.manual_seed(0)

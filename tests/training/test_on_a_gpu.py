@@ -19,7 +19,7 @@ from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.models.pooling import POOLINGS, Pooling
 from mirrorbench.models.transformer import Transformer, load_transformer
 from mirrorbench.training import loop as tuning
-from mirrorbench.training.objective import LOSSES, TokenizedPairs
+from mirrorbench.training.losses import LOSSES, TokenizedPairs
 from mirrorbench.training.recipes import Recipe
 
 SHORT = ["a", "the cat sat", "dd", "e f g " * 3, "", "hh " * 4]
@@ -95,7 +95,7 @@ VARIANTS: list[dict[str, Any]] = [
     ),
     ids=str,
 )
-def test_no_step_of_a_tuning_waits(
+def test_tuning_step_on_meta_device_never_waits(
     architecture: str, changes: dict[str, Any], random_model: Models, gpu: torch.device
 ) -> None:
     changed = recipe(**changes)
@@ -123,7 +123,7 @@ def test_no_step_of_a_tuning_waits(
     ("architecture", "changes"),
     [*product(["bert", "roberta", "deberta", "modernbert"], VARIANTS[-2:])],
 )
-def test_on_a_real_one_no_step_waits_either(
+def test_tuning_step_on_a_real_gpu_never_waits(
     architecture: str, changes: dict[str, Any], precision: str, random_model: Models
 ) -> None:
     changed = recipe(**changes)
@@ -142,7 +142,7 @@ def test_on_a_real_one_no_step_waits_either(
 
 
 @pytest.mark.parametrize("architecture", few(["bert", *OTHERS], 0, 2))
-def test_encoding_waits_for_nothing_but_its_result(
+def test_encoder_forward_on_meta_device_never_waits(
     architecture: str, random_model: Models, gpu: torch.device
 ) -> None:
     transformer = moved_to(load_transformer(random_model(architecture), torch.device("cpu")), gpu)

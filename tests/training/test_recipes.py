@@ -27,7 +27,7 @@ def changed(**params: Any) -> Recipe:
 )
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "deberta-v2"])
 @pytest.mark.parametrize("protocol", ["paper", "released"])
-def test_the_papers_values(
+def test_mirror_presets_have_published_values(
     level: str,
     temperature: float,
     span: int,
@@ -58,7 +58,7 @@ def test_the_papers_values(
     )
 
 
-def test_every_value_can_be_overridden() -> None:
+def test_recipe_values_can_be_overridden() -> None:
     recipe = changed(
         temperature=1,
         epochs=3,
@@ -103,7 +103,7 @@ def test_every_value_can_be_overridden() -> None:
 
 
 @pytest.mark.parametrize("method", ["mirror", "mirrorwic", "pairs", "sap"])
-def test_the_parameters_of_the_multi_similarity_loss(method: str, plugins: Plugins) -> None:
+def test_multi_similarity_parameters_follow_the_protocol(method: str, plugins: Plugins) -> None:
     """Released code: ``alpha=1, beta=60, base=0.5`` in SapBERT's and in MirrorWiC's ``metric_learning.py``."""
     preset = plugins.methods[method].preset
     actual = {}
@@ -146,12 +146,12 @@ def test_the_parameters_of_the_multi_similarity_loss(method: str, plugins: Plugi
         ({"span_mask": True}, "span_mask=True is not a number"),
     ],
 )
-def test_values_out_of_range_or_type(params: dict[str, object], message: str) -> None:
+def test_invalid_recipe_values_are_rejected(params: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         changed(**params)
 
 
-def test_an_unknown_name_suggests_the_nearest() -> None:
+def test_unknown_key_suggests_the_nearest_key() -> None:
     for unknown, nearest in (("temprature", "temperature"), ("spanmask", "span_mask")):
         with pytest.raises(UnknownNameError, match=f"'{unknown}'") as caught:
             changed(**{unknown: 1})

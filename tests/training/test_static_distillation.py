@@ -50,7 +50,7 @@ def alone(path: Path) -> tuple[list[int], np.ndarray]:
 
 @pytest.mark.parametrize("architecture", few(["roberta", "bert", "deberta"]))
 @pytest.mark.parametrize(("dims", "sif"), [(7, 1e-4), (0, 1e-3), (7, 0.0)])
-def test_each_token_alone_then_pca_then_weights(
+def test_static_vectors_equal_a_plain_reimplementation(
     random_model: Models, architecture: str, dims: int, sif: float
 ) -> None:
     path = random_model(architecture)
@@ -78,7 +78,9 @@ def test_each_token_alone_then_pca_then_weights(
 
 
 @pytest.mark.parametrize("name", few(["tiny", "minilm"], suite=slow))
-def test_as_model2vec_distils_it(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_static_vectors_equal_model2vec(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     """Single coordinates differ more: model2vec's PCA in single precision mixes axes of nearly equal variance."""
     pytest.importorskip("skeletoken", reason="model2vec distils with it")
     from model2vec.distill import distill
@@ -101,7 +103,7 @@ def test_as_model2vec_distils_it(name: str, request: pytest.FixtureRequest, tmp_
     assert AutoTokenizer.from_pretrained(path).convert_ids_to_tokens(kept) == list(theirs.tokens)
 
 
-def test_it_is_distilled_once_and_a_word_has_no_context(
+def test_distillation_runs_once_and_words_ignore_context(
     random_model: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = opened(random_model("bert")).encode(TEXTS)
@@ -113,7 +115,7 @@ def test_it_is_distilled_once_and_a_word_has_no_context(
     np.testing.assert_array_equal(in_context, alone)
 
 
-def test_what_changes_vectors_changes_the_fingerprint(random_model: Models) -> None:
+def test_settings_change_vectors_and_fingerprint(random_model: Models) -> None:
     path = random_model("bert")
     settings: list[dict[str, Any]] = [{}, {"dims": 8}, {"dims": 0}, {"sif": 1e-3}, {"layers": ":"}]
     encoders = [opened(path, **params) for params in settings]
@@ -122,7 +124,7 @@ def test_what_changes_vectors_changes_the_fingerprint(random_model: Models) -> N
     assert len({vector.tobytes() for vector in vectors}) == len(settings)
 
 
-def test_wrong_settings(tmp_path: Path, random_model: Models) -> None:
+def test_invalid_static_settings_are_rejected(tmp_path: Path, random_model: Models) -> None:
     session = Session(tmp_path, device="cpu", offline=True)
     for setting, message in (
         ("pooling=mean", "unknown key of tiny 'pooling'"),
@@ -136,7 +138,7 @@ def test_wrong_settings(tmp_path: Path, random_model: Models) -> None:
         opened(random_model("bert"), dims=33).encode(TEXTS)
 
 
-def test_a_row_like_others(random_model: Models, tmp_path: Path) -> None:
+def test_static_encoders_run_without_seeds_or_tuning(random_model: Models, tmp_path: Path) -> None:
     """It has no seeds, ``load`` returns an encoder of the same identity, and ``tune`` refuses it."""
     session = Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu", offline=True)
     path = random_model("bert")

@@ -51,7 +51,7 @@ def whole(random_model: Models) -> tuple[Transformer, Trajectory]:
 @pytest.mark.parametrize(
     "noise", few([{"drophead": 0.2}, {"dropout": 0.2}, {"controlled_dropout": 0.2}]), ids=str
 )
-def test_looks_change_no_weight(random_model: Models, noise: dict[str, float]) -> None:
+def test_measuring_does_not_change_weights(random_model: Models, noise: dict[str, float]) -> None:
     changed = recipe(**noise)
     with_looks, actual = tuned(random_model("bert"), changed)
     without, nothing = tuned(random_model("bert"), changed, looks=False)
@@ -62,7 +62,7 @@ def test_looks_change_no_weight(random_model: Models, noise: dict[str, float]) -
     ]  # fewer steps than tenths
 
 
-def test_the_states_are_of_each_tenth_and_the_measures_of_the_models_before_and_after(
+def test_states_are_measured_at_every_tenth(
     random_model: Models, whole: tuple[Transformer, Trajectory]
 ) -> None:
     transformer, actual = whole
@@ -81,7 +81,7 @@ def test_the_states_are_of_each_tenth_and_the_measures_of_the_models_before_and_
     assert actual.before != actual.after
 
 
-def test_the_best_state_is_kept(
+def test_best_state_is_kept(
     random_model: Models, monkeypatch: pytest.MonkeyPatch, whole: tuple[Transformer, Trajectory]
 ) -> None:
     """The criterion here is the distance of the uniformity from that of one state."""
@@ -95,7 +95,7 @@ def test_the_best_state_is_kept(
     assert Progress(transformer, PLAIN, ASIDE).states[0].measures == states[3].measures
 
 
-def test_of_equal_states_the_first_is_kept(
+def test_first_of_equal_states_is_kept(
     random_model: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trajectory_module, "criterion", lambda measures: 1.0)
@@ -103,7 +103,7 @@ def test_of_equal_states_the_first_is_kept(
     assert torch.equal(weights(transformer), weights(opened(random_model("bert"), PLAIN)))
 
 
-def test_retrieval_comes_first_in_tenths() -> None:
+def test_criterion_ranks_retrieval_before_uniformity() -> None:
     base = {"alignment": 0.2, "uniformity": -2.0, "accuracy@1": 0.96}
     assert trajectory_module.criterion(
         base | {"uniformity": -2.1, "accuracy@1": 0.99}
@@ -111,6 +111,10 @@ def test_retrieval_comes_first_in_tenths() -> None:
     assert trajectory_module.criterion(
         base | {"uniformity": -3.9, "accuracy@1": 0.8}
     ) < trajectory_module.criterion(base)
+    within_a_tenth = base | {"accuracy@1": 0.99}
+    assert trajectory_module.criterion(base | {"uniformity": -2.1}) > trajectory_module.criterion(
+        within_a_tenth
+    )
 
 
 MEASURES = {"alignment": 0.5, "uniformity": -2.5, "accuracy@1": 0.5, "effective_rank": 91.0}
@@ -178,7 +182,7 @@ def trajectory(
         ),
     ],
 )
-def test_the_verdict(actual: Trajectory, expected: str) -> None:
+def test_verdict_names_gain_loss_or_collapse(actual: Trajectory, expected: str) -> None:
     """p-values by hand: of ten pairs that changed, nine one way is 2 (1 + 10) / 2^10; five of eight is 2 (93) / 2^8.
 
     Of six missed pairs, all six gained would be 2 / 2^6 = .031; of five, .0625, which shows no gain.
@@ -191,7 +195,7 @@ def test_the_verdict(actual: Trajectory, expected: str) -> None:
     )
 
 
-def test_the_verdict_of_too_few_lines() -> None:
+def test_verdict_asks_for_more_held_out_lines() -> None:
     """Retrieval of none is not too good, and labelled pairs are no remedy."""
     for n, hit in ((5, 0), (5, 5), (12, 9), (50, 45), (59, 59)):
         retrieval = f"held-out retrieval from {hit / n:.3f} to {hit / n:.3f} (p = 1)"
@@ -199,12 +203,14 @@ def test_the_verdict_of_too_few_lines() -> None:
         assert trajectory(n=n, hit=hit / n).verdict == f"no change seen: {retrieval}. {remedy}"
 
 
-def test_a_diverging_tuning_fails_by_its_loss(random_model: Models) -> None:
+def test_diverging_tuning_reports_a_nonfinite_loss(random_model: Models) -> None:
     with pytest.raises(Exception, match="the loss is not finite"):
         tuned(random_model("bert"), replace(PLAIN, lr=1e30))
 
 
-def test_the_key_of_the_spec(bench: Bench, random_model: Models, toy: object) -> None:
+def test_stop_auto_changes_identity_and_keeps_best_state(
+    bench: Bench, random_model: Models, toy: object
+) -> None:
     bench.corpus.write_text("".join(f"line number {n} of {n % 7}\n" for n in range(120)))
     path = random_model("bert")
     outcome = bench.run(
@@ -224,7 +230,7 @@ def test_the_key_of_the_spec(bench: Bench, random_model: Models, toy: object) ->
         bench.plan(f"{path}+mirror:stop=always", tasks=["cats"])
 
 
-def test_the_strings_that_a_user_holds_out_are_part_of_the_identity(
+def test_held_out_strings_change_identity_with_stop_auto(
     bench: Bench, random_model: Models
 ) -> None:
     for stop, differs in (("end", False), ("auto", True)):

@@ -38,7 +38,7 @@ def plain_model(texts: list[str]) -> tuple[Any, Any]:
 
 
 @pytest.mark.slow
-def test_scores_are_those_of_the_plain_procedure(tmp_path: Path) -> None:
+def test_tuned_scores_equal_the_plain_procedure(tmp_path: Path) -> None:
     texts = (
         (PACKAGE / "data" / "corpora" / "sentences.txt")
         .read_text(encoding="utf-8")

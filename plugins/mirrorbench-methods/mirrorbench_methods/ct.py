@@ -17,8 +17,8 @@ import numpy as np
 
 from mirrorbench.core.devices import moved
 from mirrorbench.core.errors import TuningError
+from mirrorbench.training.losses import Objective
 from mirrorbench.training.methods import PairMaker, Pairs
-from mirrorbench.training.objective import Objective
 from mirrorbench.training.recipes import Recipe
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mirrorbench.models.transformer import Transformer
-    from mirrorbench.training.objective import TokenizedPairs
+    from mirrorbench.training.losses import TokenizedPairs
 
 LOSS = "contrastive-tension"
 DIFFERENT = 7

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.devices import moved
 from mirrorbench.core.errors import TuningError
-from mirrorbench.training.objective import Objective
+from mirrorbench.training.losses import Objective
 from mirrorbench.training.recipes import Recipe
 from mirrorbench_methods.tokens import sum_over_tokens
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mirrorbench.models.transformer import Transformer
-    from mirrorbench.training.objective import TokenizedPairs
+    from mirrorbench.training.losses import TokenizedPairs
 
 MASKED = 0.3
 """Share of masked tokens (released script)."""
@@ -75,7 +75,7 @@ class Difference(Objective):
         """Add the mean over the first views and ``WEIGHT`` times the mean over the tokens of both views."""
         import torch
 
-        from mirrorbench.training.objective import in_batch
+        from mirrorbench.training.losses import in_batch
 
         vectors = self.modules[1](torch.cat([left, right]))
         contrast = in_batch(

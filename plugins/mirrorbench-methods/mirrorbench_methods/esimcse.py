@@ -14,7 +14,7 @@ import numpy as np
 
 from mirrorbench.core.devices import moved
 from mirrorbench.training.augmentations import AugmentationContext
-from mirrorbench.training.objective import Objective
+from mirrorbench.training.losses import Objective
 from mirrorbench.training.recipes import Recipe
 from mirrorbench_methods import simcse
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mirrorbench.models.transformer import Transformer
-    from mirrorbench.training.objective import TokenizedPairs
+    from mirrorbench.training.losses import TokenizedPairs
 
 QUEUE = 2.5
 """Number of vectors in the queue, in batches (released log: 160 for batches of 64)."""
@@ -79,7 +79,7 @@ class MomentumContrast(Objective):
         """Average the cross-entropy over the first views."""
         import torch
 
-        from mirrorbench.training.objective import in_batch
+        from mirrorbench.training.losses import in_batch
 
         self.last = self.read(self.slow, *batch.view(0), most)
         candidates = torch.cat([right, *self.queue])

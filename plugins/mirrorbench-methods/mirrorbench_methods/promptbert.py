@@ -14,7 +14,7 @@ import numpy as np
 from mirrorbench.core.devices import moved
 from mirrorbench.core.errors import TuningError, UsageError
 from mirrorbench.models.backbones import first_position
-from mirrorbench.training.objective import Objective
+from mirrorbench.training.losses import Objective
 from mirrorbench.training.recipes import Recipe
 from mirrorbench_methods import simcse
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from mirrorbench.models.pooling import Tokens
     from mirrorbench.models.transformer import Transformer
-    from mirrorbench.training.objective import TokenizedPairs
+    from mirrorbench.training.losses import TokenizedPairs
 
 BERT = ('This sentence of "{text}" means{mask}.', 'This sentence : "{text}" means{mask}.')
 ROBERTA = ("This sentence : '{text} ' means{mask}.", "The sentence : '{text} ' means{mask}.")
@@ -84,7 +84,7 @@ class Templates(Objective):
 
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
         """Average the cross-entropy over the first views."""
-        from mirrorbench.training.objective import in_batch
+        from mirrorbench.training.losses import in_batch
 
         head = self.modules[0]
         return in_batch(

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mirrorbench.core.devices import moved
-from mirrorbench.training.objective import portions
+from mirrorbench.training.losses import portions
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import TuningError
 from mirrorbench.training.augmentations import AugmentationContext
-from mirrorbench.training.objective import Objective
+from mirrorbench.training.losses import Objective
 from mirrorbench.training.recipes import Recipe
 from mirrorbench_methods.tokens import sum_over_tokens
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mirrorbench.models.transformer import Transformer
-    from mirrorbench.training.objective import TokenizedPairs
+    from mirrorbench.training.losses import TokenizedPairs
 
 
 def preset(level: str, architecture: str, protocol: str) -> Recipe:

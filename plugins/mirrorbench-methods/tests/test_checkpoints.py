@@ -45,7 +45,7 @@ def same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> boo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["esimcse", "ct", "diffcse", "promptbert", "simcse", "tsdae"])
-def test_each_method_learns_repeats_and_goes_on(
+def test_interrupted_tuning_resumes_bit_for_bit(
     plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """A tuning repeats bit for bit, interrupted or not; another seed has other weights."""

@@ -16,7 +16,7 @@ from mirrorbench.training.microbatch import MicroBatchReader
 
 
 @pytest.mark.parametrize("protocol", ["paper", "released"])
-def test_seven_different_pairs_follow_each_of_the_same(
+def test_seven_negative_pairs_follow_each_positive_pair(
     protocol: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PairMaker, "augment", lambda maker, texts: list(texts))
@@ -39,7 +39,7 @@ def test_seven_different_pairs_follow_each_of_the_same(
         assert (order.reshape(-1, 8) % 8 == np.arange(8)).all()
 
 
-def test_a_step_is_that_of_sentence_transformers(plugins: Plugins) -> None:
+def test_training_step_equals_sentence_transformers(plugins: Plugins) -> None:
     """The loss is their sum divided by the number of pairs; RMSprop is as TensorFlow documents it."""
     from sentence_transformers import SentenceTransformer, losses, models
 
@@ -77,7 +77,7 @@ def test_a_step_is_that_of_sentence_transformers(plugins: Plugins) -> None:
         torch.testing.assert_close(weight.detach(), expected, rtol=0, atol=2e-7)
 
 
-def test_the_rate_falls_every_500_steps(plugins: Plugins) -> None:
+def test_learning_rate_falls_every_500_steps(plugins: Plugins) -> None:
     transformer, recipe = opened(plugins, "ct")
     objective = ct.ContrastiveTension(transformer, recipe)
     optimizer, seen = objective.optimizer(), []
@@ -90,7 +90,7 @@ def test_the_rate_falls_every_500_steps(plugins: Plugins) -> None:
     assert seen == pytest.approx(expected)
 
 
-def test_pairs_without_the_same_and_different_and_other_losses_are_refused(
+def test_wrong_pairs_and_losses_are_rejected(
     plugins: Plugins,
 ) -> None:
     transformer, recipe = opened(plugins, "ct")

@@ -101,7 +101,7 @@ def test_thirty_percent_of_the_tokens_are_masked() -> None:
     assert random == pytest.approx(0.3 * 0.1 * 0.9, abs=0.003)
 
 
-def test_a_model_that_predicts_no_tokens_is_an_error_with_a_way_out(
+def test_model_without_prediction_head_is_rejected(
     plugins: Plugins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transformer, _ = opened(plugins, "diffcse")

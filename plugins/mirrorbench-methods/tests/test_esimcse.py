@@ -31,7 +31,7 @@ SPECIAL = frozenset({0, 1})
         ("released", 0.3, 0, 0),
     ],
 )
-def test_up_to_a_share_of_the_tokens_is_repeated(
+def test_number_of_repeated_tokens_follows_the_rate(
     protocol: str, rate: float, length: int, most: int
 ) -> None:
     """Released code: ``randrange(min(10, int(rate * n)))`` of positions 1 to n - 2; n counts [CLS] and [SEP]."""
@@ -53,7 +53,7 @@ def test_up_to_a_share_of_the_tokens_is_repeated(
         }
 
 
-def test_the_loss_is_the_cross_entropy_with_the_queue_among_the_negatives(plugins: Plugins) -> None:
+def test_queue_vectors_are_negatives_in_the_loss(plugins: Plugins) -> None:
     transformer, recipe = opened(plugins, "esimcse", temperature=0.3, simcse_head=0)
     objective = esimcse.MomentumContrast(transformer, recipe)
     torch.manual_seed(0)
@@ -64,7 +64,7 @@ def test_the_loss_is_the_cross_entropy_with_the_queue_among_the_negatives(plugin
         torch.testing.assert_close(objective.loss(left, right, batch, 1000), expected)
 
 
-def test_queue_and_copy_are_those_of_the_released_code(plugins: Plugins) -> None:
+def test_momentum_encoder_and_queue_equal_released_code(plugins: Plugins) -> None:
     """The copy moves by .005, then reads the first views without dropout, through the model's own head."""
     transformer, recipe = opened(plugins, "esimcse", batch_size=2, simcse_head=1, lr=1e-3)
     assert transformer.traits.packs  # it was tried before it got the head
@@ -94,7 +94,7 @@ def test_queue_and_copy_are_those_of_the_released_code(plugins: Plugins) -> None
     detach()
 
 
-def test_a_model_reads_no_more_tokens_than_it_has_positions_and_words_with_as_many(
+def test_repeated_tokens_do_not_exceed_model_positions(
     plugins: Plugins,
 ) -> None:
     positions = opened(plugins, "esimcse")[0].positions

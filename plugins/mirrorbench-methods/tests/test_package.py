@@ -21,7 +21,7 @@ from mirrorbench.training.recipes import override
     "labels",
     few([(("ESimCSE", "PromptBERT"),), (("SimCSE", "DiffCSE", "CT", "TSDAE"),)], suite=slow),
 )
-def test_they_tune_through_the_command_line(
+def test_methods_tune_through_the_command_line(
     said: Said, tmp_path: Path, labels: tuple[str, ...]
 ) -> None:
     (tmp_path / "mine.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
@@ -40,7 +40,7 @@ def test_they_tune_through_the_command_line(
         assert 0.3 < cell["main_score"] < 1
 
 
-def test_published_tables_have_rows_that_can_be_measured(plugins: Plugins) -> None:
+def test_published_tables_have_measurable_rows(plugins: Plugins) -> None:
     assert isinstance(
         paper_tables(plugins)["tsdae/results"], FactTable
     )  # on other tasks than those here

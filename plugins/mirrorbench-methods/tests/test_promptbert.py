@@ -13,8 +13,8 @@ from mirrorbench.core.errors import TuningError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.training.loop import _Loop
+from mirrorbench.training.losses import TokenizedPairs
 from mirrorbench.training.microbatch import MicroBatchReader
-from mirrorbench.training.objective import TokenizedPairs
 
 SOME = [TEXTS[n] for n in (0, 30, 5, 31)]
 
@@ -52,7 +52,7 @@ def test_the_loss_contrasts_denoised_masks_of_two_templates(plugins: Plugins, pa
     torch.testing.assert_close(loss, contrast(left, right, 0.3), rtol=0, atol=1e-5)
 
 
-def test_at_test_the_mask_of_the_first_template_is_read(plugins: Plugins) -> None:
+def test_evaluation_reads_the_mask_of_first_template(plugins: Plugins) -> None:
     transformer, recipe = opened(plugins, "promptbert")
     tokenizer, model = transformer.tokenizer, transformer.model.eval()
     readout = recipe.readout(64)
@@ -65,7 +65,7 @@ def test_at_test_the_mask_of_the_first_template_is_read(plugins: Plugins) -> Non
             torch.testing.assert_close(row, states[0], rtol=1e-5, atol=1e-5)
 
 
-def test_what_has_no_mask_is_an_error_with_a_way_out(plugins: Plugins) -> None:
+def test_missing_mask_token_is_rejected(plugins: Plugins) -> None:
     transformer, _ = opened(plugins, "promptbert")
     with pytest.raises(UsageError, match="a text has no mask token") as caught:
         transformer.forward(transformer.tokenize(SOME, 64), [Pooling("mask")])
@@ -75,7 +75,7 @@ def test_what_has_no_mask_is_an_error_with_a_way_out(plugins: Plugins) -> None:
             tuned(plugins, "promptbert", **changes)
 
 
-def test_the_preset_holds_the_scripts_values(plugins: Plugins) -> None:
+def test_preset_equals_the_released_scripts(plugins: Plugins) -> None:
     for architecture, first in (("bert", "of"), ("roberta", ":")):
         recipe = plugins.methods["promptbert"].preset("sentence", architecture, "paper")
         assert (recipe.temperature, recipe.epochs, recipe.lr, recipe.batch_size) == (

@@ -19,7 +19,7 @@ from mirrorbench.models.pooling import Pooling
     ("architecture", "batch_size", "lr"),
     [("bert", 64, 3e-5), ("roberta", 512, 1e-5), ("electra", 64, 3e-5)],
 )
-def test_the_preset_holds_the_papers_values(
+def test_preset_equals_the_papers_values(
     plugins: Plugins, architecture: str, batch_size: int, lr: float
 ) -> None:
     for level in ("word", "phrase", "sentence", "wic"):
@@ -32,7 +32,7 @@ def test_the_preset_holds_the_papers_values(
         assert not plugins.methods["simcse"].preset(level, architecture, "released").clean_corpus
 
 
-def test_the_head_is_a_dense_layer_and_a_tanh_over_the_tokens(plugins: Plugins) -> None:
+def test_head_applies_dense_layer_and_tanh(plugins: Plugins) -> None:
     transformer, _ = opened(plugins, "simcse")
     ids, pooling = transformer.tokenize(TEXTS[:3], 32), [Pooling("cls", "-1:", 32)]
     with torch.no_grad():
@@ -49,7 +49,7 @@ def test_the_head_is_a_dense_layer_and_a_tanh_over_the_tokens(plugins: Plugins) 
     assert "simcse_head.0.weight" not in transformer.model.state_dict()
 
 
-def test_the_head_learns_and_changes_what_is_learned(
+def test_head_is_trained_and_affects_the_weights(
     plugins: Plugins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heads: list[torch.Tensor] = []

@@ -27,9 +27,7 @@ def loop(plugins: Plugins) -> _Loop:
 
 
 @pytest.mark.parametrize("most", [1 << 20, 100])  # 100: a text a part
-def test_loss_and_gradients_are_those_of_sentence_transformers_with_tied_weights(
-    loop: _Loop, most: int
-) -> None:
+def test_loss_and_gradients_equal_sentence_transformers(loop: _Loop, most: int) -> None:
     from sentence_transformers import SentenceTransformer, losses, models
 
     loop.most = loop.held = most
@@ -64,7 +62,7 @@ def test_loss_and_gradients_are_those_of_sentence_transformers_with_tied_weights
 
 
 @pytest.mark.parametrize("rate", [0.3, 0.6, 0.99])
-def test_words_are_deleted_at_the_rate_and_one_stays(rate: float) -> None:
+def test_words_are_deleted_at_the_given_rate(rate: float) -> None:
     context = AugmentationContext(np.random.default_rng(0), rate, "[MASK]", "paper")
     words = [f"w{n}" for n in range(200)]
     shares = []
@@ -73,13 +71,12 @@ def test_words_are_deleted_at_the_rate_and_one_stays(rate: float) -> None:
         assert kept == [word for word in words if word in set(kept)]
         shares.append(len(kept) / len(words))
     assert np.mean(shares) == pytest.approx(1 - rate, abs=0.01)
-    assert {tsdae.delete_words("a b", context) for _ in range(200)} >= {"a", "b"}
+    left = {tsdae.delete_words("a b", context) for _ in range(200)}
+    assert {"a", "b"} <= left <= {"a", "b", "a b"}
     assert tsdae.delete_words("  ", context) == ""
 
 
-def test_a_model_without_a_decoder_is_an_error_with_a_way_out(
-    loop: _Loop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_model_without_decoder_is_rejected(loop: _Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     transformer = loop.objective.transformer
     for config in (
         DistilBertConfig(),

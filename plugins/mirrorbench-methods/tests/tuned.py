@@ -14,7 +14,7 @@ from mirrorbench.models.backbones import locate
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.encoder_loading import open_for_tuning
 from mirrorbench.training.loop import TuningReport, tune_backbone
-from mirrorbench.training.objective import TokenizedPairs
+from mirrorbench.training.losses import TokenizedPairs
 from mirrorbench.training.recipes import Recipe, override
 
 WORDS = ["river", "stone", "garden", "music", "winter", "window", "letter", "bridge"]

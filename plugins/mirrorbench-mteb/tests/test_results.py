@@ -25,7 +25,7 @@ from mirrorbench.runs.results import read_results
 pytestmark = pytest.mark.slow
 
 
-def test_mteb_itself_finds_the_score_that_mirrorbench_stored(
+def test_mteb_reproduces_the_stored_score(
     results: Path, similarity: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An encoder tuned here and evaluated by MTEB itself: the stored score, to 4 decimals."""
@@ -50,9 +50,7 @@ def test_mteb_itself_finds_the_score_that_mirrorbench_stored(
     assert len(scores) == 2  # tuning has changed the encoder
 
 
-def test_what_mteb_has_evaluated_is_not_computed_again(
-    plugins: Plugins, similarity: Any, tmp_path: Path
-) -> None:
+def test_mteb_results_are_not_recomputed(plugins: Plugins, similarity: Any, tmp_path: Path) -> None:
     model = MirrorbenchModel("tiny+base:pooling=mean", offline=True)
     first = evaluate(model, similarity, tmp_path / "mteb")
     ((split, subset, score),) = first.scores
@@ -86,7 +84,7 @@ def test_the_model_follows_mtebs_protocol(plugins: Plugins) -> None:
     assert similarity[0, 2] == pytest.approx(1, abs=1e-5)
 
 
-def test_export_writes_what_mteb_reads(results: Path, tmp_path: Path) -> None:
+def test_exported_results_are_read_by_mteb(results: Path, tmp_path: Path) -> None:
     """Files pass the checks of mteb's repository of results: names agree with folders, settings are there."""
     stored = {r.spec: r for r in read_results(results)}
     exported = export(read_results(results), tmp_path / "mteb")
@@ -124,7 +122,7 @@ def test_export_writes_what_mteb_reads(results: Path, tmp_path: Path) -> None:
     assert [len(model.task_results) for model in loaded.model_results] == [1, 1]
 
 
-def test_results_that_are_left_out(results: Path, tmp_path: Path) -> None:
+def test_incompatible_results_are_left_out_of_export(results: Path, tmp_path: Path) -> None:
     earlier = f"it is of computation {COMPUTATION - 1}, not the current {COMPUTATION}: run it again"
     changes: list[tuple[int, dict[str, Any], str]] = [
         (249, {}, "it has 249 items, and MTEB's STS17 250"),
@@ -142,7 +140,7 @@ def test_results_that_are_left_out(results: Path, tmp_path: Path) -> None:
         assert [expected in reason for *_, reason in exported.left_out] == [True, True]
 
 
-def test_the_commands(
+def test_command_line_exports_and_reports_errors(
     results: Path, tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)

@@ -25,7 +25,7 @@ from mirrorbench.data.store import DataStore
 PROJECT = Path(__file__).resolve().parents[1]
 
 
-def test_the_catalogue_is_what_the_installed_mteb_says() -> None:
+def test_catalogue_matches_the_installed_mteb() -> None:
     pytest.importorskip("langcodes")
     if _content()["mteb"] != mteb.__version__:
         pytest.skip(
@@ -71,7 +71,7 @@ def test_registering_imports_neither_mteb_nor_datasets() -> None:
     )  # typer, of the command, shows that the list is of what was imported
 
 
-def test_data_that_are_not_here_say_how_to_get_them(
+def test_missing_data_error_explains_the_download(
     plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import datasets
@@ -93,7 +93,7 @@ def test_data_that_are_not_here_say_how_to_get_them(
     )  # the switch is put back
 
 
-def test_data_come_through_mteb_and_datasets(sts17: list[Pair], tmp_path: Path) -> None:
+def test_task_data_are_loaded_through_mteb(sts17: list[Pair], tmp_path: Path) -> None:
     rows = [{"sentence1": p.left, "sentence2": p.right, "score": p.gold} for p in sts17]
     (tmp_path / "pairs").mkdir()
     (tmp_path / "pairs" / "test.jsonl").write_text(
@@ -108,13 +108,13 @@ def test_data_come_through_mteb_and_datasets(sts17: list[Pair], tmp_path: Path) 
     assert list(task.identity(store).values()) == ["1" * 40]
 
 
-def test_other_types_are_refused() -> None:
+def test_unsupported_task_types_are_rejected() -> None:
     with pytest.raises(UsageError, match="type Classification") as caught:
         from_mteb(mteb.get_task("Banking77Classification"))
     assert "mirrorbench mteb run" in caught.value.hint
 
 
-def test_pairs_in_one_row_are_those_in_rows_of_their_own(sts17: list[Pair], tmp_path: Path) -> None:
+def test_pairs_in_one_row_equal_separate_rows(sts17: list[Pair], tmp_path: Path) -> None:
     (in_one,), (in_many,) = (
         from_mteb(classification_task(sts17, in_one_row)) for in_one_row in (True, False)
     )
@@ -126,7 +126,7 @@ def test_pairs_in_one_row_are_those_in_rows_of_their_own(sts17: list[Pair], tmp_
 
 
 @pytest.mark.slow
-def test_pair_classification_has_mtebs_average_precision(
+def test_pair_classification_average_precision_equals_mteb(
     plugins: Plugins, sts17: list[Pair], tmp_path: Path
 ) -> None:
     mtebs, spec = classification_task(sts17[:60], in_one_row=False), "tiny+base:pooling=mean"

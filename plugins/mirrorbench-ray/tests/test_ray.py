@@ -15,7 +15,7 @@ TUNED = "tiny+mirror:batch_size=6"
 
 
 @pytest.mark.slow
-def test_two_workers_of_which_one_is_killed_have_the_results_of_this_process(bench: Bench) -> None:
+def test_killed_worker_does_not_change_results(bench: Bench) -> None:
     (bench.folder / "calls").write_text(
         "dying\n"
     )  # so that it lives here, in the process of the tests
@@ -30,7 +30,7 @@ def test_two_workers_of_which_one_is_killed_have_the_results_of_this_process(ben
 
 
 @pytest.mark.full
-def test_a_worker_that_loses_the_gpu_gets_no_other_task(bench: Bench) -> None:
+def test_worker_losing_the_gpu_gets_no_further_task(bench: Bench) -> None:
     outcome = bench.run(
         "there", "losing", "letters", executor="ray", workers=1, cpus=3
     )  # more than one task at 1 CPU
@@ -38,7 +38,7 @@ def test_a_worker_that_loses_the_gpu_gets_no_other_task(bench: Bench) -> None:
     assert len(list(bench.folder.glob("lost-*"))) == 1
 
 
-def test_what_is_refused_before_a_cluster_is_started(bench: Bench) -> None:
+def test_wrong_address_and_options_are_rejected(bench: Bench) -> None:
     with pytest.raises(
         mirrorbench_ray.RayError, match=r"no Ray cluster at 127\.0\.0\.1:1"
     ) as caught:
@@ -52,7 +52,7 @@ def test_what_is_refused_before_a_cluster_is_started(bench: Bench) -> None:
 
 
 @pytest.mark.full
-def test_resources_that_this_machine_does_not_have_are_an_error(bench: Bench) -> None:
+def test_unavailable_local_resources_are_rejected(bench: Bench) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Workspace, "planned_device", "cuda")  # as on a machine with some GPUs
         with pytest.raises(UsageError, match="this machine does not have 1 CPUs and 1000 GPUs"):
@@ -60,7 +60,7 @@ def test_resources_that_this_machine_does_not_have_are_an_error(bench: Bench) ->
 
 
 @pytest.mark.full
-def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(
+def test_interrupted_run_resumes_with_the_same_command(
     interrupted: Callable[..., Callable[[], tuple[str, str]]],
 ) -> None:
     go_on = interrupted("--executor", "ray", "--workers", "2")
@@ -68,7 +68,7 @@ def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(
     assert printed == without_the_executor
 
 
-def test_a_cluster_of_our_own_has_this_machines_gpus(bench: Bench) -> None:
+def test_local_cluster_uses_this_machines_gpus(bench: Bench) -> None:
     """This machine has no GPU; another cluster may have some."""
     assert bench.planned("letters", "ray:address=head:6379,gpus=0.5", "auto")[0] == "cuda"
     assert bench.planned("letters", "ray", "auto")[0] == "cpu"

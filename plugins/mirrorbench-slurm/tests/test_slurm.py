@@ -15,7 +15,7 @@ from mirrorbench.core.errors import UsageError
 
 
 @pytest.mark.parametrize("cluster", [pytest.param("local", marks=pytest.mark.slow), "debug"])
-def test_jobs_have_the_results_of_this_process(bench: Bench, cluster: str) -> None:
+def test_job_results_equal_local_results(bench: Bench, cluster: str) -> None:
     """``local``: each job is a process, one of which is killed; ``debug``: this process, which tunes too."""
     good = ("letters", "dying", *["tiny+mirror:batch_size=6"] * (cluster == "debug"))
     (bench.folder / "calls").write_text("dying\n")
@@ -31,7 +31,7 @@ def test_jobs_have_the_results_of_this_process(bench: Bench, cluster: str) -> No
 
 
 @pytest.mark.full
-def test_a_job_that_loses_the_gpu_is_submitted_again(bench: Bench) -> None:
+def test_job_losing_the_gpu_is_submitted_again(bench: Bench) -> None:
     options = {"cluster": "local", "workers": 1, "groups": 2, "minutes": 5}
     outcome = bench.run("there", "losing", "letters", executor="slurm", **options)
     assert (len(outcome.results), outcome.failures) == (4, ())
@@ -42,7 +42,7 @@ def test_a_job_that_loses_the_gpu_is_submitted_again(bench: Bench) -> None:
     ]
 
 
-def test_jobs_that_slurm_refuses(
+def test_submission_errors_of_slurm_are_reported(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "bin").mkdir()
@@ -64,7 +64,7 @@ def test_jobs_that_slurm_refuses(
     assert "cluster=local" in caught.value.hint
 
 
-def test_options_that_are_wrong(bench: Bench) -> None:
+def test_wrong_executor_options_are_rejected(bench: Bench) -> None:
     for options, message in (
         ({"partitoin": "gpu"}, "unknown executor option 'partitoin'"),
         ({"cluster": "moon"}, "knows no cluster 'moon'"),
@@ -76,7 +76,7 @@ def test_options_that_are_wrong(bench: Bench) -> None:
 
 
 @pytest.mark.full
-def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(
+def test_interrupted_run_resumes_with_the_same_command(
     bench: Bench, interrupted: Callable[..., Callable[[], tuple[str, str]]]
 ) -> None:
     go_on = interrupted("--executor", "slurm:cluster=local", "--workers", "2")
@@ -89,7 +89,7 @@ def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(
     assert printed == without_the_executor
 
 
-def test_jobs_on_this_machine_have_its_gpus(bench: Bench) -> None:
+def test_local_jobs_use_this_machines_gpus(bench: Bench) -> None:
     """This machine has no GPU; a node of Slurm may have some."""
     assert bench.planned("letters", "slurm:partition=gpu,gpus=1", "auto")[0] == "cuda"
     assert bench.planned("letters", "slurm:cluster=local", "auto")[0] == "cpu"

@@ -111,7 +111,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("name", "old", "new", "message"), CHANGES)
-def test_a_change_that_breaks_a_format(
+def test_malformed_data_file_is_refused(
     tmp_path: Path, name: str, old: str, new: str, message: str
 ) -> None:
     """The change is made wherever the first file that has the old text has it."""
@@ -135,7 +135,9 @@ def test_a_change_that_breaks_a_format(
         ("askapatient", "a.txt", "the name does not follow"),
     ],
 )
-def test_a_file_too_many(tmp_path: Path, name: str, more: str, message: str) -> None:
+def test_unexpected_data_file_is_refused(
+    tmp_path: Path, name: str, more: str, message: str
+) -> None:
     with pytest.raises(DataFormatError, match=message):
         read_sample(name, tmp_path, {more: b"1\n"})
 
@@ -153,7 +155,7 @@ def test_a_file_too_many(tmp_path: Path, name: str, more: str, message: str) -> 
         ("wsd", "verb.exc", r"is missing the files verb\.exc"),
     ],
 )
-def test_a_file_that_is_absent(tmp_path: Path, name: str, absent: str, message: str) -> None:
+def test_missing_data_file_is_refused(tmp_path: Path, name: str, absent: str, message: str) -> None:
     sample = SAMPLES[name]
     paths = on_disk(
         tmp_path, {file: content for file, content in sample.files.items() if file != absent}
@@ -175,7 +177,7 @@ def test_a_file_that_is_absent(tmp_path: Path, name: str, absent: str, message: 
         ("xling-eval", {"train": "3k"}, r"are missing train\.freq\.3k"),
     ],
 )
-def test_an_option_that_breaks_a_format(
+def test_invalid_parser_option_is_refused(
     tmp_path: Path, name: str, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(DataFormatError, match=message):

@@ -77,7 +77,7 @@ def damaged(draw: st.DrawFn, data: bytes) -> bytes:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
-def test_damage_is_an_error_or_every_row_is_read(
+def test_damaged_file_is_refused_or_read_completely(
     name: str, tmp_path: Path, data: st.DataObject
 ) -> None:
     """Rows are counted where files are a user's own: those of most original data sets are held to their checksums."""

@@ -33,7 +33,7 @@ def table(
     )
 
 
-def test_csv_has_quotes_tsv_has_none_and_json_lines_are_decompressed(tmp_path: Path) -> None:
+def test_csv_tsv_and_compressed_jsonl_tables_are_read(tmp_path: Path) -> None:
     got = table(tmp_path, "csv", 'Пёс.,x,2.5\r\n"Кот, ""да"".",y,0\r\n', "ru.csv")
     assert simple(got) == [("ru/1", "Пёс.", "x", 2.5, ""), ("ru/2", 'Кот, "да".', "y", 0.0, "")]
     columns = {"left": "a", "right": "b", "gold": "g", "id": "id", "subset": "part"}
@@ -58,7 +58,7 @@ def contexts(folder: Path, content: str, name: str = "t.tsv", **options: Any) ->
     return run("table", folder, {name: content}, **(usual | options))
 
 
-def test_the_format_of_scws(tmp_path: Path) -> None:
+def test_scws_format_is_read_with_its_targets(tmp_path: Path) -> None:
     found = contexts(
         tmp_path, SCWS, columns={"id": 0, "left": 5, "right": 6, "gold": 7}, scale=[0, 10]
     )
@@ -73,7 +73,7 @@ def test_the_format_of_scws(tmp_path: Path) -> None:
             )
 
 
-def test_labels_and_splits(tmp_path: Path) -> None:
+def test_context_tables_read_labels_and_splits(tmp_path: Path) -> None:
     lines = "a [bank]\t[bank]\tyes\n[b]\tc [b]\tno\n"
     columns = COLUMNS | {"split": 3}
     one = contexts(tmp_path, lines, "dev.tsv", marks=["[", "]"], labels={"yes": 1, "no": 0})
@@ -93,7 +93,7 @@ def test_labels_and_splits(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "labels", [{True: 1, False: 0}, {1: 1, 0: 0}, {"true": 1, "false": 0, "1": 1, "0": 0}]
 )
-def test_labels_of_json_that_are_no_texts(labels: dict[Any, int], tmp_path: Path) -> None:
+def test_json_labels_may_be_booleans_or_numbers(labels: dict[Any, int], tmp_path: Path) -> None:
     known = {str(label).lower() for label in labels}
     rows = [
         {"l": "<b>a</b>", "r": "<b>b</b>", "g": g}
@@ -132,7 +132,7 @@ def test_labels_of_json_that_are_no_texts(labels: dict[Any, int], tmp_path: Path
         ("<b>a</b>\t<b>a</b>\t1\n", {"rows": "2"}, "Parser 'table': rows: must be of type int"),
     ],
 )
-def test_what_is_no_table_of_words_in_context(
+def test_invalid_context_table_is_refused(
     content: str, options: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     scale = {} if "labels" in options else {"scale": [0, 1]}

@@ -12,7 +12,7 @@ from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.data.readers.inputs import read_inputs
 
 
-def test_span_columns(tmp_path: Path) -> None:
+def test_span_columns_are_read_and_validated(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     good = {"s": "the bank", "from": 4, "to": "8"}
     file.write_text(json.dumps(good) + "\n")

@@ -23,17 +23,17 @@ from mirrorbench.data.readers.line_parts import fields_of, pairs_of
         ("a\tb\tc", None),
     ],
 )
-def test_a_pair(text: str, pair: tuple[str, str] | None) -> None:
+def test_only_two_part_lines_are_pairs(text: str, pair: tuple[str, str] | None) -> None:
     assert pairs_of([text], "") == (pair and [pair])
 
 
-def test_a_tab_in_a_text_divides_nothing_where_lines_are_divided_otherwise() -> None:
+def test_tab_does_not_split_lines_with_double_bars() -> None:
     assert fields_of(["C1||a\tb||c", "C2||d"]) == [["C1", "a\tb", "c"], ["C2", "d"]]
     assert pairs_of(["a\tb||c", "d||e"], "") == [("a\tb", "c"), ("d", "e")]
     assert fields_of(["a cat\tthe cat", "x || y"]) == [["a cat", "the cat"], ["x", "y"]]
 
 
-def test_all_lines_are_pairs_or_none_is() -> None:
+def test_mixed_pair_and_plain_lines_are_rejected() -> None:
     with pytest.raises(UsageError, match=r"mine: 2 of 3 lines are pairs .* but not 'no pair'"):
         pairs_of(["a||b", "c||d", "no pair"], "mine")
     assert pairs_of(["a||b", "c||d", "no pair"], "mine", raw=True) is None
@@ -53,7 +53,7 @@ def test_all_lines_are_pairs_or_none_is() -> None:
         ["the cat", "a dog || x", "sun", "moon"],
     ],
 )
-def test_each_side_of_a_line_was_seen(corpus: list[str]) -> None:
+def test_contamination_counts_each_part_of_a_line(corpus: list[str]) -> None:
     items = {
         "pair": ("the cat", "A  dog"),
         "apart": ("moon", "the cat"),
@@ -71,7 +71,7 @@ def test_each_side_of_a_line_was_seen(corpus: list[str]) -> None:
     }
 
 
-def test_the_id_of_two_names_is_no_text_and_the_line_is_one() -> None:
+def test_line_ids_do_not_count_as_contamination() -> None:
     found = find_contamination(
         {"id": ("heart",), "line": ("if (a || b)",)}, ["heart||MI||infarction", "if (a || b)"]
     )

@@ -16,7 +16,7 @@ from mirrorbench.data.readers.rows import read_rows
 TEXTS = ["a cat", "", "two\u2028lines", 'a "quoted" word', "null"]
 
 
-def test_plain_text_compressed_or_not(tmp_path: Path) -> None:
+def test_plain_and_compressed_text_lines_are_read(tmp_path: Path) -> None:
     data = "\ufeff" + "\r\n".join(TEXTS)
     for name, content in (("a.txt", data.encode()), ("a.txt.gz", gzip.compress(data.encode()))):
         (tmp_path / name).write_bytes(content)
@@ -25,7 +25,7 @@ def test_plain_text_compressed_or_not(tmp_path: Path) -> None:
         ]
 
 
-def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\ntwo\n")))
     assert [value for _, (value,) in read_rows("-")] == ["one", "two"]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"x": "one"}\n')))
@@ -33,7 +33,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz", "parquet", "csv", "tsv"])
-def test_columns(tmp_path: Path, suffix: str) -> None:
+def test_columns_are_selected_by_name(tmp_path: Path, suffix: str) -> None:
     texts = [text for text in TEXTS if text]
     path = tmp_path / f"a.{suffix}"
     if suffix == "parquet":
@@ -70,12 +70,12 @@ def test_columns(tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("content", ['text\na\n""\nb\n\n', '\ntext\na\n\n""\nb\n'])
-def test_empty_lines_of_a_table_are_no_rows(tmp_path: Path, content: str) -> None:
+def test_empty_table_lines_are_not_rows(tmp_path: Path, content: str) -> None:
     (tmp_path / "a.csv").write_text(content)
     assert [value for _, (value,) in read_rows(str(tmp_path / "a.csv"))] == ["a", "", "b"]
 
 
-def test_a_table_without_a_head(tmp_path: Path) -> None:
+def test_headerless_table_columns_are_selected_by_number(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("1\tone\n2\ttwo\n")
     assert [value for _, (value,) in read_rows(str(tmp_path / "a.tsv"), ["1"])] == ["one", "two"]
     with pytest.raises(DataFormatError, match="column 2"):
@@ -108,7 +108,9 @@ def test_a_table_without_a_head(tmp_path: Path) -> None:
         ("", None, (), UsageError, "a folder"),
     ],
 )
-def test_what_cannot_be_read(tmp_path: Path, name, content, columns, error, message) -> None:
+def test_unreadable_file_or_column_is_rejected(
+    tmp_path: Path, name, content, columns, error, message
+) -> None:
     if "parquet" in name:
         pytest.importorskip("pyarrow")
     if content is not None:
@@ -117,7 +119,7 @@ def test_what_cannot_be_read(tmp_path: Path, name, content, columns, error, mess
         list(read_rows(str(tmp_path / name), columns))
 
 
-def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
+def test_rows_are_read_lazily(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"first\n" * 100_000 + b"\xff\n")
     stream = read_rows(str(tmp_path / "a.txt"))
     assert next(stream) == (1, ("first",))  # the broken line at the end is not met
@@ -125,7 +127,9 @@ def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
     assert next(read_rows(str(tmp_path / "a.csv"))) == (2, ("first",))
 
 
-def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pyarrow_is_reported_with_its_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "a.parquet").touch()
     with pytest.raises(UsageError, match="pyarrow") as caught:

@@ -14,7 +14,7 @@ LINE = st.text(st.characters(exclude_characters="\n\r\0", exclude_categories=["C
 
 @settings(max_examples=settings().max_examples // 4)
 @given(st.lists(LINE, min_size=1), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
-def test_lines_come_back_as_they_were_written(
+def test_written_lines_are_read_back_unchanged(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], end: str, bom: bool, closed: bool
 ) -> None:
     path = tmp_path_factory.mktemp("lines") / "a.txt"
@@ -25,12 +25,12 @@ def test_lines_come_back_as_they_were_written(
     assert read_lines(path) == lines
 
 
-def test_separators_inside_a_text_do_not_end_its_line(tmp_path: Path) -> None:
+def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("one\u2028still one\x0c\x85\rtoo\ntwo\r\n".encode())
     assert read_lines(path) == ["one\u2028still one\x0c\x85\rtoo", "two"]
 
 
-def test_a_folder_is_no_file_of_lines(tmp_path: Path) -> None:
+def test_reading_a_folder_as_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataUnavailableError, match=f"Cannot read {tmp_path}"):
         read_lines(tmp_path)

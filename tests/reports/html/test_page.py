@@ -30,7 +30,7 @@ def elements(page: str) -> list[tuple[str, str]]:
     return tags
 
 
-def test_without_scripts_it_is_a_plain_table() -> None:
+def test_page_without_scripts_shows_plain_table() -> None:
     assert all(elements(html(table)) for table in (EMPTY, NO_ROWS))
     page = html(BOARD)
     texts = [text.strip() for text in re.findall(r">([^<>]+)<", page)]
@@ -44,7 +44,7 @@ def test_without_scripts_it_is_a_plain_table() -> None:
     assert 'id="theme"' in hidden
 
 
-def test_hostile_labels_stay_text_and_only_the_pages_own_script_and_style_run() -> None:
+def test_hostile_labels_are_escaped_and_scripts_restricted() -> None:
     """The browser refuses everything else; tests with a browser read its log."""
     text = html(HOSTILE)
     assert text.count("<script") == text.count("</script>") == 2
@@ -69,13 +69,13 @@ def test_hostile_labels_stay_text_and_only_the_pages_own_script_and_style_run() 
         )
 
 
-def test_headings_are_those_of_the_format_latex() -> None:
+def test_page_headings_equal_latex_headings() -> None:
     for table in (BOARD, HOSTILE):
         headings = [column["display"]["latex"] for column in page_data(table)["columns"]]
         assert " & ".join(["encoder", *headings]) + r" \\" in latex(table)
 
 
-def test_stored_results_and_the_papers_tables_are_pages_too(tmp_path: Path) -> None:
+def test_leaderboards_and_paper_tables_render_as_html(tmp_path: Path) -> None:
     for seed, score in enumerate((0.700, 0.710, 0.720)):
         write(tmp_path, stored("roberta+mirror", "sts12", score, seed))
     session = Session(tmp_path)

@@ -46,7 +46,7 @@ def emulate(browser: Any) -> Iterator[Callable[..., None]]:
     changed("setEmulatedMedia", media="", features=[])
 
 
-def test_it_shows_the_table_and_seeds_on_request(shown: Callable) -> None:
+def test_page_shows_table_and_seeds_on_request(shown: Callable) -> None:
     page = shown(BOARD)
     assert page.title == BOARD.title
     assert column(page, 0) == [row.label for row in BOARD.rows]
@@ -60,9 +60,7 @@ def test_it_shows_the_table_and_seeds_on_request(shown: Callable) -> None:
     assert page.find_element("css selector", "#board .seeds").text == ".670 .680 .660"
 
 
-def test_the_address_names_the_filters_and_the_json_is_a_table_that_the_command_reads(
-    shown: Callable, tmp_path: Path
-) -> None:
+def test_url_and_json_export_keep_filters(shown: Callable, tmp_path: Path) -> None:
     rows = (replace(BOARD.rows[0], parameters=110_000_000, dimensions=768), *BOARD.rows[1:])
     page, path = shown(replace(BOARD, rows=rows)), tmp_path / "shown.json"
 
@@ -85,7 +83,7 @@ def test_the_address_names_the_filters_and_the_json_is_a_table_that_the_command_
     assert heads(page) == HEADS
 
 
-def test_a_plot_shows_each_column(shown: Callable) -> None:
+def test_plots_draw_scores_and_intervals_to_scale(shown: Callable) -> None:
     page = shown(BOARD)
     figures = page.find_elements("css selector", "#panels figure")
     assert len(figures) == len(BOARD.columns)
@@ -112,9 +110,7 @@ def test_a_plot_shows_each_column(shown: Callable) -> None:
     assert not page.find_element("id", "plot").is_displayed()
 
 
-def test_all_columns_are_reached_at_1400_pixels_and_in_print(
-    shown: Callable, emulate: Callable
-) -> None:
+def test_wide_table_fits_screen_and_print(shown: Callable, emulate: Callable) -> None:
     columns = tuple(
         Column(f"task-{i}", f"Task {i:02}", "st"[i // 6], "word", ("en",)) for i in range(12)
     )
@@ -142,7 +138,7 @@ def test_all_columns_are_reached_at_1400_pixels_and_in_print(
     assert "sticky" not in page.execute_script(positions)
 
 
-def test_a_phone_scrolls_the_table_and_not_the_page(shown: Callable, emulate: Callable) -> None:
+def test_phone_scrolls_table_instead_of_page(shown: Callable, emulate: Callable) -> None:
     page = shown(BOARD)
     emulate("setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=2, mobile=True)
     width, left, first = page.execute_script(
@@ -154,7 +150,7 @@ def test_a_phone_scrolls_the_table_and_not_the_page(shown: Callable, emulate: Ca
     assert 0 <= first < 40  # the encoders stay
 
 
-def test_sources_stand_below_the_table_and_all_has_names_for_assistive_tools(
+def test_page_lists_sources_with_accessible_names(
     shown: Callable,
 ) -> None:
     """WCAG 2.2, 4.1.2: name, role, value; each link's and control's purpose from its own name."""
@@ -206,7 +202,7 @@ def test_sources_stand_below_the_table_and_all_has_names_for_assistive_tools(
     assert "cer-etal-2017-semeval" in entries
 
 
-def test_heads_sort_by_mouse_and_keyboard(shown: Callable) -> None:
+def test_column_heads_sort_by_mouse_and_keyboard(shown: Callable) -> None:
     page = shown(BOARD)
     page.find_elements("css selector", "#board .sort")[2].click()
     order = ["RoBERTa + Mirror", "BERT + Mirror", "BERT-mp", "BERT-CLS", "RoBERTa-mp"]
@@ -228,7 +224,7 @@ def test_heads_sort_by_mouse_and_keyboard(shown: Callable) -> None:
     assert column(page, 7)[2:] == ["–", "–", "–"]
 
 
-def test_averages_follow_the_columns_that_are_shown(shown: Callable) -> None:
+def test_averages_cover_only_shown_columns(shown: Callable) -> None:
     page = shown(BOARD)
     choose(page, "language", "en")
     assert heads(page) == ["encoder", "STS12", "STS-b", "avg.", EN, "WiC", "avg. of 4"]
@@ -253,7 +249,7 @@ def test_averages_follow_the_columns_that_are_shown(shown: Callable) -> None:
     assert "No encoder" in column(page, 0)[0]
 
 
-def test_details_come_with_the_focus_and_leave_on_escape(shown: Callable) -> None:
+def test_score_details_follow_focus_and_close_on_escape(shown: Callable) -> None:
     before, after = "bert+base:pooling=cls", "bert+mirror"
     page = shown(replace(BOARD, verdicts=(Verdict(after, before, "paper", "stsb"),)))
     page.execute_script("document.querySelector('#board tbody [tabindex=\"0\"]').focus()")
@@ -279,7 +275,7 @@ def test_details_come_with_the_focus_and_leave_on_escape(shown: Callable) -> Non
     assert len(stops) == 1  # the table's body is a single stop of the Tab key
 
 
-def test_light_and_dark(shown: Callable, emulate: Callable) -> None:
+def test_theme_follows_system_and_button(shown: Callable, emulate: Callable) -> None:
     page = shown(BOARD)
     ground = "return getComputedStyle(document.body).backgroundColor"
     light, dark = "rgb(255, 255, 255)", "rgb(22, 24, 27)"
@@ -297,7 +293,7 @@ def test_light_and_dark(shown: Callable, emulate: Callable) -> None:
     page.execute_script("localStorage.clear()")
 
 
-def test_hostile_labels_do_nothing(shown: Callable) -> None:
+def test_hostile_labels_do_not_inject_markup(shown: Callable) -> None:
     page = shown(HOSTILE)
     assert page.find_elements("css selector", "img, #board script") == []
     assert (
@@ -311,7 +307,7 @@ def test_hostile_labels_do_nothing(shown: Callable) -> None:
     assert page.find_elements("css selector", "img") == []
 
 
-def test_a_baseline_is_no_encoder_and_one_suite_and_seed_offer_nothing_to_choose(
+def test_baselines_are_not_counted_as_encoders(
     shown: Callable,
 ) -> None:
     scored = [
@@ -333,7 +329,7 @@ def test_a_baseline_is_no_encoder_and_one_suite_and_seed_offer_nothing_to_choose
     assert page.find_elements("css selector", "[scope=colgroup]") == []
 
 
-def test_what_it_copies_is_what_the_command_renders(shown: Callable) -> None:
+def test_copied_tables_equal_command_output(shown: Callable) -> None:
     for table in (BOARD, HOSTILE, replace(BOARD, title="", notes=())):
         page = shown(table)
         assert copied(page, "latex") == latex(table)
@@ -360,7 +356,7 @@ def test_what_it_copies_is_what_the_command_renders(shown: Callable) -> None:
     ]
 
 
-def test_copies_are_of_what_is_shown(shown: Callable) -> None:
+def test_copies_contain_only_shown_rows_and_columns(shown: Callable) -> None:
     page = shown(replace(BOARD, notes=("Seen: wic_dev 2%.", "Tied by a test.")))
     assert [e.text for e in page.find_elements("css selector", "#notes li")] == [
         "Seen: wic_dev 2%.",

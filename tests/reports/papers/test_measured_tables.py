@@ -15,7 +15,7 @@ from mirrorbench.reports.papers.tables import Printed
 from mirrorbench.reports.table import Score
 
 
-def test_means_deviations_and_averages() -> None:
+def test_measured_means_and_averages_equal_numpy() -> None:
     comparison = joined("mirror-bert/table3", sts("roberta+mirror"))
     row = comparison.cells[7]
     assert row[0].measured
@@ -39,7 +39,7 @@ def test_means_deviations_and_averages() -> None:
     assert row[6].measured is row[7].measured is None  # an average needs all its tasks
 
 
-def test_what_makes_no_average_is_noted() -> None:
+def test_missing_averages_are_explained_by_notes() -> None:
     two = [
         stored("roberta+mirror", "sts12", 0.5),
         stored("roberta+mirror", "sts12", 0.6, 1, corpus="other"),
@@ -73,7 +73,7 @@ def test_what_makes_no_average_is_noted() -> None:
         )
 
 
-def test_what_counts_as_a_difference() -> None:
+def test_differences_need_more_than_noise_and_rounding() -> None:
     for measured, tuned, differs in (
         (Score(0.760, 0.005, 3), True, True),
         (Score(0.752, 0.005, 3), True, False),  # within two standard deviations
@@ -92,7 +92,7 @@ def test_what_counts_as_a_difference() -> None:
     assert PaperCell(Printed(""), Score(0.5, 0.1, 3)).differs is None
 
 
-def test_a_sweep_shares_the_papers_own_value_and_differences_are_between_rows_or_columns() -> None:
+def test_measured_sweeps_and_differences_fill_their_cells() -> None:
     comparison = joined(
         "mirror-bert/table12", [*sts("bert+mirror"), *sts("bert+mirror:dropout=0.3", 0.01)]
     )
@@ -123,7 +123,7 @@ def test_a_sweep_shares_the_papers_own_value_and_differences_are_between_rows_or
     assert change.mean == pytest.approx(0.1)
 
 
-def test_only_results_of_the_protocol_and_of_the_mean_over_padding_count() -> None:
+def test_only_matching_protocol_and_pooling_fill_cells() -> None:
     for asked, made, pooling in product(
         ("paper", "released"), ("paper", "released"), ("mean", "mean-padded")
     ):
@@ -132,7 +132,7 @@ def test_only_results_of_the_protocol_and_of_the_mean_over_padding_count() -> No
         assert n_filled == (asked == made and pooling == "mean-padded")
 
 
-def test_on_another_backbone_the_encoder_is_named_and_nothing_is_held_against_the_paper() -> None:
+def test_other_backbone_is_not_compared_with_paper() -> None:
     measured = filled(table("mirror-bert/table3"), "tiny")
     assert measured.cells[3][0].measured  # BERT + Mirror
     assert all(cell.differs is None for row in measured.cells for cell in row)
@@ -156,7 +156,7 @@ def test_on_another_backbone_the_encoder_is_named_and_nothing_is_held_against_th
     } == {""}
 
 
-def test_deviations_and_seconds() -> None:
+def test_deviations_and_training_seconds_are_measured() -> None:
     scores = np.array([0.5 + np.arange(7) / 9, [0.6] * 7])  # by seed and task
     results = [
         stored("bert+mirror", task, scores[seed, i], seed)
@@ -178,7 +178,7 @@ def test_deviations_and_seconds() -> None:
     assert "10.0 ± 2.8" in text
 
 
-def test_a_sweep_is_ranked_along_its_row_in_each_part_and_a_row_of_another_source_is_not() -> None:
+def test_sweeps_are_ranked_along_their_row() -> None:
     rates = {"dropout=0.1": 0.65, "dropout=0.2": 0.70, "dropout=0.3": 0.69}
     results = [
         stored(f"bert+mirrorwic:{rate}", "wic", score, metric="dev_accuracy")

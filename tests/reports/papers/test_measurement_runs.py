@@ -11,7 +11,7 @@ from mirrorbench.reports.papers.measurement_runs import paper_analyses, paper_re
 from mirrorbench.reports.papers.tables import PaperTable, paper_tables
 
 
-def test_requests_cover_the_measurable_cells_and_no_others() -> None:
+def test_requests_cover_exactly_the_measurable_cells() -> None:
     for paper in (t for t in paper_tables().values() if isinstance(t, PaperTable)):
         requests = paper_requests(paper, 2)
         wanted = {(t.spec, task) for t in paper.targets().values() for task in t.tasks}
@@ -31,7 +31,7 @@ def test_requests_cover_the_measurable_cells_and_no_others() -> None:
         assert all(request.seeds == (0, 1) for request in requests)
 
 
-def test_only_a_backbone_takes_the_place_of_one_once_a_row_and_not_of_systems() -> None:
+def test_replacement_backbone_is_measured_once_per_row() -> None:
     for backbone in ("tiny+mirror", "tiny:pooling=cls"):
         with pytest.raises(UsageError, match="more than a backbone"):
             joined("mirror-bert/table3", [], backbone)

@@ -18,7 +18,7 @@ from mirrorbench.reports.papers.rendering import render_paper
 from mirrorbench.reports.papers.tables import PaperTable, paper_tables
 
 
-def test_published_measured_and_difference_stand_below_each_other() -> None:
+def test_measured_row_and_difference_follow_published_row() -> None:
     results = [
         stored("roberta+mirror", task, 0.7 + seed / 500, seed) for task in STS for seed in range(3)
     ]
@@ -56,7 +56,7 @@ def test_scores_are_shown_in_the_papers_scale() -> None:
     assert "Metric: area under the ROC curve on the dev split." in text
 
 
-def test_without_results_only_the_published_values_and_where_sources_disagree_stand_there() -> None:
+def test_table_without_results_shows_only_published_values() -> None:
     text = render_paper(joined("mirrorwic/table9", []), "markdown")
     assert "published" not in text
     assert re.search(
@@ -69,7 +69,7 @@ def test_without_results_only_the_published_values_and_where_sources_disagree_st
     assert "Inconsistent: BERT (row 1), avg.: the printed values give .535" in text
 
 
-def test_csv_and_json_hold_every_cell_in_full_precision_and_latex_spans_groups() -> None:
+def test_csv_and_json_keep_full_precision() -> None:
     comparison = filled(table("mirror-bert/table2"))
     rows = list(csv.DictReader(io.StringIO(render_paper(comparison, "csv"))))
     cells = json.loads(render_paper(comparison, "json"))["cells"]
@@ -89,7 +89,7 @@ def test_csv_and_json_hold_every_cell_in_full_precision_and_latex_spans_groups()
 
 
 @pytest.mark.slow
-def test_every_table_has_every_format_and_its_latex_compiles(tmp_path: Path) -> None:
+def test_every_paper_table_renders_and_latex_compiles(tmp_path: Path) -> None:
     contents = [
         filled(paper) if isinstance(paper, PaperTable) else paper
         for paper in paper_tables().values()

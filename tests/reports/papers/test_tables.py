@@ -54,7 +54,7 @@ def read_scores(folder: Path, text: str) -> PaperTable:
     return table
 
 
-def test_printed_numbers_keep_their_digits_and_are_converted(tmp_path: Path) -> None:
+def test_printed_numbers_keep_digits_and_are_scaled(tmp_path: Path) -> None:
     table = read_scores(tmp_path, SCORES)
     first, second = table.printed
     assert [p.text for p in first] == ["57.10", "58.0", "", "+0.9"]
@@ -78,7 +78,7 @@ def test_printed_numbers_keep_their_digits_and_are_converted(tmp_path: Path) -> 
         )  # a bound or a range: no value
 
 
-def test_a_column_changes_the_encoder_and_the_papers_own_value_is_left_out(tmp_path: Path) -> None:
+def test_column_settings_override_encoder_but_omit_defaults(tmp_path: Path) -> None:
     """On another backbone the paper's value is explicit, and a row that the paper does not print is not measured."""
     table = read_scores(tmp_path, SCORES)
     specs_by_cell = {cell: str(target.spec) for cell, target in table.targets().items()}
@@ -106,7 +106,7 @@ def test_a_column_changes_the_encoder_and_the_papers_own_value_is_left_out(tmp_p
     assert not [spec for spec in specs if spec.startswith(("bert", "roberta"))]
 
 
-def test_what_is_wrong_is_named(tmp_path: Path) -> None:
+def test_malformed_paper_table_is_rejected_with_reason(tmp_path: Path) -> None:
     for old, new, message in (
         ("title: A table", "titel: A table", "line 2: unknown key 'titel'; did you mean 'title'?"),
         ("scale: percent", "scale: per-cent", "line 5: scale: 'per-cent'"),
@@ -146,7 +146,7 @@ def test_tables_come_in_printed_order() -> None:
     assert names[-2:] == ["mirror-bert/figure8", "mirror-bert/text"]
 
 
-def test_encoders_tasks_and_metrics_exist(plugins: Plugins) -> None:
+def test_paper_tables_name_existing_encoders_and_tasks(plugins: Plugins) -> None:
     asked = [
         c.analysis
         for table in TABLES.values()
@@ -189,7 +189,7 @@ def test_encoders_tasks_and_metrics_exist(plugins: Plugins) -> None:
             ), task
 
 
-def test_the_papers_own_values_are_our_presets() -> None:
+def test_paper_defaults_equal_presets() -> None:
     architectures = {"bert": "bert", "mbert": "bert", "roberta": "roberta", "deberta": "deberta"}
     for name, table in TABLES.items():
         for row in (row for row in table.rows if table.defaults_of(row)):
@@ -203,7 +203,7 @@ def test_the_papers_own_values_are_our_presets() -> None:
                 )
 
 
-def test_models_are_our_backbones(plugins: Plugins) -> None:
+def test_models_in_papers_match_known_backbones(plugins: Plugins) -> None:
     for name in ("mirror-bert/table15", "mirrorwic/table12"):
         table = find_table(name)
         assert isinstance(table, FactTable)
@@ -224,7 +224,7 @@ def test_models_are_our_backbones(plugins: Plugins) -> None:
         assert expand_ladder(parse_spec(row.spec.backbone), "sentence", plugins) == (row.spec,)
 
 
-def test_hyper_parameters_are_our_presets() -> None:
+def test_published_hyperparameters_equal_presets() -> None:
     def used(text: str) -> set[float]:
         """The values that a search space marks as used, or all of an unmarked one."""
         marked = re.findall(r"([\d.]+(?:e-\d+)?)\*", text)
@@ -241,14 +241,14 @@ def test_hyper_parameters_are_our_presets() -> None:
             assert {value} == used(row.values[0]), row.label
 
 
-def test_what_varies_along_the_columns_is_found() -> None:
+def test_sweeps_across_columns_are_found() -> None:
     assert TABLES["mirror-bert/table12"].sweeps == ((0, 1, 2, 3, 4),)
     assert TABLES["mirrorwic/table8"].sweeps == ((0, 1),)  # the third column is their difference
     assert TABLES["mirrorwic/figure4"].sweeps == (tuple(range(6)), tuple(range(6, 12)))
     assert not TABLES["mirror-bert/table3"].sweeps
 
 
-def test_every_spec_is_listed_on_the_page_of_what_was_measured() -> None:
+def test_measured_page_links_every_paper_table() -> None:
     page = (specs_folder().parent / "docs" / "measured.md").read_text(encoding="utf-8")
     linked = re.findall(r"\]\(\.\./leaderboards/(\S+?)\.yaml\)", page)
     assert sorted(linked) == sorted(paper_tables())

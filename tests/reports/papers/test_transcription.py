@@ -23,7 +23,7 @@ SECOND_READING = "CoSimLex (organisers)"
 """Heading of a column that is in no paper: another measure of the printed column."""
 
 
-def test_nothing_differs_from_what_was_compared_with_the_papers() -> None:
+def test_paper_tables_equal_verified_checksum() -> None:
     """A checksum holds all tables, and the figures, formulas and sentences that no test can read."""
     typed = {
         name: [(row.label, getattr(row, "encoder", ""), row.values) for row in table.rows]
@@ -35,7 +35,7 @@ def test_nothing_differs_from_what_was_compared_with_the_papers() -> None:
     )
 
 
-def test_every_number_of_a_table_is_the_papers(shared_data: Path) -> None:
+def test_table_numbers_equal_text_of_papers(shared_data: Path) -> None:
     if not (folder := shared_data.parent / "papers").is_dir():
         pytest.skip(f"no papers at {folder}")
     texts = {"mirror-bert": "mirror-bert", "mirrorwic": "mirrorwic", "poster": "mirror-bert-poster"}
@@ -77,7 +77,7 @@ def recomputed(table: PaperTable, row: int, column: int) -> tuple[float, float]:
     return float(weights @ values), float(abs(weights) @ [part.unit / 2 for part in parts])
 
 
-def test_every_printed_average_and_difference_follows_or_is_declared() -> None:
+def test_inconsistent_averages_and_differences_are_declared() -> None:
     """Declared inconsistencies are beyond what rounding explains."""
     for name, table in TABLES.items():
         inconsistent = {}
@@ -101,7 +101,7 @@ def test_every_printed_average_and_difference_follows_or_is_declared() -> None:
     assert any(table.inconsistencies for table in TABLES.values())
 
 
-def test_every_value_printed_twice_agrees_or_is_declared() -> None:
+def test_disagreements_between_paper_tables_are_declared() -> None:
     """Values of the same encoder on the same tasks are compared to the fewest digits of the two."""
     cells: dict[Target, list[tuple[tuple[str, int, int], Printed]]] = {}
     for name, table in TABLES.items():

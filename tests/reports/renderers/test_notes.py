@@ -70,7 +70,7 @@ def short(table: Table) -> list[str]:
     return [f"{mark} {note}".strip() for mark, note in note_lines(table)]
 
 
-def test_six_lines_say_what_was_gained() -> None:
+def test_short_notes_summarise_gains_in_six_lines() -> None:
     assert short(TABLE) == [
         "+ Mirror beats the untuned model (mp): +.100 [.080, .120], p < .001",
         "+ Mirror beats the best untuned row (static): +.050 [.010, .090], corrected p = .030",
@@ -81,7 +81,7 @@ def test_six_lines_say_what_was_gained() -> None:
     ]
 
 
-def test_no_gain_is_said_first() -> None:
+def test_missing_gain_comes_first_in_short_notes() -> None:
     weak = replace(
         GAIN,
         difference=-0.01,
@@ -99,7 +99,7 @@ def test_no_gain_is_said_first() -> None:
     assert "! 38% of the sentence pairs contain a text of the tuning corpus" in lines
 
 
-def test_of_several_columns_and_backbones_names_are_whole() -> None:
+def test_average_gain_note_uses_full_row_names() -> None:
     """The average speaks for the columns; seeds and missing scores are counted."""
     columns = (
         COLUMN,
@@ -133,7 +133,7 @@ def test_of_several_columns_and_backbones_names_are_whole() -> None:
     ]
 
 
-def test_of_several_tasks_without_an_average_the_largest_gain_is_told() -> None:
+def test_largest_gain_is_noted_without_an_average() -> None:
     columns = (COLUMN, replace(COLUMN, name="b", title="B"), replace(COLUMN, name="c", title="C"))
     rows = tuple(replace(row, scores=row.scores * 3) for row in ROWS)
     none = replace(
@@ -152,7 +152,7 @@ def test_of_several_tasks_without_an_average_the_largest_gain_is_told() -> None:
     )
 
 
-def test_warnings_come_before_what_is_said_below() -> None:
+def test_warnings_precede_remaining_notes() -> None:
     warned = replace(
         TABLE, warnings=("Mixed, not comparable: a. The newest counts.", "b"), notes=("missing: c",)
     )
@@ -164,7 +164,7 @@ def test_warnings_come_before_what_is_said_below() -> None:
 
 
 @pytest.mark.parametrize("table", [BOARD, EMPTY, HOSTILE, TABLE])
-def test_every_level_of_every_table(table: Table) -> None:
+def test_note_levels_show_none_short_or_all(table: Table) -> None:
     """None is none; short is at most six lines; all has each note, the dagger's only where one stands."""
     assert note_lines(table.with_notes("none")) == []
     assert len(note_lines(table.with_notes("short"))) <= MOST_LINES
@@ -180,7 +180,7 @@ def test_every_level_of_every_table(table: Table) -> None:
     assert NOTES == ("none", "short", "all")
 
 
-def test_numbers_as_the_papers_print_them() -> None:
+def test_numbers_are_printed_as_in_papers() -> None:
     for value, text in {
         0.743: ".743",
         0.7435: ".744",

@@ -20,7 +20,7 @@ def drawn(table: Table, width: int) -> str:
 
 
 @pytest.mark.parametrize("width", [44, 51, 60, 79, 90, 114, 300])
-def test_no_number_is_cut(width: int) -> None:
+def test_no_number_is_cut_at_any_width(width: int) -> None:
     """Every mean stands in the table as often as the table has it, at whatever width, and no line is too long."""
     text = drawn(BOARD, width).replace(" over", "")
     table = "\n".join(line for line in text.partition("\n\n")[0].splitlines())
@@ -34,7 +34,7 @@ def test_no_number_is_cut(width: int) -> None:
     assert max(map(len, text.splitlines())) <= width
 
 
-def test_what_a_narrow_terminal_leaves_out() -> None:
+def test_narrow_terminal_omits_deviations_then_splits_table() -> None:
     """First deviations and intervals, said above; then names wrap; then blocks of whole suites."""
     score = BOARD.rows[2].scores[0]
     wide, narrow, blocks = drawn(BOARD, 300), drawn(BOARD, 90), drawn(BOARD, 60)
@@ -52,7 +52,7 @@ def test_what_a_narrow_terminal_leaves_out() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
-def test_no_cell_of_a_table_of_texts_is_cut(width: int) -> None:
+def test_text_cells_are_never_cut(width: int) -> None:
     """Columns that do not fit stand in a table below."""
     texts = [f"[-.01{i}, .12{i}]" for i in range(8)]
     scores = tuple(Score(nan, None, 1, text=text) for text in texts)

@@ -34,7 +34,7 @@ PLAIN = replace(
 )
 
 
-def test_marks_groups_and_blocks() -> None:
+def test_latex_table_has_marks_groups_and_blocks() -> None:
     lines = latex(PLAIN).splitlines()
     assert lines[:3] == [
         r"% Needs \usepackage{booktabs}",
@@ -66,7 +66,7 @@ def test_marks_groups_and_blocks() -> None:
     ]
 
 
-def test_percent_one_digit_and_no_deviations() -> None:
+def test_latex_percent_option_shows_one_digit() -> None:
     """The ranks stay those of three digits; verdicts and intervals are in percent too."""
     verdict = Verdict(
         "bert+mirror",
@@ -89,7 +89,7 @@ def test_percent_one_digit_and_no_deviations() -> None:
         latex(replace(PLAIN, layout="facts"), percent=True)
 
 
-def test_text_is_escaped() -> None:
+def test_latex_text_is_escaped() -> None:
     text = escape_latex(NASTY)
     assert (
         r"50\% of\_\{x\} \& \$y\$ \#1 \textasciitilde{}\textasciicircum{}\textbackslash{}" in text
@@ -118,13 +118,13 @@ TABLES = [HOSTILE, BOARD, LONG, EMPTY, NO_ROWS, replace(BOARD, rows=BOARD.rows[:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"percent": True, "deviations": False}, {"split": True}])
-def test_nothing_leaves_the_page(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_latex_tables_fit_the_page(tmp_path: Path, options: dict[str, Any]) -> None:
     assert_nothing_leaves_the_page(
         tmp_path, [latex(table, standalone=True, **options) for table in TABLES]
     )
 
 
-def test_every_score_stands_in_one_of_the_floats_of_a_split_table() -> None:
+def test_split_table_contains_every_score_once() -> None:
     for table in (BOARD, LONG):
         text = latex(table, split=True)
         assert [line for line in text.splitlines() if line.startswith("% Needs")] == [
@@ -146,7 +146,7 @@ def test_every_score_stands_in_one_of_the_floats_of_a_split_table() -> None:
 
 
 @pytest.mark.slow
-def test_a_resized_table_fits_into_a_column_of_an_article(tmp_path: Path) -> None:
+def test_resized_latex_table_fits_article_column(tmp_path: Path) -> None:
     head, text = (
         r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}",
         latex(LONG, resize=True),

@@ -28,7 +28,7 @@ def cells(text: str) -> list[list[str]]:
     ]
 
 
-def test_a_github_table_with_marks() -> None:
+def test_markdown_table_marks_best_scores() -> None:
     table = cells(markdown(BOARD))
     # A title that occurs twice is preceded by its suite.
     assert table[0] == [
@@ -70,7 +70,7 @@ def test_a_github_table_with_marks() -> None:
     assert lines[-3:] == ["† Tied: by some test.", "", "missing: roberta+base on wic"]
 
 
-def test_labels_are_no_markup_and_stay_in_their_cells() -> None:
+def test_markdown_labels_are_escaped() -> None:
     for text, escaped in {
         "a | b": r"a \| b",
         "<b> & &lt; R&D": r"\<b> & \&lt; R\&D",
@@ -107,7 +107,7 @@ def test_csv_keeps_every_digit() -> None:
     assert {len(row) for row in hostile} == {12}
 
 
-def test_json_holds_the_values_and_is_read_as_it_was(tmp_path: Path) -> None:
+def test_json_table_is_read_back_unchanged(tmp_path: Path) -> None:
     data = json.loads(as_json(BOARD))
     assert data["columns"][1] == {
         "name": "stsb",

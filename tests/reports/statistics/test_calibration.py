@@ -28,7 +28,7 @@ def calibration(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_equal_encoders_are_separated_one_time_in_twenty(name: str, calibration: Any) -> None:
+def test_false_positive_rate_is_near_five_percent(name: str, calibration: Any) -> None:
     """Of 200 data sets 10 are expected, and 20 are 3 deviations more."""
     alarms, covered = calibration.calibrate(name, calibration.equal()[name], 0.0, SETS)
     assert alarms <= 20 / SETS
@@ -37,7 +37,7 @@ def test_equal_encoders_are_separated_one_time_in_twenty(name: str, calibration:
         assert alarms >= 1 / SETS  # it is no test that separates nothing
 
 
-def test_without_what_items_share_equal_encoders_are_separated_far_too_often(
+def test_ignoring_item_groups_raises_false_positive_rate(
     calibration: Any,
 ) -> None:
     """As if the items of groups were independent: the simulation would show it."""

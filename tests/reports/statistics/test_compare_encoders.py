@@ -36,7 +36,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Sides:
     return first, second
 
 
-def test_every_task_and_their_average_and_the_other_way_round(
+def test_comparison_covers_tasks_average_and_swapped_encoders(
     sides: Sides, plugins: Plugins
 ) -> None:
     found = compare_encoders(*sides, TASKS, plugins)
@@ -60,7 +60,7 @@ def test_every_task_and_their_average_and_the_other_way_round(
     ]
 
 
-def test_one_seed_of_a_tuning_is_this_model(tmp_path: Path, plugins: Plugins) -> None:
+def test_single_tuning_seed_limits_verdict_to_this_model(tmp_path: Path, plugins: Plugins) -> None:
     """An untuned encoder has no seeds, and several are about the method."""
     gold = np.arange(60.0)
     rng = np.random.default_rng(1)
@@ -81,7 +81,7 @@ def test_one_seed_of_a_tuning_is_this_model(tmp_path: Path, plugins: Plugins) ->
         assert compare_encoders(first, second, ["one"], plugins).tasks[0].verdict == expected
 
 
-def test_what_one_lacks_is_noted(sides: Sides, plugins: Plugins) -> None:
+def test_tasks_of_only_one_encoder_are_noted(sides: Sides, plugins: Plugins) -> None:
     first, second = sides
     found = compare_encoders(first[:2], second, TASKS, plugins)
     assert [entry.task for entry in found.tasks] == ["one"]
@@ -105,7 +105,7 @@ def test_an_undefined_score_is_not_compared(tmp_path: Path, plugins: Plugins) ->
         compare_encoders([a], [b], ["one"], plugins)
 
 
-def test_what_does_not_belong_together(tmp_path: Path, plugins: Plugins) -> None:
+def test_incomparable_results_are_refused_unless_allowed(tmp_path: Path, plugins: Plugins) -> None:
     gold = np.arange(30.0)
     a, b = ([correlated(tmp_path, s, "one", gold, gold % n)] for s, n in (("a", 11), ("b", 7)))
     changes: list[tuple[dict[str, Any], str]] = [
@@ -138,9 +138,7 @@ def judge(sides: Sequence[Stored], plugins: Plugins) -> list[Verdict]:
     )
 
 
-def test_one_answer_whichever_command_asks_and_whichever_columns_are_shown(
-    tmp_path: Path, plugins: Plugins
-) -> None:
+def test_leaderboard_and_compare_give_equal_verdicts(tmp_path: Path, plugins: Plugins) -> None:
     """Difference, interval and p are those of a comparison; the corrected p is Holm's over the steps of the column."""
     rng, tasks = np.random.default_rng(1), [f"t{n}" for n in range(5)]
     specs = {

@@ -38,7 +38,7 @@ def compared(
     return Comparisons(rows, plugins).compare("A", "B", names)
 
 
-def test_a_score_is_the_mean_over_seeds_and_not_that_of_mean_predictions(plugins: Plugins) -> None:
+def test_score_averages_seed_scores_rather_than_predictions(plugins: Plugins) -> None:
     seeds = [pairs(1.0, seed) for seed in (1, 2, 3)]
     values = [stats.spearmanr(items.values, GOLD).statistic for items in seeds]
     found = compared(seeds, [pairs(1.2, 4)], plugins).first
@@ -48,7 +48,7 @@ def test_a_score_is_the_mean_over_seeds_and_not_that_of_mean_predictions(plugins
     assert found.mean < pooled - 0.01
 
 
-def test_a_mean_over_items_is_a_paired_t_test(plugins: Plugins) -> None:
+def test_comparison_of_means_equals_paired_t_test(plugins: Plugins) -> None:
     a, b = hits(0.7, 1, 200), hits(0.5, 2, 200)
     found = compared([a], [b], plugins).estimate
     expected = stats.ttest_rel(a.values, b.values)
@@ -57,7 +57,7 @@ def test_a_mean_over_items_is_a_paired_t_test(plugins: Plugins) -> None:
     assert found.discordant is None  # many
 
 
-def test_few_answers_that_differ_are_counted(plugins: Plugins) -> None:
+def test_few_discordant_answers_are_counted_exactly(plugins: Plugins) -> None:
     one = hits(0.5, 1, 300)
     values = one.values.copy()
     values[:9] = 1 - values[:9]
@@ -71,7 +71,7 @@ def test_few_answers_that_differ_are_counted(plugins: Plugins) -> None:
     assert compared([one], [one], plugins).estimate.p == 1
 
 
-def test_the_error_of_a_correlation_is_that_of_many_samples(plugins: Plugins) -> None:
+def test_correlation_error_equals_simulated_deviation(plugins: Plugins) -> None:
     """Standard deviation of the difference over 400 draws of the items, and the mean of the errors that each gives."""
     rng, differences, errors = np.random.default_rng(3), [], []
     ids = tuple(map(str, range(100)))
@@ -85,7 +85,7 @@ def test_the_error_of_a_correlation_is_that_of_many_samples(plugins: Plugins) ->
     assert statistics.fmean(errors) == pytest.approx(statistics.stdev(differences), rel=0.12)
 
 
-def test_seeds_add_the_variance_of_their_mean(plugins: Plugins) -> None:
+def test_seed_variance_adds_to_item_variance(plugins: Plugins) -> None:
     """With that over items, and degrees of freedom by Satterthwaite."""
     first, second = [pairs(0.8, seed) for seed in (1, 2, 3)], [pairs(1.2, seed) for seed in (4, 5)]
     found = compared(first, second, plugins)
@@ -106,7 +106,7 @@ def test_seeds_add_the_variance_of_their_mean(plugins: Plugins) -> None:
     )  # one seed says nothing about seeds
 
 
-def test_five_copies_of_a_task_say_what_one_says(plugins: Plugins) -> None:
+def test_repeated_tasks_do_not_change_p_value(plugins: Plugins) -> None:
     for first, second in (
         ([pairs(0.5, 1)], [pairs(1.0, 2)]),
         ([pairs(0.5, 1), pairs(0.6, 3)], [pairs(1.0, 2)]),
@@ -119,7 +119,7 @@ def test_five_copies_of_a_task_say_what_one_says(plugins: Plugins) -> None:
         assert five.interval() == pytest.approx(one.interval())
 
 
-def test_what_either_result_says_to_be_shared_is_shared(plugins: Plugins) -> None:
+def test_item_groups_of_either_result_are_used(plugins: Plugins) -> None:
     """Copies of ten items say no more than the ten."""
     rng = np.random.default_rng(8)
     gold = np.repeat(rng.normal(size=10), 4) + 1e-6 * rng.normal(size=N)
@@ -136,7 +136,7 @@ def test_what_either_result_says_to_be_shared_is_shared(plugins: Plugins) -> Non
         assert found.df == pytest.approx(9)
 
 
-def test_what_only_one_has_is_left_out(plugins: Plugins) -> None:
+def test_items_of_only_one_encoder_are_excluded(plugins: Plugins) -> None:
     a, b = pairs(0.5, 1), pairs(1.0, 2)
     keep = np.arange(N) < 25
     found = compared([a], [b.only(keep)], plugins)
@@ -148,12 +148,12 @@ def test_what_only_one_has_is_left_out(plugins: Plugins) -> None:
         assert (nothing.p, nothing.estimate.interval()) == (None, None)
 
 
-def test_all_right_against_all_wrong_is_certain(plugins: Plugins) -> None:
+def test_all_right_against_all_wrong_is_significant(plugins: Plugins) -> None:
     right, wrong = (ItemScores(MEAN, IDS, np.full(N, share), np.zeros(N)) for share in (1.0, 0.0))
     assert compared([right], [wrong], plugins).p == pytest.approx(2 / 2**N)
 
 
-def test_seeds_that_differ_by_task_count_too(plugins: Plugins) -> None:
+def test_tasks_with_different_seeds_add_separate_variances(plugins: Plugins) -> None:
     """Of seeds 0 to 2 on one task and 3 to 5 on another, each task has a variance of its own."""
     seeds = [pairs(0.8, seed) for seed in range(6)]
     rows = {("A", "t0"): dict(enumerate(seeds[:3])), ("A", "t1"): dict(enumerate(seeds[3:], 3))}
@@ -171,7 +171,7 @@ def test_seeds_that_differ_by_task_count_too(plugins: Plugins) -> None:
     )
 
 
-def test_an_area_has_two_samples(plugins: Plugins) -> None:
+def test_auc_variance_combines_positives_and_negatives(plugins: Plugins) -> None:
     """With perfect negatives, its variance is that of the share of the few positives: as Welch's test has it."""
     rng = np.random.default_rng(5)
     gold = (np.arange(400) < 6).astype(float)

@@ -19,7 +19,7 @@ def items(n: int, shared: np.ndarray | None = None, units: str = "") -> ItemScor
     )
 
 
-def test_items_that_share_something_vary_together() -> None:
+def test_variance_includes_covariance_of_dependent_items() -> None:
     """The sum over all pairs that share something, those that share two things counted once."""
     sets, n = [set(row[row >= 0]) for row in SHARED], len(SHARED)
     pairs = [(i, j) for i in range(n) for j in range(n) if i == j or sets[i] & sets[j]]
@@ -29,7 +29,7 @@ def test_items_that_share_something_vary_together() -> None:
     assert expected > 1.5 * INFLUENCE @ INFLUENCE * n / (n - 1)
 
 
-def test_equal_groups_are_as_many_items_as_groups() -> None:
+def test_equal_items_in_group_count_once() -> None:
     """Of groups of equal values, the variance of the mean is that of the values of the groups."""
     groups = np.random.default_rng(0).normal(size=6)
     values = np.repeat(groups, 5)
@@ -41,13 +41,13 @@ def test_equal_groups_are_as_many_items_as_groups() -> None:
 @pytest.mark.parametrize(
     "shared", [None, np.full((50, 2), -1, np.int32), np.arange(50, dtype=np.int32)[:, None]]
 )
-def test_independent_items(shared: np.ndarray | None) -> None:
+def test_variance_of_independent_items_is_sample_variance(shared: np.ndarray | None) -> None:
     values = np.random.default_rng(2).normal(size=50)
     found = Dependence([items(50, shared)]).variance([(values - values.mean()) / 50])
     assert found == pytest.approx((values.var(ddof=1) / 50, 49))
 
 
-def test_at_least_the_variance_of_independent_items() -> None:
+def test_variance_never_falls_below_independent_items() -> None:
     """Also where all items share things with all others, so that nothing says how they vary together."""
     opposed = np.array([1.0, -1, 1, -1]) / 4
     pairs = np.array([[0], [0], [1], [1]], np.int32)
@@ -57,7 +57,7 @@ def test_at_least_the_variance_of_independent_items() -> None:
         assert df >= 1
 
 
-def test_the_same_items_of_several_tasks_are_one() -> None:
+def test_repeated_tasks_do_not_reduce_variance() -> None:
     """Five copies of a task say what one says, and two that have nothing in common are independent."""
     one = Dependence([items(8, SHARED, "a")]).variance([INFLUENCE])
     five = Dependence([items(8, SHARED, "a")] * 5).variance([INFLUENCE / 5] * 5)
@@ -68,7 +68,7 @@ def test_the_same_items_of_several_tasks_are_one() -> None:
     assert df == pytest.approx(15)
 
 
-def test_a_long_task_counts_for_as_much_as_its_part_of_the_variance() -> None:
+def test_degrees_of_freedom_weight_tasks_by_variance() -> None:
     rng = np.random.default_rng(3)
     short, long = (rng.permutation(np.linspace(-1, 1, n)) for n in (20, 2000))
     both = Dependence([items(20, None, "a"), items(2000, None, "b")])

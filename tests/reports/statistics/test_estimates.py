@@ -13,7 +13,7 @@ from scipy import stats
 from mirrorbench.reports.statistics.estimates import PointEstimate, holm
 
 
-def test_a_mean_of_independent_items_is_students_test() -> None:
+def test_estimate_over_independent_items_equals_t_test() -> None:
     d = np.random.default_rng(0).normal(0.3, 1, 25)
     expected = stats.ttest_1samp(d, 0)
     found = PointEstimate(d.mean(), ((d.var(ddof=1) / 25, 24.0),))
@@ -22,7 +22,7 @@ def test_a_mean_of_independent_items_is_students_test() -> None:
     assert found.interval(0.99) == pytest.approx(tuple(expected.confidence_interval(0.99)))
 
 
-def test_two_parts_of_the_variance_are_welchs_test() -> None:
+def test_estimate_with_two_variances_equals_welch_test() -> None:
     a, b = np.random.default_rng(1).normal(size=(2, 12)) * [[1], [4]]
     b = b[:5]
     expected = stats.ttest_ind(a, b, equal_var=False)
@@ -32,7 +32,7 @@ def test_two_parts_of_the_variance_are_welchs_test() -> None:
     assert found.interval() == pytest.approx(tuple(expected.confidence_interval(0.95)))
 
 
-def test_few_discordant_answers_are_mcnemars_test() -> None:
+def test_few_discordant_answers_use_mcnemar_test() -> None:
     """Where Student's is less certain, it counts."""
     found = PointEstimate(6 / 600, ((6 / 600**2, 599.0),), (6, 0, 600))
     assert found.p == stats.binomtest(6, 6).pvalue == 2 / 2**6
@@ -43,7 +43,7 @@ def test_few_discordant_answers_are_mcnemars_test() -> None:
     assert wide.p == pytest.approx(2 * stats.t.sf(0.1, 599))
 
 
-def test_what_is_no_estimate() -> None:
+def test_difference_without_variance_has_no_p_value() -> None:
     for parts in (((0.0, 5.0),), ((1e-34, 5.0),), ((nan, 5.0),)):  # rounding is no evidence
         found = PointEstimate(0.5, parts)
         assert (found.p, found.interval()) == (None, None)
@@ -63,7 +63,7 @@ counts = st.tuples(st.integers(0, 24), st.integers(0, 24)).filter(lambda both: 0
     discordant=st.none() | counts.map(lambda both: (*both, 100)),
     level=st.sampled_from([0.5, 0.9, 0.95, 0.999]),
 )
-def test_interval_and_p_agree(
+def test_interval_and_p_value_agree(
     value: float,
     variance: float,
     df: float,
@@ -81,7 +81,7 @@ def test_interval_and_p_agree(
         assert (found.p > 1 - level) == (low <= 0 <= high)
 
 
-def test_holm_by_hand() -> None:
+def test_holm_correction_equals_hand_computation() -> None:
     assert holm([0.03, None, 0.01, 0.04]) == [0.06, None, 0.03, 0.06]
     assert holm([0.6, 0.6]) == [1.0, 1.0]
     assert holm([None]) == [None]

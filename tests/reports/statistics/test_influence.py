@@ -21,7 +21,7 @@ def scored(
 
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("name", METRICS)
-def test_an_influence_is_what_more_weight_of_the_item_adds(
+def test_influence_equals_score_change_from_item_weight(
     name: str, ties: bool, plugins: Plugins
 ) -> None:
     """The weight of a single copy among 400 of each item is a four-hundredth of that of an item."""
@@ -47,7 +47,7 @@ def test_an_influence_is_what_more_weight_of_the_item_adds(
     assert found.sum() == pytest.approx(0, abs=1e-12)
 
 
-def test_leaving_out_is_near_the_derivative(plugins: Plugins) -> None:
+def test_leave_one_out_influence_approximates_derivative(plugins: Plugins) -> None:
     rng = np.random.default_rng(1)
     gold, values = rng.normal(size=(2, 300))
     left_out = influence_of_leaving_out(spearman, values, gold, np.arange(len(gold)))
@@ -56,12 +56,12 @@ def test_leaving_out_is_near_the_derivative(plugins: Plugins) -> None:
     assert np.std(left_out) == pytest.approx(np.std(expected), rel=0.02)
 
 
-def test_what_is_undefined_without_an_item_is_undefined() -> None:
+def test_influence_is_nan_when_score_becomes_undefined() -> None:
     values, gold = np.array([1.0, 1, 2]), np.array([3.0, 1, 2])
     assert np.isnan(influence_of_leaving_out(spearman, values, gold, np.arange(len(gold)))).all()
 
 
-def test_groups_are_left_out_together(plugins: Plugins) -> None:
+def test_item_groups_are_left_out_together(plugins: Plugins) -> None:
     """The variance is that of the jackknife over groups (Efron and Tibshirani 1993, equation 11.5)."""
     rng = np.random.default_rng(2)
     gold, values = rng.normal(size=(2, 40))

@@ -66,7 +66,7 @@ CASES: list[tuple[str, Arrays, float | None]] = [
 ]
 
 
-def test_scores_are_computed_anew_from_predictions(plugins: Plugins) -> None:
+def test_scores_are_recomputed_from_predictions(plugins: Plugins) -> None:
     for number, (metric, arrays, value) in enumerate(CASES):
         items = item_scores(stored("a", "t", value, metric=metric), arrays, plugins)
         assert items is not None, (number, metric)
@@ -82,7 +82,7 @@ def test_scores_are_computed_anew_from_predictions(plugins: Plugins) -> None:
         assert items.hits == ("accuracy" in metric and "fold" not in arrays)
 
 
-def test_other_scores_are_not_guessed(plugins: Plugins) -> None:
+def test_scores_not_recomputable_yield_no_items(plugins: Plugins) -> None:
     for metric, arrays, value in (
         ("spearman", PAIRS, None),  # undefined
         ("spearman", PAIRS, 0.123),  # the task means something else by the name
@@ -98,9 +98,7 @@ def test_other_scores_are_not_guessed(plugins: Plugins) -> None:
         )
 
 
-def test_items_are_one_where_files_or_what_ids_identify_are(
-    tmp_path: Path, plugins: Plugins
-) -> None:
+def test_same_items_are_recognised_across_tasks(tmp_path: Path, plugins: Plugins) -> None:
     """The concept 203 of Multi-SimLex in each language, and both directions of it across two."""
     ids = np.array(["203", *IDS[1:]])
     across = np.array(["203/12", "203/21", *IDS[2:]])
@@ -117,7 +115,7 @@ def test_items_are_one_where_files_or_what_ids_identify_are(
     assert len(set(units("one", across, "x"))) == 2
 
 
-def test_a_plugins_metric_counts_too(plugins: Plugins) -> None:
+def test_plugin_metrics_are_recomputed_from_predictions(plugins: Plugins) -> None:
     class Median:
         @hookimpl
         def register_metrics(self, register: Any) -> None:
@@ -180,7 +178,7 @@ FLAGS_A = np.array([1, 2] + [0] * 10, np.int8)
 FLAGS_B = np.array([0] * 11 + [2], np.int8)
 
 
-def test_all_are_scored_on_what_none_has_seen(tmp_path: Path, plugins: Plugins) -> None:
+def test_encoders_are_scored_on_commonly_unseen_items(tmp_path: Path, plugins: Plugins) -> None:
     entries = [
         correlated(tmp_path, "a", "t", STEPS, A, overlap=FLAGS_A, corpus="x"),
         correlated(tmp_path, "b", "t", STEPS, B, overlap=FLAGS_B, corpus="y"),
@@ -201,7 +199,9 @@ def test_all_are_scored_on_what_none_has_seen(tmp_path: Path, plugins: Plugins) 
     assert lines == ["Scored on items without a text of the tuning corpora: t 9 of 12, u 12 of 12"]
 
 
-def test_what_cannot_be_scored_anew_is_missing(tmp_path: Path, plugins: Plugins) -> None:
+def test_results_not_rescorable_without_overlap_are_missing(
+    tmp_path: Path, plugins: Plugins
+) -> None:
     tuned = correlated(tmp_path, "a", "t", STEPS, A, corpus="x")  # from before overlaps were stored
     other = correlated(tmp_path, "c", "t", STEPS, C)
     items = {e.result.cell_id: found for e in (tuned, other) if (found := items_of(e, plugins))}
@@ -213,7 +213,7 @@ def test_what_cannot_be_scored_anew_is_missing(tmp_path: Path, plugins: Plugins)
     assert "missing: d on t, seed 0: its items are not stored (run it again)." in lines
 
 
-def test_a_score_of_which_one_seed_is_lost_is_missing(tmp_path: Path, plugins: Plugins) -> None:
+def test_score_with_one_lost_seed_is_missing(tmp_path: Path, plugins: Plugins) -> None:
     """Else the mean over the seeds that are left would stand for one over all of them."""
     kept = [
         correlated(tmp_path, "b", "t", STEPS, x, seed, overlap=FLAGS_B, corpus="x")
@@ -233,7 +233,7 @@ def test_a_score_of_which_one_seed_is_lost_is_missing(tmp_path: Path, plugins: P
     assert {r.cell_id for r in board.results} == {entry.result.cell_id for entry in kept}
 
 
-def test_nothing_is_left_to_correlate(tmp_path: Path, plugins: Plugins) -> None:
+def test_score_on_too_few_unseen_items_is_undefined(tmp_path: Path, plugins: Plugins) -> None:
     for left in (0, 1):
         flags = np.array([0] * left + [2] * (12 - left), np.int8)
         entry = correlated(tmp_path, "a", "t", STEPS, A, overlap=flags, corpus="x")

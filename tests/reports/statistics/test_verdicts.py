@@ -96,7 +96,9 @@ GOLD = np.random.default_rng(0).normal(size=N)
         (TUNED, {"m+base:pooling=last": ("last", ""), CLS: ("cls", ""), TUNED: ("mean", "")}, CLS),
     ],
 )
-def test_a_step(spec: str, rows: dict[str, tuple[str, str]], expected: str | None) -> None:
+def test_nearest_simpler_row_is_chosen_for_comparison(
+    spec: str, rows: dict[str, tuple[str, str]], expected: str | None
+) -> None:
     found = below(parse_spec(spec), {parse_spec(row): readout for row, readout in rows.items()})
     assert found == (expected and parse_spec(expected))
 
@@ -131,7 +133,9 @@ def judge(stored: list[Stored], plugins: Plugins, **what: bool) -> Table:
     return judged(build_table([entry.result for entry in stored], plugins), stored, plugins, **what)
 
 
-def test_it_is_said_in_every_format(tmp_path: Path, ladder: list[Stored], plugins: Plugins) -> None:
+def test_verdicts_appear_in_every_format(
+    tmp_path: Path, ladder: list[Stored], plugins: Plugins
+) -> None:
     table = judge(ladder, plugins)
     (line,) = (text for _, note in note_lines(table) if " over m" in (text := str(note)))
     verdict = table.verdicts[0]
@@ -148,9 +152,7 @@ def test_it_is_said_in_every_format(tmp_path: Path, ladder: list[Stored], plugin
     assert note_lines(Session().leaderboard(path).table) == note_lines(table)  # without predictions
 
 
-def test_each_row_is_compared_with_the_one_read_alike_on_each_task(
-    tmp_path: Path, plugins: Plugins
-) -> None:
+def test_rows_are_compared_at_equal_pooling_per_task(tmp_path: Path, plugins: Plugins) -> None:
     stored = [
         row(tmp_path, spec, task, 1, pooling=pooling)
         for task in ("one", "two")
@@ -164,7 +166,7 @@ def test_each_row_is_compared_with_the_one_read_alike_on_each_task(
     assert found == [(CLS, "two"), (MEAN, "one")]
 
 
-def test_what_training_gained_over_the_best_without(tmp_path: Path, plugins: Plugins) -> None:
+def test_best_tuned_row_is_compared_with_best_untuned(tmp_path: Path, plugins: Plugins) -> None:
     """In each column the best tuned row of a backbone over its best untuned one."""
     static, other = "m+static", "m+mirror:lr=1"
     noise = {
@@ -230,9 +232,7 @@ def test_what_training_gained_over_the_best_without(tmp_path: Path, plugins: Plu
         assert note_lines(read_table(path).with_notes(level)) == note_lines(table.with_notes(level))
 
 
-def test_an_average_over_many_tasks_stands_for_them_in_a_line(
-    tmp_path: Path, plugins: Plugins
-) -> None:
+def test_note_on_many_tasks_reports_only_average(tmp_path: Path, plugins: Plugins) -> None:
     tasks = [f"t{n}" for n in range(5)]
     stored = [
         row(tmp_path, spec, task, noise)
@@ -249,7 +249,7 @@ def test_an_average_over_many_tasks_stands_for_them_in_a_line(
         assert ", ".join(tasks[:-1]) in line
 
 
-def test_the_gain_on_what_was_not_tuned_on(tmp_path: Path, plugins: Plugins) -> None:
+def test_gain_on_unseen_items_is_reported(tmp_path: Path, plugins: Plugins) -> None:
     """Of the best tuned row, beside Spearman's correlation of scipy on the other items; no row of it, no such gain."""
     flags = np.array([1, 2, 0] * (N // 3), np.int8)
     scores = {
@@ -281,7 +281,7 @@ def test_the_gain_on_what_was_not_tuned_on(tmp_path: Path, plugins: Plugins) -> 
     assert plain.unseen is None
 
 
-def test_what_cannot_be_tested_is_named(
+def test_untestable_verdicts_give_their_reason(
     tmp_path: Path, ladder: list[Stored], plugins: Plugins
 ) -> None:
     path_of(tmp_path, ladder[-1].result).with_suffix(".npz").unlink()
@@ -301,7 +301,7 @@ def test_what_cannot_be_tested_is_named(
     assert not any("Verdicts" in note for note in judge(ladder, plugins).notes)
 
 
-def test_other_data_other_protocols_and_undefined_scores(
+def test_incomparable_rows_are_not_tested(
     tmp_path: Path, ladder: list[Stored], plugins: Plugins
 ) -> None:
     other = [
@@ -341,7 +341,7 @@ def tied(table: Table) -> list[list[bool]]:
     return [[bool(score and score.tied) for score in row.scores] for row in table.rows]
 
 
-def test_what_is_not_separable_from_the_best_is_tied(three: list[Stored], plugins: Plugins) -> None:
+def test_scores_inseparable_from_best_are_tied(three: list[Stored], plugins: Plugins) -> None:
     """By the comparison of ``compare``, corrected within the column."""
     table = judge(three, plugins, ties=True)
     assert [row.spec for row in table.rows] == ["best", "near", "far"]
@@ -365,7 +365,7 @@ def test_what_is_not_separable_from_the_best_is_tied(three: list[Stored], plugin
     ]
 
 
-def test_intervals_are_those_of_a_rows_score(three: list[Stored], plugins: Plugins) -> None:
+def test_table_intervals_equal_estimated_intervals(three: list[Stored], plugins: Plugins) -> None:
     table = judge(three, plugins, intervals=True)
     seeds = {entry.result.seed: items for entry in three[:2] if (items := items_of(entry, plugins))}
     expected = Comparisons({("best", "one"): seeds}, plugins).estimate("best", ["one"])
@@ -384,7 +384,7 @@ def test_intervals_are_those_of_a_rows_score(three: list[Stored], plugins: Plugi
     )
 
 
-def test_unknown_items_leave_a_cell_unjudge(
+def test_score_with_unknown_items_is_not_marked(
     tmp_path: Path, three: list[Stored], plugins: Plugins
 ) -> None:
     lost = with_predictions(tmp_path, stored("lost", "one", 0.99), ids=np.array(["x"]))
@@ -396,6 +396,6 @@ def test_unknown_items_leave_a_cell_unjudge(
     assert table.notes[-1] == "Not marked, since stored predictions do not yield the score: one."
 
 
-def test_a_single_row_and_no_row(three: list[Stored], plugins: Plugins) -> None:
+def test_single_row_is_never_tied(three: list[Stored], plugins: Plugins) -> None:
     for what in ({}, {"intervals": True}, {"ties": True}):
         assert tied(judge(three[:2], plugins, **what)) == [[False]]

@@ -73,9 +73,7 @@ def score(*linkings: Linking, protocol: str = "paper") -> Scores:
     return scored(EntityLinking("diseases", linkings), lambda item: PLANE[item.text], protocol)
 
 
-def test_the_released_evaluation_reads_25_tokens_in_lower_case(
-    bench: Bench, random_model: Models
-) -> None:
+def test_released_ranks_equal_sapbert_code(bench: Bench, random_model: Models) -> None:
     """SapBERT's code in naive lines: ``src/data_loader.py``, ``src/model_wrapper.py``, ``evaluation/utils.py``."""
     long = "Autosomal Recessive Spinal Muscular Atrophy"  # a token a letter: cut within "Muscular"
     mentions = {f"{long}, TYPE 2": "D2", "ATAXIA": "D3", "Ataxic": "D1"}
@@ -129,7 +127,7 @@ def test_the_released_evaluation_reads_25_tokens_in_lower_case(
     assert np.load(file)["rank"].tolist() == ranks
 
 
-def test_any_shared_id_is_a_hit_and_all_parts_must_hit() -> None:
+def test_hits_need_shared_ids_in_every_part() -> None:
     got = score(
         linking(
             ("a cold", "D1"),  # nearest: cold
@@ -157,7 +155,7 @@ def test_any_shared_id_is_a_hit_and_all_parts_must_hit() -> None:
     assert got.ids == ["1", "2", "3", "4", "5", "6"]
 
 
-def test_the_released_protocol_ranks_by_the_dot_product() -> None:
+def test_released_protocol_ranks_by_dot_product() -> None:
     items = linking(("a cold", "D1"), ("the flu", "D2"))
     cosine, dot = score(items), score(items, protocol="released")
     assert cosine.extra["predicted"].tolist() == ["cold", "flu"]
@@ -169,7 +167,7 @@ def test_the_released_protocol_ranks_by_the_dot_product() -> None:
     assert dot.metrics["accuracy@1"] == 0.5
 
 
-def test_folds_are_averaged_and_kept_apart() -> None:
+def test_accuracy_is_averaged_over_folds() -> None:
     got = score(
         linking(("a cold", "D1"), fold="a"), linking(("the flu", "D2"), ("the flu", "D1"), fold="b")
     )
@@ -178,7 +176,7 @@ def test_folds_are_averaged_and_kept_apart() -> None:
     assert "mean over 2 folds" in got.notes[2]
 
 
-def test_the_dictionary_and_its_missing_concepts_are_in_the_result() -> None:
+def test_notes_report_dictionary_and_missing_concepts() -> None:
     got = score(linking(("a cold", "D1"), ("the flu", "D99")))
     text = "".join(f"{ids}||{name}\n" for name, ids in NAMES.items())
     assert (
@@ -187,7 +185,7 @@ def test_the_dictionary_and_its_missing_concepts_are_in_the_result() -> None:
     assert got.notes[2].startswith("1 mentions stand for concepts missing from the dictionary")
 
 
-def test_identity_and_what_is_refused() -> None:
+def test_identity_follows_mentions_and_inconsistencies_are_refused() -> None:
     mentions = (("a cold", "D1"), ("a cold", "D1"), ("a cold", "D2"), ("the flu", "D1"))
     first, same, *different = (
         EntityLinking("t", [linking(mention)]).identity(STORE) for mention in mentions
@@ -200,7 +198,7 @@ def test_identity_and_what_is_refused() -> None:
             EntityLinking("t", items).load(STORE)
 
 
-def test_mentions_share_their_document_and_words_their_lemma() -> None:
+def test_shared_keys_include_documents_and_lemmas() -> None:
     """Texts are searched for in corpora; shared documents and lemmas are not."""
     items = linking(("cold|flu", "D1"))
     items = replace(items, mentions=(replace(items.mentions[0], document="9288106"),))

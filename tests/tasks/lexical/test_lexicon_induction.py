@@ -125,7 +125,7 @@ def naive(
 
 
 @pytest.mark.parametrize("mapping", [mapped_orthogonal, mapped_supervised])
-def test_agrees_with_the_definition(mapping: Any) -> None:
+def test_metrics_equal_full_matrix_definition(mapping: Any) -> None:
     words = spaces()
     got = score(LEXICON, words, mapping=mapping.__name__.removeprefix("mapped_"))
     wanted = naive(LEXICON, words, mapping=mapping)
@@ -138,7 +138,7 @@ def test_agrees_with_the_definition(mapping: Any) -> None:
     assert got.coverage == 1
 
 
-def test_words_without_vector_take_no_part() -> None:
+def test_words_without_vectors_are_excluded() -> None:
     missing = frozenset({"s0", "t1", "s30", "t31", "t55", "t40", "s59", "t58"})
     words = {key: np.zeros(8) if key[1] in missing else vector for key, vector in spaces().items()}
     got = score(LEXICON, words)
@@ -156,7 +156,7 @@ def test_words_without_vector_take_no_part() -> None:
         score(Lexicon((("s0", "t0"),), LEXICON.test, ("s1",), ("t2",)), words)
 
 
-def test_the_vocabulary_holds_the_words_of_the_dictionaries() -> None:
+def test_vocabulary_includes_dictionary_words() -> None:
     lexicon = Lexicon(
         LEXICON.train, LEXICON.test, source_words=("s1", "null"), target_words=("null",)
     )
@@ -170,7 +170,7 @@ def test_the_vocabulary_holds_the_words_of_the_dictionaries() -> None:
         LexiconInduction("t", Lexicon((), LEXICON.test), languages=("xx", "yy")).load(STORE)
 
 
-def test_an_encoder_with_words_of_its_own_is_asked_for_them() -> None:
+def test_encoder_vocabulary_replaces_the_task_vocabulary() -> None:
     task = LexiconInduction("t", LEXICON, languages=("xx", "yy"))
     items = task.with_vocabulary(
         LEXICON, {"xx": ["s0", "s1", "s90"], "yy": ["t0", "t91"]}.__getitem__
@@ -182,7 +182,7 @@ def test_an_encoder_with_words_of_its_own_is_asked_for_them() -> None:
     assert LEXICON.source_words == tuple(f"s{i}" for i in range(60))
 
 
-def test_capitals_make_no_words_of_their_own() -> None:
+def test_words_differing_in_case_are_merged() -> None:
     """A capitalised gold word would tie with its lower-cased double, and lose."""
     words = spaces()
     cased = Lexicon(
@@ -203,7 +203,7 @@ def test_capitals_make_no_words_of_their_own() -> None:
     assert all(item.text.islower() for item in task.inputs(own))
 
 
-def test_self_learning_ends_with_the_mapping_asked_for() -> None:
+def test_self_learning_ends_with_requested_mapping() -> None:
     """Vecmap's ``--semi_supervised``: orthogonal mappings while the dictionary grows, the supervised one at the end."""
     words = spaces(noise=0.15)
     source, target = (
@@ -231,7 +231,7 @@ def test_dead_dimensions_are_not_whitened() -> None:
     }
 
 
-def test_self_learning_makes_up_for_a_small_dictionary() -> None:
+def test_self_learning_reduces_mapping_error() -> None:
     rng = np.random.default_rng(4)
     source, turn = normalise(rng.normal(size=(400, 12))), ortho_group.rvs(12, random_state=5)
     target = normalise(source @ turn + rng.normal(scale=0.03, size=source.shape))

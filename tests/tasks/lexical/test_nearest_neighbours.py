@@ -57,7 +57,7 @@ class TestAgainstTheFullMatrix:
     @pytest.mark.parametrize(
         ("k", "similarity"), [(1, "cosine"), (5, "cosine"), (57, "cosine"), (4, "dot")]
     )
-    def test_both_similarities(self, vectors: Pair, k: int, similarity: str) -> None:
+    def test_topk_equals_full_matrix(self, vectors: Pair, k: int, similarity: str) -> None:
         vectors[1][13] *= 100  # the dot product prefers long vectors
         full = similarities(*vectors, similarity)
         indices, scores = topk(*vectors, k, similarity)
@@ -66,7 +66,7 @@ class TestAgainstTheFullMatrix:
             scores, np.take_along_axis(full, indices, axis=1), rtol=0, atol=1e-10
         )
 
-    def test_csls_as_in_the_formula(self, vectors: Pair) -> None:
+    def test_csls_equals_its_formula(self, vectors: Pair) -> None:
         queries = np.concatenate(
             [vectors[0], np.random.default_rng(2).normal(size=(20, 16)).astype(np.float32)]
         )
@@ -78,7 +78,7 @@ class TestAgainstTheFullMatrix:
         np.testing.assert_array_equal(csls(queries, vectors[1], 6), best(wanted, 6))
         np.testing.assert_allclose(neighbourhood(vectors[1], queries, 10), of_key, atol=2e-10)
 
-    def test_ranks_and_penalty(self, vectors: Pair) -> None:
+    def test_penalised_ranks_equal_full_matrix(self, vectors: Pair) -> None:
         targets, penalty = np.arange(10) * 5, np.linspace(0, 0.3, 57)
         full = similarities(*vectors) - penalty
         wanted = [1 + (row > row[t]).sum() for row, t in zip(full, targets, strict=True)]
@@ -87,9 +87,7 @@ class TestAgainstTheFullMatrix:
 
     @pytest.mark.parametrize("similarity", ["cosine", "dot"])
     @pytest.mark.parametrize("k", [1, 5, 40, 300])
-    def test_many_equal_vectors_are_in_the_order_of_their_index(
-        self, k: int, similarity: str
-    ) -> None:
+    def test_ties_are_ordered_by_index(self, k: int, similarity: str) -> None:
         """Many names of a dictionary have the same static vector: that of their only known word, or zeros."""
         rng = np.random.default_rng(5)
         keys = rng.normal(size=(300, 16)).astype(np.float32)
@@ -106,7 +104,7 @@ class TestAgainstTheFullMatrix:
 
 @settings(max_examples=settings().max_examples // 4)
 @given(st.integers(1, 30), st.integers(1, 60), st.integers(1, 8), st.integers(0, 10_000))
-def test_blocks_change_nothing(n: int, m: int, k: int, seed: int) -> None:
+def test_block_size_does_not_change_results(n: int, m: int, k: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     queries, keys = (
         rng.integers(-2, 3, (n, 3)).astype(np.float32),
@@ -144,7 +142,7 @@ def memory_of(work: Callable[[], object], patch: pytest.MonkeyPatch) -> tuple[in
     return peak, max(sizes)
 
 
-def test_memory_does_not_grow_with_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_memory_stays_below_full_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     """6,000 keys squared are 144 MB of scores in float32."""
     monkeypatch.setitem(neighbours.BLOCK_BYTES, "cpu", 4 << 20)
     keys = np.random.default_rng(0).normal(size=(6_000, 8)).astype(np.float32)
@@ -159,7 +157,7 @@ def test_memory_does_not_grow_with_the_product(monkeypatch: pytest.MonkeyPatch) 
     np.testing.assert_array_equal(results[0][:, 0], np.arange(6_000))
 
 
-def test_many_queries_are_not_copied_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_are_not_copied_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys are the queries of CSLS's neighbourhoods: a million keys of 768 dimensions would be another 3 GB."""
     monkeypatch.setitem(neighbours.BLOCK_BYTES, "cpu", 256 << 10)
     monkeypatch.setattr(neighbours, "UNIT_BYTES", 1 << 20)
@@ -171,7 +169,7 @@ def test_many_queries_are_not_copied_whole(monkeypatch: pytest.MonkeyPatch) -> N
     np.testing.assert_allclose(results[0][:500], neighbourhood(keys[:500], keys[:50], 3), atol=1e-7)
 
 
-def test_what_cannot_be_searched() -> None:
+def test_invalid_searches_are_rejected() -> None:
     keys = np.ones((2, 2), np.float32)
     with pytest.raises(UsageError, match="similarity 'l2' is none of cosine, dot"):
         topk(keys, keys, 1, "l2")
@@ -196,7 +194,7 @@ class TestBranchesOfAGpu:
         suppress_health_check=[HealthCheck.function_scoped_fixture],
     )
     @given(st.data(), st.sampled_from(["cosine", "dot"]))
-    def test_the_same_as_on_the_host(self, data: st.DataObject, similarity: str) -> None:
+    def test_gpu_branches_equal_host_results(self, data: st.DataObject, similarity: str) -> None:
         """Keys are kept or moved in blocks, in rounds of few queries, with a penalty and without."""
         n, m, k = (data.draw(st.integers(1, most)) for most in (30, 60, 8))
         rng = np.random.default_rng(data.draw(st.integers(0, 10_000)))
@@ -261,7 +259,7 @@ class TestBranchesOfAGpu:
 
 
 @pytest.mark.gpu
-def test_a_gpu_finds_the_same(vectors: Pair) -> None:
+def test_gpu_and_cpu_find_equal_neighbours(vectors: Pair) -> None:
     vectors[1][7] = 0
     penalty, targets = np.linspace(0, 0.5, 57), np.arange(10) * 5
     for similarity, taken in (("cosine", None), ("dot", None), ("cosine", penalty)):
@@ -276,5 +274,5 @@ def test_a_gpu_finds_the_same(vectors: Pair) -> None:
 
 
 @pytest.mark.parametrize(("name", "device"), [("cpu", "cpu"), ("mps", "cpu"), ("cuda:1", "cuda:1")])
-def test_only_cuda_and_the_cpu_compute_in_float64(name: str, device: str) -> None:
+def test_mps_search_runs_on_the_cpu(name: str, device: str) -> None:
     assert str(neighbours._torch_device(name)) == device

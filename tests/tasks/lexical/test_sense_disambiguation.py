@@ -49,7 +49,7 @@ def made_up(n: int = 60) -> Disambiguation:
 
 
 @pytest.mark.parametrize("protocol", ["paper", "released"])
-def test_the_nearest_candidate_wins(protocol: str) -> None:
+def test_nearest_candidate_sense_wins(protocol: str) -> None:
     items = made_up()
     task = SenseDisambiguation("toy", items)
     vectors = vectors_of(task, items, lambda item: RNG.normal(size=4))
@@ -76,7 +76,7 @@ def test_the_nearest_candidate_wins(protocol: str) -> None:
     assert scores.notes == ("9 of 12 senses have examples with the word in them, at most 3 each",)
 
 
-def test_the_last_bit_chooses_no_sense() -> None:
+def test_sense_ties_ignore_rounding() -> None:
     """Vectors of one direction and different lengths have one cosine, except for its last bit."""
     keys = tuple(SENSES)
     words = [
@@ -95,7 +95,7 @@ def test_the_last_bit_chooses_no_sense() -> None:
     assert set(scores.extra["predicted"].tolist()) == {keys[0]}
 
 
-def test_senses_may_have_contexts_for_one_occurrence() -> None:
+def test_occurrence_specific_sense_contexts_are_used() -> None:
     named = {f"{key} forms": sense(name, 1) for key, name in (("s1", "far"), ("s2", "near"))}
     word = Occurrence("a.1", TextInput("near"), ("s1", "s2"), frozenset({"s2"}), "a", tuple(named))
     task = SenseDisambiguation("toy", Disambiguation((word,), named))
@@ -116,7 +116,7 @@ def test_inconsistent_items_are_refused() -> None:
     assert first != second
 
 
-def test_the_senses_of_a_lemma() -> None:
+def test_senses_of_a_lemma_are_collected() -> None:
     def context(text: str) -> TextInput:
         start = text.index("bank")
         return TextInput(text, ((start, start + 4),))

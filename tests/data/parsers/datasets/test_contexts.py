@@ -10,12 +10,9 @@ import pytest
 from helpers.format_samples import COSIMLEX as COSIMLEX_HEADER
 from helpers.format_samples import SAMPLES
 from helpers.parsed_files import read_sample, run
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.data.card_files import builtin_cards, builtin_suites
-from mirrorbench.data.readers.marks import unmark
 from mirrorbench.data.store import DataStore
 
 
@@ -23,20 +20,7 @@ def words(item: TextInput) -> list[str]:
     return [item.text[start:end] for start, end in item.spans]
 
 
-TEXTS = st.text(alphabet="ab <>/語 \U0001f600", max_size=8)
-
-
-@settings(max_examples=settings().max_examples // 4)
-@given(pieces=st.lists(st.tuples(TEXTS, TEXTS), max_size=4), rest=TEXTS)
-def test_marks_are_taken_out_and_nothing_else(pieces: list[tuple[str, str]], rest: str) -> None:
-    marked = "".join(f"{before}<w>{word}</w>" for before, word in pieces) + rest
-    text, spans = unmark(marked, "<w>", "</w>")
-    assert text == "".join(before + word for before, word in pieces) + rest
-    assert [text[start:end] for start, end in spans] == [word for _, word in pieces]
-    assert unmark("a <w>b", "<w>", "</w>") == ("a <w>b", ())  # a mark that is not closed is text
-
-
-def test_usim_pairs_two_lines(tmp_path: Path) -> None:
+def test_usim_pairs_consecutive_lines(tmp_path: Path) -> None:
     (pair,) = read_sample("usim", tmp_path, {})
     left, right = TextInput("He is bright .", ((6, 12),)), TextInput("bright light", ((0, 6),))
     assert (pair.id, pair.rating, pair.left, pair.right) == ("bright.a/1-12", 1.5, left, right)
@@ -46,10 +30,12 @@ ROW = (
     'bank\tshore\tA "<strong>bank</strong>" near the <strong>shores</strong>.\t<strong>Shore</strong> or'
     " <strong>banks</strong>\t2.5\t7\t1\t1\t0.01\tbank\tshores\tbanks\tShore\n"
 )
+
+
 COSIMLEX = f"{COSIMLEX_HEADER}\n{ROW}"
 
 
-def test_cosimlex_knows_which_word_is_which(tmp_path: Path) -> None:
+def test_cosimlex_marks_are_assigned_to_their_words(tmp_path: Path) -> None:
     (change,) = run("cosimlex", tmp_path, {"cosimlex_en.csv": COSIMLEX})
     assert (change.id, change.first.rating, change.second.rating) == ("1", 2.5, 7.0)
     assert change.first.left == TextInput('A "bank" near the shores.', ((3, 7),))
@@ -61,7 +47,7 @@ def test_cosimlex_knows_which_word_is_which(tmp_path: Path) -> None:
 AM2ICO = 'context1\tcontext2\tlabel\n在  <word>大学</word> 任"\t"The  <word>University</word> of null\tT\n'
 
 
-def test_am2ico_says_which_language_is_which(tmp_path: Path) -> None:
+def test_am2ico_contexts_carry_their_language(tmp_path: Path) -> None:
     files = {"zh/dev.tsv": AM2ICO, "zh/test.tsv": AM2ICO.replace("\tT", "\tF")}
     dev, test = run("am2ico", tmp_path, files, language="zh")
     assert dev.left == TextInput('在  大学 任"', ((3, 5),), "zh")
@@ -73,10 +59,12 @@ def test_am2ico_says_which_language_is_which(tmp_path: Path) -> None:
 
 
 VALID = "鬆\tV\t1\t2\t0\t1\t牙鬆了。\t鬆一\t1\n"
+
+
 TEST = "鬆\tV\t1\t2\t0\t1\t牙鬆了。\t鬆一\n轉\tV\t0\t1\t0\t1\t轉\t轉出\n"
 
 
-def test_xlwic_with_and_without_labels_of_the_test_split(tmp_path: Path) -> None:
+def test_xlwic_test_labels_are_optional(tmp_path: Path) -> None:
     old = {"zh/valid.txt": VALID, "zh/test.txt": TEST}
     assert [(i.id, i.label) for i in run("xlwic", tmp_path, old)] == [
         ("dev/1", 1),
@@ -94,7 +82,7 @@ def test_xlwic_with_and_without_labels_of_the_test_split(tmp_path: Path) -> None
     assert [i.label for i in run("xlwic", tmp_path, mixed)] == [1, 0, 1]
 
 
-def test_wic(tmp_path: Path) -> None:
+def test_wic_targets_labels_and_splits_are_read(tmp_path: Path) -> None:
     first, second = read_sample("wic", tmp_path, {})
     assert (first.id, first.label, first.split) == ("dev/1", 0, "dev")
     assert (first.left.text, words(first.left), words(first.right)) == (
@@ -126,7 +114,9 @@ def test_wic(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_wic_tsv(tmp_path: Path, subtask: int, statements: list[str]) -> None:
+def test_wic_tsv_statements_depend_on_the_subtask(
+    tmp_path: Path, subtask: int, statements: list[str]
+) -> None:
     pairs = read_sample("wic-tsv", tmp_path, {}, subtask=subtask)
     assert [p.right.text for p in pairs] == statements
     assert [words(p.left) for p in pairs] == [words(p.right) for p in pairs] == [["zero"], ["Foot"]]
@@ -138,7 +128,7 @@ def store(originals: Callable[..., DataStore]) -> DataStore:
     return originals("wic")
 
 
-def test_classification_sets_have_the_published_sizes(store: DataStore) -> None:
+def test_wic_sets_have_the_published_sizes(store: DataStore) -> None:
     for name, published in {
         "am2ico-ur": (108, 400),
         "wic": (638, 1400),
@@ -152,7 +142,7 @@ def test_classification_sets_have_the_published_sizes(store: DataStore) -> None:
         assert dev[0] == dev[1]
 
 
-def test_the_suites_hold_the_whole_family() -> None:
+def test_wic_suites_hold_every_wic_task() -> None:
     names = ("usim", "cosimlex", "wic", "tsv", "xlwic", "am2ico", "wsd")
     held = [task for name in names for task in builtin_suites()[name]]
     family = [
@@ -165,7 +155,7 @@ def test_the_suites_hold_the_whole_family() -> None:
 
 
 @pytest.mark.full
-def test_disambiguation_has_the_published_sizes_and_baseline(
+def test_wsd_has_published_sizes_and_baseline(
     originals: Callable[..., DataStore],
 ) -> None:
     """Keys and order of senses: "WN 1st sense" of Raganato et al. (2017), Table 2."""

@@ -28,7 +28,7 @@ def marked(item: TextInput) -> str:
     return f"{item.text[:start]}[ {item.text[start:end]} ]{item.text[end:]}"
 
 
-def test_other_brackets_are_removed(tmp_path: Path) -> None:
+def test_released_protocol_removes_unrelated_brackets(tmp_path: Path) -> None:
     lines = "a [ b ] bright c]\t4\t1.5\tbright.a 1\nbright [light]\t0\t1.5\tbright.a 2\n"
     (pair,) = run("usim", tmp_path, {"usim_en.txt": lines}, **TARGETS)
     assert [marked(side) for side in (pair.left, pair.right)] == [
@@ -51,7 +51,7 @@ def test_other_brackets_are_removed(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_hypernyms_have_commas_and_templates_are_for_words(
+def test_released_wic_tsv_statements_follow_the_templates(
     tmp_path: Path, subtask: int, statement: str, text: str
 ) -> None:
     words, whole = (
@@ -63,7 +63,7 @@ def test_hypernyms_have_commas_and_templates_are_for_words(
     assert whole.left == words.left
 
 
-def test_cosimlex_is_cut_into_tokens(tmp_path: Path) -> None:
+def test_released_cosimlex_contexts_are_tokenised(tmp_path: Path) -> None:
     first = "A [fat]\u2014<strong>well-known</strong>, <strong>cat</strong>!"
     second = "<strong>cat</strong>s <strong>hat</strong>"
     row = f"a\tb\t{first}\t{second}\t1\t2\t1\t1\t0.1\twell-known\tcat\that\tcat\n"
@@ -77,7 +77,7 @@ def test_cosimlex_is_cut_into_tokens(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("subtask", "name"), [(1, "def"), (2, "hyp"), (3, "def_hyp")])
-def test_the_texts_of_wic_tsv_are_those_of_the_authors_files(
+def test_released_wic_tsv_equals_the_authors_files(
     shared_data: Path, subtask: int, name: str
 ) -> None:
     files = {
@@ -98,7 +98,7 @@ def test_the_texts_of_wic_tsv_are_those_of_the_authors_files(
         assert plain.right.text == text
 
 
-def test_a_card_is_read_by_protocol(originals: Callable[..., DataStore]) -> None:
+def test_task_reading_depends_on_the_protocol(originals: Callable[..., DataStore]) -> None:
     task, store = load_plugins(discover=False).tasks["wic-tsv-2"], originals("wic")
     of_words, of_texts = task.reading("released", of_target=True), task.reading("released")
     paper, words, texts = (

@@ -24,7 +24,7 @@ def simple(
     ]
 
 
-def test_the_members_of_biosyn_are_read_in_place(tmp_path: Path) -> None:
+def test_biosyn_archive_is_read_without_unpacking(tmp_path: Path) -> None:
     files = SAMPLES["biosyn"].files
     more = {
         "x/processed_test/10.concept": b"10||1|2||X||linked muscular dystrophy||D040181+D009136\n",
@@ -51,7 +51,7 @@ def test_the_members_of_biosyn_are_read_in_place(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["x.tar.gz"]
 
 
-def test_a_fold_of_askapatient_has_its_own_labels_for_a_dictionary(tmp_path: Path) -> None:
+def test_askapatient_fold_labels_form_its_dictionary(tmp_path: Path) -> None:
     files = {
         name.replace("fold-0", "fold-3"): content
         for name, content in SAMPLES["askapatient"].files.items()
@@ -64,7 +64,7 @@ def test_a_fold_of_askapatient_has_its_own_labels_for_a_dictionary(tmp_path: Pat
     )
 
 
-def test_cometa_has_terms_as_they_stand_and_general_ids(tmp_path: Path) -> None:
+def test_cometa_mentions_are_verbatim_with_general_ids(tmp_path: Path) -> None:
     """Invented lines in the format of the original, which must not be passed on."""
     (linking,) = read_sample("cometa", tmp_path, {})
     assert simple(linking) == (
@@ -73,7 +73,7 @@ def test_cometa_has_terms_as_they_stand_and_general_ids(tmp_path: Path) -> None:
     )
 
 
-def test_the_dictionary_of_rescnn_has_names_and_tuning_mentions(tmp_path: Path) -> None:
+def test_rescnn_dictionary_holds_names_and_tuning_mentions(tmp_path: Path) -> None:
     mentions = {
         "train": [["acid", "D1"], ["a|b", "D1|D2"]],
         "dev": [["acid", "D1"]],
@@ -92,7 +92,7 @@ def real_store(originals: Callable[..., DataStore]) -> DataStore:
 
 
 @pytest.mark.slow
-def test_the_original_files_have_the_published_sizes(real_store: DataStore) -> None:
+def test_original_linking_files_have_published_sizes(real_store: DataStore) -> None:
     (linking,) = real_store.items(builtin_cards()["ncbi-disease"])
     assert (len(linking.mentions), len(linking.names)) == (960, 73_024)
     assert sum(len(mention.parts) > 1 for mention in linking.mentions) == 8
@@ -116,7 +116,7 @@ def test_the_original_files_have_the_published_sizes(real_store: DataStore) -> N
     assert all(len(frozenset[str]().union(*fold.ids)) == 1036 for fold in folds)
 
 
-def test_the_substitute_is_the_one_that_was_derived_independently(
+def test_bc5cdr_substitute_equals_an_independent_derivation(
     real_store: DataStore, shared_data: Path
 ) -> None:
     path = shared_data / "bel" / "bc5cdr-chemical" / "SUBSTITUTE_dictionary.txt"

@@ -9,7 +9,7 @@ from helpers.parsed_files import read_sample
 from mirrorbench.data.items import Lexicon
 
 
-def test_pairs_in_file_order_of_the_size_asked_for(tmp_path: Path) -> None:
+def test_lexicon_keeps_file_order_and_training_size(tmp_path: Path) -> None:
     small = {
         "yacle.train.freq.1k.it-fr.tsv": b"null\tNA\n",
         "yacle.test.freq.2k.it-fr.tsv": b"b\tx\na\ty\na\tx\n",

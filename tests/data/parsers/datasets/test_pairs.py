@@ -22,7 +22,7 @@ QNLI_HEADER = "index\tquestion\tsentence\tlabel\n"
 QNLI = '0\tWho said "no?\tHe did.\tentailment\n7\tWhen?\t"Never", null\tnot_entailment\n'
 
 
-def test_sts_has_two_columns_and_unscored_lines(tmp_path: Path) -> None:
+def test_sts_lines_without_score_are_skipped(tmp_path: Path) -> None:
     files = {
         "STS.input.belief.txt": 'A "cat".\tA dog. \nnot\tscored\n  x\ty\u2028z\n',
         "STS.gs.belief.txt": "4.5\n\n0\n",
@@ -38,7 +38,7 @@ def test_sts_has_two_columns_and_unscored_lines(tmp_path: Path) -> None:
     assert simple(run("sts", tmp_path, files, columns=4)) == [("X/1", "a", "b", 1.0, "X")]
 
 
-def test_stsb_has_seven_or_nine_columns_and_quotes_are_text(tmp_path: Path) -> None:
+def test_stsb_allows_nine_columns_and_literal_quotes(tmp_path: Path) -> None:
     rows = [STSB.format('"A cat', "A dog"), STSB.format("x", 'y"') + "\tlicence\tmore"]
     got = run("stsb", tmp_path, {"sts-test.csv": "\n".join(rows) + "\n"})
     assert simple(got) == [
@@ -47,7 +47,7 @@ def test_stsb_has_seven_or_nine_columns_and_quotes_are_text(tmp_path: Path) -> N
     ]
 
 
-def test_sick_in_three_files_or_one(tmp_path: Path) -> None:
+def test_sick_splits_are_read_from_either_edition(tmp_path: Path) -> None:
     content = SICK_HEADER + "6\ta b\tc d\t3.3\tNEUTRAL\n7\te\tf\t5\tENTAILMENT\n"
     for end in ("\n", "\r\n"):
         got = simple(run("sick", tmp_path, {"SICK_train.txt": content.replace("\n", end)}))
@@ -78,7 +78,7 @@ QQP_ROWS = (
 )
 
 
-def test_qqp_in_the_editions_of_kaggle_and_of_quora(tmp_path: Path) -> None:
+def test_qqp_is_read_from_kaggle_and_quora_editions(tmp_path: Path) -> None:
     wanted = [
         ("5", 'How do I "hack", say, it?', "How?", 1.0, ""),
         ("3", "Why me?", "Why, him?", 0.0, ""),
@@ -100,7 +100,7 @@ def test_qqp_in_the_editions_of_kaggle_and_of_quora(tmp_path: Path) -> None:
             run("qqp", tmp_path, {"train.csv": content})
 
 
-def test_a_sample_of_qqp_is_random_and_the_same_in_every_edition(tmp_path: Path) -> None:
+def test_qqp_sample_does_not_depend_on_row_order(tmp_path: Path) -> None:
     """Mirror-BERT, section 4.4: "we randomly sample 1,000 sentence pairs"."""
     head = "id,qid1,qid2,question1,question2,is_duplicate\n"
     rows = [f"{n},0,0,q{n},r{n},{n % 2}\n" for n in range(4000)]
@@ -113,7 +113,9 @@ def test_a_sample_of_qqp_is_random_and_the_same_in_every_edition(tmp_path: Path)
         run("qqp", tmp_path, {"q.csv": head + "".join(rows)}, sample=4001)
 
 
-def test_duplicates_alone_become_negatives_too(originals: Callable[..., DataStore]) -> None:
+def test_qqp_substitute_builds_negatives_from_duplicates(
+    originals: Callable[..., DataStore],
+) -> None:
     card, store = builtin_cards()["qqp-sub"], originals("qqp")
     data, pairs = store.resolve(card), store.items(card)
     with next(iter(data.files.values())).open(encoding="utf-8") as stream:
@@ -128,7 +130,7 @@ def test_duplicates_alone_become_negatives_too(originals: Callable[..., DataStor
     assert len({pair.id.partition("+")[0] for pair in pairs}) == 1000
 
 
-def test_quotes_of_qnli_are_text_and_its_sentences_a_corpus(tmp_path: Path) -> None:
+def test_qnli_quotes_are_text_in_pairs_and_corpus(tmp_path: Path) -> None:
     assert simple(run("qnli", tmp_path, {"dev.tsv": QNLI_HEADER + QNLI})) == [
         ("0", 'Who said "no?', "He did.", 1.0, ""),
         ("7", "When?", '"Never", null', 0.0, ""),
@@ -151,7 +153,7 @@ def test_quotes_of_qnli_are_text_and_its_sentences_a_corpus(tmp_path: Path) -> N
         ("sickr", {"test": 4927, "dev": 500, "train": 4500}),
     ],
 )
-def test_the_original_files_have_the_published_sizes(
+def test_original_sts_files_have_published_sizes(
     originals: Callable[..., DataStore], name: str, sizes: dict[str, int]
 ) -> None:
     card, store = builtin_cards()[name], originals("sts")
@@ -188,7 +190,7 @@ class TestConcepticon:
             run("multisimlex-concepticon", tmp_path, {"V.tsv": content}, languages=list(languages))
         )
 
-    def test_null_is_a_word(self, tmp_path: Path) -> None:
+    def test_concepticon_keeps_the_word_null(self, tmp_path: Path) -> None:
         """And expressions are cut at the forms of their concept."""
         assert self.read(tmp_path, CONCEPTICON, "ENGLISH") == [
             ("1", "pipe", "hose", 6.0),
@@ -201,7 +203,7 @@ class TestConcepticon:
             ("3", "abikaasa (naine)", "kraan", 3.0),
         ]
 
-    def test_two_languages_are_crossed_where_people_agree(self, tmp_path: Path) -> None:
+    def test_crosslingual_pairs_require_agreeing_ratings(self, tmp_path: Path) -> None:
         # 6 and 4.8 differ by exactly 1.2 (and by a little more as floats), 1.5 and 3 by more.
         assert self.read(tmp_path, CONCEPTICON, "ENGLISH", "ESTONIAN") == [
             ("1/12", "pipe", "abikaasa (naine)", 5.4),
@@ -229,13 +231,15 @@ class TestConcepticon:
             ("\t0.5\t0.9\n2", "\t0.5\n2", "line 2: 7 columns instead of 8"),
         ],
     )
-    def test_what_breaks_the_format(self, tmp_path: Path, old: str, new: str, message: str) -> None:
+    def test_malformed_concepticon_table_is_refused(
+        self, tmp_path: Path, old: str, new: str, message: str
+    ) -> None:
         assert old in CONCEPTICON
         with pytest.raises(DataFormatError, match=message):
             self.read(tmp_path, CONCEPTICON.replace(old, new, 1), "ENGLISH")
 
 
-def test_the_official_format_in_one_language_and_two(tmp_path: Path) -> None:
+def test_multisimlex_csv_yields_mono_and_crosslingual_pairs(tmp_path: Path) -> None:
     words = 'ID,POS,ENG 1,ENG 2,EST 1,EST 2\n1,nouns,infinity,zero,lõpmatus,null\n2,verbs,give up,"quit, stop",a,NA\n'
     files = {
         "translation.csv": words,
@@ -263,7 +267,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def test_the_official_format_and_concepticon_give_the_same_pairs(
+def test_concepticon_pairs_equal_the_official_tables(
     word_store: DataStore, shared_data: Path
 ) -> None:
     """The tables that were derived independently, in the official format, lack one word: the Estonian "null"."""
@@ -287,7 +291,7 @@ def test_the_official_format_and_concepticon_give_the_same_pairs(
 
 
 @pytest.mark.slow
-def test_cross_lingual_pairs_equal_an_independent_derivation(
+def test_crosslingual_pairs_equal_an_independent_derivation(
     word_store: DataStore, shared_data: Path
 ) -> None:
     rows = rows_of(shared_data / "wordsim" / "multisimlex" / "derived" / "clws" / "ENG-FRA.csv")
@@ -298,6 +302,6 @@ def test_cross_lingual_pairs_equal_an_independent_derivation(
     assert [row[3] for row in got] == pytest.approx([float(row["score"]) for row in rows])
 
 
-def test_a_parser_that_is_not_there(tmp_path: Path) -> None:
+def test_unknown_parser_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="nope"):
         run("nope", tmp_path, {})

@@ -36,7 +36,7 @@ from mirrorbench.data.wordnet import WordNet
         ("nice", "ADJ", "the nicest", "nicest"),
     ],
 )
-def test_a_word_is_found_in_its_forms(
+def test_inflected_lemma_is_found_in_text(
     wordnet_files: dict[str, Path], lemma: str, pos: str, text: str, form: str | None
 ) -> None:
     span = find_word(lemma, pos, text, WordNet(wordnet_files))
@@ -59,7 +59,9 @@ def task_files(folder: Path, xml: str = XML, gold: str = GOLD) -> dict[str, Path
     return on_disk(folder, {"ALL.data.xml": xml, "ALL.gold.key.txt": gold})
 
 
-def test_words_candidates_and_contexts(tmp_path: Path, wordnet_files: dict[str, Path]) -> None:
+def test_wsd_occurrences_have_candidates_and_sense_contexts(
+    tmp_path: Path, wordnet_files: dict[str, Path]
+) -> None:
     (data,) = parse_wsd({**task_files(tmp_path), **wordnet_files}, {})
     first, second = data.occurrences
     assert (first.id, first.corpus, second.corpus) == ("one.d0.s0.t0", "one", "two")
@@ -84,7 +86,9 @@ def spans(contexts: SenseContexts) -> list[tuple[str, str]]:
     return [(example.text, example.text[slice(*example.spans[0])]) for example in contexts.examples]
 
 
-def test_one_example_represents_a_sense(tmp_path: Path, wordnet_files: dict[str, Path]) -> None:
+def test_examples_option_selects_sense_examples(
+    tmp_path: Path, wordnet_files: dict[str, Path]
+) -> None:
     """ "One context example per label" (MirrorWiC, section 4): the first in WordNet's order."""
     files, key = {**task_files(tmp_path), **wordnet_files}, "google%2:41:00::"
     every = [
@@ -109,7 +113,9 @@ def test_one_example_represents_a_sense(tmp_path: Path, wordnet_files: dict[str,
             chosen(**options)
 
 
-def test_contexts_as_in_the_released_code(tmp_path: Path, wordnet_files: dict[str, Path]) -> None:
+def test_wsd_contexts_follow_the_released_code(
+    tmp_path: Path, wordnet_files: dict[str, Path]
+) -> None:
     xml = """<corpus><text id="d"><sentence id="s"><instance id="one" lemma="dog" pos="NOUN">dogs</instance>
     <wf>see</wf><instance id="two" lemma="dog" pos="NOUN">Dog</instance></sentence></text></corpus>"""
     gold = "one dog%1:05:00::\ntwo dog%1:05:00::\n"
@@ -126,3 +132,14 @@ def test_contexts_as_in_the_released_code(tmp_path: Path, wordnet_files: dict[st
     (whole,) = data.senses.values()
     texts = ("canine", "the dogs ' bones , two dogs", "Dogs bark", "a hot - dog")
     assert whole == SenseContexts(tuple(map(TextInput, texts)), TextInput("a  pet"))
+
+
+def test_wsd_files_inconsistent_with_wordnet_are_refused(
+    tmp_path: Path, wordnet_files: dict[str, Path]
+) -> None:
+    with pytest.raises(DataFormatError, match="google%2:32:00::"):
+        parse_wsd({**task_files(tmp_path, gold=GOLD.replace("2:41", "2:32")), **wordnet_files}, {})
+    with pytest.raises(DataFormatError, match="has no gold key"):
+        parse_wsd({**task_files(tmp_path, gold=GOLD.splitlines()[0]), **wordnet_files}, {})
+    with pytest.raises(DataFormatError, match="not well-formed"):
+        parse_wsd({**task_files(tmp_path, xml=XML[:-10]), **wordnet_files}, {})

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mirrorbench.training.recipes import Recipe
 
 LossFunction = Callable[..., "Tensor"]
-"""``(left, right, temperature, labels) -> loss``: see ``mirrorbench.training.objective``."""
+"""``(left, right, temperature, labels) -> loss``: see ``mirrorbench.training.losses``."""
 
 
 @dataclass(frozen=True, slots=True)

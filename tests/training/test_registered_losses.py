@@ -20,8 +20,8 @@ from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.recipe_resolution import check_spec
 from mirrorbench.runs.registry import load_plugins
 from mirrorbench.training.loop import _Loop, tune_backbone
+from mirrorbench.training.losses import LOSSES, Objective, TokenizedPairs
 from mirrorbench.training.microbatch import MicroBatchReader
-from mirrorbench.training.objective import LOSSES, Objective, TokenizedPairs
 from mirrorbench.training.recipes import Recipe
 
 
@@ -53,7 +53,7 @@ class Plugin:
         register("twins", Twins)
 
 
-def test_a_registered_loss_is_a_value_of_the_spec() -> None:
+def test_registered_losses_are_accepted_in_specs() -> None:
     plugins = load_plugins(discover=False)
     assert set(plugins.losses.names()) == set(LOSSES)
     with pytest.raises(UnknownNameError, match="infonse") as caught:
@@ -69,7 +69,7 @@ def test_a_registered_loss_is_a_value_of_the_spec() -> None:
 
 
 @pytest.mark.parametrize("most", [1 << 20, 40], ids=["at once", "in parts that are computed twice"])
-def test_two_models_and_a_layer_learn_as_by_plain_autograd(random_model: Models, most: int) -> None:
+def test_objective_with_two_models_matches_plain_autograd(random_model: Models, most: int) -> None:
     transformer = opened(random_model("bert"), recipe())
     objective = Twins(transformer, recipe())
     loop = _Loop(MicroBatchReader(objective, "fp32", packs=True), seed=0)
@@ -103,7 +103,7 @@ def test_two_models_and_a_layer_learn_as_by_plain_autograd(random_model: Models,
             torch.testing.assert_close(gradient, weight.grad, rtol=1e-3, atol=1e-5)
 
 
-def test_a_tuning_tells_the_objective_of_its_steps(random_model: Models) -> None:
+def test_objective_is_notified_of_each_step(random_model: Models) -> None:
     def tune(**changes: Any) -> None:
         changed = recipe(loss="twins", **changes)
         transformer = opened(random_model("bert"), changed)
