@@ -6,13 +6,10 @@ from typing import Any
 
 import pytest
 
-from mirrorbench.core.errors import UnknownNameError, UsageError
+from mirrorbench.core.errors import UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.card_files import builtin_suites
 from mirrorbench.runs.ladder import expand_ladder, with_baselines
-from mirrorbench.runs.recipe_resolution import resolve_recipe
-from mirrorbench.runs.registry import expand_tasks
 from mirrorbench.training.methods import Method, mirror_preset
 
 
@@ -100,34 +97,6 @@ def test_baselines_are_added_to_the_ladder(registered: Plugins) -> None:
     ]
 
 
-@pytest.mark.parametrize("method", ["base", "mirror", "pairs", "sap"])
-@pytest.mark.parametrize("level", ["word", "phrase", "sentence"])
-def test_sentence_encoders_keep_their_pooling_in_tuning(
-    registered: Plugins, method: str, level: str
-) -> None:
-    """The rows of a ladder differ in one thing: Mirror's recipe reads words at [CLS], this model by mean pooling."""
-    for protocol, pooling in (("paper", "mean"), ("released", "mean-padded")):
-        recipe = resolve_recipe(parse_spec(f"minilm+{method}"), level, "bert", protocol, registered)
-        assert recipe.pooling == pooling
-        for spec, expected in (("minilm+{}:pooling=cls", "cls"), ("roberta+{}:pooling=cls", "cls")):
-            named = resolve_recipe(
-                parse_spec(spec.format(method)), level, "bert", protocol, registered
-            )
-            assert named.pooling == expected
-            assert replace(recipe, pooling=expected) == named
-    for name, pooling in (("bge", "cls"), ("qwen3-embedding", "last"), ("e5", "mean")):
-        assert (
-            resolve_recipe(
-                parse_spec(f"{name}+{method}"), level, "bert", "paper", registered
-            ).pooling
-            == pooling
-        )
-    assert (
-        resolve_recipe(parse_spec("minilm+mirrorwic"), "wic", "bert", "paper", registered).pooling
-        == "target"
-    )
-
-
 @pytest.mark.parametrize(
     ("spec", "message", "hint"),
     [
@@ -143,19 +112,6 @@ def test_invalid_specs_are_rejected(
     with pytest.raises(UsageError, match=message) as caught:
         expand_ladder(parse_spec(spec), "sentence", registered)
     assert re.search(hint, caught.value.hint)
-
-
-def test_suites_expand_to_tasks_in_order(registered: Plugins) -> None:
-    sts = builtin_suites()["sts"]
-    assert sts == ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
-    assert expand_tasks(["sickr", "sts", "cats", "cats"], registered) == (
-        "sickr",
-        *sts[:-1],
-        "cats",
-    )
-    with pytest.raises(UnknownNameError, match="unknown task or suite 'stss'") as caught:
-        expand_tasks(["stss"], registered)
-    assert "sts" in caught.value.hint
 
 
 def test_task_maximum_lengths_equal_the_released_code(registered: Plugins) -> None:

@@ -6,11 +6,9 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from helpers.random_models import Models
 from helpers.suite_marks import few
 from safetensors.numpy import load_file
@@ -25,6 +23,8 @@ TEXTS = [
     "  x ",
     "1 + 1 = 2!",
 ]
+
+
 LINES = [
     f"line {n} of a small corpus, about {word}"
     for n in range(6)
@@ -175,21 +175,3 @@ def test_transformation_applies_only_with_its_readout(random_model: Models, tmp_
     shutil.rmtree(next(folder.glob("*_Dense")))
     with pytest.raises(ModelUnavailableError, match="holds none"):
         mirrorbench.load(folder, device="cpu")
-
-
-def test_model_card_has_metadata_but_no_texts(exported: Any) -> None:
-    text = (exported.folder / "README.md").read_text(encoding="utf-8")
-    data = yaml.safe_load(text.split("---")[1])
-    kind = (data["library_name"], data["pipeline_tag"], data["license"])
-    assert kind == ("sentence-transformers", "sentence-similarity", "mit")
-    assert {"sentence-transformers", "mirrorbench", "mirror"} <= set(data["tags"])
-    (model,) = data["model-index"]
-    metrics = {m["type"]: m["value"] for r in model["results"] for m in r["metrics"]}
-    assert model["name"] == "my-encoder"
-    assert metrics["uniformity"] == pytest.approx(
-        exported.tuned.held_out.after["uniformity"], abs=1e-4
-    )
-    assert exported.tuned.corpus["sha256"] in text
-    shown = text.replace(f"`{exported.backbone}`", "").replace(f"{exported.backbone}+mirror", "")
-    assert str(exported.folder.parent) not in shown
-    assert not any(line in text for line in LINES)  # the user's texts are nobody else's business

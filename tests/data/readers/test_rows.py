@@ -69,19 +69,6 @@ def test_columns_are_selected_by_name(tmp_path: Path, suffix: str) -> None:
         list(read_rows(str(path), ["nothing"]))
 
 
-@pytest.mark.parametrize("content", ['text\na\n""\nb\n\n', '\ntext\na\n\n""\nb\n'])
-def test_empty_table_lines_are_not_rows(tmp_path: Path, content: str) -> None:
-    (tmp_path / "a.csv").write_text(content)
-    assert [value for _, (value,) in read_rows(str(tmp_path / "a.csv"))] == ["a", "", "b"]
-
-
-def test_headerless_table_columns_are_selected_by_number(tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text("1\tone\n2\ttwo\n")
-    assert [value for _, (value,) in read_rows(str(tmp_path / "a.tsv"), ["1"])] == ["one", "two"]
-    with pytest.raises(DataFormatError, match="column 2"):
-        list(read_rows(str(tmp_path / "a.tsv"), ["2"]))
-
-
 @pytest.mark.parametrize(
     ("name", "content", "columns", "error", "message"),
     [
@@ -125,13 +112,3 @@ def test_rows_are_read_lazily(tmp_path: Path) -> None:
     assert next(stream) == (1, ("first",))  # the broken line at the end is not met
     (tmp_path / "a.csv").write_bytes(b"text\n" + b"first\n" * 100_000 + b"\xff\n")
     assert next(read_rows(str(tmp_path / "a.csv"))) == (2, ("first",))
-
-
-def test_missing_pyarrow_is_reported_with_its_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    (tmp_path / "a.parquet").touch()
-    with pytest.raises(UsageError, match="pyarrow") as caught:
-        list(read_rows(str(tmp_path / "a.parquet")))
-    assert "mirrorbench[parquet]" in caught.value.hint
