@@ -46,6 +46,7 @@ PURPOSES = {
     "data.readers.text": "lines of text",
     "models.backbones": "backbones and their files",
     "models.batching": "batches",
+    "models.fingerprints": "identity of backbones",
     "models.model_files": "model directories",
     "models.transformer_encoder": "texts to vectors",
     "models.families": "families of models",

@@ -120,14 +120,8 @@ if TYPE_CHECKING:
     from mirrorbench.data.readers.marks import unmark
     from mirrorbench.data.readers.text import decoded, read_lines, stream_lines
     from mirrorbench.data.readers.values import Ids, parse_number
-    from mirrorbench.models.backbones import (
-        BACKBONES,
-        DESCRIPTION,
-        fingerprint,
-        locate,
-        unchanged_backbone,
-        with_its_base,
-    )
+    from mirrorbench.models.backbones import BACKBONES, DESCRIPTION, locate, with_its_base
+    from mirrorbench.models.fingerprints import fingerprint, unchanged_backbone
     from mirrorbench.models.batching import (
         PASS_COST,
         TOKEN_BUDGET,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 from mirrorbench.core import checksums
 from mirrorbench.core.errors import Lack, ModelUnavailableError, UnknownNameError, not_installed
 from mirrorbench.core.files import PUT_ASIDE, place_beside
+from mirrorbench.core.identity import digest
 from mirrorbench.core.specs import EncoderSpec, Value, parse_params
 from mirrorbench.models.model_files import check_format, check_readable, json_object, modules
 
@@ -243,7 +243,10 @@ def with_its_base(path: Path, offline: bool) -> Path:
     ):
         return path
     expected = str(description_of(path).identity.get("backbone", ""))
-    if expected and (actual := fingerprint(base)) != expected:
+    if not expected:
+        return path
+    actual = files_checksum(base)
+    if expected not in (actual, with_tokenizer_of_file(actual)):
         raise ModelUnavailableError(
             f"{path} is an adapter on {base}, whose files changed since (checksum {expected[:12]}, now {actual[:12]})",
             f"Restore all files of the backbone in {base}, or tune the adapter again.",
@@ -282,7 +285,7 @@ def embedded_directory() -> Path:
 
 def _from_package(name: str, package: Package) -> Path:
     path = Path(str(files(package.module))) / "model"
-    if (actual := fingerprint(path)) != package.fingerprint:
+    if (actual := files_checksum(path)) != package.fingerprint:
         raise ModelUnavailableError(
             f"{name}: the files in {path} are not those of {package.requirement} (checksum {actual[:12]}, not "
             f"{package.fingerprint[:12]})",
@@ -385,12 +388,18 @@ def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
     raise ModelUnavailableError(f"the model {hub_id} has no weights that this program opens")
 
 
-def fingerprint(path: Path) -> str:
+def files_checksum(path: Path) -> str:
     """Return the SHA-256 of a model directory's configuration, tokenizer and weights."""
-    return checksums.content(_files(path))
+    return checksums.content(files_of(path))
 
 
-def _files(path: Path) -> list[tuple[str, Path]]:
+def with_tokenizer_of_file(files: str) -> str:
+    """Return the fingerprint of files whose tokenizer is read from its file in place of transformers' class."""
+    return digest({"files": files, "tokenizer": "file"})
+
+
+def files_of(path: Path) -> list[tuple[str, Path]]:
+    """Return the files of a model directory that decide its vectors, with their names."""
     # All small files count, though some (training arguments) do not change vectors: tokenizer files cannot be told
     # apart by name.
     patterns = (*_SMALL_FILES, *_WEIGHTS, *_PICKLED_WEIGHTS)
@@ -400,11 +409,6 @@ def _files(path: Path) -> list[tuple[str, Path]]:
             (f"backbone/{file.name}", file) for pattern in patterns for file in base.glob(pattern)
         }
     return sorted(entries)
-
-
-def unchanged_backbone(path: Path, expected: str) -> AbstractContextManager[None]:
-    """Check that a directory's fingerprint is ``expected`` before and after the ``with`` block."""
-    return checksums.unchanged(lambda: _files(path), expected, str(path))
 
 
 def configuration(path: Path) -> dict[str, Any]:

@@ -74,6 +74,8 @@ class LazyEncoder:
     """Function that loads the weights and returns a function from inputs to vectors."""
     pooling: Pooling | None = None
     """Pooling, if known."""
+    notes: tuple[str, ...] = ()
+    """Notes for results."""
 
     @cached_property
     def _encode(self) -> Callable[[list[TextInput]], Any]:

@@ -13,6 +13,13 @@ from typing import Any
 
 from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.models.backbones import base_folder, configuration, tokenizer_folder
+from mirrorbench.models.model_files import modules
+from mirrorbench.models.tokenizer_files import (
+    TOKENIZER,
+    described_tokenizer,
+    remembered_reading,
+    same_tokens,
+)
 
 _SAFE = {"local_files_only": True, "trust_remote_code": False}
 
@@ -42,12 +49,80 @@ def read_config(path: Path) -> Any:
 
 
 def read_tokenizer(path: Path, **options: Any) -> Any:
-    """Read the tokenizer in a directory, or the backbone's for an adapter without one."""
+    """Read the tokenizer in a directory, or the backbone's for an adapter without one.
+
+    Where ``tokenizer.json`` exists, tokens are those of the files (``models.tokenizer_files``). ``options`` are for
+    tokenizers without that file.
+    """
+    folder = tokenizer_folder(path)
+    if (folder / TOKENIZER).is_file() and reads_file(path):
+        return _tokenizer_of_file(folder)
+    return _tokenizer_of_class(folder, **options)
+
+
+def _tokenizer_of_class(folder: Path, **options: Any) -> Any:
+    """Read a tokenizer by the class that transformers chooses."""
     from transformers import AutoTokenizer
 
-    path = tokenizer_folder(path)
     with quiet_transformers():
-        return AutoTokenizer.from_pretrained(path, **_SAFE, **options)
+        return AutoTokenizer.from_pretrained(folder, **_SAFE, **options)
+
+
+def reads_file(path: Path) -> bool:
+    """Return whether a model's tokenizer is read from its ``tokenizer.json``, since transformers opens another one.
+
+    The comparison is made once for each set of files and versions of the libraries, and remembered in the cache. Damaged
+    files count as not read so; they are reported where the tokenizer is opened.
+    """
+    folder = tokenizer_folder(path)
+    if not (folder / TOKENIZER).is_file():
+        return False
+    return remembered_reading(folder, lambda: _class_differs(folder))
+
+
+def _class_differs(folder: Path) -> bool:
+    """Whether the tokenizer of the class that transformers chooses gives other ids than the files describe."""
+    try:
+        described = described_tokenizer(folder)
+    except Exception:  # tokenizers raises bare exceptions for damaged files
+        return False
+    try:
+        backend = _tokenizer_of_class(folder).backend_tokenizer
+    except Exception:  # a class may want files that are not there
+        return _opens(folder)
+    backend.no_padding()
+    backend.no_truncation()
+    return not same_tokens(backend, described)
+
+
+def _opens(folder: Path) -> bool:
+    """Whether ``tokenizer.json`` can be read without the class."""
+    try:
+        _tokenizer_of_file(folder)
+    except Exception:  # as above
+        return False
+    return True
+
+
+def _tokenizer_of_file(folder: Path) -> Any:
+    """Read ``tokenizer.json`` with the special tokens of the directory, whatever class its configuration names."""
+    from transformers import PreTrainedTokenizerFast
+
+    described = described_tokenizer(folder)
+    with quiet_transformers():
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, **_SAFE)
+    backend = tokenizer.backend_tokenizer
+    backend.no_padding()
+    backend.no_truncation()
+    backend.normalizer = described.normalizer
+    backend.pre_tokenizer = described.pre_tokenizer
+    backend.post_processor = described.post_processor
+    if not same_tokens(backend, described):
+        raise ModelUnavailableError(
+            f"transformers reads the tokens of {folder / TOKENIZER} otherwise than the file describes them",
+            "Save the tokenizer anew by the library that made it, and compare its added tokens.",
+        )
+    return tokenizer
 
 
 def read_weights(path: Path, class_name: str = "AutoModel", **options: Any) -> Any:
@@ -67,6 +142,12 @@ def read_adapter(model: Any, folder: Path) -> Any:
         return model.load_adapter(str(folder), adapter_kwargs={"local_files_only": True})
 
 
+def text_folder(path: Path) -> Path:
+    """Return the folder of the transformer, and so of the tokenizer, of a sentence-transformers model."""
+    listed = modules(path)
+    return path / listed[0].path if listed else path
+
+
 def read_sentence_transformer(path: Path, device: str, precision: str = "fp32") -> Any:
     """Open the sentence-transformers model in a directory: in float32 for ``fp32``, else in its files' precision."""
     from sentence_transformers import SentenceTransformer
@@ -81,9 +162,29 @@ def read_sentence_transformer(path: Path, device: str, precision: str = "fp32") 
         model = SentenceTransformer(str(path), device=device, **options, **_SAFE)
     if precision == "fp32":
         model.float()  # modules beside the transformer, too
+    folder = text_folder(path)
+    if reads_file(folder):
+        _replace_tokenizer(model[0], read_tokenizer(folder))
     for folder in folders:
         _check_floating(folder, model)
     return model
+
+
+def _replace_tokenizer(module: Any, tokenizer: Any) -> None:
+    """Give the transformer of sentence-transformers another tokenizer, with the settings that it made of its own."""
+    before = module.tokenizer
+    if module.processor is not before:  # a processor of images has a tokenizer inside
+        return
+    tokenizer.model_max_length = before.model_max_length
+    tokenizer.padding_side = before.padding_side
+    if getattr(module, "do_lower_case", False):
+        from tokenizers import normalizers
+
+        backend = tokenizer.backend_tokenizer
+        own = [backend.normalizer] if backend.normalizer is not None else []
+        backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *own])
+    module.processor = tokenizer
+    module.input_formatter.processor = tokenizer
 
 
 def _check_quantized(path: Path, settings: Mapping[str, Any]) -> None:

@@ -22,8 +22,9 @@ from mirrorbench.models.batching import (
 )
 from mirrorbench.models.encoder_systems import EncoderContext, LazyEncoder
 from mirrorbench.models.families import not_telling_apart, unreadable
-from mirrorbench.models.opening import read_sentence_transformer
+from mirrorbench.models.opening import read_sentence_transformer, reads_file, text_folder
 from mirrorbench.models.pooling import TEXT
+from mirrorbench.models.tokenizer_files import TOKENS_OF_FILE
 
 if TYPE_CHECKING:
     import torch
@@ -52,8 +53,14 @@ def sentence_transformer(
         _check_varies(path, model, encode)
         return encode
 
-    identity = {"files": files} | ({} if prompt is None else {"prompt": prompt})
-    return LazyEncoder(digest(identity) if len(identity) > 1 else files, load)
+    identity = {"files": files}
+    if prompt is not None:
+        identity["prompt"] = prompt
+    notes: tuple[str, ...] = ()
+    if reads_file(text_folder(path)):
+        identity["tokenizer"] = "file"
+        notes = (TOKENS_OF_FILE,)
+    return LazyEncoder(digest(identity) if len(identity) > 1 else files, load, notes=notes)
 
 
 class _BatchedModel:

@@ -32,6 +32,7 @@ from mirrorbench.models.opening import quiet_transformers, read_config, read_tok
 from mirrorbench.models.packing import PackedRow, let_pack, reading
 from mirrorbench.models.pooling import MASK, POOLINGS, TEXT, Pooling, PoolingFunction, Tokens, pool
 from mirrorbench.models.targets import LocatedTargets, Targets, locate_targets, placed
+from mirrorbench.models.tokenizer_files import state_class
 from mirrorbench.models.traits import ModelTraits, traits_of
 
 _CPU = torch.device("cpu")
@@ -104,6 +105,7 @@ class Transformer:
             saved = self.adapted if self.half or is_adapted(self.adapted) else self.model
             saved.save_pretrained(folder)
             tokenizer.save_pretrained(folder)
+        state_class(folder, tokenizer)
 
     def check_saved(self, folder: Path) -> None:
         """Raise a ``ReadBackError`` unless the tensors that ``save`` wrote are read again bit for bit.

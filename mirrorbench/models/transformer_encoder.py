@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from mirrorbench.core.devices import autocast, device_type, fetched
 from mirrorbench.core.encoder_protocol import Array, TextInput, as_inputs, check_vectors
 from mirrorbench.core.errors import EncodingError
-from mirrorbench.models import backbones, batching
+from mirrorbench.models import batching
 from mirrorbench.models.batching import Ragged
+from mirrorbench.models.fingerprints import fingerprint
 from mirrorbench.models.pooling import LostTargets, Pooling
 from mirrorbench.models.targets import Targets
 from mirrorbench.models.transformer import Transformer
@@ -82,7 +83,7 @@ class TransformerEncoder:
     @property
     def fingerprint(self) -> str:
         """Identity of the weights, without pooling and precision."""
-        return self._fingerprint or backbones.fingerprint(self.transformer.path)
+        return self._fingerprint or fingerprint(self.transformer.path)
 
     def encode(self, inputs: Sequence[TextInput | str]) -> Array:
         """Return the vectors of texts, float32 of shape (n, dimensions)."""

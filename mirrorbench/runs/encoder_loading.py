@@ -17,9 +17,10 @@ from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, Tun
 from mirrorbench.core.identity import checksum
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.corpora import Corpus
-from mirrorbench.models.backbones import base_folder, fingerprint, unchanged_backbone
+from mirrorbench.models.backbones import base_folder
 from mirrorbench.models.encoder_systems import EncoderContext, create_encoder
 from mirrorbench.models.families import not_telling_apart
+from mirrorbench.models.fingerprints import fingerprint, unchanged_backbone
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction
 from mirrorbench.models.traits import ModelTraits, drops, traits_of
 from mirrorbench.models.transformations import TransformedEncoder

@@ -16,6 +16,7 @@ from mirrorbench.core.specs import PROTOCOLS, EncoderSpec
 from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_corpus
 from mirrorbench.data.readers.line_parts import have_parts, pairs_of
 from mirrorbench.models import backbones
+from mirrorbench.models.fingerprints import fingerprint
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import STORED, Transformation, split_post
 from mirrorbench.runs.cells import Cell, CorpusRef, ModelRef, PostRef
@@ -343,9 +344,9 @@ class Planner:
             purpose.max_length,
         )
         traits = self.files.family(path).traits
-        fingerprint = backbones.fingerprint(path)
+        weights = fingerprint(path)
         untuned = ModelRef(
-            spec, fingerprint, path, spec.method, attention=recipe.attention, traits=traits
+            spec, weights, path, spec.method, attention=recipe.attention, traits=traits
         )
         if not method.tunes:
             return [PlannedModel(untuned, pooling)]

@@ -23,7 +23,9 @@ from mirrorbench.core.errors import StorageError
 from mirrorbench.core.files import POLL_SECONDS
 from mirrorbench.data.corpora import Contamination, Corpus, find_contamination, shared_codes
 from mirrorbench.models.backbones import foreign_languages
+from mirrorbench.models.opening import reads_file
 from mirrorbench.models.pooling import Pooling, PoolingEncoder
+from mirrorbench.models.tokenizer_files import TOKENS_OF_FILE
 from mirrorbench.models.transformations import transform
 from mirrorbench.models.transformer_encoder import Cost
 from mirrorbench.runs.cells import Cell, CellGroup, CorpusRef
@@ -296,7 +298,12 @@ class Runner:
             | lost,
             environment=self._environment,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
-            notes=[*scores.notes, *_notes(cell, task.languages, **lost), *_progress(cell, tuning)],
+            notes=[
+                *scores.notes,
+                *_notes(cell, task.languages, **lost),
+                *(f"{cell.model.spec}: {note}" for note in getattr(encoder, "notes", ())),
+                *_progress(cell, tuning),
+            ],
             cost=self._cost(cell, encoder, tuning),
             overlap=overlap.to_json() if overlap else None,
             held_out=tuning.get("held_out"),
@@ -323,6 +330,8 @@ def _notes(
     reads_once = (
         cell.pooling is not None and cell.pooling.of_target and not cell.pooling.is_repeated
     )
+    if cell.model.path is not None and reads_file(cell.model.path):
+        yield f"{spec}: {TOKENS_OF_FILE}"
     if cell.model.traits.pads:
         yield f"the vectors of {spec} depend on padding: only texts of equal length were encoded in one batch"
     if reads_once and not cell.model.attention and cell.model.traits.causal:

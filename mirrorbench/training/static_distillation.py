@@ -22,8 +22,8 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.core.files import cache_root
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import COMPUTATION, digest
-from mirrorbench.models.backbones import fingerprint, unchanged_backbone
 from mirrorbench.models.encoder_systems import EncoderContext, LazyEncoder, checked_params
+from mirrorbench.models.fingerprints import fingerprint, unchanged_backbone
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.word_vectors import checked_sif, plain_text, sif_weights
 from mirrorbench.training.methods import Method, base_preset

@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models import backbones
+from mirrorbench.models.fingerprints import fingerprint
 from mirrorbench.models.transformer import load_transformer
 
 CPU = torch.device("cpu")
@@ -31,7 +32,7 @@ def model(random_model: Callable[[str], Path], tmp_path: Path) -> Path:
 def opened(path: Path) -> Any:
     """A backbone as a run opens it: located, hashed, configured, loaded."""
     found = backbones.locate(parse_spec(str(path)), "en", offline=True)
-    backbones.fingerprint(found)
+    fingerprint(found)
     backbones.configuration(found)
     return load_transformer(found, CPU)
 

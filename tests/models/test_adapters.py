@@ -20,7 +20,8 @@ from transformers.pytorch_utils import Conv1D
 import mirrorbench
 from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.models.adapters import add_adapter, is_adapted, merge_adapter
-from mirrorbench.models.backbones import base_folder, configuration, fingerprint
+from mirrorbench.models.backbones import base_folder, configuration
+from mirrorbench.models.fingerprints import fingerprint
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer, load_transformer
 from mirrorbench.models.transformer_encoder import TransformerEncoder

@@ -15,6 +15,7 @@ import mirrorbench
 from mirrorbench.core.errors import ModelUnavailableError, UnknownNameError, UsageError
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import backbones
+from mirrorbench.models.fingerprints import fingerprint
 from mirrorbench.models.pooling import POOLINGS, Pooling
 
 
@@ -156,14 +157,14 @@ def test_mistyped_encoder_name_gets_a_suggestion() -> None:
 
 def test_fingerprint_follows_weights_and_settings(random_model: Models, tmp_path: Path) -> None:
     copy = shutil.copytree(random_model("bert"), tmp_path / "copy")
-    actual = [backbones.fingerprint(random_model("bert")), backbones.fingerprint(copy)]
+    actual = [fingerprint(random_model("bert")), fingerprint(copy)]
     (copy / "README.md").write_text("notes")
-    actual.append(backbones.fingerprint(copy))
+    actual.append(fingerprint(copy))
     assert len(set(actual)) == 1
     flip(copy / "model.safetensors")
-    actual.append(backbones.fingerprint(copy))
+    actual.append(fingerprint(copy))
     (copy / "config.json").write_text((copy / "config.json").read_text().replace("1e-12", "1e-6"))
-    actual.append(backbones.fingerprint(copy))
+    actual.append(fingerprint(copy))
     assert len(set(actual)) == 3
 
 

@@ -49,10 +49,11 @@ def test_loaders_are_called_safely_from_one_module() -> None:
     opening = trees["mirrorbench/models/opening.py"]
     functions = [node for node in ast.walk(opening) if isinstance(node, ast.FunctionDef)]
     assert sorted(function.name for function in functions if loaders(function)) == [
+        "_tokenizer_of_class",
+        "_tokenizer_of_file",
         "read_adapter",
         "read_config",
         "read_sentence_transformer",
-        "read_tokenizer",
         "read_weights",
     ]
     for call in loaders(opening):

@@ -15,6 +15,7 @@ from mirrorbench import Session
 from mirrorbench.core.errors import DeviceMemoryError
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models import backbones
+from mirrorbench.models.fingerprints import fingerprint, unchanged_backbone
 from mirrorbench.models.transformer import load_transformer
 
 
@@ -71,7 +72,7 @@ def test_files_changed_after_planning_fail_their_cells(
 def test_weights_are_not_memory_mapped(tmp_path: Path, random_model: Callable[[str], Path]) -> None:
     """Otherwise a file that is overwritten after it was opened would change the model."""
     path = shutil.copytree(random_model("bert"), tmp_path / "bert")
-    with backbones.unchanged_backbone(path, backbones.fingerprint(path)):
+    with unchanged_backbone(path, fingerprint(path)):
         model = load_transformer(path, torch.device("cpu")).model
     before = [weight.clone() for weight in model.parameters()]
     file = path / "model.safetensors"

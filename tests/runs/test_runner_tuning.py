@@ -24,7 +24,8 @@ from mirrorbench.core.files import Leases
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.corpora import read_corpus
-from mirrorbench.models.backbones import fingerprint, locate
+from mirrorbench.models.backbones import locate
+from mirrorbench.models.fingerprints import fingerprint
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import load_transformer
 from mirrorbench.models.transformer_encoder import TransformerEncoder

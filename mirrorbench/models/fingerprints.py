@@ -1,0 +1,26 @@
+"""Fingerprints of backbones: the identity of a model directory's vectors."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from mirrorbench.core import checksums
+from mirrorbench.models.backbones import files_checksum, files_of, with_tokenizer_of_file
+from mirrorbench.models.opening import reads_file
+
+
+def fingerprint(path: Path) -> str:
+    """Return the SHA-256 of a model directory's configuration, tokenizer and weights.
+
+    A tokenizer that is read from its file in place of transformers' class (``opening.reads_file``) counts too, since the
+    same files had other vectors before.
+    """
+    files = files_checksum(path)
+    return with_tokenizer_of_file(files) if reads_file(path) else files
+
+
+def unchanged_backbone(path: Path, expected: str) -> AbstractContextManager[None]:
+    """Check that a directory's fingerprint is ``expected`` before and after the ``with`` block."""
+    files = files_checksum(path) if fingerprint(path) == expected else expected
+    return checksums.unchanged(lambda: files_of(path), files, str(path))

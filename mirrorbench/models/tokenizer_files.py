@@ -1,0 +1,327 @@
+"""The tokenizer that a directory's files describe, and whether transformers opens another one.
+
+Where ``tokenizer.json`` exists, it decides: it holds normaliser, pre-tokenizer, vocabulary and special tokens. From version 5
+on, transformers builds the tokenizer of the class that a configuration names or implies, which may ignore that file. What
+``tokenizer_config.json`` states beside it (case, accents, Chinese characters, the space before a text, tokens at the ends of
+a text) is applied to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench.core.checksums import content
+from mirrorbench.core.errors import StorageError
+from mirrorbench.core.files import cache_root, writing
+from mirrorbench.core.identity import digest
+from mirrorbench.models.model_files import json_object
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+TOKENIZER, SETTINGS = "tokenizer.json", "tokenizer_config.json"
+FILES = (TOKENIZER, SETTINGS, "special_tokens_map.json", "added_tokens.json", "config.json")
+"""Files that decide which tokens a text has, where ``tokenizer.json`` is one of them."""
+
+PROBES = (
+    "",
+    " ",
+    "a",
+    "The quick brown fox jumps over the lazy dog.",
+    "Tokenization of UPPER CASE, Title Case and camelCase words",
+    "don't can't won't it's we're I'd they'll",
+    " a space before the text",
+    "a space after the text ",
+    "two  spaces   three    four",
+    "tabs\tand\ttabs",
+    "lines\nand\r\nlines\n",
+    "non\u00a0breaking\u2009thin\u3000wide\u200bzero width spaces",
+    "control\u0001characters\u0007and\u007fdelete",
+    "soft\u00adhyphen and \ufeffmarks \u200fof direction\u202e",
+    "0 1 23 456 7890 3.14159 1,234,567 -5 10^9 1e-7",
+    "\u0661\u0662\u0663 \u0967\u0968\u0969 \uff11\uff12\uff13 \u2160\u2161",
+    "caf\u00e9 na\u00efve fa\u00e7ade \u00fcber \u00c5ngstr\u00f6m \u0141\u00f3d\u017a",
+    "cafe\u0301 nai\u0308ve: combining accents",
+    "STRASSE stra\u00dfe \u0130stanbul \u0131\u015f\u0131k",
+    "\ufb01ne \ufb02ow \u2075 \u00bd \u2122 \uff21\uff22\uff23 \u212b",
+    "\u041c\u043e\u0441\u043a\u0432\u0430 \u0438 \u0421\u0430\u043d\u043a\u0442-\u041f\u0435\u0442\u0435\u0440\u0431\u0443\u0440\u0433, \u0451\u043b\u043a\u0430",
+    "\u039f\u03b4\u03c5\u03c3\u03c3\u03b5\u03cd\u03c2 \u03ba\u03b1\u03b9 \u0399\u03b8\u03ac\u03ba\u03b7",
+    "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd \u05d1\u05bc\u05b0",
+    "\u0645\u0631\u062d\u0628\u0627 \u0628\u0627\u0644\u0639\u0627\u0644\u0645 \u0645\u064f\u062d\u064e\u0645\u0651\u064e\u062f",
+    "\u0928\u092e\u0938\u094d\u0924\u0947 \u0926\u0941\u0928\u093f\u092f\u093e",
+    "\u09b9\u09cd\u09af\u09be\u09b2\u09cb \u09ac\u09bf\u09b6\u09cd\u09ac",
+    "\u0bb5\u0ba3\u0b95\u0bcd\u0b95\u0bae\u0bcd \u0c28\u0c2e\u0c38\u0c4d\u0c15\u0c3e\u0c30\u0c02",
+    "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35\u0e0a\u0e32\u0e27\u0e42\u0e25\u0e01",
+    "\u10d2\u10d0\u10db\u10d0\u10e0\u10ef\u10dd\u10d1\u10d0 \u1230\u120b\u121d",
+    "\u4f60\u597d\uff0c\u4e16\u754c\u3002\u6211\u559c\u6b22\u673a\u5668\u5b66\u4e60",
+    "\u6771\u4eac\u30bf\u30ef\u30fc\u306b\u884c\u304d\u307e\u3057\u305f",
+    "\uff76\uff9e\uff77\uff9e \u30ac\u30ae",
+    "\uc548\ub155\ud558\uc138\uc694 \uc138\uacc4 \u1112\u1161\u11ab",
+    "Xin ch\u00e0o th\u1ebf gi\u1edbi, Vi\u1ec7t Nam",
+    "mixed \u4e2d\u6587 and English \u6587\u5b57 together",
+    "\U0001f600 \U0001f44d\U0001f3fd \U0001f468\u200d\U0001f469\u200d\U0001f467 \u2764\ufe0f \U0001f1e9\U0001f1ea",
+    "\U00020000 \U0001d400\U0001d401 \u20ac \u00a3 \u00a5",
+    "https://example.org/path?q=1&r=%20#top user@example.org @name #tag",
+    "def f(x):\n    return x ** 2  # comment",
+    "a/b\\c|d~e`f^g_h {i} [j] (k) <l> \"m\" 'n' *o* =p=",
+    "\u201cquotes\u201d \u2018single\u2019 \u00abguillemets\u00bb \u2014 dashes \u2013 \u2026",
+    "hyphen-ated under_score semi;colon co:lon",
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+    "supercalifragilisticexpialidocious antidisestablishmentarianism",
+    "tumor necrosis factor-\u03b1 (TNF-\u03b1) 5-HT2A IL-6 p53",
+    "[CLS] special [SEP] tokens [MASK] inside [PAD] a [UNK] text",
+    "<s> special </s> tokens <mask> inside <pad> an <unk> text",
+    "<|endoftext|> and <|im_start|>user<|im_end|> <bos> <eos> <start_of_turn>",
+    "##ing \u2581word \u0120token \u010a @@ </w>",
+    "query: what is it? passage: it is this",
+)
+"""Texts whose token ids show whether two tokenizers are one: scripts, case, accents, spaces, signs, special tokens."""
+
+TOKENS_OF_FILE = "tokens are read as tokenizer.json describes them; the class that transformers chooses reads others"
+"""Note for results of models whose class of tokenizer ignores the file."""
+MOST_ADDED = 50
+"""Number of added tokens that are tried inside texts."""
+
+
+def settings_of(folder: Path) -> dict[str, Any]:
+    """Return what ``tokenizer_config.json`` states; nothing without that file."""
+    path = folder / SETTINGS
+    return json_object(path) if path.is_file() else {}
+
+
+def described_tokenizer(folder: Path) -> Tokenizer:
+    """Return the tokenizer that the files of a folder with ``tokenizer.json`` describe, without padding and cuts.
+
+    To ``tokenizer.json`` are applied what ``tokenizer_config.json`` states of case, accents and Chinese characters (where
+    the file has BERT's normaliser) and of a space before the text (where it has byte-level tokens), the added tokens that it
+    lists, and the tokens that it wants at the ends of a text and that the file does not add.
+    """
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    settings = settings_of(folder)
+    _apply_to_normalizer(tokenizer, settings)
+    _apply_to_pre_tokenizer(tokenizer, settings)
+    _add_listed_tokens(tokenizer, folder, settings)
+    _add_ends(tokenizer, folder, settings)
+    return tokenizer
+
+
+def _apply_to_normalizer(tokenizer: Tokenizer, settings: Mapping[str, Any]) -> None:
+    """Apply the stated options on case, accents and Chinese characters to BERT's normaliser."""
+    stated = {
+        "lowercase": settings.get("do_lower_case"),
+        "strip_accents": settings.get("strip_accents"),
+        "handle_chinese_chars": settings.get("tokenize_chinese_chars"),
+    }
+    options = {name: value for name, value in stated.items() if isinstance(value, bool)}
+    state = _state(tokenizer.normalizer)
+    for part in _parts(state, "normalizers"):
+        if part.get("type") == "BertNormalizer":
+            part.update(options)
+    if state != _state(tokenizer.normalizer):
+        tokenizer.normalizer = _component("normalizer", state)
+
+
+def _apply_to_pre_tokenizer(tokenizer: Tokenizer, settings: Mapping[str, Any]) -> None:
+    """Apply the stated option on a space before the text to byte-level tokens."""
+    space = settings.get("add_prefix_space")
+    state = _state(tokenizer.pre_tokenizer)
+    for part in _parts(state, "pretokenizers"):
+        if part.get("type") == "ByteLevel" and isinstance(space, bool):
+            part["add_prefix_space"] = space
+    if state != _state(tokenizer.pre_tokenizer):
+        tokenizer.pre_tokenizer = _component("pre_tokenizer", state)
+
+
+def _add_listed_tokens(tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any]) -> None:
+    """Add the tokens of ``tokenizer_config.json`` that ``tokenizer.json`` does not have, in the order of their ids."""
+    from tokenizers import AddedToken
+
+    listed = settings.get("added_tokens_decoder")
+    tokens = []
+    for _, token in sorted((listed or {}).items(), key=lambda item: int(item[0])):
+        if tokenizer.token_to_id(token["content"]) is None:
+            flags = ("single_word", "lstrip", "rstrip", "normalized", "special")
+            options = {flag: bool(token[flag]) for flag in flags if flag in token}
+            tokens.append(AddedToken(token["content"], **options))
+    for name in special_tokens(folder, settings).values():
+        if tokenizer.token_to_id(name) is None and name not in {str(t.content) for t in tokens}:
+            tokens.append(AddedToken(name, special=True, normalized=False))
+    tokenizer.add_tokens(tokens)
+
+
+_SPECIAL = (
+    "bos_token",
+    "eos_token",
+    "unk_token",
+    "sep_token",
+    "pad_token",
+    "cls_token",
+    "mask_token",
+)
+
+
+def special_tokens(folder: Path, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the special tokens that the files of a folder name, by their roles (``eos_token``)."""
+    path = folder / "special_tokens_map.json"
+    named = {**(json_object(path) if path.is_file() else {}), **settings}
+    tokens = {}
+    for role in _SPECIAL:
+        token = named.get(role)
+        token = token.get("content") if isinstance(token, Mapping) else token
+        if isinstance(token, str) and token:
+            tokens[role] = token
+    return tokens
+
+
+def _add_ends(tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any]) -> None:
+    """Have the tokens at the ends of a text added that ``add_bos_token`` and ``add_eos_token`` ask for."""
+    named = special_tokens(folder, settings)
+    ids = tokenizer.encode("a").ids
+    ends: dict[str, int] = {}
+    for role, added in (("bos_token", ids[:1]), ("eos_token", ids[-1:])):
+        index = tokenizer.token_to_id(named[role]) if role in named else None
+        if settings.get(f"add_{role}") is True and index is not None and added != [index]:
+            ends[role] = index
+    if not ends:
+        return
+    state = _state(tokenizer.post_processor)
+    templates = [
+        part for part in _parts(state, "processors") if part.get("type") == "TemplateProcessing"
+    ]
+    if not templates:
+        texts: dict[str, Any] = {
+            "type": "TemplateProcessing",
+            "single": [{"Sequence": {"id": "A", "type_id": 0}}],
+            "pair": [
+                {"Sequence": {"id": "A", "type_id": 0}},
+                {"Sequence": {"id": "B", "type_id": 1}},
+            ],
+            "special_tokens": {},
+        }
+        templates = [texts]
+        before = [state] if state else []
+        state = {"type": "Sequence", "processors": [*before, texts]} if before else texts
+    for template in templates:
+        for role, index in ends.items():
+            _add_end(template, role, named[role], index)
+    tokenizer.post_processor = _component("post_processor", state)
+
+
+def _add_end(template: dict[str, Any], role: str, token: str, index: int) -> None:
+    """Add a token to the beginning or end of each text in the description of a template."""
+    template["special_tokens"][token] = {"id": token, "ids": [index], "tokens": [token]}
+    for name in ("single", "pair"):
+        pieces = []
+        for piece in template[name]:
+            type_id = next(iter(piece.values()))["type_id"]
+            end = {"SpecialToken": {"id": token, "type_id": type_id}}
+            if "Sequence" not in piece:
+                pieces.append(piece)
+            elif role == "bos_token":
+                pieces += [end, piece]
+            else:
+                pieces += [piece, end]
+        template[name] = pieces
+
+
+def _state(component: Any) -> Any:
+    """Return the description of a normaliser, pre-tokenizer or post-processor; ``None`` for none."""
+    return None if component is None else json.loads(component.__getstate__())
+
+
+def _component(kind: str, state: Any) -> Any:
+    """Return the normaliser, pre-tokenizer or post-processor of a description."""
+    from tokenizers import Tokenizer
+
+    described = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [],
+        "normalizer": None,
+        "pre_tokenizer": None,
+        "post_processor": None,
+        "decoder": None,
+        "model": {"type": "WordLevel", "vocab": {}, "unk_token": ""},
+        kind: state,
+    }
+    return getattr(Tokenizer.from_str(json.dumps(described)), kind)
+
+
+def _parts(component: Any, key: str) -> Iterator[dict[str, Any]]:
+    """Yield a component of a tokenizer, or the components of a sequence."""
+    if not isinstance(component, dict):
+        return
+    if component.get("type") == "Sequence":
+        for part in component.get(key, ()):
+            yield from _parts(part, key)
+    else:
+        yield component
+
+
+def same_tokens(first: Tokenizer, second: Tokenizer) -> bool:
+    """Return whether two tokenizers give ``PROBES`` and texts around their added tokens the same ids."""
+    added = {token.content for token in second.get_added_tokens_decoder().values()}
+    around = [f"before {token} after{token}" for token in sorted(added)[:MOST_ADDED]]
+    texts = [*PROBES, *around]
+    encoded = zip(first.encode_batch(texts), second.encode_batch(texts), strict=True)
+    return all(one.ids == another.ids for one, another in encoded)
+
+
+READING = 1
+"""Version of the comparison; raised when it changes."""
+_remembered: dict[str, bool] = {}  # by the content of the files: a process compares once
+
+
+def remembered_reading(folder: Path, compare: Callable[[], bool]) -> bool:
+    """Return what ``compare`` found for the tokenizer files of a folder, from the cache or now.
+
+    An unwritable cache is no error, and a damaged entry is made again.
+    """
+    named = [(name, folder / name) for name in FILES if (folder / name).is_file()]
+    libraries = {name: version(name) for name in ("tokenizers", "transformers")}
+    key = digest({"tokenizer": content(named), "reading": READING, **libraries})
+    if key not in _remembered:
+        path = cache_root() / "traits" / f"{key}.json"
+        stored = _stored_reading(path)
+        if stored is None:
+            stored = compare()
+            entry = {"reads_file": stored, "checksum": digest({key: stored})}
+            with suppress(StorageError), writing(path, cache_root(), flush=False) as sink:
+                sink.write(json.dumps(entry).encode())
+        _remembered[key] = stored
+    return _remembered[key]
+
+
+def _stored_reading(path: Path) -> bool | None:
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        entry = json.loads(path.read_bytes())
+        if entry["checksum"] == digest({path.stem: entry["reads_file"]}):
+            return bool(entry["reads_file"])
+    return None
+
+
+def state_class(folder: Path, tokenizer: Any) -> None:
+    """State in saved files the class by which every version of transformers reads ``tokenizer.json`` as it is.
+
+    Only tokenizers of no class of their own are changed: versions 4 and 5 have other names for that, and version 4 takes
+    the space before a text from the settings alone.
+    """
+    from transformers import PreTrainedTokenizerFast
+
+    if type(tokenizer) is not PreTrainedTokenizerFast:
+        return
+    settings = settings_of(folder) | {"tokenizer_class": "PreTrainedTokenizerFast"}
+    pre_tokenizer = _state(tokenizer.backend_tokenizer.pre_tokenizer)
+    if pre_tokenizer is not None and pre_tokenizer.get("type") == "ByteLevel":
+        settings["add_prefix_space"] = pre_tokenizer["add_prefix_space"]
+    (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
