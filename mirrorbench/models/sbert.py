@@ -27,7 +27,9 @@ from mirrorbench.models.backbones import BACKBONES, locate, with_its_base
 from mirrorbench.models.encoder_systems import EncoderContext, LazyEncoder, checked_params
 from mirrorbench.models.fingerprints import fingerprint, unchanged_backbone
 from mirrorbench.models.model_files import modules
+from mirrorbench.models.opening import reads_file
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling, template
+from mirrorbench.models.tokenizer_files import TOKENS_OF_FILE
 
 if TYPE_CHECKING:
     from mirrorbench.core.encoder_protocol import Array, TextInput
@@ -119,4 +121,5 @@ def pooled_backbone(directory: Path, pooling: Pooling, context: EncoderContext) 
     readout = [pooling.mode, pooling.max_length, *([pooling.prompt] if pooling.prompt else [])]
     weights = fingerprint(directory)
     identity = {"weights": weights, "readout": readout}
-    return LazyEncoder(digest(identity), load, pooling)
+    notes = (TOKENS_OF_FILE,) if reads_file(directory) else ()
+    return LazyEncoder(digest(identity), load, pooling, notes)

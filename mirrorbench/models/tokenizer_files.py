@@ -22,7 +22,7 @@ from mirrorbench.core.identity import digest
 from mirrorbench.models.model_files import json_object
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+    from tokenizers import AddedToken, Tokenizer
 
 TOKENIZER, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 FILES = (TOKENIZER, SETTINGS, "special_tokens_map.json", "added_tokens.json", "config.json")
@@ -99,13 +99,16 @@ def described_tokenizer(folder: Path) -> Tokenizer:
 
     To ``tokenizer.json`` are applied what ``tokenizer_config.json`` states of case, accents and Chinese characters (where
     the file has BERT's normaliser) and of a space before the text (where it has byte-level tokens), the added tokens that it
-    lists, and the tokens that it wants at the ends of a text and that the file does not add.
+    lists, and the tokens that it wants at the ends of a text and that the file does not add. Dropout of merges, which is for
+    pretraining, is left out.
     """
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
     tokenizer.no_padding()
     tokenizer.no_truncation()
+    if getattr(tokenizer.model, "dropout", None):
+        tokenizer.model.dropout = None
     settings = settings_of(folder)
     _apply_to_normalizer(tokenizer, settings)
     _apply_to_pre_tokenizer(tokenizer, settings)
@@ -142,20 +145,35 @@ def _apply_to_pre_tokenizer(tokenizer: Tokenizer, settings: Mapping[str, Any]) -
 
 
 def _add_listed_tokens(tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any]) -> None:
-    """Add the tokens of ``tokenizer_config.json`` that ``tokenizer.json`` does not have, in the order of their ids."""
+    """Add the tokens that the files beside ``tokenizer.json`` list, and give its own the flags that they state."""
     from tokenizers import AddedToken
 
-    listed = settings.get("added_tokens_decoder")
-    tokens = []
-    for _, token in sorted((listed or {}).items(), key=lambda item: int(item[0])):
-        if tokenizer.token_to_id(token["content"]) is None:
-            flags = ("single_word", "lstrip", "rstrip", "normalized", "special")
-            options = {flag: bool(token[flag]) for flag in flags if flag in token}
-            tokens.append(AddedToken(token["content"], **options))
-    for name in special_tokens(folder, settings).values():
-        if tokenizer.token_to_id(name) is None and name not in {str(t.content) for t in tokens}:
+    decoder = settings.get("added_tokens_decoder")
+    tokens = [_added_token(token) for _, token in sorted((decoder or {}).items(), key=_id_of_entry)]
+    special = [*special_tokens(folder, settings).values(), *_extra_tokens(folder, settings)]
+    path = folder / "added_tokens.json"
+    if decoder is None and path.is_file():
+        for name in sorted(added := json_object(path), key=lambda name: int(added[name])):
+            tokens.append(AddedToken(name, special=name in special, normalized=name not in special))
+    known = {token.content for token in tokens}
+    for name in dict.fromkeys(special):
+        if name not in known and tokenizer.token_to_id(name) is None:
             tokens.append(AddedToken(name, special=True, normalized=False))
     tokenizer.add_tokens(tokens)
+
+
+def _id_of_entry(entry: tuple[str, Any]) -> int:
+    return int(entry[0])
+
+
+def _added_token(entry: Mapping[str, Any]) -> AddedToken:
+    """Return the token of an entry of ``added_tokens_decoder``, with the flags that it states."""
+    from tokenizers import AddedToken
+
+    flags = ("single_word", "lstrip", "rstrip", "normalized", "special")
+    return AddedToken(
+        entry["content"], **{flag: bool(entry[flag]) for flag in flags if flag in entry}
+    )
 
 
 _SPECIAL = (
@@ -171,15 +189,33 @@ _SPECIAL = (
 
 def special_tokens(folder: Path, settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the special tokens that the files of a folder name, by their roles (``eos_token``)."""
+    named = _stated_tokens(folder, settings)
+    tokens = {role: _name(named.get(role)) for role in _SPECIAL}
+    return {role: name for role, name in tokens.items() if name}
+
+
+def _extra_tokens(folder: Path, settings: Mapping[str, Any]) -> list[str]:
+    """Return the special tokens without one of the usual roles, which files list or name."""
+    named = _stated_tokens(folder, settings)
+    names = []
+    for key in ("additional_special_tokens", "extra_special_tokens"):
+        listed = named.get(key) or ()
+        names += [
+            _name(token) for token in (listed.values() if isinstance(listed, dict) else listed)
+        ]
+    return [name for name in names if name]
+
+
+def _stated_tokens(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of ``special_tokens_map.json`` and of the settings, which come first."""
     path = folder / "special_tokens_map.json"
-    named = {**(json_object(path) if path.is_file() else {}), **settings}
-    tokens = {}
-    for role in _SPECIAL:
-        token = named.get(role)
-        token = token.get("content") if isinstance(token, Mapping) else token
-        if isinstance(token, str) and token:
-            tokens[role] = token
-    return tokens
+    return {**(json_object(path) if path.is_file() else {}), **settings}
+
+
+def _name(token: Any) -> str:
+    """Return the text of a token, which files state by itself or with its flags; empty for none."""
+    text = token.get("content") if isinstance(token, Mapping) else token
+    return text if isinstance(text, str) else ""
 
 
 def _add_ends(tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any]) -> None:
@@ -268,16 +304,33 @@ def _parts(component: Any, key: str) -> Iterator[dict[str, Any]]:
         yield component
 
 
-def same_tokens(first: Tokenizer, second: Tokenizer) -> bool:
-    """Return whether two tokenizers give ``PROBES`` and texts around their added tokens the same ids."""
-    added = {token.content for token in second.get_added_tokens_decoder().values()}
+def same_tokens(opened: Tokenizer, described: Tokenizer) -> bool:
+    """Return whether two tokenizers have equal options, and give ``PROBES`` and texts around added tokens equal ids.
+
+    The options compared are those whose effect depends on single words, which no list of texts can hold.
+    """
+    if _options(opened) != _options(described):
+        return False
+    added = {token.content for token in described.get_added_tokens_decoder().values()}
     around = [f"before {token} after{token}" for token in sorted(added)[:MOST_ADDED]]
     texts = [*PROBES, *around]
-    encoded = zip(first.encode_batch(texts), second.encode_batch(texts), strict=True)
+    encoded = zip(opened.encode_batch(texts), described.encode_batch(texts), strict=True)
     return all(one.ids == another.ids for one, another in encoded)
 
 
-READING = 1
+def _options(tokenizer: Tokenizer) -> tuple[Any, ...]:
+    """Return the replacements before, and the options of, a tokenizer's model that depend on single words."""
+    replaced = [
+        json.dumps(part, sort_keys=True)
+        for part in _parts(_state(tokenizer.normalizer), "normalizers")
+        if part.get("type") == "Replace"
+    ]
+    model = tokenizer.model
+    names = ("dropout", "ignore_merges", "max_input_chars_per_word")
+    return (*replaced, *(getattr(model, name, None) or None for name in names))
+
+
+READING = 2
 """Version of the comparison; raised when it changes."""
 _remembered: dict[str, bool] = {}  # by the content of the files: a process compares once
 

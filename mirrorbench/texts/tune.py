@@ -19,6 +19,7 @@ from mirrorbench.data.corpora import Corpus, GeneratedCorpus
 from mirrorbench.data.readers.rows import read_rows
 from mirrorbench.models.adapters import merge_adapter
 from mirrorbench.models.backbones import locate
+from mirrorbench.models.opening import reads_file
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import DIMS, Taken, TransformedEncoder, split_post
 from mirrorbench.models.transformer import check_tokenizer
@@ -40,6 +41,12 @@ if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.runs.cells import ModelRef
     from mirrorbench.runs.workspace import Workspace
+
+_OTHER_CLASS = (
+    "other libraries open another tokenizer for this type of model than its tokenizer.json describes: give them "
+    "transformers.PreTrainedTokenizerFast.from_pretrained(DIR)"
+)
+"""Note for a tuned directory whose tokens no setting in its files can bring other libraries to read."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +151,8 @@ def tune_texts(planned: TuningPlan, workplace: Path, merge: bool = False) -> Tun
             sample = _write(folder, loaded, tuned, description, planned, merge)
             del loaded  # leaves its memory to what is read from the folder
             sample.check(folder)
+            if reads_file(folder):
+                planned.workspace.reporter.note(_OTHER_CLASS)
     except MirrorbenchError as error:
         error.hint += (
             "\nThe tuned model is in the cache: another call with these texts does not tune again."

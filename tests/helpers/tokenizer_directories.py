@@ -62,6 +62,8 @@ class Kind:
         first, last: tokens around a text in ``tokenizer.json``; empty for none.
         options: what the settings change, as a function of the tokenizer.
         stored: whether ``tokenizer.json`` has padding and a maximum length.
+        edit: what is changed in ``tokenizer.json`` after it is written.
+        roles: whether the settings name the special tokens.
     """
 
     model_type: str
@@ -73,6 +75,8 @@ class Kind:
     last: str = ""
     options: Callable[[Tokenizer], None] = lambda tokenizer: None
     stored: bool = False
+    edit: Callable[[dict[str, Any]], None] = lambda described: None
+    roles: bool = True
 
     def write(self, folder: Path) -> Tokenizer:
         """Write the directory; return the tokenizer that its files describe."""
@@ -81,11 +85,13 @@ class Kind:
         if self.stored:
             tokenizer.enable_padding(length=12)
             tokenizer.enable_truncation(6)
-        tokenizer.save(str(folder / "tokenizer.json"))
+        entries = json.loads(tokenizer.to_str())
+        self.edit(entries)
+        (folder / "tokenizer.json").write_text(json.dumps(entries), encoding="utf-8")
         (folder / "config.json").write_text(json.dumps({"model_type": self.model_type}))
         if self.settings is not None:
             roles = BERT_ROLES if self.model == "wordpiece" else ROBERTA_ROLES
-            settings = json.dumps({**roles, **self.settings})
+            settings = json.dumps({**(roles if self.roles else {}), **self.settings})
             (folder / "tokenizer_config.json").write_text(settings)
         described = Tokenizer.from_file(str(folder / "tokenizer.json"))
         described.no_padding()
@@ -162,6 +168,32 @@ def _adds_token(tokenizer: Tokenizer) -> None:
     tokenizer.add_tokens([AddedToken("<extra>", normalized=False)])
 
 
+def _adds_special(*names: str, **flags: bool) -> Callable[[Tokenizer], None]:
+    def apply(tokenizer: Tokenizer) -> None:
+        tokenizer.add_tokens(
+            [AddedToken(name, special=True, normalized=False, **flags) for name in names]
+        )
+
+    return apply
+
+
+def _without_dropout(tokenizer: Tokenizer) -> None:
+    tokenizer.model.dropout = None
+
+
+def _sets(**options: Any) -> Callable[[dict[str, Any]], None]:
+    def apply(described: dict[str, Any]) -> None:
+        described["model"].update(options)
+
+    return apply
+
+
+def _ignores_merges(described: dict[str, Any]) -> None:
+    """A word of the vocabulary that no merges make is a token."""
+    described["model"]["ignore_merges"] = True
+    described["model"]["vocab"]["\u0120zyxq"] = len(described["model"]["vocab"])
+
+
 def _bert(settings: Mapping[str, Any] | None, lowercase: bool, **more: Any) -> Kind:
     return Kind(
         "bert",
@@ -202,6 +234,14 @@ _EXTRA = {
     "content": "<extra>",
     "special": False,
     "lstrip": False,
+    "rstrip": False,
+    "normalized": False,
+    "single_word": False,
+}
+_MASK = {
+    "content": "<mask>",
+    "special": True,
+    "lstrip": True,
     "rstrip": False,
     "normalized": False,
     "single_word": False,
@@ -256,6 +296,30 @@ KINDS: dict[str, Kind] = {
         True,
         options=_adds_token,
     ),
+    "bert with extra tokens listed": _bert(
+        {_CLASS: "BertTokenizer", "additional_special_tokens": ["<|im_start|>", "[ENT]"]},
+        True,
+        options=_adds_special("<|im_start|>", "[ENT]"),
+    ),
+    "bert with extra tokens named": _bert(
+        {"extra_special_tokens": {"end_token": "<|im_end|>"}},
+        True,
+        options=_adds_special("<|im_end|>"),
+    ),
+    "bert with words of 50 characters": _bert(
+        {_CLASS: "BertTokenizer"}, True, edit=_sets(max_input_chars_per_word=50)
+    ),
+    "bert with a replacement": Kind(
+        "bert",
+        "wordpiece",
+        {_CLASS: "BertTokenizer"},
+        normalizers.Sequence(
+            [normalizers.Replace("guitar", "fox"), bert_normalizer(lowercase=True)]
+        ),
+        pre_tokenizers.BertPreTokenizer(),
+        "[CLS]",
+        "[SEP]",
+    ),
     "distilbert": Kind(
         "distilbert",
         "wordpiece",
@@ -275,6 +339,31 @@ KINDS: dict[str, Kind] = {
         "[SEP]",
     ),
     "bert's class, unigram": _unigram("bert", {}),
+    "bert's class, unigram without special tokens": Kind(
+        "bert",
+        "unigram",
+        {_CLASS: "BertTokenizer", "pad_token": "<pad>"},
+        pre_tokenizer=pre_tokenizers.Metaspace(),
+        first="<s>",
+        last="</s>",
+        roles=False,
+    ),
+    "roberta with a mask that takes the space before it": _bytes(
+        "roberta",
+        {_CLASS: "RobertaTokenizer", "added_tokens_decoder": {"4": _MASK}},
+        False,
+        options=_adds_special("<mask>", lstrip=True),
+    ),
+    "roberta with dropout of merges": _bytes(
+        "roberta",
+        {_CLASS: "RobertaTokenizer"},
+        False,
+        edit=_sets(dropout=0.3),
+        options=_without_dropout,
+    ),
+    "gpt2 that ignores merges": _bytes(
+        "gpt2", {_CLASS: "GPT2Tokenizer"}, False, edit=_ignores_merges
+    ),
     "roberta's class, lower case": Kind(
         "roberta",
         "bytes",

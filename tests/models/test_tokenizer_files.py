@@ -10,12 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from helpers.random_further_models import build_further
 from helpers.random_models import Models
+from helpers.recording_reporter import Log
 from helpers.tokenizer_directories import KINDS
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, normalizers
+from transformers import PreTrainedTokenizerFast
 
 import mirrorbench
-from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.models import tokenizer_files
 from mirrorbench.models.backbones import files_checksum
 from mirrorbench.models.fingerprints import fingerprint
@@ -25,16 +27,19 @@ from mirrorbench.models.tokenizer_files import PROBES
 OLD = "4.57.6"
 """Version of transformers in which the class of a directory still reads ``tokenizer.json``."""
 
+UNSEEN = ("a zyxq b", "g" * 70, "playing the guitar", "[ENT] <|im_end|>")
+"""Texts with words by which tokenizers differ that give ``PROBES`` the same tokens."""
+
 
 def ids_of(tokenizer: Tokenizer) -> list[list[int]]:
-    return [tokenizer.encode(text).ids for text in PROBES]
+    return [tokenizer.encode(text).ids for text in (*PROBES, *UNSEEN)]
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_token_ids_are_those_of_the_files(name: str, tmp_path: Path) -> None:
     described = KINDS[name].write(tmp_path)
     tokenizer = read_tokenizer(tmp_path)
-    assert tokenizer(list(PROBES))["input_ids"] == ids_of(described)
+    assert tokenizer([*PROBES, *UNSEEN])["input_ids"] == ids_of(described)
     assert tokenizer("a <extra> b")["input_ids"] == described.encode("a <extra> b").ids
     long_text = "word " * 100
     assert len(tokenizer(long_text)["input_ids"]) == len(described.encode(long_text).ids)
@@ -90,16 +95,6 @@ def test_comparison_is_remembered_across_processes(
     assert [asked(), len(compared)] == [True, 3]
 
 
-def test_tokens_that_cannot_be_read_are_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    KINDS["bert's class, unigram"].write(tmp_path)
-    assert reads_file(tmp_path)
-    monkeypatch.setattr("mirrorbench.models.opening.same_tokens", lambda *_: False)
-    with pytest.raises(ModelUnavailableError, match=r"tokenizer\.json otherwise than the file"):
-        read_tokenizer(tmp_path)
-
-
 @pytest.fixture
 def affected(random_model: Models, tmp_path: Path) -> Path:
     """BERT with the tokenizer of another model, and sentence-transformers' default pooling."""
@@ -128,7 +123,7 @@ def expected_vectors(folder: Path, texts: list[str]) -> np.ndarray:
         return np.stack([model(input_ids=row).last_hidden_state[0].mean(0).numpy() for row in rows])
 
 
-@pytest.mark.parametrize("spec", ["{}:pooling=mean", "sbert:path={}"])
+@pytest.mark.parametrize("spec", ["{}:pooling=mean", "sbert:path={}", "sbert:path={},pooling=mean"])
 def test_vectors_are_those_of_the_files(spec: str, affected: Path, tmp_path: Path) -> None:
     texts = ["A man is playing the guitar.", "Москва", "你好，世界。", "UPPER lower"]
     vectors = mirrorbench.load(spec.format(affected), device="cpu").encode(texts)
@@ -172,6 +167,23 @@ print(json.dumps([AutoTokenizer.from_pretrained(folder)(probes)["input_ids"] for
 """
 
 
+def test_tokens_that_other_libraries_misread_are_said(tmp_path: Path) -> None:
+    """transformers 5 takes its own class for the type Qwen2, whatever the files say."""
+    build_further("qwen2", tmp_path / "qwen2")
+    file = tmp_path / "qwen2" / "tokenizer.json"
+    described = Tokenizer.from_file(str(file))
+    described.normalizer = normalizers.Lowercase()
+    described.save(str(file))
+    log = Log()
+    lines = [f"Line {n} about {word}" for n in range(8) for word in ("Cats", "Dogs")]
+    session = mirrorbench.Session(device="cpu", offline=True, reporter=log)
+    spec = f"{tmp_path / 'qwen2'}+mirror:pooling=mean,epochs=1,batch_size=8"
+    session.tune(lines, spec, tmp_path / "tuned", held_out=4)
+    assert any("PreTrainedTokenizerFast.from_pretrained" in line for line in log.lines)
+    (row,) = PreTrainedTokenizerFast.from_pretrained(tmp_path / "tuned")(["A Cat"])["input_ids"]
+    assert row == described.encode("A Cat").ids
+
+
 @pytest.fixture(scope="module")
 def old_transformers(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list]:
     """A function that returns the ids of ``PROBES`` by an earlier version of transformers, by folder."""
@@ -184,7 +196,7 @@ def old_transformers(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., 
     done = subprocess.run(install, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"transformers {OLD} cannot be installed: {done.stderr[-200:]}")
-    (folder / "probes.json").write_text(json.dumps(PROBES))
+    (folder / "probes.json").write_text(json.dumps([*PROBES, *UNSEEN]))
 
     def ids(*folders: Path) -> list:
         command = [python, "-c", IDS, folder / "probes.json", *folders]
@@ -198,13 +210,16 @@ def old_transformers(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., 
 def test_ids_equal_those_of_transformers_4(
     old_transformers: Callable[..., list], tmp_path: Path
 ) -> None:
-    folders = {name: tmp_path / str(index) for index, name in enumerate(KINDS)}
+    """But for dropout of merges, which draws other tokens at each call there, and for what it cannot open."""
+    apart = ("roberta with dropout of merges", "bert's class, unigram without special tokens")
+    kinds = [name for name in KINDS if name not in apart]
+    folders = {name: tmp_path / str(index) for index, name in enumerate(kinds)}
     for name, folder in folders.items():
         KINDS[name].write(folder)
-    old = dict(zip(KINDS, old_transformers(*folders.values()), strict=True))
+    old = dict(zip(kinds, old_transformers(*folders.values()), strict=True))
     different = [
         name
         for name, folder in folders.items()
-        if read_tokenizer(folder)(list(PROBES))["input_ids"] != old[name]
+        if read_tokenizer(folder)([*PROBES, *UNSEEN])["input_ids"] != old[name]
     ]
     assert different == []
