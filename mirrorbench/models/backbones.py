@@ -255,9 +255,25 @@ def with_its_base(path: Path, offline: bool) -> Path:
 
 
 def base_folder(path: Path, offline: bool = True) -> Path:
-    """Return the directory of an adapter's backbone, or the directory itself without an adapter."""
+    """Return the directory of an adapter's backbone, or the directory itself without an adapter.
+
+    A backbone that is an adapter itself raises a ``ModelUnavailableError``.
+    """
     if not (path / ADAPTER).is_file():
         return path
+    base = _named_base(path, offline)
+    if (base / ADAPTER).is_file():
+        second = json_object(base / ADAPTER).get("base_model_name_or_path")
+        raise ModelUnavailableError(
+            f"{path} is an adapter on {base}, which is an adapter itself, on {second}; two are not read",
+            f"Write {base} as a whole model (merge_and_unload() of peft), and name that in {path / ADAPTER} "
+            "(base_model_name_or_path).",
+        )
+    return base
+
+
+def _named_base(path: Path, offline: bool) -> Path:
+    """Return the directory of the backbone that an adapter names."""
     settings = json_object(path / ADAPTER)
     name, revision = (
         str(settings.get("base_model_name_or_path")),
@@ -435,6 +451,12 @@ def max_positions(setting: Callable[[str], Any]) -> int:
     # DeBERTa's attention is relative: there is a limit only if absolute positions are added to the embeddings too.
     relative = setting("relative_attention") and setting("position_biased_input") is False
     return 0 if relative or limit <= 0 else limit - first_position(setting)
+
+
+def positions_of(path: Path) -> int:
+    """Return the most tokens that the model in a directory can read, 0 if unknown or without a ``config.json``."""
+    known = (base_folder(path) / "config.json").is_file()
+    return max_positions(configuration(path).get) if known else 0
 
 
 def first_position(setting: Callable[[str], Any]) -> int:

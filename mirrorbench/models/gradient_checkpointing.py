@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from torch.overrides import _get_current_function_mode_stack
 
 from mirrorbench.models.batching import ReplacedFunctions
 from mirrorbench.models.families import parts
+from mirrorbench.models.module_state import ModuleState, in_state
 
 
 @contextmanager
@@ -27,7 +29,7 @@ def checkpointed(model: Any, own_draws: bool = False) -> Iterator[None]:
     name = "activation_checkpointing" if new else "gradient_checkpointing"
     options = {
         "use_reentrant": False,
-        "context_fn": _pass_contexts,
+        "context_fn": partial(_pass_contexts, model),
         "preserve_rng_state": not own_draws,
     }
     for part in caching:  # of keys and values, which would grow when a layer is computed again
@@ -42,20 +44,25 @@ def checkpointed(model: Any, own_draws: bool = False) -> Iterator[None]:
             part.use_cache = True
 
 
-def _pass_contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
-    """Return the contexts of a layer's first and second pass, with equal replaced functions and random numbers."""
+def _pass_contexts(
+    model: Any,
+) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """Return the contexts of a layer's first and second pass, which have equal modules, functions and random numbers."""
     modes = _active_modes()
-    return nullcontext(), _recomputing(
-        modes, [mode.generator.get_state() if mode.generator else None for mode in modes]
-    )
+    states = [mode.generator.get_state() if mode.generator else None for mode in modes]
+    return nullcontext(), _recomputing(model, ModuleState(model), modes, states)
 
 
 @contextmanager
 def _recomputing(
-    modes: Sequence[ReplacedFunctions], states: Sequence[torch.Tensor | None]
+    model: Any,
+    modules: ModuleState,
+    modes: Sequence[ReplacedFunctions],
+    states: Sequence[torch.Tensor | None],
 ) -> Iterator[None]:
     active = _active_modes()  # on a CPU the backward pass may run in this thread
     with ExitStack() as stack:
+        stack.enter_context(in_state(model, modules))
         for mode, state in zip(modes, states, strict=True):
             if mode not in active:
                 stack.enter_context(mode)

@@ -12,8 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from mirrorbench.core.errors import ModelUnavailableError
-from mirrorbench.models.backbones import base_folder, configuration, tokenizer_folder
+from mirrorbench.models.backbones import (
+    base_folder,
+    configuration,
+    positions_of,
+    tokenizer_folder,
+)
 from mirrorbench.models.model_files import modules
+from mirrorbench.models.module_state import leave_unchanged
 from mirrorbench.models.tokenizer_files import (
     PROBES,
     TOKENIZER,
@@ -153,11 +159,16 @@ def read_sentence_transformer(path: Path, device: str, precision: str = "fp32") 
         model = SentenceTransformer(str(path), device=device, **options, **_SAFE)
     if precision == "fp32":
         model.float()  # modules beside the transformer, too
-    folder = text_folder(path)
-    if reads_file(folder):
-        _replace_tokenizer(model[0], read_tokenizer(folder))
+    transformer = text_folder(path)
+    if reads_file(transformer):
+        _replace_tokenizer(model[0], read_tokenizer(transformer))
     for folder in folders:
         _check_floating(folder, model)
+    for module in model:
+        leave_unchanged(module)
+    positions, stated = positions_of(transformer), model.get_max_seq_length()
+    if positions and stated and stated > positions:
+        model.max_seq_length = positions
     return model
 
 

@@ -3,7 +3,7 @@
 ``sbert``: a sentence-transformers model with its own pooling, normalisation and maximum length. Spec keys: ``model``
 (hub id; without slash from the organisation ``sentence-transformers``) or ``path`` (a directory); by default the
 paper's SBERT (Mirror-BERT, Table 15). ``pooling`` reads the transformer alone, at most ``max_length`` tokens (64),
-instead of the model's pooling: ``mean-padded`` is the readout of Mirror-BERT's Table 3 ("over all tokens (including
+instead of the model's pooling; without it, ``max_length`` replaces the model's own: ``mean-padded`` is the readout of Mirror-BERT's Table 3 ("over all tokens (including
 padded ones)"). ``prompt``: a text before each text, a template, or the name of a prompt of the model, in place of its
 default.
 
@@ -23,12 +23,13 @@ from mirrorbench.core.errors import ModelUnavailableError, UsageError, unknown_n
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.models.backbones import BACKBONES, locate, with_its_base
+from mirrorbench.models.backbones import BACKBONES, locate, positions_of, with_its_base
 from mirrorbench.models.encoder_systems import EncoderContext, LazyEncoder, checked_params
 from mirrorbench.models.fingerprints import fingerprint, unchanged_backbone
 from mirrorbench.models.model_files import modules
-from mirrorbench.models.opening import reads_file
+from mirrorbench.models.opening import reads_file, text_folder
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling, template
+from mirrorbench.models.sentence_transformer_files import missing_settings, without_settings
 from mirrorbench.models.tokenizer_files import TOKENS_OF_FILE
 
 if TYPE_CHECKING:
@@ -45,15 +46,17 @@ def register_encoders(register: Register) -> None:
 def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
     """Create the encoder of a spec ``sbert``."""
     params = checked_params(spec, model=str, path=str, pooling=str, max_length=int, prompt=str)
-    if "max_length" in params and "pooling" not in params:
-        problem = f"{spec}: max_length belongs to a pooling, but this spec names none"
-        raise UsageError(problem, "Add pooling=mean-padded, or leave max_length out.")
     directory = sbert_directory(spec, context.offline)
     prompt = template(params["prompt"], directory) if "prompt" in params else None
     if "pooling" not in params:
         from mirrorbench.models.sentence_transformer import sentence_transformer
 
-        return sentence_transformer(directory, context, prompt)
+        if file := missing_settings(directory, modules(directory)):
+            raise without_settings(spec, file, spec.with_params(pooling="mean"))
+        max_length = params.get("max_length")
+        if max_length is not None:
+            _check_length(spec, directory, max_length)
+        return sentence_transformer(directory, context, prompt, max_length)
     max_length = params.get("max_length", DEFAULT_MAX_LENGTH)
     pooling = Pooling(params["pooling"], max_length=max_length, prompt=prompt or "")
     return pooled_backbone(_only_transformer(directory), pooling, context)
@@ -76,6 +79,14 @@ def sbert_directory(spec: EncoderSpec, offline: bool) -> Path:
         "en",
         offline,
     )
+
+
+def _check_length(spec: EncoderSpec, directory: Path, max_length: int) -> None:
+    """Raise a ``UsageError`` for a maximum length that a model of sentence-transformers cannot read."""
+    positions = positions_of(text_folder(directory))
+    if max_length < 1 or 0 < positions < max_length:
+        problem = f"{spec}: max_length={max_length}, but {directory.name} has {positions} positions"
+        raise UsageError(problem, f"Write {spec.with_params(max_length=positions)}")
 
 
 def _only_transformer(directory: Path) -> Path:

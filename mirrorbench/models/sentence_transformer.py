@@ -14,6 +14,7 @@ from mirrorbench.core.devices import autocast, device_type, out_of_memory, own_w
 from mirrorbench.core.encoder_protocol import as_inputs
 from mirrorbench.core.errors import ModelUnavailableError, not_installed
 from mirrorbench.core.identity import digest
+from mirrorbench.models.backbones import positions_of
 from mirrorbench.models.batching import (
     PASS_COST,
     TOKEN_BUDGET,
@@ -22,26 +23,38 @@ from mirrorbench.models.batching import (
 )
 from mirrorbench.models.encoder_systems import EncoderContext, LazyEncoder
 from mirrorbench.models.families import not_telling_apart, unreadable
-from mirrorbench.models.opening import read_sentence_transformer, reads_file, text_folder
+from mirrorbench.models.opening import (
+    quiet_transformers,
+    read_sentence_transformer,
+    reads_file,
+    text_folder,
+)
 from mirrorbench.models.pooling import TEXT
+from mirrorbench.models.sentence_transformer_files import length_note
 from mirrorbench.models.tokenizer_files import TOKENS_OF_FILE
+from mirrorbench.models.traits import reads_by_longest
 
 if TYPE_CHECKING:
     import torch
 
     from mirrorbench.core.encoder_protocol import Array, TextInput
 
+_ROUNDING = {"fp32": 1e-3, "bf16": 0.1, "fp16": 0.03}
+"""Largest distance of equal vectors by rounding, relative to their length, by precision."""
 MOST_TOKENS = 512
 """Maximum length, in tokens, of a model of sentence-transformers that names none."""
 
 
 def sentence_transformer(
-    path: Path, context: EncoderContext, prompt: str | None = None
+    path: Path,
+    context: EncoderContext,
+    prompt: str | None = None,
+    max_length: int | None = None,
 ) -> LazyEncoder:
     """Create an encoder from the directory of a sentence-transformers model; contexts are encoded as whole texts.
 
     ``prompt``: a template in place of the model's default prompt; the model decides whether a prompt before the text is
-    pooled too.
+    pooled too. ``max_length``: tokens kept of each text, in place of the model's own.
     """
     files = directory_checksum(path)
 
@@ -49,18 +62,26 @@ def sentence_transformer(
         with unchanged(lambda: _model_files(path), files, str(path)):
             model = _load_sentence_transformer(path, context)
             own_weights(model)
-        encode = _BatchedModel(model, context, prompt).encode
-        _check_varies(path, model, encode)
-        return encode
+            if max_length is not None:
+                model.max_seq_length = max_length
+        batched = _BatchedModel(model, context, prompt)
+        _check_varies(path, model, batched.encode)
+        batched.alone = batched.alone or _reads_padding(model, batched.encode, context.precision)
+        return batched.encode
 
-    identity = {"files": files}
+    identity: dict[str, str | int] = {"files": files}
     if prompt is not None:
         identity["prompt"] = prompt
-    notes: tuple[str, ...] = ()
-    if reads_file(text_folder(path)):
+    if max_length is not None:
+        identity["max_length"] = max_length
+    notes = []
+    folder = text_folder(path)
+    if reads_file(folder):
         identity["tokenizer"] = "file"
-        notes = (TOKENS_OF_FILE,)
-    return LazyEncoder(digest(identity) if len(identity) > 1 else files, load, notes=notes)
+        notes.append(TOKENS_OF_FILE)
+    if max_length is None and (note := length_note(folder, positions_of(folder))):
+        notes.append(note)
+    return LazyEncoder(digest(identity) if len(identity) > 1 else files, load, notes=tuple(notes))
 
 
 class _BatchedModel:
@@ -76,6 +97,9 @@ class _BatchedModel:
         is_prefix = bool(prompt) and str(prompt).endswith(TEXT) and str(prompt).count(TEXT) == 1
         self.prefix = str(prompt).removesuffix(TEXT) if is_prefix else ""
         self.template = "" if self.prefix else prompt
+        # Whether texts are read one by one, since others in a batch would change their vectors.
+        configs = [getattr(module, "config", None) for module in model.modules()]
+        self.alone = any(reads_by_longest(c) for c in configs if hasattr(c, "to_json_string"))
 
     def encode(self, inputs: list[TextInput]) -> Array:
         """Encode inputs, each under the prompt of its role; ``prompt`` replaces the prompts of all roles."""
@@ -111,7 +135,8 @@ class _BatchedModel:
 
         def compute(rows: list[int]) -> torch.Tensor:
             batch, size = [texts[row] for row in rows], 32 if type_ == "cpu" else len(rows)
-            with autocast(self.device, self.precision):
+            size = 1 if self.alone else size
+            with quiet_transformers(), autocast(self.device, self.precision):
                 vectors = encode_texts(
                     batch,
                     batch_size=size,
@@ -150,10 +175,7 @@ def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:
 
 def _check_varies(path: Path, model: Any, encode: Callable[[list[TextInput]], Array]) -> None:
     """Raise if a model makes no vectors of texts, or equal ones of two texts of its own words."""
-    known: Iterable[str] = getattr(
-        getattr(model, "tokenizer", None), "get_vocab", list
-    )()  # images have none
-    words = sorted(word for word in known if word.isalnum())
+    words = _words(model)
     texts = [" ".join(words[first :: max(1, len(words) // 16)]) for first in range(2)]
     try:
         left, right = encode(as_inputs(texts))
@@ -166,6 +188,24 @@ def _check_varies(path: Path, model: Any, encode: Callable[[list[TextInput]], Ar
         raise not_telling_apart(
             f"the sentence-transformers model in {path}", "its weights, tokenizer and prompt"
         )
+
+
+def _reads_padding(model: Any, encode: Callable[[list[TextInput]], Array], precision: str) -> bool:
+    """Return whether a short text has another vector beside a long one, by more than rounding."""
+    words = _words(model)[:12]
+    if len(words) < 2:
+        return False
+    alone, beside = (
+        encode(as_inputs(words[:1]))[0],
+        encode(as_inputs([words[0], " ".join(words)]))[0],
+    )
+    return bool(np.linalg.norm(alone - beside) > _ROUNDING[precision] * np.linalg.norm(alone))
+
+
+def _words(model: Any) -> list[str]:
+    """Return the words of a model's vocabulary in their order; a model of images has none."""
+    known: Iterable[str] = getattr(getattr(model, "tokenizer", None), "get_vocab", list)()
+    return sorted(word for word in known if word.isalnum())
 
 
 _IGNORED = {"README.md", "onnx", "openvino", ".git", ".gitattributes", ".cache"}

@@ -10,11 +10,18 @@ from typing import Any
 
 from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.core.specs import EncoderSpec, Value
-from mirrorbench.models.backbones import BACKBONES, configuration, description_of, max_positions
+from mirrorbench.models.backbones import BACKBONES, description_of, positions_of
 from mirrorbench.models.families import unreadable
 from mirrorbench.models.model_files import Module, json_object, modules
 from mirrorbench.models.opening import read_tokenizer
-from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, MASK, SETTINGS, TEXT, own_prompts
+from mirrorbench.models.pooling import (
+    DEFAULT_MAX_LENGTH,
+    MASK,
+    SETTINGS,
+    TEXT,
+    own_prompts,
+    template,
+)
 
 _POOLINGS = {"cls": "cls", "mean": "mean", "lasttoken": "last", "weightedmean": "weighted-mean"}
 _READ = ("Transformer", "Pooling", "Normalize")
@@ -33,6 +40,30 @@ _PLAIN: Mapping[str, Sequence[Any]] = {
 IDENTITY = "torch.nn.modules.linear.Identity"
 """Activation of an affine ``Dense``."""
 _LONGEST = 100_000
+
+
+def missing_settings(folder: Path, listed: Sequence[Module]) -> Path | None:
+    """Return the file that says how the listed modules pool, if it is missing."""
+    pools = [module for module in listed if module.class_name == "Pooling"]
+    files = [folder / module.path / "config.json" for module in pools]
+    return next((file for file in files if not file.is_file()), None)
+
+
+def without_settings(spec: EncoderSpec, file: Path, alone: EncoderSpec) -> NoPoolingError:
+    """Return the error for a model that lacks such a file; ``alone`` is the spec that names a pooling."""
+    return NoPoolingError(
+        f"{spec}: {file} is missing, which says how the model pools",
+        f"Copy it from the model's source, or name the pooling: {alone}",
+    )
+
+
+def length_note(transformer: Path, max_length: int) -> str:
+    """Return the note on a stated length beyond the positions, where texts are cut; empty for any other length."""
+    stated = _settings(transformer / "sentence_bert_config.json").get("max_seq_length")
+    positions = positions_of(transformer)
+    if not isinstance(stated, int) or not 0 < positions < stated or max_length != positions:
+        return ""
+    return f"its files state {stated} tokens, and it has {positions} positions: texts are cut there"
 
 
 class NoPoolingError(UsageError):
@@ -55,7 +86,7 @@ def max_length(keys: Mapping[str, Value], folder: Path, of_task: int) -> int:
         window = _settings(folder / "sentence_bert_config.json").get("max_seq_length")
         longest = (
             window if isinstance(window, int) else None,
-            max_positions(configuration(folder).get),
+            positions_of(folder),
         )
         return min(of_task, *filter(None, longest), of_task) or DEFAULT_MAX_LENGTH
     if type(value) is not int:
@@ -97,7 +128,8 @@ def _agrees(readout: Mapping[str, Value], spec: EncoderSpec, folder: Path) -> bo
     )  # absent: reported later
     if dense and (dense.get("activation_function") != IDENTITY or dense.get("use_residual")):
         return False
-    keys = _keys(spec, folder, [module for module in listed if module.class_name in _READ])
+    plain = replace(spec, params=())
+    keys = _keys(plain, folder, [module for module in listed if module.class_name in _READ])
     return keys == stated | ({"pooling": "mean"} if of_target else {})
 
 
@@ -105,6 +137,8 @@ def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str
     classes = [module.class_name for module in listed]
     if tuple(classes) not in (_READ, _READ[:2]):
         raise _no_pooling(spec, f"consists of {', '.join(classes)}", classes[0] == "Transformer")
+    if file := missing_settings(folder, listed):
+        raise without_settings(spec, file, spec.with_params(pooling="mean"))
     _, pools, *normalizes = (_settings(folder / module.path / "config.json") for module in listed)
     mode, transformer = _mode(pools), folder / listed[0].path
     if mode not in _POOLINGS or pools.get("include_prompt") is False:
@@ -135,7 +169,9 @@ def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str
         TEXT in prompt or MASK in prompt
     ):  # placeholders in prompts of this package, plain text there
         raise _no_pooling(spec, f"puts the prompt {prompt!r} before texts as it stands")
-    if not (length := _text_length(transformer, length, prompt)):
+    asked = spec.get("prompt")
+    read = prompt + TEXT if asked is None else template(str(asked), folder)
+    if not (length := _text_length(transformer, length, read)):
         raise _no_pooling(spec, "sets no maximum length that its transformer can read")
     keys: dict[str, Value] = {"pooling": _POOLINGS[mode], "max_length": length}
     return (
@@ -181,22 +217,27 @@ def _mode(settings: Mapping[str, Any]) -> str:
 
 
 def _text_length(transformer: Path, length: object, prompt: str) -> int:
-    """Return the tokens kept of a text beside its prompt; 0 if the files set no limit within the positions."""
-    positions = max_positions(configuration(transformer).get)
+    """Return the tokens kept of a text beside a template's, within the positions; 0 if the files set no limit."""
+    positions = positions_of(transformer)
+    prompted = prompt not in ("", TEXT)
     try:
-        tokenizer: Any = read_tokenizer(transformer) if length is None or prompt else None
+        tokenizer: Any = read_tokenizer(transformer) if length is None or prompted else None
     except Exception as error:  # damaged files may raise any exception in transformers
         raise unreadable(transformer, error) from error
     if length is None:
-        length = min(tokenizer.model_max_length, positions or tokenizer.model_max_length)
-    if not isinstance(length, int) or length > (positions or _LONGEST):
+        length = tokenizer.model_max_length
+    if not isinstance(length, int):
         return 0
-    if prompt:
+    length = min(length, positions or length)
+    if length > (positions or _LONGEST):
+        return 0
+    if prompted:
         length -= prompt_tokens(tokenizer, prompt)
     return length if length >= 3 else 0
 
 
 def prompt_tokens(tokenizer: Any, prompt: str) -> int:
-    """Count the tokens of a prompt before a word; alone, a space at its end may be a token of its own."""
-    bare, prompted = (len(tokenizer(text)["input_ids"]) for text in ("a", f"{prompt}a"))
+    """Count the tokens of a template around a word; alone, a space at its end may be a token of its own."""
+    whole = (prompt if TEXT in prompt else prompt + TEXT).replace(MASK, tokenizer.mask_token or "")
+    bare, prompted = (len(tokenizer(text)["input_ids"]) for text in ("a", whole.replace(TEXT, "a")))
     return prompted - bare

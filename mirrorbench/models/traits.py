@@ -27,6 +27,12 @@ _ROUNDING = {"fp32": 1e-3, "bf16": 0.1, "fp16": 0.03}
 _FAR = 0.3
 """Largest distance of vectors in half precision from those in fp32, relative to their length."""
 HALVES = ("bf16", "fp16")
+_BY_LONGEST = (
+    '"rope_type": "longrope"',  # angles of rotary positions, from some thousand tokens on
+    '"rope_type": "dynamic"',
+    '"attention_type": "block_sparse"',  # attention by blocks, from some hundred tokens on
+)
+"""Settings by which the longest text of a pass changes how the others are read, beyond the texts measured here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +71,7 @@ def traits_of(transformer: _Transformer) -> ModelTraits:
     """
     rounding = _ROUNDING[transformer.kept]
     text, other_text = _texts(transformer)
-    # Rotary angles that depend on the longest text of a pass, from some thousand tokens on.
-    by_longest = '"rope_type": "longrope"' in transformer.model.config.to_json_string()
+    by_longest = reads_by_longest(transformer.model.config)
     with _side_effects_undone(transformer):
         alone, start, beside = (
             _states(transformer, row)[0] for row in (text, text[:SHORT], other_text[:SHORT])
@@ -89,6 +94,12 @@ def traits_of(transformer: _Transformer) -> ModelTraits:
         )
 
 
+def reads_by_longest(config: Any) -> bool:
+    """Return whether the longest text of a pass may change how a model of this configuration reads the others."""
+    settings = config.to_json_string(use_diff=False)
+    return any(setting in settings for setting in _BY_LONGEST)
+
+
 def drops(transformer: _Transformer) -> bool:
     """Return whether two passes in training mode differ.
 
@@ -106,7 +117,7 @@ def _side_effects_undone(transformer: _Transformer) -> Iterator[None]:
     import torch
 
     model, device = transformer.model, transformer.device
-    training, attention = model.training, getattr(model, "attention_type", None)
+    training = model.training
     model.eval()
     try:
         with (
@@ -128,10 +139,6 @@ def _side_effects_undone(transformer: _Transformer) -> Iterator[None]:
     finally:
         model.train(training)
         torch.clear_autocast_cache()  # shared with the context around, in whatever precision
-        if attention != getattr(
-            model, "attention_type", None
-        ):  # BigBird reads short texts another way, for good
-            model.set_attention_type(attention)
 
 
 def _of_device(error: Exception) -> bool:

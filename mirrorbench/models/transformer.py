@@ -28,6 +28,7 @@ from mirrorbench.models.adapters import adapter_tensors, is_adapted, open_adapte
 from mirrorbench.models.backbones import base_folder, max_positions, tokenizer_folder
 from mirrorbench.models.batching import ENCODING_BUDGET, Ragged, fills_in_range, without_waiting
 from mirrorbench.models.families import text_part, unreadable
+from mirrorbench.models.module_state import leave_unchanged
 from mirrorbench.models.opening import quiet_transformers, read_config, read_tokenizer
 from mirrorbench.models.packing import PackedRow, let_pack, reading
 from mirrorbench.models.pooling import MASK, POOLINGS, TEXT, Pooling, PoolingFunction, Tokens, pool
@@ -312,7 +313,8 @@ class Transformer:
             )
 
     def _states(self, all_layers: bool, **inputs: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
-        output = self.model(**inputs, output_hidden_states=all_layers, return_dict=True)
+        with quiet_transformers():  # BigBird warns of every short text
+            output = self.model(**inputs, output_hidden_states=all_layers, return_dict=True)
         return tuple(output.hidden_states) if all_layers else (output.last_hidden_state,)
 
     def padded_states(self, ids: Ragged, pad_to: int = 0, all_layers: bool = False) -> _States:
@@ -381,6 +383,7 @@ def load_transformer(
                 open_adapter(whole, path)
             own_weights(model.to(device))
             let_pack(model)
+            leave_unchanged(model)
     except MirrorbenchError:
         raise
     except Exception as error:  # damaged files may raise any exception in transformers

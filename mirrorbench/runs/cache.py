@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 EMBEDDINGS, STATEMENT = "embeddings", "computation.txt"
 """The folder of vectors, and the file beside them that states their computation."""
 TRAITS_FOLDER = "traits"
-_TRIAL = 4
+_TRIAL = 5
 """Version of the passes that show traits; raised when they change."""
 CACHE_FOLDERS = (
     "models",

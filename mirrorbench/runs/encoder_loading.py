@@ -21,7 +21,10 @@ from mirrorbench.models.backbones import base_folder
 from mirrorbench.models.encoder_systems import EncoderContext, create_encoder
 from mirrorbench.models.families import not_telling_apart
 from mirrorbench.models.fingerprints import fingerprint, unchanged_backbone
+from mirrorbench.models.opening import reads_file
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction
+from mirrorbench.models.sentence_transformer_files import length_note
+from mirrorbench.models.tokenizer_files import TOKENS_OF_FILE
 from mirrorbench.models.traits import ModelTraits, drops, traits_of
 from mirrorbench.models.transformations import TransformedEncoder
 from mirrorbench.runs.cache import Cache
@@ -42,6 +45,16 @@ if TYPE_CHECKING:
 _LAYERS = 2
 """Layers with which a model is tried when it is planned."""
 _RATE = 0.1
+
+
+def opening_notes(model: ModelRef, pooling: Pooling | None) -> Iterator[str]:
+    """Yield what was decided about a backbone's tokens and length where its files say otherwise."""
+    if model.path is None:
+        return
+    if reads_file(model.path):
+        yield f"{model.spec}: {TOKENS_OF_FILE}"
+    if pooling and (note := length_note(model.path, pooling.max_length)):
+        yield f"{model.spec}: {note}"
 
 
 def planned_traits(path: Path, cache: Cache) -> ModelTraits:

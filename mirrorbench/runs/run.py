@@ -16,7 +16,7 @@ from mirrorbench.data.corpora import (
     read_corpus,
 )
 from mirrorbench.runs.cells import Cell, CellGroup
-from mirrorbench.runs.encoder_loading import EncoderLoader
+from mirrorbench.runs.encoder_loading import EncoderLoader, opening_notes
 from mirrorbench.runs.executors import Job
 from mirrorbench.runs.ladder import expand_ladder
 from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome
@@ -48,9 +48,12 @@ def load_encoder(
     request = Request((spec,), ())
     model, pooling = planner.models(request, spec, Purpose(level))[0]
     precision = planner.precision(request, "encoding")
-    return EncoderLoader(space).load_transformed(model, pooling, precision, planner.corpora)[
-        0
-    ], spec
+    loader = EncoderLoader(space)
+    encoder, _ = loader.load_transformed(model, pooling, precision, planner.corpora)
+    of_system = (f"{spec}: {note}" for note in getattr(encoder, "notes", ()))
+    for note in (*opening_notes(model, pooling), *of_system):
+        space.reporter.note(note)
+    return encoder, spec
 
 
 def corpus_overlap(

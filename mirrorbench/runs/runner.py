@@ -23,14 +23,12 @@ from mirrorbench.core.errors import StorageError
 from mirrorbench.core.files import POLL_SECONDS
 from mirrorbench.data.corpora import Contamination, Corpus, find_contamination, shared_codes
 from mirrorbench.models.backbones import foreign_languages
-from mirrorbench.models.opening import reads_file
 from mirrorbench.models.pooling import Pooling, PoolingEncoder
-from mirrorbench.models.tokenizer_files import TOKENS_OF_FILE
 from mirrorbench.models.transformations import transform
 from mirrorbench.models.transformer_encoder import Cost
 from mirrorbench.runs.cells import Cell, CellGroup, CorpusRef
 from mirrorbench.runs.embedding_cache import encode_missing, fitted_posts
-from mirrorbench.runs.encoder_loading import EncoderLoader
+from mirrorbench.runs.encoder_loading import EncoderLoader, opening_notes
 from mirrorbench.runs.outcomes import CellOutcome, failed
 from mirrorbench.runs.results import Result
 from mirrorbench.runs.workspace import Workspace, describe_environment
@@ -330,8 +328,7 @@ def _notes(
     reads_once = (
         cell.pooling is not None and cell.pooling.of_target and not cell.pooling.is_repeated
     )
-    if cell.model.path is not None and reads_file(cell.model.path):
-        yield f"{spec}: {TOKENS_OF_FILE}"
+    yield from opening_notes(cell.model, cell.pooling)
     if cell.model.traits.pads:
         yield f"the vectors of {spec} depend on padding: only texts of equal length were encoded in one batch"
     if reads_once and not cell.model.attention and cell.model.traits.causal:

@@ -95,6 +95,8 @@ _SIZES: dict[str, Any] = {
 _LATENT = {"num_key_value_heads": 4}
 _CHANGES: dict[str, dict[str, Any]] = {
     "bamba": {"attn_layer_indices": [1]},
+    "big_bird": {"num_random_blocks": 1},  # reads texts of 57 tokens and more by blocks
+    "bigbird_pegasus": {"num_random_blocks": 1},
     "deepseek_v2": _LATENT,
     "deepseek_v3": _LATENT,
     "falcon_h1": {"mamba_d_ssm": 64},

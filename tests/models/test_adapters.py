@@ -138,6 +138,18 @@ def test_adapter_identity_covers_adapter_and_backbone_files(
         base_folder(moved)
 
 
+def test_adapter_on_an_adapter_is_refused(random_model: Models, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder, base in ((first, random_model("bert")), (second, first)):
+        adapted(random_model("bert")).save(folder)
+        settings = json.loads((folder / "adapter_config.json").read_text())
+        named = settings | {"base_model_name_or_path": str(base)}
+        (folder / "adapter_config.json").write_text(json.dumps(named))
+    assert mirrorbench.load(str(first), device="cpu").encode(TEXTS).shape == (3, 32)
+    with pytest.raises(ModelUnavailableError, match=f"on {first}, which is an adapter itself"):
+        mirrorbench.load(str(second), device="cpu")
+
+
 def test_adapter_on_changed_backbone_is_refused(random_model: Models, tmp_path: Path) -> None:
     base, adapter = tmp_path / "base", tmp_path / "adapter"
     shutil.copytree(random_model("bert"), base)

@@ -74,7 +74,16 @@ COLUMNS = {way: f"`{way.removeprefix('+base:')}`" for way in (ALL[0], *TUNED)}
 MEASURED = re.compile(r"mirrorbench run -e (\S+) --corpus FILE$")
 FIRST, NEXT = "| families |", "## Causal models"
 PADS, OTHERS = "These types read padding:", "Types that `nox -s full` builds and tests:"
-READ_PADDING = ("convbert", "cpmant", "fnet", "nystromformer", "yoso")
+READ_PADDING = (
+    "big_bird",
+    "bigbird_pegasus",
+    "convbert",
+    "cpmant",
+    "fnet",
+    "nystromformer",
+    "phi3",
+    "yoso",
+)
 TEXTS = [
     "acat",
     "twodogsrunoverthehill",

@@ -96,7 +96,6 @@ def test_invalid_specs_and_unreadable_models_are_refused(
     for create, wrong, message in (
         (create_sapbert, parse_spec("sapbert:lr=1"), "key of sapbert 'lr'"),
         (create_sapbert, parse_spec("sapbert:max_length=long"), "max_length=long"),
-        (create_sbert, parse_spec("sbert:max_length=64"), "max_length belongs to a pooling"),
         (create_sbert, spec("sbert", tmp_path), "no directory of a sentence-transformers model"),
     ):
         with pytest.raises((ModelUnavailableError, UsageError), match=message):
