@@ -89,8 +89,12 @@ def is_adapted(model: Any) -> bool:
     return bool(getattr(model, "_hf_peft_config_loaded", False))
 
 
-def open_adapter(model: Any, folder: Path) -> None:
-    """Add the adapter in a folder to its backbone, without merging it."""
+def open_adapter(model: Any, folder: Path, adds_tokens: bool = False) -> None:
+    """Add the adapter in a folder to its backbone, without merging it.
+
+    Embeddings of tokens that the adapter stores replace the backbone's. ``adds_tokens``: its tokenizer has tokens beyond
+    them; where it does not store theirs, this raises a ``ModelUnavailableError``.
+    """
     check_installed()
     from peft import set_peft_model_state_dict
 
@@ -99,6 +103,7 @@ def open_adapter(model: Any, folder: Path) -> None:
             f"the adapter in {folder} is of the type {type_}, which puts vectors before a text",
             "Adapters that can be merged are read: LoRA, DoRA, IA3, LoHa, LoKr and their like.",
         )
+    _take_embeddings(model, folder, adds_tokens)
     conversions = model._weight_conversions  # from the names in the backbone's file
     report: Any = read_adapter(model, folder)
     model._weight_conversions = (
@@ -116,6 +121,24 @@ def open_adapter(model: Any, folder: Path) -> None:
     if _in_float32(model):  # it was read in the precision of the frozen weights
         set_peft_model_state_dict(model, adapter_tensors(folder))
     model.eval()
+
+
+def _take_embeddings(model: Any, folder: Path, adds_tokens: bool) -> None:
+    """Give a backbone the embeddings of tokens that an adapter stores, as many as there are."""
+    embeddings = model.get_input_embeddings()
+    name = next(name for name, module in model.named_modules() if module is embeddings)
+    stored = adapter_tensors(folder).get(f"{name}.weight")
+    known = embeddings.weight.shape[0]
+    if stored is not None:
+        if len(stored) != known:
+            model.resize_token_embeddings(len(stored), mean_resizing=False)
+        model.get_input_embeddings().weight.data.copy_(stored)
+    elif adds_tokens:
+        raise ModelUnavailableError(
+            f"the adapter in {folder} adds tokens to its backbone's {known}, and stores no embeddings of them; they would "
+            "be random numbers",
+            "Save it anew with save_embedding_layers=True (peft).",
+        )
 
 
 def adapter_tensors(folder: Path) -> dict[str, Any]:

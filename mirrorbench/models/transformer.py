@@ -380,7 +380,7 @@ def load_transformer(
             if kept:
                 families.keep_precision(whole)
             if base != path:
-                open_adapter(whole, path)
+                open_adapter(whole, path, _adds_tokens(whole, path, tokenizer, base))
             own_weights(model.to(device))
             let_pack(model)
             leave_unchanged(model)
@@ -393,6 +393,15 @@ def load_transformer(
     return Transformer(
         path, model.eval(), tokenizer, device, poolings, whole, precision if kept else "fp32"
     )
+
+
+def _adds_tokens(model: Any, path: Path, tokenizer: Any, base: Path) -> bool:
+    """Whether an adapter's tokenizer has tokens that neither its backbone's tokenizer nor its embeddings have."""
+    last = max(tokenizer.get_vocab().values())
+    known = model.get_input_embeddings().weight.shape[0]
+    if tokenizer_folder(path) != path or last < known:
+        return False
+    return bool(last > max(read_tokenizer(base).get_vocab().values()))
 
 
 def lower_casing_tokenizer(path: Path) -> Any:

@@ -14,7 +14,7 @@ from helpers.random_models import Models, encoder
 from helpers.suite_marks import few
 from peft import LoraConfig, PeftModel, PrefixTuningConfig, get_peft_model
 from safetensors.torch import load_file
-from transformers import AutoModel, PreTrainedModel
+from transformers import AutoModel, AutoTokenizer, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 import mirrorbench
@@ -136,6 +136,43 @@ def test_adapter_identity_covers_adapter_and_backbone_files(
     (moved / "adapter_config.json").write_text(json.dumps(settings | gone))
     with pytest.raises(ModelUnavailableError, match="which is not available"):
         base_folder(moved)
+
+
+def with_new_tokens(base: Path, folder: Path, stored: bool) -> PeftModel:
+    """Write an adapter with two more tokens, by peft alone, with or without their embeddings."""
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    tokenizer.add_tokens(["<new>", "<newer>"])
+    model = AutoModel.from_pretrained(base)
+    model.resize_token_embeddings(len(tokenizer))
+    model = get_peft_model(model, LoraConfig(r=2, target_modules=["query"]))
+    learnt(model)
+    model.save_pretrained(folder, save_embedding_layers=stored)
+    tokenizer.save_pretrained(folder)
+    return model.eval()
+
+
+def test_adapter_brings_the_embeddings_of_its_tokens(random_model: Models, tmp_path: Path) -> None:
+    model = with_new_tokens(random_model("bert"), tmp_path, stored=True)
+    texts = [*TEXTS, "a <new> house, and a <newer>"]
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    read = [tokenizer(text, return_tensors="pt")["input_ids"] for text in texts]
+    with torch.no_grad():
+        wanted = [model(input_ids=ids).last_hidden_state[0].mean(0).numpy() for ids in read]
+    spec = f"{tmp_path}+base:pooling=mean"
+    actual = mirrorbench.load(spec, device="cpu").encode(texts)
+    np.testing.assert_allclose(actual, wanted, atol=1e-5)
+    tuned = tmp_path / "tuned"
+    mirrorbench.tune(texts, f"{tmp_path}+mirror:pooling=mean,lr=0", tuned, held_out=0, device="cpu")
+    actual = mirrorbench.load(tuned, device="cpu").encode(texts)
+    np.testing.assert_allclose(actual, wanted, atol=1e-5)
+
+
+def test_adapter_without_embeddings_of_its_tokens_is_refused(
+    random_model: Models, tmp_path: Path
+) -> None:
+    with_new_tokens(random_model("bert"), tmp_path, stored=False)
+    with pytest.raises(ModelUnavailableError, match="stores no embeddings of them"):
+        mirrorbench.load(f"{tmp_path}+base:pooling=mean", device="cpu")
 
 
 def test_adapter_on_an_adapter_is_refused(random_model: Models, tmp_path: Path) -> None:
