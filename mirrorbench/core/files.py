@@ -11,6 +11,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from hashlib import sha256
 from io import BufferedReader
 from pathlib import Path
 from secrets import token_hex
@@ -69,6 +70,11 @@ def unwritable(
     return StorageError(f"{problem}: {reason}.", f"{hint[0].upper()}{hint[1:]}.")
 
 
+def temporary_prefix(target: Path) -> str:
+    """Return the start of the names of the temporary files that become a file, and no other in its folder."""
+    return f"{TEMPORARY}{sha256(os.fsencode(target.name)).hexdigest()[:16]}-"
+
+
 @contextmanager
 def writing(target: Path, store: Path | None = None, flush: bool = True) -> Iterator[IO[bytes]]:
     """Write a file atomically: a temporary file beside it is renamed once complete, or removed on an error.
@@ -83,7 +89,7 @@ def writing(target: Path, store: Path | None = None, flush: bool = True) -> Iter
                 yield sink
             return
         destination = Path(os.path.realpath(target))
-        temporary = destination.with_name(f"{TEMPORARY}{token_hex(8)}")
+        temporary = destination.with_name(f"{temporary_prefix(destination)}{token_hex(8)}")
         try:
             destination.parent.mkdir(parents=True, exist_ok=True)
             with temporary.open("xb") as sink:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError, StorageError, UsageError
-from mirrorbench.core.files import TEMPORARY, Leases, writing
+from mirrorbench.core.files import Leases, temporary_prefix, writing
 from mirrorbench.core.identity import COMPUTATION, checksum
 from mirrorbench.core.quoting import without_texts
 from mirrorbench.core.specs import EncoderSpec, parse_spec
@@ -234,10 +234,12 @@ class ResultStore:
         return self.leases.wait(checksum(path.relative_to(self.root).as_posix())[:32])
 
     def sweep(self, *cells: Cell) -> None:
-        """Remove unfinished files of a killed process; the caller must hold the lease of the cells' group."""
-        for folder in {self.path(cell).parent for cell in cells}:
-            for left in folder.glob(f"{TEMPORARY}*"):
-                left.unlink(missing_ok=True)
+        """Remove unfinished files of a killed process, and none that another process writes for these or other cells."""
+        for path in map(self.path, cells):
+            for suffix in (".json", *_BESIDE):
+                for left in path.parent.glob(f"{temporary_prefix(path.with_suffix(suffix))}*"):
+                    with self._alone(path):
+                        left.unlink(missing_ok=True)
 
     def write(self, cell: Cell, result: Result, scores: Scores) -> Result:
         """Store a result after its predictions, and return it as stored.

@@ -16,7 +16,7 @@ from scipy.stats import spearmanr
 
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.core.files import Leases
+from mirrorbench.core.files import Leases, temporary_prefix
 from mirrorbench.data.items import Lexicon, RatedContexts
 from mirrorbench.models import backbones
 from mirrorbench.models.pooling import Pooling
@@ -267,13 +267,17 @@ def test_results_are_reported_after_they_are_stored(
             held = (leases / f"{cell.model.key}.lease").exists()
             lines.append(f"{cell.task} {bench.results.path(cell).is_file()} {held}")
 
-    half = bench.results.root / "toy" / "cats" / ".part-1"
-    half.parent.mkdir(parents=True)
+    folder = bench.results.root / "toy" / "cats"
+    folder.mkdir(parents=True)
+    half, of_another = (
+        folder / f"{temporary_prefix(folder / name)}1" for name in ("seed-0.json", "seed-1.json")
+    )
     half.write_text("of a run that was killed")
+    of_another.write_text("of a run that is writing")
     bench.run("toy", log=Looking())
     assert lines == ["cats True True", "dogs True True"]
     assert not list(leases.glob("*.lease"))
-    assert not half.exists()
+    assert [half.exists(), of_another.exists()] == [False, True]
 
 
 def test_interrupted_run_keeps_results_and_releases_lease(
