@@ -24,10 +24,13 @@ from mirrorbench.models.tokenizer_files import (
     PROBES,
     TOKENIZER,
     described_tokenizer,
+    reading_key,
     remembered_reading,
     same_tokens,
 )
 
+_compared: dict[str, Any] = {}
+"""The tokenizer that the last comparison opened, until it is read; by ``reading_key``."""
 _SAFE = {"local_files_only": True, "trust_remote_code": False}
 
 
@@ -62,9 +65,17 @@ def read_tokenizer(path: Path, **options: Any) -> Any:
     tokenizers without that file.
     """
     folder = tokenizer_folder(path)
-    if (folder / TOKENIZER).is_file() and reads_file(path):
-        return _tokenizer_of_file(folder)
-    return _tokenizer_of_class(folder, **options)
+    if not (folder / TOKENIZER).is_file():
+        return _tokenizer_of_class(folder, **options)
+    of_file = reads_file(path)
+    compared = _compared.pop(reading_key(folder), None)  # large ones take seconds to open
+    if compared is not None:
+        return compared
+    return (
+        _tokenizer_of_file(described_tokenizer(folder), folder)
+        if of_file
+        else _tokenizer_of_class(folder)
+    )
 
 
 def _tokenizer_of_class(folder: Path, **options: Any) -> Any:
@@ -94,31 +105,39 @@ def _class_differs(folder: Path) -> bool:
         described.encode_batch(PROBES)
     except Exception:  # tokenizers raises bare exceptions for damaged files
         return False
+    opened = _same_tokenizer_of_class(folder, described)
+    differs = opened is None
+    if differs:
+        try:
+            opened = _tokenizer_of_file(described, folder)
+        except Exception:  # transformers cannot read it without the class either
+            return False
+    _compared.clear()
+    _compared[reading_key(folder)] = opened
+    return differs
+
+
+def _same_tokenizer_of_class(folder: Path, described: Any) -> Any:
+    """Return the tokenizer of the class, or ``None`` if it does not open or gives other ids than a described one."""
     try:
-        backend = _tokenizer_of_class(folder).backend_tokenizer
+        tokenizer = _tokenizer_of_class(folder)
+        backend = tokenizer.backend_tokenizer
         backend.no_padding()
         backend.no_truncation()
-        return not same_tokens(backend, described)
+        return tokenizer if same_tokens(backend, described) else None
     except Exception:  # a class may want files or tokens that are not there
-        return _opens(folder)
+        return None
 
 
-def _opens(folder: Path) -> bool:
-    """Whether ``tokenizer.json`` can be read without the class."""
-    try:
-        _tokenizer_of_file(folder)
-    except Exception:  # as above
-        return False
-    return True
-
-
-def _tokenizer_of_file(folder: Path) -> Any:
-    """Read ``tokenizer.json`` with the special tokens of the directory, whatever class its configuration names."""
+def _tokenizer_of_file(described: Any, folder: Path) -> Any:
+    """Return a described tokenizer with the special tokens of its folder, whatever class the configuration names."""
+    from tokenizers import Tokenizer, models
     from transformers import PreTrainedTokenizerFast
 
+    empty = Tokenizer(models.WordLevel({}, unk_token=""))  # instead of reading a large file again
     with quiet_transformers():
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, **_SAFE)
-    tokenizer._tokenizer = described_tokenizer(folder)  # which transformers may read otherwise
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, tokenizer_object=empty, **_SAFE)
+    tokenizer._tokenizer = described
     return tokenizer
 
 

@@ -335,14 +335,19 @@ READING = 2
 _remembered: dict[str, bool] = {}  # by the content of the files: a process compares once
 
 
+def reading_key(folder: Path) -> str:
+    """Return the digest of all that decides how the tokenizer of a folder is read: files, comparison and libraries."""
+    named = [(name, folder / name) for name in FILES if (folder / name).is_file()]
+    libraries = {name: version(name) for name in ("tokenizers", "transformers")}
+    return digest({"tokenizer": content(named), "reading": READING, **libraries})
+
+
 def remembered_reading(folder: Path, compare: Callable[[], bool]) -> bool:
     """Return what ``compare`` found for the tokenizer files of a folder, from the cache or now.
 
     An unwritable cache is no error, and a damaged entry is made again.
     """
-    named = [(name, folder / name) for name in FILES if (folder / name).is_file()]
-    libraries = {name: version(name) for name in ("tokenizers", "transformers")}
-    key = digest({"tokenizer": content(named), "reading": READING, **libraries})
+    key = reading_key(folder)
     if key not in _remembered:
         path = cache_root() / "traits" / f"{key}.json"
         stored = _stored_reading(path)
