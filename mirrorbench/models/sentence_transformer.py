@@ -32,15 +32,13 @@ from mirrorbench.models.opening import (
 from mirrorbench.models.pooling import TEXT
 from mirrorbench.models.sentence_transformer_files import length_note
 from mirrorbench.models.tokenizer_files import TOKENS_OF_FILE
-from mirrorbench.models.traits import reads_by_longest
+from mirrorbench.models.traits import ROUNDING, reads_by_longest
 
 if TYPE_CHECKING:
     import torch
 
     from mirrorbench.core.encoder_protocol import Array, TextInput
 
-_ROUNDING = {"fp32": 1e-3, "bf16": 0.1, "fp16": 0.03}
-"""Largest distance of equal vectors by rounding, relative to their length, by precision."""
 MOST_TOKENS = 512
 """Maximum length, in tokens, of a model of sentence-transformers that names none."""
 
@@ -199,7 +197,7 @@ def _reads_padding(model: Any, encode: Callable[[list[TextInput]], Array], preci
         encode(as_inputs(words[:1]))[0],
         encode(as_inputs([words[0], " ".join(words)]))[0],
     )
-    return bool(np.linalg.norm(alone - beside) > _ROUNDING[precision] * np.linalg.norm(alone))
+    return bool(np.linalg.norm(alone - beside) > ROUNDING[precision] * np.linalg.norm(alone))
 
 
 def _words(model: Any) -> list[str]:

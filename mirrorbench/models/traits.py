@@ -22,7 +22,7 @@ LONG, SHORT = 12, 5
 """Tokens of the two texts of a batch, of which the short one is padded."""
 BEYOND = 520
 """Tokens of a text longer than BERT's positions and short attention windows."""
-_ROUNDING = {"fp32": 1e-3, "bf16": 0.1, "fp16": 0.03}
+ROUNDING = {"fp32": 1e-3, "bf16": 0.1, "fp16": 0.03}
 """Largest distance of equal states by rounding, in standard deviations of a dimension."""
 _FAR = 0.3
 """Largest distance of vectors in half precision from those in fp32, relative to their length."""
@@ -69,7 +69,7 @@ def traits_of(transformer: _Transformer) -> ModelTraits:
     Raises:
         ModelUnavailableError: the model does not return a state of each token.
     """
-    rounding = _ROUNDING[transformer.kept]
+    rounding = ROUNDING[transformer.kept]
     text, other_text = _texts(transformer)
     by_longest = reads_by_longest(transformer.model.config)
     with _side_effects_undone(transformer):
@@ -196,7 +196,7 @@ def _packs(transformer: _Transformer, text: list[int], short: list[int]) -> bool
         return False
     alone = (_states(transformer, text)[0] for text in texts)
     return all(
-        _apart(*pair) <= _ROUNDING[transformer.kept] for pair in zip(alone, packed, strict=True)
+        _apart(*pair) <= ROUNDING[transformer.kept] for pair in zip(alone, packed, strict=True)
     )
 
 
