@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,18 @@ class VocabularyEncoder(Encoder, Protocol):
 
     def vocabulary(self, language: str) -> Sequence[str]:
         """Return the encoder's distinct words of a language (ISO code), the most frequent first."""
+
+
+def check_inputs(
+    encoder: Encoder, inputs: Sequence[TextInput], poolings: Sequence[Any] = ()
+) -> None:
+    """Raise an ``UnreadableTextError`` for the first input that an encoder cannot read, before any is encoded.
+
+    An encoder with such inputs has ``refuses_texts`` and its own ``check_inputs``; all others read any text.
+    ``poolings``: of a ``PoolingEncoder``, which decide how many tokens of a text are read; by default its own.
+    """
+    if getattr(encoder, "refuses_texts", False):
+        encoder.check_inputs(inputs, poolings)  # type: ignore[attr-defined]
 
 
 def encode_checked(encoder: Encoder, inputs: Sequence[TextInput], who: str) -> Array:

@@ -7,6 +7,8 @@ import re
 from difflib import get_close_matches
 from typing import NamedTuple, TypeVar
 
+from mirrorbench.core.quoting import shown
+
 _CREDENTIALS = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/?#\s]*@", re.IGNORECASE)
 MOST_NAMED = 30  # names that an error lists in full, where a command lists them too
 
@@ -84,6 +86,26 @@ class TuningError(MirrorbenchError):
 
 class EncodingError(MirrorbenchError):
     """An encoder did not return one finite vector for each text."""
+
+
+class UnreadableTextError(EncodingError):
+    """A single text that an encoder cannot read.
+
+    Args:
+        text: the text, by which a caller who knows its file finds the line.
+        problem: the reason, without the text.
+        hint: remedy.
+        place: file and line; by default the text itself is quoted.
+    """
+
+    def __init__(self, text: str, problem: str, hint: str = "", place: str = "") -> None:
+        super().__init__(f"{place or shown(text)}: {problem}", hint)
+        self.text = text
+        self.problem = problem
+
+    def at(self, place: str) -> UnreadableTextError:
+        """Return the error with the place of the text in place of its words."""
+        return UnreadableTextError(self.text, self.problem, self.hint, place)
 
 
 class StorageError(MirrorbenchError):

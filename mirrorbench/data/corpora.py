@@ -254,7 +254,8 @@ def _source_and_lines(
     """The source of a single corpus, and its non-blank strings."""
     corpus = _find(name_or_path, cards)
     if isinstance(corpus, _File):
-        return str(corpus.path), list(read_strings(str(corpus.path), corpus.columns, strip))
+        lines = read_strings(str(corpus.path), corpus.columns, strip)
+        return str(corpus.path), [text for _, text in lines]
     if isinstance(corpus, GeneratedCorpus):
         source, texts = "generated", corpus.generate()
     else:

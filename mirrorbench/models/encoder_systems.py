@@ -86,6 +86,42 @@ class LazyEncoder:
         return self._encode(as_inputs(inputs))
 
 
+@dataclass
+class LazyModel:
+    """A model whose weights are loaded when it is used or asked for its notes."""
+
+    fingerprint: str
+    """Identity of everything that changes vectors."""
+    load: Callable[[], Any]
+    """Function that loads the weights and returns the encoder, with ``notes``, ``refuses_texts`` and ``check_inputs``."""
+    pooling: Pooling | None = None
+    """Pooling, if known."""
+    notes_on_files: tuple[str, ...] = ()
+    """Notes for results on what the model's files say."""
+
+    @cached_property
+    def _model(self) -> Any:
+        return self.load()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes for results."""
+        return (*self.notes_on_files, *self._model.notes)
+
+    @property
+    def refuses_texts(self) -> bool:
+        """Whether ``check_inputs`` may find a text that the model cannot read."""
+        return bool(self._model.refuses_texts)
+
+    def check_inputs(self, inputs: Sequence[TextInput], poolings: Sequence[Any] = ()) -> None:
+        """Raise an ``UnreadableTextError`` for the first text with a token that the model cannot read."""
+        self._model.check_inputs(inputs)
+
+    def encode(self, inputs: Sequence[TextInput | str]) -> Any:
+        """Return the vectors of texts, shape (n, dimensions)."""
+        return self._model.encode(as_inputs(inputs))
+
+
 def as_encoder(model: Any) -> Encoder:
     """Return an encoder unchanged, and wrap any other object with ``encode(strings)``.
 

@@ -15,7 +15,6 @@ trains such an encoder.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,7 @@ from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models.backbones import BACKBONES, locate, positions_of, with_its_base
-from mirrorbench.models.encoder_systems import EncoderContext, LazyEncoder, checked_params
+from mirrorbench.models.encoder_systems import EncoderContext, LazyModel, checked_params
 from mirrorbench.models.fingerprints import fingerprint, unchanged_backbone
 from mirrorbench.models.model_files import modules
 from mirrorbench.models.opening import reads_file, text_folder
@@ -33,7 +32,7 @@ from mirrorbench.models.sentence_transformer_files import missing_settings, with
 from mirrorbench.models.tokenizer_files import TOKENS_OF_FILE
 
 if TYPE_CHECKING:
-    from mirrorbench.core.encoder_protocol import Array, TextInput
+    from mirrorbench.models.transformer_encoder import TransformerEncoder
 
 
 @hookimpl
@@ -43,7 +42,7 @@ def register_encoders(register: Register) -> None:
     register("sapbert", create_sapbert, "SapBERT: an encoder of biomedical names")
 
 
-def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
+def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyModel:
     """Create the encoder of a spec ``sbert``."""
     params = checked_params(spec, model=str, path=str, pooling=str, max_length=int, prompt=str)
     directory = sbert_directory(spec, context.offline)
@@ -102,7 +101,7 @@ def _only_transformer(directory: Path) -> Path:
     return directory / listed[0].path
 
 
-def create_sapbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
+def create_sapbert(spec: EncoderSpec, context: EncoderContext) -> LazyModel:
     """Create the encoder of a spec ``sapbert``."""
     params = checked_params(spec, model=str, path=str, pooling=str, max_length=int)
     path = params.get("path")
@@ -112,12 +111,12 @@ def create_sapbert(spec: EncoderSpec, context: EncoderContext) -> LazyEncoder:
     return pooled_backbone(directory, pooling, context)
 
 
-def pooled_backbone(directory: Path, pooling: Pooling, context: EncoderContext) -> LazyEncoder:
+def pooled_backbone(directory: Path, pooling: Pooling, context: EncoderContext) -> LazyModel:
     """Create an encoder from the directory of a backbone, with a pooling."""
     if pooling.mode not in context.poolings:
         raise unknown_name("pooling", pooling.mode, list(context.poolings))
 
-    def load() -> Callable[[list[TextInput]], Array]:
+    def load() -> TransformerEncoder:
         import torch
 
         from mirrorbench.models.transformer import load_transformer
@@ -127,10 +126,10 @@ def pooled_backbone(directory: Path, pooling: Pooling, context: EncoderContext) 
             transformer = load_transformer(
                 directory, torch.device(context.device), poolings=context.poolings
             )
-        return TransformerEncoder(transformer, pooling, context.precision).encode
+        return TransformerEncoder(transformer, pooling, context.precision)
 
     readout = [pooling.mode, pooling.max_length, *([pooling.prompt] if pooling.prompt else [])]
     weights = fingerprint(directory)
     identity = {"weights": weights, "readout": readout}
     notes = (TOKENS_OF_FILE,) if reads_file(directory) else ()
-    return LazyEncoder(digest(identity), load, pooling, notes)
+    return LazyModel(digest(identity), load, pooling, notes)

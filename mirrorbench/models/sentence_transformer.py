@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +18,14 @@ from mirrorbench.models.backbones import positions_of
 from mirrorbench.models.batching import (
     PASS_COST,
     TOKEN_BUDGET,
+    Ragged,
     similar_length_batches,
     within_memory,
 )
-from mirrorbench.models.encoder_systems import EncoderContext, LazyEncoder
+from mirrorbench.models.encoder_systems import EncoderContext, LazyModel
 from mirrorbench.models.families import not_telling_apart, unreadable
+from mirrorbench.models.long_texts import MOST_CHARACTERS, check_size, shorten, token_ids
+from mirrorbench.models.missing_embeddings import MissingEmbeddings
 from mirrorbench.models.opening import (
     quiet_transformers,
     read_sentence_transformer,
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 
     from mirrorbench.core.encoder_protocol import Array, TextInput
 
+_TEXTS_PER_CHECK = 2048
 MOST_TOKENS = 512
 """Maximum length, in tokens, of a model of sentence-transformers that names none."""
 
@@ -48,7 +52,7 @@ def sentence_transformer(
     context: EncoderContext,
     prompt: str | None = None,
     max_length: int | None = None,
-) -> LazyEncoder:
+) -> LazyModel:
     """Create an encoder from the directory of a sentence-transformers model; contexts are encoded as whole texts.
 
     ``prompt``: a template in place of the model's default prompt; the model decides whether a prompt before the text is
@@ -56,7 +60,7 @@ def sentence_transformer(
     """
     files = directory_checksum(path)
 
-    def load() -> Callable[[list[TextInput]], Array]:
+    def load() -> _BatchedModel:
         with unchanged(lambda: _model_files(path), files, str(path)):
             model = _load_sentence_transformer(path, context)
             own_weights(model)
@@ -65,7 +69,7 @@ def sentence_transformer(
         batched = _BatchedModel(model, context, prompt)
         _check_varies(path, model, batched.encode)
         batched.alone = batched.alone or _reads_padding(model, batched.encode, context.precision)
-        return batched.encode
+        return batched
 
     identity: dict[str, str | int] = {"files": files}
     if prompt is not None:
@@ -79,7 +83,8 @@ def sentence_transformer(
         notes.append(TOKENS_OF_FILE)
     if max_length is None and (note := length_note(folder, positions_of(folder))):
         notes.append(note)
-    return LazyEncoder(digest(identity) if len(identity) > 1 else files, load, notes=tuple(notes))
+    fingerprint = digest(identity) if len(identity) > 1 else files
+    return LazyModel(fingerprint, load, notes_on_files=tuple(notes))
 
 
 class _BatchedModel:
@@ -98,9 +103,37 @@ class _BatchedModel:
         # Whether texts are read one by one, since others in a batch would change their vectors.
         configs = [getattr(module, "config", None) for module in model.modules()]
         self.alone = any(reads_by_longest(c) for c in configs if hasattr(c, "to_json_string"))
+        # The tokenizer of transformers that cuts texts; modules of words and of images have none.
+        tokenizer = getattr(model, "tokenizer", None)
+        self.tokenizer = tokenizer if hasattr(tokenizer, "truncation_side") else None
+        self.missing = MissingEmbeddings.of(tokenizer, getattr(model[0], "auto_model", None))
+        if getattr(tokenizer, "pad_token_id", None) in self.missing.names:
+            self.alone = True  # a text alone needs no padding
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes for results."""
+        return (self.missing.note,) if self.missing.note else ()
+
+    @property
+    def refuses_texts(self) -> bool:
+        """Whether ``check_inputs`` may find a text that the model cannot read."""
+        return bool(self.missing.names)
+
+    def check_inputs(self, inputs: Sequence[TextInput], poolings: Sequence[Any] = ()) -> None:
+        """Raise an ``UnreadableTextError`` for the first text with a token that has no embedding."""
+        if not self.refuses_texts:
+            return
+        texts = [item.text for item in inputs]
+        for start in range(0, len(texts), _TEXTS_PER_CHECK):
+            chunk = texts[start : start + _TEXTS_PER_CHECK]
+            shortened = shorten(chunk, self.tokenizer, self.limit)
+            ids = Ragged.of(token_ids(shortened, self.tokenizer, self.limit))
+            self.missing.check(ids, chunk)
 
     def encode(self, inputs: list[TextInput]) -> Array:
         """Encode inputs, each under the prompt of its role; ``prompt`` replaces the prompts of all roles."""
+        self.check_inputs(inputs)
         roles = np.array([item.role if self.prompt is None else "" for item in inputs])
         by_role = {"query": self.model.encode_query, "document": self.model.encode_document}
         encoded: Any = None
@@ -124,6 +157,7 @@ class _BatchedModel:
             self.template.replace(TEXT, item.text) if self.template else item.text
             for item in inputs
         ]
+        texts = self._shortened(texts)
         # Characters stand for tokens, of which most texts have fewer: counting tokens would tokenise twice.
         lengths = np.array([min(len(text), self.limit) for text in texts], dtype=np.int64)
         type_ = device_type(self.device)
@@ -133,7 +167,9 @@ class _BatchedModel:
 
         def compute(rows: list[int]) -> torch.Tensor:
             batch, size = [texts[row] for row in rows], 32 if type_ == "cpu" else len(rows)
-            size = 1 if self.alone else size
+            # The tokenizer reads the texts of a batch whole, at once.
+            if self.alone or size * max(map(len, batch)) > MOST_CHARACTERS:
+                size = 1
             with quiet_transformers(), autocast(self.device, self.precision):
                 vectors = encode_texts(
                     batch,
@@ -146,6 +182,14 @@ class _BatchedModel:
 
         rows, parts = zip(*within_memory(batches, compute, self.device, lengths), strict=True)
         return torch.cat(parts).cpu().numpy()[np.argsort(np.concatenate(rows))]
+
+    def _shortened(self, texts: list[str]) -> list[str]:
+        """Return texts, of long ones a beginning that holds all tokens that the model reads."""
+        if self.tokenizer is None or not self.model.get_max_seq_length():
+            for text in texts:
+                check_size(text, "the model cuts no text")
+            return texts
+        return shorten(texts, self.tokenizer, self.limit)
 
 
 def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:
@@ -202,8 +246,10 @@ def _reads_padding(model: Any, encode: Callable[[list[TextInput]], Array], preci
 
 def _words(model: Any) -> list[str]:
     """Return the words of a model's vocabulary in their order; a model of images has none."""
-    known: Iterable[str] = getattr(getattr(model, "tokenizer", None), "get_vocab", list)()
-    return sorted(word for word in known if word.isalnum())
+    tokenizer = getattr(model, "tokenizer", None)
+    known: Iterable[str] = getattr(tokenizer, "get_vocab", list)()
+    missing = MissingEmbeddings.of(tokenizer, getattr(model[0], "auto_model", None))
+    return sorted(word for word in known if word.isalnum() and word not in missing.names.values())
 
 
 _IGNORED = {"README.md", "onnx", "openvino", ".git", ".gitattributes", ".cache"}

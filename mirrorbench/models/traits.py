@@ -238,6 +238,7 @@ def _is_typed(transformer: _Transformer, rounding: float) -> bool:
         or "token_type_ids" not in signature(model.forward).parameters
     ):
         return False
+    given["input_ids"] = transformer.missing_embeddings.without(given["input_ids"])
     ids, types = (
         torch.tensor([given[key]], device=transformer.device)
         for key in ("input_ids", "token_type_ids")

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.core.encoder_protocol import Array, Encoder, TextInput, check_vectors
+from mirrorbench.core.encoder_protocol import (
+    Array,
+    Encoder,
+    TextInput,
+    check_inputs,
+    check_vectors,
+)
 from mirrorbench.core.errors import EncodingError, ModelUnavailableError, UsageError, unknown_name
 from mirrorbench.core.identity import digest
 from mirrorbench.core.specs import EncoderSpec
@@ -336,6 +342,20 @@ class TransformedEncoder:
         fitted = {language: affine.checksum for language, affine in self.affines.items()}
         read = [str(getattr(self.encoder, name, "")) for name in ("pooling", "precision")]
         return digest({"encoder": self.encoder.fingerprint, "read": read, "post": fitted})
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes of the encoder for results."""
+        return tuple(getattr(self.encoder, "notes", ()))
+
+    @property
+    def refuses_texts(self) -> bool:
+        """Whether ``check_inputs`` may find a text that the encoder cannot read."""
+        return bool(getattr(self.encoder, "refuses_texts", False))
+
+    def check_inputs(self, inputs: Sequence[TextInput], poolings: Sequence[Any] = ()) -> None:
+        """Raise an ``UnreadableTextError`` for the first text that the encoder cannot read."""
+        check_inputs(self.encoder, inputs, poolings)
 
     def encode(self, inputs: Sequence[TextInput]) -> Array:
         """Return the vectors of texts, float32 of shape (n, k)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +28,8 @@ from mirrorbench.models.adapters import adapter_tensors, is_adapted, open_adapte
 from mirrorbench.models.backbones import base_folder, max_positions, tokenizer_folder
 from mirrorbench.models.batching import ENCODING_BUDGET, Ragged, fills_in_range, without_waiting
 from mirrorbench.models.families import text_part, unreadable
+from mirrorbench.models.long_texts import check_size, parts_of_texts, shorten, token_ids
+from mirrorbench.models.missing_embeddings import MissingEmbeddings
 from mirrorbench.models.module_state import leave_unchanged
 from mirrorbench.models.opening import quiet_transformers, read_config, read_tokenizer
 from mirrorbench.models.packing import PackedRow, let_pack, reading
@@ -67,6 +69,17 @@ class Transformer:
     def traits(self) -> ModelTraits:
         """Traits, measured by a few passes unless they were set."""
         return traits_of(self)
+
+    @cached_property
+    def missing_embeddings(self) -> MissingEmbeddings:
+        """Tokens of the tokenizer that the model cannot read."""
+        return MissingEmbeddings.of(self.tokenizer, self.model)
+
+    @property
+    def padding(self) -> int:
+        """Token id at padding, which attention does not see: the tokenizer's, or 0 without an embedding of it."""
+        (padding,) = self.missing_embeddings.without([self.tokenizer.pad_token_id or 0])
+        return padding
 
     @property
     def vocabulary(self) -> int:
@@ -147,11 +160,12 @@ class Transformer:
         self._check_length(max_length)
         if not texts:
             return Ragged.of([])
+        shortened = shorten(texts, self.tokenizer, max_length)
         if not prompt:
-            rows = self.tokenizer(list(texts), truncation=True, max_length=max_length, **_IDS_ONLY)[
-                "input_ids"
-            ]
-            return Ragged.of([row or self._nothing for row in rows])
+            rows = token_ids(shortened, self.tokenizer, max_length)
+            ids = Ragged.of([row or self._nothing for row in rows])
+            self.missing_embeddings.check(ids, texts)
+            return ids
         (before, after), (first, last) = self.prompt_ids(prompt), self.special_tokens
         if self.positions:
             max_length = min(max_length, self.positions - len(before) - len(after))
@@ -159,13 +173,13 @@ class Transformer:
             raise UsageError(
                 f"prompt={prompt} leaves no room for a text", "Shorten it, or raise max_length."
             )
-        ids = self.tokenizer(list(texts), truncation=True, max_length=max_length, **_IDS_ONLY)[
-            "input_ids"
-        ]
-        ends = ((row, len(row) - last) for row in ids)
-        return Ragged.of(
+        rows = token_ids(shortened, self.tokenizer, max_length)
+        ends = ((row, len(row) - last) for row in rows)
+        ids = Ragged.of(
             [row[:first] + before + row[first:end] + after + row[end:] for row, end in ends]
         )
+        self.missing_embeddings.check(ids, texts)
+        return ids
 
     def prompt_ids(self, prompt: str) -> tuple[list[int], list[int]]:
         """Return the token ids of a prompt before and after the text, without special tokens."""
@@ -213,14 +227,32 @@ class Transformer:
             raise UsageError(problem, hint)
         if not inputs:
             return LocatedTargets(Ragged.of([]), Ragged.of([]))
-        texts = [placed(item, with_marks, prompt) for item in inputs]
-        plain = [text.text for text in texts]
-        whole = self.tokenizer(
-            plain, truncation=False, return_offsets_mapping=True, verbose=False, **_IDS_ONLY
+        texts = [placed(item, with_marks, prompt) for item in self._shortened(inputs, max_length)]
+        ids: list[list[int]] = []
+        offsets: list[list[tuple[int, int]]] = []
+        for part in parts_of_texts([text.text for text in texts]):
+            whole = self.tokenizer(
+                part, truncation=False, return_offsets_mapping=True, verbose=False, **_IDS_ONLY
+            )
+            ids += [row or self._nothing for row in whole["input_ids"]]
+            offsets += [row or [(0, 0)] for row in whole["offset_mapping"]]
+        located = locate_targets(
+            texts, ids, offsets, max_length, self.special_tokens, self.positions
         )
-        ids = [row or self._nothing for row in whole["input_ids"]]
-        offsets = [row or [(0, 0)] for row in whole["offset_mapping"]]
-        return locate_targets(texts, ids, offsets, max_length, self.special_tokens, self.positions)
+        self.missing_embeddings.check(located.ids, [item.text for item in inputs])
+        return located
+
+    def _shortened(self, inputs: Sequence[TextInput], max_length: int) -> list[TextInput]:
+        """Return inputs, of long ones without a target a beginning that holds the window."""
+        for item in inputs:
+            if item.spans:
+                check_size(item.text, "it has a target word")
+        whole = [row for row, item in enumerate(inputs) if not item.spans]
+        beginnings = shorten([inputs[row].text for row in whole], self.tokenizer, max_length)
+        shortened = list(inputs)
+        for row, beginning in zip(whole, beginnings, strict=True):
+            shortened[row] = replace(inputs[row], text=beginning)
+        return shortened
 
     @cached_property
     def special_tokens(self) -> tuple[int, int]:
@@ -319,9 +351,11 @@ class Transformer:
 
     def padded_states(self, ids: Ragged, pad_to: int = 0, all_layers: bool = False) -> _States:
         """Return states of all layers or the last, shape (texts, width, dimensions), and tokens, by one padded pass."""
+        if pad_to:
+            self.missing_embeddings.check_padding(self.path, self.tokenizer)
         width = max(pad_to, int(ids.lengths.max()))
         real = ids.mask(width)
-        token_ids = self._moved(ids.padded(width, self.tokenizer.pad_token_id or 0))
+        token_ids = self._moved(ids.padded(width, self.padding))
         mask = self._moved(real.astype(np.int64))
         waits, fills = on_gpu(self.device), torch.is_autocast_enabled(self.device.type)
         with (
@@ -390,9 +424,11 @@ def load_transformer(
         raise unreadable(path, error) from error
     families.check_complete(path, config, tokenizer, missing)
     whole = None if whole is model else whole
-    return Transformer(
+    transformer = Transformer(
         path, model.eval(), tokenizer, device, poolings, whole, precision if kept else "fp32"
     )
+    transformer.missing_embeddings.check_special_tokens(path, tokenizer)
+    return transformer
 
 
 def _adds_tokens(model: Any, path: Path, tokenizer: Any, base: Path) -> bool:

@@ -15,7 +15,13 @@ import torch
 from numpy.typing import NDArray
 
 from mirrorbench.core.devices import autocast, device_type, fetched
-from mirrorbench.core.encoder_protocol import Array, TextInput, as_inputs, check_vectors
+from mirrorbench.core.encoder_protocol import (
+    Array,
+    TextInput,
+    as_inputs,
+    check_inputs,
+    check_vectors,
+)
 from mirrorbench.core.errors import EncodingError
 from mirrorbench.models import batching
 from mirrorbench.models.batching import Ragged
@@ -85,6 +91,25 @@ class TransformerEncoder:
         """Identity of the weights, without pooling and precision."""
         return self._fingerprint or fingerprint(self.transformer.path)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes for results."""
+        note = self.transformer.missing_embeddings.note
+        return (note,) if note else ()
+
+    @property
+    def refuses_texts(self) -> bool:
+        """Whether ``check_inputs`` may find a text that the model cannot read."""
+        return bool(self.transformer.missing_embeddings.names)
+
+    def check_inputs(self, inputs: Sequence[TextInput], poolings: Sequence[Pooling] = ()) -> None:
+        """Raise an ``UnreadableTextError`` for the first text with a token that the model cannot read."""
+        if not self.refuses_texts:
+            return
+        for pooling in poolings or [self.pooling]:
+            for start in range(0, len(inputs), TEXTS_PER_CHUNK):
+                self.transformer.read(inputs[start : start + TEXTS_PER_CHUNK], pooling)
+
     def encode(self, inputs: Sequence[TextInput | str]) -> Array:
         """Return the vectors of texts, float32 of shape (n, dimensions)."""
         return self.encode_pooled(as_inputs(inputs), [self.pooling])[0]
@@ -99,6 +124,7 @@ class TransformerEncoder:
 
         ``advance`` is called with the number of texts done since its last call; ``len(inputs)`` over all passes.
         """
+        self.check_inputs(inputs, poolings)
         started = time.perf_counter()
         encoded: dict[Pooling, Array] = {}
         groups: dict[tuple[Any, ...], dict[Pooling, None]] = {}
@@ -273,6 +299,23 @@ class LanguageRouter:
     encoders: Mapping[str, Any]
     fingerprint: str
     """Identity of all encoders together."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes of all encoders for results."""
+        notes = (getattr(encoder, "notes", ()) for encoder in self.encoders.values())
+        return tuple(dict.fromkeys(chain.from_iterable(notes)))
+
+    @property
+    def refuses_texts(self) -> bool:
+        """Whether ``check_inputs`` may find a text that an encoder cannot read."""
+        return any(getattr(encoder, "refuses_texts", False) for encoder in self.encoders.values())
+
+    def check_inputs(self, inputs: Sequence[TextInput], poolings: Sequence[Pooling] = ()) -> None:
+        """Raise an ``UnreadableTextError`` for the first text that the encoder of its language cannot read."""
+        for language, encoder in self.encoders.items():
+            own = [item for item in inputs if item.language == language]
+            check_inputs(encoder, own, poolings)
 
     @property
     def cost(self) -> Cost:

@@ -18,7 +18,13 @@ from numpy.typing import NDArray
 
 from mirrorbench.core import checksums
 from mirrorbench.core.devices import device_type
-from mirrorbench.core.encoder_protocol import Array, Encoder, TextInput, check_vectors
+from mirrorbench.core.encoder_protocol import (
+    Array,
+    Encoder,
+    TextInput,
+    check_inputs,
+    check_vectors,
+)
 from mirrorbench.core.errors import StorageError
 from mirrorbench.core.files import writing
 from mirrorbench.core.identity import COMPUTATION, digest
@@ -201,6 +207,7 @@ def _encode(
     inputs, reporter, spec = sorted(inputs, key=TextInput.key), workspace.reporter, model.spec
     reporter.stage("encoding", str(spec), len(inputs), "texts")
     poolings = [pooling for pooling in stored if pooling is not None]
+    check_inputs(encoder, inputs, poolings)
     size = WRITE_EVERY[device_type(workspace.torch_device)]
     for start in range(0, len(inputs), size):
         chunk = inputs[start : start + size]

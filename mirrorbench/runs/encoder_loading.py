@@ -315,6 +315,7 @@ def tune_model(
     import torch
 
     from mirrorbench.training.held_out import hold_out, positive_pairs
+    from mirrorbench.training.loop import check_strings
 
     recipe, device = model.recipe, workspace.torch_device
     if recipe is None or model.path is None:
@@ -340,6 +341,9 @@ def tune_model(
         )
     workspace.reporter.stage("checking", str(model.spec))
     try_opened(transformer, model, model.fingerprint, model.precision, workspace.cache)
+    if note := transformer.missing_embeddings.note:
+        workspace.reporter.note(f"{model.spec}: {note}")
+        check_strings(transformer, [*texts, *held_out], recipe.train_max_length)
     report, trajectory = _tune(transformer, model, recipe, texts, aside, workspace, checkpoint)
     for warning in _warnings(model, recipe, report):
         workspace.reporter.note(warning)

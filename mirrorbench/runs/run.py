@@ -50,8 +50,9 @@ def load_encoder(
     precision = planner.precision(request, "encoding")
     loader = EncoderLoader(space)
     encoder, _ = loader.load_transformed(model, pooling, precision, planner.corpora)
-    of_system = (f"{spec}: {note}" for note in getattr(encoder, "notes", ()))
-    for note in (*opening_notes(model, pooling), *of_system):
+    tuned_now = model.corpus is not None and model.key not in loader.from_cache
+    of_encoder = () if tuned_now else getattr(encoder, "notes", ())  # its tuning said them
+    for note in (*opening_notes(model, pooling), *(f"{spec}: {note}" for note in of_encoder)):
         space.reporter.note(note)
     return encoder, spec
 

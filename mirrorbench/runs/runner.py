@@ -19,7 +19,7 @@ import msgspec
 
 from mirrorbench.core.devices import cpu_threads
 from mirrorbench.core.encoder_protocol import Encoder, TextInput, VocabularyEncoder
-from mirrorbench.core.errors import StorageError
+from mirrorbench.core.errors import StorageError, UnreadableTextError
 from mirrorbench.core.files import POLL_SECONDS
 from mirrorbench.data.corpora import Contamination, Corpus, find_contamination, shared_codes
 from mirrorbench.models.backbones import foreign_languages
@@ -202,11 +202,26 @@ class Runner:
                 dict.fromkeys(self._adapted[_Reading.of(cell)].inputs)
             )
         started = time.perf_counter()
-        stored = encode_missing(encoder, wanted, cells[0].model, cells[0].precision, self.workspace)
+        try:
+            stored = encode_missing(
+                encoder, wanted, cells[0].model, cells[0].precision, self.workspace
+            )
+        except UnreadableTextError as error:
+            place = self._place(error.text, cells)
+            raise (error.at(place) if place else error) from error
         seconds, device = time.perf_counter() - started, str(self.workspace.torch_device)
         return {
             p: Vectors(inputs, stored[p].get(list(inputs)), device) for p, inputs in wanted.items()
         }, seconds
+
+    def _place(self, text: str, cells: Sequence[Cell]) -> str:
+        """Return the task and item that a text belongs to; empty for a text of no item, as a document."""
+        for reading in dict.fromkeys(map(_Reading.of, cells)):
+            read = self._adapted[reading]
+            for item, texts in read.task.texts(read.items).items():
+                if text in texts:
+                    return f"{reading.task}, item {item}"
+        return ""
 
     def _transformed(self, encoder: Encoder, cell: Cell, vectors: Vectors) -> Vectors:
         """Return the vectors of a cell's pooling after its transformation; as they are without one."""

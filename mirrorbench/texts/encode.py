@@ -17,8 +17,14 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from mirrorbench.core.encoder_protocol import Array, Encoder, TextInput, encode_checked
-from mirrorbench.core.errors import UsageError
+from mirrorbench.core.encoder_protocol import (
+    Array,
+    Encoder,
+    TextInput,
+    check_inputs,
+    encode_checked,
+)
+from mirrorbench.core.errors import UnreadableTextError, UsageError
 from mirrorbench.core.files import TEMPORARY, beside, sync_folder, unwritable, writing
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.quoting import without_texts
@@ -71,7 +77,7 @@ def encode_texts(
         )
     if isinstance(output, Path):
         check_vector_file(output)
-    inputs = read_inputs(source, column, in_context, spans)
+    lines = read_inputs(source, column, in_context, spans)
 
     def opened() -> Encoder:
         encoder = load_encoder(workspace, spec, "wic" if in_context else level or "sentence")[0]
@@ -79,14 +85,14 @@ def encode_texts(
         return encoder
 
     if isinstance(output, Path):
-        return encode_file(inputs, opened, output, workspace.reporter.advance)
+        return encode_file(source, lines, opened, output, workspace.reporter.advance)
 
     def write(chunk: list[TextInput], vectors: Array) -> None:
         output.writelines(
             "[" + ",".join(map(str, vector)) + "]\n" for vector in vectors
         )  # shortest exact float32
 
-    return _encode_chunks(inputs, opened(), write, None, workspace.reporter.advance)
+    return _encode_chunks(source, lines, opened(), write, None, workspace.reporter.advance)
 
 
 def check_vector_file(output: Path) -> None:
@@ -101,12 +107,16 @@ def check_vector_file(output: Path) -> None:
 
 
 def encode_file(
-    inputs: Iterable[TextInput],
+    source: str,
+    lines: Iterable[tuple[int, TextInput]],
     opened: Callable[[], Encoder],
     output: Path,
     advance: Callable[[int], None],
 ) -> EncodedFile:
-    """Encode a stream into a ``.npy`` or ``.parquet`` file, resuming an interrupted run."""
+    """Encode a stream of numbered inputs into a ``.npy`` or ``.parquet`` file, resuming an interrupted run.
+
+    ``source``: name of the file of the inputs, for messages.
+    """
     with beside(output) as workplace:
         complete = workplace / "vectors"
         encoder = opened()  # now that the file can be written
@@ -116,7 +126,7 @@ def encode_file(
         for left in workplace.glob(f"{TEMPORARY}*"):  # by a killed run
             left.unlink()
         with writing(complete, output) as file, _WRITERS[output.suffix](file) as write:
-            done = _encode_chunks(inputs, encoder, write, chunks / digest(identity), advance)
+            done = _encode_chunks(source, lines, encoder, write, chunks / digest(identity), advance)
             if not done.rows:
                 raise UsageError("the input holds no text, so there is nothing to encode")
         check_vector_file(output)  # again: what appeared meanwhile is not replaced
@@ -130,23 +140,26 @@ def encode_file(
 
 
 def _encode_chunks(
-    inputs: Iterable[TextInput],
+    source: str,
+    lines: Iterable[tuple[int, TextInput]],
     encoder: Encoder,
     write: WriteChunk,
     store: Path | None,
     advance: Callable[[int], None],
 ) -> EncodedFile:
     """Encode and write a stream; ``store`` is a folder for an embedding cache of each chunk."""
-    stream, number = iter(inputs), 0
+    stream, number = _checked(source, lines, encoder), 0
     rows = before = dimensions = 0
-    while chunk := list(islice(stream, ROWS_PER_CHUNK)):
+    while numbered := list(islice(stream, ROWS_PER_CHUNK)):
+        chunk = [item for _, item in numbered]
         distinct = list(dict.fromkeys(chunk))
         cache = EmbeddingCache(store / f"{number:08}") if store else None
         if cache and not cache.missing(distinct):
             vectors = cache.get(distinct)
             before += len(chunk)
         else:
-            vectors = encode_checked(encoder, distinct, "the encoder")
+            with _naming_lines(source, numbered):
+                vectors = encode_checked(encoder, distinct, "the encoder")
             if cache:  # whole chunks only: the last digits of a vector may depend on the other texts of its batch
                 shutil.rmtree(cache.folder, ignore_errors=True)
                 cache.put(distinct, vectors)
@@ -159,6 +172,30 @@ def _encode_chunks(
         rows, dimensions, number = rows + len(chunk), vectors.shape[1], number + 1
         advance(len(chunk))
     return EncodedFile(rows, before, dimensions)
+
+
+def _checked(
+    source: str, lines: Iterable[tuple[int, TextInput]], encoder: Encoder
+) -> Iterator[tuple[int, TextInput]]:
+    """Return a stream of numbered inputs, of which an encoder that refuses texts has seen all: they are kept for that."""
+    if not getattr(encoder, "refuses_texts", False):
+        return iter(lines)
+    kept = list(lines)
+    with _naming_lines(source, kept):
+        check_inputs(encoder, [item for _, item in kept])
+    return iter(kept)
+
+
+@contextmanager
+def _naming_lines(source: str, lines: Sequence[tuple[int, TextInput]]) -> Iterator[None]:
+    """Name the line of a text that the encoder cannot read."""
+    try:
+        yield
+    except UnreadableTextError as error:
+        number = next((number for number, item in lines if item.text == error.text), None)
+        if number is None:  # a plugin's encoder changed the text
+            raise
+        raise error.at(f"{source}, line {number}") from error
 
 
 @contextmanager

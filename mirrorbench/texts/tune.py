@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
+from mirrorbench.core.errors import (
+    MirrorbenchError,
+    UnreadableTextError,
+    UsageError,
+    unknown_name,
+)
 from mirrorbench.core.identity import __version__, checksum
 from mirrorbench.core.quoting import printable, without_texts
 from mirrorbench.core.specs import LEVELS, EncoderSpec
@@ -145,7 +150,11 @@ def plan_tuning(
 
 def tune_texts(planned: TuningPlan, workplace: Path, merge: bool = False) -> TunedEncoder:
     """Compute a plan in the ``workplace`` that its output has; a repeated call takes the model from the cache."""
-    loaded, tuned, description = _computed(planned)
+    try:
+        loaded, tuned, description = _computed(planned)
+    except UnreadableTextError as error:
+        place = planned.read.place(error.text)
+        raise (error.at(place) if place else error) from error
     try:
         with replacing(planned.output, workplace, planned.force) as folder:
             sample = _write(folder, loaded, tuned, description, planned, merge)

@@ -27,6 +27,8 @@ class TuningTexts:
         held_out: lines left out of the tuning.
         n_read: number of lines, without blank ones.
         n_duplicates: number of lines that repeat an earlier one.
+        numbers: number of each line in the file or list (from 1), in the order of ``train`` and then ``held_out``.
+        unit: noun for a line in messages: ``line`` of a file, ``text`` of a list.
     """
 
     name: str
@@ -35,6 +37,8 @@ class TuningTexts:
     are_pairs: bool
     n_read: int
     n_duplicates: int
+    numbers: tuple[int, ...] = ()
+    unit: str = "line"
 
     @property
     def summary(self) -> str:
@@ -47,6 +51,12 @@ class TuningTexts:
     def corpus(self) -> list[str]:
         """Return a string for each line to tune on; the texts of a pair, which contain no tab, are joined by a tab."""
         return ["\t".join(line) for line in self.train]
+
+    def place(self, text: str) -> str:
+        """Return the place of a text, or of a text of a pair: ``./names.txt, line 3``; empty if it is none of them."""
+        lines = zip(self.numbers, (*self.train, *self.held_out), strict=True)
+        number = next((number for number, line in lines if text in line), None)
+        return "" if number is None else f"{self.name}, {self.unit} {number}"
 
     def aside(self) -> tuple[str, ...]:
         """Return a string for each held-out line, as ``corpus`` does."""
@@ -65,11 +75,19 @@ def read_tuning_texts(
 
     ``pairs_of`` decides which lines are pairs. By default 500 lines are held out, or a tenth where that is less.
     """
-    lines = cast("Iterable[str | tuple[str, ...]]", source)
+    unit = "text"
+    numbered: Iterable[tuple[int, str | tuple[str, ...]]]
     if isinstance(source, str | Path):
         name = "standard input" if source == STDIN else printable(f"./{Path(source).name}")
-        lines = read_strings(str(source), columns)
-    given = list(lines)
+        unit = "line"
+        numbered = read_strings(str(source), columns)
+    else:
+        numbered = enumerate(cast("Iterable[str | tuple[str, ...]]", source), start=1)
+    numbers: list[int] = []
+    given: list[str | tuple[str, ...]] = []
+    for number, line in numbered:
+        numbers.append(number)
+        given.append(line)
     texts = [line for line in given if isinstance(line, str)]
     odd = [line for line in given if not isinstance(line, str) and not _is_pair(line)]
     if odd or 0 < len(texts) < len(given):
@@ -84,9 +102,14 @@ def read_tuning_texts(
         pairs = pairs_of(texts, name, raw)
         given = [*pairs] if pairs else [(text,) for text in texts]
     # A tab separates the texts of a pair, so tabs in texts become spaces.
-    stripped = (tuple(" ".join(text.split("\t")).strip() for text in line) for line in given)
-    read = [line for line in stripped if all(line)]
-    distinct = list(dict.fromkeys(read))
+    stripped = [tuple(" ".join(text.split("\t")).strip() for text in line) for line in given]
+    n_read = 0
+    first_numbers: dict[tuple[str, ...], int] = {}
+    for number, line in zip(numbers, stripped, strict=True):
+        if all(line):
+            n_read += 1
+            first_numbers.setdefault(line, number)
+    distinct = list(first_numbers)
     n = min(HELD_OUT, int(len(distinct) * HELD_OUT_SHARE)) if held_out is None else held_out
     if n < 0:
         raise UsageError(f"{n} lines cannot be held out")
@@ -99,7 +122,14 @@ def read_tuning_texts(
     train = tuple(line for row, line in enumerate(distinct) if row not in chosen)
     aside = tuple(line for row, line in enumerate(distinct) if row in chosen)
     return TuningTexts(
-        name, train, aside, len(distinct[0]) == 2, len(read), len(read) - len(distinct)
+        name,
+        train,
+        aside,
+        len(distinct[0]) == 2,
+        n_read,
+        n_read - len(distinct),
+        tuple(first_numbers[line] for line in (*train, *aside)),
+        unit,
     )
 
 

@@ -23,6 +23,7 @@ from mirrorbench.core.devices import device_type, gpu_memory, on_gpu, out_of_mem
 from mirrorbench.core.errors import DeviceMemoryError, TuningError
 from mirrorbench.models.gradient_checkpointing import checkpointed
 from mirrorbench.models.transformer import Transformer
+from mirrorbench.models.transformer_encoder import TEXTS_PER_CHUNK
 from mirrorbench.training.augmentations import Augmentation, in_use
 from mirrorbench.training.checkpoints import Checkpoint
 from mirrorbench.training.cpu_functions import fast_cpu_functions
@@ -200,6 +201,21 @@ def _check_tunable(transformer: Transformer, texts: Sequence[str], recipe: Recip
             f"{transformer.path.name}'s tokenizer has no mask token, so {masking[0]} cannot be applied",
             f"Add {masking[0]}=0 to the encoder spec.",
         )
+    if masking and transformer.tokenizer.mask_token_id in transformer.missing_embeddings.names:
+        raise TuningError(
+            f"{transformer.path.name} has no embedding of its tokenizer's mask token, so {masking[0]} cannot be applied",
+            f"Add {masking[0]}=0 to the encoder spec.",
+        )
+
+
+def check_strings(transformer: Transformer, strings: Sequence[str], max_length: int) -> None:
+    """Raise an ``UnreadableTextError`` for the first string with a token that the model cannot read.
+
+    The texts of a pair are joined by a tab in ``strings``.
+    """
+    texts = [text for string in strings for text in string.split("\t")]
+    for start in range(0, len(texts), TEXTS_PER_CHUNK):
+        transformer.tokenize(texts[start : start + TEXTS_PER_CHUNK], max_length)
 
 
 def _attach(augmentations: Sequence[tuple[Any, float]], model: Any, attached: ExitStack) -> bool:

@@ -24,6 +24,7 @@ from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.models.encoder_systems import EncoderContext, LazyEncoder, checked_params
 from mirrorbench.models.fingerprints import fingerprint, unchanged_backbone
+from mirrorbench.models.long_texts import check_size
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.word_vectors import checked_sif, plain_text, sif_weights
 from mirrorbench.training.methods import Method, base_preset
@@ -31,6 +32,7 @@ from mirrorbench.training.methods import Method, base_preset
 if TYPE_CHECKING:
     from mirrorbench.core.encoder_protocol import Array, TextInput
     from mirrorbench.core.specs import EncoderSpec
+    from mirrorbench.models.missing_embeddings import MissingEmbeddings
     from mirrorbench.models.transformer import Transformer
 
 DIMENSIONS, SIF = 256, 1e-4
@@ -89,7 +91,8 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
         with unchanged_backbone(path, weights):
             transformer = load_transformer(path, torch.device(context.device))
         key = digest({**identity, "precision": context.precision, "computation": COMPUTATION})
-        kept = vocabulary(transformer.tokenizer)
+        missing = transformer.missing_embeddings
+        kept = [token for token in vocabulary(transformer.tokenizer) if token not in missing.names]
 
         def distil(folder: Path) -> None:
             context.begin(len(kept), "tokens")
@@ -98,9 +101,8 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
             np.save(folder / "vectors.npy", distilled(vectors, dims, sif))
 
         folder = kept_folder(cache_root() / "vectors" / key, distil, f"tokens of {spec}")
-        return _mean_of_tokens(
-            transformer.tokenizer, kept, np.load(folder / "vectors.npy", mmap_mode="r")
-        )
+        table = np.load(folder / "vectors.npy", mmap_mode="r")
+        return _mean_of_tokens(transformer.tokenizer, kept, table, missing)
 
     return LazyEncoder(digest(identity), load)
 
@@ -163,8 +165,10 @@ def _single_tokens(transformer: Transformer, tokens: list[int]) -> Any:
 
 
 def _mean_of_tokens(
-    tokenizer: Any, kept: list[int], table: Array
+    tokenizer: Any, kept: list[int], table: Array, missing: MissingEmbeddings
 ) -> Callable[[list[TextInput]], Array]:
+    from mirrorbench.models.batching import Ragged
+
     row = np.full(max(kept) + 1, -1)
     row[kept] = np.arange(len(kept))
     if tokenizer.unk_token_id is not None:
@@ -181,10 +185,12 @@ def _mean_of_tokens(
     space = " " if after == inside[len(first) :] != first else ""
 
     def encode(inputs: list[TextInput]) -> Array:
+        for item in inputs:
+            check_size(item.text, "all its tokens are averaged")
+        all_ids = ids([(space + plain_text(item).strip()).rstrip() for item in inputs])
+        missing.check(Ragged.of(all_ids), [item.text for item in inputs])
         vectors = np.zeros((len(inputs), table.shape[1]), dtype=np.float32)
-        for index, tokens in enumerate(
-            ids([(space + plain_text(item).strip()).rstrip() for item in inputs])
-        ):
+        for index, tokens in enumerate(all_ids):
             rows = row[[token for token in tokens if token < len(row)]]
             if (rows >= 0).any():
                 vectors[index] = table[rows[rows >= 0]].mean(axis=0, dtype=np.float32)

@@ -81,7 +81,7 @@ class Kind:
     def write(self, folder: Path) -> Tokenizer:
         """Write the directory; return the tokenizer that its files describe."""
         folder.mkdir(parents=True, exist_ok=True)
-        tokenizer = self._trained()
+        tokenizer = self.trained()
         if self.stored:
             tokenizer.enable_padding(length=12)
             tokenizer.enable_truncation(6)
@@ -99,7 +99,8 @@ class Kind:
         self.options(described)
         return described
 
-    def _trained(self) -> Tokenizer:
+    def trained(self) -> Tokenizer:
+        """Return the tokenizer of ``tokenizer.json``, before ``edit``."""
         special = list(BERT if self.model == "wordpiece" else ROBERTA)
         trainer: Any
         if self.model == "wordpiece":

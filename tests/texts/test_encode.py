@@ -45,7 +45,8 @@ def stream(n: int = N, cut_at: int = -1) -> Iterator[TextInput]:
 
 def encode_file(inputs: Iterable[TextInput], encoder: ToyEncoder, output: Path) -> EncodedFile:
     check_vector_file(output)
-    return encode.encode_file(inputs, lambda: encoder, output, lambda n: None)
+    lines = enumerate(inputs, start=1)
+    return encode.encode_file("texts.txt", lines, lambda: encoder, output, lambda n: None)
 
 
 def interrupted(output: Path, cut_at: int, encoder: ToyEncoder | None = None) -> None:

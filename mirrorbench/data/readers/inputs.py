@@ -16,10 +16,10 @@ from mirrorbench.data.readers.values import parse_index
 
 def read_inputs(
     source: str, column: str = "", in_context: bool = False, spans: Sequence[str] = ()
-) -> Iterator[TextInput]:
+) -> Iterator[tuple[int, TextInput]]:
     """Read texts to encode, or, with ``in_context``, words in square brackets in their texts (``parse_marked``).
 
-    Instead of brackets, ``spans`` are the columns of a target's first character (from 0) and of the one after its last.
+    Returns the line or row number (from 1) of each with it. Instead of brackets, ``spans`` are the columns of a target's first character (from 0) and of the one after its last.
     """
     if spans and not column:
         raise UsageError(
@@ -27,14 +27,14 @@ def read_inputs(
         )
     if spans:
         return (
-            _spanned(source, number, *values)
+            (number, _spanned(source, number, *values))
             for number, values in read_rows(source, (column, *spans))
         )
     rows = read_rows(source, (column,) if column else ())
     if not in_context:
-        return (TextInput(text_of(value, source, number)) for number, (value,) in rows)
+        return ((number, TextInput(text_of(value, source, number))) for number, (value,) in rows)
     return (
-        parse_marked(text_of(value, source, number), f"{source}, line {number}")
+        (number, parse_marked(text_of(value, source, number), f"{source}, line {number}"))
         for number, (value,) in rows
     )
 

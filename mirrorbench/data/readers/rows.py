@@ -72,8 +72,13 @@ def read_rows(source: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, t
     )
 
 
-def read_strings(source: str, columns: Sequence[str] = (), strip: bool = True) -> Iterator[str]:
-    """Read the texts of a file that are not blank, the two of a pair joined by a tab; errors as in ``read_rows``."""
+def read_strings(
+    source: str, columns: Sequence[str] = (), strip: bool = True
+) -> Iterator[tuple[int, str]]:
+    """Read the texts of a file that are not blank, the two of a pair joined by a tab, with their line numbers.
+
+    Errors are those of ``read_rows``.
+    """
     if len(columns) > 2:
         raise UsageError(
             f"{source}: texts are in one column, pairs in two", f"Got {', '.join(columns)}"
@@ -84,4 +89,4 @@ def read_strings(source: str, columns: Sequence[str] = (), strip: bool = True) -
         if all(map(str.strip, texts)):
             # A tab separates the texts of a pair, so tabs in columns become spaces.
             texts = texts if plain else [" ".join(text.split("\t")) for text in texts]
-            yield "\t".join(map(str.strip, texts) if strip else texts)
+            yield number, "\t".join(map(str.strip, texts) if strip else texts)
