@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from helpers.random_models import Models
 from helpers.suite_marks import few
+from helpers.tuning_lines import LINES
 from safetensors.numpy import load_file
 
 import mirrorbench
@@ -22,13 +23,6 @@ TEXTS = [
     "quick zebras jump over many lazy letters " * 6,
     "  x ",
     "1 + 1 = 2!",
-]
-
-
-LINES = [
-    f"line {n} of a small corpus, about {word}"
-    for n in range(6)
-    for word in ("cats", "dogs", "letters", "snow")
 ]
 
 
