@@ -9,7 +9,6 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-import numpy as np
 import pytest
 from helpers.registered_toys import cats_score, toys
 from helpers.toy_plugin import ToyEncoder
@@ -73,19 +72,6 @@ def test_results_convert_to_data_frame_and_text(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(UsageError, match="pandas"):
         results.to_frame()
-
-
-def test_load_for_wic_encodes_target_words(random_model: Callable[[str], Path]) -> None:
-    path = random_model("bert")
-    whole = mirrorbench.load(path, device="cpu")
-    target = mirrorbench.load(path, "wic", device="cpu")
-    item = TextInput("the bank of it", ((4, 8),))
-    assert whole.name.endswith("+base")
-    assert np.abs(whole.encode([item]) - whole.encode(["the bank of it"])).max() == 0
-    assert np.abs(target.encode([item]) - target.encode(["the bank of it"])).max() > 1e-3
-    assert (
-        whole.fingerprint != mirrorbench.load(f"{path}+base:pooling=cls", device="cpu").fingerprint
-    )
 
 
 def test_invalid_api_calls_are_rejected() -> None:
