@@ -78,7 +78,7 @@ def test_invalid_api_calls_are_rejected() -> None:
     encoder = mirrorbench.load("letters")
     with pytest.raises(UsageError, match="list of texts"):
         encoder.encode("one string")
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="unknown level 'novel'"):
         mirrorbench.load("tiny", level="novel")
     with pytest.raises(UnknownNameError, match="dropot"):
         mirrorbench.load("tiny:dropot=1")

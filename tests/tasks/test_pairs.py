@@ -30,8 +30,6 @@ from mirrorbench.tasks import (
 )
 from mirrorbench.tasks.base import TaskKind
 
-RNG = np.random.default_rng(0)
-
 
 def cosine(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
     return 1 - float(distance.cosine(np.asarray(x, np.float64), np.asarray(y, np.float64)))
@@ -212,8 +210,9 @@ def test_similarity_change_scores_both_subtasks() -> None:
     assert scores.metrics == {
         name: pytest.approx(value, abs=1e-6) for name, value in wanted.items()
     }
-    of_text = {item.text: RNG.normal(size=8) for item in task.inputs(task.load(STORE))}
-    noise = scored(task, lambda item: of_text[item.text] + RNG.normal(scale=1e-5, size=8))
+    rng = np.random.default_rng(0)
+    of_text = {item.text: rng.normal(size=8) for item in task.inputs(task.load(STORE))}
+    noise = scored(task, lambda item: of_text[item.text] + rng.normal(scale=1e-5, size=8))
     assert set(noise.metrics.values()) == {None}, "an encoder of texts is undefined, not noise"
     assert "same vector" in noise.notes[0]
 
