@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from helpers.fresh_environments import Fresh, fresh_environment
 
+from mirrorbench import __version__
+
 ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = sorted((ROOT / "plugins").glob("*/pyproject.toml"))
 # plugin -> (what it needs besides mirrorbench, the hooks that it uses)
@@ -82,7 +84,7 @@ def test_installed_wheels_provide_packages_and_plugin_hooks(fresh: Fresh, tmp_pa
     listed = {row["name"]: row for row in json.loads(said)}
     for project in PLUGINS:
         row = listed[entry_point(project)[0]]
-        assert row["distribution"] == f"{project.parent.name} 0.1.0"
+        assert row["distribution"] == f"{project.parent.name} {__version__}"
         assert row["hooks"] == EXPECTED[project.parent.name][1]
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from mirrorbench import __version__
+
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
 MODEL = "mirrorbench/embedded/tiny/"
@@ -116,7 +118,7 @@ def test_wheel_contains_task_cards_and_type_marker(wheel: zipfile.ZipFile) -> No
     }
     assert {name.split("/")[0] for name in names} == {
         "mirrorbench",
-        "mirrorbench-0.1.0.dist-info",
+        f"mirrorbench-{__version__}.dist-info",
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 from mirrorbench import Session
 from mirrorbench.core.errors import UsageError
 from mirrorbench.reports.papers.measured_tables import MeasuredTable
-from mirrorbench.runs.workspace import Settings, SettingsFields
 
 BEFORE = Path(__file__).parent / "runs" / "stored_before"
 
@@ -78,9 +76,3 @@ def test_session_runs_grids_analyses_and_text_encoding(
     vectors = np.load(tmp_path / "vectors.npy")
     assert (done.rows, done.dimensions) == vectors.shape
     assert np.array_equal(vectors, session.load(model).encode(["a text", "another one"]))
-
-
-def test_every_setting_is_a_keyword_argument() -> None:
-    assert SettingsFields.__annotations__.keys() == {field.name for field in fields(Settings)} - {
-        "results"
-    }

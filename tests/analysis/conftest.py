@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from helpers.analysis_command import analyze
 from helpers.shell import folder, mirrorbench
 
-__all__ = ["folder", "mirrorbench"]
+__all__ = ["analyze", "folder", "mirrorbench"]

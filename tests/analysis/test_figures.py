@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -10,21 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.score_curves import NAMES, score_curves
 from helpers.suite_marks import few
 
 from mirrorbench.analysis import figures, geometry, scores
 from mirrorbench.analysis.layers import LayerSums, words_in
-from mirrorbench.analysis.study import Analysis
 from mirrorbench.core.errors import UnknownNameError
-from mirrorbench.core.specs import parse_spec
 
 pytest.importorskip("matplotlib", reason="figures need the extra 'figures'")
 from matplotlib import rcParams
 from matplotlib.image import imread
 
 RNG = np.random.default_rng(0)
-LONG = "roberta + Mirror (corpus_size=1000, dropout=0.2, span_mask=5)"
-NAMES = ("BERT-mp", "BERT + Mirror", LONG)
 
 
 def _isotropy() -> Any:
@@ -53,14 +49,6 @@ def _layers(n: int, score: float | None) -> Any:
     return figures.layers_figure(dict.fromkeys(NAMES[:n], layers), "WiC: accuracy")
 
 
-def _series(n: int, sd: float | None) -> dict[str, scores.Series]:
-    points = tuple({"x": x, "mean": 0.4 + x / 100, "sd": sd, "n": 3} for x in (10, 25, 35))
-    return {
-        name: scores.Series(parse_spec("bert+mirror"), "t", "spearman", "paper", points)
-        for name in NAMES[:n]
-    }
-
-
 def _frequency(n: int) -> Any:
     rows = scores.count_words(
         ["cat"], [(f"words-en-{k}-{k + 10}k", ["cat"] * (k == 0)) for k in range(0, 100, 10)]
@@ -69,7 +57,7 @@ def _frequency(n: int) -> Any:
         row |= {name: k / 20 if k % 3 else None for name in NAMES[:n]} | {
             f"{name} sd": 0.01 for name in NAMES[:n]
         }
-    return figures.frequency_figure(rows, _series(n, 0.01))
+    return figures.frequency_figure(rows, score_curves(n, 0.01))
 
 
 def _errors(n: int) -> Any:
@@ -109,8 +97,8 @@ DRAWN: dict[str, Callable[[], Any]] = {
     "projection of one": lambda: _projection(1, 12, True),
     "projection of four": lambda: _projection(4, 1, False),
     "roc": _roc,
-    "curves": lambda: figures.curves_figure(_series(3, 0.02), "corpus_size", True),
-    "a curve of one seed": lambda: figures.curves_figure(_series(1, None), "dropout", False),
+    "curves": lambda: figures.curves_figure(score_curves(3, 0.02), "corpus_size", True),
+    "a curve of one seed": lambda: figures.curves_figure(score_curves(1, None), "dropout", False),
     "frequency": lambda: _frequency(2),
     "frequency without results": lambda: _frequency(0),
     "errors": lambda: _errors(40),
@@ -154,7 +142,7 @@ def test_every_figure_is_drawn_without_a_warning(name: str, tmp_path: Path) -> N
 def test_figure_files_are_reproducible(tmp_path: Path) -> None:
     def draw(stem: str) -> list[bytes]:
         with figures.style():
-            figure = figures.curves_figure(_series(1, 0.02), "corpus_size", False)
+            figure = figures.curves_figure(score_curves(1, 0.02), "corpus_size", False)
             files = figures.save(figure, tmp_path / stem, list(figures.FIGURE_FORMATS))
         assert [path.name for path in files] == [f"{stem}.pdf", f"{stem}.svg", f"{stem}.png"]
         (line,) = figure.axes[0].lines
@@ -202,36 +190,3 @@ def test_senses_have_distinct_markers() -> None:
         for dots in ax.collections
     }
     assert len(looks) == len(ax.collections) == 30
-
-
-def test_written_tables_and_documents_preserve_numbers(tmp_path: Path) -> None:
-    rows = [
-        {"encoder": "a, b", "score": 0.1234567890123, "n": np.int64(3), "sd": None},
-        {"encoder": "ü", "score": np.float32(0.5), "n": 4, "sd": float("nan")},
-    ]
-    more = {
-        "points": np.array([1.0, np.inf]),
-        "flags": (np.bool_(True),),
-        "series": _series(1, None),
-    }
-    analysis = Analysis("name-task:x", rows, more, DRAWN["a curve of one seed"])
-    table, document, figure = analysis.write(tmp_path / "new", ["svg"])
-    assert (table.name, figure.name) == ("name-task_x.csv", "name-task_x.svg")
-    lines = table.read_text(encoding="utf-8").splitlines()
-    assert lines == ["encoder,score,n,sd", '"a, b",0.1234567890123,3,', "ü,0.5,4,"]
-    content = json.loads(document.read_text(encoding="utf-8"))
-    assert (content["points"], content["flags"]) == ([1.0, "inf"], [True])
-    assert content["series"]["BERT-mp"]["spec"]["backbone"] == "bert"
-    assert (content["rows"][0]["score"], content["rows"][1]["sd"]) == (0.1234567890123, None)
-
-
-def test_empty_analysis_is_written_but_failed_is_not(
-    tmp_path: Path,
-) -> None:
-    table, document = Analysis("none", [], {"changed": 0}, DRAWN["roc"]).write(tmp_path)
-    assert table.read_text() == "\n"
-    content = json.loads(document.read_text())
-    assert list(content) == ["analysis", "changed", "version", "created", "rows"]
-    assert content["rows"] == []
-    assert Analysis("x", [], {}, None).write(tmp_path / "new", ["pdf"]) == []
-    assert not (tmp_path / "new").exists()

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from helpers.naive_measures import cos, mean_of_pairs, naive_log
 
 from mirrorbench.analysis import layers
 from mirrorbench.analysis.layers import LayerSums, draw_samples, top_layer_means, words_in
-from mirrorbench.analysis.words_in_context import encode_words
-from mirrorbench.models.pooling import Pooling
-from mirrorbench.models.transformer import load_transformer
-from mirrorbench.models.transformer_encoder import TransformerEncoder
 
 SENTENCES = ("The cat sat.", "A well-known cat's toy", "Stop", "the THE cat")
 
@@ -132,21 +125,3 @@ def test_top_layer_means_average_last_four_layers() -> None:
     rows = [dict.fromkeys(names, float(layer)) for layer in range(6)]
     assert top_layer_means(rows) == dict.fromkeys(names, (2 + 3 + 4 + 5) / 4)
     assert top_layer_means([*rows, dict.fromkeys(names)]) == dict.fromkeys(names)
-
-
-def test_sentence_pass_equals_single_word_passes(
-    random_model: Callable[[str], Path],
-) -> None:
-    model = load_transformer(random_model("bert"), torch.device("cpu"))
-    poolings = [Pooling("target", str(layer), 16) for layer in range(3)]
-    sentences = words_in(
-        ["the cat sat here", "a dog ran", "so one two three four five " * 5, "cats ran"]
-    )
-    words = [sentence.words for sentence in sentences]
-    encoded = dict(encode_words(TransformerEncoder(model, poolings[0]), words, poolings))
-    assert sorted(encoded) == [0, 1, 3]  # one is longer than 16 tokens
-    for number, vectors in encoded.items():
-        alone = TransformerEncoder(model, poolings[0]).encode_pooled(
-            sentences[number].words, poolings
-        )
-        np.testing.assert_allclose(vectors, np.array(alone), atol=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from helpers.analysis_command import analyze
 from helpers.shell import folder, mirrorbench, process, toys
 
-__all__ = ["folder", "mirrorbench", "process", "toys"]
+__all__ = ["analyze", "folder", "mirrorbench", "process", "toys"]

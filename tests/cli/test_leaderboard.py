@@ -9,12 +9,6 @@ import pytest
 from helpers.stored_results import correlated
 from scipy.stats import spearmanr
 
-from mirrorbench.cli.display import chosen_format
-from mirrorbench.core.errors import UnknownNameError
-from mirrorbench.core.plugins import Registry
-from mirrorbench.reports.table import Table
-from mirrorbench.runs.registry import Renderer
-
 RNG = np.random.default_rng(0)
 GOLD = RNG.normal(size=60)
 GOOD, BAD = GOLD + 0.5 * RNG.normal(size=60), GOLD + 4 * RNG.normal(size=60)
@@ -116,21 +110,6 @@ def test_leaderboard_marks_ties_and_reports_intervals(mirrorbench: Callable, sto
         "Scored on items without a text of the tuning corpora: cats 57 of 60, dogs 60 of 60"
         in data["warnings"]
     )
-
-
-def test_format_options_follow_the_renderer_signature() -> None:
-    def shout(table: Table, *, loud: bool = False, times: int = 2, word: str = "") -> str:
-        return f"{loud}{times}{word}"
-
-    known: Registry[Renderer] = Registry("renderer")
-    known.add("shout", Renderer(shout, (".loud",)), "here")
-    assert chosen_format("", Path("a.loud"), known) == ("shout", {})
-    with pytest.raises(
-        UnknownNameError, match=r"ending of an output '\.html'"
-    ):  # of a plugin that is left out
-        chosen_format("", Path("a.html"), known)
-    found = chosen_format("shout:loud=true,times=3,word=7", Path("a.md"), known)
-    assert found == ("shout", {"loud": True, "times": 3, "word": "7"})
 
 
 def test_paper_table_selects_leaderboard_rows_and_columns(

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
@@ -161,30 +160,6 @@ def test_unavailable_models_are_summarised_and_logged(
     said.assert_fails(
         1, "backbone ./modle: there is no such directory", "Did you mean model?", out=""
     )
-
-
-def test_missing_network_is_summarised_in_few_lines(
-    mirrorbench: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """21 cells that lack seven data sets and a model: at most 15 lines, each host that did not answer named once."""
-    unknown = Mock(side_effect=socket.gaierror(-2, "Name or service not known"))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(folder / "hub"))
-    monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)  # between two tries of a download
-    said = mirrorbench(
-        "run", "--encoder", "roberta", "--tasks", "sts", "--data-dir", "data"
-    ).assert_fails(
-        1,
-        "21 of 21 cells",
-        "  models  roberta-base\n",
-        "data    sts12, sts13, sts14, sts15, sts16, stsb, sick",
-    )
-    assert len(said.err.splitlines()) <= 15
-    hosts = next(line for line in said.err.splitlines() if line.startswith("No answer from"))
-    assert hosts.count("huggingface.co") == hosts.count("raw.githubusercontent.com") == 1
-    fetch = ("data", "fetch", "sts", "--data-dir", "data")
-    said = mirrorbench(*fetch).assert_fails(1, "7 of 7 data sets", "mirrorbench data fetch NAME")
-    assert len(said.err.splitlines()) <= 15
 
 
 def test_grid_file_cells_are_run(toys: Callable, folder: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from helpers.toy_plugin import CATS, ToyEncoder, ToyPlugin
 
-from mirrorbench.core.errors import PluginError, UnknownNameError, unknown_name
-from mirrorbench.core.plugins import Plugins, PluginWarning, Registry
+from mirrorbench.core.errors import PluginError
+from mirrorbench.core.plugins import Plugins, PluginWarning
 from mirrorbench.runs.registry import BUILTIN_PLUGINS, load_plugins
 from mirrorbench.tasks import PairSimilarity
 
@@ -106,23 +106,72 @@ def test_builtin_plugins_are_listed_with_hooks(plugins: Plugins) -> None:
     assert plugins.methods.entry("mirror").origin == "mirrorbench.training.methods"
 
 
-def test_unknown_names_suggest_the_nearest_match(
-    monkeypatch: pytest.MonkeyPatch, plugins: Plugins
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("raise RuntimeError('boom')", "failed: RuntimeError: boom"),
+        ("import sys; sys.exit(0)", "failed: SystemExit: 0"),
+        ("syntax error", "SyntaxError"),
+        ("x = 1", "has no hook"),
+        (
+            HOOK + "register_task(register): ...",
+            r"unknown hook 'register_task'.*\n.*register_tasks",
+        ),
+        (HOOK + "register_tasks(registr): ...", "'registr'"),
+    ],
+)
+def test_unloadable_plugin_is_reported_and_not_registered(
+    plugins: Plugins, tmp_path: Path, source: str, message: str
 ) -> None:
-    monkeypatch.delenv("MIRRORBENCH_DISABLE_PLUGINS", raising=False)
-    with pytest.raises(UnknownNameError, match="unknown method 'miror'") as caught:
-        plugins.methods["miror"]
-    assert "mirror" in caught.value.hint
-    assert "base" not in caught.value.hint
-    assert unknown_name("task", "zzz", ["stsb", "wic"]).hint == "Known: stsb, wic"
-    assert unknown_name("task", "zzz", []).hint == "Known: none"
-    registry: Registry[int] = Registry("task")
-    for number in range(250):
-        registry.add(f"task-{number}", number, "x")
-    assert registry.names() == [f"task-{number}" for number in range(250)]
-    assert (registry["task-3"], len(registry)) == (3, 250)
-    with pytest.raises(UnknownNameError) as caught:
-        registry["qqq"]
-    assert caught.value.hint == "The 250 known names are listed by: mirrorbench list tasks"
-    with pytest.raises(UnknownNameError, match="Did you mean task-24"):
-        registry["tsk-24"]
+    file = tmp_path / "bad.py"
+    file.write_text(source)
+    with pytest.raises(PluginError, match=message):
+        plugins.add_file(file)
+    assert str(file) not in [row["name"] for row in plugins.listing()]
+    file.write_text(HOOK + "register_metrics(register): register('good', max)")
+    plugins.add_file(file)  # mended, it can be loaded
+    assert "good" in plugins.metrics
+
+
+@pytest.mark.parametrize(
+    ("hook", "body", "message"),
+    [
+        (
+            "register_encoders(register)",
+            "register('a', max); raise KeyError('half')",
+            "KeyError: 'half'",
+        ),
+        ("register_encoders(register)", "register('a', max); import sys; sys.exit()", "SystemExit"),
+        ("register_encoders()", "...", "takes 0 positional arguments"),
+        ("register_encoders(register)", "yield", "returned a generator"),
+        ("register_encoders(register)", "register('a')", "missing 1 required positional argument"),
+        ("register_encoders(register)", "register('a', max, 5)", "by a int"),
+        ("register_encoders(register)", "register('sbert', max)", "registered twice"),
+        *(
+            (
+                "register_encoders(register)",
+                f"register({name!r}, max)",
+                f"registers the encoder {name!r}",
+            )
+            for name in (5, "", "a b")
+        ),
+        *(
+            (f"register_{kind}(register)", "register('a', 5)", "is a int, not a function")
+            for kind in ("encoders", "renderers", "executors")
+        ),
+        ("register_methods(register)", "register('a', max)", "the method 'a'"),
+        ("register_metrics(register)", "register('a', None)", "is a NoneType"),
+        ("register_augmentations(register)", "register('a', max, on='image')", "on='image'"),
+        ("register_tasks(register)", "register(5)", "got a int"),
+        ("register_tasks(register)", "register('no-such-card.yaml')", "cannot be read"),
+        ("register_corpora(register)", "register('no-such-card.yaml')", "cannot be read"),
+    ],
+)
+def test_invalid_plugin_registration_is_reported(
+    plugins: Plugins, tmp_path: Path, hook: str, body: str, message: str
+) -> None:
+    file = tmp_path / "bad.py"
+    file.write_text(f"{HOOK}{hook}: {body}")
+    plugins.add_file(file)
+    with pytest.raises(PluginError, match=message):
+        plugins.registry(hook.partition("(")[0])

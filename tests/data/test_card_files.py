@@ -192,12 +192,19 @@ def test_card_must_be_a_mapping(tmp_path: Path) -> None:
         load_card(tmp_path / "card.yaml")
 
 
-@pytest.mark.parametrize("text", ["a: b\n", "a: [x]\n", "[]", "[x, x]", "[1]"])
-def test_invalid_suites_file_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "suites.yaml").write_text(
-        text if "a" in text else f"a: {{measures: x, tasks: {text}}}\n"
-    )
-    with pytest.raises(DataFormatError):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: b\n", "line 1: must be of type mapping, not str"),
+        ("a: [x]\n", "line 1: must be of type mapping, not list"),
+        ("a: {measures: x, tasks: []}\n", "line 1: tasks: Expected `array` of length >= 1"),
+        ("a: {measures: x, tasks: [x, x]}\n", "suite 'a' names a task twice"),
+        ("a: {measures: x, tasks: [1]}\n", "line 1: tasks: must be of type str, not int"),
+    ],
+)
+def test_invalid_suites_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "suites.yaml").write_text(text)
+    with pytest.raises(DataFormatError, match=rf"suites\.yaml.*{message}"):
         read_suites(tmp_path / "suites.yaml")
 
 
@@ -344,10 +351,18 @@ def test_omitted_user_card_keys_have_defaults(own_card: Path) -> None:
         load_card(own_card)
 
 
-@pytest.mark.parametrize("name", ["../pets.tsv", "/etc/passwd", "none.tsv", ".hidden"])
-def test_user_files_must_lie_beside_the_card(own_card: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("../pets.tsv", r"'\.\./pets\.tsv' must be a plain relative path"),
+        ("/etc/passwd", "'/etc/passwd' must be a plain relative path"),
+        ("none.tsv", r"files: there is no .*none\.tsv"),
+        (".hidden", r"'\.hidden' must not be hidden"),
+    ],
+)
+def test_user_files_must_lie_beside_the_card(own_card: Path, name: str, message: str) -> None:
     own_card.write_text(OWN.replace("pets.tsv", name))
-    with pytest.raises(DataFormatError):
+    with pytest.raises(DataFormatError, match=message):
         load_card(own_card)
 
 

@@ -9,11 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from itertools import combinations, pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from helpers.format_samples import archive
-from helpers.toy_cards import make_card, make_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +24,6 @@ from mirrorbench.core.errors import (
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.card_files import builtin_cards, builtin_suites
-from mirrorbench.data.cards import Card
 from mirrorbench.data.corpora import (
     ALL,
     DEFAULT_CORPORA,
@@ -40,7 +37,6 @@ from mirrorbench.data.corpora import (
     shared_codes,
 )
 from mirrorbench.data.importing import import_folder
-from mirrorbench.data.parsers.lines import parse_lines
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.plan import Planner, Purpose, Request
 from mirrorbench.runs.registry import load_plugins
@@ -151,38 +147,6 @@ def test_tasks_folders_and_unknown_names_are_not_corpora(tmp_path: Path, store: 
         read_corpus(tmp_path, store, {})
 
 
-def test_corpus_card_selects_columns_and_first_rows(
-    store: DataStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    content = b"the 9\nof 8\nand 7\n"
-
-    def card(**options: Any) -> dict[str, Card | GeneratedCorpus]:
-        return {
-            "toy": make_card(
-                make_file(content), kind="corpus", metric="", parser="lines", options=options
-            )
-        }
-
-    (store.root / "toy").mkdir(parents=True)
-    (store.root / "toy" / "a.txt").write_bytes(content)
-    (tmp_path / "toy").write_text("mine")
-    monkeypatch.chdir(tmp_path)
-    cards = card(separator=" ", column=0, take=2)
-    corpus = read_corpus("toy", store, cards)  # a card goes before a file of its name
-    assert (corpus.texts, corpus.source) == (("the", "of"), "toy/a.txt")
-    assert read_corpus("./toy", store, cards).texts == ("mine",)
-    for options, message in (
-        ({"column": 3, "separator": " "}, "line 1: there is no column 3"),
-        ({"colum": 1}, "colum"),
-        ({"column": [0, 3], "separator": " "}, "line 1: there is no column 3"),
-        ({"column": []}, "'column' must be"),
-        ({"column": [0, -1]}, "'column' must be"),
-        ({"column": 0, "separator": ""}, "'separator' must be"),
-    ):
-        with pytest.raises(DataFormatError, match=message):
-            read_corpus("toy", store, card(**options))
-
-
 def test_corpora_are_joined_in_equal_shares(tmp_path: Path, store: DataStore) -> None:
     """MirrorWiC's pairs of languages: 5k sentences of either."""
     letters = text_file(tmp_path, b"a\nb\nb\nc\nd\n", "letters.txt")
@@ -261,25 +225,6 @@ def test_wic_contexts_corpus_holds_both_training_sentences(
     lines = (store.root / "wic" / "train.data.txt").read_text().splitlines()
     sentences = [text.strip() for line in lines for text in line.split("\t")[3:]]
     assert (corpus.n_lines, corpus.texts) == (10_856, tuple(dict.fromkeys(sentences)))
-
-
-def test_nli_corpus_holds_both_sentences_and_literal_quotes(store: DataStore) -> None:
-    """The format of SBERT's edition: both sentences of each pair, quotes are text."""
-    table = (
-        "split\tdataset\tfilename\tsentence1\tsentence2\tlabel\n"
-        'train\tMNLI\tf\t"A man.\tA "cat".\tneutral\ndev\tSNLI\tg\t"A man.\tNobody.\tcontradiction\n'
-    )
-    path = store.root / "nli-sentences" / "AllNLI.tsv.gz"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(gzip.compress(table.encode()))
-    assert read_corpus("nli-sentences", store, builtin_cards()).texts == (
-        '"A man.',
-        'A "cat".',
-        "Nobody.",
-    )
-    path.write_bytes(gzip.compress(table.replace("sentence1", "premise").encode()))
-    with pytest.raises(DataFormatError, match="line 1: there is no column 'sentence1' in 'split"):
-        parse_lines({"a": path}, builtin_cards()["nli-sentences"].options)
 
 
 def test_generated_corpus_is_identified_by_its_content(tmp_path: Path, plugins: Plugins) -> None:

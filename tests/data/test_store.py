@@ -9,18 +9,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from helpers.format_samples import archive
 from helpers.parsed_files import simple
-from helpers.toy_cards import make_card, make_file
+from helpers.toy_cards import corpus_card, make_card, make_file, unverified_file
 
 from mirrorbench.core.errors import (
     DataFormatError,
     DataIntegrityError,
     DataUnavailableError,
-    StorageError,
 )
-from mirrorbench.data import sources
-from mirrorbench.data.cards import ArchiveSource, Card, Converted, DataFile, UrlSource
+from mirrorbench.data.cards import Card, Converted, UrlSource
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.readers.files import sha256_of
 from mirrorbench.data.store import DataStore, data_root
@@ -45,14 +42,6 @@ def test_data_root_comes_from_the_environment(
     assert "mirrorbench" in str(data_root())
 
 
-def unverified(path: str, url: str, **more: Any) -> DataFile:
-    return DataFile(path, "", None, sources=(UrlSource(url),), unverified=True, **more)
-
-
-def corpus_card(*files: DataFile) -> Card:
-    return make_card(*files, kind="corpus", metric="", parser="lines")
-
-
 class TestFetching:
     def test_file_is_fetched_once_then_reused(self, server: Any, tmp_path: Path) -> None:
         server.pages["/a.txt"] = CONTENT
@@ -67,74 +56,6 @@ class TestFetching:
             "the temporary folder stayed"
         )
 
-    def test_sources_are_tried_until_the_checksum_matches(
-        self, server: Any, tmp_path: Path
-    ) -> None:
-        server.pages |= {
-            "/wrong.txt": b"ONE\tTWO\n",
-            "/long.txt": CONTENT * 9,
-            "/right.txt": CONTENT,
-        }
-        names = ("none.txt", "wrong.txt", "long.txt", "right.txt")
-        card = make_card(make_file(CONTENT, *(UrlSource(f"{server.url}/{name}") for name in names)))
-        assert DataStore(tmp_path).fetch(card)["a.txt"].read_bytes() == CONTENT
-        assert server.asked == [
-            "/none.txt",
-            "/none.txt",
-            "/wrong.txt",
-            "/wrong.txt",
-            "/long.txt",
-            "/right.txt",
-        ]
-
-    def test_transient_download_failure_is_retried(self, server: Any, tmp_path: Path) -> None:
-        server.pages["/a.txt"], server.failures["/a.txt"] = CONTENT, 1
-        file = make_file(CONTENT, UrlSource(f"{server.url}/a.txt"))
-        assert DataStore(tmp_path).fetch(make_card(file))["a.txt"].is_file()
-
-    def test_archive_is_downloaded_once_for_all_members(self, server: Any, tmp_path: Path) -> None:
-        members = {"a.txt": CONTENT, "b.txt": b"b"}
-        packed = server.pages["/x.tgz"] = archive(
-            {f"x/{name}": content for name, content in members.items()}
-        )
-        known = hashlib.sha256(packed).hexdigest(), len(packed)
-        files = [
-            make_file(content, ArchiveSource(f"{server.url}/x.tgz", f"x/{name}", *known), path=name)
-            for name, content in members.items()
-        ]
-        paths = DataStore(tmp_path).fetch(make_card(*files))
-        assert {name: path.read_bytes() for name, path in paths.items()} == members
-        assert server.asked == ["/x.tgz"]
-
-    def test_fetch_error_names_sources_licence_and_commands(
-        self, server: Any, tmp_path: Path
-    ) -> None:
-        server.pages["/wrong.txt"] = b"ONE\tTWO\n"
-        gone, wrong, nobody = (
-            f"{server.url}/gone.txt",
-            f"{server.url}/wrong.txt",
-            "http://127.0.0.1:9/a.txt",
-        )
-        file = make_file(CONTENT, *map(UrlSource, (gone, wrong, nobody)))
-        with pytest.raises(DataUnavailableError) as caught:
-            DataStore(tmp_path).fetch(make_card(file, notes="a note"))
-        for part in (
-            "missing: a.txt",
-            f"{gone}: 404",
-            "wrong.txt: ",
-            file.sha256,
-            f"{nobody}: 127.0.0.1:9 cannot be reached",
-            "Licence: CC0 https://example.org/cc0",
-            "a note",
-            "mirrorbench data fetch toy",
-            "mirrorbench data import DIR",
-        ):
-            assert part in str(caught.value)
-        assert not (tmp_path / "toy" / "a.txt").exists()
-        urls = [UrlSource(f"{nobody}{number}") for number in range(3)]
-        with pytest.raises(DataUnavailableError, match="not asked again"):
-            DataStore(tmp_path).fetch(make_card(make_file(CONTENT, *urls)))
-
     @pytest.mark.usefixtures("no_network")
     def test_offline_store_opens_no_socket(self, tmp_path: Path) -> None:
         card = make_card(make_file(CONTENT, UrlSource("http://127.0.0.1:1/a.txt")))
@@ -146,13 +67,6 @@ class TestFetching:
                 assert part in str(caught.value)
         assert store.status(card) == {"a.txt": "missing"}
         assert store.checksums(card) == {"a.txt": card.files[0].sha256}
-
-    def test_unwritable_store_is_a_storage_error(self, server: Any, tmp_path: Path) -> None:
-        server.pages["/a.txt"] = CONTENT
-        (tmp_path / "store").write_text("a file where the folder should be")
-        card = make_card(make_file(CONTENT, UrlSource(f"{server.url}/a.txt")))
-        with pytest.raises(StorageError, match="Cannot write"):
-            DataStore(tmp_path / "store").fetch(card)
 
 
 class TestIntegrity:
@@ -233,7 +147,7 @@ def test_resolve_needs_only_the_scored_split(tmp_path: Path) -> None:
 class TestUnverified:
     def test_first_download_pins_the_checksum(self, server: Any, tmp_path: Path) -> None:
         server.pages["/a.txt"] = CONTENT
-        card = corpus_card(unverified("a.txt", f"{server.url}/a.txt"))
+        card = corpus_card(unverified_file("a.txt", f"{server.url}/a.txt"))
         store = DataStore(tmp_path)
         assert store.checksums(card) == {"a.txt": "unverified"}
         data = store.resolve(card)
@@ -243,23 +157,10 @@ class TestUnverified:
         with pytest.raises(DataIntegrityError, match=sha256):
             DataStore(tmp_path).resolve(card)
 
-    def test_download_of_unknown_size_is_limited(
-        self, server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Wikipedia's million sentences are larger than what is taken out of an archive."""
-        monkeypatch.setattr(sources, "MEMBER_LIMIT", 1)
-        monkeypatch.setattr(sources, "_DOWNLOAD_LIMIT", 8)
-        server.pages |= {"/a.txt": b"8 bytes\n", "/b.txt": b"9 bytes!\n"}
-        fits, exceeds = (
-            corpus_card(unverified(name, f"{server.url}/{name}")) for name in ("a.txt", "b.txt")
-        )
-        assert DataStore(tmp_path).resolve(fits).files["a.txt"].read_bytes() == b"8 bytes\n"
-        with pytest.raises(DataUnavailableError, match="sends more than the 8 bytes"):
-            DataStore(tmp_path).resolve(exceeds)
-
     def test_error_page_is_not_stored_as_data(self, server: Any, tmp_path: Path) -> None:
         files = [
-            unverified(f"de/{name}", f"{server.url}/{name}") for name in ("dev.tsv", "test.tsv")
+            unverified_file(f"de/{name}", f"{server.url}/{name}")
+            for name in ("dev.tsv", "test.tsv")
         ]
         card = make_card(
             *files, parser="am2ico", kind="word-in-context", options={"language": "de"}
@@ -345,7 +246,7 @@ class TestConverted:
 
 def test_missing_optional_file_is_not_an_error(server: Any, tmp_path: Path) -> None:
     server.pages["/data"] = b"data"
-    gold = unverified("gold.txt", f"{server.url}/gold", optional=True)
+    gold = unverified_file("gold.txt", f"{server.url}/gold", optional=True)
     card, store = (
         corpus_card(make_file(b"data", UrlSource(f"{server.url}/data")), gold),
         DataStore(tmp_path),

@@ -199,6 +199,8 @@ FAMILIES = ARCHITECTURES | {
     "xlnet": ("xlnet", {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 64}, BERT_TOKENS),
     "mamba": ("mamba", {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 4}, GPT2_TOKENS),
 }
+UNPACKED = ("bart", "deberta", "deberta-v2", "mamba", "mpnet", "t5", "t5gemma", "xlnet")
+"""Families whose texts cannot be packed in one row."""
 
 
 def encoder(

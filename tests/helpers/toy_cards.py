@@ -1,11 +1,11 @@
-"""Cards and files made up for tests of the data room."""
+"""Cards and files made up for tests of the data layer."""
 
 from __future__ import annotations
 
 import hashlib
 from typing import Any
 
-from mirrorbench.data.cards import Card, DataFile, Source
+from mirrorbench.data.cards import Card, DataFile, Source, UrlSource
 
 
 def make_file(content: bytes, *sources: Source, path: str = "a.txt", split: str = "") -> DataFile:
@@ -32,3 +32,13 @@ def make_card(*files: DataFile, **changes: Any) -> Card:
         "version": 1,
     }
     return Card(**(values | changes))
+
+
+def unverified_file(path: str, url: str, **more: Any) -> DataFile:
+    """A file at an address, of which neither checksum nor size is known."""
+    return DataFile(path, "", None, sources=(UrlSource(url),), unverified=True, **more)
+
+
+def corpus_card(*files: DataFile) -> Card:
+    """The card ``toy`` of some files as a corpus."""
+    return make_card(*files, kind="corpus", metric="", parser="lines")

@@ -79,6 +79,11 @@ class ToyPlugin:
             register(task)
 
 
+def letter_counts(item: TextInput) -> Any:
+    """The vector of one input by ``ToyEncoder``."""
+    return ToyEncoder().encode([item])[0]
+
+
 def vectors_of(task: Task, items: Any, encode: Callable[[TextInput], Any]) -> Vectors:
     """The vectors that a task asks for, by a function of one input."""
     inputs = list(dict.fromkeys(task.inputs(items)))

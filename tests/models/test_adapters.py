@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.lora_adapters import adapted, half, learnt
 from helpers.random_models import Models, encoder
 from helpers.suite_marks import few
 from peft import LoraConfig, PeftModel, PrefixTuningConfig, get_peft_model
@@ -20,8 +21,6 @@ from transformers.pytorch_utils import Conv1D
 import mirrorbench
 from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.models.adapters import add_adapter, is_adapted, merge_adapter
-from mirrorbench.models.backbones import base_folder, configuration
-from mirrorbench.models.fingerprints import fingerprint
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer, load_transformer
 from mirrorbench.models.transformer_encoder import TransformerEncoder
@@ -30,21 +29,6 @@ CPU = torch.device("cpu")
 TEXTS = ["a house by the river", "it holds my money, and more", "x"]
 MEAN = Pooling("mean", "-1:", 32)
 LINEAR = (torch.nn.Linear, Conv1D)
-
-
-def learnt(model: torch.nn.Module) -> None:
-    generator = torch.Generator().manual_seed(1)
-    for weight in model.parameters():
-        if weight.requires_grad:
-            weight.data += 0.1 * torch.randn(weight.shape, generator=generator)
-
-
-def adapted(path: Path) -> Transformer:
-    """A model with an adapter that has learnt something."""
-    transformer = load_transformer(path, CPU)
-    add_adapter(transformer.adapted, path, 4, 0)
-    learnt(transformer.adapted)
-    return transformer
 
 
 def vectors(transformer: Transformer, precision: str = "fp32") -> np.ndarray:
@@ -56,14 +40,6 @@ def by_peft(model: torch.nn.Module, transformer: Transformer) -> np.ndarray:
     read = [torch.from_numpy(row)[None] for row in transformer.tokenize(TEXTS, 32)]
     with torch.no_grad():
         return np.array([model(input_ids=ids).last_hidden_state[0].mean(0).numpy() for ids in read])
-
-
-def half(path: Path, to: Path, dtype: torch.dtype = torch.bfloat16) -> Path:
-    """Store a model as a checkpoint in half precision."""
-    transformer = load_transformer(path, CPU)
-    transformer.adapted.to(dtype)
-    transformer.save(to)
-    return to
 
 
 @pytest.mark.parametrize("family", few(["llama", "gpt2", "bert", "t5"], 0, 1))
@@ -115,27 +91,6 @@ def test_lora_initialisation_is_seeded_and_changes_nothing(random_model: Models)
         )
     assert torch.equal(drawn[0], drawn[1])
     assert not torch.equal(drawn[0], drawn[2])
-
-
-def test_adapter_identity_covers_adapter_and_backbone_files(
-    random_model: Models, tmp_path: Path
-) -> None:
-    path, moved = random_model("bert"), tmp_path / "other"
-    transformer = adapted(path)
-    for folder in (tmp_path / "one", moved):
-        transformer.save(folder)
-    settings = json.loads((moved / "adapter_config.json").read_text())
-    changed = half(path, tmp_path / "half")
-    (moved / "adapter_config.json").write_text(
-        json.dumps(settings | {"base_model_name_or_path": str(changed)})
-    )
-    assert base_folder(tmp_path / "one") == path
-    assert configuration(tmp_path / "one") == configuration(path)
-    assert len({fingerprint(folder) for folder in (path, tmp_path / "one", moved)}) == 3
-    gone = {"base_model_name_or_path": str(tmp_path / "gone")}
-    (moved / "adapter_config.json").write_text(json.dumps(settings | gone))
-    with pytest.raises(ModelUnavailableError, match="which is not available"):
-        base_folder(moved)
 
 
 def with_new_tokens(base: Path, folder: Path, stored: bool) -> PeftModel:

@@ -5,17 +5,14 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from helpers.damaged_files import flip
 from helpers.random_models import Models
 from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError
 from requests import Response
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
-import mirrorbench
-from mirrorbench.core.errors import ModelUnavailableError, UnknownNameError, UsageError
+from mirrorbench.core.errors import ModelUnavailableError, UnknownNameError
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import backbones
-from mirrorbench.models.fingerprints import fingerprint
 from mirrorbench.models.pooling import POOLINGS, Pooling
 
 
@@ -63,28 +60,6 @@ def test_invalid_hub_id_is_rejected() -> None:
     with pytest.raises(ModelUnavailableError, match="neither a short name nor a hub id") as caught:
         backbones.locate(parse_spec("not/a/hub/id"), "en", offline=True)
     assert "roberta" in caught.value.hint
-
-
-def test_unsupported_weight_formats_are_refused(random_model: Models, tmp_path: Path) -> None:
-    """The name or the files of a directory show the format."""
-    for name in (
-        "~/m/model.tflite",
-        "model.Q4_K_M.gguf",
-        "TheBloke/Llama-2-7B-GGUF",
-        "nomic-embed.onnx",
-    ):
-        with pytest.raises(
-            UsageError, match=f"{name}: weights in GGUF, ONNX and the like are not read"
-        ) as refused:
-            mirrorbench.load(name)
-        assert "safetensors" in refused.value.hint
-    folder = shutil.copytree(random_model("bert"), tmp_path / "model-gguf")
-    (folder / "onnx").mkdir()
-    (folder / "onnx" / "model_qint8.onnx").touch()
-    assert backbones.locate(parse_spec(str(folder)), "en", offline=True) == folder.resolve()
-    (folder / "model.safetensors").unlink()
-    with pytest.raises(UsageError, match=r"model_qint8\.onnx: weights in GGUF"):
-        mirrorbench.load(str(folder))
 
 
 def test_unavailable_hub_model_is_reported_with_remedy(
@@ -153,19 +128,6 @@ def test_mistyped_encoder_name_gets_a_suggestion() -> None:
         assert f"Did you mean {meant}" in caught.value.hint
     for name in ("tiny", "bert-base-cased", "camembert-base", "roberta-large", "gpt2", "org/tinny"):
         assert backbones.check_name(parse_spec(name)) is None  # no error
-
-
-def test_fingerprint_follows_weights_and_settings(random_model: Models, tmp_path: Path) -> None:
-    copy = shutil.copytree(random_model("bert"), tmp_path / "copy")
-    actual = [fingerprint(random_model("bert")), fingerprint(copy)]
-    (copy / "README.md").write_text("notes")
-    actual.append(fingerprint(copy))
-    assert len(set(actual)) == 1
-    flip(copy / "model.safetensors")
-    actual.append(fingerprint(copy))
-    (copy / "config.json").write_text((copy / "config.json").read_text().replace("1e-12", "1e-6"))
-    actual.append(fingerprint(copy))
-    assert len(set(actual)) == 3
 
 
 def test_labels_follow_papers_or_typed_paths(

@@ -19,8 +19,6 @@ from transformers import PreTrainedTokenizerFast
 
 import mirrorbench
 from mirrorbench.models import tokenizer_files
-from mirrorbench.models.backbones import files_checksum
-from mirrorbench.models.fingerprints import fingerprint
 from mirrorbench.models.opening import read_tokenizer, reads_file
 from mirrorbench.models.tokenizer_files import PROBES
 
@@ -44,32 +42,6 @@ def test_token_ids_are_those_of_the_files(name: str, tmp_path: Path) -> None:
     long_text = "word " * 100
     assert len(tokenizer(long_text)["input_ids"]) == len(described.encode(long_text).ids)
     assert tokenizer.pad_token_id is not None
-
-
-@pytest.mark.parametrize(
-    ("name", "differs"),
-    [
-        ("bert uncased", False),
-        ("bert cased", False),
-        ("bert with stored padding", False),
-        ("bert's class, unigram", True),
-        ("roberta's class, lower case", True),
-        ("llama with both ends stated", True),
-    ],
-)
-def test_only_affected_models_have_another_fingerprint(
-    name: str, differs: bool, tmp_path: Path
-) -> None:
-    KINDS[name].write(tmp_path)
-    (tmp_path / "model.safetensors").write_bytes(b"weights")
-    assert reads_file(tmp_path) == differs
-    assert (fingerprint(tmp_path) != files_checksum(tmp_path)) == differs
-
-
-def test_builtin_models_keep_their_fingerprints(minilm: Path) -> None:
-    embedded = Path(mirrorbench.__file__).parent / "embedded" / "tiny"
-    for folder in (minilm, embedded):
-        assert fingerprint(folder) == files_checksum(folder)
 
 
 def test_comparison_is_remembered_across_processes(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.random_further_models import OTHER_INPUTS, build_further
-from helpers.random_models import FAMILIES, Models
+from helpers.random_models import FAMILIES, UNPACKED, Models
 from helpers.suite_marks import few
 
 from mirrorbench.core.devices import autocast
@@ -22,7 +22,6 @@ from mirrorbench.models.transformer_encoder import TransformerEncoder
 
 CPU = torch.device("cpu")
 CAUSAL = ("llama", "mistral", "qwen3", "gemma3", "gemma3-vision", "gpt2", "mamba")
-UNPACKED = ("bart", "deberta", "deberta-v2", "mamba", "mpnet", "t5", "t5gemma", "xlnet")
 
 
 def further(model_type: str, folder: Path) -> Transformer:

@@ -17,7 +17,6 @@ from mirrorbench.core.encoder_protocol import TextInput, VocabularyEncoder
 from mirrorbench.core.errors import (
     DataFormatError,
     ModelUnavailableError,
-    UnknownNameError,
     UsageError,
 )
 from mirrorbench.core.files import cache_root
@@ -280,10 +279,8 @@ def test_each_language_reads_a_separate_file(tmp_path: Path) -> None:
     ("spec", "error", "message"),
     [
         ("fasttext", UsageError, "names no file"),
-        ("fasttext:path=x.vec,limits=3", UnknownNameError, "'limits'"),
         ("fasttext:path=x.vec,limit=-3", UsageError, "limit=-3"),
         ("fasttext:path=x.vec,sif=1.5", UsageError, "sif=1.5 is out of range"),
-        ("fasttext:path=x.vec,lower=maybe", UsageError, "lower=maybe"),
         ("fasttext:path=x.vec", ModelUnavailableError, "there is no file"),
     ],
 )
@@ -325,7 +322,9 @@ def test_word_vector_cache_entries_are_described(
     create_static(EncoderSpec("static", params=params), context).encode([TextInput("the")])
     tiny = EncoderSpec("tiny", method="static")
     create_distilled(tiny, embedded_directory(), context).encode([TextInput("ice")])
-    assert {path.name for path in cache_root().iterdir()} - {"leases"} == {"checksums", "vectors"}
+    # "traits" is there where this process had not compared the tokenizer of the model before.
+    kinds = {path.name for path in cache_root().iterdir()} - {"leases", "traits"}
+    assert kinds == {"checksums", "vectors"}
     assert {
         path.read_text(encoding="utf-8")
         for path in (cache_root() / "vectors").glob(f"*/{checksums.ABOUT}")

@@ -2,102 +2,40 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from helpers.documentation_pages import commands, files
+from helpers.own_data_files import (
+    OTHERS,
+    TEXTS,
+    Write,
+    cosines,
+    task_and_scores,
+    write_collection,
+)
 from helpers.page_reader import Shell
-from helpers.toy_plugin import vectors_of
 from scipy.stats import spearmanr
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import average_precision_score, f1_score, ndcg_score
-from sklearn.metrics.pairwise import cosine_similarity
+from sklearn.metrics import ndcg_score
 from sklearn.model_selection import StratifiedGroupKFold
-from sklearn.preprocessing import normalize
 
 import mirrorbench
-from mirrorbench.core.errors import DataFormatError, UsageError
+from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.store import DataStore
-from mirrorbench.tasks.base import Scores, Task, score_task
-
-Write = Callable[[str, Any], str]
-
-
-def vector(text: str) -> np.ndarray:
-    """A vector that depends on the text alone."""
-    return np.random.default_rng(list(text.encode())).normal(size=8).astype(np.float32)
-
-
-def cosines(left: list[str], right: list[str]) -> np.ndarray:
-    return cosine_similarity(
-        np.stack([vector(t) for t in left]), np.stack([vector(t) for t in right])
-    )
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    """Writes a table of columns in the format of its ending; returns the path."""
-
-    def write(name: str, columns: Mapping[str, list[Any]]) -> str:
-        path, frame = tmp_path / name, pd.DataFrame(columns)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if name.endswith(".parquet"):
-            frame.to_parquet(path)
-        elif ".jsonl" in name:
-            frame.to_json(path, orient="records", lines=True)
-        else:
-            frame.to_csv(path, index=False, sep="\t" if ".tsv" in name else ",")
-        return str(path)
-
-    return write
-
-
-def scored(plugins: Plugins, name: str) -> tuple[Task, Scores]:
-    """The task of a path, and its scores of the vectors of its texts."""
-    task = plugins.tasks[name]
-    items = task.load(DataStore(Path("nowhere"), offline=True))
-    return task, score_task(
-        task, items, vectors_of(task, items, lambda i: vector(i.text)), "paper", plugins.metrics
-    )
-
-
-TEXTS = [f"text {n}" for n in range(40)]
-
-
-OTHERS = [f"other {n}" for n in range(40)]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.jsonl.gz", "a.parquet"])
 def test_rated_pairs_are_scored_in_every_format(plugins: Plugins, write: Write, name: str) -> None:
     ratings = [n % 7 / 2 for n in range(40)]
     path = write(name, {"score": ratings, "sentence1": TEXTS, "sentence2": OTHERS})
-    task, scores = scored(plugins, path)
+    task, scores = task_and_scores(plugins, path)
     assert (task.name, task.title) == (path, name)
     expected = spearmanr(np.diag(cosines(TEXTS, OTHERS)), ratings).statistic
     assert scores.metrics["cosine_spearman"] == pytest.approx(expected)
-
-
-def test_pair_columns_may_be_renamed(plugins: Plugins, write: Write) -> None:
-    labels = [n % 3 == 0 for n in range(40)]
-    path = write("a.csv", {"question": TEXTS, "sentence2": OTHERS, "label": labels})
-    with pytest.raises(UsageError, match="columns question, sentence2, label") as caught:
-        plugins.tasks[path]
-    assert (
-        f"For pairs it needs sentence1. Columns of other names: {path}:sentence1=ITS_NAME,"
-        in caught.value.hint
-    )
-    _, scores = scored(plugins, f"{path}:sentence1=question")
-    assert scores.metrics["cosine_ap"] == pytest.approx(
-        average_precision_score(labels, np.diag(cosines(TEXTS, OTHERS)))
-    )
 
 
 def test_pair_threshold_is_fitted_on_disjoint_texts(plugins: Plugins, write: Write) -> None:
@@ -106,7 +44,7 @@ def test_pair_threshold_is_fitted_on_disjoint_texts(plugins: Plugins, write: Wri
         "a.csv",
         {"sentence1": [*TEXTS, *TEXTS], "sentence2": [*OTHERS, *TEXTS[::-1]], "label": labels},
     )
-    _, scores = scored(plugins, f"{path}:metric=accuracy")
+    _, scores = task_and_scores(plugins, f"{path}:metric=accuracy")
     groups = [min(n % 40, 39 - n % 40) for n in range(80)]
     values, gold, hits = (
         np.diag(cosines([*TEXTS, *TEXTS], [*OTHERS, *TEXTS[::-1]])),
@@ -123,7 +61,7 @@ def test_pair_threshold_is_fitted_on_disjoint_texts(plugins: Plugins, write: Wri
         hits.mean(), abs=1 / 40
     )  # the cut is midway between two cosines
     with pytest.raises(DataFormatError, match="each label needs 5 different texts, and '0' has 1"):
-        scored(
+        task_and_scores(
             plugins,
             write("b.csv", {"sentence1": ["a"] * 4, "sentence2": list("bcde"), "label": [0, 1] * 2})
             + ":metric=accuracy",
@@ -137,54 +75,10 @@ def test_triplets_of_the_test_split_are_scored(plugins: Plugins, write: Write) -
         "negative": OTHERS[::-1],
         "split": ["train", "test"] * 20,
     }
-    _, scores = scored(plugins, write("a.csv", rows))
+    _, scores = task_and_scores(plugins, write("a.csv", rows))
     table = cosines(TEXTS, OTHERS)
     hits = [table[n, n] > table[n, 39 - n] for n in range(1, 40, 2)]
     assert (scores.metrics["accuracy"], len(scores.ids)) == (np.mean(hits), 20)
-
-
-def test_classification_scores_equal_scikit_learn(plugins: Plugins, write: Write) -> None:
-    labels = ["one" if n % 3 else "two" for n in range(40)]
-    path, array = (
-        write("a.csv", {"text": TEXTS, "label": labels}),
-        normalize([vector(text) for text in TEXTS]),
-    )
-    _, scores = scored(plugins, path)
-    predicted = np.empty(40, dtype="<U3")
-    for train, test in StratifiedGroupKFold(5, shuffle=True, random_state=0).split(
-        array, labels, range(40)
-    ):
-        model = LogisticRegression(max_iter=1000).fit(array[train], np.array(labels)[train])
-        predicted[test] = model.predict(array[test])
-    expected = {
-        "accuracy": np.mean(predicted == labels),
-        "macro_f1": f1_score(labels, predicted, average="macro"),
-    }
-    assert scores.metrics == pytest.approx(expected)
-    by_label = scored(plugins, f"{path}:metric=macro_f1")[1]
-    assert by_label.metrics == scores.metrics
-    assert f1_score(by_label.gold, by_label.scores, average="macro") == pytest.approx(
-        expected["macro_f1"]
-    )
-    write("split/train.csv", {"text": TEXTS[:30], "label": labels[:30]})
-    test = write("split/test.csv", {"text": TEXTS[30:], "label": labels[30:]})
-    _, scores = scored(plugins, str(Path(test).parent))
-    model = LogisticRegression(max_iter=1000).fit(array[:30], labels[:30])
-    assert scores.metrics["accuracy"] == model.score(array[30:], labels[30:])
-
-
-def test_macro_f1_needs_scored_texts_of_each_label(plugins: Plugins, write: Write) -> None:
-    rows = {
-        "text": TEXTS[:18],
-        "label": list("xy") * 4 + ["x"] * 10,
-        "split": ["train"] * 8 + ["test"] * 10,
-    }
-    path = write("a.csv", rows)
-    assert scored(plugins, path)[1].metrics["accuracy"] > 0
-    with pytest.raises(
-        DataFormatError, match="macro_f1 needs 5 scored texts of each label, and 'y' has 0"
-    ):
-        scored(plugins, f"{path}:metric=macro_f1")
 
 
 def test_linking_accuracy_counts_unknown_ids_as_errors(plugins: Plugins, write: Write) -> None:
@@ -192,7 +86,7 @@ def test_linking_accuracy_counts_unknown_ids_as_errors(plugins: Plugins, write: 
         write("data/dictionary.csv", {"name": OTHERS, "id": [str(n % 20) for n in range(40)]})
     ).parent
     write("data/mentions.csv", {"mention": TEXTS, "id": [*map(str, range(20)), *["lost"] * 20]})
-    _, scores = scored(plugins, str(folder))
+    _, scores = task_and_scores(plugins, str(folder))
     order = np.argsort(-cosines(TEXTS, OTHERS), axis=1)
     for k in (1, 5):
         right = [any(n == row % 20 for row in order[n, :k]) for n in range(20)]
@@ -202,30 +96,13 @@ def test_linking_accuracy_counts_unknown_ids_as_errors(plugins: Plugins, write: 
     )
 
 
-def beir(folder: Path, judgements: str, documents: int = 40, **more: str) -> str:
-    """A collection of texts that are numbered, with its judgements."""
-    (folder / "qrels").mkdir(parents=True)
-    rows = [
-        {"_id": f"d{n}", "title": f"title {n}", "text": "" if n == 3 else OTHERS[n]}
-        for n in range(documents)
-    ]
-    with gzip.open(folder / "corpus.jsonl.gz", "wt") as sink:
-        sink.writelines(json.dumps(row) + "\n" for row in rows)
-    queries = [{"_id": f"q{n}", "text": TEXTS[n]} for n in range(4)]
-    (folder / "queries.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in queries) + more.get("queries", "")
-    )
-    (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judgements}")
-    return str(folder)
-
-
 JUDGED = "q0\td1\t2\nq0\td7\t1\nq1\td3\t1\nq2\td9\t0\nq2\td5\t3\nq3\td0\t0\ngone\td0\t1\n"
 
 
 def test_retrieval_measures_equal_independent_computations(
     plugins: Plugins, tmp_path: Path
 ) -> None:
-    task, scores = scored(plugins, beir(tmp_path / "mine", JUDGED))
+    task, scores = task_and_scores(plugins, write_collection(tmp_path / "mine", JUDGED))
     assert scores.ids == ["q0", "q1", "q2"]
     assert scores.notes == (
         "judged queries that are not among the queries: 1",
@@ -258,24 +135,6 @@ def test_retrieval_measures_equal_independent_computations(
     )  # with q1, two of three queries
 
 
-def test_collection_columns_may_be_renamed(plugins: Plugins, tmp_path: Path) -> None:
-    path = Path(beir(tmp_path / "mine", "q0\td1\t1\n"))
-    expected = scored(plugins, str(path))[1].metrics
-    with gzip.open(path / "corpus.jsonl.gz", "rt") as source:
-        corpus = source.read()
-    (path / "corpus.jsonl.gz").unlink()
-    queries = (path / "queries.jsonl").read_text()
-    for part, text in (("corpus", corpus), ("queries", queries)):
-        (path / f"{part}.jsonl").write_text(
-            text.replace('"_id"', '"key"').replace('"text"', '"body"')
-        )
-    judged = (
-        (path / "qrels" / "test.tsv").read_text().replace("query-id", "q").replace("corpus-id", "d")
-    )
-    (path / "qrels" / "test.tsv").write_text(judged)
-    assert scored(plugins, f"{path}:id=key,text=body,query=q,corpus=d")[1].metrics == expected
-
-
 @pytest.mark.parametrize(
     ("judged", "more", "message"),
     [
@@ -296,41 +155,7 @@ def test_invalid_collection_is_refused(
     plugins: Plugins, tmp_path: Path, judged: str, more: Mapping[str, str], message: str
 ) -> None:
     with pytest.raises(DataFormatError, match=message):
-        scored(plugins, beir(tmp_path / "mine", judged, **more))
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("sentence1,sentence2,score\na,b,high\n", "line 2: the score 'high' is not a number"),
-        ("sentence1,sentence2,score\na,b,nan\n", "line 2: the score 'nan' is not a number"),
-        ("sentence1,sentence2,label\na,b,2\n", "line 2: the label '2' is not 1 or 0"),
-        ("sentence1,sentence2,label\na,b,1\n", "all labels are equal"),
-        ("anchor,positive,negative\na,,c\n", "line 2: the column 'positive' is empty"),
-        ("anchor,positive,negative\n", "has no rows"),
-        ("text,label\na,x\nb,y\n", r"each label needs 5 different texts, and '.' has 1"),
-        ("text,label\na,x\n", "all labels that are trained on are equal"),
-        ("a,b\n1\n", "the columns a, b"),
-    ],
-)
-def test_invalid_table_is_refused(
-    plugins: Plugins, tmp_path: Path, content: str, message: str
-) -> None:
-    (tmp_path / "a.csv").write_text(content)
-    with pytest.raises((DataFormatError, UsageError), match=message):
-        scored(plugins, str(tmp_path / "a.csv"))
-
-
-def test_invalid_data_paths_are_rejected(plugins: Plugins, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("a\n")
-    for name, message in (
-        ("./nothing", "there is no file or folder ./nothing"),
-        (f"{tmp_path}/a.txt", "nothing that is installed reads"),
-        (f"{tmp_path}:kind=tripels", "unknown kind of own data 'tripels'"),
-        (f"{tmp_path}:k=1", "option of own data 'k'"),
-    ):
-        with pytest.raises(UsageError, match=message):
-            plugins.tasks[name]
+        task_and_scores(plugins, write_collection(tmp_path / "mine", judged, **more))
 
 
 def test_run_and_evaluate_give_equal_scores(write: Write, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 
 from mirrorbench import Session
 from mirrorbench.core.errors import UsageError
-from mirrorbench.data.items import Disambiguation, Lexicon, Linking, Mention, Pair
+from mirrorbench.data.items import Disambiguation, Lexicon, Linking, Mention
 from mirrorbench.reports.papers.measured_tables import measured_table
 from mirrorbench.reports.papers.tables import find_table
 from mirrorbench.runs.registry import plugins
@@ -61,13 +61,6 @@ def test_paper_tables_ignore_limited_results() -> None:
     assert measured_table(table, [found]).counts[0] == 1
     found.data["limit"] = 5
     assert measured_table(table, [found]).counts[0] == 0
-
-
-def test_limit_takes_the_first_pairs() -> None:
-    pairs = [Pair(str(i), "a", "b", i) for i in range(5)]
-    assert first("stsb", pairs, 2) == pairs[:2]
-    with pytest.raises(UsageError, match="no first items"):
-        first("stsb", {"items": pairs}, 2)
 
 
 def test_limit_cuts_lexical_tasks_to_first_items() -> None:

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from helpers.damaged_files import flip
 from helpers.random_models import POSITIONS
+from helpers.small_plans import Make, bert, make
 from helpers.toy_plugin import DOGS, ToyPlugin
 
 from mirrorbench.core.errors import DataUnavailableError, TuningError, UnknownNameError, UsageError
@@ -18,35 +15,10 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.card_files import builtin_cards
 from mirrorbench.data.corpora import DEFAULT_CORPORA, default_corpus
 from mirrorbench.models import backbones
-from mirrorbench.runs.cells import Cell
-from mirrorbench.runs.plan import Plan, Request, merged
-from mirrorbench.runs.run import make_plan
-from mirrorbench.runs.workspace import Settings, Workspace
+from mirrorbench.runs.plan import Request, merged
 from mirrorbench.tasks import PairSimilarity
 
-Make = Callable[..., Plan]
-
-
-@pytest.fixture
-def make(registered: Plugins, tmp_path: Path) -> Make:
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text("one\ntwo\nthree\ntwo\n")
-
-    def plan(*encoders: str, tasks: tuple[str, ...] = ("cats",), **options: Any) -> Plan:
-        request = Request(
-            tuple(map(parse_spec, encoders)), tasks, **({"corpus": str(corpus)} | options)
-        )
-        return make_plan(
-            Workspace(Settings(data_dir=tmp_path / "data", device="cpu", offline=True), registered),
-            request,
-        )
-
-    return plan
-
-
-@pytest.fixture
-def bert(random_model: Callable[[str], Path]) -> str:
-    return str(random_model("bert"))
+__all__ = ["bert", "make"]
 
 
 def test_mean_baseline_pools_the_same_layers_as_mirror(make: Make) -> None:
@@ -268,75 +240,6 @@ def test_invalid_requests_are_rejected() -> None:
     for encoders, seeds in (((), (0,)), ((parse_spec("toy"),), ())):
         with pytest.raises(UsageError, match="at least one encoder and one seed"):
             Request(encoders, (), seeds)
-
-
-@pytest.fixture
-def mirror_cell(make: Make, bert: str) -> Cell:
-    return make(f"{bert}+mirror").cells[0]
-
-
-def test_every_setting_changes_the_cell_id(make: Make, bert: str, mirror_cell: Cell) -> None:
-    found = [mirror_cell]
-    for name, value in (
-        ("seeds", (1,)),
-        ("precision", "bf16"),
-        ("precision", "fp16"),
-        ("eval_precision", "bf16"),
-        ("protocol", "released"),
-        ("tasks", ("dogs",)),
-    ):
-        (other,) = make(f"{bert}+mirror", **{name: value}).cells
-        assert (other.model.key != mirror_cell.model.key) == (
-            name not in ("tasks", "eval_precision")
-        )
-        found += [
-            other,
-            replace(other, data=(("pairs", "0" * 64),)),
-            replace(other, task_version=2),
-        ]
-    for key in (
-        "temperature=0.5",
-        "epochs=2",
-        "train_max_length=9",
-        "pooling=cls",
-        "layers=-2:",
-        "lr=0.1",
-        "batch_size=7",
-        "weight_decay=0",
-        "loss=ntxent",
-        "drop_last=true",
-        "clean_corpus=false",
-        "dropout=0.3",
-        "span_mask=1",
-        "max_length=10",
-        "corpus_size=2",
-        "corpus_size=2,corpus_sample=1",
-    ):
-        found += make(f"{bert}+mirror:{key}").cells
-    assert len({cell.id for cell in found}) == len(found)
-
-
-def test_cell_id_depends_on_content_not_paths(
-    make: Make, bert: str, mirror_cell: Cell, tmp_path: Path
-) -> None:
-    elsewhere, other = shutil.copytree(bert, tmp_path / "elsewhere"), tmp_path / "other.txt"
-    other.write_text("one\n\n two\r\nthree\n")
-    (same,) = make(f"{elsewhere}+mirror", corpus=str(other)).cells
-    assert same.id == mirror_cell.id
-    other.write_text("one\ntwo\nfour\n")
-    assert make(f"{bert}+mirror", corpus=str(other)).cells[0].id != mirror_cell.id
-    flip(elsewhere / "model.safetensors")
-    assert make(f"{elsewhere}+mirror").cells[0].id != mirror_cell.id
-
-
-def test_untuned_cells_ignore_seed_and_corpus(make: Make, bert: str, tmp_path: Path) -> None:
-    (tmp_path / "other.txt").write_text("else\n")
-    cells = make(f"{bert}+base", seeds=(0, 1, 2)).cells
-    assert len(cells) == 1
-    others = make(
-        f"{bert}+base", f"{bert}+base:pooling=mean", seeds=(5,), corpus=str(tmp_path / "other.txt")
-    ).cells
-    assert {cell.id for cell in others} == {cells[0].id}  # also by another name of its pooling
 
 
 def test_tuning_and_evaluation_precisions_are_independent(make: Make, bert: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -329,3 +330,61 @@ def test_restore_leaves_unwritable_folder_unchanged(
     assert store.restore(new, replace(unstated, cell_id=new.id)).computation == COMPUTATION
     assert {path: path.read_bytes() for path in store.root.rglob("seed-*")} == files
     assert read_predictions(store.where(old), first)["scores"].tolist() == [0.1, 0.9]
+
+
+RESULT: dict[str, Any] = {
+    "cell": {
+        "spec": "bert+base",
+        "task": "cats",
+        "seed": 0,
+        "protocol": "paper",
+        "precision": {"encoding": "fp32"},
+    },
+    "cell_id": "0" * 64,
+    "metrics": {"spearman": 0.5},
+    "main_metric": "spearman",
+    "main_score": 0.5,
+    "n_items": 3,
+    "coverage": 1.0,
+    "seconds": {},
+    "data": {},
+    "encoder": {},
+    "environment": {},
+    "created": "2026-01-01",
+    "schema": 1,
+}
+
+
+def spoilt(**changes: Any) -> str:
+    return json.dumps(
+        {key: value for key, value in (RESULT | changes).items() if value != "absent"}
+    )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "[" * 100_000,
+        '{"schema": 2}',
+        spoilt()[:-40],
+        spoilt(cell=RESULT["cell"] | {"precision": {}}),
+        spoilt(cell=RESULT["cell"] | {"spec": "+:="}),
+        spoilt(cell_id=5),
+        spoilt(main_score=float("nan")),
+        spoilt(main_score=17.3),
+        spoilt(main_score=None),
+        spoilt(main_metric="pearson"),
+        spoilt(created="absent"),
+    ],
+)
+def test_invalid_result_error_names_its_file(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "seed-0.json"
+    path.write_text(spoilt())
+    assert read_result(path).main_score == 0.5
+    path.write_text(content)
+    with pytest.raises(DataFormatError) as caught:
+        read_result(path)
+    assert str(path) in caught.value.message
+    assert caught.value.hint

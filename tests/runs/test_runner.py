@@ -17,15 +17,18 @@ from scipy.stats import spearmanr
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.files import Leases, temporary_prefix
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.items import Lexicon, RatedContexts
 from mirrorbench.models import backbones
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.runs.cells import Cell
-from mirrorbench.runs.plan import merged
+from mirrorbench.runs.plan import Request, merged
 from mirrorbench.runs.results import ResultStore, read_results
-from mirrorbench.runs.run import execute_plan
+from mirrorbench.runs.run import execute_plan, make_plan
 from mirrorbench.runs.runner import Runner
+from mirrorbench.runs.workspace import Settings, Workspace
 from mirrorbench.tasks import PairSimilarity, UsageSimilarity
 from mirrorbench.tasks.lexical import LexiconInduction
 
@@ -320,3 +323,31 @@ def test_group_leased_by_another_process_is_deferred(bench: Bench, toy: ToyEncod
         r"toy: process \d+ on .+ is at work on it; waiting for its results", log.lines[2]
     )
     assert log.lines[3:] == ["toy cats cached", "toy dogs computed"]
+
+
+def test_failing_encoder_fails_only_its_cells(plugins: Plugins, tmp_path: Path) -> None:
+    wrong = {
+        "raises": ZeroDivisionError("division by zero"),
+        "rows": np.zeros((1, 3)),
+        "words": "five texts",
+    }
+    encoders: dict[str, Any] = {
+        kind: ToyEncoder(kind, broken=broken) for kind, broken in wrong.items()
+    }
+    encoders |= {
+        "unopened": Mock(side_effect=KeyError("x")),
+        "five": lambda: 5,
+        "exits": ToyEncoder("exits"),
+    }
+    encoders["exits"].encode = Mock(side_effect=SystemExit(3))
+    plugins.add(
+        ToyPlugin({**encoders, "good": ToyEncoder()}, [PairSimilarity("cats", CATS)]), "toys"
+    )
+    data, results, cache = (tmp_path / name for name in ("data", "results", "cache"))
+    workspace = Workspace(Settings(results, data, cache, "cpu"), plugins)
+    request = Request(tuple(map(parse_spec, [*encoders, "good"])), ("cats",))
+    outcome = execute_plan(workspace, make_plan(workspace, request))
+    assert {failure.spec.backbone for failure in outcome.failures} == set(encoders)
+    assert [result.spec for result in outcome.results] == ["good"]
+    assert {path.relative_to(results).parts[0] for path in results.rglob("seed-*")} == {"good"}
+    assert len(list((cache / "embeddings").iterdir())) == 1

@@ -1,61 +1,130 @@
-"""Tasks of cards."""
+"""Tasks that are registered, and variants of them with other options."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from helpers.small_data_sets import as_here, make, write
 
-from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.card_files import builtin_cards
+from mirrorbench.core.errors import PluginError, UnknownNameError, UsageError
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import split_names
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.registry import load_plugins
+from mirrorbench.runs.registry import expand_tasks, load_plugins
+from mirrorbench.tasks import Task
 from mirrorbench.tasks.kinds import as_task
+from mirrorbench.tasks.lexical import LexiconInduction
 
 PLUGINS = load_plugins(discover=False)
-KINDS = PLUGINS.task_kinds
+NAME = "bli-it-fr:vocabulary_size=500,self_learning=2"
 
 
-LEXICAL = ("ncbi-disease", "askapatient", "cometa-sg", "wsd")
+class Norm(Task):
+    """A task that has all that is required."""
+
+    name, level, main_metric = "norm", "word", "spearman"
+    identity = load = inputs = score = lambda *_: {}  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("attributes", "message"),
     [
-        "sts12",
-        "stsb",
-        "sickr",
-        "simlex999",
-        "multisimlex-en",
-        "qnli",
-        "wic",
-        "wic-tsv-1",
-        "usim",
-        *LEXICAL,
+        ({"name": ""}, r"the task '' \(Norm\) has no name"),
+        ({"level": None}, r"the task 'norm' \(Norm\) has no level"),
+        ({"main_metric": ""}, "has no main_metric"),
+        ({"languages": ()}, "has no languages"),
+        ({"languages": "en"}, "has languages = 'en', which is no tuple"),
+        ({"version": "2"}, "has version = '2', which is no int"),
+        ({"level": "letter"}, "'norm' has the level 'letter'"),
     ],
 )
-def test_released_protocol_reads_every_task_format(name: str, tmp_path: Path) -> None:
-    made = make([name])
-    write(made, tmp_path)
-    task = KINDS[builtin_cards()[name].kind].from_card(as_here(builtin_cards()[name], made))
-    for of_target in (True, False):
-        assert task.reading("released", of_target).load(DataStore(tmp_path, True, PLUGINS.parsers))
-
-
-@pytest.mark.parametrize("kind", KINDS.names())
-def test_mismatched_parser_and_kind_are_refused(kind: str, tmp_path: Path) -> None:
-    (tmp_path / "pets.tsv").write_text("a cat\ta dog\t1\na cat\ta bus\t0\n", encoding="utf-8")
-    options = "{format: tsv, columns: {left: 0, right: 1, gold: 2}, scale: [0, 5]}"
-    (tmp_path / "pets.yaml").write_text(
-        f"name: pets\nkind: {kind}\nlevel: wic\nlanguages: [en, fr]\nmetric: m\nparser: table\noptions: {options}\n"
-        "files: [pets.tsv]\n"
+def test_invalid_task_attribute_is_named(
+    plugins: Plugins, attributes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(PluginError, match=message):
+        as_task(type("Norm", (Norm,), attributes)(), plugins.task_kinds)
+    assert as_task(Norm(), plugins.task_kinds).title == "norm"
+    bare = type(
+        "Bare", (Task,), {name: lambda *_: None for name in ("identity", "load", "inputs", "score")}
     )
-    task, store = as_task(tmp_path / "pets.yaml", KINDS), DataStore(tmp_path / "store")
-    if kind in ("pair-similarity", "pair-classification"):
-        assert len(task.load(store)) == 2
-        return
-    told = rf"'{kind}' works on \w+, and the parser 'table' .* returns Pair"
-    with pytest.raises(DataFormatError, match=told) as caught:
-        task.load(store)
-    assert "'marks'" in caught.value.hint
+    with pytest.raises(PluginError, match=r"the task '' \(Bare\) has no name"):
+        as_task(bare(), plugins.task_kinds)
+
+
+def test_variant_is_a_separate_task() -> None:
+    tasks = PLUGINS.tasks
+    base, changed, supervised = (
+        tasks["bli-it-fr"],
+        tasks[NAME],
+        tasks["bli-it-fr:mapping=supervised"],
+    )
+    for task, settings in (
+        (base, (0, "orthogonal")),
+        (changed, (2, "orthogonal")),
+        (supervised, (0, "supervised")),
+    ):
+        assert isinstance(task, LexiconInduction)
+        assert (task.self_learning, task.mapping) == settings
+        assert (task.level, task.main_metric, task.languages) == (
+            "word",
+            "accuracy@1",
+            ("it", "fr"),
+        )
+    assert (base.name, changed.name) == ("bli-it-fr", NAME)
+    assert "vocabulary_size=500" in changed.title
+    assert tasks[NAME] is changed
+    assert NAME in tasks
+    assert NAME not in tasks.names()
+    assert expand_tasks([NAME, "bli-it-fr"], PLUGINS) == (NAME, "bli-it-fr")
+    assert split_names(["sts, wic", f"{NAME},stsb"]) == [
+        "sts",
+        "wic",
+        NAME,
+        "stsb",
+    ]  # options and names share commas
+    assert split_names(["stsb,a=1"]) == ["stsb", "a=1"]
+
+
+def test_variant_options_select_words(originals: Callable[..., DataStore], tmp_path: Path) -> None:
+    tasks, store = PLUGINS.tasks, originals("bli", "train")
+    tasks["bli-it-fr"].fetch(store)
+    whole, cut, small = (
+        tasks[name].load(store) for name in ("bli-it-fr", NAME, "bli-it-fr:train=1k")
+    )
+    assert (len(whole.train), len(whole.test), len(small.train)) == (5000, 2000, 1000)
+    assert (len(whole.source_words), len(whole.target_words)) == (10_000, 9_998)
+    assert whole.source_words[:2] == ("e", "non")
+    assert {"yacle.test.freq.2k.it-fr.tsv", "words-it/it_50k.txt"} < tasks["bli-it-fr"].identity(
+        store
+    ).keys()
+    assert (cut.source_words, cut.target_words) == (
+        whole.source_words[:500],
+        whole.target_words[:500],
+    )
+    assert (cut.train, small.test) == (whole.train, whole.test)
+    for language in ("it", "fr"):
+        (tmp_path / f"{language}.txt").write_text("uno\ndue\ntre\n", encoding="utf-8")
+    own = tasks[f"bli-it-fr:vocabulary={tmp_path}/{{lang}}.txt"]
+    assert own.load(store).source_words == ("uno", "due", "tre")
+    before = own.identity(store)
+    (tmp_path / "it.txt").write_text("uno\ndue\n", encoding="utf-8")
+    assert own.identity(store) != before
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("bli-it-fr:trian=1k", "unknown option of the task bli-it-fr 'trian'"),
+        ("bli-it-fr:train=1", "train=1 is not of the type of its default, '5k'"),
+        ("bli-it-fr:vocabulary_size=many", "vocabulary_size=many is not of the type"),
+        ("bli-it-fr:train", "'train' is not KEY=VALUE"),
+        ("bli-it-fr:mapping=supervisd", "unknown mapping 'supervisd'"),
+        ("stsb:split=dev", "the task stsb takes no options"),
+        ("bli-it-xx:train=1k", "unknown task 'bli-it-xx'"),
+    ],
+)
+def test_invalid_task_options_are_rejected(name: str, message: str) -> None:
+    with pytest.raises((UsageError, UnknownNameError), match=message):
+        PLUGINS.tasks[name]

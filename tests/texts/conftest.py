@@ -13,14 +13,9 @@ from typing import Any
 
 import pytest
 from helpers.random_models import Models
+from helpers.tuning_lines import LINES
 
 import mirrorbench
-
-LINES = [
-    f"line {n} of a small corpus, about {word}"
-    for n in range(6)
-    for word in ("cats", "dogs", "letters", "snow")
-]
 
 
 @dataclass

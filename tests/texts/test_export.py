@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -12,20 +11,14 @@ from typing import Any
 
 import pytest
 from helpers.random_models import Models
-from safetensors.numpy import load_file, save_file
+from helpers.tuning_lines import LINES
 from sentence_transformers import SentenceTransformer
 
 import mirrorbench
-from mirrorbench.core.errors import ReadBackError, StorageError, UsageError
+from mirrorbench.core.errors import StorageError, UsageError
 from mirrorbench.core.files import beside
 from mirrorbench.runs.encoder_loading import tune_model
-from mirrorbench.texts.export import check_output, claiming, replacing, write_encoder
-
-LINES = [
-    f"line {n} of a small corpus, about {word}"
-    for n in range(6)
-    for word in ("cats", "dogs", "letters", "snow")
-]
+from mirrorbench.texts.export import check_output, claiming, replacing
 
 
 def names(folder: Path) -> set[str]:
@@ -141,62 +134,6 @@ def test_recovery_keeps_the_old_encoder_on_conflict(tmp_path: Path) -> None:
     with claiming(output, force=True):
         assert (output / "mirrorbench.json").read_text() == "old"
     assert list(tmp_path.iterdir()) == [output]
-
-
-def break_weights(folder: Path, factor: float = 1.1) -> None:
-    """Let one of the tensors be another, or be missing."""
-    tensors = load_file(folder / "model.safetensors")
-    name = "encoder.layer.1.output.dense.weight"
-    changed = tensors.pop(name) * factor
-    save_file(
-        {**tensors, **({name: changed} if factor else {})},
-        folder / "model.safetensors",
-        {"format": "pt"},
-    )
-
-
-def break_pooling(folder: Path) -> None:
-    """In a file that sentence-transformers alone reads."""
-    file = folder / "1_Pooling" / "config.json"
-    maximum = {
-        "pooling_mode_cls_token": False,
-        "pooling_mode_max_tokens": True,
-        "pooling_mode_mean_tokens": False,
-    }
-    file.write_text(json.dumps(json.loads(file.read_text()) | maximum))
-
-
-DAMAGE: list[tuple[Callable[[Path], None], str]] = [
-    (break_weights, "transformers .* reads other vectors from it"),
-    (lambda folder: break_weights(folder, 0), "transformers .* cannot read it .*missing 1 tensors"),
-    (break_pooling, "sentence-transformers .* reads other vectors from it"),
-]
-
-
-def test_export_failing_its_read_back_is_discarded(
-    tmp_path: Path, exported: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spec, folder = f"{exported.backbone}+mirror:layers=-1:", tmp_path / "enc"
-    before = exported.copy(folder)
-    for damage, message in DAMAGE:
-
-        def write(target: Path, *rest: Any, damage: Callable[[Path], None] = damage) -> None:
-            write_encoder(target, *rest)
-            damage(target)
-
-        with monkeypatch.context() as patch:
-            patch.setattr("mirrorbench.texts.tune.write_encoder", write)
-            with pytest.raises(ReadBackError, match=message) as caught:
-                mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu", force=True)
-        assert "in the cache" in caught.value.hint
-        assert names(tmp_path) == {"enc"}
-        assert (folder / "model.safetensors").read_bytes() == before
-        monkeypatch.setattr(
-            "mirrorbench.runs.encoder_loading.tune_model",
-            lambda *rest: pytest.fail("it is in the cache"),
-        )
-    mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu", force=True)
-    assert (folder / "model.safetensors").read_bytes() != before
 
 
 def test_unwritable_output_fails_before_tuning(

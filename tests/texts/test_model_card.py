@@ -6,12 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-
-LINES = [
-    f"line {n} of a small corpus, about {word}"
-    for n in range(6)
-    for word in ("cats", "dogs", "letters", "snow")
-]
+from helpers.tuning_lines import LINES
 
 
 def test_model_card_has_metadata_but_no_texts(exported: Any) -> None:

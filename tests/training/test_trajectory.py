@@ -16,11 +16,8 @@ from helpers.runner_bench import Bench
 from helpers.suite_marks import few
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.runs.cells import CorpusRef
-from mirrorbench.runs.plan import Planner, Purpose, Request
 from mirrorbench.training import trajectory as trajectory_module
 from mirrorbench.training.held_out import measure_pairs, positive_pairs
 from mirrorbench.training.loop import tune_backbone
@@ -228,17 +225,3 @@ def test_stop_auto_changes_identity_and_keeps_best_state(
     assert actual.kept == criteria.index(max(criteria))
     with pytest.raises(UsageError, match="unknown value of stop 'always'"):
         bench.plan(f"{path}+mirror:stop=always", tasks=["cats"])
-
-
-def test_held_out_strings_change_identity_with_stop_auto(
-    bench: Bench, random_model: Models
-) -> None:
-    for stop, differs in (("end", False), ("auto", True)):
-        spec = f"{random_model('bert')}+mirror:stop={stop}"
-        planner = Planner(bench.workspace())
-        request = Request((parse_spec(spec),), (), corpus=str(bench.corpus))
-        model, _ = planner.models(request, request.encoders[0], Purpose("sentence"))[0]
-        assert isinstance(model.corpus, CorpusRef)
-        assert (
-            replace(model, corpus=replace(model.corpus, held_out="x")).key != model.key
-        ) == differs

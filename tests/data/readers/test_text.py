@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrorbench.core.errors import DataUnavailableError
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError
+from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.readers.text import read_lines
+from mirrorbench.data.store import DataStore
 
 LINE = st.text(st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"]), max_size=20)
 
@@ -34,3 +37,25 @@ def test_only_line_feeds_end_lines(tmp_path: Path) -> None:
 def test_reading_a_folder_as_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataUnavailableError, match=f"Cannot read {tmp_path}"):
         read_lines(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", b"", "holds no text"),
+        ("a.txt", b"good\nba\0d\n", "line 2: a NUL byte"),
+        ("a.txt", b"\x89PNG\r\n\x1a\n\0\0", "NUL|not valid"),
+        ("a.txt", b"good\n\xff\n", "line 2: byte 0xff is not valid UTF-8"),
+        ("a.txt", "a\nb\n".encode("utf-16"), "is UTF-16"),
+        ("a.txt", b"one\rtwo\rthree\r", "carriage return alone"),
+        ("a.txt.gz", b"not gzip\n", "gzip stream is damaged"),
+        ("a.txt.gz", gzip.compress(b"one\n" * 1000, mtime=0)[:-9], "gzip stream is damaged"),
+    ],
+)
+def test_corpus_file_without_valid_text_is_refused(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataFormatError, match=message) as caught:
+        read_corpus(tmp_path / name, DataStore(tmp_path / "data"), {})
+    assert str(tmp_path / name) in caught.value.message

@@ -19,8 +19,6 @@ from mirrorbench.data.items import (
 )
 from mirrorbench.tasks.lexical import SenseDisambiguation
 
-RNG = np.random.default_rng(1)
-
 
 def sense(key: str, n_examples: int) -> SenseContexts:
     examples = tuple(TextInput(f"{key} example {n}", ((0, 1),)) for n in range(n_examples))
@@ -30,11 +28,11 @@ def sense(key: str, n_examples: int) -> SenseContexts:
 SENSES = {f"s{n}": sense(f"s{n}", n % 4) for n in range(12)}
 
 
-def made_up(n: int = 60) -> Disambiguation:
+def made_up(rng: np.random.Generator, n: int = 60) -> Disambiguation:
     words = []
     for number in range(n):
-        candidates = tuple(f"s{k}" for k in RNG.choice(12, size=RNG.integers(1, 5), replace=False))
-        gold = frozenset(RNG.choice(candidates, size=RNG.integers(1, len(candidates) + 1)).tolist())
+        candidates = tuple(f"s{k}" for k in rng.choice(12, size=rng.integers(1, 5), replace=False))
+        gold = frozenset(rng.choice(candidates, size=rng.integers(1, len(candidates) + 1)).tolist())
         corpus = "one" if number < n // 3 else "two"
         words.append(
             Occurrence(
@@ -50,9 +48,10 @@ def made_up(n: int = 60) -> Disambiguation:
 
 @pytest.mark.parametrize("protocol", ["paper", "released"])
 def test_nearest_candidate_sense_wins(protocol: str) -> None:
-    items = made_up()
+    rng = np.random.default_rng(1)
+    items = made_up(rng)
     task = SenseDisambiguation("toy", items)
-    vectors = vectors_of(task, items, lambda item: RNG.normal(size=4))
+    vectors = vectors_of(task, items, lambda item: rng.normal(size=4))
 
     def cosine(word: Occurrence, key: str) -> float:
         contexts = list(SENSES[key].examples)
@@ -83,8 +82,9 @@ def test_sense_ties_ignore_rounding() -> None:
         Occurrence(f"a.{n}", TextInput(f"word {n}"), keys, frozenset({keys[0]}), "a")
         for n in range(40)
     ]
-    of_word = {word.target: RNG.normal(size=99) for word in words}
-    axis = RNG.integers(-9, 9, size=99)
+    rng = np.random.default_rng(1)
+    of_word = {word.target: rng.normal(size=99) for word in words}
+    axis = rng.integers(-9, 9, size=99)
     length = {
         item: n + 1
         for n, sense in enumerate(SENSES.values())
@@ -106,8 +106,12 @@ def test_occurrence_specific_sense_contexts_are_used() -> None:
 def test_inconsistent_items_are_refused() -> None:
     word = Occurrence("a.1", TextInput("word"), ("s1",), frozenset({"s2"}), "a")
     nameless = replace(word, gold=frozenset({"s1"}), contexts=("s1 forms",))
-    for words in ((), (word,), (nameless,)):
-        with pytest.raises(DataFormatError):
+    for words, message in (
+        ((), "holds no items"),
+        ((word,), "the senses of a.1 do not go together"),
+        ((nameless,), "the senses of a.1 do not go together"),
+    ):
+        with pytest.raises(DataFormatError, match=message):
             SenseDisambiguation("toy", Disambiguation(words, SENSES)).load(STORE)
     orders = (replace(word, candidates=candidates) for candidates in (("s1", "s2"), ("s2", "s1")))
     first, second = (

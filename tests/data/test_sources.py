@@ -1,4 +1,7 @@
-"""Corpora and tasks from data sets of the Hugging Face hub, against a server that answers as the hub does."""
+"""Sources of data files: downloads and archives, and data sets of the Hugging Face hub.
+
+A local server takes the place of each host, and answers as the hub does.
+"""
 
 from __future__ import annotations
 
@@ -14,35 +17,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.format_samples import archive
+from helpers.hub_data_set import CARD, PAIRS, REVISION, TOY
 from helpers.runner_bench import Bench
+from helpers.toy_cards import corpus_card, make_card, make_file, unverified_file
 from helpers.toy_plugin import ToyPlugin
 from helpers.web_server import LocalServer
 
-from mirrorbench.core.errors import (
-    DataFormatError,
-    DataIntegrityError,
-    DataUnavailableError,
-    UsageError,
-)
+from mirrorbench.core.errors import DataIntegrityError, DataUnavailableError, StorageError
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.card_files import load_card
-from mirrorbench.data.cards import hub_card, hub_file, parse_hub_id
+from mirrorbench.data import sources
+from mirrorbench.data.cards import ArchiveSource, UrlSource
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.plan import Request
 from mirrorbench.runs.run import execute_plan, make_plan
 
-REVISION = "0123456789012345678901234567890123456789"
-TOY = f"hf:owner/toy@{REVISION}"
-CARD = f"""\
-name: hub-pairs
-kind: pair-similarity
-level: sentence
-metric: spearman
-parser: table
-options: {{format: jsonl, columns: {{left: one, right: two, gold: score}}, scale: [0, 5], corpus: quick-sentences}}
-files: ["{TOY}/pairs/test"]
-"""
+CONTENT = b"one\ttwo\n"
 README = """\
 ---
 configs:
@@ -52,12 +43,8 @@ configs:
   data_files: [{split: test, path: pairs/test.parquet}]
 ---
 """
-PAIRS = [
-    ("a cat", "a kitten", 4.5),
-    ("a dog", "the dog", 5),
-    ("a cat", "a bus", 0.5),
-    ("a car", "a bus", 2.5),
-]
+
+
 LINES = ["a cat", None, "a dog", "a cat", "two\nlines", "  "]
 
 
@@ -225,57 +212,6 @@ def test_hub_fetch_stores_splits_and_reports_errors(fetched: Any, tmp_path: Path
         read_corpus(f"{TOY}/lines/train#text", changed, {})
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("hf:owner/toy", "names no split"),
-        ("hf:owner/toy@main/train", "'main', which is no commit"),
-        (f"{TOY}", "names no split"),
-        (f"{TOY}/../train", "names no split"),
-        (f"{TOY}/{'x' * 101}/train", "more than 100 characters"),
-    ],
-)
-def test_unpinned_hub_ids_are_rejected(text: str, message: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=message):
-        read_corpus(f"{text}#text", DataStore(tmp_path), {})
-    (tmp_path / "card.yaml").write_text(CARD.replace(f"{TOY}/pairs/test", text))
-    with pytest.raises(DataFormatError, match=message):
-        load_card(tmp_path / "card.yaml")
-
-
-def test_hub_card_and_corpus_share_stored_files(tmp_path: Path) -> None:
-    path = tmp_path / "card.yaml"
-    path.write_text(CARD)
-    card, other = load_card(path), hub_card(f"{TOY}/pairs/test#one")
-    assert (card.folder, card.files) == (other.folder, other.files)
-    assert card.folder == "hub"
-    path.write_text(CARD.replace("pairs/test", "pairs/test#one"))
-    with pytest.raises(DataFormatError, match="names the column among its options"):
-        load_card(path)
-
-
-@pytest.fixture
-def stored(tmp_path: Path) -> DataStore:
-    """A store into which a split was fetched before."""
-    source, _ = parse_hub_id(f"{TOY}/train")
-    path = tmp_path / "hub" / hub_file(source).path
-    path.parent.mkdir(parents=True)
-    path.write_text('{"text": "a cat", "n": 1}\n{"text": "a dog", "n": 2}\n')
-    return DataStore(tmp_path, offline=True)
-
-
-def test_hub_corpus_column_must_exist_and_hold_text(stored: DataStore) -> None:
-    assert read_corpus(f"{TOY}/train#text", stored, {}).texts == ("a cat", "a dog")
-    with pytest.raises(DataFormatError, match=r"line 1: there is no column 'txt'") as caught:
-        read_corpus(f"{TOY}/train#txt", stored, {})
-    assert caught.value.hint == "It has: text, n"
-    with pytest.raises(DataFormatError, match=r"column 'n' holds '1', which is no text"):
-        read_corpus(f"{TOY}/train#n", stored, {})
-    with pytest.raises(UsageError, match="names no column") as usage:
-        read_corpus(f"{TOY}/train", stored, {})
-    assert f"{TOY}/train#text" in usage.value.hint
-
-
 def test_hub_corpus_is_unavailable_offline_or_without_datasets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_network: None
 ) -> None:
@@ -298,3 +234,94 @@ def test_local_folder_does_not_replace_hub_dataset(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DataUnavailableError, match="a folder owner/toy lies here"):
         read_corpus(f"{TOY}/train#text", DataStore(tmp_path / "data"), {})
+
+
+def test_sources_are_tried_until_the_checksum_matches(server: Any, tmp_path: Path) -> None:
+    server.pages |= {
+        "/wrong.txt": b"ONE\tTWO\n",
+        "/long.txt": CONTENT * 9,
+        "/right.txt": CONTENT,
+    }
+    names = ("none.txt", "wrong.txt", "long.txt", "right.txt")
+    card = make_card(make_file(CONTENT, *(UrlSource(f"{server.url}/{name}") for name in names)))
+    assert DataStore(tmp_path).fetch(card)["a.txt"].read_bytes() == CONTENT
+    assert server.asked == [
+        "/none.txt",
+        "/none.txt",
+        "/wrong.txt",
+        "/wrong.txt",
+        "/long.txt",
+        "/right.txt",
+    ]
+
+
+def test_transient_download_failure_is_retried(server: Any, tmp_path: Path) -> None:
+    server.pages["/a.txt"], server.failures["/a.txt"] = CONTENT, 1
+    file = make_file(CONTENT, UrlSource(f"{server.url}/a.txt"))
+    assert DataStore(tmp_path).fetch(make_card(file))["a.txt"].is_file()
+
+
+def test_archive_is_downloaded_once_for_all_members(server: Any, tmp_path: Path) -> None:
+    members = {"a.txt": CONTENT, "b.txt": b"b"}
+    packed = server.pages["/x.tgz"] = archive(
+        {f"x/{name}": content for name, content in members.items()}
+    )
+    known = hashlib.sha256(packed).hexdigest(), len(packed)
+    files = [
+        make_file(content, ArchiveSource(f"{server.url}/x.tgz", f"x/{name}", *known), path=name)
+        for name, content in members.items()
+    ]
+    paths = DataStore(tmp_path).fetch(make_card(*files))
+    assert {name: path.read_bytes() for name, path in paths.items()} == members
+    assert server.asked == ["/x.tgz"]
+
+
+def test_fetch_error_names_sources_licence_and_commands(server: Any, tmp_path: Path) -> None:
+    server.pages["/wrong.txt"] = b"ONE\tTWO\n"
+    gone, wrong, nobody = (
+        f"{server.url}/gone.txt",
+        f"{server.url}/wrong.txt",
+        "http://127.0.0.1:9/a.txt",
+    )
+    file = make_file(CONTENT, *map(UrlSource, (gone, wrong, nobody)))
+    with pytest.raises(DataUnavailableError) as caught:
+        DataStore(tmp_path).fetch(make_card(file, notes="a note"))
+    for part in (
+        "missing: a.txt",
+        f"{gone}: 404",
+        "wrong.txt: ",
+        file.sha256,
+        f"{nobody}: 127.0.0.1:9 cannot be reached",
+        "Licence: CC0 https://example.org/cc0",
+        "a note",
+        "mirrorbench data fetch toy",
+        "mirrorbench data import DIR",
+    ):
+        assert part in str(caught.value)
+    assert not (tmp_path / "toy" / "a.txt").exists()
+    urls = [UrlSource(f"{nobody}{number}") for number in range(3)]
+    with pytest.raises(DataUnavailableError, match="not asked again"):
+        DataStore(tmp_path).fetch(make_card(make_file(CONTENT, *urls)))
+
+
+def test_unwritable_store_is_a_storage_error(server: Any, tmp_path: Path) -> None:
+    server.pages["/a.txt"] = CONTENT
+    (tmp_path / "store").write_text("a file where the folder should be")
+    card = make_card(make_file(CONTENT, UrlSource(f"{server.url}/a.txt")))
+    with pytest.raises(StorageError, match="Cannot write"):
+        DataStore(tmp_path / "store").fetch(card)
+
+
+def test_download_of_unknown_size_is_limited(
+    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wikipedia's million sentences are larger than what is taken out of an archive."""
+    monkeypatch.setattr(sources, "MEMBER_LIMIT", 1)
+    monkeypatch.setattr(sources, "_DOWNLOAD_LIMIT", 8)
+    server.pages |= {"/a.txt": b"8 bytes\n", "/b.txt": b"9 bytes!\n"}
+    fits, exceeds = (
+        corpus_card(unverified_file(name, f"{server.url}/{name}")) for name in ("a.txt", "b.txt")
+    )
+    assert DataStore(tmp_path).resolve(fits).files["a.txt"].read_bytes() == b"8 bytes\n"
+    with pytest.raises(DataUnavailableError, match="sends more than the 8 bytes"):
+        DataStore(tmp_path).resolve(exceeds)

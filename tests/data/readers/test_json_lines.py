@@ -1,0 +1,32 @@
+"""JSON lines of users."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.data.readers.json_lines import json_values, parse_json
+
+
+def test_blank_json_lines_are_skipped_but_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n\n  \n{"n": 1, "text": "b"}\n')
+    assert list(json_values(str(tmp_path / "a.jsonl"), ())) == [(1, ("a",)), (4, ("b",))]
+
+
+def test_json_line_without_object_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n["b"]\n')
+    with pytest.raises(DataFormatError, match=r"a\.jsonl, line 2: not a JSON object") as caught:
+        list(json_values(str(tmp_path / "a.jsonl"), ("text",)))
+    assert "Each line is an object" in caught.value.hint
+
+
+def test_deeply_nested_json_is_refused() -> None:
+    with pytest.raises(DataFormatError, match="a, line 1: not JSON"):
+        parse_json("[" * 100_000, "a, line 1")
+
+
+def test_whole_surrogate_pair_is_one_character() -> None:
+    """Half of one is refused: ``test_broken_files``."""
+    assert parse_json('"\\ud83d\\ude00"', "a, line 1") == "\N{GRINNING FACE}"
