@@ -2,9 +2,9 @@
 
 ``sbert``: a sentence-transformers model with its own pooling, normalisation and maximum length. Spec keys: ``model``
 (hub id; without slash from the organisation ``sentence-transformers``) or ``path`` (a directory); by default the
-paper's SBERT (Mirror-BERT, Table 15). ``pooling`` reads the transformer alone, at most ``max_length`` tokens (64),
-instead of the model's pooling; without it, ``max_length`` replaces the model's own: ``mean-padded`` is the readout of Mirror-BERT's Table 3 ("over all tokens (including
-padded ones)"). ``prompt``: a text before each text, a template, or the name of a prompt of the model, in place of its
+paper's SBERT (Mirror-BERT, Table 15). ``max_length`` replaces the model's own. ``pooling`` reads the transformer alone,
+at most ``max_length`` tokens (64), instead of the model's pooling: ``mean-padded`` is the readout of Mirror-BERT's
+Table 3 ("over all tokens (including padded ones)"). ``prompt``: a text before each text, a template, or the name of a prompt of the model, in place of its
 default.
 
 ``sapbert``: the released SapBERT, an encoder of biomedical names (Liu et al., NAACL 2021; Mirror-BERT, Table 15). Spec

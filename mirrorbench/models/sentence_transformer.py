@@ -67,8 +67,9 @@ def sentence_transformer(
             if max_length is not None:
                 model.max_seq_length = max_length
         batched = _BatchedModel(model, context, prompt)
-        _check_varies(path, model, batched.encode)
-        batched.alone = batched.alone or _reads_padding(model, batched.encode, context.precision)
+        words = batched.words()
+        _check_varies(path, batched, words)
+        batched.alone = batched.alone or _reads_padding(batched, words)
         return batched
 
     identity: dict[str, str | int] = {"files": files}
@@ -130,6 +131,12 @@ class _BatchedModel:
             shortened = shorten(chunk, self.tokenizer, self.limit)
             ids = Ragged.of(token_ids(shortened, self.tokenizer, self.limit))
             self.missing.check(ids, chunk)
+
+    def words(self) -> list[str]:
+        """Return the words of the vocabulary that the model can read, in their order; a model of images has none."""
+        known: Iterable[str] = getattr(getattr(self.model, "tokenizer", None), "get_vocab", list)()
+        missing = set(self.missing.names.values())
+        return sorted(word for word in known if word.isalnum() and word not in missing)
 
     def encode(self, inputs: list[TextInput]) -> Array:
         """Encode inputs, each under the prompt of its role; ``prompt`` replaces the prompts of all roles."""
@@ -215,12 +222,11 @@ def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:
         ) from error
 
 
-def _check_varies(path: Path, model: Any, encode: Callable[[list[TextInput]], Array]) -> None:
+def _check_varies(path: Path, model: _BatchedModel, words: Sequence[str]) -> None:
     """Raise if a model makes no vectors of texts, or equal ones of two texts of its own words."""
-    words = _words(model)
     texts = [" ".join(words[first :: max(1, len(words) // 16)]) for first in range(2)]
     try:
-        left, right = encode(as_inputs(texts))
+        left, right = model.encode(as_inputs(texts))
     except KeyError as error:
         raise ModelUnavailableError(
             f"{path} makes no vectors of texts: none of its modules returns {error}",
@@ -232,24 +238,14 @@ def _check_varies(path: Path, model: Any, encode: Callable[[list[TextInput]], Ar
         )
 
 
-def _reads_padding(model: Any, encode: Callable[[list[TextInput]], Array], precision: str) -> bool:
+def _reads_padding(model: _BatchedModel, words: Sequence[str]) -> bool:
     """Return whether a short text has another vector beside a long one, by more than rounding."""
-    words = _words(model)[:12]
     if len(words) < 2:
         return False
-    alone, beside = (
-        encode(as_inputs(words[:1]))[0],
-        encode(as_inputs([words[0], " ".join(words)]))[0],
-    )
-    return bool(np.linalg.norm(alone - beside) > ROUNDING[precision] * np.linalg.norm(alone))
-
-
-def _words(model: Any) -> list[str]:
-    """Return the words of a model's vocabulary in their order; a model of images has none."""
-    tokenizer = getattr(model, "tokenizer", None)
-    known: Iterable[str] = getattr(tokenizer, "get_vocab", list)()
-    missing = MissingEmbeddings.of(tokenizer, getattr(model[0], "auto_model", None))
-    return sorted(word for word in known if word.isalnum() and word not in missing.names.values())
+    alone = model.encode(as_inputs(words[:1]))[0]
+    beside = model.encode(as_inputs([words[0], " ".join(words[:12])]))[0]
+    rounding = ROUNDING[model.precision] * np.linalg.norm(alone)
+    return bool(np.linalg.norm(alone - beside) > rounding)
 
 
 _IGNORED = {"README.md", "onnx", "openvino", ".git", ".gitattributes", ".cache"}

@@ -196,14 +196,17 @@ def _check_tunable(transformer: Transformer, texts: Sequence[str], recipe: Recip
             "It needs at least two.",
         )
     masking = [name for name, rate in recipe.augment if "mask" in name and rate]
-    if masking and not transformer.tokenizer.mask_token:
+    if not masking:
+        return
+    tokenizer, name = transformer.tokenizer, transformer.path.name
+    problem = ""
+    if not tokenizer.mask_token:
+        problem = f"{name}'s tokenizer has no mask token"
+    elif tokenizer.mask_token_id in transformer.missing_embeddings.names:
+        problem = f"{name} has no embedding of its tokenizer's mask token {tokenizer.mask_token}"
+    if problem:
         raise TuningError(
-            f"{transformer.path.name}'s tokenizer has no mask token, so {masking[0]} cannot be applied",
-            f"Add {masking[0]}=0 to the encoder spec.",
-        )
-    if masking and transformer.tokenizer.mask_token_id in transformer.missing_embeddings.names:
-        raise TuningError(
-            f"{transformer.path.name} has no embedding of its tokenizer's mask token, so {masking[0]} cannot be applied",
+            f"{problem}, so {masking[0]} cannot be applied",
             f"Add {masking[0]}=0 to the encoder spec.",
         )
 

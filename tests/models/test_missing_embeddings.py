@@ -13,7 +13,12 @@ from helpers.recording_reporter import Log
 from transformers import AutoModel, AutoTokenizer
 
 import mirrorbench
-from mirrorbench.core.errors import ModelUnavailableError, UnreadableTextError, UsageError
+from mirrorbench.core.errors import (
+    ModelUnavailableError,
+    TuningError,
+    UnreadableTextError,
+    UsageError,
+)
 
 TEXTS = ["a quick zebra", "two lazy dogs", "zebras and dogs", "one more text", "a quick zyxq"]
 
@@ -65,6 +70,14 @@ def test_tuning_names_the_line_of_a_missing_token(added: Path) -> None:
     file.write_text("\n".join(f"{text}\t{text}s" for text in TEXTS))
     with pytest.raises(UnreadableTextError, match=r"texts\.txt, line 5: its token 'zyxq'"):
         session(Log()).tune(file, f"{added}+pairs:epochs=1", added.parent / "out")
+
+
+def test_mask_without_embedding_refuses_masking(added: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(added)
+    tokenizer.add_special_tokens({"mask_token": "<hidden>"})
+    tokenizer.save_pretrained(added)
+    with pytest.raises(TuningError, match="no embedding of its tokenizer's mask token <hidden>"):
+        session(Log()).tune(TEXTS[:4], f"{added}+mirror:epochs=1,span_mask=5", added.parent / "out")
 
 
 def test_item_of_a_missing_token_is_named(added: Path) -> None:
