@@ -208,7 +208,9 @@ class Runner:
             )
         except UnreadableTextError as error:
             place = self._place(error.text, cells)
-            raise (error.at(place) if place else error) from error
+            if not place:
+                raise
+            raise error.at(place) from error
         seconds, device = time.perf_counter() - started, str(self.workspace.torch_device)
         return {
             p: Vectors(inputs, stored[p].get(list(inputs)), device) for p, inputs in wanted.items()

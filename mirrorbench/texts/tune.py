@@ -154,7 +154,9 @@ def tune_texts(planned: TuningPlan, workplace: Path, merge: bool = False) -> Tun
         loaded, tuned, description = _computed(planned)
     except UnreadableTextError as error:
         place = planned.read.place(error.text)
-        raise (error.at(place) if place else error) from error
+        if not place:
+            raise
+        raise error.at(place) from error
     try:
         with replacing(planned.output, workplace, planned.force) as folder:
             sample = _write(folder, loaded, tuned, description, planned, merge)

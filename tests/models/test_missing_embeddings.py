@@ -88,6 +88,16 @@ def test_item_of_a_missing_token_is_named(added: Path) -> None:
     assert "pairs.csv, item 6: its token 'zyxq'" in str(failure)
 
 
+def test_document_with_a_missing_token_fails_the_cell(added: Path) -> None:
+    folder = added.parent / "search"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text('{"_id": "d", "text": "zyxq"}\n')
+    (folder / "queries.jsonl").write_text('{"_id": "q", "text": "dogs"}\n')
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\td\t1\n")
+    (failure,) = session(Log()).run([f"{added}+base:pooling=mean"], [str(folder)]).failures
+    assert "its token 'zyxq'" in str(failure)
+
+
 def test_missing_padding_changes_no_vector(added: Path, random_model: Models) -> None:
     expected = mirrorbench.load(f"{random_model('bert')}:pooling=mean", device="cpu")
     actual = mirrorbench.load(f"{added}:pooling=mean", device="cpu").encode(TEXTS[:4])
