@@ -32,7 +32,7 @@ from mirrorbench.core.errors import UsageError
 
 if TYPE_CHECKING:
     from mirrorbench.reports.papers.measured_tables import MeasuredTable
-    from mirrorbench.reports.papers.tables import FactTable
+    from mirrorbench.reports.papers.table_files import FactTable
 
 _TableName = Annotated[
     str,
@@ -127,7 +127,7 @@ def paper(
 
 def _list(tables: Mapping[str, MeasuredTable | FactTable]) -> None:
     """Print every table with the number of its measured cells."""
-    from mirrorbench.reports.papers.tables import FactTable
+    from mirrorbench.reports.papers.table_files import FactTable
 
     rows = []
     for name, table in tables.items():

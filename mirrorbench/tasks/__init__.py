@@ -5,13 +5,8 @@ from __future__ import annotations
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.data.items import Pair
 from mirrorbench.tasks.base import Scores, Task, TaskKind, Vectors
-from mirrorbench.tasks.pairs import (
-    PairClassification,
-    PairSimilarity,
-    SimilarityChange,
-    UsageSimilarity,
-    WordInContext,
-)
+from mirrorbench.tasks.pairs import PairClassification, PairSimilarity
+from mirrorbench.tasks.words_in_context import SimilarityChange, UsageSimilarity, WordInContext
 
 __all__ = [
     "Pair",

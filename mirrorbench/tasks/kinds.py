@@ -15,13 +15,8 @@ from mirrorbench.core.specs import LEVELS, parse_params
 from mirrorbench.data.card_files import builtin_cards, load_card
 from mirrorbench.data.cards import CORPUS_KIND, Card
 from mirrorbench.tasks.base import Task, TaskKind
-from mirrorbench.tasks.pairs import (
-    PairClassification,
-    PairSimilarity,
-    SimilarityChange,
-    UsageSimilarity,
-    WordInContext,
-)
+from mirrorbench.tasks.pairs import PairClassification, PairSimilarity
+from mirrorbench.tasks.words_in_context import SimilarityChange, UsageSimilarity, WordInContext
 
 _KINDS: dict[str, type[TaskKind[Any]]] = {
     "pair-similarity": PairSimilarity,

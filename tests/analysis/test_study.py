@@ -1,4 +1,4 @@
-"""The files of an analysis."""
+"""The encoders and the task of a study, and the files of an analysis."""
 
 from __future__ import annotations
 
@@ -11,13 +11,23 @@ import pytest
 from helpers.score_curves import score_curves
 
 from mirrorbench.analysis import figures
-from mirrorbench.analysis.study import Analysis
+from mirrorbench.analysis.study import Analysis, Study
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.runs.workspace import Settings, Workspace
 
 pytest.importorskip("matplotlib", reason="figures need the extra 'figures'")
 
 
 def draw_curve() -> Any:
     return figures.curves_figure(score_curves(1, None), "dropout", False)
+
+
+def test_study_takes_one_task_not_a_suite(plugins: Plugins, tmp_path: Path) -> None:
+    workspace = Workspace(Settings(data_dir=tmp_path, device="cpu", offline=True), plugins)
+    assert "stsb" in Study(workspace, (), "stsb").title
+    with pytest.raises(UsageError, match="sts is a suite, but an analysis takes one task"):
+        Study(workspace, (), "sts")
 
 
 def test_written_tables_and_documents_preserve_numbers(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ REMEMBERED = {
     "data.corpora._normalised_texts": "by the texts themselves",
     "models.backbones._from_hub": "where a download is; what is in there is hashed when it is opened",
     "reports.html.page._templates": "files of this package",
-    "reports.papers.tables._tables_of": "files of a package",
+    "reports.papers.table_files._tables_of": "files of a package",
     "reports.renderers.tex._template": "files of this package",
     "cli.__init__.commands_of_plugins": "what is installed",
     "runs.registry.plugins": "modules that were imported",

@@ -9,7 +9,7 @@ from helpers.stored_results import stored
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.card_files import builtin_suites
 from mirrorbench.reports.papers.measured_tables import MeasuredTable, measured_table
-from mirrorbench.reports.papers.tables import PaperTable, find_table
+from mirrorbench.reports.papers.table_files import PaperTable, find_table
 from mirrorbench.runs.results import Result
 
 STS = builtin_suites()["sts"]

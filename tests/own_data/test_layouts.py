@@ -19,6 +19,18 @@ from sklearn.metrics import average_precision_score
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.plugins import Plugins
+from mirrorbench.own_data.layouts import find_layout
+
+
+def test_files_of_each_part_are_found(write: Write, tmp_path: Path) -> None:
+    pairs = write("a.csv", {"sentence1": TEXTS, "sentence2": OTHERS, "score": range(len(TEXTS))})
+    layout = find_layout(Path(pairs), "", {})
+    assert layout is not None
+    assert (layout.kind, list(layout.files.values())) == ("similarity", [Path(pairs)])
+    number, values = next(layout.rows("test", ["sentence1", "score"]))
+    assert (number, values[0]) == (2, TEXTS[0])
+    (tmp_path / "notes.txt").write_text("no table\n")
+    assert find_layout(tmp_path / "notes.txt", "", {}) is None
 
 
 def test_pair_columns_may_be_renamed(plugins: Plugins, write: Write) -> None:

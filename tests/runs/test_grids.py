@@ -15,7 +15,7 @@ from mirrorbench.core.errors import ModelUnavailableError, PluginError, UsageErr
 from mirrorbench.core.hooks import hookimpl
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.reports.papers.tables import PaperTable, paper_tables
+from mirrorbench.reports.papers.table_files import PaperTable, paper_tables
 from mirrorbench.runs.grids import GridFile, find_grid, grids_folder, plan_grid, read_grid
 from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.registry import expand_tasks

@@ -14,7 +14,7 @@ from mirrorbench import Session
 from mirrorbench.core.errors import UsageError
 from mirrorbench.data.items import Disambiguation, Lexicon, Linking, Mention
 from mirrorbench.reports.papers.measured_tables import measured_table
-from mirrorbench.reports.papers.tables import find_table
+from mirrorbench.reports.papers.table_files import find_table
 from mirrorbench.runs.registry import plugins
 from mirrorbench.runs.results import read_results
 

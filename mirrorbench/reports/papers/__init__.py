@@ -37,13 +37,13 @@ class Tables:
 
     def __call__(self, plugins: Plugins) -> dict[str, Layout]:
         """Return rows and columns of each table, by name."""
-        from mirrorbench.reports.papers.tables import layout_of, paper_tables
+        from mirrorbench.reports.papers.table_files import layout_of, paper_tables
 
         return {name: layout_of(table) for name, table in paper_tables(plugins).items()}
 
     def paper(self, workspace: Workspace, table: str, encoder: str, protocol: str) -> Content:
         """Return a table with its measured scores; ``UnknownNameError`` for an unknown name."""
-        from mirrorbench.reports.papers.tables import find_table
+        from mirrorbench.reports.papers.table_files import find_table
 
         find_table(table, workspace.plugins)
         return self.papers(workspace, table, encoder, protocol)[table]

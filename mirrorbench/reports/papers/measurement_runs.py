@@ -5,7 +5,7 @@ from __future__ import annotations
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.reports.papers.measured_tables import Content, measured_table
-from mirrorbench.reports.papers.tables import FactTable, PaperTable, find_table, paper_tables
+from mirrorbench.reports.papers.table_files import FactTable, PaperTable, find_table, paper_tables
 from mirrorbench.reports.papers.targets import AskedAnalysis
 from mirrorbench.runs.outcomes import Outcome
 from mirrorbench.runs.plan import Request

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from mirrorbench.reports.leaderboard import provenance
 from mirrorbench.reports.papers.measured_tables import NOISE, MeasuredTable
-from mirrorbench.reports.papers.tables import PaperTable
+from mirrorbench.reports.papers.table_files import PaperTable
 
 DIFFERS = "≠"
 """Mark of a difference of more than the noise of the seeds."""

@@ -11,7 +11,7 @@ from helpers.stored_results import stored
 
 from mirrorbench.reports.papers.measured_tables import PaperCell
 from mirrorbench.reports.papers.rendering import as_table, render_paper
-from mirrorbench.reports.papers.tables import Printed
+from mirrorbench.reports.papers.table_files import Printed
 from mirrorbench.reports.table import Score
 
 

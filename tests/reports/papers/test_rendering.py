@@ -15,7 +15,7 @@ from helpers.stored_results import stored
 from helpers.typesetting import assert_nothing_leaves_the_page
 
 from mirrorbench.reports.papers.rendering import render_paper
-from mirrorbench.reports.papers.tables import PaperTable, paper_tables
+from mirrorbench.reports.papers.table_files import PaperTable, paper_tables
 
 
 def test_measured_row_and_difference_follow_published_row() -> None:

@@ -1,11 +1,12 @@
-"""Analyses that a paper's table asks for."""
+"""Measures of the cells of a paper's table, and the analyses that they ask for."""
 
 from __future__ import annotations
 
 import msgspec
 import pytest
 
-from mirrorbench.reports.papers.targets import AskedAnalysis
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.reports.papers.targets import AskedAnalysis, Target
 
 
 def test_set_options_name_the_analysis() -> None:
@@ -14,6 +15,8 @@ def test_set_options_name_the_analysis() -> None:
     )
     assert asked.options == {"task": "stsb", "corpus": "wiki"}
     assert asked.task_name == "isotropy:task=stsb,corpus=wiki"
+    target = Target(parse_spec("bert"), (asked.task_name,), asked.value, analysis=asked)
+    assert target.statistic == "score"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mirrorbench.reports.papers import PAPERS
-from mirrorbench.reports.papers.tables import SCALES, PaperTable, Printed, paper_tables
+from mirrorbench.reports.papers.table_files import SCALES, PaperTable, Printed, paper_tables
 from mirrorbench.reports.papers.targets import Target
 
 FUZZ = 1e-9

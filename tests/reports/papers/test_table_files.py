@@ -14,7 +14,7 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.corpora import check_corpus
 from mirrorbench.models import backbones
 from mirrorbench.reports.papers import specs_folder
-from mirrorbench.reports.papers.tables import (
+from mirrorbench.reports.papers.table_files import (
     FactTable,
     PaperTable,
     find_table,
