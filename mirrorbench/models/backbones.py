@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -430,35 +430,3 @@ def files_of(path: Path) -> list[tuple[str, Path]]:
 def configuration(path: Path) -> dict[str, Any]:
     """Read the ``config.json`` of a model directory, or of an adapter's backbone."""
     return json_object(base_folder(path) / "config.json")
-
-
-_OFFSET_POSITIONS = (
-    "roberta",
-    "xlm-roberta",
-    "camembert",
-    "roberta-prelayernorm",
-    "xlm-roberta-xl",
-    "mpnet",
-)
-
-
-def max_positions(setting: Callable[[str], Any]) -> int:
-    """Return the most tokens that a model can read, 0 if unknown; ``setting`` looks up a key of its ``config.json``."""
-    stated = setting(
-        "n_positions" if setting("model_type") == "gpt2" else "max_position_embeddings"
-    )
-    limit: int = stated if isinstance(stated, int) else 0
-    # DeBERTa's attention is relative: there is a limit only if absolute positions are added to the embeddings too.
-    relative = setting("relative_attention") and setting("position_biased_input") is False
-    return 0 if relative or limit <= 0 else limit - first_position(setting)
-
-
-def positions_of(path: Path) -> int:
-    """Return the most tokens that the model in a directory can read, 0 if unknown or without a ``config.json``."""
-    known = (base_folder(path) / "config.json").is_file()
-    return max_positions(configuration(path).get) if known else 0
-
-
-def first_position(setting: Callable[[str], Any]) -> int:
-    """Return the position id of a text's first token: padding_idx + 1 in RoBERTa's family, else 0."""
-    return (setting("pad_token_id") or 0) + 1 if setting("model_type") in _OFFSET_POSITIONS else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -15,8 +16,14 @@ from mirrorbench.core.errors import (
     ModelUnavailableError,
     TuningError,
 )
-from mirrorbench.models.backbones import configuration
-from mirrorbench.models.opening import read_config, read_tokenizer, read_weights
+from mirrorbench.models.backbones import base_folder, configuration
+from mirrorbench.models.opening import (
+    empty_model,
+    read_config,
+    read_tokenizer,
+    read_weights,
+)
+from mirrorbench.models.positions import positions_of_model, positions_of_settings
 from mirrorbench.models.traits import AS_BERT, ModelTraits
 
 BIDIRECTIONAL = "bidirectional"
@@ -83,6 +90,28 @@ def family(path: Path, measure: Callable[[Path], ModelTraits]) -> Family:
     half = getattr(config, "is_encoder_decoder", False) and not encoder_class(config)
     attends = hasattr(text_part(config), "num_attention_heads")
     return Family(measure(path), tokenizer.mask_token is not None, bool(first), attends, half)
+
+
+def positions_of(path: Path) -> int:
+    """Return the most tokens that the model in a directory can read, 0 if unknown or without a ``config.json``.
+
+    Damaged files are reported when the model is opened.
+    """
+    file = base_folder(path) / "config.json"
+    if not file.is_file():
+        return 0
+    positions = positions_of_settings(configuration(path))
+    return _measured_positions(path, file.read_bytes()) if positions is None else positions
+
+
+@cache
+def _measured_positions(path: Path, settings: bytes) -> int:
+    """The positions of a model built without weights; ``settings``: its ``config.json``, which decides them."""
+    try:
+        model = empty_model(path)
+        return positions_of_model(reader(model, model.config))
+    except Exception:  # damaged files may raise any exception in transformers
+        return 0
 
 
 def encoder_class(config: Any) -> str:

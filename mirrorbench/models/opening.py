@@ -15,11 +15,11 @@ from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.models.backbones import (
     base_folder,
     configuration,
-    positions_of,
     tokenizer_folder,
 )
 from mirrorbench.models.model_files import modules
 from mirrorbench.models.module_state import leave_unchanged
+from mirrorbench.models.positions import positions_of_model
 from mirrorbench.models.tokenizer_files import (
     PROBES,
     TOKENIZER,
@@ -152,6 +152,16 @@ def read_weights(path: Path, class_name: str = "AutoModel", **options: Any) -> A
     return opened
 
 
+def empty_model(path: Path) -> Any:
+    """Return the model that the configuration in a directory describes, without weights: it takes no memory."""
+    import torch
+    from transformers import AutoModel
+
+    config = read_config(path)
+    with quiet_transformers(), torch.device("meta"):
+        return AutoModel.from_config(config, trust_remote_code=False)
+
+
 def read_adapter(model: Any, folder: Path) -> Any:
     """Add the adapter in a folder to a model, and return the report of ``load_adapter`` on its weights."""
     with quiet_transformers():
@@ -185,10 +195,17 @@ def read_sentence_transformer(path: Path, device: str, precision: str = "fp32") 
         _check_floating(folder, model)
     for module in model:
         leave_unchanged(module)
-    positions, stated = positions_of(transformer), model.get_max_seq_length()
-    if positions and stated and stated > positions:
-        model.max_seq_length = positions
+    for module in model.modules():
+        if hasattr(module, "auto_model"):
+            _keep_within_positions(module)
     return model
+
+
+def _keep_within_positions(module: Any) -> None:
+    """Cut the texts of a transformer of sentence-transformers at its positions, if it states a greater length."""
+    positions, stated = positions_of_model(module.auto_model), module.max_seq_length
+    if positions and stated and stated > positions:
+        module.max_seq_length = positions
 
 
 def _replace_tokenizer(module: Any, tokenizer: Any) -> None:

@@ -22,8 +22,9 @@ from mirrorbench.core.errors import ModelUnavailableError, UsageError, unknown_n
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.models.backbones import BACKBONES, locate, positions_of, with_its_base
+from mirrorbench.models.backbones import BACKBONES, locate, with_its_base
 from mirrorbench.models.encoder_systems import EncoderContext, LazyModel, checked_params
+from mirrorbench.models.families import positions_of
 from mirrorbench.models.fingerprints import fingerprint, unchanged_backbone
 from mirrorbench.models.model_files import modules
 from mirrorbench.models.opening import reads_file, text_folder

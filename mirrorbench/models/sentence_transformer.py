@@ -14,7 +14,6 @@ from mirrorbench.core.devices import autocast, device_type, out_of_memory, own_w
 from mirrorbench.core.encoder_protocol import as_inputs
 from mirrorbench.core.errors import ModelUnavailableError, not_installed
 from mirrorbench.core.identity import digest
-from mirrorbench.models.backbones import positions_of
 from mirrorbench.models.batching import (
     PASS_COST,
     TOKEN_BUDGET,
@@ -23,7 +22,7 @@ from mirrorbench.models.batching import (
     within_memory,
 )
 from mirrorbench.models.encoder_systems import EncoderContext, LazyModel
-from mirrorbench.models.families import not_telling_apart, unreadable
+from mirrorbench.models.families import not_telling_apart, positions_of, unreadable
 from mirrorbench.models.long_texts import MOST_CHARACTERS, check_size, shorten, token_ids
 from mirrorbench.models.missing_embeddings import MissingEmbeddings
 from mirrorbench.models.opening import (

@@ -10,8 +10,8 @@ from typing import Any
 
 from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.core.specs import EncoderSpec, Value
-from mirrorbench.models.backbones import BACKBONES, description_of, positions_of
-from mirrorbench.models.families import unreadable
+from mirrorbench.models.backbones import BACKBONES, description_of
+from mirrorbench.models.families import positions_of, unreadable
 from mirrorbench.models.model_files import Module, json_object, modules
 from mirrorbench.models.opening import read_tokenizer
 from mirrorbench.models.pooling import (
@@ -59,11 +59,19 @@ def without_settings(spec: EncoderSpec, file: Path, alone: EncoderSpec) -> NoPoo
 
 def length_note(transformer: Path, max_length: int) -> str:
     """Return the note on a stated length beyond the positions, where texts are cut; empty for any other length."""
-    stated = _settings(transformer / "sentence_bert_config.json").get("max_seq_length")
+    stated = stated_length(transformer)
     positions = positions_of(transformer)
-    if not isinstance(stated, int) or not 0 < positions < stated or max_length != positions:
+    if stated is None or not 0 < positions < stated or max_length != positions:
         return ""
     return f"its files state {stated} tokens, and it has {positions} positions: texts are cut there"
+
+
+def stated_length(transformer: Path) -> int | None:
+    """Return the length that the files of sentence-transformers or of the tokenizer state, ``None`` for none."""
+    length = _settings(transformer / "sentence_bert_config.json").get("max_seq_length")
+    if length is None:
+        length = _settings(transformer / "tokenizer_config.json").get("model_max_length")
+    return length if isinstance(length, int) and length <= _LONGEST else None
 
 
 class NoPoolingError(UsageError):

@@ -25,7 +25,7 @@ from mirrorbench.core.errors import (
 )
 from mirrorbench.models import families
 from mirrorbench.models.adapters import adapter_tensors, is_adapted, open_adapter
-from mirrorbench.models.backbones import base_folder, max_positions, tokenizer_folder
+from mirrorbench.models.backbones import base_folder, tokenizer_folder
 from mirrorbench.models.batching import ENCODING_BUDGET, Ragged, fills_in_range, without_waiting
 from mirrorbench.models.families import text_part, unreadable
 from mirrorbench.models.long_texts import check_size, parts_of_texts, shorten, token_ids
@@ -34,6 +34,7 @@ from mirrorbench.models.module_state import leave_unchanged
 from mirrorbench.models.opening import quiet_transformers, read_config, read_tokenizer
 from mirrorbench.models.packing import PackedRow, let_pack, reading
 from mirrorbench.models.pooling import MASK, POOLINGS, TEXT, Pooling, PoolingFunction, Tokens, pool
+from mirrorbench.models.positions import positions_of_model
 from mirrorbench.models.targets import LocatedTargets, Targets, locate_targets, placed
 from mirrorbench.models.tokenizer_files import state_class
 from mirrorbench.models.traits import ModelTraits, traits_of
@@ -262,10 +263,10 @@ class Transformer:
         ]
         return of_text.index(True), of_text[::-1].index(True)
 
-    @property
+    @cached_property
     def positions(self) -> int:
         """Most tokens that the model can read, 0 if unknown."""
-        return max_positions(lambda key: getattr(self.model.config, key, None))
+        return positions_of_model(self.model)
 
     def _check_length(self, max_length: int) -> None:
         if self.positions and max_length > self.positions:

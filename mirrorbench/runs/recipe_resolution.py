@@ -13,7 +13,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, Value
 from mirrorbench.data.readers.line_parts import pairs_of
 from mirrorbench.models import backbones, sentence_transformer_files
-from mirrorbench.models.families import PLAIN, Family, can_checkpoint
+from mirrorbench.models.families import PLAIN, Family, can_checkpoint, positions_of
 from mirrorbench.models.pooling import READ, Pooling, parse_layers, template
 from mirrorbench.models.transformations import POST_KEYS, split_post
 from mirrorbench.runs.ladder import (
@@ -56,7 +56,7 @@ def recipe_and_readout(
         spec, level, str(settings.get("model_type", "")), protocol, plugins, family, stated
     )
     check_runs(spec, recipe, family, method.tunes, settings)
-    positions = backbones.max_positions(settings.get)
+    positions = positions_of(path)
     if (
         positions and spec.get("train_max_length") is None
     ):  # a method's preset, within what the model can take

@@ -32,8 +32,15 @@ def by_sentence_transformers(path: Path, max_length: int, **options: str) -> np.
 
 
 @pytest.mark.parametrize("spec", ["{}", "sbert:path={}"])
-def test_stated_length_beyond_the_positions_is_cut_and_said(spec: str, model: Path) -> None:
-    (model / "sentence_bert_config.json").write_text(f'{{"max_seq_length": {POSITIONS + 2}}}')
+@pytest.mark.parametrize("key", ["max_seq_length", "model_max_length"])
+def test_stated_length_beyond_the_positions_is_cut_and_said(
+    spec: str, key: str, model: Path
+) -> None:
+    of_modules = {"max_seq_length": POSITIONS + 2} if key == "max_seq_length" else {}
+    (model / "sentence_bert_config.json").write_text(json.dumps(of_modules))
+    file = model / "tokenizer_config.json"
+    of_tokenizer = json.loads(file.read_text()) | {"model_max_length": POSITIONS + 2}
+    file.write_text(json.dumps(of_tokenizer))
     log = Log()
     session = mirrorbench.Session(device="cpu", offline=True, reporter=log)
     actual = session.load(spec.format(model)).encode(TEXTS)

@@ -51,6 +51,7 @@ def test_loaders_are_called_safely_from_one_module() -> None:
     assert sorted(function.name for function in functions if loaders(function)) == [
         "_tokenizer_of_class",
         "_tokenizer_of_file",
+        "empty_model",
         "read_adapter",
         "read_config",
         "read_sentence_transformer",
