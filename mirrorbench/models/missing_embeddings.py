@@ -37,6 +37,11 @@ class MissingEmbeddings:
             AttributeError,
         ):  # e.g. a model of characters, which hashes them
             return cls({}, 0)
+        return cls.beyond(tokenizer, n_embeddings)
+
+    @classmethod
+    def beyond(cls, tokenizer: Any, n_embeddings: int) -> MissingEmbeddings:
+        """Return the tokens of a tokenizer beyond a number of embeddings."""
         names = {id_: name for name, id_ in tokenizer.get_vocab().items() if id_ >= n_embeddings}
         return cls(names, n_embeddings)
 
@@ -68,9 +73,21 @@ class MissingEmbeddings:
             f"Leave the text out. {_OTHER_TOKENIZER}",
         )
 
+    def check_prompt(self, ids: Ragged, prompt: str) -> None:
+        """Raise a ``UsageError`` for a prompt with such a token; ``ids``: of its parts before and after the text."""
+        bad = ids.values[ids.values >= self.n_embeddings]
+        if self.names and len(bad):
+            raise UsageError(
+                f"the prompt {prompt!r} cannot be read: {self._problem(int(bad[0]))}",
+                f"Write another prompt. {_OTHER_TOKENIZER}",
+            )
+
     def check_special_tokens(self, path: Path, tokenizer: Any) -> None:
-        """Raise a ``ModelUnavailableError`` if a special token of every text is missing; ``path``: of the model."""
-        if not self.names:
+        """Raise a ``ModelUnavailableError`` if a special token of every text is missing.
+
+        ``path``: of the model. ``tokenizer``: of transformers; ``None`` puts no special tokens into texts.
+        """
+        if not self.names or tokenizer is None:
             return
         for id_ in tokenizer("")["input_ids"]:
             if id_ in self.names:

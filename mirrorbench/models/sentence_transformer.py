@@ -17,14 +17,13 @@ from mirrorbench.core.identity import digest
 from mirrorbench.models.batching import (
     PASS_COST,
     TOKEN_BUDGET,
-    Ragged,
     similar_length_batches,
     within_memory,
 )
 from mirrorbench.models.encoder_systems import EncoderContext, LazyModel
 from mirrorbench.models.families import not_telling_apart, positions_of, unreadable
-from mirrorbench.models.long_texts import MOST_CHARACTERS, check_size, shorten, token_ids
-from mirrorbench.models.missing_embeddings import MissingEmbeddings
+from mirrorbench.models.input_modules import InputModule, input_modules
+from mirrorbench.models.long_texts import MOST_CHARACTERS
 from mirrorbench.models.opening import (
     quiet_transformers,
     read_sentence_transformer,
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
     from mirrorbench.core.encoder_protocol import Array, TextInput
 
-_TEXTS_PER_CHECK = 2048
 MOST_TOKENS = 512
 """Maximum length, in tokens, of a model of sentence-transformers that names none."""
 
@@ -66,6 +64,8 @@ def sentence_transformer(
             if max_length is not None:
                 model.max_seq_length = max_length
         batched = _BatchedModel(model, context, prompt)
+        for reader in batched.inputs.values():
+            reader.missing.check_special_tokens(path, reader.tokenizer)
         words = batched.words()
         _check_varies(path, batched, words)
         batched.alone = batched.alone or _reads_padding(batched, words)
@@ -100,54 +100,56 @@ class _BatchedModel:
         is_prefix = bool(prompt) and str(prompt).endswith(TEXT) and str(prompt).count(TEXT) == 1
         self.prefix = str(prompt).removesuffix(TEXT) if is_prefix else ""
         self.template = "" if self.prefix else prompt
+        template = None if prompt is None else prompt or TEXT
+        self.inputs = input_modules(model, template)
         # Whether texts are read one by one, since others in a batch would change their vectors.
         configs = [getattr(module, "config", None) for module in model.modules()]
         self.alone = any(reads_by_longest(c) for c in configs if hasattr(c, "to_json_string"))
-        # The tokenizer of transformers that cuts texts; modules of words and of images have none.
-        tokenizer = getattr(model, "tokenizer", None)
-        self.tokenizer = tokenizer if hasattr(tokenizer, "truncation_side") else None
-        self.missing = MissingEmbeddings.of(tokenizer, getattr(model[0], "auto_model", None))
-        if getattr(tokenizer, "pad_token_id", None) in self.missing.names:
-            self.alone = True  # a text alone needs no padding
+        for reader in self.inputs.values():
+            if reader.tokenizer is not None and not _can_pad(reader):
+                self.alone = True  # a text alone needs no padding
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for results."""
-        return (self.missing.note,) if self.missing.note else ()
+        notes = (reader.missing.note for reader in self.inputs.values())
+        return tuple(dict.fromkeys(note for note in notes if note))
 
     @property
     def refuses_texts(self) -> bool:
         """Whether ``check_inputs`` may find a text that the model cannot read."""
-        return bool(self.missing.names)
+        return any(reader.missing.names for reader in self.inputs.values())
 
     def check_inputs(self, inputs: Sequence[TextInput], poolings: Sequence[Any] = ()) -> None:
         """Raise an ``UnreadableTextError`` for the first text with a token that has no embedding."""
         if not self.refuses_texts:
             return
-        texts = [item.text for item in inputs]
-        for start in range(0, len(texts), _TEXTS_PER_CHECK):
-            chunk = texts[start : start + _TEXTS_PER_CHECK]
-            shortened = shorten(chunk, self.tokenizer, self.limit)
-            ids = Ragged.of(token_ids(shortened, self.tokenizer, self.limit))
-            self.missing.check(ids, chunk)
+        for role, reader in self.inputs.items():
+            texts = [item.text for item in inputs if self._role(item) == role]
+            if texts:
+                reader.check(texts)
+
+    def _role(self, item: TextInput) -> str:
+        """Return the role under which an input is read: an own prompt replaces those of all roles."""
+        return item.role if self.prompt is None else ""
 
     def words(self) -> list[str]:
         """Return the words of the vocabulary that the model can read, in their order; a model of images has none."""
         known: Iterable[str] = getattr(getattr(self.model, "tokenizer", None), "get_vocab", list)()
-        missing = set(self.missing.names.values())
+        missing = set(self.inputs[""].missing.names.values())
         return sorted(word for word in known if word.isalnum() and word not in missing)
 
     def encode(self, inputs: list[TextInput]) -> Array:
         """Encode inputs, each under the prompt of its role; ``prompt`` replaces the prompts of all roles."""
         self.check_inputs(inputs)
-        roles = np.array([item.role if self.prompt is None else "" for item in inputs])
+        roles = np.array([self._role(item) for item in inputs])
         by_role = {"query": self.model.encode_query, "document": self.model.encode_document}
         encoded: Any = None
         for role in np.unique(roles):
             rows = (roles == role).nonzero()[0]
-            vectors = self._encode_role(
-                [inputs[row] for row in rows], by_role.get(role, self.model.encode)
-            )
+            reader = self.inputs.get(role, self.inputs[""])
+            texts = reader.shortened([self._filled(inputs[row]) for row in rows])
+            vectors = self._encode_texts(texts, by_role.get(role, self.model.encode))
             encoded = (
                 np.empty((len(inputs), vectors.shape[1]), vectors.dtype)
                 if encoded is None
@@ -156,14 +158,12 @@ class _BatchedModel:
             encoded[rows] = vectors
         return encoded  # type: ignore[no-any-return]
 
-    def _encode_role(self, inputs: list[TextInput], encode_texts: Callable[..., Any]) -> Array:
+    def _filled(self, item: TextInput) -> str:
+        return self.template.replace(TEXT, item.text) if self.template else item.text
+
+    def _encode_texts(self, texts: list[str], encode_texts: Callable[..., Any]) -> Array:
         import torch
 
-        texts = [
-            self.template.replace(TEXT, item.text) if self.template else item.text
-            for item in inputs
-        ]
-        texts = self._shortened(texts)
         # Characters stand for tokens, of which most texts have fewer: counting tokens would tokenise twice.
         lengths = np.array([min(len(text), self.limit) for text in texts], dtype=np.int64)
         type_ = device_type(self.device)
@@ -189,13 +189,14 @@ class _BatchedModel:
         rows, parts = zip(*within_memory(batches, compute, self.device, lengths), strict=True)
         return torch.cat(parts).cpu().numpy()[np.argsort(np.concatenate(rows))]
 
-    def _shortened(self, texts: list[str]) -> list[str]:
-        """Return texts, of long ones a beginning that holds all tokens that the model reads."""
-        if self.tokenizer is None or not self.model.get_max_seq_length():
-            for text in texts:
-                check_size(text, "the model cuts no text")
-            return texts
-        return shorten(texts, self.tokenizer, self.limit)
+
+def _can_pad(reader: InputModule) -> bool:
+    """Return whether an input module can pad texts; a tokenizer without a token for it gets one, to be used at all."""
+    tokenizer = reader.tokenizer
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token or tokenizer.bos_token
+        return False
+    return tokenizer.pad_token_id not in reader.missing.names
 
 
 def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:

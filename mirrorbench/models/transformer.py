@@ -174,6 +174,7 @@ class Transformer:
             raise UsageError(
                 f"prompt={prompt} leaves no room for a text", "Shorten it, or raise max_length."
             )
+        self.missing_embeddings.check_prompt(Ragged.of([before, after]), prompt)
         rows = token_ids(shortened, self.tokenizer, max_length)
         ends = ((row, len(row) - last) for row in rows)
         ids = Ragged.of(
@@ -228,6 +229,9 @@ class Transformer:
             raise UsageError(problem, hint)
         if not inputs:
             return LocatedTargets(Ragged.of([]), Ragged.of([]))
+        if prompt and self.missing_embeddings.names:
+            parts = self.tokenizer(prompt.split(TEXT), add_special_tokens=False, **_IDS_ONLY)
+            self.missing_embeddings.check_prompt(Ragged.of(parts["input_ids"]), prompt)
         texts = [placed(item, with_marks, prompt) for item in self._shortened(inputs, max_length)]
         ids: list[list[int]] = []
         offsets: list[list[tuple[int, int]]] = []
