@@ -1,6 +1,6 @@
 """Long texts, shortened before they are tokenised.
 
-A tokenizer reads a whole text before it cuts the tokens, with some 140 bytes of memory for each character. Of a long
+A tokenizer reads a whole text before it cuts the tokens, with up to 870 bytes of memory for each character. Of a long
 text only a beginning that surely holds the tokens of the window is tokenised.
 """
 
@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from mirrorbench.core.errors import UnreadableTextError
 
-MOST_CHARACTERS = 10_000_000
-"""Most characters that are tokenised at once, of one text or of several; about 1.4 GB of memory."""
+MOST_CHARACTERS = 2_000_000
+"""Most characters that are tokenised at once, of one text or of several; up to 1.7 GB of memory (Chinese)."""
 CHARACTERS_PER_TOKEN = 10
 """Characters of a first attempt for each token of the window: about twice as many as a token has in most texts."""
 MARGIN = 16
@@ -21,6 +22,8 @@ MARGIN = 16
 _SHORT = 4
 """A text of at most so many times the first attempt is left whole: to tokenise it once costs no more."""
 _SPACE = re.compile(r"\s")
+_SPACE_INSIDE = re.compile(r"[^\s▁][\s▁]")
+"""White space behind a character of a token, as it is or as SentencePiece writes it."""
 
 
 def shorten(texts: Sequence[str], tokenizer: Any, window: int) -> list[str]:
@@ -28,16 +31,47 @@ def shorten(texts: Sequence[str], tokenizer: Any, window: int) -> list[str]:
 
     A text is cut at white space. The beginning is doubled until it has more tokens than the window, and until these do
     not change any more. Texts without white space are left whole, and so is every text if ``tokenizer`` (of
-    transformers) cuts at the left.
+    transformers) cuts at the left, or has tokens of several words.
 
     Raises:
         UnreadableTextError: a text that has to be left whole has more than ``MOST_CHARACTERS``.
     """
-    shortened = list(texts)
+    reason = ""
     if tokenizer.truncation_side == "left":
+        reason = "the tokenizer cuts it at the left"
+    elif _has_tokens_of_several_words(tokenizer):
+        reason = "the tokenizer has tokens of several words"
+    if reason:
         for text in texts:
-            check_size(text, "the tokenizer cuts it at the left")
-        return shortened
+            check_size(text, reason)
+        return list(texts)
+    return _beginnings(texts, tokenizer, window)
+
+
+def count_longer(texts: Sequence[str], tokenizer: Any, window: int) -> int:
+    """Count the texts with more than ``window`` tokens, special tokens included.
+
+    Of a long text as many characters are tokenised as settle it, at most ``MOST_CHARACTERS``.
+    """
+    size = CHARACTERS_PER_TOKEN * (window + MARGIN)
+    longer = 0
+    while texts:
+        ids = token_ids([text[:size] for text in texts], tokenizer, window + MARGIN)
+        open_texts = []
+        for text, tokens in zip(texts, ids, strict=True):
+            settled = len(tokens) == window + MARGIN or len(text) <= size
+            if settled or size >= MOST_CHARACTERS:
+                longer += len(tokens) > window
+            else:
+                open_texts.append(text)
+        texts = open_texts
+        size *= 2
+    return longer
+
+
+def _beginnings(texts: Sequence[str], tokenizer: Any, window: int) -> list[str]:
+    """Shorten texts at white space, for a tokenizer whose tokens do not depend on what follows some words later."""
+    shortened = list(texts)
     size = CHARACTERS_PER_TOKEN * (window + MARGIN)
     long = [row for row, text in enumerate(texts) if len(text) > _SHORT * size]
     before: dict[int, list[int]] = {}
@@ -55,6 +89,30 @@ def shorten(texts: Sequence[str], tokenizer: Any, window: int) -> list[str]:
         long = open_rows
         size *= 2
     return shortened
+
+
+def _has_tokens_of_several_words(tokenizer: Any) -> bool:
+    """Whether the best pieces of a text may depend on its end, since some have white space inside.
+
+    They do in a Unigram model of SentencePiece that was trained without ``split_by_whitespace``.
+    """
+    if tokenizer not in _several_words:
+        _several_words[tokenizer] = _makes_tokens_of_several_words(tokenizer)
+    return _several_words[tokenizer]
+
+
+_several_words: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+
+
+def _makes_tokens_of_several_words(tokenizer: Any) -> bool:
+    if not tokenizer.is_fast or type(tokenizer.backend_tokenizer.model).__name__ != "Unigram":
+        return False
+    for token, id_ in tokenizer.get_vocab().items():
+        if not _SPACE_INSIDE.search(token):
+            continue
+        if id_ in tokenizer(token.replace("▁", " "), add_special_tokens=False)["input_ids"]:
+            return True
+    return False
 
 
 def token_ids(texts: Sequence[str], tokenizer: Any, max_length: int) -> list[list[int]]:
@@ -88,7 +146,10 @@ def _beginning(text: str, size: int) -> str:
     space = _SPACE.search(text, size)
     beginning = text[: space.start()] if space else text
     if len(beginning) > MOST_CHARACTERS:
-        check_size(text, "it has no white space where it could be cut")
+        read = text[:MOST_CHARACTERS].strip()
+        if read and not _SPACE.search(read):
+            check_size(text, "it has no white space where it could be cut")
+        check_size(text, f"its first {MOST_CHARACTERS:,} characters have too few tokens")
     return beginning
 
 

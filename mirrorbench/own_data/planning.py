@@ -180,6 +180,7 @@ def truncation_lines(
     plan: Plan, data: Mapping[str, Data], labels: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield a line for each encoder and data with texts that are longer than the encoder reads."""
+    from mirrorbench.models.long_texts import count_longer
     from mirrorbench.models.opening import read_tokenizer
 
     tokenizers: dict[Path, Any] = {}
@@ -198,11 +199,6 @@ def truncation_lines(
                 text for text in inputs if len(text) > limit
             ]  # a token has at least one character
             tokenizer = tokenizers.setdefault(path, read_tokenizer(path))
-            n = (
-                sum(len(ids) > limit for ids in tokenizer(texts, verbose=False)["input_ids"])
-                if texts
-                else 0
-            )
-            if n:
+            if n := count_longer(texts, tokenizer, limit):
                 share = f"{n:,} of {len(inputs):,} in {tested.title}"
                 yield f"{labels[str(cell.spec)]} reads {limit:,} tokens of a text; {share} are longer"

@@ -19,7 +19,7 @@ from transformers import CanineTokenizer, PreTrainedTokenizerFast
 import mirrorbench
 from mirrorbench.core.errors import UnreadableTextError
 from mirrorbench.models import long_texts
-from mirrorbench.models.long_texts import shorten, token_ids
+from mirrorbench.models.long_texts import count_longer, shorten, token_ids
 from mirrorbench.models.opening import read_tokenizer
 
 WINDOW = 12
@@ -77,12 +77,20 @@ def test_shortened_texts_have_the_same_tokens(name: str, n: int, tmp_path: Path)
     check_shortened(read_tokenizer(tmp_path), n)
 
 
-@pytest.mark.parametrize("model", ["bytes", "unigram"])
-def test_texts_that_are_one_word_to_the_tokenizer_are_shortened(model: str) -> None:
-    # As in Llama and Gemma, whose tokenizers do not divide a text before they merge its characters.
-    as_one_word = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    trained = Kind("llama", model, normalizer=as_one_word, first="<s>").trained()
-    check_shortened(PreTrainedTokenizerFast(tokenizer_object=trained), 20)
+def as_one_word(model: str) -> Any:
+    """As in Llama and Gemma, whose tokenizers do not divide a text before they merge its characters."""
+    whole = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    trained = Kind("llama", model, normalizer=whole, first="<s>").trained()
+    return PreTrainedTokenizerFast(tokenizer_object=trained)
+
+
+def test_texts_that_are_one_word_to_the_tokenizer_are_shortened() -> None:
+    check_shortened(as_one_word("bytes"), 20)
+
+
+def test_pieces_of_several_words_keep_a_text_whole() -> None:
+    texts = ["a" + " a" * 5000, "the lazy dog " * 500]
+    assert shorten(texts, as_one_word("unigram"), WINDOW) == texts
 
 
 def test_slow_tokenizer_reads_a_beginning_too() -> None:
@@ -118,11 +126,18 @@ def test_text_that_must_be_whole_is_limited(
     shorten(["a cat " * 10_000, "好" * 5000], tokenizer, WINDOW)
     with pytest.raises(UnreadableTextError, match=r"5,001 characters.* no white space"):
         shorten(["short", "好" * 5001], tokenizer, WINDOW)
-    with pytest.raises(UnreadableTextError, match="no white space"):
+    with pytest.raises(UnreadableTextError, match="first 5,000 characters have too few tokens"):
         shorten([" " * 6000 + "a cat " * 100], tokenizer, WINDOW)
     tokenizer.truncation_side = "left"
     with pytest.raises(UnreadableTextError, match="cuts it at the left"):
         shorten(["a cat " * 1000], tokenizer, WINDOW)
+
+
+def test_texts_of_more_tokens_than_the_window_are_counted(tokenizer: Any) -> None:
+    texts = ["a cat", "a dog " * 6, "好" * WINDOW, " " * 5000 + "a cat", "the lazy dog " * 1000]
+    lengths = [len(ids) for ids in tokenizer(texts)["input_ids"]]
+    for window in (WINDOW, 4, lengths[1], lengths[1] - 1):
+        assert count_longer(texts, tokenizer, window) == sum(n > window for n in lengths)
 
 
 def test_texts_are_tokenised_in_parts_of_limited_size(
