@@ -11,7 +11,8 @@ import os
 import random
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mirrorbench.core.errors import (
     DataFormatError,
     TuningError,
+    UnreadableTextError,
     UsageError,
     unknown_name,
 )
@@ -264,6 +266,27 @@ def _source_and_lines(
             store.items(corpus),
         )
     return source, [text.strip() if strip else text for text in texts if text.strip()]
+
+
+@contextmanager
+def naming_lines(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> Iterator[None]:
+    """Name file and line in an ``UnreadableTextError`` about a text of a corpus that is a user's file."""
+    try:
+        yield
+    except UnreadableTextError as error:
+        for part in _parts(name, cards):
+            corpus = _find(part, cards)
+            if isinstance(corpus, _File) and (number := _line_of(error.text, corpus)):
+                raise error.at(f"{printable(part)}, line {number}") from error
+        raise
+
+
+def _line_of(text: str, corpus: _File) -> int:
+    """The number of the first line that is a text, or has it as a part; 0 for none."""
+    for number, line in read_strings(str(corpus.path), corpus.columns):
+        if text.strip() in next(texts_of([line])):
+            return number
+    return 0
 
 
 def corpus_checksum(texts: Sequence[str]) -> str:

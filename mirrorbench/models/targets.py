@@ -86,11 +86,13 @@ def locate_targets(
     max_length: int,
     special: tuple[int, int],
     positions: int,
+    keep_end: bool = False,
 ) -> LocatedTargets:
     """Locate the targets in the token ids of texts, and cut long texts to ``max_length``.
 
     ``all_offsets``: start and end of each token in its text. ``special``: numbers of special tokens before and after a
-    text. ``positions``: of the model, 0 if unknown.
+    text. ``positions``: of the model, 0 if unknown. ``keep_end``: of long texts without a target the end is kept, as by
+    tokenizers that cut at the left.
     """
     kept, targets, windowed = [], [], []
     cut = missing = 0
@@ -102,7 +104,8 @@ def locate_targets(
             )
         copies = [within(offsets, text.text, copy, special) for copy in text.copies]
         copies = copies or [np.arange(special[0], len(ids) - special[1])]
-        kept_ids, kept_target = cut_to(ids, target, copies, max_length - sum(special), positions)
+        room = max_length - sum(special)
+        kept_ids, kept_target = cut_to(ids, target, copies, room, positions, keep_end)
         if len(kept_ids) < len(ids):
             windowed.append(row)
         missing += not len(target)
@@ -115,12 +118,17 @@ def locate_targets(
 
 
 def cut_to(
-    ids: list[int], target: Positions, copies: Sequence[Positions], room: int, positions: int = 0
+    ids: list[int],
+    target: Positions,
+    copies: Sequence[Positions],
+    room: int,
+    positions: int = 0,
+    keep_end: bool = False,
 ) -> tuple[list[int], Positions]:
     """Cut a text, or each of its copies in a prompt, to ``room`` tokens; return the ids and the target's new positions.
 
     ``positions``: of the model, which may leave less room; 0 for any number. A long text is cut to a window around the
-    target, or to its start if the target is the text.
+    target; to its start, or under ``keep_end`` to its end, if the target is the text.
     """
     alone, longest = len(ids) - sum(map(len, copies)), max(map(len, copies))
     if positions:
@@ -134,7 +142,10 @@ def cut_to(
     if longest <= room:
         return ids, target
     last = copies[-1]
-    start = window(len(last), target - last[0], room) if 0 < len(target) < len(last) else 0
+    if 0 < len(target) < len(last):
+        start = window(len(last), target - last[0], room)
+    else:
+        start = len(last) - room if keep_end else 0
     cut = np.concatenate([part for copy in copies for part in (copy[:start], copy[start + room :])])
     kept = np.setdiff1d(np.arange(len(ids)), cut)
     return [ids[index] for index in kept], np.flatnonzero(np.isin(kept, target))

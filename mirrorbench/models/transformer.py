@@ -183,6 +183,13 @@ class Transformer:
         self.missing_embeddings.check(ids, texts)
         return ids
 
+    def can_read(self, texts: Sequence[str]) -> list[bool]:
+        """Return for each text whether the model has embeddings of all its tokens."""
+        if not self.missing_embeddings.names:
+            return [True] * len(texts)
+        ids = self.tokenizer(list(texts), **_IDS_ONLY)["input_ids"] if texts else []
+        return [self.missing_embeddings.names.keys().isdisjoint(row) for row in ids]
+
     def prompt_ids(self, prompt: str) -> tuple[list[int], list[int]]:
         """Return the token ids of a prompt before and after the text, without special tokens."""
         if MASK in prompt and not self.tokenizer.mask_token:
@@ -242,7 +249,13 @@ class Transformer:
             ids += [row or self._nothing for row in whole["input_ids"]]
             offsets += [row or [(0, 0)] for row in whole["offset_mapping"]]
         located = locate_targets(
-            texts, ids, offsets, max_length, self.special_tokens, self.positions
+            texts,
+            ids,
+            offsets,
+            max_length,
+            self.special_tokens,
+            self.positions,
+            keep_end=self.tokenizer.truncation_side == "left",
         )
         self.missing_embeddings.check(located.ids, [item.text for item in inputs])
         return located

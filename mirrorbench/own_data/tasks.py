@@ -130,6 +130,14 @@ class Retrieval(OwnData, TaskKind[Collection]):
         """Return all documents and queries, with their role."""
         return [*_with_role("document", items.documents), *_with_role("query", items.queries)]
 
+    def place(self, items: Collection, text: str) -> str:
+        """Return the id of the query or the document that has a text."""
+        for part, texts in (("query", items.queries), ("document", items.documents)):
+            for name, own in texts.items():
+                if own == text:
+                    return f"{part} {name}"
+        return ""
+
     def texts(self, items: Collection) -> Mapping[str, tuple[str, ...]]:
         """Return the text of each query; documents are not test items."""
         return {query: (text,) for query, text in items.queries.items()}
@@ -332,6 +340,12 @@ class Linking(OwnData, TaskKind[Linked]):
         return [TextInput(text) for text, _ in items.names] + [
             TextInput(text) for _, text, _ in items.mentions
         ]
+
+    def place(self, items: Linked, text: str) -> str:
+        """Return the item of the mention, or the id of the name, that has a text."""
+        mention = super().place(items, text)
+        of_name = (f"a name of {identity}" for name, identity in items.names if name == text)
+        return mention or next(of_name, "")
 
     def texts(self, items: Linked) -> Mapping[str, tuple[str, ...]]:
         """Return the text of each mention."""

@@ -28,7 +28,7 @@ from mirrorbench.core.encoder_protocol import (
 from mirrorbench.core.errors import StorageError
 from mirrorbench.core.files import writing
 from mirrorbench.core.identity import COMPUTATION, digest
-from mirrorbench.data.corpora import Corpus
+from mirrorbench.data.corpora import Corpus, naming_lines
 from mirrorbench.models.pooling import Pooling, PoolingEncoder
 from mirrorbench.models.transformations import Affine, Taken, fit
 from mirrorbench.runs.cache import EMBEDDINGS, STATEMENT
@@ -241,10 +241,9 @@ def fitted_posts(
         if affine is None:
             inputs = fit_inputs(corpora[corpus].texts, model, pooling, workspace)
             inputs = [replace(item, language=language) for item in inputs]
-            stored = encode_missing(encoder, {pooling: inputs}, model, precision, workspace)[
-                pooling
-            ]
-            affine = fit(stored.get(inputs), post.transformation)
+            with naming_lines(corpus.name, workspace.plugins.corpora.by_name()):
+                stored = encode_missing(encoder, {pooling: inputs}, model, precision, workspace)
+            affine = fit(stored[pooling].get(inputs), post.transformation)
             workspace.cache.save_transformation(key, affine)
         return affine
 

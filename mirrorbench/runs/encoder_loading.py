@@ -16,7 +16,7 @@ from mirrorbench.core.encoder_protocol import Encoder
 from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, TuningError, UsageError
 from mirrorbench.core.identity import checksum
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.data.corpora import Corpus
+from mirrorbench.data.corpora import Corpus, naming_lines
 from mirrorbench.models.backbones import base_folder
 from mirrorbench.models.encoder_systems import EncoderContext, create_encoder
 from mirrorbench.models.families import not_telling_apart
@@ -242,15 +242,17 @@ class EncoderLoader:
     def _tuned(self, model: ModelRef, corpus: Corpus, precision: str) -> tuple[Transformer, float]:
         """Return the tuned model; until it is stored, a lease keeps other processes from tuning it too."""
         cache = self.workspace.cache
+        assert model.corpus is not None
         if cached := self._cached(model, precision):
             return cached
         with cache.leases.wait(model.key):
             if cached := self._cached(model, precision):
                 return cached
             cache.sweep_model(model.key)
-            transformer, description = tune_model(
-                model, corpus.texts, self.workspace, corpus.held_out, self._checkpoint(model)
-            )
+            with naming_lines(model.corpus.name, self.workspace.plugins.corpora.by_name()):
+                transformer, description = tune_model(
+                    model, corpus.texts, self.workspace, corpus.held_out, self._checkpoint(model)
+                )
             if transformer.kept not in (
                 "fp32",
                 precision,

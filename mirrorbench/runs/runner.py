@@ -217,12 +217,11 @@ class Runner:
         }, seconds
 
     def _place(self, text: str, cells: Sequence[Cell]) -> str:
-        """Return the task and item that a text belongs to; empty for a text of no item, as a document."""
+        """Return the task and the item or document that has a text; empty for none."""
         for reading in dict.fromkeys(map(_Reading.of, cells)):
             read = self._adapted[reading]
-            for item, texts in read.task.texts(read.items).items():
-                if text in texts:
-                    return f"{reading.task}, item {item}"
+            if place := read.task.place(read.items, text):
+                return f"{reading.task}, {place}"
         return ""
 
     def _transformed(self, encoder: Encoder, cell: Cell, vectors: Vectors) -> Vectors:

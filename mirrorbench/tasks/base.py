@@ -190,6 +190,13 @@ class Task(ABC):
         """Return the texts of each test item by its id in ``Scores.ids``; without any, the contamination is unknown."""
         return {}
 
+    def place(self, items: Any, text: str) -> str:
+        """Return the name of the item that holds a text, for errors (``item 7``); empty for a text of no item."""
+        for item, texts in self.texts(items).items():
+            if text in texts:
+                return f"item {item}"
+        return ""
+
     def documents(self, items: Any) -> Sequence[str]:
         """Return texts of the data that an encoder may be tuned on before it is scored; by default none."""
         return ()

@@ -149,7 +149,8 @@ def tune_backbone(
     _check_tunable(transformer, texts, recipe)
     started = time.perf_counter()
     rng, device = np.random.default_rng(seed), transformer.device
-    maker = PairMaker(recipe, rng, transformer.tokenizer.mask_token or "", protocol, augmentations)
+    mask = transformer.tokenizer.mask_token or ""
+    maker = PairMaker(recipe, rng, mask, protocol, augmentations, transformer.can_read)
     tokenizer = PairTokenizer(transformer, maker, augmentations)
     packable = (
         transformer.traits.packs

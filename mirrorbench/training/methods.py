@@ -58,17 +58,21 @@ class PairMaker:
     """``paper`` or ``released``."""
     augmentations: Mapping[str, Augmentation]
     """Registered augmentations by name."""
+    can_read: Callable[[Sequence[str]], Sequence[bool]] = lambda texts: [True] * len(texts)
+    """Returns for each text whether the backbone has embeddings of all its tokens."""
 
     def augment(self, texts: Sequence[str], shortest: int = 30) -> list[str]:
         """Apply the recipe's text augmentations in the order of their names.
 
-        ``shortest``: characters; under ``released``, shorter strings are not changed.
+        ``shortest``: characters; under ``released``, shorter strings are not changed. Nor are strings that the backbone
+        could not read any more, since words beside each other are a token without an embedding.
         """
         result = list(texts)
         for function, rate in in_use(self.recipe.augment, self.augmentations, "text"):
             context = AugmentationContext(self.rng, rate, self.mask_token, self.protocol, shortest)
             result = [function(text, context) for text in result]
-        return result
+        readable = zip(result, texts, self.can_read(result), strict=True)
+        return [changed if can_read else text for changed, text, can_read in readable]
 
     def pairs(
         self, left: Sequence[str], right: Sequence[str], groups: Sequence[Hashable] | None = None

@@ -23,6 +23,7 @@ REMEMBERED = {
     "data.parsers.__init__.builtin_parsers": "code of this package",
     "data.corpora._normalised_texts": "by the texts themselves",
     "models.backbones._from_hub": "where a download is; what is in there is hashed when it is opened",
+    "models.families._measured_positions": "by the content of the file",
     "reports.html.page._templates": "files of this package",
     "reports.papers.table_files._tables_of": "files of a package",
     "reports.renderers.tex._template": "files of this package",

@@ -88,14 +88,33 @@ def test_item_of_a_missing_token_is_named(added: Path) -> None:
     assert "pairs.csv, item 6: its token 'zyxq'" in str(failure)
 
 
-def test_document_with_a_missing_token_fails_the_cell(added: Path) -> None:
+def test_document_of_a_missing_token_is_named(added: Path) -> None:
     folder = added.parent / "search"
     (folder / "qrels").mkdir(parents=True)
     (folder / "corpus.jsonl").write_text('{"_id": "d", "text": "zyxq"}\n')
     (folder / "queries.jsonl").write_text('{"_id": "q", "text": "dogs"}\n')
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\td\t1\n")
     (failure,) = session(Log()).run([f"{added}+base:pooling=mean"], [str(folder)]).failures
-    assert "its token 'zyxq'" in str(failure)
+    assert "search, document d: its token 'zyxq'" in str(failure)
+
+
+@pytest.mark.parametrize("spec", ["{}+base:pooling=mean,post=whiten", "{}+mirror:epochs=1"])
+def test_line_of_a_corpus_is_named(spec: str, added: Path) -> None:
+    corpus = added.parent / "corpus.txt"
+    corpus.write_text("\n".join([*TEXTS[:4], "", TEXTS[4]]))
+    pairs = added.parent / "pairs.csv"
+    pairs.write_text("sentence1,sentence2,score\na,b,1\nb,c,2\na,d,3\n")
+    outcome = session(Log()).run([spec.format(added)], [str(pairs)], corpus=str(corpus))
+    assert "corpus.txt, line 6: its token 'zyxq'" in str(outcome.failures[0])
+
+
+def test_augmentation_makes_no_missing_token(added: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(added)
+    tokenizer.add_tokens(["dogs zebra", "zebra dogs"])
+    tokenizer.save_pretrained(added)
+    texts = [f"{word} zebra and dogs" for word in ("a", "quick", "lazy", "one", "more")]
+    spec = f"{added}+mirror:epochs=3,span_mask=0,word_shuffle=4"
+    session(Log()).tune(texts, spec, added.parent / "out")
 
 
 def test_missing_padding_changes_no_vector(added: Path, random_model: Models) -> None:

@@ -132,6 +132,17 @@ def test_truncation_cuts_the_text_not_the_prompt(tiny: TransformerEncoder, promp
     np.testing.assert_allclose(got, encoded(tiny, "target", prompt, targets[1:]), atol=1e-5)
 
 
+@pytest.mark.parametrize("prompt", ["about {text} now", "about {text} now {mask}"])
+def test_left_truncation_keeps_the_end_of_the_text(prompt: str) -> None:
+    transformer = encoder(TINY).transformer
+    transformer.tokenizer.truncation_side = "left"
+    text = "the quick fox and the lazy dog " * 5 + "at the river"
+    (ids,) = transformer.read([TextInput(text)], Pooling("mean", max_length=12, prompt=prompt)).ids
+    before, after = transformer.prompt_ids(prompt)
+    of_text = transformer.tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert ids.tolist()[1:-1] == [*before, *of_text[-10:], *after]
+
+
 def test_prompts_in_one_call_do_not_interfere(tiny: TransformerEncoder) -> None:
     """The poolings of one call are separate, also of words and texts together."""
     items = [TextInput(TEXTS[2], ((4, 9),)), TextInput(TEXTS[0], ((2, 5),))]

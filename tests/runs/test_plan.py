@@ -280,7 +280,7 @@ def test_user_settings_override_backbone_and_level_presets(
     assert cell.pooling is not None
     assert (cell.pooling.max_length, cell.pooling.layers, cell.pooling.mode) == (30, "-2:", "mean")
     # A preset tunes on no longer texts than the model can take.
-    monkeypatch.setattr(backbones, "max_positions", lambda setting: 20)
+    monkeypatch.setattr("mirrorbench.runs.recipe_resolution.positions_of", lambda path: 20)
     recipes = [
         make(spec).cells[0].model.recipe
         for spec in (f"{bert}+mirror", f"{bert}+mirror:train_max_length=40")

@@ -13,7 +13,7 @@ import numpy as np
 
 from mirrorbench.core.devices import moved
 from mirrorbench.core.errors import TuningError, UsageError
-from mirrorbench.models.backbones import first_position
+from mirrorbench.models.positions import first_position
 from mirrorbench.training.losses import Objective
 from mirrorbench.training.recipes import Recipe
 from mirrorbench_methods import simcse
