@@ -52,7 +52,8 @@ def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyModel:
         from mirrorbench.models.sentence_transformer import sentence_transformer
 
         if file := missing_settings(directory, modules(directory)):
-            raise without_settings(spec, file, spec.with_params(pooling="mean"))
+            transformer = EncoderSpec(str(spec.get("path") or spec.get("model") or "sbert"))
+            raise without_settings(spec, file, transformer.with_params(pooling="mean"))
         max_length = params.get("max_length")
         if max_length is not None:
             _check_length(spec, directory, max_length)

@@ -42,18 +42,23 @@ IDENTITY = "torch.nn.modules.linear.Identity"
 _LONGEST = 100_000
 
 
+_WITH_SETTINGS = ("Pooling", "Dense", "LayerNorm", "WeightedLayerPooling", "CNN", "LSTM")
+"""Modules that cannot be made without their ``config.json``."""
+
+
 def missing_settings(folder: Path, listed: Sequence[Module]) -> Path | None:
-    """Return the file that says how the listed modules pool, if it is missing."""
-    pools = [module for module in listed if module.class_name == "Pooling"]
-    files = [folder / module.path / "config.json" for module in pools]
-    return next((file for file in files if not file.is_file()), None)
+    """Return the first file with settings of the listed modules that is missing or empty."""
+    with_settings = [module for module in listed if module.class_name in _WITH_SETTINGS]
+    files = [folder / module.path / "config.json" for module in with_settings]
+    return next((file for file in files if not _settings(file)), None)
 
 
 def without_settings(spec: EncoderSpec, file: Path, alone: EncoderSpec) -> NoPoolingError:
     """Return the error for a model that lacks such a file; ``alone`` is the spec that names a pooling."""
+    lack = "is empty" if file.is_file() else "is missing"
     return NoPoolingError(
-        f"{spec}: {file} is missing, which says how the model pools",
-        f"Copy it from the model's source, or name the pooling: {alone}",
+        f"{spec}: {file} {lack}, which says how the model makes its vectors",
+        f"Copy it from the model's source, or read its transformer alone by a pooling that you name: {alone}",
     )
 
 

@@ -11,7 +11,7 @@ Source: model2vec 0.10, ``distill`` (github.com/MinishLab/model2vec), which also
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +22,9 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.core.files import cache_root
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import COMPUTATION, digest
-from mirrorbench.models.encoder_systems import EncoderContext, LazyEncoder, checked_params
+from mirrorbench.models.encoder_systems import EncoderContext, LazyModel, checked_params
 from mirrorbench.models.fingerprints import fingerprint, unchanged_backbone
-from mirrorbench.models.long_texts import check_size
+from mirrorbench.models.long_texts import check_size, parts_of_texts
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.word_vectors import checked_sif, plain_text, sif_weights
 from mirrorbench.training.methods import Method, base_preset
@@ -40,6 +40,7 @@ DIMENSIONS, SIF = 256, 1e-4
 
 _UNUSED = re.compile(r"\[unused\d+\]")
 _ROWS = 8192
+_TEXTS_PER_CHECK = 2048
 
 
 @hookimpl
@@ -53,8 +54,8 @@ def register_methods(register: Register) -> None:
     )
 
 
-def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> LazyEncoder:
-    """Create the encoder of a spec with ``+static``; it is distilled at the first text, then kept in the cache.
+def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> LazyModel:
+    """Create the encoder of a spec with ``+static``; it is distilled when it is first used, then kept in the cache.
 
     Args:
         spec: the spec.
@@ -82,7 +83,7 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
         "sif": sif,
     }
 
-    def load() -> Callable[[list[TextInput]], Array]:
+    def load() -> StaticVectors:
         import torch
 
         from mirrorbench.models.transformer import load_transformer
@@ -102,9 +103,9 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
 
         folder = kept_folder(cache_root() / "vectors" / key, distil, f"tokens of {spec}")
         table = np.load(folder / "vectors.npy", mmap_mode="r")
-        return _mean_of_tokens(transformer.tokenizer, kept, table, missing)
+        return StaticVectors(transformer.tokenizer, kept, table, missing)
 
-    return LazyEncoder(digest(identity), load)
+    return LazyModel(digest(identity), load)
 
 
 def vocabulary(tokenizer: Any) -> list[int]:
@@ -164,36 +165,67 @@ def _single_tokens(transformer: Transformer, tokens: list[int]) -> Any:
     return Ragged.of([[*before, token, *after] for token in tokens])
 
 
-def _mean_of_tokens(
-    tokenizer: Any, kept: list[int], table: Array, missing: MissingEmbeddings
-) -> Callable[[list[TextInput]], Array]:
-    from mirrorbench.models.batching import Ragged
+class StaticVectors:
+    """Vectors of texts as means over their tokens.
 
-    row = np.full(max(kept) + 1, -1)
-    row[kept] = np.arange(len(kept))
-    if tokenizer.unk_token_id is not None:
-        row[tokenizer.unk_token_id] = -1  # unknown tokens do not count
+    Args:
+        tokenizer: of transformers.
+        kept: ids of the tokens that have a vector.
+        table: their vectors, shape (len(kept), dimensions).
+        missing: tokens that the backbone cannot read.
+    """
 
-    def ids(texts: list[str]) -> list[list[int]]:
-        input_ids: list[list[int]] = tokenizer(texts, add_special_tokens=False, verbose=False)[
-            "input_ids"
-        ]
-        return input_ids
+    def __init__(
+        self, tokenizer: Any, kept: list[int], table: Array, missing: MissingEmbeddings
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.table = table
+        self.missing = missing
+        self._row = np.full(max(kept) + 1, -1)
+        self._row[kept] = np.arange(len(kept))
+        if tokenizer.unk_token_id is not None:
+            self._row[tokenizer.unk_token_id] = -1  # unknown tokens do not count
+        first, inside, after = self._ids(["a", "a a", " a"])
+        # Byte-level tokenizers have other tokens for the first word of a text than for others, unless a space is
+        # before it.
+        self._space = " " if after == inside[len(first) :] != first else ""
 
-    first, inside, after = ids(["a", "a a", " a"])
-    # Byte-level tokenizers have other tokens for the first word of a text than for others, unless a space is before it.
-    space = " " if after == inside[len(first) :] != first else ""
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes for results."""
+        return (self.missing.note,) if self.missing.note else ()
 
-    def encode(inputs: list[TextInput]) -> Array:
-        for item in inputs:
-            check_size(item.text, "all its tokens are averaged")
-        all_ids = ids([(space + plain_text(item).strip()).rstrip() for item in inputs])
-        missing.check(Ragged.of(all_ids), [item.text for item in inputs])
-        vectors = np.zeros((len(inputs), table.shape[1]), dtype=np.float32)
-        for index, tokens in enumerate(all_ids):
-            rows = row[[token for token in tokens if token < len(row)]]
+    @property
+    def refuses_texts(self) -> bool:
+        """Whether ``check_inputs`` may find a text that cannot be read."""
+        return bool(self.missing.names)
+
+    def check_inputs(self, inputs: Sequence[TextInput], poolings: Sequence[Any] = ()) -> None:
+        """Raise an ``UnreadableTextError`` for the first text with a token that the backbone cannot read."""
+        for start in range(0, len(inputs), _TEXTS_PER_CHECK):
+            self._token_ids(inputs[start : start + _TEXTS_PER_CHECK])
+
+    def encode(self, inputs: Sequence[TextInput]) -> Array:
+        """Return the vectors of texts, float32 of shape (n, dimensions)."""
+        vectors = np.zeros((len(inputs), self.table.shape[1]), dtype=np.float32)
+        for index, tokens in enumerate(self._token_ids(inputs)):
+            rows = self._row[[token for token in tokens if token < len(self._row)]]
             if (rows >= 0).any():
-                vectors[index] = table[rows[rows >= 0]].mean(axis=0, dtype=np.float32)
+                vectors[index] = self.table[rows[rows >= 0]].mean(axis=0, dtype=np.float32)
         return vectors
 
-    return encode
+    def _token_ids(self, inputs: Sequence[TextInput]) -> list[list[int]]:
+        from mirrorbench.models.batching import Ragged
+
+        for item in inputs:
+            check_size(item.text, "all its tokens are averaged")
+        texts = [(self._space + plain_text(item).strip()).rstrip() for item in inputs]
+        ids = self._ids(texts)
+        self.missing.check(Ragged.of(ids), [item.text for item in inputs])
+        return ids
+
+    def _ids(self, texts: list[str]) -> list[list[int]]:
+        ids: list[list[int]] = []
+        for part in parts_of_texts(texts):
+            ids += self.tokenizer(part, add_special_tokens=False, verbose=False)["input_ids"]
+        return ids

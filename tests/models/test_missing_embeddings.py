@@ -54,7 +54,7 @@ def test_line_of_a_missing_token_is_named_before_vectors(spec: str, added: Path)
 
 
 def test_missing_tokens_are_said_once_on_opening(added: Path) -> None:
-    for spec in (f"{added}:pooling=mean", f"sbert:path={added}"):
+    for spec in (f"{added}:pooling=mean", f"sbert:path={added}", f"{added}+static"):
         log = Log()
         session(log).load(spec).encode(TEXTS[:2])
         assert sum("2 ids more than the model's" in line for line in log.lines) == 1

@@ -79,10 +79,26 @@ def test_prompt_beside_a_default_prompt_keeps_the_whole_window(asked: str, model
     )
 
 
-def test_missing_settings_of_a_pooling_are_said(model: Path) -> None:
-    (model / "1_Pooling" / "config.json").unlink()
+@pytest.mark.parametrize("content", [None, "{}"])
+def test_missing_settings_of_a_pooling_are_said(content: str | None, model: Path) -> None:
+    file = model / "1_Pooling" / "config.json"
+    if content is None:
+        file.unlink()
+    else:
+        file.write_text(content)
     for spec in (str(model), f"sbert:path={model}", f"{model}+mirror"):
-        with pytest.raises(UsageError, match=r"1_Pooling/config\.json is missing") as caught:
+        with pytest.raises(
+            UsageError, match=r"1_Pooling/config\.json is (missing|empty)"
+        ) as caught:
             mirrorbench.load(spec, device="cpu")
-        assert "pooling=mean" in caught.value.hint
+        assert f"{model}:pooling=mean" in caught.value.hint or "+mirror" in spec
+    assert mirrorbench.load(f"{model}:pooling=mean", device="cpu").encode(TEXTS).shape == (2, 32)
+
+
+def test_missing_settings_of_another_module_are_said(random_model: Models, tmp_path: Path) -> None:
+    classes = ("Transformer", "Pooling", "Dense")
+    model = as_sentence_transformers(random_model("bert"), tmp_path / "model", *classes)
+    with pytest.raises(UsageError, match=r"2_Dense/config\.json is missing") as caught:
+        mirrorbench.load(f"sbert:path={model}", device="cpu")
+    assert f"{model}:pooling=mean" in caught.value.hint
     assert mirrorbench.load(f"{model}:pooling=mean", device="cpu").encode(TEXTS).shape == (2, 32)

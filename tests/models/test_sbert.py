@@ -102,10 +102,13 @@ def test_unreadable_models_are_refused(
     )
     with pytest.raises(UsageError, match="dense consists of Transformer, Pooling, Dense"):
         create_sbert(spec("sbert", dense, pooling="mean"), CONTEXT)
+    settings = dense / "2_Dense" / "config.json"
+    settings.parent.mkdir()
+    settings.write_text('{"unheard": 1}')
     with pytest.raises(
         ModelUnavailableError, match=r"sentence-transformers cannot open .*: TypeError"
     ):
-        create_sbert(spec("sbert", dense), CONTEXT).encode(["a"])  # its modules have no settings
+        create_sbert(spec("sbert", dense), CONTEXT).encode(["a"])
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(ModelUnavailableError, match="not installed") as caught:
         create_sbert(spec("sbert", dense), CONTEXT).encode(["a"])

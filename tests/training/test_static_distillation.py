@@ -21,7 +21,7 @@ from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import backbones
-from mirrorbench.models.encoder_systems import EncoderContext, LazyEncoder
+from mirrorbench.models.encoder_systems import EncoderContext, LazyModel
 from mirrorbench.session import Session
 from mirrorbench.training import static_distillation as distillation
 from mirrorbench.training.static_distillation import create_distilled
@@ -29,7 +29,7 @@ from mirrorbench.training.static_distillation import create_distilled
 TEXTS = ["a cat sat.", "  Dogs bark, cats don't", "unaffable", "Grüße aus 東京 ☃", "", "ice cream"]
 
 
-def opened(path: Path, **params: Any) -> LazyEncoder:
+def opened(path: Path, **params: Any) -> LazyModel:
     return create_distilled(
         EncoderSpec(str(path), "", "static", tuple(params.items())), path, EncoderContext()
     )
