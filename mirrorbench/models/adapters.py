@@ -6,7 +6,7 @@ NeurIPS 2023, "QLoRA", section 4).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -89,11 +89,18 @@ def is_adapted(model: Any) -> bool:
     return bool(getattr(model, "_hf_peft_config_loaded", False))
 
 
-def open_adapter(model: Any, folder: Path, adds_tokens: bool = False) -> None:
+def open_adapter(model: Any, folder: Path, tokens: int = 0) -> None:
     """Add the adapter in a folder to its backbone, without merging it.
 
-    Embeddings of tokens that the adapter stores replace the backbone's. ``adds_tokens``: its tokenizer has tokens beyond
-    them; where it does not store theirs, this raises a ``ModelUnavailableError``.
+    Embeddings of tokens that the adapter stores replace the backbone's, and heads that it stores are left out.
+
+    Args:
+        model: the backbone.
+        folder: the adapter's.
+        tokens: number of token ids if the adapter's tokenizer adds some to the backbone's, else 0.
+
+    Raises:
+        ModelUnavailableError: the adapter does not fit, or adds tokens and stores no embeddings of them.
     """
     check_installed()
     from peft import set_peft_model_state_dict
@@ -103,42 +110,97 @@ def open_adapter(model: Any, folder: Path, adds_tokens: bool = False) -> None:
             f"the adapter in {folder} is of the type {type_}, which puts vectors before a text",
             "Adapters that can be merged are read: LoRA, DoRA, IA3, LoHa, LoKr and their like.",
         )
-    _take_embeddings(model, folder, adds_tokens)
+    tensors = _tensors_for(model, adapter_tensors(folder))
+    _take_embeddings(model, folder, tensors, tokens)
     conversions = model._weight_conversions  # from the names in the backbone's file
     report: Any = read_adapter(model, folder)
     model._weight_conversions = (
         conversions  # a merged model could not be opened under the adapter's
     )
-    missing, unexpected = {*report.missing_keys}, report.unexpected_keys
+    missing, unexpected = {*report.missing_keys}, _unread(model, report, tensors)
     if missing or unexpected:  # transformers does not know the names of DoRA's magnitude vectors
-        report = set_peft_model_state_dict(model, adapter_tensors(folder))
-        missing, unexpected = missing & {*report.missing_keys}, report.unexpected_keys
+        report = set_peft_model_state_dict(model, tensors)
+        missing, unexpected = missing & {*report.missing_keys}, _unread(model, report, tensors)
     if missing or unexpected:
         raise ModelUnavailableError(
             f"the adapter in {folder} does not fit its backbone ({[*sorted(missing), *sorted(unexpected)][0]})",
             f"Check that base_model_name_or_path in {ADAPTER} names the model that the adapter was trained on.",
         )
     if _in_float32(model):  # it was read in the precision of the frozen weights
-        set_peft_model_state_dict(model, adapter_tensors(folder))
+        set_peft_model_state_dict(model, tensors)
     model.eval()
 
 
-def _take_embeddings(model: Any, folder: Path, adds_tokens: bool) -> None:
+def _tensors_for(model: Any, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an adapter's tensors by their names in a model without a head, for which it may have been trained with one.
+
+    With a head, names begin with the name of the model inside (``roberta.``); tensors of the head have none.
+    """
+    prefix = f"{model.base_model_prefix}."
+    inside = {name.removeprefix(prefix): tensor for name, tensor in stored.items()}
+    return {name: tensor for name, tensor in inside.items() if _is_inside(model, name)}
+
+
+def _is_inside(model: Any, name: str) -> bool:
+    """Whether a tensor's name is that of a module of the model, rather than of a head."""
+    return name.partition(".")[0] in dict(model.named_children())
+
+
+def _unread(model: Any, report: Any, tensors: Mapping[str, Any]) -> set[str]:
+    """Return the names of an adapter's tensors that a report of loading does not expect, and the model needs."""
+    prefix = f"{model.base_model_prefix}."
+    names = {name.removeprefix(prefix) for name in report.unexpected_keys}
+    # peft stores a module of modules_to_save twice, where it stores the embeddings too.
+    twice = {
+        name
+        for name in names
+        if ".modules_to_save." in name and name.replace(".modules_to_save.", ".") in tensors
+    }
+    return {name for name in names - twice if _is_inside(model, name)}
+
+
+_STORED_EMBEDDINGS = (
+    "weight",
+    "modules_to_save.weight",
+    "base_layer.weight",
+    "token_adapter.base_layer.weight",
+)
+"""Names of a matrix of embeddings in an adapter: plain, tuned as a whole, under LoRA, and under tuned tokens."""
+_TUNED_TOKENS = "token_adapter.trainable_tokens_delta"
+"""Name of the embeddings of tuned tokens in an adapter."""
+
+
+def _take_embeddings(model: Any, folder: Path, tensors: Mapping[str, Any], tokens: int) -> None:
     """Give a backbone the embeddings of tokens that an adapter stores, as many as there are."""
     embeddings = model.get_input_embeddings()
     name = next(name for name, module in model.named_modules() if module is embeddings)
-    stored = adapter_tensors(folder).get(f"{name}.weight")
+    candidates = (tensors.get(f"{name}.{part}") for part in _STORED_EMBEDDINGS)
+    stored = next((tensor for tensor in candidates if tensor is not None), None)
     known = embeddings.weight.shape[0]
     if stored is not None:
         if len(stored) != known:
             model.resize_token_embeddings(len(stored), mean_resizing=False)
         model.get_input_embeddings().weight.data.copy_(stored)
-    elif adds_tokens:
-        raise ModelUnavailableError(
-            f"the adapter in {folder} adds tokens to its backbone's {known}, and stores no embeddings of them; they would "
-            "be random numbers",
-            "Save it anew with save_embedding_layers=True (peft).",
-        )
+    elif tokens > known:
+        if f"{name}.{_TUNED_TOKENS}" not in tensors or not _tuned_tokens(folder, name).issuperset(
+            range(known, tokens)
+        ):
+            raise ModelUnavailableError(
+                f"the adapter in {folder} adds tokens to its backbone's {known}, and stores no embeddings of them; they "
+                "would be random numbers",
+                "Save it anew with save_embedding_layers=True (peft).",
+            )
+        model.resize_token_embeddings(
+            tokens, mean_resizing=False
+        )  # their rows are read with the adapter
+
+
+def _tuned_tokens(folder: Path, name: str) -> set[int]:
+    """Return the ids of tokens whose embeddings an adapter has tuned; ``name``: of the module of embeddings."""
+    indices = json_object(folder / ADAPTER).get("trainable_token_indices") or []
+    if isinstance(indices, dict):
+        indices = next((own for part, own in indices.items() if name.endswith(part)), [])
+    return set(indices)
 
 
 def adapter_tensors(folder: Path) -> dict[str, Any]:

@@ -432,7 +432,7 @@ def load_transformer(
             if kept:
                 families.keep_precision(whole)
             if base != path:
-                open_adapter(whole, path, _adds_tokens(whole, path, tokenizer, base))
+                open_adapter(whole, path, _tokens_with_added(whole, path, tokenizer, base))
             own_weights(model.to(device))
             let_pack(model)
             leave_unchanged(model)
@@ -449,13 +449,16 @@ def load_transformer(
     return transformer
 
 
-def _adds_tokens(model: Any, path: Path, tokenizer: Any, base: Path) -> bool:
-    """Whether an adapter's tokenizer has tokens that neither its backbone's tokenizer nor its embeddings have."""
+def _tokens_with_added(model: Any, path: Path, tokenizer: Any, base: Path) -> int:
+    """Return the number of token ids if an adapter's tokenizer has some that its backbone lacks, else 0.
+
+    Lacking are tokens that neither the backbone's tokenizer nor its embeddings have.
+    """
     last = max(tokenizer.get_vocab().values())
     known = model.get_input_embeddings().weight.shape[0]
     if tokenizer_folder(path) != path or last < known:
-        return False
-    return bool(last > max(read_tokenizer(base).get_vocab().values()))
+        return 0
+    return last + 1 if last > max(read_tokenizer(base).get_vocab().values()) else 0
 
 
 def lower_casing_tokenizer(path: Path) -> Any:

@@ -15,7 +15,13 @@ from helpers.random_models import Models, encoder
 from helpers.suite_marks import few
 from peft import LoraConfig, PeftModel, PrefixTuningConfig, get_peft_model
 from safetensors.torch import load_file
-from transformers import AutoModel, AutoTokenizer, PreTrainedModel
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedModel,
+)
 from transformers.pytorch_utils import Conv1D
 
 import mirrorbench
@@ -93,33 +99,73 @@ def test_lora_initialisation_is_seeded_and_changes_nothing(random_model: Models)
     assert not torch.equal(drawn[0], drawn[2])
 
 
-def with_new_tokens(base: Path, folder: Path, stored: bool) -> PeftModel:
+def with_new_tokens(
+    base: Path,
+    folder: Path,
+    stored: bool,
+    model_class: Any = AutoModel,
+    multiple: int | None = None,
+    **options: Any,
+) -> PeftModel:
     """Write an adapter with two more tokens, by peft alone, with or without their embeddings."""
     tokenizer = AutoTokenizer.from_pretrained(base)
     tokenizer.add_tokens(["<new>", "<newer>"])
-    model = AutoModel.from_pretrained(base)
-    model.resize_token_embeddings(len(tokenizer))
-    model = get_peft_model(model, LoraConfig(r=2, target_modules=["query"]))
+    model = model_class.from_pretrained(base)
+    model.resize_token_embeddings(len(tokenizer), pad_to_multiple_of=multiple)
+    model = get_peft_model(model, LoraConfig(r=2, **({"target_modules": ["query"]} | options)))
     learnt(model)
     model.save_pretrained(folder, save_embedding_layers=stored)
     tokenizer.save_pretrained(folder)
     return model.eval()
 
 
-def test_adapter_brings_the_embeddings_of_its_tokens(random_model: Models, tmp_path: Path) -> None:
-    model = with_new_tokens(random_model("bert"), tmp_path, stored=True)
-    texts = [*TEXTS, "a <new> house, and a <newer>"]
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
-    read = [tokenizer(text, return_tensors="pt")["input_ids"] for text in texts]
+def means(model: PeftModel, folder: Path) -> list[np.ndarray]:
+    """The means of the last states of ``NEW_TEXTS``, by the model inside a head if there is one."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    read = [tokenizer(text, return_tensors="pt")["input_ids"] for text in NEW_TEXTS]
+    reader = model.base_model.model.base_model
     with torch.no_grad():
-        wanted = [model(input_ids=ids).last_hidden_state[0].mean(0).numpy() for ids in read]
+        return [reader(input_ids=ids).last_hidden_state[0].mean(0).numpy() for ids in read]
+
+
+NEW_TEXTS = [*TEXTS, "a <new> house, and a <newer>"]
+
+
+def test_adapter_brings_the_embeddings_of_its_tokens(random_model: Models, tmp_path: Path) -> None:
+    wanted = means(with_new_tokens(random_model("bert"), tmp_path, stored=True), tmp_path)
     spec = f"{tmp_path}+base:pooling=mean"
-    actual = mirrorbench.load(spec, device="cpu").encode(texts)
+    actual = mirrorbench.load(spec, device="cpu").encode(NEW_TEXTS)
     np.testing.assert_allclose(actual, wanted, atol=1e-5)
     tuned = tmp_path / "tuned"
-    mirrorbench.tune(texts, f"{tmp_path}+mirror:pooling=mean,lr=0", tuned, held_out=0, device="cpu")
-    actual = mirrorbench.load(tuned, device="cpu").encode(texts)
+    spec = f"{tmp_path}+mirror:pooling=mean,lr=0"
+    mirrorbench.tune(NEW_TEXTS, spec, tuned, held_out=0, device="cpu")
+    actual = mirrorbench.load(tuned, device="cpu").encode(NEW_TEXTS)
     np.testing.assert_allclose(actual, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"stored": True, "model_class": AutoModelForMaskedLM},
+        {"stored": True, "model_class": AutoModelForSequenceClassification, "multiple": 64},
+        {"stored": True, "target_modules": ["word_embeddings", "query"]},
+        {"stored": True, "modules_to_save": ["word_embeddings"]},
+        {"stored": True, "trainable_token_indices": [141, 142]},
+        {"stored": False, "trainable_token_indices": [141, 142]},
+    ],
+)
+def test_adapter_stores_embeddings_under_other_names(
+    random_model: Models, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    """Under a head, under LoRA, as a tuned module, or those of tuned tokens alone."""
+    wanted = means(with_new_tokens(random_model("bert"), tmp_path, **options), tmp_path)
+    actual = mirrorbench.load(f"{tmp_path}+base:pooling=mean", device="cpu").encode(NEW_TEXTS)
+    np.testing.assert_allclose(actual, wanted, atol=1e-5)
+    ours = load_transformer(tmp_path, CPU)
+    merge_adapter(ours.adapted)
+    ours.save(tmp_path / "merged")
+    actual = mirrorbench.load(f"{tmp_path / 'merged'}+base:pooling=mean", device="cpu")
+    np.testing.assert_allclose(actual.encode(NEW_TEXTS), wanted, atol=1e-5)
 
 
 def test_adapter_without_embeddings_of_its_tokens_is_refused(
