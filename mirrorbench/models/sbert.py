@@ -22,7 +22,7 @@ from mirrorbench.core.errors import ModelUnavailableError, UsageError, unknown_n
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.models.backbones import BACKBONES, locate, with_its_base
+from mirrorbench.models.backbones import ADAPTER, BACKBONES, locate, with_its_base
 from mirrorbench.models.encoder_systems import EncoderContext, LazyModel, checked_params
 from mirrorbench.models.families import positions_of
 from mirrorbench.models.fingerprints import fingerprint, unchanged_backbone
@@ -68,6 +68,11 @@ def sbert_directory(spec: EncoderSpec, offline: bool) -> Path:
     if path := spec.get("path"):
         directory = Path(str(path)).expanduser().resolve()
         if not (directory / "modules.json").is_file() and not (directory / "config.json").is_file():
+            if (directory / ADAPTER).is_file():
+                raise ModelUnavailableError(
+                    f"{spec}: {directory} is an adapter alone, without a modules.json of sentence-transformers",
+                    f"Read it by a pooling that you name: {directory}:pooling=mean",
+                )
             raise ModelUnavailableError(
                 f"{spec}: {directory} is no directory of a sentence-transformers model",
                 "Such a directory holds modules.json, as SentenceTransformer.save() writes it.",

@@ -97,6 +97,10 @@ def test_unreadable_models_are_refused(
         ModelUnavailableError, match="no directory of a sentence-transformers model"
     ):
         create_sbert(spec("sbert", tmp_path), CONTEXT)
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(ModelUnavailableError, match="is an adapter alone") as caught:
+        create_sbert(spec("sbert", tmp_path), CONTEXT)
+    assert f"{tmp_path}:pooling=mean" in caught.value.hint
     dense = as_sentence_transformers(
         random_model("bert"), tmp_path / "dense", "Transformer", "Pooling", "Dense"
     )
