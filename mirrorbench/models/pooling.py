@@ -96,6 +96,9 @@ DEFAULT_MAX_LENGTH = 64
 """Tokens kept of each text, special tokens included (released code of paper 1; the paper states no number). The cards
 of paper 2's tasks set their own ``max_length``, from its released code."""
 
+STATED = 1 << 20
+"""As the ``max_length`` of a task or a purpose: as many tokens as the model's files state."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pooling:

@@ -10,7 +10,7 @@ from typing import Any
 
 from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.core.specs import EncoderSpec, Value
-from mirrorbench.models.backbones import BACKBONES, description_of
+from mirrorbench.models.backbones import BACKBONES, description_of, tokenizer_folder
 from mirrorbench.models.families import positions_of, unreadable
 from mirrorbench.models.model_files import Module, json_object, modules
 from mirrorbench.models.opening import read_tokenizer
@@ -18,6 +18,7 @@ from mirrorbench.models.pooling import (
     DEFAULT_MAX_LENGTH,
     MASK,
     SETTINGS,
+    STATED,
     TEXT,
     own_prompts,
     template,
@@ -40,6 +41,8 @@ _PLAIN: Mapping[str, Sequence[Any]] = {
 IDENTITY = "torch.nn.modules.linear.Identity"
 """Activation of an affine ``Dense``."""
 _LONGEST = 100_000
+MOST_STATED = 512
+"""Most tokens of a text that are read by what a tokenizer states, or a model's positions."""
 
 
 _WITH_SETTINGS = ("Pooling", "Dense", "LayerNorm", "WeightedLayerPooling", "CNN", "LSTM")
@@ -93,18 +96,37 @@ def keys_of_files(spec: EncoderSpec, folder: Path) -> dict[str, Value]:
 
 
 def max_length(keys: Mapping[str, Value], folder: Path, of_task: int) -> int:
-    """Return the tokens kept of each text: the spec's, the task's within the model's limits, or the default."""
+    """Return the tokens kept of each text: the spec's, the task's within the model's limits, or the default.
+
+    Without a number in the spec, ``STATED`` takes those that the files state.
+    """
     value = keys.get("max_length")
+    if value is None and of_task == STATED:
+        return window(folder)
     if value is None:
-        window = _settings(folder / "sentence_bert_config.json").get("max_seq_length")
+        stated = _settings(folder / "sentence_bert_config.json").get("max_seq_length")
         longest = (
-            window if isinstance(window, int) else None,
+            stated if isinstance(stated, int) else None,
             positions_of(folder),
         )
         return min(of_task, *filter(None, longest), of_task) or DEFAULT_MAX_LENGTH
     if type(value) is not int:
         raise UsageError(f"max_length={value} is not a whole number")
     return value
+
+
+def window(folder: Path) -> int:
+    """Return the tokens of a text that the files of a transformer state, within its positions.
+
+    These are the ``max_seq_length`` of sentence-transformers, else the tokenizer's ``model_max_length``, at most
+    ``MOST_STATED``.
+    """
+    stated = _settings(folder / "sentence_bert_config.json").get("max_seq_length")
+    if not isinstance(stated, int):
+        of_tokenizer = _settings(tokenizer_folder(folder) / "tokenizer_config.json")
+        length = of_tokenizer.get("model_max_length")
+        stated = min(length, MOST_STATED) if isinstance(length, int) else MOST_STATED
+    return min(stated, positions_of(folder) or stated)
 
 
 def own_readout(spec: EncoderSpec) -> dict[str, Value]:

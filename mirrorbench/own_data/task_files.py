@@ -13,6 +13,7 @@ from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
 from mirrorbench.core.quoting import shown
 from mirrorbench.data.items import Pair
 from mirrorbench.data.readers.columns import line_error
+from mirrorbench.models.pooling import STATED
 from mirrorbench.own_data.classification import Classification, Labelled
 from mirrorbench.own_data.layouts import (
     DOCUMENTS,
@@ -40,8 +41,6 @@ from mirrorbench.own_data.tasks import (
 )
 from mirrorbench.tasks.base import TaskKind
 
-UNLIMITED = 1 << 20
-"""Maximum length in tokens: the backbone's own limit applies."""
 LABELS = {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0, "true": 1.0, "false": 0.0}
 """Labels of pairs, as written."""
 
@@ -79,7 +78,7 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
     task: TaskKind[Any] = task_class(
         name, lambda data: read(), title=path.resolve().name, main_metric=metric
     )
-    task.max_length = UNLIMITED
+    task.max_length = STATED
     return task
 
 

@@ -83,20 +83,24 @@ class BackboneFiles(Lookups):
         """Return the family of the backbone in a directory."""
         return self.once(("family", path), lambda: families.family(path, self.look))
 
-    def stated_keys(self, spec: EncoderSpec) -> dict[str, Value]:
-        """Keys of the readout that files of sentence-transformers state; none for short names and our own files.
+    def stated_keys(self, spec: EncoderSpec, of_short_names: bool = False) -> dict[str, Value]:
+        """Keys of the readout that files of sentence-transformers state; none for our own files.
+
+        Tasks read short names as ``backbones.tsv`` says, so that theirs are left out unless ``of_short_names``.
 
         Raises:
             NoPoolingError: no keys say what they state, and the spec names no pooling.
         """
-        if spec.backbone in backbones.BACKBONES or sentence_transformer_files.own_readout(spec):
+        known = spec.backbone in backbones.BACKBONES
+        if (known and not of_short_names) or sentence_transformer_files.own_readout(spec):
             return {}
         local = Path(spec.backbone).expanduser()
-        folder = local if spec.is_path or local.is_dir() else self.locate(spec)
+        in_folder = spec.is_path or (local.is_dir() and not known)
+        folder = local if in_folder else self.locate(spec)
         try:
             return sentence_transformer_files.keys_of_files(spec, folder)
         except sentence_transformer_files.NoPoolingError:
-            if spec.get("pooling") is None:  # else it is read by that, as a plain transformer
+            if spec.get("pooling") is None and not known:  # else it is read as a plain transformer
                 raise
             return {}
 

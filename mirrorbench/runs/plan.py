@@ -17,7 +17,7 @@ from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_
 from mirrorbench.data.readers.line_parts import have_parts, pairs_of
 from mirrorbench.models import backbones
 from mirrorbench.models.fingerprints import fingerprint
-from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.pooling import STATED, Pooling
 from mirrorbench.models.transformations import STORED, Transformation, split_post
 from mirrorbench.runs.cells import Cell, CorpusRef, ModelRef, PostRef
 from mirrorbench.runs.encoder_loading import EncoderLoader, planned_traits
@@ -134,13 +134,14 @@ class Purpose:
         level: picks the recipe.
         languages: the first picks the backbone, all of them the corpus.
         corpus: the task's own corpus, if it has one.
-        max_length: tokens that the task reads; 0 for any number.
+        max_length: tokens that the task reads; 0 for the default, and ``STATED``, which texts of the user's own have, for
+            as many as the model's files state.
     """
 
     level: str
     languages: tuple[str, ...] = ("en",)
     corpus: str = ""
-    max_length: int = 0
+    max_length: int = STATED
 
     @classmethod
     def of(cls, task: Task) -> Purpose:

@@ -14,7 +14,14 @@ from mirrorbench.core.specs import EncoderSpec, Value
 from mirrorbench.data.readers.line_parts import pairs_of
 from mirrorbench.models import backbones, sentence_transformer_files
 from mirrorbench.models.families import PLAIN, Family, can_checkpoint, positions_of
-from mirrorbench.models.pooling import READ, Pooling, parse_layers, template
+from mirrorbench.models.pooling import (
+    DEFAULT_MAX_LENGTH,
+    READ,
+    STATED,
+    Pooling,
+    parse_layers,
+    template,
+)
 from mirrorbench.models.transformations import POST_KEYS, split_post
 from mirrorbench.runs.ladder import (
     IN_CONTEXT,
@@ -43,7 +50,7 @@ def recipe_and_readout(
 ) -> tuple[Recipe, Pooling]:
     """Return the recipe of a spec with a method for the backbone in a directory, and the pooling of its vectors.
 
-    ``max_length``: tokens that the task reads, 0 for any number. Errors are those of ``check_runs``.
+    ``max_length``: tokens that the task reads, 0 for the default, ``STATED`` for what the files state. Errors are those of ``check_runs``.
     """
     method: Method = plugins.methods[spec.method]
     settings, family, stated = (
@@ -62,12 +69,35 @@ def recipe_and_readout(
     ):  # a method's preset, within what the model can take
         recipe = replace(recipe, train_max_length=min(recipe.train_max_length, positions))
     recipe = replace(recipe, prompt=recipe.prompt and template(recipe.prompt, path))
+    if max_length == STATED:
+        return recipe, _stated_readout(spec, recipe, files, path)
     keys = (
         dict(spec.params)
         if recipe.pooling.startswith("target")
         else {**stated, **dict(spec.params)}
     )
     return recipe, recipe.readout(sentence_transformer_files.max_length(keys, path, max_length))
+
+
+def _stated_readout(spec: EncoderSpec, recipe: Recipe, files: BackboneFiles, path: Path) -> Pooling:
+    """Return the pooling of a recipe with the window, the prompt and the normalisation that the backbone's files state.
+
+    Keys of the spec replace them. Only window and prompt of a text count where the recipe pools otherwise than the
+    files do; ``mean-padded`` pads to the papers' 64 tokens.
+    """
+    stated = files.stated_keys(spec, of_short_names=True)
+    given = dict(spec.params)
+    if recipe.pooling.startswith("target"):
+        stated = {}
+    elif recipe.pooling == "mean-padded":
+        stated = {"max_length": DEFAULT_MAX_LENGTH}
+    elif recipe.pooling != stated.get("pooling"):
+        stated.pop("normalize", None)
+    keys = {**stated, **given}
+    length = sentence_transformer_files.max_length(keys, path, STATED)
+    prompt = recipe.prompt if "prompt" in given else str(stated.get("prompt") or recipe.prompt)
+    normalize = bool(keys.get("normalize", recipe.normalize))
+    return replace(recipe, prompt=prompt, normalize=normalize).readout(length)
 
 
 def resolve_recipe(

@@ -96,10 +96,10 @@ def plan_tuning(
     resolve_method(
         spec, level, None, plugins
     )  # finds errors in the spec before a large file is read
-    name, window = "texts", 0
+    name = "texts"
     if isinstance(texts, str | Path) and isdir(expanduser(texts)):
         task = plugins.tasks[abspath(expanduser(texts))]
-        name, window = printable(f"./{Path(texts).name}"), task.max_length
+        name = printable(f"./{Path(texts).name}")
         texts = list(task.documents(task.load(workspace.data)))
     elif isinstance(texts, str | Path):
         read_rows(str(texts), columns)  # finds that it is not there before a model is fetched
@@ -116,7 +116,7 @@ def plan_tuning(
     workspace.plugins = plugins.extended("register_corpora", corpus)
     planner = Planner(workspace)
     request = Request((spec,), (), seeds=(seed,), corpus=read.name)
-    model, pooling = planner.models(request, spec, Purpose(level, max_length=window))[0]
+    model, pooling = planner.models(request, spec, Purpose(level))[0]
     assert pooling is not None  # a backbone with a tuning method has all three
     assert model.recipe is not None
     assert model.corpus is not None
