@@ -109,7 +109,7 @@ def _measured_positions(path: Path, settings: bytes) -> int:
     """The positions of a model built without weights; ``settings``: its ``config.json``, which decides them."""
     try:
         model = empty_model(path)
-        return positions_of_model(reader(model, model.config))
+        return positions_of_model(configured_reader(model, model.config))
     except Exception:  # damaged files may raise any exception in transformers
         return 0
 
@@ -174,9 +174,7 @@ def open_model(path: Path, config: Any, **options: Any) -> tuple[Any, Any, set[s
         path, half or "AutoModel", config=config, output_loading_info=True, **options
     )
     missing = set(report["missing_keys"])
-    part = reader(model, config)
-    if not hasattr(part, "config"):  # FSMT's encoder
-        part.config = model.config
+    part = configured_reader(model, config)
     if getattr(config, "is_encoder_decoder", False):
         missing = {name for name in missing if name.split(".")[0] != "decoder"}
     elif part is not model:
@@ -185,11 +183,18 @@ def open_model(path: Path, config: Any, **options: Any) -> tuple[Any, Any, set[s
     return part, model, missing
 
 
-def reader(model: Any, config: Any) -> Any:
-    """Return the part of a model that reads texts: an encoder-decoder's encoder, or a module for texts alone."""
+def configured_reader(model: Any, config: Any) -> Any:
+    """Return the part of a model that reads texts, with a configuration.
+
+    That is an encoder-decoder's encoder, or a module for texts alone.
+    """
     if getattr(config, "is_encoder_decoder", False):
-        return model.get_encoder()
-    return model if text_part(config) is config else getattr(model, LANGUAGE, model)
+        part = model.get_encoder()
+    else:
+        part = model if text_part(config) is config else getattr(model, LANGUAGE, model)
+    if not hasattr(part, "config"):  # FSMT's encoder
+        part.config = model.config
+    return part
 
 
 def checkpoint_precision(config: Any) -> str:

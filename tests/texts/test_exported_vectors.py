@@ -128,7 +128,7 @@ def test_transformation_applies_only_with_its_readout(random_model: Models, tmp_
     assert np.abs(centred - (plain - plain.mean(0))).max() < 1e-5
     card = (folder / "README.md").read_text()
     assert (
-        "| maximum length | 64 tokens |\n| after pooling | post=center, fitted on the corpus |\n"
+        "| maximum length | 80 tokens |\n| after pooling | post=center, fitted on the corpus |\n"
         in card
     )
     cls, expected = (
