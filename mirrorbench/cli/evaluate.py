@@ -151,7 +151,8 @@ def evaluate(
     titles = {tested.name: tested.title for tested in read.values()}
     print_table(evaluation.table(board.table, labels, titles), "none" if quiet else notes or "none")
     print_answers(evaluation, labels, read, items)
-    for line in (*overlap, *(() if quiet else truncation_lines(plan, read, labels))):
+    own_labels = {spec: labels[spec] for spec in encoders}
+    for line in (*overlap, *truncation_lines(board.results, own_labels, titles)):
         say(line, err=True)
     for failure in board.failures:
         line = (

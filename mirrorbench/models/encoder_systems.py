@@ -12,6 +12,7 @@ from mirrorbench.core.encoder_protocol import Encoder, as_inputs, check_vectors
 from mirrorbench.core.errors import PluginError, UsageError, unknown_name
 from mirrorbench.core.identity import digest
 from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.core.truncation import Truncation, truncation_of
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction
 
 if TYPE_CHECKING:
@@ -117,6 +118,10 @@ class LazyModel:
         """Raise an ``UnreadableTextError`` for the first text with a token that the model cannot read."""
         self._model.check_inputs(inputs)
 
+    def truncation(self, inputs: Sequence[TextInput], pooling: Any = None) -> Truncation | None:
+        """Count the inputs that are longer than the model reads; ``None`` for a model that cuts none."""
+        return truncation_of(self._model, inputs)
+
     def encode(self, inputs: Sequence[TextInput | str]) -> Any:
         """Return the vectors of texts, shape (n, dimensions)."""
         return self._model.encode(as_inputs(inputs))
@@ -170,6 +175,11 @@ class TextEncoder:
     encoder: Encoder
     name: str = "encoder"
     """The spec."""
+    note: Callable[[str], None] = lambda message: None
+    """Called with the first sentence on texts that were cut."""
+    truncation: Truncation | None = None
+    """Counts of the texts that were longer than the encoder reads, over all calls of ``encode``; ``None`` before the
+    first, and for an encoder that cuts none."""
 
     def __repr__(self) -> str:
         return f"<mirrorbench encoder {self.name}>"
@@ -197,4 +207,9 @@ class TextEncoder:
                 "encode() takes a list of texts, and got one string", "Write encode([text])."
             )
         inputs = as_inputs(texts)
-        return check_vectors(self.encoder.encode(inputs), len(inputs), "the encoder")
+        vectors = check_vectors(self.encoder.encode(inputs), len(inputs), "the encoder")
+        said = self.truncation is not None and self.truncation.cut > 0
+        self.truncation = Truncation.total([self.truncation, truncation_of(self.encoder, inputs)])
+        if self.truncation is not None and self.truncation.cut and not said:
+            self.note(f"{self.name}: {self.truncation.sentence}")
+        return vectors

@@ -7,10 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from mirrorbench.core.truncation import Truncation
 from mirrorbench.models.batching import Ragged
-from mirrorbench.models.long_texts import check_size, shorten, token_ids
+from mirrorbench.models.long_texts import check_size, count_longer, shorten, token_ids
 from mirrorbench.models.missing_embeddings import MissingEmbeddings
 from mirrorbench.models.pooling import TEXT
+from mirrorbench.models.positions import positions_of_model
 
 _PROMPTS = {"query": ("query",), "document": ("document", "passage", "corpus")}
 """Names of the prompts that sentence-transformers puts before texts of a role; the first that a model has."""
@@ -65,6 +67,15 @@ class InputModule:
         for text in texts:
             check_size(text, "the model cuts no text")
         return list(texts)
+
+    def truncation(self, texts: Sequence[str]) -> Truncation | None:
+        """Count the texts that are longer than the module reads with their prompt; ``None`` if it cuts none."""
+        if not self.cuts:
+            return None
+        window = self.module.max_seq_length
+        filled = [self.template.replace(TEXT, text) for text in texts]
+        cut = count_longer(filled, self.tokenizer, window)
+        return Truncation(cut, len(texts), window, positions_of_model(self.module.auto_model))
 
     def check(self, texts: Sequence[str]) -> None:
         """Raise an ``UnreadableTextError`` for the first text with a token that has no embedding.

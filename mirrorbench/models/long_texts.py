@@ -7,6 +7,7 @@ text only a beginning that surely holds the tokens of the window is tokenised.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -51,8 +52,10 @@ def shorten(texts: Sequence[str], tokenizer: Any, window: int) -> list[str]:
 def count_longer(texts: Sequence[str], tokenizer: Any, window: int) -> int:
     """Count the texts with more than ``window`` tokens, special tokens included.
 
-    Of a long text as many characters are tokenised as settle it, at most ``MOST_CHARACTERS``.
+    Texts with fewer bytes than tokens are read are not tokenised; of a long text as many characters are as settle it, at
+    most ``MOST_CHARACTERS``.
     """
+    texts = [text for text in texts if _most_tokens(text) > window]
     size = CHARACTERS_PER_TOKEN * (window + MARGIN)
     longer = 0
     while texts:
@@ -67,6 +70,19 @@ def count_longer(texts: Sequence[str], tokenizer: Any, window: int) -> int:
         texts = open_texts
         size *= 2
     return longer
+
+
+_MOST_SPECIAL = 8
+"""More than the special tokens around a text."""
+
+
+def _most_tokens(text: str) -> int:
+    """Return a number of tokens that a text has at most, in a tokenizer of words, pieces or bytes.
+
+    Compatibility characters count as what they stand for (a ligature as several letters).
+    """
+    written = text if text.isascii() else unicodedata.normalize("NFKD", text)
+    return len(written.encode("utf-8", "surrogatepass")) + _MOST_SPECIAL
 
 
 def _beginnings(texts: Sequence[str], tokenizer: Any, window: int) -> list[str]:

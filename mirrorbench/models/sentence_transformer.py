@@ -14,6 +14,7 @@ from mirrorbench.core.devices import autocast, device_type, out_of_memory, own_w
 from mirrorbench.core.encoder_protocol import as_inputs
 from mirrorbench.core.errors import ModelUnavailableError, not_installed
 from mirrorbench.core.identity import digest
+from mirrorbench.core.truncation import Truncation
 from mirrorbench.models.batching import (
     PASS_COST,
     TOKEN_BUDGET,
@@ -128,6 +129,15 @@ class _BatchedModel:
             texts = [item.text for item in inputs if self._role(item) == role]
             if texts:
                 reader.check(texts)
+
+    def truncation(self, inputs: Sequence[TextInput], pooling: Any = None) -> Truncation | None:
+        """Count the inputs that are longer than the model reads with their prompt; ``None`` if it cuts none."""
+        parts = []
+        for role, reader in self.inputs.items():
+            texts = [item.text for item in inputs if self._role(item) == role]
+            if texts:
+                parts.append(reader.truncation(texts))
+        return Truncation.total(parts)
 
     def _role(self, item: TextInput) -> str:
         """Return the role under which an input is read: an own prompt replaces those of all roles."""

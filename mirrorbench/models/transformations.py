@@ -26,6 +26,7 @@ from mirrorbench.core.encoder_protocol import (
 from mirrorbench.core.errors import EncodingError, ModelUnavailableError, UsageError, unknown_name
 from mirrorbench.core.identity import digest
 from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.core.truncation import Truncation, truncation_of
 
 if TYPE_CHECKING:
     import torch
@@ -356,6 +357,10 @@ class TransformedEncoder:
     def check_inputs(self, inputs: Sequence[TextInput], poolings: Sequence[Any] = ()) -> None:
         """Raise an ``UnreadableTextError`` for the first text that the encoder cannot read."""
         check_inputs(self.encoder, inputs, poolings)
+
+    def truncation(self, inputs: Sequence[TextInput], pooling: Any = None) -> Truncation | None:
+        """Count the inputs that are longer than the encoder reads."""
+        return truncation_of(self.encoder, inputs, pooling)
 
     def encode(self, inputs: Sequence[TextInput]) -> Array:
         """Return the vectors of texts, float32 of shape (n, k)."""

@@ -28,7 +28,13 @@ from mirrorbench.models.adapters import adapter_tensors, is_adapted, open_adapte
 from mirrorbench.models.backbones import base_folder, tokenizer_folder
 from mirrorbench.models.batching import ENCODING_BUDGET, Ragged, fills_in_range, without_waiting
 from mirrorbench.models.families import text_part, unreadable
-from mirrorbench.models.long_texts import check_size, parts_of_texts, shorten, token_ids
+from mirrorbench.models.long_texts import (
+    check_size,
+    count_longer,
+    parts_of_texts,
+    shorten,
+    token_ids,
+)
 from mirrorbench.models.missing_embeddings import MissingEmbeddings
 from mirrorbench.models.module_state import leave_unchanged
 from mirrorbench.models.opening import quiet_transformers, read_config, read_tokenizer
@@ -182,6 +188,23 @@ class Transformer:
         )
         self.missing_embeddings.check(ids, texts)
         return ids
+
+    def count_cut(self, inputs: Sequence[TextInput], pooling: Pooling) -> int:
+        """Count the inputs of which a pooling reads a part of the tokens alone."""
+        if pooling.of_target and not pooling.prompt:
+            with_target = [item for item in inputs if item.spans]
+            cut = len(self.read(with_target, pooling).windowed) if with_target else 0
+            texts = [item.text for item in inputs if not item.spans]
+            return cut + count_longer(texts, self.tokenizer, pooling.max_length)
+        room = pooling.max_length
+        if pooling.prompt and self.positions:
+            copies = pooling.prompt.count(TEXT)
+            parts = pooling.prompt.replace(MASK, self.tokenizer.mask_token or "").split(TEXT)
+            ids = self.tokenizer(parts, add_special_tokens=False, **_IDS_ONLY)["input_ids"]
+            special = sum(self.special_tokens)
+            left = self.positions - special - sum(map(len, ids))
+            room = min(room, left // copies + special)
+        return count_longer([item.text for item in inputs], self.tokenizer, room)
 
     def can_read(self, texts: Sequence[str]) -> list[bool]:
         """Return for each text whether the model has embeddings of all its tokens."""

@@ -23,6 +23,7 @@ from mirrorbench.core.encoder_protocol import (
     check_vectors,
 )
 from mirrorbench.core.errors import EncodingError
+from mirrorbench.core.truncation import Truncation, truncation_of
 from mirrorbench.models import batching
 from mirrorbench.models.batching import Ragged
 from mirrorbench.models.fingerprints import fingerprint
@@ -264,6 +265,12 @@ class TransformerEncoder:
             advance(len(rows))
         return vectors
 
+    def truncation(self, inputs: Sequence[TextInput], pooling: Pooling | None = None) -> Truncation:
+        """Count the inputs that are longer than a pooling reads, by default the encoder's."""
+        pooling = pooling or self.pooling
+        cut = self.transformer.count_cut(inputs, pooling)
+        return Truncation(cut, len(inputs), pooling.max_length, self.transformer.positions)
+
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
         """Count the texts cut to a window, the targets cut, and the targets without tokens."""
         located = self.transformer.read(inputs, pooling)
@@ -336,6 +343,16 @@ class LanguageRouter:
         return self._routed(
             inputs, lambda encoder, own: encoder.encode_pooled(own, poolings, advance)
         )
+
+    def truncation(
+        self, inputs: Sequence[TextInput], pooling: Pooling | None = None
+    ) -> Truncation | None:
+        """Count the inputs that are longer than the encoder of their language reads."""
+        own = (
+            (encoder, [item for item in inputs if item.language == language])
+            for language, encoder in self.encoders.items()
+        )
+        return Truncation.total(truncation_of(encoder, items, pooling) for encoder, items in own)
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
         """Return the counts of all languages together."""

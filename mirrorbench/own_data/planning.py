@@ -1,4 +1,4 @@
-"""Plans of ``mirrorbench evaluate``: names of data, rows of encoders, transformations, and remarks before the run."""
+"""Plans of ``mirrorbench evaluate``: names of data, rows of encoders, transformations, and remarks."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import parse_spec
+from mirrorbench.core.truncation import Truncation
 from mirrorbench.data.corpora import Contamination
 from mirrorbench.own_data.layouts import as_option
 from mirrorbench.own_data.measures import SPREAD, text_groups
@@ -19,6 +20,7 @@ from mirrorbench.own_data.measures import SPREAD, text_groups
 if TYPE_CHECKING:
     from mirrorbench.core.specs import EncoderSpec, Value
     from mirrorbench.runs.plan import Plan
+    from mirrorbench.runs.results import Result
     from mirrorbench.runs.workspace import Workspace
 
 TRANSFORMATIONS: dict[str, dict[str, Value]] = {
@@ -177,28 +179,20 @@ def overlap_lines(texts: str, data: Mapping[str, Data], workspace: Workspace) ->
 
 
 def truncation_lines(
-    plan: Plan, data: Mapping[str, Data], labels: Mapping[str, str]
+    results: Sequence[Result], labels: Mapping[str, str], titles: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield a line for each encoder and data with texts that are longer than the encoder reads."""
-    from mirrorbench.models.long_texts import count_longer
-    from mirrorbench.models.opening import read_tokenizer
+    """Yield a sentence for each encoder and data with texts that are longer than the encoder reads.
 
-    tokenizers: dict[Path, Any] = {}
-    for tested in data.values():
-        inputs = {item.text for item in tested.task.inputs(tested.items)}
-        for cell in plan.cells:
-            if (
-                cell.task != tested.name
-                or cell.pooling is None
-                or cell.model.path is None
-                or cell.model.posts
-            ):
-                continue
-            limit, path = cell.pooling.max_length, cell.model.path
-            texts = [
-                text for text in inputs if len(text) > limit
-            ]  # a token has at least one character
-            tokenizer = tokenizers.setdefault(path, read_tokenizer(path))
-            if n := count_longer(texts, tokenizer, limit):
-                share = f"{n:,} of {len(inputs):,} in {tested.title}"
-                yield f"{labels[str(cell.spec)]} reads {limit:,} tokens of a text; {share} are longer"
+    Args:
+        results: of all rows.
+        labels: labels of the encoders by spec; transformations of their vectors read the same texts.
+        titles: titles of the data by name.
+    """
+    said: set[tuple[str, str]] = set()
+    for result in results:
+        counts, row = result.encoder.get("truncation"), (result.spec, result.task)
+        if counts is None or result.spec not in labels or row in said:
+            continue
+        said.add(row)
+        sentence = Truncation.of_json(counts).sentence
+        yield f"{labels[result.spec]} on {titles[result.task]}: {sentence}"

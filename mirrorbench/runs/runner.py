@@ -21,6 +21,7 @@ from mirrorbench.core.devices import cpu_threads
 from mirrorbench.core.encoder_protocol import Encoder, TextInput, VocabularyEncoder
 from mirrorbench.core.errors import StorageError, UnreadableTextError
 from mirrorbench.core.files import POLL_SECONDS
+from mirrorbench.core.truncation import Truncation, truncation_of
 from mirrorbench.data.corpora import Contamination, Corpus, find_contamination, shared_codes
 from mirrorbench.models.backbones import foreign_languages
 from mirrorbench.models.pooling import Pooling, PoolingEncoder
@@ -287,6 +288,8 @@ class Runner:
                 encoder, PoolingEncoder
             )  # counted here, since vectors may come from the cache
             lost = encoder.lost_targets(distinct, cell.pooling)._asdict()
+        truncation = None if lost else truncation_of(encoder, distinct, cell.pooling)
+        truncated = {"truncation": truncation.to_json()} if truncation and truncation.cut else {}
         cell, tuning = replace(cell, data=adapted.data), self._tuning(cell)
         with cpu_threads(self.workspace.threads):
             self._environment = self._environment or describe_environment(
@@ -309,12 +312,14 @@ class Runner:
                 "revision": cell.spec.revision,
                 "texts": len(distinct),
             }
-            | lost,
+            | lost
+            | truncated,
             environment=self._environment,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             notes=[
                 *scores.notes,
                 *_notes(cell, task.languages, **lost),
+                *_truncation_notes(cell, truncation),
                 *(f"{cell.model.spec}: {note}" for note in getattr(encoder, "notes", ())),
                 *_progress(cell, tuning),
             ],
@@ -328,6 +333,12 @@ class Runner:
         """Items with texts of the corpora of the encoder; ``None`` if it has no corpus."""
         strings = [text for corpus in cell.model.corpora for text in self.corpora[corpus].texts]
         return find_contamination(adapted.task.texts(adapted.items), strings) if strings else None
+
+
+def _truncation_notes(cell: Cell, truncation: Truncation | None) -> Iterator[str]:
+    """Note the texts that were cut, where no target decides which tokens are read."""
+    if truncation is not None and truncation.cut:
+        yield f"{cell.model.spec}: {truncation.sentence}"
 
 
 def _notes(

@@ -29,6 +29,7 @@ from mirrorbench.core.files import TEMPORARY, beside, sync_folder, unwritable, w
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.quoting import without_texts
 from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.core.truncation import Truncation, truncation_of
 from mirrorbench.data.readers.inputs import read_inputs
 from mirrorbench.data.readers.parquet import pyarrow
 from mirrorbench.runs.embedding_cache import EmbeddingCache
@@ -51,11 +52,13 @@ class EncodedFile:
         rows: number of inputs.
         before: number of inputs taken from an interrupted run.
         dimensions: length of a vector.
+        truncation: counts of the inputs that were longer than the encoder reads; ``None`` if it cuts none.
     """
 
     rows: int
     before: int
     dimensions: int
+    truncation: Truncation | None = None
 
 
 def encode_texts(
@@ -85,14 +88,23 @@ def encode_texts(
         return encoder
 
     if isinstance(output, Path):
-        return encode_file(source, lines, opened, output, workspace.reporter.advance)
+        done = encode_file(source, lines, opened, output, workspace.reporter.advance)
+        _say_cut(done, source, workspace)
+        return done
 
     def write(chunk: list[TextInput], vectors: Array) -> None:
         output.writelines(
             "[" + ",".join(map(str, vector)) + "]\n" for vector in vectors
         )  # shortest exact float32
 
-    return _encode_chunks(source, lines, opened(), write, None, workspace.reporter.advance)
+    done = _encode_chunks(source, lines, opened(), write, None, workspace.reporter.advance)
+    _say_cut(done, source, workspace)
+    return done
+
+
+def _say_cut(done: EncodedFile, source: str, workspace: Workspace) -> None:
+    if done.truncation is not None and done.truncation.cut:
+        workspace.reporter.note(f"{source}: {done.truncation.sentence}")
 
 
 def check_vector_file(output: Path) -> None:
@@ -150,6 +162,7 @@ def _encode_chunks(
     """Encode and write a stream; ``store`` is a folder for an embedding cache of each chunk."""
     stream, number = _checked(source, lines, encoder), 0
     rows = before = dimensions = 0
+    truncation: Truncation | None = None
     while numbered := list(islice(stream, ROWS_PER_CHUNK)):
         chunk = [item for _, item in numbered]
         distinct = list(dict.fromkeys(chunk))
@@ -163,6 +176,7 @@ def _encode_chunks(
             if cache:  # whole chunks only: the last digits of a vector may depend on the other texts of its batch
                 shutil.rmtree(cache.folder, ignore_errors=True)
                 cache.put(distinct, vectors)
+        truncation = Truncation.total([truncation, truncation_of(encoder, chunk)])
         if rows and vectors.shape[1] != dimensions:
             raise UsageError(
                 f"the encoder's vectors have {vectors.shape[1]} and {dimensions} dimensions"
@@ -171,7 +185,7 @@ def _encode_chunks(
         write(chunk, vectors[[positions[item] for item in chunk]])
         rows, dimensions, number = rows + len(chunk), vectors.shape[1], number + 1
         advance(len(chunk))
-    return EncodedFile(rows, before, dimensions)
+    return EncodedFile(rows, before, dimensions, truncation)
 
 
 def _checked(
