@@ -82,8 +82,8 @@ def truncation_of(
 ) -> Truncation | None:
     """Count the inputs that are longer than an encoder reads; ``None`` for an encoder that cuts none.
 
-    An encoder that cuts texts has a method ``truncation(inputs, pooling)``. ``pooling``: of a ``PoolingEncoder``, by
+    An encoder that cuts texts has a method ``count_cut(inputs, pooling)``. ``pooling``: of a ``PoolingEncoder``, by
     default its own.
     """
-    count = getattr(encoder, "truncation", None)
+    count = getattr(encoder, "count_cut", None)
     return None if count is None else count(inputs, pooling)

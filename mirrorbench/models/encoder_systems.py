@@ -118,7 +118,7 @@ class LazyModel:
         """Raise an ``UnreadableTextError`` for the first text with a token that the model cannot read."""
         self._model.check_inputs(inputs)
 
-    def truncation(self, inputs: Sequence[TextInput], pooling: Any = None) -> Truncation | None:
+    def count_cut(self, inputs: Sequence[TextInput], pooling: Any = None) -> Truncation | None:
         """Count the inputs that are longer than the model reads; ``None`` for a model that cuts none."""
         return truncation_of(self._model, inputs)
 
@@ -194,6 +194,12 @@ class TextEncoder:
         return digest(
             {"encoder": self.encoder.fingerprint, "readout": str(pooling), "precision": precision}
         )
+
+    def count_cut(
+        self, inputs: Sequence[str | TextInput], pooling: Any = None
+    ) -> Truncation | None:
+        """Count the texts that are longer than the encoder reads; ``None`` for an encoder that cuts none."""
+        return truncation_of(self.encoder, as_inputs(inputs), pooling)
 
     def encode(self, texts: Sequence[str | TextInput]) -> Array:
         """Return one vector per string or input with a target word, float32 of shape (len(texts), dimensions).

@@ -68,7 +68,7 @@ class InputModule:
             check_size(text, "the model cuts no text")
         return list(texts)
 
-    def truncation(self, texts: Sequence[str]) -> Truncation | None:
+    def count_cut(self, texts: Sequence[str]) -> Truncation | None:
         """Count the texts that are longer than the module reads with their prompt; ``None`` if it cuts none."""
         if not self.cuts:
             return None

@@ -130,13 +130,13 @@ class _BatchedModel:
             if texts:
                 reader.check(texts)
 
-    def truncation(self, inputs: Sequence[TextInput], pooling: Any = None) -> Truncation | None:
+    def count_cut(self, inputs: Sequence[TextInput], pooling: Any = None) -> Truncation | None:
         """Count the inputs that are longer than the model reads with their prompt; ``None`` if it cuts none."""
         parts = []
         for role, reader in self.inputs.items():
             texts = [item.text for item in inputs if self._role(item) == role]
             if texts:
-                parts.append(reader.truncation(texts))
+                parts.append(reader.count_cut(texts))
         return Truncation.total(parts)
 
     def _role(self, item: TextInput) -> str:

@@ -358,7 +358,7 @@ class TransformedEncoder:
         """Raise an ``UnreadableTextError`` for the first text that the encoder cannot read."""
         check_inputs(self.encoder, inputs, poolings)
 
-    def truncation(self, inputs: Sequence[TextInput], pooling: Any = None) -> Truncation | None:
+    def count_cut(self, inputs: Sequence[TextInput], pooling: Any = None) -> Truncation | None:
         """Count the inputs that are longer than the encoder reads."""
         return truncation_of(self.encoder, inputs, pooling)
 

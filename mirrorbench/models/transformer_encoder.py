@@ -265,7 +265,7 @@ class TransformerEncoder:
             advance(len(rows))
         return vectors
 
-    def truncation(self, inputs: Sequence[TextInput], pooling: Pooling | None = None) -> Truncation:
+    def count_cut(self, inputs: Sequence[TextInput], pooling: Pooling | None = None) -> Truncation:
         """Count the inputs that are longer than a pooling reads, by default the encoder's."""
         pooling = pooling or self.pooling
         cut = self.transformer.count_cut(inputs, pooling)
@@ -344,7 +344,7 @@ class LanguageRouter:
             inputs, lambda encoder, own: encoder.encode_pooled(own, poolings, advance)
         )
 
-    def truncation(
+    def count_cut(
         self, inputs: Sequence[TextInput], pooling: Pooling | None = None
     ) -> Truncation | None:
         """Count the inputs that are longer than the encoder of their language reads."""

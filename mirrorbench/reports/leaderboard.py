@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mirrorbench.core.errors import UsageError, not_installed, unknown_name
 from mirrorbench.core.plugins import call
 from mirrorbench.core.specs import EncoderSpec, parse_spec
+from mirrorbench.core.truncation import Truncation
 from mirrorbench.data.card_files import builtin_suites
 from mirrorbench.models.backbones import BACKBONES
 from mirrorbench.models.backbones import label as backbone_label
@@ -80,7 +81,7 @@ def build_table(
         notes.append(
             f"No average: scores of several models or experiments, or of different seeds ({rest})."
         )
-    warnings = tuple(_warnings(results, failures, names, plugins))
+    warnings = (*_warnings(results, failures), *_truncations(results, labels, columns))
     return Table(title, tuple(columns), tuple(table_rows), tuple(notes), warnings=warnings)
 
 
@@ -96,15 +97,35 @@ def _missing(failures: Iterable[Failure], labels: Mapping[EncoderSpec, str]) -> 
     ]
 
 
-def _warnings(
-    results: Sequence[Result], failures: Sequence[Failure], tasks: Sequence[str], plugins: Plugins
-) -> Iterator[str]:
+def _warnings(results: Sequence[Result], failures: Sequence[Failure]) -> Iterator[str]:
     if limits := " or ".join(
         map(str, sorted({result.limit for result in results if result.limit}))
     ):
         yield f"A smoke run on only the first {limits} items of each task: not valid task scores."
     if n := len({(failure.spec, failure.task) for failure in failures}):
         yield f"{n} score{'s are' if n > 1 else ' is'} missing"
+
+
+def _truncations(
+    results: Sequence[Result], labels: Mapping[EncoderSpec, str], columns: Sequence[Column]
+) -> Iterator[str]:
+    """Yield a sentence on the result with the largest share of texts that were cut, and count the others."""
+    counted = {
+        (result.spec, result.task): Truncation.of_json(result.encoder["truncation"])
+        for result in results
+        if result.encoder.get("truncation")
+    }
+    if not counted:
+        return
+    spec, task = max(counted, key=lambda row: counted[row].cut / counted[row].texts)
+    sentence = counted[spec, task].sentence
+    if len({result.spec for result in results}) > 1:
+        sentence += f" by {labels[parse_spec(spec)]}"
+    if len({result.task for result in results}) > 1:
+        title = next(column.title for column in columns if column.name == task)
+        sentence += f" on {title}"
+    others = len(counted) - 1
+    yield sentence + (f"; texts were cut in {others} more results" if others else "")
 
 
 def _rows(

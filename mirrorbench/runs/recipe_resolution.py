@@ -82,17 +82,15 @@ def recipe_and_readout(
 def _stated_readout(spec: EncoderSpec, recipe: Recipe, files: BackboneFiles, path: Path) -> Pooling:
     """Return the pooling of a recipe with the window, the prompt and the normalisation that the backbone's files state.
 
-    Keys of the spec replace them. Only window and prompt of a text count where the recipe pools otherwise than the
-    files do; ``mean-padded`` pads to the papers' 64 tokens.
+    Keys of the spec replace them. ``mean-padded`` pads to the papers' 64 tokens; a target word is read without prompt and
+    normalisation.
     """
     stated = files.stated_keys(spec, of_short_names=True)
     given = dict(spec.params)
     if recipe.pooling.startswith("target"):
         stated = {}
     elif recipe.pooling == "mean-padded":
-        stated = {"max_length": DEFAULT_MAX_LENGTH}
-    elif recipe.pooling != stated.get("pooling"):
-        stated.pop("normalize", None)
+        stated["max_length"] = DEFAULT_MAX_LENGTH
     keys = {**stated, **given}
     length = sentence_transformer_files.max_length(keys, path, STATED)
     prompt = recipe.prompt if "prompt" in given else str(stated.get("prompt") or recipe.prompt)

@@ -224,7 +224,7 @@ def _say_lengths(planned: TuningPlan, encoder: TransformerEncoder) -> None:
         longer = f"{n:,} of {len(texts):,} texts are longer than {trained} tokens"
         more = f"; train_max_length={reads} uses more" if reads > trained else ""
         planned.workspace.reporter.note(f"{longer}: trained on the first {trained}{more}")
-    truncation = encoder.truncation([TextInput(text) for text in texts])
+    truncation = encoder.count_cut([TextInput(text) for text in texts])
     cut = f": {truncation.sentence}" if truncation.cut else ""
     planned.workspace.reporter.note(f"the encoder reads {reads} tokens of a text{cut}")
 

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from helpers.page_reader import Shell
 
+from mirrorbench.models.backbones import embedded_directory
+from mirrorbench.models.opening import read_tokenizer
 from mirrorbench.runs.results import read_results
 
 LETTERS = """
@@ -54,6 +56,21 @@ def test_answers_report_differences_and_holm_p_values(tmp_path: Path, shell: She
     assert first["interval"][0] > 0
     assert first["p_holm"] == pytest.approx(2 * first["p"])
     assert (second["verdict"], second["p_holm"]) == ("not separable", 1.0)
+
+
+def test_cut_texts_are_said_for_each_encoder(tmp_path: Path, shell: Shell) -> None:
+    rows = [f"a dog {'and a cat ' * n},{'word ' * (n + 1)},{n % 5}\n" for n in range(20)]
+    (tmp_path / "a.csv").write_text("sentence1,sentence2,score\n" + "".join(rows))
+    done = shell("mirrorbench evaluate a.csv -e tiny:max_length=12 -e tiny:max_length=30")
+    tokenizer = read_tokenizer(embedded_directory())
+    texts = {text for row in rows for text in row.split(",")[:2]}
+    lengths = [len(tokenizer(text.strip())["input_ids"]) for text in texts]
+    for window in (12, 30):
+        n = sum(length > window for length in lengths)
+        line = (
+            f"tiny:max_length={window} on a.csv: {n} of {len(texts)} texts are longer than {window}"
+        )
+        assert line in done.err
 
 
 def test_retrieval_reports_bm25_fusion_and_changed_queries(tmp_path: Path, shell: Shell) -> None:

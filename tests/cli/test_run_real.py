@@ -43,3 +43,20 @@ def test_scores_equal_sentence_transformers(
     expected = spearmanr(cosines, np.array(gold, float)).statistic
     assert found == pytest.approx(expected, abs=5e-5)
     assert 0.8 < expected < 0.9
+
+
+@pytest.mark.slow
+def test_minilm_is_read_and_written_as_its_files_say(minilm: Path, tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    import mirrorbench as package
+
+    texts = ["the printer does not work " * 40, "a dog"]
+    expected = SentenceTransformer(str(minilm), device="cpu").encode(texts)
+    actual = package.load("minilm", device="cpu").encode(texts)
+    np.testing.assert_allclose(actual, expected, atol=1e-5)
+    lines = [f"{word} {n}" for n in range(8) for word in ("cats", "dogs")]
+    package.tune(lines, "minilm+mirror:lr=0,epochs=1", tmp_path / "tuned", held_out=0, device="cpu")
+    tuned = SentenceTransformer(str(tmp_path / "tuned"), device="cpu")
+    assert tuned.max_seq_length == 256
+    np.testing.assert_allclose(tuned.encode(texts), expected, atol=1e-5)

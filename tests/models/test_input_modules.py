@@ -83,6 +83,21 @@ def test_router_cuts_texts_at_the_positions_of_each_route(
     np.testing.assert_allclose(actual[0], opened.encode(text), atol=1e-6)
 
 
+def test_cut_texts_are_counted_with_their_prompt(random_model: Models, tmp_path: Path) -> None:
+    folder = as_sentence_transformers(
+        random_model("bert"), tmp_path / "model", "Transformer", "Pooling"
+    )
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 12}')
+    prompts = {"prompts": {"query": "a b c: ", "document": ""}, "default_prompt_name": None}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    encoder = sentence_transformer(folder, EncoderContext())
+    text = "a " * 9
+    roles = [TextInput(text, role=role) for role in ("", "query", "document")]
+    counts = encoder.count_cut(roles)
+    assert counts is not None
+    assert (counts.cut, counts.texts, counts.window) == (1, 3, 12)
+
+
 @pytest.mark.parametrize("spec", ["{}:prompt=zyxq:%20", "sbert:path={},prompt=zyxq:%20"])
 def test_prompt_with_a_missing_token_is_named(spec: str, added: Path) -> None:
     folder = as_sentence_transformers(added, added.parent / "model", "Transformer", "Pooling")

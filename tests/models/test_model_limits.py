@@ -45,10 +45,11 @@ def test_stated_length_beyond_the_positions_is_cut_and_said(
     session = mirrorbench.Session(device="cpu", offline=True, reporter=log)
     actual = session.load(spec.format(model)).encode(TEXTS)
     np.testing.assert_allclose(actual, by_sentence_transformers(model, POSITIONS), atol=1e-5)
-    (said,) = log.lines
-    assert said.endswith(
+    on_opening, on_texts = log.lines
+    assert on_opening.endswith(
         f"{POSITIONS + 2} tokens, and it has {POSITIONS} positions: texts are cut there"
     )
+    assert on_texts.endswith(f"1 of 2 texts is longer than {POSITIONS} tokens and was cut")
 
 
 @pytest.mark.parametrize("spec", ["{}:max_length=12", "sbert:path={},max_length=12"])

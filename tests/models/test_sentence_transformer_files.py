@@ -24,7 +24,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import backbones
 from mirrorbench.models.sentence_transformer import directory_checksum
-from mirrorbench.models.sentence_transformer_files import NoPoolingError
+from mirrorbench.models.sentence_transformer_files import NoPoolingError, window
 from mirrorbench.runs.ladder import expand_ladder
 from mirrorbench.runs.plan import Planner, Purpose, Request
 from mirrorbench.runs.workspace import Settings, Workspace
@@ -187,6 +187,31 @@ def ladder(spec: EncoderSpec, level: str, planner: Planner) -> tuple[EncoderSpec
 
 def planned(spec: EncoderSpec, planner: Planner) -> Any:
     return planner.models(Request((spec,), (), corpus="quick-words"), spec, Purpose("sentence"))[0]
+
+
+@pytest.mark.parametrize(
+    ("of_modules", "of_tokenizer", "positions", "expected"),
+    [
+        (40, 30, 80, 40),
+        (700, 30, 80, 80),
+        (None, 30, 80, 30),
+        (None, 10**30, 80, 80),
+        (None, 8192, 2048, 512),
+        (8192, 512, 10_000, 8192),
+        (None, None, 0, 512),
+    ],
+)
+def test_window_is_what_the_files_state(
+    of_modules: int | None, of_tokenizer: int | None, positions: int, expected: int, tmp_path: Path
+) -> None:
+    config = {"model_type": "bert", "max_position_embeddings": positions}
+    for name, settings in (
+        ("config.json", config if positions else {"model_type": "unheard-of"}),
+        ("sentence_bert_config.json", {"max_seq_length": of_modules}),
+        ("tokenizer_config.json", {"model_max_length": of_tokenizer}),
+    ):
+        (tmp_path / name).write_text(json.dumps(settings))
+    assert window(tmp_path) == expected
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

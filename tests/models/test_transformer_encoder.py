@@ -31,6 +31,33 @@ INPUTS = [TextInput(" ".join(WORDS[:n]), ((0, 3),)) for n in range(1, 12)] + [
 POOLINGS = [Pooling("target", "-2:", 40), Pooling("mean", max_length=40), Pooling("cls", "1", 40)]
 
 
+@pytest.mark.parametrize("architecture", few(["bert", "roberta", "modernbert", "t5"], 0, 1))
+def test_cut_texts_are_those_with_more_tokens(random_model: Models, architecture: str) -> None:
+    reader = encoder(random_model(architecture))
+    texts = (
+        ["word " * n for n in range(1, 60, 3)] + ["你好世界" * n for n in range(8)] + ["", "ﷺ" * 9]
+    )
+    for window in (8, 20, 64):
+        pooling = Pooling("mean", max_length=window)
+        lengths = [len(ids) for ids in reader.transformer.tokenizer(texts)["input_ids"]]
+        counts = reader.count_cut([TextInput(text) for text in texts], pooling)
+        assert (counts.cut, counts.texts, counts.window) == (
+            sum(length > window for length in lengths),
+            len(texts),
+            window,
+        )
+
+
+def test_cut_texts_around_a_target_or_in_a_prompt_are_counted(random_model: Models) -> None:
+    reader = encoder(random_model("bert"))
+    items = [TextInput("a " * n + "b", ((2 * n, 2 * n + 1),)) for n in (3, 40, 70)]
+    assert reader.count_cut(items, Pooling("target", max_length=30)).cut == 2
+    prompt = Pooling("mean", max_length=80, prompt="x y {text} z")
+    whole = [TextInput("a " * n) for n in (70, 75, 76, 79)]  # of 80 positions, 5 are taken
+    assert reader.transformer.read(whole, prompt).ids.lengths.tolist() == [75, 80, 80, 80]
+    assert reader.count_cut(whole, prompt).cut == 2
+
+
 def test_poolings_in_one_pass_equal_separate_passes(random_model: Models) -> None:
     """The last text is cut, and read at its start and around its target."""
     together, alone = (encoder(random_model("deberta")) for _ in range(2))

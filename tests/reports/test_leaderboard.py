@@ -306,3 +306,20 @@ def test_rows_include_known_encoder_sizes(registered: Plugins) -> None:
     known = stored("toy", "cats", 0.5, encoder={"parameters": 1200, "dimensions": 8})
     table = build_table([known, stored("bert", "cats", 0.5)], registered)
     assert [(row.parameters, row.dimensions) for row in table.rows] == [(1200, 8), (None, None)]
+
+
+def test_cut_texts_are_a_warning_with_the_largest_share(registered: Plugins) -> None:
+    counts = {"texts": 10, "window": 64, "positions": 512}
+    few, many = ({"truncation": counts | {"cut": cut}} for cut in (1, 8))
+    (warning,) = build_table([stored("toy", "cats", 0.5, encoder=few)], registered).warnings
+    assert (
+        warning == "1 of 10 texts is longer than 64 tokens and was cut (max_length=512 reads more)"
+    )
+    results = [
+        stored("toy", "cats", 0.5, encoder=few),
+        stored("toy", "dogs", 0.5, encoder=many),
+        stored("toy+base", "cats", 0.5),
+    ]
+    (warning,) = build_table(results, registered).warnings
+    assert warning.startswith("8 of 10 texts are longer than 64 tokens and were cut")
+    assert warning.endswith(" by toy on Dogs; texts were cut in 1 more results")

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
+from helpers.random_models import Models
+from helpers.sentence_transformer_directories import as_sentence_transformers
+from sentence_transformers import SentenceTransformer
 
+import mirrorbench
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.recipe_resolution import resolve_recipe
@@ -37,3 +43,59 @@ def test_sentence_encoders_keep_their_pooling_in_tuning(
         resolve_recipe(parse_spec("minilm+mirrorwic"), "wic", "bert", "paper", registered).pooling
         == "target"
     )
+
+
+@pytest.fixture
+def stating(random_model: Models, tmp_path: Path) -> Path:
+    """A model of sentence-transformers that reads 40 tokens and has vectors of length 1."""
+    classes = ("Transformer", "Pooling", "Normalize")
+    folder = as_sentence_transformers(random_model("bert"), tmp_path / "model", *classes)
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 40}')
+    return folder
+
+
+def test_own_texts_are_read_with_the_models_window_and_tasks_with_theirs(
+    random_model: Models, tmp_path: Path
+) -> None:
+    session = mirrorbench.Session(tmp_path, device="cpu", offline=True)
+    path = random_model("bert")
+    own = tmp_path / "pairs.csv"
+    own.write_text("sentence1,sentence2,score\na,b,1\nb,c,2\na,d,3\n")
+    spec = f"{path}+base:pooling={{}}"
+    windows = {
+        (task, pooling): session.plan(spec.format(pooling), task).cells[0].pooling.max_length
+        for task in (str(own), "quick-sts")
+        for pooling in ("mean", "mean-padded")
+    }
+    assert windows == {
+        (str(own), "mean"): 80,
+        (str(own), "mean-padded"): 64,
+        ("quick-sts", "mean"): 64,
+        ("quick-sts", "mean-padded"): 64,
+    }
+    assert session.load(spec.format("mean")).encoder.pooling.max_length == 80
+    assert session.load(f"{path}+base:pooling=mean,max_length=9").encoder.pooling.max_length == 9
+
+
+def test_tuned_encoder_reads_as_its_base(stating: Path, tmp_path: Path) -> None:
+    texts = [f"{word} zebras and dogs" for word in ("quick", "lazy", "two", "one", "more")]
+    mirrorbench.tune(texts, f"{stating}+mirror:lr=0", tmp_path / "tuned", held_out=0, device="cpu")
+    long = ["quick zebras and lazy dogs " * 20, "two dogs"]
+    base, tuned = (
+        SentenceTransformer(str(path), device="cpu").encode(long)
+        for path in (stating, tmp_path / "tuned")
+    )
+    np.testing.assert_allclose(tuned, base, atol=1e-5)
+    actual = mirrorbench.load(tmp_path / "tuned", device="cpu").encode(long)
+    np.testing.assert_allclose(actual, base, atol=1e-5)
+
+
+def test_keys_of_the_spec_replace_what_the_files_state(stating: Path) -> None:
+    read = {
+        pooling: mirrorbench.load(f"{stating}:pooling={pooling}", device="cpu").encoder.pooling
+        for pooling in ("mean", "cls", "mean-padded")
+    }
+    assert all(pooling.normalize for pooling in read.values())
+    assert [pooling.max_length for pooling in read.values()] == [40, 40, 64]
+    plain = mirrorbench.load(f"{stating}:normalize=false,max_length=9", device="cpu").encoder.pooling
+    assert (plain.normalize, plain.max_length) == (False, 9)

@@ -10,12 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.random_models import Models
+from helpers.recording_reporter import Log
 from helpers.toy_plugin import ToyEncoder, ToyPlugin
 
+import mirrorbench
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import EncodingError, StorageError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.core.truncation import Truncation
 from mirrorbench.runs.workspace import Settings, Workspace
 from mirrorbench.texts import encode
 from mirrorbench.texts.encode import EncodedFile, check_vector_file
@@ -161,6 +165,16 @@ def test_parquet_holds_texts_targets_and_vectors(tmp_path: Path) -> None:
     assert table["text"] == ["the bank", "look it up"]
     assert table["target"] == [[[4, 8]], [[0, 4], [8, 10]]]
     np.testing.assert_array_equal(np.array(table["vector"]), ToyEncoder().encode(items))
+
+
+def test_number_of_cut_texts_is_said_once(random_model: Models, tmp_path: Path) -> None:
+    file = tmp_path / "texts.txt"
+    file.write_text("\n".join(["short", *["dog " * 100] * (2 * CHUNK)]))
+    log = Log()
+    session = mirrorbench.Session(device="cpu", offline=True, reporter=log)
+    done = session.encode(str(file), f"{random_model('bert')}:max_length=30", tmp_path / "v.npy")
+    assert done.truncation == Truncation(2 * CHUNK, 2 * CHUNK + 1, 30, 80)
+    assert [line for line in log.lines if "cut" in line] == [f"{file}: {done.truncation.sentence}"]
 
 
 def test_vectors_printed_as_json_are_exact(tmp_path: Path, plugins: Plugins) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from helpers.random_models import Models
+from helpers.recording_reporter import Log
 from helpers.tuning_lines import LINES
 from safetensors.numpy import load_file
 
@@ -37,3 +38,15 @@ def test_unsupported_adapter_settings_are_rejected(random_model: Models, tmp_pat
         load_file(tmp_path / "next" / "model.safetensors").keys()
         == load_file(path / "model.safetensors").keys()
     )
+
+
+def test_lengths_of_texts_are_said(random_model: Models, tmp_path: Path) -> None:
+    texts = [f"short {n}" for n in range(4)] + [f"{n} " + "a " * n for n in (60, 70, 90)]
+    log = Log()
+    session = mirrorbench.Session(device="cpu", offline=True, reporter=log)
+    spec = f"{random_model('bert')}+mirror:epochs=1"
+    session.tune(texts, spec, tmp_path / "tuned", held_out=0)
+    assert log.lines[-2:] == [
+        "3 of 7 texts are longer than 50 tokens: trained on the first 50; train_max_length=80 uses more",
+        "the encoder reads 80 tokens of a text: 1 of 7 texts is longer than 80 tokens and was cut",
+    ]
