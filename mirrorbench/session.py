@@ -339,7 +339,7 @@ class Session:
         from mirrorbench.runs.run import load_encoder
 
         encoder, row = load_encoder(self.workspace, as_spec(spec), level)
-        return TextEncoder(encoder, str(row), self.workspace.reporter.note)
+        return TextEncoder(encoder, str(row))
 
     def tune(
         self,

@@ -12,6 +12,10 @@ _SUGGESTED = 512
 """Tokens that a sentence suggests where the model can read more."""
 
 
+class TruncationWarning(UserWarning):
+    """Texts are longer than an encoder reads."""
+
+
 @dataclass(frozen=True, slots=True)
 class Truncation:
     """The texts of which an encoder leaves tokens out.

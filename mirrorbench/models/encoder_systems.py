@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +13,7 @@ from mirrorbench.core.encoder_protocol import Encoder, as_inputs, check_vectors
 from mirrorbench.core.errors import PluginError, UsageError, unknown_name
 from mirrorbench.core.identity import digest
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.core.truncation import Truncation, truncation_of
+from mirrorbench.core.truncation import Truncation, TruncationWarning, truncation_of
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction
 
 if TYPE_CHECKING:
@@ -175,8 +176,6 @@ class TextEncoder:
     encoder: Encoder
     name: str = "encoder"
     """The spec."""
-    note: Callable[[str], None] = lambda message: None
-    """Called with the first sentence on texts that were cut."""
     truncation: Truncation | None = None
     """Counts of the texts that were longer than the encoder reads, over all calls of ``encode``; ``None`` before the
     first, and for an encoder that cuts none."""
@@ -204,6 +203,8 @@ class TextEncoder:
     def encode(self, texts: Sequence[str | TextInput]) -> Array:
         """Return one vector per string or input with a target word, float32 of shape (len(texts), dimensions).
 
+        The first call with texts that are longer than the encoder reads gives a ``TruncationWarning``.
+
         Raises:
             UsageError: ``texts`` is a single string.
             EncodingError: the encoder returned an array of another shape, or numbers that are not finite.
@@ -217,5 +218,5 @@ class TextEncoder:
         said = self.truncation is not None and self.truncation.cut > 0
         self.truncation = Truncation.total([self.truncation, truncation_of(self.encoder, inputs)])
         if self.truncation is not None and self.truncation.cut and not said:
-            self.note(f"{self.name}: {self.truncation.sentence}")
+            warnings.warn(f"{self.name}: {self.truncation.sentence}", TruncationWarning, 2)
         return vectors

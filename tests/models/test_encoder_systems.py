@@ -12,6 +12,7 @@ import mirrorbench
 from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
+from mirrorbench.core.truncation import Truncation, TruncationWarning
 from mirrorbench.models.encoder_systems import EncoderContext, create_encoder
 
 __all__ = ["toys"]
@@ -68,6 +69,16 @@ def test_evaluate_keeps_pooling_of_loaded_encoder(random_model: Callable[[str], 
         assert mirrorbench.evaluate(encoder, "cats")["cats"] == pytest.approx(
             cats_score(encoder.encode), abs=1e-6
         )
+
+
+def test_cut_texts_are_counted_and_warned_of_once(random_model: Callable[[str], Path]) -> None:
+    encoder = mirrorbench.load(f"{random_model('bert')}:max_length=30", device="cpu")
+    encoder.encode(["short"])
+    with pytest.warns(TruncationWarning, match="2 of 3 texts are longer than 30 tokens") as said:
+        encoder.encode(["a " * 60, "b " * 60])
+        encoder.encode(["c " * 60])
+    assert len([warning for warning in said if warning.category is TruncationWarning]) == 1
+    assert encoder.truncation == Truncation(3, 4, 30, 80)
 
 
 @pytest.mark.parametrize(

@@ -97,5 +97,7 @@ def test_keys_of_the_spec_replace_what_the_files_state(stating: Path) -> None:
     }
     assert all(pooling.normalize for pooling in read.values())
     assert [pooling.max_length for pooling in read.values()] == [40, 40, 64]
-    plain = mirrorbench.load(f"{stating}:normalize=false,max_length=9", device="cpu").encoder.pooling
+    plain = mirrorbench.load(
+        f"{stating}:normalize=false,max_length=9", device="cpu"
+    ).encoder.pooling
     assert (plain.normalize, plain.max_length) == (False, 9)
