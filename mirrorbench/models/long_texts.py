@@ -79,10 +79,13 @@ _MOST_SPECIAL = 8
 def _most_tokens(text: str) -> int:
     """Return a number of tokens that a text has at most, in a tokenizer of words, pieces or bytes.
 
-    Compatibility characters count as what they stand for (a ligature as several letters).
+    A normalizer may replace characters by those that they stand for: a ligature by several letters, a wide space by a
+    narrow one. So both count.
     """
-    written = text if text.isascii() else unicodedata.normalize("NFKD", text)
-    return len(written.encode("utf-8", "surrogatepass")) + _MOST_SPECIAL
+    n_bytes = len(text.encode("utf-8", "surrogatepass"))
+    if not text.isascii():
+        n_bytes += len(unicodedata.normalize("NFKD", text).encode("utf-8", "surrogatepass"))
+    return n_bytes + _MOST_SPECIAL
 
 
 def _beginnings(texts: Sequence[str], tokenizer: Any, window: int) -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers.random_models import Models
 from helpers.sentence_transformer_directories import as_sentence_transformers
+from helpers.suite_marks import few
 from helpers.tokenizer_directories import KINDS, TEXTS, Kind
 from tokenizers import normalizers
 from transformers import CanineTokenizer, PreTrainedTokenizerFast
@@ -137,6 +138,18 @@ def test_texts_of_more_tokens_than_the_window_are_counted(tokenizer: Any) -> Non
     texts = ["a cat", "a dog " * 6, "好" * WINDOW, " " * 5000 + "a cat", "the lazy dog " * 1000]
     lengths = [len(ids) for ids in tokenizer(texts)["input_ids"]]
     for window in (WINDOW, 4, lengths[1], lengths[1] - 1):
+        assert count_longer(texts, tokenizer, window) == sum(n > window for n in lengths)
+
+
+@pytest.mark.parametrize("name", few([*KINDS], 0, 12, 24, 36))
+def test_counts_of_longer_texts_are_those_of_the_tokenizer(name: str, tmp_path: Path) -> None:
+    KINDS[name].write(tmp_path)
+    tokenizer = read_tokenizer(tmp_path)
+    draws = random.Random(3)
+    texts = [random_text(draws)[: draws.randint(0, 150)] for _ in range(100)]
+    texts += [character * n for character in "ﷺﬁ\u3000½" for n in range(0, 40, 3)]
+    lengths = [len(ids) for ids in tokenizer(texts, verbose=False)["input_ids"]]
+    for window in (8, 20, 64):
         assert count_longer(texts, tokenizer, window) == sum(n > window for n in lengths)
 
 
