@@ -42,6 +42,7 @@ class Display(Reporter):
     def __init__(self, progress: Progress | None = None, quiet: bool = False) -> None:
         self.total = self.done = self.cached = self.failed = 0
         self.progress, self.quiet = progress, quiet
+        self._said: set[str] = set()
         self._began = time.monotonic()
         self._stage, self._unit, self._size, self._count = "", "", 0, 0
         self._bar = progress.add_task("", total=1) if progress else None
@@ -98,8 +99,10 @@ class Display(Reporter):
         self._update()
 
     def note(self, message: str) -> None:
-        """Print a message for the user."""
-        self._line(message)
+        """Print a message for the user, once: each seed of an encoder may send it."""
+        if message not in self._said:
+            self._said.add(message)
+            self._line(message)
 
     def _line(self, text: str) -> None:
         if self.quiet:

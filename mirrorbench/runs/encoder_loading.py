@@ -23,7 +23,7 @@ from mirrorbench.models.families import not_telling_apart
 from mirrorbench.models.fingerprints import fingerprint, unchanged_backbone
 from mirrorbench.models.opening import reads_file
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction
-from mirrorbench.models.sentence_transformer_files import length_note
+from mirrorbench.models.sentence_transformer_files import MOST_STATED, length_note
 from mirrorbench.models.tokenizer_files import TOKENS_OF_FILE
 from mirrorbench.models.traits import ModelTraits, drops, traits_of
 from mirrorbench.models.transformations import TransformedEncoder
@@ -346,6 +346,8 @@ def tune_model(
     if note := transformer.missing_embeddings.note:
         workspace.reporter.note(f"{model.spec}: {note}")
         check_strings(transformer, [*texts, *held_out], recipe.train_max_length)
+    if note := _untrained_note(transformer, recipe, texts):
+        workspace.reporter.note(f"{model.spec}: {note}")
     report, trajectory = _tune(transformer, model, recipe, texts, aside, workspace, checkpoint)
     for warning in _warnings(model, recipe, report):
         workspace.reporter.note(warning)
@@ -406,6 +408,24 @@ def _tune(
             saved.get("loop"),
         )
         return report, progress.finish()
+
+
+def _untrained_note(transformer: Transformer, recipe: Recipe, strings: Sequence[str]) -> str:
+    """Return a sentence on the texts that a tuning reads in part; empty if there are none.
+
+    The texts of a pair are joined by a tab in ``strings``.
+    """
+    from mirrorbench.models.long_texts import count_longer
+
+    texts = [text for string in strings for text in string.split("\t")]
+    trained = recipe.train_max_length
+    n = count_longer(texts, transformer.tokenizer, trained)
+    if not n:
+        return ""
+    longer = f"{n:,} of {len(texts):,} texts are longer than {trained} tokens"
+    more = min(transformer.positions or MOST_STATED, MOST_STATED)
+    remedy = f"; train_max_length={more} uses more" if more > trained else ""
+    return f"{longer}: trained on the first {trained}{remedy}"
 
 
 def _warnings(model: ModelRef, recipe: Recipe, report: TuningReport) -> Iterator[str]:

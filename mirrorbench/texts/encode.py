@@ -30,6 +30,7 @@ from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.quoting import without_texts
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.core.truncation import Truncation, truncation_of
+from mirrorbench.data.readers.files import STDIN
 from mirrorbench.data.readers.inputs import read_inputs
 from mirrorbench.data.readers.parquet import pyarrow
 from mirrorbench.runs.embedding_cache import EmbeddingCache
@@ -104,7 +105,8 @@ def encode_texts(
 
 def _say_cut(done: EncodedFile, source: str, workspace: Workspace) -> None:
     if done.truncation is not None and done.truncation.cut:
-        workspace.reporter.note(f"{source}: {done.truncation.sentence}")
+        name = "standard input" if source == STDIN else source
+        workspace.reporter.note(f"{name}: {done.truncation.sentence}")
 
 
 def check_vector_file(output: Path) -> None:

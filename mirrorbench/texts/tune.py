@@ -25,7 +25,6 @@ from mirrorbench.data.corpora import Corpus, GeneratedCorpus
 from mirrorbench.data.readers.rows import read_rows
 from mirrorbench.models.adapters import merge_adapter
 from mirrorbench.models.backbones import locate
-from mirrorbench.models.long_texts import count_longer
 from mirrorbench.models.opening import reads_file
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import DIMS, Taken, TransformedEncoder, split_post
@@ -210,23 +209,19 @@ def _computed(planned: TuningPlan) -> tuple[Encoder, TunedEncoder, dict[str, Any
         "held_out": asdict(report) | {"verdict": report.verdict} if report else None,
         "mirrorbench": __version__,
     }
-    _say_lengths(planned, _backbone(loaded))
+    _say_window(planned, _backbone(loaded))
     neighbours = _neighbours(pairs, report)
     tuned = TunedEncoder(planned.output, spec, recipe, pooling, corpus, report, neighbours, seconds)
     return loaded, tuned, description
 
 
-def _say_lengths(planned: TuningPlan, encoder: TransformerEncoder) -> None:
-    """Say how many texts are longer than the tuning and the tuned encoder read."""
-    texts = [text for line in (*planned.read.train, *planned.read.held_out) for text in line]
-    trained, reads = planned.recipe.train_max_length, encoder.pooling.max_length
-    if n := count_longer(texts, encoder.transformer.tokenizer, trained):
-        longer = f"{n:,} of {len(texts):,} texts are longer than {trained} tokens"
-        more = f"; train_max_length={reads} uses more" if reads > trained else ""
-        planned.workspace.reporter.note(f"{longer}: trained on the first {trained}{more}")
-    truncation = encoder.count_cut([TextInput(text) for text in texts])
+def _say_window(planned: TuningPlan, encoder: TransformerEncoder) -> None:
+    """Say how much of a text the tuned encoder reads, and how many texts are longer."""
+    lines = (*planned.read.train, *planned.read.held_out)
+    truncation = encoder.count_cut([TextInput(text) for line in lines for text in line])
     cut = f": {truncation.sentence}" if truncation.cut else ""
-    planned.workspace.reporter.note(f"the encoder reads {reads} tokens of a text{cut}")
+    reads = f"the encoder reads {truncation.window} tokens of a text{cut}"
+    planned.workspace.reporter.note(reads)
 
 
 def _backbone(loaded: Encoder) -> TransformerEncoder:
