@@ -152,7 +152,8 @@ def evaluate(
     print_table(evaluation.table(board.table, labels, titles), "none" if quiet else notes or "none")
     print_answers(evaluation, labels, read, items)
     own_labels = {spec: labels[spec] for spec in encoders}
-    for line in (*overlap, *truncation_lines(board.results, own_labels, titles)):
+    cut = () if quiet else truncation_lines(board.results, own_labels, titles)
+    for line in (*overlap, *cut):
         say(line, err=True)
     for failure in board.failures:
         line = (

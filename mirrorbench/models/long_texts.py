@@ -59,10 +59,11 @@ def count_longer(texts: Sequence[str], tokenizer: Any, window: int) -> int:
     size = CHARACTERS_PER_TOKEN * (window + MARGIN)
     longer = 0
     while texts:
-        ids = token_ids([text[:size] for text in texts], tokenizer, window + MARGIN)
+        beginnings = [text[: min(_end(text, size), MOST_CHARACTERS)] for text in texts]
+        ids = token_ids(beginnings, tokenizer, window + MARGIN)
         open_texts = []
-        for text, tokens in zip(texts, ids, strict=True):
-            settled = len(tokens) == window + MARGIN or len(text) <= size
+        for text, beginning, tokens in zip(texts, beginnings, ids, strict=True):
+            settled = len(tokens) == window + MARGIN or beginning == text
             if settled or size >= MOST_CHARACTERS:
                 longer += len(tokens) > window
             else:
@@ -162,14 +163,19 @@ def check_size(text: str, reason: str) -> None:
 
 def _beginning(text: str, size: int) -> str:
     """Return a text up to the first white space after ``size`` characters."""
-    space = _SPACE.search(text, size)
-    beginning = text[: space.start()] if space else text
+    beginning = text[: _end(text, size)]
     if len(beginning) > MOST_CHARACTERS:
         read = text[:MOST_CHARACTERS].strip()
         if read and not _SPACE.search(read):
             check_size(text, "it has no white space where it could be cut")
         check_size(text, f"its first {MOST_CHARACTERS:,} characters have too few tokens")
     return beginning
+
+
+def _end(text: str, size: int) -> int:
+    """Return the place of the first white space after ``size`` characters, or the end: no word is divided."""
+    space = _SPACE.search(text, size)
+    return space.start() if space else len(text)
 
 
 def parts_of_texts(texts: Sequence[str]) -> Iterator[list[str]]:

@@ -199,10 +199,8 @@ class Transformer:
         room = pooling.max_length
         if pooling.prompt and self.positions:
             copies = pooling.prompt.count(TEXT)
-            parts = pooling.prompt.replace(MASK, self.tokenizer.mask_token or "").split(TEXT)
-            ids = self.tokenizer(parts, add_special_tokens=False, **_IDS_ONLY)["input_ids"]
             special = sum(self.special_tokens)
-            left = self.positions - special - sum(map(len, ids))
+            left = self.positions - special - sum(map(len, self._ids_around(pooling.prompt)))
             room = min(room, left // copies + special)
         return count_longer([item.text for item in inputs], self.tokenizer, room)
 
@@ -218,9 +216,14 @@ class Transformer:
         if MASK in prompt and not self.tokenizer.mask_token:
             problem = f"prompt={prompt} has a mask, and the tokenizer of {self.path.name} has none"
             raise UsageError(problem, f"Leave {MASK} out, or use another backbone.")
-        before, after = prompt.replace(MASK, self.tokenizer.mask_token or "").split(TEXT)
-        ids = self.tokenizer([before, after], add_special_tokens=False, **_IDS_ONLY)["input_ids"]
-        return ids[0], ids[1]
+        before, after = self._ids_around(prompt)
+        return before, after
+
+    def _ids_around(self, prompt: str) -> list[list[int]]:
+        """Return the token ids of the parts of a prompt around the copies of the text."""
+        parts = prompt.replace(MASK, self.tokenizer.mask_token or "").split(TEXT)
+        ids = self.tokenizer(parts, add_special_tokens=False, **_IDS_ONLY)["input_ids"]
+        return list(ids)
 
     @cached_property
     def _nothing(self) -> list[int]:
@@ -260,8 +263,7 @@ class Transformer:
         if not inputs:
             return LocatedTargets(Ragged.of([]), Ragged.of([]))
         if prompt and self.missing_embeddings.names:
-            parts = self.tokenizer(prompt.split(TEXT), add_special_tokens=False, **_IDS_ONLY)
-            self.missing_embeddings.check_prompt(Ragged.of(parts["input_ids"]), prompt)
+            self.missing_embeddings.check_prompt(Ragged.of(self._ids_around(prompt)), prompt)
         texts = [placed(item, with_marks, prompt) for item in self._shortened(inputs, max_length)]
         ids: list[list[int]] = []
         offsets: list[list[tuple[int, int]]] = []

@@ -82,8 +82,7 @@ def recipe_and_readout(
 def _stated_readout(spec: EncoderSpec, recipe: Recipe, files: BackboneFiles, path: Path) -> Pooling:
     """Return the pooling of a recipe with the window, the prompt and the normalisation that the backbone's files state.
 
-    Keys of the spec replace them. ``mean-padded`` pads to the papers' 64 tokens; a target word is read without prompt and
-    normalisation.
+    Keys of the spec replace them. ``mean-padded`` pads to the papers' 64 tokens.
     """
     stated = files.stated_keys(spec, of_short_names=True)
     given = dict(spec.params)

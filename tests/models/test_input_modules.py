@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.missing_tokens import with_missing_tokens
 from helpers.random_models import POSITIONS, Models
 from helpers.sentence_transformer_directories import as_sentence_transformers
 from sentence_transformers import SentenceTransformer
@@ -17,7 +17,7 @@ from sentence_transformers.sentence_transformer.modules import (
     StaticEmbedding,
     Transformer,
 )
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoTokenizer
 
 import mirrorbench
 from mirrorbench.core.encoder_protocol import TextInput
@@ -31,14 +31,7 @@ TEXTS = ["a quick zebra", "two lazy dogs"]
 @pytest.fixture
 def added(random_model: Models, tmp_path: Path) -> Path:
     """RoBERTa, whose tokenizer got the word zyxq without an embedding."""
-    folder = tmp_path / "added"
-    shutil.copytree(random_model("roberta"), folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    missing = AutoModel.from_pretrained(folder).get_input_embeddings().weight.shape[0]
-    fill = [f"<fill{number}>" for number in range(missing - len(tokenizer))]
-    tokenizer.add_tokens([*fill, "zyxq"])
-    tokenizer.save_pretrained(folder)
-    return folder
+    return with_missing_tokens(random_model("roberta"), tmp_path / "added", "zyxq")
 
 
 def saved(folder: Path, *modules: object) -> str:

@@ -147,6 +147,7 @@ def test_counts_of_longer_texts_are_those_of_the_tokenizer(name: str, tmp_path: 
     tokenizer = read_tokenizer(tmp_path)
     draws = random.Random(3)
     texts = [random_text(draws)[: draws.randint(0, 150)] for _ in range(100)]
+    texts += [" ".join([f"{n:0128}"] * n) for n in range(10, 60, 5)]  # words that are one token
     texts += [character * n for character in "ﷺﬁ\u3000½" for n in range(0, 40, 3)]
     lengths = [len(ids) for ids in tokenizer(texts, verbose=False)["input_ids"]]
     for window in (8, 20, 64):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import io
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.missing_tokens import with_missing_tokens
 from helpers.random_models import Models
 from helpers.recording_reporter import Log
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoTokenizer
 
 import mirrorbench
 from mirrorbench.core.errors import (
@@ -26,15 +26,9 @@ TEXTS = ["a quick zebra", "two lazy dogs", "zebras and dogs", "one more text", "
 @pytest.fixture
 def added(random_model: Models, tmp_path: Path) -> Path:
     """A model whose tokenizer got a word and a padding token, for which its embeddings were not resized."""
-    folder = tmp_path / "model"
-    shutil.copytree(random_model("bert"), folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    missing = AutoModel.from_pretrained(folder).get_input_embeddings().weight.shape[0]
-    fill = [f"<fill{number}>" for number in range(missing - len(tokenizer))]
-    tokenizer.add_tokens([*fill, "zyxq"])
-    tokenizer.add_special_tokens({"pad_token": "<padding>"})
-    tokenizer.save_pretrained(folder)
-    return folder
+    return with_missing_tokens(
+        random_model("bert"), tmp_path / "model", "zyxq", padding="<padding>"
+    )
 
 
 def session(log: Log) -> mirrorbench.Session:
@@ -114,7 +108,8 @@ def test_augmentation_makes_no_missing_token(added: Path) -> None:
     tokenizer.save_pretrained(added)
     texts = [f"{word} zebra and dogs" for word in ("a", "quick", "lazy", "one", "more")]
     spec = f"{added}+mirror:epochs=3,span_mask=0,word_shuffle=4"
-    session(Log()).tune(texts, spec, added.parent / "out")
+    tuned = session(Log()).tune(texts, spec, added.parent / "out")
+    assert tuned.corpus["n"] == len(texts)
 
 
 def test_missing_padding_changes_no_vector(added: Path, random_model: Models) -> None:
