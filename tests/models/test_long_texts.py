@@ -20,6 +20,7 @@ from transformers import CanineTokenizer, PreTrainedTokenizerFast
 import mirrorbench
 from mirrorbench.core.errors import UnreadableTextError
 from mirrorbench.models import long_texts
+from mirrorbench.models.backbones import embedded_directory
 from mirrorbench.models.long_texts import count_longer, shorten, token_ids
 from mirrorbench.models.opening import read_tokenizer
 
@@ -147,11 +148,17 @@ def test_counts_of_longer_texts_are_those_of_the_tokenizer(name: str, tmp_path: 
     tokenizer = read_tokenizer(tmp_path)
     draws = random.Random(3)
     texts = [random_text(draws)[: draws.randint(0, 150)] for _ in range(100)]
-    texts += [" ".join([f"{n:0128}"] * n) for n in range(10, 60, 5)]  # words that are one token
     texts += [character * n for character in "ﷺﬁ\u3000½" for n in range(0, 40, 3)]
     lengths = [len(ids) for ids in tokenizer(texts, verbose=False)["input_ids"]]
     for window in (8, 20, 64):
         assert count_longer(texts, tokenizer, window) == sum(n > window for n in lengths)
+
+
+def test_counts_divide_no_word() -> None:
+    """WordPiece makes one token of a word of more than 100 characters, and many of its beginning."""
+    draws = random.Random(3)
+    words = ["".join(draws.choices("abcdef0123456789", k=119)) for _ in range(40)]
+    assert count_longer([" ".join(words)], read_tokenizer(embedded_directory()), 64) == 0
 
 
 def test_texts_are_tokenised_in_parts_of_limited_size(
