@@ -6,7 +6,8 @@ NeurIPS 2023, "QLoRA", section 4).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from mirrorbench.core.errors import ModelUnavailableError, UsageError, not_insta
 from mirrorbench.models.backbones import ADAPTER
 from mirrorbench.models.families import LANGUAGE
 from mirrorbench.models.model_files import json_object
-from mirrorbench.models.opening import read_adapter
 
 SCALE = 2
 """Scaling of LoRA, alpha / rank, applied to the product of its matrices."""
@@ -103,104 +103,169 @@ def open_adapter(model: Any, folder: Path, tokens: int = 0) -> None:
         ModelUnavailableError: the adapter does not fit, or adds tokens and stores no embeddings of them.
     """
     check_installed()
-    from peft import set_peft_model_state_dict
+    from peft import inject_adapter_in_model, set_peft_model_state_dict
 
-    if (type_ := str(json_object(folder / ADAPTER).get("peft_type"))) in _PROMPT_TYPES:
+    settings = json_object(folder / ADAPTER)
+    if (type_ := str(settings.get("peft_type"))) in _PROMPT_TYPES:
         raise ModelUnavailableError(
             f"the adapter in {folder} is of the type {type_}, which puts vectors before a text",
             "Adapters that can be merged are read: LoRA, DoRA, IA3, LoHa, LoKr and their like.",
         )
-    tensors = _tensors_for(model, adapter_tensors(folder))
-    _take_embeddings(model, folder, tensors, tokens)
-    conversions = model._weight_conversions  # from the names in the backbone's file
-    report: Any = read_adapter(model, folder)
-    model._weight_conversions = (
-        conversions  # a merged model could not be opened under the adapter's
-    )
-    missing, unexpected = {*report.missing_keys}, _unread(model, report, tensors)
-    if missing or unexpected:  # transformers does not know the names of DoRA's magnitude vectors
-        report = set_peft_model_state_dict(model, tensors)
-        missing, unexpected = missing & {*report.missing_keys}, _unread(model, report, tensors)
-    if missing or unexpected:
-        raise ModelUnavailableError(
-            f"the adapter in {folder} does not fit its backbone ({[*sorted(missing), *sorted(unexpected)][0]})",
-            f"Check that base_model_name_or_path in {ADAPTER} names the model that the adapter was trained on.",
-        )
-    if _in_float32(model):  # it was read in the precision of the frozen weights
-        set_peft_model_state_dict(model, tensors)
+    stored = adapter_tensors(folder)
+    trained = _as_trained(model, stored)
+    tensors = _without_heads(model, trained, stored)
+    if not tensors:
+        raise _does_not_fit(folder, stored)
+    config = _without_tokens_of_heads(trained, settings)
+    _take_embeddings(model, trained, _Adapter(folder, config, tensors), tokens)
+    inject_adapter_in_model(config, trained, _ADAPTER_NAME)
+    _in_float32(trained)  # as they are stored, whatever the precision of the frozen weights
+    try:
+        report: Any = set_peft_model_state_dict(trained, tensors, _ADAPTER_NAME)
+    except KeyError as error:  # a weight of a module of modules_to_save that is not stored
+        raise _does_not_fit(folder, error.args) from error
+    weights = {name for name, _ in trained.named_parameters()}  # tied ones once
+    missing = {
+        name for name in report.missing_keys if name in weights and _ADAPTER_NAME in name.split(".")
+    }
+    unfit = {name for name in missing.union(report.unexpected_keys) if not _is_of_pooler(name)}
+    if unfit:
+        raise _does_not_fit(folder, unfit)
+    model.peft_config = trained.peft_config
+    model._hf_peft_config_loaded = True
     model.eval()
 
 
-def _tensors_for(model: Any, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an adapter's tensors by their names in a model without a head, for which it may have been trained with one.
+@dataclass(frozen=True)
+class _Adapter:
+    """An adapter in memory."""
 
-    With a head, names begin with the name of the model inside (``roberta.``); tensors of the head have none.
+    folder: Path
+    config: Any
+    """Its settings, a ``PeftConfig``."""
+    tensors: Mapping[str, Any]
+    """Its weights, by their names in the model that it was trained on."""
+
+
+_ADAPTER_NAME = "default"
+"""Name that ``peft`` gives to a model's adapter, and so a part of the names of its weights in memory."""
+
+
+def _does_not_fit(folder: Path, names: Iterable[str]) -> ModelUnavailableError:
+    """Return the error for an adapter of another model; ``names``: of the weights of only one of the two."""
+    return ModelUnavailableError(
+        f"the adapter in {folder} does not fit its backbone ({min(names, default='no weights')})",
+        f"Check that base_model_name_or_path in {ADAPTER} names the model that the adapter was trained on.",
+    )
+
+
+def _as_trained(model: Any, stored: Iterable[str]) -> Any:
+    """Return a model under the names of modules with which an adapter was trained; ``stored``: names of its tensors.
+
+    In a model with a head, they begin with the name of the model inside (``roberta.``). An adapter's settings name
+    modules too, by whole names or patterns, so the model is put under that name instead of translating each setting.
     """
-    prefix = f"{model.base_model_prefix}."
-    inside = {name.removeprefix(prefix): tensor for name, tensor in stored.items()}
-    return {name: tensor for name, tensor in inside.items() if _is_inside(model, name)}
+    prefix = model.base_model_prefix
+    if not any(name.startswith(f"{prefix}.") for name in stored) or hasattr(model, prefix):
+        return model
+    import torch
+
+    outer: Any = torch.nn.Module()
+    outer.add_module(prefix, model)
+    # What peft asks a model of transformers for; those inside have their tied weights themselves.
+    outer.config = model.config
+    outer.base_model_prefix = prefix
+    outer.get_input_embeddings = model.get_input_embeddings
+    outer._tied_weights_keys = {}
+    return outer
 
 
-def _is_inside(model: Any, name: str) -> bool:
-    """Whether a tensor's name is that of a module of the model, rather than of a head."""
-    return name.partition(".")[0] in dict(model.named_children())
-
-
-def _unread(model: Any, report: Any, tensors: Mapping[str, Any]) -> set[str]:
-    """Return the names of an adapter's tensors that a report of loading does not expect, and the model needs."""
-    prefix = f"{model.base_model_prefix}."
-    names = {name.removeprefix(prefix) for name in report.unexpected_keys}
+def _without_heads(model: Any, trained: Any, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an adapter's tensors for modules of the model, rather than of a head or a decoder that is not read."""
+    prefix = next(
+        f"{name}." if name else "" for name, part in trained.named_modules() if part is model
+    )
+    parts = tuple(f"{prefix}{name}." for name, _ in model.named_children())
+    inside = {name: tensor for name, tensor in stored.items() if name.startswith(parts)}
     # peft stores a module of modules_to_save twice, where it stores the embeddings too.
-    twice = {
-        name
-        for name in names
-        if ".modules_to_save." in name and name.replace(".modules_to_save.", ".") in tensors
-    }
-    return {name for name in names - twice if _is_inside(model, name)}
+    return {name.replace(".modules_to_save.", "."): tensor for name, tensor in inside.items()}
 
 
-_STORED_EMBEDDINGS = (
-    "weight",
-    "modules_to_save.weight",
-    "base_layer.weight",
-    "token_adapter.base_layer.weight",
-)
-"""Names of a matrix of embeddings in an adapter: plain, tuned as a whole, under LoRA, and under tuned tokens."""
-_TUNED_TOKENS = "token_adapter.trainable_tokens_delta"
-"""Name of the embeddings of tuned tokens in an adapter."""
+def _without_tokens_of_heads(trained: Any, settings: Mapping[str, Any]) -> Any:
+    """Return the configuration of an adapter without tuned tokens of a head, where ``peft`` would look for them."""
+    from peft import PeftConfig
+
+    config: Any = PeftConfig.from_peft_type(**settings)  # type: ignore[no-untyped-call]
+    config.inference_mode = True
+    indices = getattr(config, "trainable_token_indices", None)
+    if isinstance(indices, dict):
+        names = [name for name, _ in trained.named_modules(remove_duplicate=False)]
+        config.trainable_token_indices = {
+            part: ids for part, ids in indices.items() if any(name.endswith(part) for name in names)
+        }
+    return config
 
 
-def _take_embeddings(model: Any, folder: Path, tensors: Mapping[str, Any], tokens: int) -> None:
+def _is_of_pooler(name: str) -> bool:
+    """Return whether a weight is a pooler's, which models with some heads lack and no vector depends on."""
+    return "pooler" in name.split(".")
+
+
+_STORED_EMBEDDINGS = ("weight", "base_layer.weight", "token_adapter.base_layer.weight")
+"""Names of a matrix of embeddings in an adapter: plain or tuned as a whole, under LoRA, and under tuned tokens."""
+_TUNED_TOKENS = ("trainable_tokens_delta", "token_adapter.trainable_tokens_delta")
+"""Names of the embeddings of tuned tokens in an adapter: of tokens alone, and beside LoRA."""
+
+
+def _take_embeddings(model: Any, trained: Any, adapter: _Adapter, tokens: int) -> None:
     """Give a backbone the embeddings of tokens that an adapter stores, as many as there are."""
-    embeddings = model.get_input_embeddings()
-    name = next(name for name, module in model.named_modules() if module is embeddings)
-    candidates = (tensors.get(f"{name}.{part}") for part in _STORED_EMBEDDINGS)
-    stored = next((tensor for tensor in candidates if tensor is not None), None)
-    known = embeddings.weight.shape[0]
-    if stored is not None:
-        if len(stored) != known:
-            model.resize_token_embeddings(len(stored), mean_resizing=False)
-        model.get_input_embeddings().weight.data.copy_(stored)
-    elif tokens > known:
-        if f"{name}.{_TUNED_TOKENS}" not in tensors or not _tuned_tokens(folder, name).issuperset(
-            range(known, tokens)
-        ):
+    import torch
+
+    matrix = model.get_input_embeddings().weight
+    # Encoder-decoders have the same matrix in several modules.
+    modules = trained.named_modules(remove_duplicate=False)
+    names = [name for name, module in modules if getattr(module, "weight", None) is matrix]
+    rows = _first(adapter.tensors, names, _STORED_EMBEDDINGS)
+    tuned = _first(adapter.tensors, names, _TUNED_TOKENS)
+    known = len(matrix)
+    if rows is None:
+        beyond = {*range(known, tokens)}
+        lacking = beyond if tuned is None else beyond - _tuned_tokens(adapter.config, names)
+        if lacking:
+            which = "them" if lacking == beyond else f"{len(lacking)} of them"
             raise ModelUnavailableError(
-                f"the adapter in {folder} adds tokens to its backbone's {known}, and stores no embeddings of them; they "
-                "would be random numbers",
+                f"the adapter in {adapter.folder} adds tokens to its backbone's {known}, and stores no embeddings of "
+                f"{which}; they would be random numbers",
                 "Save it anew with save_embedding_layers=True (peft).",
             )
-        model.resize_token_embeddings(
-            tokens, mean_resizing=False
-        )  # their rows are read with the adapter
+    needed = max(known, tokens) if rows is None else len(rows)
+    if needed != known:
+        model.resize_token_embeddings(needed, mean_resizing=False)
+    weight = model.get_input_embeddings().weight
+    for tensor in (rows, tuned):
+        if tensor is not None:  # peft rounds rows of tuned tokens to the precision of the others
+            weight.data = weight.data.to(torch.promote_types(weight.dtype, tensor.dtype))
+    if rows is not None:
+        weight.data.copy_(rows)
 
 
-def _tuned_tokens(folder: Path, name: str) -> set[int]:
-    """Return the ids of tokens whose embeddings an adapter has tuned; ``name``: of the module of embeddings."""
-    indices = json_object(folder / ADAPTER).get("trainable_token_indices") or []
-    if isinstance(indices, dict):
-        indices = next((own for part, own in indices.items() if name.endswith(part)), [])
-    return set(indices)
+def _first(tensors: Mapping[str, Any], names: Iterable[str], parts: Iterable[str]) -> Any:
+    """Return the first tensor of a part of a module, of modules with these names; ``None`` without any."""
+    candidates = (tensors.get(f"{name}.{part}") for part in parts for name in names)
+    return next((tensor for tensor in candidates if tensor is not None), None)
+
+
+def _tuned_tokens(config: Any, names: Iterable[str]) -> set[int]:
+    """Return the ids of tokens whose embeddings an adapter has tuned; ``names``: of the modules of embeddings."""
+    indices = getattr(config, "trainable_token_indices", None)
+    if indices is None:  # an adapter of tokens alone
+        indices = config.token_indices
+    if not isinstance(indices, dict):
+        return set(indices)
+    of_embeddings = [
+        ids for part, ids in indices.items() if any(name.endswith(part) for name in names)
+    ]
+    return {id_ for ids in of_embeddings for id_ in ids}
 
 
 def adapter_tensors(folder: Path) -> dict[str, Any]:
@@ -213,16 +278,11 @@ def adapter_tensors(folder: Path) -> dict[str, Any]:
     }
 
 
-def _in_float32(model: Any) -> bool:
-    """Convert an adapter's weights to float32, and return whether any had a lower precision."""
-    halves = [
-        weight
-        for name, weight in model.named_parameters()
-        if "lora_" in name and weight.dtype.itemsize < 4
-    ]
-    for weight in halves:
-        weight.data = weight.data.float()
-    return bool(halves)
+def _in_float32(model: Any) -> None:
+    """Convert an adapter's weights to float32."""
+    for name, weight in model.named_parameters():
+        if "lora_" in name and weight.dtype.itemsize < 4:
+            weight.data = weight.data.float()
 
 
 def merge_adapter(model: Any) -> None:

@@ -1,4 +1,4 @@
-"""Loaders of configurations, tokenizers, weights and adapters from local files, which never run code beside a model.
+"""Loaders of configurations, tokenizers and weights from local files, which never run code beside a model.
 
 No other module calls the loaders of transformers: without ``trust_remote_code=False`` they ask on standard input
 whether to run such code, and take a line of the user's texts for the answer.
@@ -160,12 +160,6 @@ def empty_model(path: Path) -> Any:
     config = read_config(path)
     with quiet_transformers(), torch.device("meta"):
         return AutoModel.from_config(config, trust_remote_code=False)
-
-
-def read_adapter(model: Any, folder: Path) -> Any:
-    """Add the adapter in a folder to a model, and return the report of ``load_adapter`` on its weights."""
-    with quiet_transformers():
-        return model.load_adapter(str(folder), adapter_kwargs={"local_files_only": True})
 
 
 def text_folder(path: Path) -> Path:

@@ -13,11 +13,20 @@ import torch
 from helpers.lora_adapters import adapted, half, learnt
 from helpers.random_models import Models, encoder
 from helpers.suite_marks import few
-from peft import LoraConfig, PeftModel, PrefixTuningConfig, get_peft_model
+from peft import (
+    LoraConfig,
+    PeftConfig,
+    PeftModel,
+    PrefixTuningConfig,
+    TrainableTokensConfig,
+    get_peft_model,
+)
 from safetensors.torch import load_file
 from transformers import (
     AutoModel,
+    AutoModelForCausalLM,
     AutoModelForMaskedLM,
+    AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
     PreTrainedModel,
@@ -105,6 +114,7 @@ def with_new_tokens(
     stored: bool,
     model_class: Any = AutoModel,
     multiple: int | None = None,
+    config: PeftConfig | None = None,
     **options: Any,
 ) -> PeftModel:
     """Write an adapter with two more tokens, by peft alone, with or without their embeddings."""
@@ -112,7 +122,8 @@ def with_new_tokens(
     tokenizer.add_tokens(["<new>", "<newer>"])
     model = model_class.from_pretrained(base)
     model.resize_token_embeddings(len(tokenizer), pad_to_multiple_of=multiple)
-    model = get_peft_model(model, LoraConfig(r=2, **({"target_modules": ["query"]} | options)))
+    lora = LoraConfig(r=2, **({"target_modules": ["query"]} | options))
+    model = get_peft_model(model, config or lora)
     learnt(model)
     model.save_pretrained(folder, save_embedding_layers=stored)
     tokenizer.save_pretrained(folder)
@@ -124,6 +135,8 @@ def means(model: PeftModel, folder: Path) -> list[np.ndarray]:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     read = [tokenizer(text, return_tensors="pt")["input_ids"] for text in NEW_TEXTS]
     reader = model.base_model.model.base_model
+    if reader.config.is_encoder_decoder:
+        reader = reader.get_encoder()
     with torch.no_grad():
         return [reader(input_ids=ids).last_hidden_state[0].mean(0).numpy() for ids in read]
 
@@ -152,12 +165,18 @@ def test_adapter_brings_the_embeddings_of_its_tokens(random_model: Models, tmp_p
         {"stored": True, "modules_to_save": ["word_embeddings"]},
         {"stored": True, "trainable_token_indices": [141, 142]},
         {"stored": False, "trainable_token_indices": [141, 142]},
+        {
+            "stored": False,
+            "config": TrainableTokensConfig(
+                token_indices=[141, 142], target_modules=["word_embeddings"]
+            ),
+        },
     ],
 )
 def test_adapter_stores_embeddings_under_other_names(
     random_model: Models, tmp_path: Path, options: dict[str, Any]
 ) -> None:
-    """Under a head, under LoRA, as a tuned module, or those of tuned tokens alone."""
+    """Under a head, under LoRA, as a tuned module, or those of tuned tokens alone, with LoRA or without."""
     wanted = means(with_new_tokens(random_model("bert"), tmp_path, **options), tmp_path)
     actual = mirrorbench.load(f"{tmp_path}+base:pooling=mean", device="cpu").encode(NEW_TEXTS)
     np.testing.assert_allclose(actual, wanted, atol=1e-5)
@@ -168,12 +187,120 @@ def test_adapter_stores_embeddings_under_other_names(
     np.testing.assert_allclose(actual.encode(NEW_TEXTS), wanted, atol=1e-5)
 
 
+_QUERY = "bert.encoder.layer.0.attention.self.query"
+
+
+@pytest.mark.parametrize(
+    "options",
+    few(
+        [
+            {
+                "stored": False,
+                "target_modules": "all-linear",
+                "alpha_pattern": {_QUERY: 64},
+                "trainable_token_indices": {"bert.embeddings.word_embeddings": [141, 142]},
+            },
+            {"stored": True, "target_modules": r"bert\.encoder\.layer\..*\.(query|value)"},
+            {
+                "stored": True,
+                "rank_pattern": {f"^{_QUERY}": 4},
+                "exclude_modules": r"bert\.encoder\.layer\.1\..*",
+            },
+            {"stored": True, "layers_to_transform": [1]},
+            {"stored": False, "modules_to_save": ["bert.embeddings.word_embeddings"]},
+            {"stored": False, "config": TrainableTokensConfig(token_indices=[141, 142])},
+        ]
+    ),
+)
+def test_settings_name_modules_inside_a_head(
+    random_model: Models, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    """Whole names and patterns begin with the name of the model inside: ``bert.encoder``."""
+    trained = with_new_tokens(
+        random_model("bert"), tmp_path, model_class=AutoModelForMaskedLM, **options
+    )
+    actual = mirrorbench.load(f"{tmp_path}+base:pooling=mean", device="cpu").encode(NEW_TEXTS)
+    np.testing.assert_allclose(actual, means(trained, tmp_path), atol=1e-5)
+
+
+def test_tuned_tokens_of_a_head_are_left_out(random_model: Models, tmp_path: Path) -> None:
+    """``peft`` finds no ``lm_head`` in a model without a head."""
+    added = [515, 516]
+    trained = with_new_tokens(
+        random_model("llama"),
+        tmp_path,
+        False,
+        AutoModelForCausalLM,
+        target_modules=["q_proj"],
+        trainable_token_indices={"embed_tokens": added, "lm_head": added},
+    )
+    actual = mirrorbench.load(f"{tmp_path}+base:pooling=mean", device="cpu").encode(NEW_TEXTS)
+    np.testing.assert_allclose(actual, means(trained, tmp_path), atol=1e-5)
+
+
+def test_pooler_without_weights_is_left_alone(random_model: Models, tmp_path: Path) -> None:
+    """RoBERTa has none under a head; without one, ``dense`` names the pooler's layer too."""
+    trained = with_new_tokens(
+        random_model("roberta"),
+        tmp_path,
+        True,
+        AutoModelForMaskedLM,
+        target_modules=["query", "dense"],
+    )
+    actual = mirrorbench.load(f"{tmp_path}+base:pooling=mean", device="cpu").encode(NEW_TEXTS)
+    np.testing.assert_allclose(actual, means(trained, tmp_path), atol=1e-5)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("family", ["bart", "t5"])
+def test_tuned_tokens_are_shared_with_the_encoder(
+    random_model: Models, tmp_path: Path, family: str
+) -> None:
+    """``peft`` stores the rows under the name of the shared embeddings alone."""
+    known = AutoModel.from_pretrained(random_model(family)).get_input_embeddings().num_embeddings
+    trained = with_new_tokens(
+        random_model(family),
+        tmp_path,
+        False,
+        AutoModelForSeq2SeqLM,
+        target_modules=["q", "q_proj"],
+        trainable_token_indices=[known, known + 1],
+    )
+    actual = mirrorbench.load(f"{tmp_path}+base:pooling=mean", device="cpu").encode(NEW_TEXTS)
+    np.testing.assert_allclose(actual, means(trained, tmp_path), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("tuned", "which"), [({}, "them"), ({"trainable_token_indices": [142]}, "1 of them")]
+)
 def test_adapter_without_embeddings_of_its_tokens_is_refused(
+    random_model: Models, tmp_path: Path, tuned: dict[str, Any], which: str
+) -> None:
+    with_new_tokens(random_model("bert"), tmp_path, stored=False, **tuned)
+    with pytest.raises(ModelUnavailableError, match=f"stores no embeddings of {which};"):
+        mirrorbench.load(f"{tmp_path}+base:pooling=mean", device="cpu")
+
+
+def test_adapter_of_another_model_is_not_blamed_on_tokens(
     random_model: Models, tmp_path: Path
 ) -> None:
-    with_new_tokens(random_model("bert"), tmp_path, stored=False)
-    with pytest.raises(ModelUnavailableError, match="stores no embeddings of them"):
-        mirrorbench.load(f"{tmp_path}+base:pooling=mean", device="cpu")
+    with_new_tokens(random_model("bert"), tmp_path, True, AutoModelForMaskedLM)
+    with pytest.raises(ModelUnavailableError, match=r"does not fit its backbone \(bert\."):
+        load_transformer(tmp_path, CPU, base=random_model("electra"))
+
+
+def test_half_precision_backbone_takes_embeddings_whole(
+    random_model: Models, tmp_path: Path
+) -> None:
+    """Rows of tuned tokens are float32, and ``peft`` would round them to the precision of the others."""
+    base = half(random_model("bert"), tmp_path / "half")
+    tuned = {"trainable_token_indices": [141, 142]}
+    with_new_tokens(base, tmp_path / "adapter", stored=False, **tuned)
+    kept = load_transformer(tmp_path / "adapter", CPU, precision="bf16")
+    assert kept.kept == "bf16"
+    whole = load_transformer(tmp_path / "adapter", CPU)
+    actual = [TransformerEncoder(read, MEAN, "bf16").encode(NEW_TEXTS) for read in (kept, whole)]
+    np.testing.assert_array_equal(*actual)
 
 
 def test_adapter_on_an_adapter_is_refused(random_model: Models, tmp_path: Path) -> None:
