@@ -24,7 +24,7 @@ class Truncation:
         cut: number of such texts.
         texts: number of texts.
         window: tokens that are read of a text, special tokens included.
-        positions: tokens that the model can read, 0 if unknown.
+        positions: tokens of a text for which the model has positions, beside those of a prompt; 0 if unknown.
     """
 
     cut: int

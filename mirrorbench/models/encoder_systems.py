@@ -140,13 +140,33 @@ def as_encoder(model: Any) -> Encoder:
             f"a {type(model).__name__} is no encoder: it has no encode(texts)",
             "Give a spec, what mirrorbench.load returns, or a SentenceTransformer.",
         )
-    known = any(class_.__name__ == "SentenceTransformer" for class_ in type(model).__mro__)
-    quiet = {"show_progress_bar": False} if known else {}
+    if any(class_.__name__ == "SentenceTransformer" for class_ in type(model).__mro__):
+        return _OpenModel(model)
 
     def encode(inputs: list[TextInput]) -> Any:
-        return model.encode([item.text for item in inputs], **quiet)
+        return model.encode([item.text for item in inputs])
 
-    return LazyEncoder(_object_fingerprint(model) if known else "", lambda: encode)
+    return LazyEncoder("", lambda: encode)
+
+
+class _OpenModel:
+    """A SentenceTransformer that the user has opened, with its own prompt, window and batches."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.fingerprint = _object_fingerprint(model)
+
+    def encode(self, inputs: Sequence[TextInput | str]) -> Any:
+        """Return the vectors of texts, shape (n, dimensions)."""
+        texts = [item.text for item in as_inputs(inputs)]
+        return self.model.encode(texts, show_progress_bar=False)
+
+    def count_cut(self, inputs: Sequence[TextInput], pooling: Any = None) -> Truncation | None:
+        """Count the inputs that are longer than the model reads with its default prompt; ``None`` if it cuts none."""
+        from mirrorbench.models.input_modules import InputModule
+
+        reader = InputModule.of(self.model, "", None)
+        return reader.count_cut([item.text for item in inputs])
 
 
 def _object_fingerprint(model: Any) -> str:

@@ -55,7 +55,7 @@ def count_longer(texts: Sequence[str], tokenizer: Any, window: int) -> int:
     Texts with fewer bytes than tokens are read are not tokenised; of a long text as many characters are as settle it, at
     most ``MOST_CHARACTERS``.
     """
-    texts = [text for text in texts if _most_tokens(text) > window]
+    texts = [text for text in texts if may_be_longer(text, window)]
     size = CHARACTERS_PER_TOKEN * (window + MARGIN)
     longer = 0
     while texts:
@@ -77,8 +77,8 @@ _MOST_SPECIAL = 8
 """More than the special tokens around a text."""
 
 
-def _most_tokens(text: str) -> int:
-    """Return a number of tokens that a text has at most, in a tokenizer of words, pieces or bytes.
+def may_be_longer(text: str, window: int) -> bool:
+    """Return whether a text has so many bytes that a tokenizer of words, pieces or bytes may make more tokens of it.
 
     A normalizer may replace characters by those that they stand for: a ligature by several letters, a wide space by a
     narrow one. So both count.
@@ -86,7 +86,7 @@ def _most_tokens(text: str) -> int:
     n_bytes = len(text.encode("utf-8", "surrogatepass"))
     if not text.isascii():
         n_bytes += len(unicodedata.normalize("NFKD", text).encode("utf-8", "surrogatepass"))
-    return n_bytes + _MOST_SPECIAL
+    return n_bytes + _MOST_SPECIAL > window
 
 
 def _beginnings(texts: Sequence[str], tokenizer: Any, window: int) -> list[str]:

@@ -10,7 +10,12 @@ from typing import Any
 
 from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.core.specs import EncoderSpec, Value
-from mirrorbench.models.backbones import BACKBONES, description_of, tokenizer_folder
+from mirrorbench.models.backbones import (
+    BACKBONES,
+    configuration,
+    description_of,
+    tokenizer_folder,
+)
 from mirrorbench.models.families import positions_of, unreadable
 from mirrorbench.models.model_files import Module, json_object, modules
 from mirrorbench.models.opening import read_tokenizer
@@ -118,14 +123,14 @@ def max_length(keys: Mapping[str, Value], folder: Path, of_task: int) -> int:
 def window(folder: Path) -> int:
     """Return the tokens of a text that the files of a transformer state, within its positions.
 
-    These are the ``max_seq_length`` of sentence-transformers, else the tokenizer's ``model_max_length``, at most
-    ``MOST_STATED``.
+    These are the ``max_seq_length`` of sentence-transformers, else the tokenizer's ``model_max_length`` or the positions
+    in ``config.json``, whichever is less, at most ``MOST_STATED``.
     """
     stated = _settings(folder / "sentence_bert_config.json").get("max_seq_length")
     if not isinstance(stated, int):
         of_tokenizer = _settings(tokenizer_folder(folder) / "tokenizer_config.json")
-        length = of_tokenizer.get("model_max_length")
-        stated = min(length, MOST_STATED) if isinstance(length, int) else MOST_STATED
+        lengths = [of_tokenizer.get("model_max_length"), _stated_positions(folder) or None]
+        stated = min([MOST_STATED, *(length for length in lengths if isinstance(length, int))])
     return min(stated, positions_of(folder) or stated)
 
 
@@ -206,7 +211,10 @@ def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str
         raise _no_pooling(spec, f"puts the prompt {prompt!r} before texts as it stands")
     asked = spec.get("prompt")
     read = prompt + TEXT if asked is None else template(str(asked), folder)
-    if not (length := _text_length(transformer, length, read)):
+    tokenizer: Any = _tokenizer(transformer) if length is None or prompt or _adds(read) else None
+    if prompt and tokenizer.truncation_side == "left":
+        raise _no_pooling(spec, f"cuts the prompt {prompt!r} off long texts, at their left")
+    if not (length := _text_length(transformer, length, read, tokenizer)):
         raise _no_pooling(spec, "sets no maximum length that its transformer can read")
     keys: dict[str, Value] = {"pooling": _POOLINGS[mode], "max_length": length}
     return (
@@ -251,24 +259,42 @@ def _mode(settings: Mapping[str, Any]) -> str:
     return modes if isinstance(modes, str) else "+".join(map(str, modes)) or "mean"
 
 
-def _text_length(transformer: Path, length: object, prompt: str) -> int:
-    """Return the tokens kept of a text beside a template's, within the positions; 0 if the files set no limit."""
+def _adds(prompt: str) -> bool:
+    """Whether a template adds something to a text."""
+    return prompt not in ("", TEXT)
+
+
+def _text_length(transformer: Path, length: object, prompt: str, tokenizer: Any) -> int:
+    """Return the tokens kept of a text beside a template's, within the positions; 0 if the files set no limit.
+
+    ``tokenizer``: needed for a template, and without a stated ``length``.
+    """
     positions = positions_of(transformer)
-    prompted = prompt not in ("", TEXT)
-    try:
-        tokenizer: Any = read_tokenizer(transformer) if length is None or prompted else None
-    except Exception as error:  # damaged files may raise any exception in transformers
-        raise unreadable(transformer, error) from error
     if length is None:
         length = tokenizer.model_max_length
+        if isinstance(length, int):
+            length = min(length, _stated_positions(transformer) or length)
     if not isinstance(length, int):
         return 0
     length = min(length, positions or length)
     if length > (positions or _LONGEST):
         return 0
-    if prompted:
+    if _adds(prompt):
         length -= prompt_tokens(tokenizer, prompt)
     return length if length >= 3 else 0
+
+
+def _tokenizer(transformer: Path) -> Any:
+    try:
+        return read_tokenizer(transformer)
+    except Exception as error:  # damaged files may raise any exception in transformers
+        raise unreadable(transformer, error) from error
+
+
+def _stated_positions(folder: Path) -> int:
+    """Return the positions that ``config.json`` states, 0 for none; relative ones need no embeddings."""
+    positions = configuration(folder).get("max_position_embeddings")
+    return positions if isinstance(positions, int) else 0
 
 
 def prompt_tokens(tokenizer: Any, prompt: str) -> int:

@@ -31,6 +31,8 @@ class LocatedTargets:
     """Number of targets with lost tokens, since they are longer than the window."""
     missing: int = 0
     """Number of targets without tokens, since they are empty or the tokenizer drops their characters."""
+    shortened: Positions = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Inputs of which tokens are left out, whether around a window or at the end."""
 
 
 class PlacedText(NamedTuple):
@@ -94,26 +96,34 @@ def locate_targets(
     text. ``positions``: of the model, 0 if unknown. ``keep_end``: of long texts without a target the end is kept, as by
     tokenizers that cut at the left.
     """
-    kept, targets, windowed = [], [], []
+    kept, targets, windowed, shortened = [], [], [], []
     cut = missing = 0
     for row, (text, ids, offsets) in enumerate(zip(texts, all_ids, all_offsets, strict=True)):
         target = covering(offsets, text.text, text.target)
+        whole = len(ids)
         if text.marks:
-            ids, target = without(
-                ids, target, covering(offsets, text.text, text.marks), max_length, special[1]
-            )
+            marks = covering(offsets, text.text, text.marks)
+            whole -= len(marks)
+            ids, target = without(ids, target, marks, max_length, special[1])
         copies = [within(offsets, text.text, copy, special) for copy in text.copies]
         copies = copies or [np.arange(special[0], len(ids) - special[1])]
         room = max_length - sum(special)
         kept_ids, kept_target = cut_to(ids, target, copies, room, positions, keep_end)
         if len(kept_ids) < len(ids):
             windowed.append(row)
+        if len(kept_ids) < whole:
+            shortened.append(row)
         missing += not len(target)
         cut += len(kept_target) < len(target)
         kept.append(kept_ids)
         targets.append(kept_target if len(kept_target) else np.arange(len(kept_ids)))
     return LocatedTargets(
-        Ragged.of(kept), Ragged.of(targets), np.array(windowed, dtype=np.int64), cut, missing
+        Ragged.of(kept),
+        Ragged.of(targets),
+        np.array(windowed, dtype=np.int64),
+        cut,
+        missing,
+        np.array(shortened, dtype=np.int64),
     )
 
 

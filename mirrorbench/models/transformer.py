@@ -31,6 +31,7 @@ from mirrorbench.models.families import text_part, unreadable
 from mirrorbench.models.long_texts import (
     check_size,
     count_longer,
+    may_be_longer,
     parts_of_texts,
     shorten,
     token_ids,
@@ -191,18 +192,42 @@ class Transformer:
 
     def count_cut(self, inputs: Sequence[TextInput], pooling: Pooling) -> int:
         """Count the inputs of which a pooling reads a part of the tokens alone."""
-        if pooling.of_target and not pooling.prompt:
-            with_target = [item for item in inputs if item.spans]
-            cut = len(self.read(with_target, pooling).windowed) if with_target else 0
+        window = self.window(pooling)
+        if pooling.prompt and MASK not in pooling.prompt:  # a text's tokens depend on the prompt
+            located = [item for item in inputs if may_be_longer(item.text, window)]
+            texts = []
+        elif pooling.of_target:
+            located = [item for item in inputs if item.spans]
             texts = [item.text for item in inputs if not item.spans]
-            return cut + count_longer(texts, self.tokenizer, pooling.max_length)
-        room = pooling.max_length
-        if pooling.prompt and self.positions:
-            copies = pooling.prompt.count(TEXT)
-            special = sum(self.special_tokens)
-            left = self.positions - special - sum(map(len, self._ids_around(pooling.prompt)))
-            room = min(room, left // copies + special)
-        return count_longer([item.text for item in inputs], self.tokenizer, room)
+        else:
+            located = []
+            texts = [item.text for item in inputs]
+        cut = len(self.read(located, pooling).shortened) if located else 0
+        return cut + count_longer(texts, self.tokenizer, window)
+
+    def window(self, pooling: Pooling) -> int:
+        """Return the tokens that a pooling reads of a text, special tokens included, those of its prompt not."""
+        most = self.most_of_text(pooling.prompt)
+        return min(pooling.max_length, most) if most else pooling.max_length
+
+    def most_of_text(self, prompt: str) -> int:
+        """Return the tokens of a text, special ones included, for which the model has positions beside a prompt.
+
+        0 if the number of positions is unknown.
+        """
+        if not prompt or not self.positions:
+            return self.positions
+        copies, special = prompt.count(TEXT), sum(self.special_tokens)
+        left = self.positions - special - self._length_of_prompt(prompt)
+        return left // copies + special
+
+    def _length_of_prompt(self, prompt: str) -> int:
+        """Return the number of tokens of a prompt around a word."""
+        if MASK in prompt:
+            return sum(map(len, self._ids_around(prompt)))
+        texts = ["a", prompt.replace(TEXT, "a")]
+        word, filled = self.tokenizer(texts, add_special_tokens=False, **_IDS_ONLY)["input_ids"]
+        return len(filled) - prompt.count(TEXT) * len(word)
 
     def can_read(self, texts: Sequence[str]) -> list[bool]:
         """Return for each text whether the model has embeddings of all its tokens."""
@@ -241,7 +266,11 @@ class Transformer:
         located = self.locate(
             [TextInput(item.text) for item in inputs], pooling.max_length, prompt=pooling.prompt
         )
-        return LocatedTargets(located.ids, located.targets if pooling.of_copy else None)
+        return LocatedTargets(
+            located.ids,
+            located.targets if pooling.of_copy else None,
+            shortened=located.shortened,
+        )
 
     def locate(
         self,
@@ -500,10 +529,11 @@ def lower_casing_tokenizer(path: Path) -> Any:
     )
 
 
-def check_tokenizer(path: Path) -> None:
-    """Raise a ``ModelUnavailableError`` for a tokenizer that cannot be opened or has no vocabulary."""
+def checked_tokenizer(path: Path) -> Any:
+    """Return a model's tokenizer; one that cannot be opened, or has no vocabulary, is a ``ModelUnavailableError``."""
     try:
         tokenizer = read_tokenizer(path)
     except Exception as error:  # damaged files may raise any exception in transformers
         raise unreadable(path, error) from error
     families.check_vocabulary(path, tokenizer)
+    return tokenizer

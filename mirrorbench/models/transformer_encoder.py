@@ -268,8 +268,12 @@ class TransformerEncoder:
     def count_cut(self, inputs: Sequence[TextInput], pooling: Pooling | None = None) -> Truncation:
         """Count the inputs that are longer than a pooling reads, by default the encoder's."""
         pooling = pooling or self.pooling
-        cut = self.transformer.count_cut(inputs, pooling)
-        return Truncation(cut, len(inputs), pooling.max_length, self.transformer.positions)
+        transformer = self.transformer
+        cut = 0
+        for start in range(0, len(inputs), TEXTS_PER_CHUNK):
+            cut += transformer.count_cut(inputs[start : start + TEXTS_PER_CHUNK], pooling)
+        window, most = transformer.window(pooling), transformer.most_of_text(pooling.prompt)
+        return Truncation(cut, len(inputs), window, most)
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
         """Count the texts cut to a window, the targets cut, and the targets without tokens."""

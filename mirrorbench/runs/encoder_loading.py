@@ -418,12 +418,12 @@ def _untrained_note(transformer: Transformer, recipe: Recipe, strings: Sequence[
     from mirrorbench.models.long_texts import count_longer
 
     texts = [text for string in strings for text in string.split("\t")]
-    trained = recipe.train_max_length
+    trained = transformer.window(recipe.readout(recipe.train_max_length))
     n = count_longer(texts, transformer.tokenizer, trained)
     if not n:
         return ""
     longer = f"{n:,} of {len(texts):,} texts are longer than {trained} tokens"
-    more = min(transformer.positions or MOST_STATED, MOST_STATED)
+    more = min(transformer.most_of_text(recipe.prompt) or MOST_STATED, MOST_STATED)
     remedy = f"; train_max_length={more} uses more" if more > trained else ""
     return f"{longer}: trained on the first {trained}{remedy}"
 

@@ -84,16 +84,19 @@ class BackboneFiles(Lookups):
         return self.once(("family", path), lambda: families.family(path, self.look))
 
     def stated_keys(self, spec: EncoderSpec, of_short_names: bool = False) -> dict[str, Value]:
-        """Keys of the readout that files of sentence-transformers state; none for our own files.
+        """Return the keys of the readout that the backbone's files state, of ``tune`` or of sentence-transformers.
 
-        Tasks read short names as ``backbones.tsv`` says, so that theirs are left out unless ``of_short_names``.
+        A transformation is none of them: it is of the vectors of just these weights. Tasks read short names as
+        ``backbones.tsv`` says, so that theirs are left out unless ``of_short_names``.
 
         Raises:
             NoPoolingError: no keys say what they state, and the spec names no pooling.
         """
         known = spec.backbone in backbones.BACKBONES
-        if (known and not of_short_names) or sentence_transformer_files.own_readout(spec):
+        if known and not of_short_names:
             return {}
+        if own := sentence_transformer_files.own_readout(spec):
+            return {key: value for key, value in own.items() if key != "post"}
         local = Path(spec.backbone).expanduser()
         in_folder = spec.is_path or (local.is_dir() and not known)
         folder = local if in_folder else self.locate(spec)
@@ -146,10 +149,10 @@ def expand_ladder(
         split_post(spec)
         return (spec,)
     _check_readout_keys(spec, plugins)
-    readout = {
-        **sentence_transformer_files.own_readout(spec),
-        **backbones.backbone_of(spec).readout,
-    }
+    own = sentence_transformer_files.own_readout(spec)
+    if spec.get("pooling") == "mean-padded":
+        own.pop("max_length", None)  # it would pad to that
+    readout = {**own, **backbones.backbone_of(spec).readout}
     causal = False
     if files and not readout and spec.get("pooling") is None and not _has_models_by_language(spec):
         try:

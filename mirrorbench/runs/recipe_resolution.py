@@ -50,18 +50,15 @@ def recipe_and_readout(
 ) -> tuple[Recipe, Pooling]:
     """Return the recipe of a spec with a method for the backbone in a directory, and the pooling of its vectors.
 
-    ``max_length``: tokens that the task reads, 0 for the default, ``STATED`` for what the files state. Errors are those of ``check_runs``.
+    ``max_length``: tokens that the task reads, 0 for the default, ``STATED`` for what the files state. Errors are
+    those of ``check_runs``.
     """
     method: Method = plugins.methods[spec.method]
-    settings, family, stated = (
-        backbones.configuration(path),
-        files.family(path),
-        files.stated_keys(spec),
-    )
+    settings, family = backbones.configuration(path), files.family(path)
+    architecture = str(settings.get("model_type", ""))
     level = method.levels.get(level, level)
-    recipe = resolve_recipe(
-        spec, level, str(settings.get("model_type", "")), protocol, plugins, family, stated
-    )
+    stated = files.stated_keys(spec)
+    recipe = resolve_recipe(spec, level, architecture, protocol, plugins, family, stated)
     check_runs(spec, recipe, family, method.tunes, settings)
     positions = positions_of(path)
     if (
@@ -69,28 +66,34 @@ def recipe_and_readout(
     ):  # a method's preset, within what the model can take
         recipe = replace(recipe, train_max_length=min(recipe.train_max_length, positions))
     recipe = replace(recipe, prompt=recipe.prompt and template(recipe.prompt, path))
+    given = dict(spec.params)
     if max_length == STATED:
-        return recipe, _stated_readout(spec, recipe, files, path)
-    keys = (
-        dict(spec.params)
-        if recipe.pooling.startswith("target")
-        else {**stated, **dict(spec.params)}
-    )
+        of_files = files.stated_keys(spec, of_short_names=True)
+        if not is_read_as_stated(method.preset(level, architecture, protocol), of_files):
+            of_files = {}
+        return recipe, _stated_readout(given, recipe, of_files, path)
+    of_task = recipe.pooling.startswith("target") or recipe.pooling == "mean-padded"
+    keys = given if of_task else {**stated, **given}
     return recipe, recipe.readout(sentence_transformer_files.max_length(keys, path, max_length))
 
 
-def _stated_readout(spec: EncoderSpec, recipe: Recipe, files: BackboneFiles, path: Path) -> Pooling:
-    """Return the pooling of a recipe with the window, the prompt and the normalisation that the backbone's files state.
+def is_read_as_stated(preset: Recipe, stated: Mapping[str, Value]) -> bool:
+    """Return whether keys that a backbone's files state replace a preset's: both read whole texts, or words in them."""
+    if str(stated.get("pooling", "")).startswith("target"):
+        return preset.pooling.startswith("target")
+    return bool(stated) and preset.pooling in WHOLE_TEXTS
 
-    Keys of the spec replace them. ``mean-padded`` pads to the papers' 64 tokens.
+
+def _stated_readout(
+    given: Mapping[str, Value], recipe: Recipe, stated: Mapping[str, Value], path: Path
+) -> Pooling:
+    """Return the pooling of a recipe with the window, the prompt and the normalisation that a backbone's files state.
+
+    ``given``: keys of the spec, which replace them. ``mean-padded`` pads to the papers' 64 tokens.
     """
-    stated = files.stated_keys(spec, of_short_names=True)
-    given = dict(spec.params)
-    if recipe.pooling.startswith("target"):
-        stated = {}
-    elif recipe.pooling == "mean-padded":
-        stated["max_length"] = DEFAULT_MAX_LENGTH
     keys = {**stated, **given}
+    if recipe.pooling == "mean-padded" and "max_length" not in given:
+        keys["max_length"] = min(DEFAULT_MAX_LENGTH, positions_of(path) or DEFAULT_MAX_LENGTH)
     length = sentence_transformer_files.max_length(keys, path, STATED)
     prompt = recipe.prompt if "prompt" in given else str(stated.get("prompt") or recipe.prompt)
     normalize = bool(keys.get("normalize", recipe.normalize))
@@ -108,8 +111,8 @@ def resolve_recipe(
 ) -> Recipe:
     """Return the recipe of a spec with a method: the paper's preset, then the backbone's values, then the user's keys.
 
-    A backbone that is an encoder of texts already is read its own way (``stated``: keys that its files state) where the
-    preset reads [CLS] or the mean, and one without [CLS] (causal models, T5) by mean pooling; one without a mask token
+    A backbone that is an encoder of texts, or of words, is read its own way (``stated``: keys that its files state) where
+    the preset reads such, and one without [CLS] (causal models, T5) by mean pooling; one without a mask token
     is tuned without masks.
     """
     method: Method = plugins.methods[spec.method]
@@ -124,7 +127,7 @@ def resolve_recipe(
         **dict(spec.params),
     }
     preset = method.preset(level, architecture, protocol)
-    if preset.pooling in WHOLE_TEXTS and stated:
+    if is_read_as_stated(preset, stated):
         params = {key: value for key, value in stated.items() if key != "max_length"} | params
     elif preset.pooling in WHOLE_TEXTS and (pooling := backbones.backbone_of(spec).pooling):
         preset = replace(preset, pooling=padded(pooling, protocol))

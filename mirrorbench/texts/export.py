@@ -95,8 +95,13 @@ _OF_ENCODER = {
 }
 
 
-def check_exportable(spec: EncoderSpec, pooling: Pooling, half: bool) -> None:
-    """Raise ``UsageError`` where other libraries do not have this pooling; ``half``: saved with its decoder."""
+def check_exportable(
+    spec: EncoderSpec, pooling: Pooling, *, half: bool, cuts_at_left: bool
+) -> None:
+    """Raise ``UsageError`` where other libraries do not have this pooling.
+
+    ``half``: the model is saved with its decoder. ``cuts_at_left``: its tokenizer keeps the end of a long text.
+    """
     if half and pooling.layers != "-1:":
         problem = "of a model with a decoder sentence-transformers reads the last layer only"
         problem = f"{problem}, so layers={pooling.layers} cannot be exported"
@@ -104,6 +109,12 @@ def check_exportable(spec: EncoderSpec, pooling: Pooling, half: bool) -> None:
     if prefix(pooling.prompt) and pooling.of_target:
         problem = f"prompt={pooling.prompt} and pooling={pooling.mode} cannot be exported together"
         raise UsageError(problem, "Leave one of them out.")
+    if pooling.prompt and cuts_at_left:
+        raise UsageError(
+            f"{spec}: the tokenizer cuts long texts at the left, and other libraries would cut the prompt "
+            f"{prefix(pooling.prompt)!r} with them",
+            "Leave the prompt out (prompt=).",
+        )
     if pooling.mode not in _FLAGS:
         why = (
             "averages over padding too"

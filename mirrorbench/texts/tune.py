@@ -27,8 +27,9 @@ from mirrorbench.models.adapters import merge_adapter
 from mirrorbench.models.backbones import locate
 from mirrorbench.models.opening import reads_file
 from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.sentence_transformer_files import own_readout
 from mirrorbench.models.transformations import DIMS, Taken, TransformedEncoder, split_post
-from mirrorbench.models.transformer import check_tokenizer
+from mirrorbench.models.transformer import checked_tokenizer
 from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.runs.cells import Cell, CorpusRef
 from mirrorbench.runs.encoder_loading import EncoderLoader
@@ -104,7 +105,7 @@ def plan_tuning(
         texts = list(task.documents(task.load(workspace.data)))
     elif isinstance(texts, str | Path):
         read_rows(str(texts), columns)  # finds that it is not there before a model is fetched
-    check_tokenizer(locate(spec, "en", workspace.settings.offline))
+    tokenizer = checked_tokenizer(locate(spec, "en", workspace.settings.offline))
     # A named method other than ``pairs`` gets the lines as they are.
     read = read_tuning_texts(
         texts, columns, held_out, seed, raw=spec.method not in ("", PAIRS), name=name
@@ -123,8 +124,16 @@ def plan_tuning(
     assert model.corpus is not None
     _check_adapter(spec, model.recipe, merge)
     check_exportable(
-        spec, pooling, model.path is not None and planner.files.family(model.path).half
+        spec,
+        pooling,
+        half=model.path is not None and planner.files.family(model.path).half,
+        cuts_at_left=tokenizer.truncation_side == "left",
     )
+    if own_readout(spec).get("post") and not model.posts:
+        workspace.reporter.note(
+            f"{spec}: the transformation of {spec.backbone} is of its own vectors, and is left out "
+            "(post=whiten makes a new one)"
+        )
     if model.traits.pads:
         hint = "other libraries compute its vectors from one text at a time (batch_size=1)"
         workspace.reporter.note(f"the vectors of {spec} depend on padding: {hint}")

@@ -10,11 +10,12 @@ import pytest
 from helpers.registered_toys import cats_score, toys
 
 import mirrorbench
+from mirrorbench.core.encoder_protocol import as_inputs
 from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.core.truncation import Truncation, TruncationWarning
-from mirrorbench.models.encoder_systems import EncoderContext, create_encoder
+from mirrorbench.core.truncation import Truncation, TruncationWarning, truncation_of
+from mirrorbench.models.encoder_systems import EncoderContext, as_encoder, create_encoder
 
 __all__ = ["toys"]
 
@@ -70,6 +71,21 @@ def test_evaluate_keeps_pooling_of_loaded_encoder(random_model: Callable[[str], 
         assert mirrorbench.evaluate(encoder, "cats")["cats"] == pytest.approx(
             cats_score(encoder.encode), abs=1e-6
         )
+
+
+def test_texts_that_an_open_sentence_transformer_cuts_are_counted(
+    random_model: Callable[[str], Path],
+) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    model = SentenceTransformer(str(random_model("bert")), device="cpu", **prompts)
+    texts = ["dogs " * n for n in range(60, 90)]
+    lengths = [
+        len(ids) for ids in model.tokenizer([f"query: {text}" for text in texts])["input_ids"]
+    ]
+    counts = truncation_of(as_encoder(model), as_inputs(texts))
+    assert counts == Truncation(sum(n > 80 for n in lengths), 30, 80, 80)
 
 
 def test_cut_texts_are_counted_and_warned_of_once(random_model: Callable[[str], Path]) -> None:

@@ -12,6 +12,7 @@ import pytest
 import torch
 from helpers.random_models import Models
 from helpers.runner_bench import Bench
+from helpers.sentence_transformer_directories import as_sentence_transformers
 from helpers.suite_marks import few
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
@@ -212,6 +213,21 @@ def test_window_is_what_the_files_state(
     ):
         (tmp_path / name).write_text(json.dumps(settings))
     assert window(tmp_path) == expected
+
+
+@pytest.mark.parametrize("classes", [(), ("Transformer", "Pooling")])
+def test_relative_positions_are_read_as_far_as_stated(
+    random_model: Models, tmp_path: Path, classes: tuple[str, ...]
+) -> None:
+    """DeBERTa could read more than the 80 tokens of its files, and sentence-transformers stops there."""
+    folder = as_sentence_transformers(random_model("deberta-v2"), tmp_path / "model", *classes)
+    if not classes:
+        (folder / "modules.json").unlink()
+    texts = ["quick zebras and lazy dogs " * 30, "two dogs"]
+    encoder = mirrorbench.load(f"{folder}:pooling=mean", device="cpu")
+    expected = SentenceTransformer(str(folder), device="cpu")
+    assert encoder.encoder.pooling.max_length == expected.max_seq_length == 80
+    np.testing.assert_allclose(encoder.encode(texts), expected.encode(texts), atol=1e-5)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -52,10 +52,33 @@ def test_cut_texts_around_a_target_or_in_a_prompt_are_counted(random_model: Mode
     reader = encoder(random_model("bert"))
     items = [TextInput("a " * n + "b", ((2 * n, 2 * n + 1),)) for n in (3, 40, 70)]
     assert reader.count_cut(items, Pooling("target", max_length=30)).cut == 2
+    begun = [TextInput("b" + " a" * n, ((0, 1),)) for n in (3, 40, 70)]
+    assert reader.count_cut(begun, Pooling("target-marked", max_length=30)).cut == 2
     prompt = Pooling("mean", max_length=80, prompt="x y {text} z")
     whole = [TextInput("a " * n) for n in (70, 75, 76, 79)]  # of 80 positions, 5 are taken
     assert reader.transformer.read(whole, prompt).ids.lengths.tolist() == [75, 80, 80, 80]
-    assert reader.count_cut(whole, prompt).cut == 2
+    counts = reader.count_cut(whole, prompt)
+    assert (counts.cut, counts.window, counts.positions) == (2, 77, 77)
+
+
+@pytest.mark.parametrize("prompt", few(["query: {text} yes", "q: {text}", "{text}:{text}"], 0))
+@pytest.mark.parametrize("architecture", few(["gpt2", "llama", "roberta"], 0))
+def test_texts_in_a_prompt_are_counted_by_their_tokens_there(
+    random_model: Models, architecture: str, prompt: str
+) -> None:
+    """A text begins with another token behind a space than alone."""
+    reader = encoder(random_model(architecture))
+    whole, short = (Pooling("mean", max_length=n, prompt=prompt) for n in (70, 20))
+    texts = [TextInput("dogs " * n + end) for n in range(1, 25) for end in ("", "x", "  ", "é")]
+    cut = [
+        n_short < n_whole
+        for n_short, n_whole in zip(
+            *(reader.transformer.read(texts, pooling).ids.lengths for pooling in (short, whole)),
+            strict=True,
+        )
+    ]
+    assert 0 < sum(cut) < len(texts)
+    assert [reader.count_cut([text], short).cut == 1 for text in texts] == cut
 
 
 def test_poolings_in_one_pass_equal_separate_passes(random_model: Models) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from helpers.sentence_transformer_directories import as_sentence_transformers
 from sentence_transformers import SentenceTransformer
 
 import mirrorbench
+from mirrorbench.core.errors import UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.recipe_resolution import resolve_recipe
@@ -55,7 +58,7 @@ def stating(random_model: Models, tmp_path: Path) -> Path:
 
 
 def test_own_texts_are_read_with_the_models_window_and_tasks_with_theirs(
-    random_model: Models, tmp_path: Path
+    random_model: Models, stating: Path, tmp_path: Path
 ) -> None:
     session = mirrorbench.Session(tmp_path, device="cpu", offline=True)
     path = random_model("bert")
@@ -73,21 +76,76 @@ def test_own_texts_are_read_with_the_models_window_and_tasks_with_theirs(
         ("quick-sts", "mean"): 64,
         ("quick-sts", "mean-padded"): 64,
     }
+    for task in (str(own), "quick-sts"):
+        cells = session.plan(f"{stating}:pooling=mean-padded", task).cells
+        assert cells[0].pooling.max_length == 64
     assert session.load(spec.format("mean")).encoder.pooling.max_length == 80
     assert session.load(f"{path}+base:pooling=mean,max_length=9").encoder.pooling.max_length == 9
 
 
+TRAINING = [f"{word} zebras and dogs" for word in ("quick", "lazy", "two", "one", "more")]
+
+
+def with_prompt(folder: Path, prompt: str) -> Path:
+    """Give a model of sentence-transformers a default prompt."""
+    settings = {"prompts": {"query": prompt}, "default_prompt_name": "query"}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
+    return folder
+
+
 def test_tuned_encoder_reads_as_its_base(stating: Path, tmp_path: Path) -> None:
-    texts = [f"{word} zebras and dogs" for word in ("quick", "lazy", "two", "one", "more")]
-    mirrorbench.tune(texts, f"{stating}+mirror:lr=0", tmp_path / "tuned", held_out=0, device="cpu")
+    with_prompt(stating, "query: ")
     long = ["quick zebras and lazy dogs " * 20, "two dogs"]
-    base, tuned = (
-        SentenceTransformer(str(path), device="cpu").encode(long)
-        for path in (stating, tmp_path / "tuned")
+    base = SentenceTransformer(str(stating), device="cpu").encode(long)
+    once, twice = tmp_path / "once", tmp_path / "twice"
+    mirrorbench.tune(TRAINING, f"{stating}+mirror:lr=0", once, held_out=0, device="cpu")
+    mirrorbench.tune(TRAINING, f"{once}:lr=0", twice, held_out=0, device="cpu")
+    for tuned in (once, twice):
+        served = SentenceTransformer(str(tuned), device="cpu").encode(long)
+        np.testing.assert_allclose(served, base, atol=1e-5)
+        actual = mirrorbench.load(tuned, device="cpu").encode(long)
+        np.testing.assert_allclose(actual, base, atol=1e-5)
+
+
+def test_words_are_read_their_own_way_and_texts_too(tmp_path: Path) -> None:
+    """A sentence method on an encoder of words, and the reverse, keep the reading of the method."""
+    marked = ["the [quick] zebra", "a [lazy] dog", "two [more] dogs", "one [dog] more"]
+    words, texts = tmp_path / "words", tmp_path / "texts"
+    mirrorbench.tune(marked, "tiny:lr=0,layers=-2:", words, level="wic", held_out=0, device="cpu")
+    mirrorbench.tune(TRAINING, "tiny:lr=0,max_length=20", texts, held_out=0, device="cpu")
+    session = mirrorbench.Session(tmp_path, device="cpu", offline=True)
+    read = {
+        (path.name, method): session.plan(f"{path}+{method}", "quick-sts").cells[0].model.recipe
+        for path in (words, texts)
+        for method in ("mirror", "mirrorwic")
+    }
+    assert {key: (recipe.pooling, recipe.layers) for key, recipe in read.items()} == {
+        ("words", "mirror"): ("mean", "-1:"),
+        ("words", "mirrorwic"): ("target", "-2:"),
+        ("texts", "mirror"): ("mean", ":"),
+        ("texts", "mirrorwic"): ("target", "-4:"),
+    }
+
+
+def test_prompt_that_would_be_cut_off_is_no_prompt_to_export(
+    stating: Path, random_model: Models, tmp_path: Path
+) -> None:
+    """A tokenizer that cuts at the left keeps the end of a text, and sentence-transformers cuts the prompt too."""
+    with_prompt(stating, "query: ")
+    bare = tmp_path / "bare"
+    shutil.copytree(random_model("bert"), bare)
+    for folder in (stating, bare):
+        settings = json.loads((folder / "tokenizer_config.json").read_text())
+        changed = json.dumps(settings | {"truncation_side": "left"})
+        (folder / "tokenizer_config.json").write_text(changed)
+    long = ["quick zebras and lazy dogs " * 20]
+    expected = SentenceTransformer(str(stating), device="cpu").encode(long)
+    np.testing.assert_allclose(
+        mirrorbench.load(stating, device="cpu").encode(long), expected, atol=1e-5
     )
-    np.testing.assert_allclose(tuned, base, atol=1e-5)
-    actual = mirrorbench.load(tmp_path / "tuned", device="cpu").encode(long)
-    np.testing.assert_allclose(actual, base, atol=1e-5)
+    for spec in (f"{stating}+mirror", f"{bare}+mirror:prompt=query:%20"):
+        with pytest.raises(UsageError, match=r"at the(ir)? left"):
+            mirrorbench.tune(TRAINING, spec, tmp_path / "tuned", held_out=0, device="cpu")
 
 
 def test_keys_of_the_spec_replace_what_the_files_state(stating: Path) -> None:
@@ -97,6 +155,9 @@ def test_keys_of_the_spec_replace_what_the_files_state(stating: Path) -> None:
     }
     assert all(pooling.normalize for pooling in read.values())
     assert [pooling.max_length for pooling in read.values()] == [40, 40, 64]
+    with_prompt(stating, "query: ")
+    target = mirrorbench.load(f"{stating}:pooling=target", device="cpu").encoder.pooling
+    assert (target.prompt, target.max_length) == ("query: {text}", 34)
     plain = mirrorbench.load(
         f"{stating}:normalize=false,max_length=9", device="cpu"
     ).encoder.pooling
