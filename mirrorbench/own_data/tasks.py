@@ -12,7 +12,6 @@ from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.quoting import shown
 from mirrorbench.data.items import Pair
-from mirrorbench.own_data.bm25 import rankings_of
 from mirrorbench.own_data.measures import (
     RETRIEVAL,
     average_precision,
@@ -21,7 +20,15 @@ from mirrorbench.own_data.measures import (
     resampling_groups,
     text_groups,
 )
-from mirrorbench.own_data.retrieval import Collection, fuse, measure, search
+from mirrorbench.own_data.rankings import (
+    DEPTH,
+    fuse,
+    in_order_of_ties,
+    measure,
+    rankings_of,
+    search,
+)
+from mirrorbench.own_data.retrieval import Collection
 from mirrorbench.tasks.base import Scores, TaskKind, Vectors
 from mirrorbench.tasks.metrics import auc, cosine
 from mirrorbench.tasks.pairs import PairSimilarity
@@ -81,14 +88,15 @@ class Retrieval(OwnData, TaskKind[Collection]):
     """Retrieval of documents for queries by cosine.
 
     Metrics: ``ndcg_at_10``, ``map`` (of the first 1,000 documents), ``mrr_at_10``, ``recall_at_10`` and
-    ``recall_at_100``, means over the queries that have a relevant document, computed by pytrec_eval. The prefix
-    ``bm25_`` stands for BM25 without the encoder, ``fused_`` for the reciprocal rank fusion of both.
+    ``recall_at_100``, means over the queries that have a relevant document. The prefix ``bm25_`` stands for BM25
+    without the encoder, ``fused_`` for the reciprocal rank fusion of both; there is none where BM25 finds nothing.
     """
 
     kind, items_name = "retrieval", "queries"
     level = "sentence"
     main_metric = "ndcg_at_10"
     measures = RETRIEVAL
+    version = 2
 
     def summary(self, items: Collection) -> str:
         """Return the numbers of queries and documents, and the notes on them."""
@@ -154,23 +162,27 @@ class Retrieval(OwnData, TaskKind[Collection]):
 
     def score(self, items: Collection, vectors: Vectors, protocol: str) -> Scores:
         """Search the documents of each query, and measure their ranking."""
-        queries, documents = (
-            vectors(_with_role("query", items.queries)),
-            vectors(_with_role("document", items.documents)),
-        )
-        by_vectors = rankings_of(list(items.documents), *search(queries, documents))
-        rankings = {"": by_vectors, "bm25_": items.bm25, "fused_": fuse(by_vectors, items.bm25)}
+        names = in_order_of_ties(items.documents)
+        documents = vectors(_with_role("document", {n: items.documents[n] for n in names}))
+        queries = vectors(_with_role("query", items.queries))
+        found = rankings_of(names, *search(queries, documents, DEPTH + 1))
+        by_vectors = items.without_queries(found)
+        rankings, notes = {"": by_vectors}, items.notes
+        if any(items.bm25):
+            rankings |= {"bm25_": items.bm25, "fused_": fuse(by_vectors, items.bm25)}
+        else:
+            notes += ("no query has a word of a document, so BM25 has no row",)
         measured = {
             f"{system}{name}": values
             for system, ranking in rankings.items()
-            for name, values in measure(items, ranking).items()
+            for name, values in measure(items.judged, ranking).items()
         }
         return Scores(
             {name: float(values.mean()) for name, values in measured.items()},
             list(items.judged),
             measured[self.main_metric],
             np.zeros(len(items.judged)),
-            notes=items.notes,
+            notes=notes,
             extra={name: values for name, values in measured.items() if name != self.main_metric}
             | {"found": np.array([list(ranking)[:STORED_PREDICTIONS] for ranking in by_vectors])},
         )

@@ -167,7 +167,9 @@ def ndcg(
             for row in judged
             if row["query-id"] == query
         }
-        gold = [grades.get(name, 0) for name in corpus["_id"]]
+        missing = [name for name in grades if name not in corpus["_id"]]  # found by no encoder
+        gold = [grades.get(name, 0) for name in [*corpus["_id"], *missing]]
+        similarities = [*similarities, *[-2] * len(missing)]
         values += [ndcg_score([gold], [similarities], k=10)] if any(gold) else []
     return float(np.mean(values))
 

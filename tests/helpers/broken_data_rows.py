@@ -187,9 +187,14 @@ def name_twice(case: Case) -> None:
     case.add(dict(case.rng.choice(case.rows)), read=False)
 
 
-@mutation("refused", "a second", ("retrieval",))
+@mutation("refused", "a second", ("retrieval",), ("corpus", "queries"))
 def row_twice_in_a_collection(case: Case) -> None:
     case.add(dict(case.rng.choice(case.rows)))
+
+
+@mutation("noted", "judgements that stand twice, counted once: 1", ("retrieval",), ("qrels",))
+def row_of_judgements_twice(case: Case) -> None:
+    case.add(dict(case.rng.choice(case.rows)), read=False)
 
 
 @mutation("refused", "a second '.*'", ("retrieval",), ("corpus", "queries"))
@@ -248,24 +253,16 @@ def query_unknown(case: Case) -> None:
     case.add({"query-id": "gone", "corpus-id": "d1", "score": "1"}, read=False)
 
 
-@mutation(
-    "refused",
-    "1 relevant documents are not in the corpus, the first is 'gone'",
-    ("retrieval",),
-    ("qrels",),
-)
+@mutation("noted", "judged documents that are not in the corpus: 1", ("retrieval",), ("qrels",))
 def document_unknown(case: Case) -> None:
-    case.add({"query-id": "q1", "corpus-id": "gone", "score": "1"})
+    case.add({"query-id": "q1", "corpus-id": "gone", "score": case.rng.choice("012")})
 
 
-@mutation("same", "", ("retrieval",), ("qrels",))
-def document_unknown_and_not_relevant(case: Case) -> None:
-    case.add({"query-id": "q1", "corpus-id": "gone", "score": "0"})
-
-
-@mutation("refused", "a second judgement of d1 for the query q0", ("retrieval",), ("qrels",))
-def judgement_twice(case: Case) -> None:
-    case.add({"query-id": "q0", "corpus-id": "d1", "score": case.rng.choice("012")})
+@mutation(
+    "refused", "the score of d1 for the query q0 is ., and 2 before", ("retrieval",), ("qrels",)
+)
+def judgement_contradicted(case: Case) -> None:
+    case.add({"query-id": "q0", "corpus-id": "d1", "score": case.rng.choice("01")})
 
 
 @mutation("noted", "queries without a relevant document, left out: 1", ("retrieval",), ("queries",))

@@ -1,22 +1,110 @@
-"""Search by vectors."""
+"""Collections in BEIR's layout: queries that are documents, and judgements as published data have them."""
 
 from __future__ import annotations
 
-import numpy as np
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
 import pytest
-from sklearn.metrics.pairwise import cosine_similarity
+from helpers.own_data_files import task_and_scores
 
-from mirrorbench.own_data.retrieval import search
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.data.store import DataStore
+from mirrorbench.own_data.rankings import DEPTH
+from mirrorbench.own_data.retrieval import Collection
+
+Written = Callable[..., Path]
 
 
-def test_blockwise_search_equals_a_full_sort(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    queries, documents = (
-        rng.normal(size=(7, 16)).astype(np.float32),
-        rng.normal(size=(100, 16)).astype(np.float32),
+@pytest.fixture
+def collection(tmp_path: Path) -> Written:
+    """A function that writes documents (id, title, text), queries and judgements, and returns the folder."""
+
+    def write(
+        documents: list[tuple[str, str, str]], queries: Mapping[str, str], judged: str
+    ) -> Path:
+        rows = [{"_id": name, "title": title, "text": text} for name, title, text in documents]
+        asked = [{"_id": name, "text": text} for name, text in queries.items()]
+        for file, lines in (("corpus.jsonl", rows), ("queries.jsonl", asked)):
+            (tmp_path / file).write_text("".join(json.dumps(line) + "\n" for line in lines))
+        (tmp_path / "qrels").mkdir()
+        (tmp_path / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
+        return tmp_path
+
+    return write
+
+
+def read(plugins: Plugins, folder: Path) -> Collection:
+    items = plugins.tasks[str(folder)].load(DataStore(folder))
+    assert isinstance(items, Collection)
+    return items
+
+
+def test_query_that_is_a_document_does_not_find_itself(
+    collection: Written, plugins: Plugins
+) -> None:
+    """By text, or title and text, but for white space; an id alone may be the same by chance."""
+    documents = [
+        ("a", "cats", "sleep  well"),
+        ("b", "cats", "sleep well"),
+        ("c", "dogs", "bark"),
+        ("d", "", "other"),
+    ]
+    queries = {"a": "cats sleep\nwell", "b": "sleep well ", "c": "where do dogs bark", "d": "other"}
+    folder = collection(documents, queries, "a\tb\t1\nb\ta\t1\nc\tc\t1\nd\td\t1\n")
+    items = read(plugins, folder)
+    assert items.documents_too == {"a", "b"}
+    assert items.notes == (
+        "judgements of a query as its own document, left out: 1",
+        "queries that are documents, not searched for themselves: 2",
+        "queries without a relevant document, left out: 1",
     )
-    monkeypatch.setattr("mirrorbench.own_data.retrieval.BLOCK", 9)
-    rows, similarities = search(queries, documents, 20)
-    table = cosine_similarity(queries, documents)
-    np.testing.assert_array_equal(rows, np.argsort(-table, axis=1)[:, :20])
-    np.testing.assert_allclose(similarities, -np.sort(-table, axis=1)[:, :20], atol=1e-6)
+    task, scores = task_and_scores(plugins, str(folder))
+    for row, query in enumerate(("a", "b")):
+        assert query not in scores.extra["found"][row]
+        assert query not in items.bm25[row]
+    assert task.version == 2
+
+
+def test_rankings_keep_their_depth_without_the_query() -> None:
+    queries = {"q": "a", "r": "b"}
+    items = Collection({}, queries, {}, (), "en", frozenset("q"))
+    ranking = {name: 1.0 for name in ["x", "q", *map(str, range(DEPTH))]}
+    without, other = items.without_queries([ranking, ranking])
+    assert list(without) == ["x", *map(str, range(DEPTH - 1))]
+    assert list(other) == ["x", "q", *map(str, range(DEPTH - 2))]
+
+
+def test_judgements_as_published_data_have_them(collection: Written, plugins: Plugins) -> None:
+    documents = [("a", "", "x"), ("b", "", "y")]
+    judged = "q\ta\t1\nq\ta\t1.0\nq\tgone\t1\nq\tb\t0\n"
+    items = read(plugins, collection(documents, {"q": "x"}, judged))
+    assert items.judged == {"q": {"a": 1, "gone": 1, "b": 0}}
+    assert items.notes == (
+        "judgements that stand twice, counted once: 1",
+        "judged documents that are not in the corpus: 1, the first 'gone'",
+    )
+
+
+def test_contradicting_judgements_are_refused(collection: Written, plugins: Plugins) -> None:
+    folder = collection([("a", "", "x")], {"q": "x"}, "q\ta\t1\nq\ta\t2\n")
+    with pytest.raises(DataFormatError, match="line 3: the score of a for the query q is 2, and 1"):
+        read(plugins, folder)
+
+
+def test_collection_without_common_words_has_no_row_of_bm25(
+    collection: Written, plugins: Plugins
+) -> None:
+    folder = collection([("a", "", "cats"), ("b", "", "dogs")], {"q": "pets"}, "q\ta\t1\n")
+    _, scores = task_and_scores(plugins, str(folder))
+    assert not [name for name in scores.metrics if name.startswith(("bm25_", "fused_"))]
+    assert scores.notes == ("no query has a word of a document, so BM25 has no row",)
+
+
+def test_reading_by_pairs_of_characters_is_said(collection: Written, plugins: Plugins) -> None:
+    folder = collection([("a", "", "开门"), ("b", "", "停车")], {"q": "停车吗"}, "q\tb\t1\n")
+    _, scores = task_and_scores(plugins, str(folder))
+    assert scores.metrics["bm25_ndcg_at_10"] == 1
+    assert scores.notes == ("BM25 reads scripts without spaces by pairs of characters",)

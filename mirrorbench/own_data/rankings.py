@@ -1,0 +1,155 @@
+"""Rankings of documents for queries: their order, search by vectors, fusion, and measures.
+
+There is one order of documents with equal scores, that of trec_eval: descending ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import log2
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirrorbench.core.encoder_protocol import Array
+from mirrorbench.core.vectors import unit
+
+DEPTH = 1000
+"""Number of documents that are ranked for each query, as in MTEB."""
+BLOCK = 8192
+"""Number of documents whose similarities are computed together."""
+QUERIES = 1024
+"""Number of queries whose similarities are computed together."""
+RANK_CONSTANT = 60
+"""Constant of reciprocal rank fusion, added to each rank (Cormack, Clarke and Büttcher, SIGIR 2009)."""
+Ranking = dict[str, float]
+"""Scores of the documents that are retrieved for a query, by id, best first."""
+
+
+def in_order_of_ties(names: Iterable[str]) -> list[str]:
+    """Return the ids of documents in the order in which those with equal scores are ranked."""
+    return sorted(names, reverse=True)
+
+
+def search(queries: Array, documents: Array, depth: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return rows and cosines of the nearest documents of each query, best first, both of shape (queries, depth).
+
+    Of documents with equal cosines (float32) those in the first rows come first. Cosines are computed for ``BLOCK``
+    documents and ``QUERIES`` queries at a time, and only the best are kept, so that memory is bounded.
+    """
+    depth = min(depth, len(documents))
+    parts = [
+        _search(queries[start : start + QUERIES], documents, depth)
+        for start in range(0, len(queries), QUERIES)
+    ]
+    rows, cosines = zip(*parts, strict=True)
+    return np.concatenate(rows), np.concatenate(cosines)
+
+
+def _search(
+    queries: Array, documents: Array, depth: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    units = unit(queries)
+    rows = np.zeros((len(queries), 0), dtype=np.int64)
+    cosines = np.zeros((len(queries), 0), dtype=np.float32)
+    for start in range(0, len(documents), BLOCK):
+        # Equal vectors have equal cosines only after float64 is rounded to float32.
+        block = (units @ unit(documents[start : start + BLOCK]).T).astype(np.float32)
+        block_rows = np.arange(start, start + block.shape[1])
+        cosines = np.concatenate([cosines, block], axis=1)
+        rows = np.concatenate([rows, np.broadcast_to(block_rows, block.shape)], axis=1)
+        columns = best_columns(cosines, depth)
+        cosines = np.take_along_axis(cosines, columns, axis=1)
+        rows = np.take_along_axis(rows, columns, axis=1)
+    order = np.argsort(-cosines, axis=1, kind="stable")
+    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(cosines, order, axis=1)
+
+
+def best_columns(scores: NDArray[Any], depth: int) -> NDArray[np.int64]:
+    """Return the columns of the ``depth`` highest scores of each row, ascending; of equal scores the first columns."""
+    n, width = scores.shape
+    if width <= depth:
+        return np.broadcast_to(np.arange(width), scores.shape)
+    lowest = np.partition(scores, width - depth, axis=1)[:, width - depth, None]
+    higher, equal = scores > lowest, scores == lowest
+    places = depth - higher.sum(axis=1, keepdims=True)
+    kept = higher | (equal & (equal.cumsum(axis=1) <= places))
+    return np.nonzero(kept)[1].reshape(n, depth)
+
+
+def rankings_of(
+    names: Sequence[str], rows: NDArray[Any], scores: NDArray[Any], least: float = -np.inf
+) -> list[Ranking]:
+    """Return the ranking of each query from rows of documents, best first, with scores above ``least``."""
+    return [
+        {names[row]: value for row, value in zip(query_rows, values, strict=True) if value > least}
+        for query_rows, values in zip(
+            rows.tolist(), scores.astype(np.float64).tolist(), strict=True
+        )
+    ]
+
+
+def fuse(*rankings: Sequence[Ranking]) -> list[Ranking]:
+    """Fuse several rankings of each query: documents by the sum of their reciprocal ranks, best first."""
+    combined: list[Ranking] = []
+    for of_query in zip(*rankings, strict=True):
+        sums: Ranking = {}
+        for ranking in of_query:
+            for rank, name in enumerate(ranking, start=1):
+                sums[name] = sums.get(name, 0) + 1 / (RANK_CONSTANT + rank)
+        # Sums of the same numbers in another order are equal only after rounding.
+        names = in_order_of_ties(sums)
+        names.sort(key=lambda name: np.float32(sums[name]), reverse=True)
+        combined.append({name: sums[name] for name in names[:DEPTH]})
+    return combined
+
+
+def measure(
+    judged: Mapping[str, Mapping[str, int]], rankings: Sequence[Ranking]
+) -> dict[str, NDArray[np.float64]]:
+    """Compute each measure of each query in the order of ``judged``, by pytrec_eval; names as in MTEB.
+
+    pytrec_eval gets ranks instead of scores, which it would round and order itself. nDCG is computed here by its
+    formula, since pytrec_eval takes memory for every number up to the highest grade.
+
+    Args:
+        judged: grades of judged documents by query; those above 0 are relevant.
+        rankings: one for each query.
+    """
+    import pytrec_eval
+
+    relevant = {
+        query: {name: int(grade > 0) for name, grade in grades.items()}
+        for query, grades in judged.items()
+    }
+    whole, top = dict[str, dict[str, int]](), dict[str, dict[str, int]]()
+    for query, ranking in zip(judged, rankings, strict=True):
+        ranks = {name: len(ranking) - rank for rank, name in enumerate(ranking)}
+        whole[query] = ranks
+        top[query] = dict(list(ranks.items())[:10])
+    of_whole = pytrec_eval.RelevanceEvaluator(relevant, {"map", "recall.10,100"}).evaluate(whole)
+    of_top = pytrec_eval.RelevanceEvaluator(relevant, {"recip_rank"}).evaluate(top)
+
+    def values(measured: Mapping[str, Mapping[str, float]], key: str) -> NDArray[np.float64]:
+        return np.array([measured[query][key] for query in judged])
+
+    gains = [ndcg(grades, top[query], 10) for query, grades in judged.items()]
+    return {
+        "ndcg_at_10": np.array(gains),
+        "map": values(of_whole, "map"),
+        "mrr_at_10": values(of_top, "recip_rank"),
+        "recall_at_10": values(of_whole, "recall_10"),
+        "recall_at_100": values(of_whole, "recall_100"),
+    }
+
+
+def ndcg(grades: Mapping[str, int], ranking: Iterable[str], depth: int) -> float:
+    """Return the nDCG of a ranking with grades as gains, as trec_eval's ``ndcg_cut``; 0 without a relevant document."""
+    gains = [max(grades.get(name, 0), 0) for name in ranking]
+    best = sorted((max(grade, 0) for grade in grades.values()), reverse=True)
+    return _dcg(gains[:depth]) / (_dcg(best[:depth]) or 1)
+
+
+def _dcg(gains: Sequence[int]) -> float:
+    return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, start=1))
