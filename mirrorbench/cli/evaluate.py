@@ -24,11 +24,11 @@ from mirrorbench.own_data.answers import BM25, FUSED, Evaluation
 from mirrorbench.own_data.planning import (
     Data,
     data_name,
+    encoder_lines,
     encoder_rows,
     evaluation_plan,
     overlap_lines,
     transformed,
-    truncation_lines,
     without_repeats,
 )
 from mirrorbench.reports.comparable import Stored
@@ -152,8 +152,8 @@ def evaluate(
     print_table(evaluation.table(board.table, labels, titles), "none" if quiet else notes or "none")
     print_answers(evaluation, labels, read, items)
     own_labels = {spec: labels[spec] for spec in encoders}
-    cut = () if quiet else truncation_lines(board.results, own_labels, titles)
-    for line in (*overlap, *cut):
+    unread = () if quiet else encoder_lines(board.results, own_labels, read)
+    for line in (*overlap, *unread):
         say(line, err=True)
     for failure in board.failures:
         line = (

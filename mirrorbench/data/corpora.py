@@ -30,7 +30,7 @@ from mirrorbench.core.quoting import printable
 from mirrorbench.core.specs import split_names
 from mirrorbench.data.cards import CORPUS_KIND, Card, hub_card, is_hub_id
 from mirrorbench.data.readers.line_parts import texts_of
-from mirrorbench.data.readers.rows import read_strings
+from mirrorbench.data.readers.rows import read_strings, silent
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,6 +95,7 @@ def read_corpus(
     strip: bool = True,
     size: int = 0,
     sample: int = 0,
+    note: Callable[[str], None] = silent,
 ) -> Corpus:
     """Read a corpus: a built-in one by name, a file by path, or a column of a hub data set.
 
@@ -113,10 +114,11 @@ def read_corpus(
         size: take only the first ``size`` strings, counted after deduplication; 0 for all. Fewer are a ``UsageError``.
         sample: draw the strings at random instead, 10,000 where no size is given; 1, 2, 3 ... are different draws
             (MirrorWiC, appendix A.4, has five sets of 10k sentences). Each of joined corpora is drawn from.
+        note: called with remarks on how a file is read.
     """
     name = str(name_or_path)
     if isinstance(name_or_path, Path) or len(parts := _parts(name, cards)) == 1:
-        source, lines = _source_and_lines(name_or_path, store, cards, strip)
+        source, lines = _source_and_lines(name_or_path, store, cards, strip, note)
         if not lines:
             raise DataFormatError(
                 f"The corpus {name} ({source}) holds no text.", hint="It needs one string a line."
@@ -129,7 +131,14 @@ def read_corpus(
     shares = [size * (i + 1) // len(parts) - size * i // len(parts) for i in range(len(parts))]
     read = [
         read_corpus(
-            part, store, cards, deduplicate=deduplicate, strip=strip, size=share, sample=sample
+            part,
+            store,
+            cards,
+            deduplicate=deduplicate,
+            strip=strip,
+            size=share,
+            sample=sample,
+            note=note,
         )
         for part, share in zip(parts, shares, strict=True)
     ]
@@ -252,11 +261,12 @@ def _source_and_lines(
     store: DataStore,
     cards: Mapping[str, Card | GeneratedCorpus],
     strip: bool,
+    note: Callable[[str], None],
 ) -> tuple[str, list[str]]:
     """The source of a single corpus, and its non-blank strings."""
     corpus = _find(name_or_path, cards)
     if isinstance(corpus, _File):
-        lines = read_strings(str(corpus.path), corpus.columns, strip)
+        lines = read_strings(str(corpus.path), corpus.columns, strip, note)
         return str(corpus.path), [text for _, text in lines]
     if isinstance(corpus, GeneratedCorpus):
         source, texts = "generated", corpus.generate()

@@ -14,6 +14,7 @@ from mirrorbench.core.errors import PluginError, UsageError, unknown_name
 from mirrorbench.core.identity import digest
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.core.truncation import Truncation, TruncationWarning, truncation_of
+from mirrorbench.core.unknown_words import count_words
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction
 
 if TYPE_CHECKING:
@@ -219,6 +220,10 @@ class TextEncoder:
     ) -> Truncation | None:
         """Count the texts that are longer than the encoder reads; ``None`` for an encoder that cuts none."""
         return truncation_of(self.encoder, as_inputs(inputs), pooling)
+
+    def count_words(self, inputs: Sequence[str | TextInput]) -> list[tuple[int, int]] | None:
+        """Return for each text the number of its words and of those with a vector; ``None`` if all words are read."""
+        return count_words(self.encoder, as_inputs(inputs))
 
     def encode(self, texts: Sequence[str | TextInput]) -> Array:
         """Return one vector per string or input with a target word, float32 of shape (len(texts), dimensions).

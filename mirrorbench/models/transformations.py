@@ -27,6 +27,7 @@ from mirrorbench.core.errors import EncodingError, ModelUnavailableError, UsageE
 from mirrorbench.core.identity import digest
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.core.truncation import Truncation, truncation_of
+from mirrorbench.core.unknown_words import count_words
 
 if TYPE_CHECKING:
     import torch
@@ -361,6 +362,10 @@ class TransformedEncoder:
     def count_cut(self, inputs: Sequence[TextInput], pooling: Any = None) -> Truncation | None:
         """Count the inputs that are longer than the encoder reads."""
         return truncation_of(self.encoder, inputs, pooling)
+
+    def count_words(self, inputs: Sequence[TextInput]) -> list[tuple[int, int]] | None:
+        """Return for each input the number of its words, and of those with a vector, as ``core.unknown_words`` does."""
+        return count_words(self.encoder, inputs)
 
     def encode(self, inputs: Sequence[TextInput]) -> Array:
         """Return the vectors of texts, float32 of shape (n, k)."""

@@ -100,6 +100,15 @@ class WordVectors:
             else np.zeros(self.vectors.shape[1], np.float32)
         )
 
+    def count_words(self, text: str) -> tuple[int, int]:
+        """Return the number of a text's words, and of those with a vector; punctuation alone is no word."""
+        n = known = 0
+        for word in self._split(text.strip()):
+            has_vector = self.vector(word) is not None
+            known += has_vector
+            n += has_vector or any(map(str.isalnum, word))
+        return n, known
+
     def _split(self, text: str) -> Iterator[str]:
         if text in self.rows:
             yield text
@@ -169,11 +178,23 @@ class StaticEncoder:
         rows = []
         for item in as_inputs(inputs):
             vectors = self._vectors(item.language)
-            lower, text = vectors.lowercased if self.lower is None else self.lower, plain_text(item)
-            rows.append(vectors.of_text(text.lower() if lower else text))
+            rows.append(vectors.of_text(self._read(item, vectors)))
         if len({len(row) for row in rows}) > 1:
             raise UsageError(f"the files of {self.path} have different dimensions")
         return np.stack(rows)
+
+    def count_words(self, inputs: Sequence[TextInput]) -> list[tuple[int, int]]:
+        """Return for each input the number of its words, and of those with a vector."""
+        counts = []
+        for item in inputs:
+            vectors = self._vectors(item.language)
+            counts.append(vectors.count_words(self._read(item, vectors)))
+        return counts
+
+    def _read(self, item: TextInput, vectors: WordVectors) -> str:
+        """Return the text of an input whose words are looked up."""
+        lower, text = vectors.lowercased if self.lower is None else self.lower, plain_text(item)
+        return text.lower() if lower else text
 
     def vocabulary(self, language: str) -> tuple[str, ...]:
         """Return the words of the (language's) file, most frequent first; at most ``limit``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,9 +57,10 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
         """Check that ids are unique, and that labels have enough items for folds and ``macro_f1``.
 
         Raises:
-            DataFormatError: a label has too few texts, or too few scored ones.
+            DataFormatError: a label has too few texts, or too few scored ones, or no scored label is trained on.
         """
         self.check_ids([item.id for item in items])
+        self._check_trained(items)
         labels = np.array([item.label for item in items])
         if not any(item.train for item in items):
             check_folds(self.name, labels, text_groups([(item.text,) for item in items]))
@@ -73,8 +74,22 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
                         problem, "Take accuracy, leave the label out, or add texts of it."
                     )
 
+    def _check_trained(self, items: Sequence[Labelled]) -> None:
+        """Raise a ``DataFormatError`` if no scored label is trained on, as hidden ones (-1) or others in their case."""
+        trained = dict.fromkeys(item.label for item in items if item.train)
+        scored = dict.fromkeys(item.label for item in items if not item.train)
+        if not trained or trained.keys() & scored.keys():
+            return
+        first, other = (shown(next(iter(labels))) for labels in (scored, trained))
+        like = _differing_in_case([*trained, *scored])
+        raise DataFormatError(
+            f"{self.name}: none of the {len(scored)} scored labels (the first is {first}) is trained on "
+            f"(the first of those is {other}){f'; in case alone differ {like}' if like else ''}",
+            "Write labels in the same way in both. Labels that are hidden in a published test split cannot be scored.",
+        )
+
     def remarks(self, items: Sequence[Labelled]) -> Sequence[str]:
-        """Count scored texts that are training texts too, and those whose label is not trained."""
+        """Count scored texts that are training texts too, and those whose label is not trained, and name like labels."""
         train = [item for item in items if item.train]
         texts, labels = {item.text for item in train}, {item.label for item in train}
         scored = [item for item in items if not item.train] if train else []
@@ -84,7 +99,12 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
             ),
             "trained on too": sum(item.text in texts for item in scored),
         }
-        return [f"texts {what}: {n:,}" for what, n in counts.items() if n]
+        like = _differing_in_case(item.label for item in items)
+        return [
+            *super().remarks(items),
+            *(f"texts {what}: {n:,}" for what, n in counts.items() if n),
+            *([f"labels that differ in case alone: {like}"] if like else []),
+        ]
 
     def inputs(self, items: Sequence[Labelled]) -> list[TextInput]:
         """Return all texts."""
@@ -125,6 +145,15 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
             [item.id for item in items if not item.train],
             values,
             answers,
-            notes=(f"logistic regression of vectors of length 1, {training}", *self.remarks(items)),
+            notes=(f"logistic regression of vectors of length 1, {training}",),
             extra={"found": predicted[:, None], "label": gold},
         )
+
+
+def _differing_in_case(labels: Iterable[str]) -> str:
+    """Return the labels that are others but for case, such as ``'Food' and 'food'``; empty for none."""
+    spellings: dict[str, dict[str, None]] = {}
+    for label in labels:
+        spellings.setdefault(label.casefold(), {})[label] = None
+    like = [" and ".join(map(shown, group)) for group in spellings.values() if len(group) > 1]
+    return ", ".join(like)

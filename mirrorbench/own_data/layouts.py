@@ -15,14 +15,14 @@ the file (``train.csv``, ``test.csv``).
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.quoting import without_texts
+from mirrorbench.data.readers.csv_tables import table_header
 from mirrorbench.data.readers.json_lines import parse_json
 from mirrorbench.data.readers.parquet import pyarrow
 from mirrorbench.data.readers.rows import format_of, read_rows
@@ -53,6 +53,8 @@ class DataLayout:
     files: Mapping[str, Path]
     renamed: Mapping[str, str]
     """Names of columns in the files, by option, if they differ."""
+    notes: list[str] = field(default_factory=list, compare=False)
+    """Remarks on how the files were read, after ``rows``."""
 
     def columns(self, part: str) -> list[str]:
         """Return the columns of one of the files."""
@@ -60,9 +62,8 @@ class DataLayout:
 
     def rows(self, part: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
         """Yield line numbers and the values of columns of one of the files."""
-        yield from read_rows(
-            str(self.files[part]), [self.file_column(column) for column in columns]
-        )
+        names = [self.file_column(column) for column in columns]
+        yield from read_rows(str(self.files[part]), names, self.notes.append)
 
     def file_column(self, column: str) -> str:
         """Return the name of a column in the file."""
@@ -167,6 +168,12 @@ def _labelled_table(files: Mapping[str, Path], kind: str, renamed: Mapping[str, 
     if len(fits) > 1:
         hint = f"Name the kind: kind={fits[0]}, behind the path and a colon, or --kind {fits[0]}."
         raise UsageError(f"{file} has the columns of {' and of '.join(fits)}", hint)
+    if TRAIN in files and (renamed.get("split", "split") in has):
+        raise UsageError(
+            f"{file} has a column {renamed.get('split', 'split')!r}, and {files[TRAIN].name} lies beside it: both say "
+            "which rows are trained on",
+            f"Remove the column, or put all rows into one file and leave {files[TRAIN].name} out.",
+        )
     if len({renamed.get(column, column) for column in TABLES[fits[0]]}) < len(TABLES[fits[0]]):
         raise UsageError(
             f"{file}: two columns of {fits[0]} are renamed to one column", "Name another for each."
@@ -228,21 +235,18 @@ def columns_of(file: Path) -> list[str]:
             raise DataFormatError(
                 f"{file} cannot be read as Parquet: {str(error).splitlines()[0]}"
             ) from None
-    lines = (
-        (number, line) for number, line in enumerate(stream_lines(file), start=1) if line.strip()
-    )
-    number, first = next(lines, (0, ""))
+    if format_ in ("csv", "tsv"):
+        header = table_header(file, format_)
+        if not header:
+            raise DataFormatError(f"{file} is empty.")
+        return header
+    lines = enumerate(stream_lines(file), start=1)
+    number, first = next(((number, line) for number, line in lines if line.strip()), (0, ""))
     if not first:
         raise DataFormatError(f"{file} is empty.")
-    if format_ == "jsonl":
-        row = parse_json(first, f"{file}, line {number}")
-        if not isinstance(row, dict):
-            raise DataFormatError(
-                f"{file}, line {number}: not a JSON object.",
-                'Each line is one, like {"text": "..."}.',
-            )
-        return list(row)
-    try:
-        return next(csv.reader([first], delimiter="\t" if format_ == "tsv" else ","))
-    except csv.Error as error:
-        raise DataFormatError(f"{file}, its header: {error}") from None
+    row = parse_json(first, f"{file}, line {number}")
+    if not isinstance(row, dict):
+        raise DataFormatError(
+            f"{file}, line {number}: not a JSON object.", 'Each line is one, like {"text": "..."}.'
+        )
+    return list(row)

@@ -13,6 +13,7 @@ import numpy as np
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.core.truncation import Truncation
+from mirrorbench.core.unknown_words import UnknownWords
 from mirrorbench.data.corpora import Contamination
 from mirrorbench.own_data.layouts import as_option
 from mirrorbench.own_data.measures import SPREAD, text_groups
@@ -178,21 +179,26 @@ def overlap_lines(texts: str, data: Mapping[str, Data], workspace: Workspace) ->
         yield f"{tested.title}: {share} of the {tested.task.items_name} hold a text of {texts}"
 
 
-def truncation_lines(
-    results: Sequence[Result], labels: Mapping[str, str], titles: Mapping[str, str]
+def encoder_lines(
+    results: Sequence[Result], labels: Mapping[str, str], data: Mapping[str, Data]
 ) -> Iterator[str]:
-    """Yield a sentence for each encoder and data with texts that are longer than the encoder reads.
+    """Yield sentences on texts that an encoder does not read whole: those it cuts, and words without a vector.
 
     Args:
         results: of all rows.
         labels: labels of the encoders by spec; transformations of their vectors read the same texts.
-        titles: titles of the data by name.
+        data: the data by name.
     """
     said: set[tuple[str, str]] = set()
     for result in results:
-        counts, row = result.encoder.get("truncation"), (result.spec, result.task)
-        if counts is None or result.spec not in labels or row in said:
+        row = (result.spec, result.task)
+        if result.spec not in labels or row in said:
             continue
         said.add(row)
-        sentence = Truncation.of_json(counts).sentence
-        yield f"{labels[result.spec]} on {titles[result.task]}: {sentence}"
+        tested, counts = data[result.task], result.encoder
+        where = f"{labels[result.spec]} on {tested.title}"
+        if "truncation" in counts:
+            yield f"{where}: {Truncation.of_json(counts['truncation']).sentence}"
+        if "unknown_words" in counts:
+            unknown = UnknownWords.of_json(counts["unknown_words"])
+            yield f"{where}: {unknown.sentence(tested.task.items_name)}"

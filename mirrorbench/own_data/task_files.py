@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from math import isfinite
@@ -33,6 +34,7 @@ from mirrorbench.own_data.retrieval import check_retrieval, read_collection
 from mirrorbench.own_data.tasks import (
     Linked,
     Linking,
+    OwnData,
     Pairs,
     Retrieval,
     Similarity,
@@ -79,6 +81,8 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
         name, lambda data: read(), title=path.resolve().name, main_metric=metric
     )
     task.max_length = STATED
+    assert isinstance(task, OwnData)
+    task.reading_notes = layout.notes
     return task
 
 
@@ -124,7 +128,42 @@ def _checked_text(value: Any, column: str, source: str, line: int) -> str:
         raise line_error(
             source, line, f"the {column} is not a text, but a value of type {type(value).__name__}"
         )
-    return str(value).strip() if is_gold else str(value)
+    return _gold(value) if is_gold else str(value)
+
+
+def _gold(value: Any) -> str:
+    """A label, score or id as text; whole numbers of Parquet and JSON are written without a fraction (1.0 as 1)."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+_PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
+"""A number without leading zeros, which are kept in codes such as 007."""
+
+
+def unified(*columns: Sequence[str]) -> list[list[str]]:
+    """Write equal numbers in one way (``1`` and ``1.0``) if all columns hold nothing but numbers."""
+    if not all(_PLAIN_NUMBER.fullmatch(value) for column in columns for value in column):
+        return [list(column) for column in columns]
+    return [[_shortest(value) for value in column] for column in columns]
+
+
+def unified_ids(*columns: Sequence[str]) -> list[list[str]]:
+    """Write equal numbers in one way, unless one of the columns has a number in two ways, which are two ids then."""
+    written = unified(*columns)
+    for column, own in zip(columns, written, strict=True):
+        if len(set(own)) < len(set(column)):
+            return [list(column) for column in columns]
+    return written
+
+
+def _shortest(number: str) -> str:
+    """A number without zeros at the end of its fraction."""
+    if "." not in number:
+        return number
+    short = number.rstrip("0").rstrip(".")
+    return "0" if short == "-0" else short
 
 
 def _pairs(layout: DataLayout, column: str) -> list[Pair]:
@@ -162,18 +201,23 @@ def _labelled(layout: DataLayout) -> list[Labelled]:
     train_part, columns = TRAIN if in_files else TEST, TABLES["classification"]
     train = _read_texts(layout, train_part, columns, TRAIN) if _has_train(layout) else []
     test = _read_texts(layout, TEST, columns)
-    if len({label for _, (_, label) in train or test}) < 2:
+    train_labels, test_labels = unified(
+        *([label for _, (_, label) in rows] for rows in (train, test))
+    )
+    if len(set(train_labels or test_labels)) < 2:
         raise DataFormatError(
             f"{layout.files[train_part]}: all labels that are trained on are equal."
         )
     prefix = "train " if in_files else ""
-    if len({label for _, (_, label) in train or test}) < 2:
-        raise DataFormatError(
-            f"{layout.files[TRAIN if in_files else TEST]}: all labels that are trained on are equal."
-        )
     return [
-        *(Labelled(f"{prefix}{line}", text, label, True) for line, (text, label) in train),
-        *(Labelled(str(line), text, label, False) for line, (text, label) in test),
+        *(
+            Labelled(f"{prefix}{line}", text, label, True)
+            for (line, (text, _)), label in zip(train, train_labels, strict=True)
+        ),
+        *(
+            Labelled(str(line), text, label, False)
+            for (line, (text, _)), label in zip(test, test_labels, strict=True)
+        ),
     ]
 
 
@@ -185,10 +229,15 @@ def _has_train(layout: DataLayout) -> bool:
 def _linked(layout: DataLayout) -> Linked:
     names = _read_texts(layout, "names", NAMES)
     mentions = _read_texts(layout, "mentions", MENTIONS)
-    return Linked(
-        tuple(dict.fromkeys((name, identity) for _, (name, identity) in names)),
-        tuple((str(line), mention, identity) for line, (mention, identity) in mentions),
+    ids, answers = unified_ids(
+        *([identity for _, (_, identity) in rows] for rows in (names, mentions))
     )
+    known = ((name, identity) for (_, (name, _)), identity in zip(names, ids, strict=True))
+    asked = (
+        (str(line), mention, answer)
+        for (line, (mention, _)), answer in zip(mentions, answers, strict=True)
+    )
+    return Linked(tuple(dict.fromkeys(known)), tuple(asked))
 
 
 _TASK_CLASSES: dict[str, Any] = {

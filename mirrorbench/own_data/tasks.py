@@ -34,6 +34,7 @@ from mirrorbench.tasks.metrics import auc, cosine
 from mirrorbench.tasks.pairs import PairSimilarity
 from mirrorbench.tasks.thresholds import exact_threshold
 
+_NO_BM25 = "no query has a word of a document, so BM25 has no row"
 STORED_PREDICTIONS = 3
 """Number of predictions that are stored for an item, for ``--items``."""
 
@@ -54,6 +55,8 @@ class OwnData:
     values_name: ClassVar[str] = ""
 
     untuned: ClassVar[bool] = True
+    reading_notes: Sequence[str] = ()
+    """Remarks on how the files were read, once the items are loaded."""
 
     def count_items(self, n: int) -> str:
         """Return a number of items in words: ``1 query``, ``225 queries``."""
@@ -65,7 +68,7 @@ class OwnData:
 
     def remarks(self, items: Any) -> Sequence[str]:
         """Return remarks on items that change the score in a way that is easily overlooked."""
-        return ()
+        return tuple(dict.fromkeys(self.reading_notes))
 
     def shared(self, items: Any) -> Mapping[str, tuple[str, ...]]:
         """Return the groups of each item, which are resampled together."""
@@ -101,7 +104,11 @@ class Retrieval(OwnData, TaskKind[Collection]):
     def summary(self, items: Collection) -> str:
         """Return the numbers of queries and documents, and the notes on them."""
         counts = f"{self.count_items(len(items.queries))}, {len(items.documents):,} documents"
-        return "; ".join((counts, *items.notes))
+        return "; ".join((counts, *self.remarks(items)))
+
+    def remarks(self, items: Collection) -> Sequence[str]:
+        """Return the notes on documents, queries and judgements."""
+        return (*super().remarks(items), *items.notes)
 
     def documents(self, items: Collection) -> Sequence[str]:
         """Return all documents."""
@@ -167,11 +174,9 @@ class Retrieval(OwnData, TaskKind[Collection]):
         queries = vectors(_with_role("query", items.queries))
         found = rankings_of(names, *search(queries, documents, DEPTH + 1))
         by_vectors = items.without_queries(found)
-        rankings, notes = {"": by_vectors}, items.notes
+        rankings = {"": by_vectors}
         if any(items.bm25):
             rankings |= {"bm25_": items.bm25, "fused_": fuse(by_vectors, items.bm25)}
-        else:
-            notes += ("no query has a word of a document, so BM25 has no row",)
         measured = {
             f"{system}{name}": values
             for system, ranking in rankings.items()
@@ -182,7 +187,7 @@ class Retrieval(OwnData, TaskKind[Collection]):
             list(items.judged),
             measured[self.main_metric],
             np.zeros(len(items.judged)),
-            notes=notes,
+            notes=() if any(items.bm25) else (_NO_BM25,),
             extra={name: values for name, values in measured.items() if name != self.main_metric}
             | {"found": np.array([list(ranking)[:STORED_PREDICTIONS] for ranking in by_vectors])},
         )
@@ -326,10 +331,11 @@ class Linking(OwnData, TaskKind[Linked]):
         """Count mentions whose id is not in the dictionary."""
         known = {name for _, name in items.names}
         unknown = [right for *_, right in items.mentions if right not in known]
-        if not unknown:
-            return []
-        remark = "mentions with an id that is not in the dictionary, which are errors"
-        return [f"{remark}: {len(unknown):,}, the first {shown(unknown[0])}"]
+        remarks = list(super().remarks(items))
+        if unknown:
+            remark = "mentions with an id that is not in the dictionary, which are errors"
+            remarks.append(f"{remark}: {len(unknown):,}, the first {shown(unknown[0])}")
+        return remarks
 
     def documents(self, items: Linked) -> Sequence[str]:
         """Return the names of the dictionary."""
@@ -378,6 +384,5 @@ class Linking(OwnData, TaskKind[Linked]):
             [identity for identity, *_ in items.mentions],
             (ranks <= 1).astype(np.float64),
             np.ones(len(ranks)),
-            notes=tuple(self.remarks(items)),
             extra={"rank": ranks, "found": rows[:, :STORED_PREDICTIONS]},
         )

@@ -431,6 +431,7 @@ class Planner:
             self.plugins.corpora.by_name(),
             size=size,
             sample=sample,
+            note=self.workspace.reporter.note,
         )
         lookup = ("corpus", name, size, sample, clean)
         corpus = self._lookups.once(lookup, partial(read, deduplicate=clean, strip=clean))

@@ -67,7 +67,8 @@ def corpus_overlap(
     plugins, store = space.plugins, space.data
     if isinstance(corpus, str):
         check_corpus(corpus, plugins.corpora)
-    strings = read_corpus(corpus, store, plugins.corpora.by_name()).texts
+    cards = plugins.corpora.by_name()
+    strings = read_corpus(corpus, store, cards, note=space.reporter.note).texts
     overlaps: dict[str, Contamination | MirrorbenchError | None] = {}
     for name in expand_tasks(tasks, plugins):
         task = plugins.tasks[name]

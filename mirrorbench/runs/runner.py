@@ -22,6 +22,7 @@ from mirrorbench.core.encoder_protocol import Encoder, TextInput, VocabularyEnco
 from mirrorbench.core.errors import StorageError, UnreadableTextError
 from mirrorbench.core.files import POLL_SECONDS
 from mirrorbench.core.truncation import Truncation, truncation_of
+from mirrorbench.core.unknown_words import UnknownWords, unknown_words_of
 from mirrorbench.data.corpora import Contamination, Corpus, find_contamination, shared_codes
 from mirrorbench.models.backbones import foreign_languages
 from mirrorbench.models.pooling import Pooling, PoolingEncoder
@@ -289,7 +290,10 @@ class Runner:
             )  # counted here, since vectors may come from the cache
             lost = encoder.lost_targets(distinct, cell.pooling)._asdict()
         truncation = None if lost else truncation_of(encoder, distinct, cell.pooling)
-        truncated = {"truncation": truncation.to_json()} if truncation and truncation.cut else {}
+        counted = {"truncation": truncation.to_json()} if truncation and truncation.cut else {}
+        unknown = unknown_words_of(encoder, distinct, task.texts(adapted.items))
+        if unknown and unknown.items:
+            counted["unknown_words"] = unknown.to_json()
         cell, tuning = replace(cell, data=adapted.data), self._tuning(cell)
         with cpu_threads(self.workspace.threads):
             self._environment = self._environment or describe_environment(
@@ -313,13 +317,15 @@ class Runner:
                 "texts": len(distinct),
             }
             | lost
-            | truncated,
+            | counted,
             environment=self._environment,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             notes=[
+                *task.remarks(adapted.items),
                 *scores.notes,
                 *_notes(cell, task.languages, **lost),
                 *_truncation_notes(cell, truncation),
+                *_unknown_words_notes(cell, task, unknown),
                 *(f"{cell.model.spec}: {note}" for note in getattr(encoder, "notes", ())),
                 *_progress(cell, tuning),
             ],
@@ -339,6 +345,12 @@ def _truncation_notes(cell: Cell, truncation: Truncation | None) -> Iterator[str
     """Note the texts that were cut, where no target decides which tokens are read."""
     if truncation is not None and truncation.cut:
         yield f"{cell.model.spec}: {truncation.sentence}"
+
+
+def _unknown_words_notes(cell: Cell, task: Task, unknown: UnknownWords | None) -> Iterator[str]:
+    """Note the items with words for which the encoder has no vector."""
+    if unknown is not None and unknown.items:
+        yield f"{cell.model.spec}: {unknown.sentence(getattr(task, 'items_name', 'items'))}"
 
 
 def _notes(

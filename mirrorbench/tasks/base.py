@@ -197,6 +197,10 @@ class Task(ABC):
                 return f"item {item}"
         return ""
 
+    def remarks(self, items: Any) -> Sequence[str]:
+        """Return remarks on the data that readers of the numbers need; by default none."""
+        return ()
+
     def documents(self, items: Any) -> Sequence[str]:
         """Return texts of the data that an encoder may be tuned on before it is scored; by default none."""
         return ()

@@ -81,7 +81,7 @@ def encode_texts(
         )
     if isinstance(output, Path):
         check_vector_file(output)
-    lines = read_inputs(source, column, in_context, spans)
+    lines = read_inputs(source, column, in_context, spans, workspace.reporter.note)
 
     def opened() -> Encoder:
         encoder = load_encoder(workspace, spec, "wic" if in_context else level or "sentence")[0]

@@ -108,7 +108,13 @@ def plan_tuning(
     tokenizer = checked_tokenizer(locate(spec, "en", workspace.settings.offline))
     # A named method other than ``pairs`` gets the lines as they are.
     read = read_tuning_texts(
-        texts, columns, held_out, seed, raw=spec.method not in ("", PAIRS), name=name
+        texts,
+        columns,
+        held_out,
+        seed,
+        raw=spec.method not in ("", PAIRS),
+        name=name,
+        note=workspace.reporter.note,
     )
     workspace.reporter.note(
         f"{texts if isinstance(texts, str | Path) else read.name}: {read.summary}"

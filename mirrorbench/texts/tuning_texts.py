@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -13,7 +13,7 @@ from mirrorbench.core.errors import TuningError, UsageError
 from mirrorbench.core.quoting import printable, without_texts
 from mirrorbench.data.readers.files import STDIN
 from mirrorbench.data.readers.line_parts import pairs_of
-from mirrorbench.data.readers.rows import read_strings
+from mirrorbench.data.readers.rows import read_strings, silent
 from mirrorbench.training.held_out import HELD_OUT, HELD_OUT_SHARE
 
 
@@ -70,6 +70,7 @@ def read_tuning_texts(
     seed: int = 0,
     raw: bool = False,
     name: str = "texts",
+    note: Callable[[str], None] = silent,
 ) -> TuningTexts:
     """Read texts or pairs to tune on from a file, ``-`` or a list called ``name``, and hold ``held_out`` of them out.
 
@@ -80,7 +81,7 @@ def read_tuning_texts(
     if isinstance(source, str | Path):
         name = "standard input" if source == STDIN else printable(f"./{Path(source).name}")
         unit = "line"
-        numbered = read_strings(str(source), columns)
+        numbered = read_strings(str(source), columns, note=note)
     else:
         numbered = enumerate(cast("Iterable[str | tuple[str, ...]]", source), start=1)
     numbers: list[int] = []

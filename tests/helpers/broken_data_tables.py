@@ -155,7 +155,7 @@ def quote_open(case: Case) -> None:
     case.bytes = b"".join(lines)
 
 
-@mutation("same", parts=TABLES, formats=("tsv",))
+@mutation("noted", "quotation marks are read as text", parts=TABLES, formats=("tsv",))
 def quote_in_tabs(case: Case) -> None:
     column = case.texts()[0]
     row = case.random_row()

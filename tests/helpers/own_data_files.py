@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +52,15 @@ def write(tmp_path: Path) -> Write:
     return write
 
 
-def task_and_scores(plugins: Plugins, name: str) -> tuple[Task, Scores]:
-    """The task of a path, and its scores of the vectors of its texts."""
+def task_and_scores(
+    plugins: Plugins, name: str, vector: Callable[[str], np.ndarray] = vector
+) -> tuple[Task, Scores]:
+    """The task of a path, and its scores of the vectors of its texts, with the remarks on its items among the notes."""
     task = plugins.tasks[name]
     items = task.load(DataStore(Path("nowhere"), offline=True))
-    return task, score_task(
-        task, items, vectors_of(task, items, lambda i: vector(i.text)), "paper", plugins.metrics
-    )
+    vectors = vectors_of(task, items, lambda item: vector(item.text))
+    scores = score_task(task, items, vectors, "paper", plugins.metrics)
+    return task, replace(scores, notes=(*task.remarks(items), *scores.notes))
 
 
 TEXTS = [f"text {n}" for n in range(40)]

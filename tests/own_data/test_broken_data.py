@@ -23,14 +23,13 @@ from helpers.broken_data_cases import (
     valid,
     vector,
 )
+from helpers.own_data_files import task_and_scores
 from helpers.page_reader import Shell
-from helpers.toy_plugin import vectors_of
 
 from mirrorbench.core.errors import MirrorbenchError, PluginError
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.data.store import DataStore
 from mirrorbench.runs.registry import load_plugins
-from mirrorbench.tasks.base import Scores, Task, score_task
+from mirrorbench.tasks.base import Scores, Task
 
 __all__ = ["broken_data_rows", "broken_data_tables"]
 DRAWS = 300
@@ -44,11 +43,7 @@ def builtin() -> Plugins:
 
 
 def scored(plugins: Plugins, name: str) -> tuple[Task, Scores]:
-    task = plugins.tasks[name]
-    items = task.load(DataStore(Path("nowhere"), offline=True))
-    return task, score_task(
-        task, items, vectors_of(task, items, lambda i: vector(i.text)), "paper", plugins.metrics
-    )
+    return task_and_scores(plugins, name, vector)
 
 
 def broken(mutation: Mutation, seed: int) -> Case:

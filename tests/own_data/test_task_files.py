@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
-from helpers.own_data_files import task_and_scores
+from helpers.own_data_files import OTHERS, TEXTS, Write, task_and_scores
 
+import mirrorbench
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
+from mirrorbench.data.store import DataStore
+from mirrorbench.own_data.task_files import unified, unified_ids
 
 
 @pytest.mark.parametrize(
@@ -43,3 +47,79 @@ def test_invalid_data_paths_are_rejected(plugins: Plugins, tmp_path: Path) -> No
     ):
         with pytest.raises(UsageError, match=message):
             plugins.tasks[name]
+
+
+def test_equal_numbers_are_one_label_or_id() -> None:
+    assert unified(["1", "0"], ["1.0", "0.00", "-0.0", "2.50"]) == [
+        ["1", "0"],
+        ["1", "0", "0", "2.5"],
+    ]
+    for columns in ((["1", "a"], ["1.0"]), (["007"], ["7"]), (["1"], ["1e0"])):
+        assert unified(*columns) == list(columns)
+    assert unified_ids(["1.0", "2.0"], ["1", "2"]) == [["1", "2"], ["1", "2"]]
+    assert unified_ids(["1.0", "1"], ["1.0"]) == [["1.0", "1"], ["1.0"]]
+    assert unified(["1.0", "1"]) == [["1", "1"]]
+
+
+@pytest.mark.parametrize("name", ["{}.csv", "{}.jsonl", "{}.parquet"])
+def test_labels_and_ids_are_equal_as_numbers(plugins: Plugins, write: Write, name: str) -> None:
+    """As where pandas makes fractions of a column with a missing value."""
+    labels = [n % 2 for n in range(40)]
+    write("a/" + name.format("train"), {"text": TEXTS, "label": labels})
+    path = write("a/" + name.format("test"), {"text": OTHERS, "label": [*map(float, labels)]})
+    _, scores = task_and_scores(plugins, str(Path(path).parent))
+    assert set(scores.extra["label"]) == {"0", "1"}
+    assert scores.notes == ("logistic regression of vectors of length 1, trained on 40 texts",)
+    write("b/" + name.format("dictionary"), {"name": OTHERS, "id": [float(n) for n in range(40)]})
+    path = write("b/" + name.format("mentions"), {"mention": TEXTS, "id": list(range(40))})
+    _, scores = task_and_scores(plugins, str(Path(path).parent))
+    assert scores.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("labels", "like"),
+    [
+        (["Food", "Travel"], "; in case alone differ 'food' and 'Food', 'travel' and 'Travel'"),
+        (["-1"], ""),
+    ],
+)
+def test_labels_that_are_not_trained_on_are_refused(
+    plugins: Plugins, write: Write, labels: list[str], like: str
+) -> None:
+    write("a/train.csv", {"text": TEXTS, "label": ["food", "travel"] * 20})
+    path = write("a/test.csv", {"text": OTHERS, "label": labels * (40 // len(labels))})
+    folder = Path(path).parent
+    message = f"none of the {len(labels)} scored labels (the first is '{labels[0]}') is trained on"
+    with pytest.raises(DataFormatError, match=re.escape(message)) as caught:
+        task_and_scores(plugins, str(folder))
+    assert f"is 'food'){like}" in caught.value.message
+    board = mirrorbench.run("tiny+base", str(folder), offline=True, output=folder / "results")
+    assert message in board.failures[0].reason
+
+
+def test_labels_that_differ_in_case_alone_are_named(plugins: Plugins, write: Write) -> None:
+    labels = ["food", "Food", "travel", "bus"] * 10
+    _, scores = task_and_scores(plugins, write("a.csv", {"text": TEXTS, "label": labels}))
+    assert "labels that differ in case alone: 'food' and 'Food'" in scores.notes
+
+
+def test_split_of_a_file_beside_another_is_refused(plugins: Plugins, write: Write) -> None:
+    table = {"text": TEXTS, "label": ["a", "b"] * 20}
+    write("a/train.csv", table)
+    path = write("a/test.csv", {**table, "split": ["train", "test"] * 20})
+    with pytest.raises(UsageError, match=r"has a column 'split', and train.csv lies beside it"):
+        plugins.tasks[str(Path(path).parent)]
+
+
+def test_readings_are_remarks_on_the_data(plugins: Plugins, tmp_path: Path) -> None:
+    rows = [f'"a ""b"" {n}"\tc {n}\t{n % 5}' for n in range(9)]
+    path = tmp_path / "a.tsv"
+    path.write_text("\n".join(["sentence1\tsentence2\tscore", *rows, "\t\t"]) + "\n")
+    task, scores = task_and_scores(plugins, str(path))
+    assert scores.notes == (
+        f"{path}: quotation marks around fields are read as in CSV (RFC 4180)",
+        f"{path}: empty rows at the end, left out: 1",
+    )
+    items = task.load(DataStore(tmp_path))
+    assert items[0].left == 'a "b" 0'
+    assert task.summary(items).startswith(f"9 pairs; {path}: quotation marks")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mirrorbench.core.encoder_protocol import TextInput
@@ -10,16 +10,21 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.core.quoting import shown
 from mirrorbench.data.readers.columns import line_error, text_of
 from mirrorbench.data.readers.marks import parse_marked
-from mirrorbench.data.readers.rows import read_rows
+from mirrorbench.data.readers.rows import read_rows, silent
 from mirrorbench.data.readers.values import parse_index
 
 
 def read_inputs(
-    source: str, column: str = "", in_context: bool = False, spans: Sequence[str] = ()
+    source: str,
+    column: str = "",
+    in_context: bool = False,
+    spans: Sequence[str] = (),
+    note: Callable[[str], None] = silent,
 ) -> Iterator[tuple[int, TextInput]]:
     """Read texts to encode, or, with ``in_context``, words in square brackets in their texts (``parse_marked``).
 
-    Returns the line or row number (from 1) of each with it. Instead of brackets, ``spans`` are the columns of a target's first character (from 0) and of the one after its last.
+    Returns the line or row number (from 1) of each with it. Instead of brackets, ``spans`` are the columns of a target's
+    first character (from 0) and of the one after its last. ``note`` is called with remarks on how the file is read.
     """
     if spans and not column:
         raise UsageError(
@@ -28,9 +33,9 @@ def read_inputs(
     if spans:
         return (
             (number, _spanned(source, number, *values))
-            for number, values in read_rows(source, (column, *spans))
+            for number, values in read_rows(source, (column, *spans), note)
         )
-    rows = read_rows(source, (column,) if column else ())
+    rows = read_rows(source, (column,) if column else (), note)
     if not in_context:
         return ((number, TextInput(text_of(value, source, number))) for number, (value,) in rows)
     return (

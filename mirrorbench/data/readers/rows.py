@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +33,22 @@ def format_of(source: str) -> str:
     return _FORMATS.get(Path(source.lower().removesuffix(".gz")).suffix, PLAIN_TEXT)
 
 
-def read_rows(source: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, tuple[Any, ...]]]:
+def silent(message: str) -> None:
+    """Do nothing with a remark on how a file is read."""
+
+
+def read_rows(
+    source: str, columns: Sequence[str] = (), note: Callable[[str], None] = silent
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
     r"""Read a file; returns line or row numbers (from 1), each with the values of ``columns``.
 
     The format follows from the suffix: ``.jsonl``, ``.ndjson`` and ``.json`` are JSON lines, ``.tsv`` and ``.csv``
     tables, ``.parquet`` and ``.pq`` Parquet, all else plain text, one text per line. ``.gz`` (not of Parquet) is
     decompressed. ``-`` is standard input: plain text, or JSON lines where columns are named. Lines end at ``\n`` alone;
-    a byte order mark and one ``\r`` before the end are dropped. Columns of ``.tsv`` and ``.csv`` may be numbers from 0,
-    and then there is no header line. The default is the column ``text`` or ``sentence``, or the only one.
+    a byte order mark and one ``\r`` before the end are dropped. Columns of ``.tsv`` and ``.csv`` may be numbers from 0
+    that are no names in the first line, and then there is no header line. The default is the column ``text`` or
+    ``sentence``, or the only one. Quotation marks of ``.tsv`` are read by ``quotes_are_marks``. ``note`` is called with
+    remarks on how the file is read, while it is read.
 
     Raises:
         UsageError: the file does not exist, or columns are named for plain text.
@@ -68,23 +76,26 @@ def read_rows(source: str, columns: Sequence[str] = ()) -> Iterator[tuple[int, t
     return (
         parquet_values(source, columns)
         if file_format == "parquet"
-        else table_values(source, columns, file_format)
+        else table_values(source, columns, file_format, note)
     )
 
 
 def read_strings(
-    source: str, columns: Sequence[str] = (), strip: bool = True
+    source: str,
+    columns: Sequence[str] = (),
+    strip: bool = True,
+    note: Callable[[str], None] = silent,
 ) -> Iterator[tuple[int, str]]:
     """Read the texts of a file that are not blank, the two of a pair joined by a tab, with their line numbers.
 
-    Errors are those of ``read_rows``.
+    ``note`` and errors are those of ``read_rows``.
     """
     if len(columns) > 2:
         raise UsageError(
             f"{source}: texts are in one column, pairs in two", f"Got {', '.join(columns)}"
         )
     plain = not columns and format_of(source) == PLAIN_TEXT
-    for number, values in read_rows(source, columns):
+    for number, values in read_rows(source, columns, note):
         texts = [text_of(value, source, number) for value in values]
         if all(map(str.strip, texts)):
             # A tab separates the texts of a pair, so tabs in columns become spaces.

@@ -2,22 +2,139 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import random
+from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from mirrorbench.core.errors import DataFormatError
+from mirrorbench.data.readers.csv_tables import has_header, quotes_are_marks, table_header
 from mirrorbench.data.readers.rows import read_rows
+
+
+def read(path: Path, *columns: str) -> tuple[list[tuple[str, ...]], list[str]]:
+    """The values of columns of a file, and the remarks on it."""
+    notes: list[str] = []
+    return [values for _, values in read_rows(str(path), columns, notes.append)], notes
 
 
 @pytest.mark.parametrize("content", ['text\na\n""\nb\n\n', '\ntext\na\n\n""\nb\n'])
 def test_empty_table_lines_are_not_rows(tmp_path: Path, content: str) -> None:
     (tmp_path / "a.csv").write_text(content)
-    assert [value for _, (value,) in read_rows(str(tmp_path / "a.csv"))] == ["a", "", "b"]
+    assert read(tmp_path / "a.csv") == ([("a",), ("",), ("b",)], [])
 
 
 def test_headerless_table_columns_are_selected_by_number(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("1\tone\n2\ttwo\n")
-    assert [value for _, (value,) in read_rows(str(tmp_path / "a.tsv"), ["1"])] == ["one", "two"]
-    with pytest.raises(DataFormatError, match="column 2"):
-        list(read_rows(str(tmp_path / "a.tsv"), ["2"]))
+    assert read(tmp_path / "a.tsv", "1") == ([("one",), ("two",)], [])
+    with pytest.raises(DataFormatError, match="line 1: there is no column 2"):
+        read(tmp_path / "a.tsv", "2")
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "named"),
+    [
+        (["0"], [["0"], ["a text"]], True),
+        (["0"], [["id", "0", "1"], ["7", "a", "b"]], True),
+        (["0", "2"], [["0", "1", "2"], ["1", "b", "3"]], True),  # whose first column seems to count
+        (["1"], [["id", "1", "2"], ["7", "a", "b"]], True),
+        (["1"], [["1", "one"], ["2", "two"]], False),  # rows that are numbered
+        (["0"], [["0", "none"], ["1", "one"]], False),
+        (["1"], [["7", "seven"], ["9", "nine"]], False),
+        (["0", "1"], [["text", "1"], ["other", "0"]], False),
+        (["text", "1"], [["text", "1"], ["other", "0"]], True),
+        (["1"], [["a", "1"]], True),
+        ([], [["0", "1"], ["a", "b"]], True),
+    ],
+)
+def test_name_in_the_header_wins_over_a_number(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], named: bool
+) -> None:
+    assert has_header(columns, rows) == named
+
+
+def test_number_that_is_read_as_a_name_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("0\na text\nanother\n")
+    assert read(path, "0") == (
+        [("a text",), ("another",)],
+        [f"{path}: the first line holds 0, so these are names, no numbers"],
+    )
+
+
+def test_empty_rows_at_the_end_are_left_out_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("text,id\na,1\n,\nb,2\n,\n , \n")
+    values, notes = read(path, "text", "id")
+    assert values == [("a", "1"), ("", ""), ("b", "2")]
+    assert notes == [f"{path}: empty rows at the end, left out: 2"]
+
+
+PANDAS = ['He said "hello" to me.', "plain", 'a "b', "a\ttab", "two\nlines", "", '"', "'x'"]
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
+def test_quoted_tabs_equal_what_pandas_wrote(tmp_path: Path, quoting: int) -> None:
+    frame = pd.DataFrame({"id": range(len(PANDAS)), 'a "text"': PANDAS})
+    path = tmp_path / "a.tsv"
+    frame.to_csv(path, sep="\t", index=False, quoting=quoting)
+    values, notes = read(path, 'a "text"')
+    assert [value for (value,) in values] == PANDAS
+    assert table_header(path, "tsv") == ["id", 'a "text"']
+    assert notes == [f"{path}: quotation marks around fields are read as in CSV (RFC 4180)"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["text\tid", '"Hello" she said\t1'],
+        ["text\tid", 'a 5" nail\t1', '"quoted ""so"""\t2'],
+        ["text\tid", '"open\t1', "b\t2"],
+        # Marks that begin one text and end a later one would make one field of the rows between them.
+        ["text\tid", '"Hello\t1', "b\t2", 'bye"\t3'],
+        ["text\tid", '"a\tb"\t1', "c\t2\t3", "d\t4"],
+    ],
+)
+def test_quotes_that_do_not_follow_the_rules_are_text(tmp_path: Path, lines: list[str]) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("\n".join(lines) + "\n")
+    assert quotes_are_marks(path) is False
+    same_width = len({line.count("\t") for line in lines}) == 1
+    if same_width:
+        values, notes = read(path, "text", "id")
+        assert values == [tuple(line.split("\t")) for line in lines[1:]]
+        assert notes == [
+            f"{path}: quotation marks are read as text, since not all of them follow RFC 4180"
+        ]
+
+
+def test_tabs_without_quotes_need_no_rule(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("text\tid\n'a'\t1\n\nb\t2\n")
+    assert quotes_are_marks(path) is None
+    assert read(path, "text") == ([("'a'",), ("b",)], [])
+
+
+def test_random_tables_of_pandas_are_read_as_pandas_reads_them(tmp_path: Path) -> None:
+    rng = random.Random(0)
+    for number in range(150):
+        rows = [
+            ["".join(rng.choices('ab "\t\n', k=rng.randrange(1, 6))) for _ in range(3)]
+            for _ in range(rng.randrange(1, 6))
+        ]
+        rows = [[cell if cell.strip() else "x" for cell in row] for row in rows]
+        path = tmp_path / f"{number}.tsv"
+        pd.DataFrame(rows, columns=list("xyz")).to_csv(path, sep="\t", index=False)
+        text = path.read_text()
+        if '"' not in text:
+            assert quotes_are_marks(path) is None
+            continue
+        expected = list(csv.reader(io.StringIO(text, newline=""), delimiter="\t", strict=True))
+        if not any('"' in cell for row in rows for cell in row):
+            continue  # fields of several lines might be rows, which nothing tells
+        values, _ = read(path, "x", "y", "z")
+        assert [list(row) for row in values] == expected[1:]
