@@ -63,7 +63,13 @@ class DataLayout:
     def rows(self, part: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
         """Yield line numbers and the values of columns of one of the files."""
         names = [self.file_column(column) for column in columns]
-        yield from read_rows(str(self.files[part]), names, self.notes.append)
+        file = self.files[part]
+
+        def note(message: str) -> None:
+            remark = message.removeprefix(f"{file}: ")
+            self.notes.append(remark if len(self.files) == 1 else f"{file.name}: {remark}")
+
+        yield from read_rows(str(file), names, note)
 
     def file_column(self, column: str) -> str:
         """Return the name of a column in the file."""

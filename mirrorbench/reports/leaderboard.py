@@ -81,7 +81,11 @@ def build_table(
         notes.append(
             f"No average: scores of several models or experiments, or of different seeds ({rest})."
         )
-    warnings = (*_warnings(results, failures), *_truncations(results, labels, columns))
+    warnings = (
+        *_warnings(results, failures),
+        *_remarks(results, columns),
+        *_truncations(results, labels, columns),
+    )
     return Table(title, tuple(columns), tuple(table_rows), tuple(notes), warnings=warnings)
 
 
@@ -104,6 +108,16 @@ def _warnings(results: Sequence[Result], failures: Sequence[Failure]) -> Iterato
         yield f"A smoke run on only the first {limits} items of each task: not valid task scores."
     if n := len({(failure.spec, failure.task) for failure in failures}):
         yield f"{n} score{'s are' if n > 1 else ' is'} missing"
+
+
+def _remarks(results: Sequence[Result], columns: Sequence[Column]) -> Iterator[str]:
+    """Yield the remarks on each task's data."""
+    by_task: dict[str, dict[str, None]] = {}
+    for result in results:
+        by_task.setdefault(result.task, {}).update(dict.fromkeys(result.remarks))
+    for column in columns:
+        if remarks := by_task.get(column.name):
+            yield f"{column.title}: {'; '.join(remarks)}"
 
 
 def _truncations(

@@ -80,6 +80,8 @@ class Result:
     """UTC, ISO 8601."""
     notes: list[str] = field(default_factory=list)
     """Remarks that a reader of the numbers must know."""
+    remarks: list[str] = field(default_factory=list)
+    """Those of the notes that are on the data, whatever the encoder."""
     cost: dict[str, Any] = field(default_factory=dict)
     """``encoding`` and ``tuning``, shared by all cells of the same model: counts, seconds, speeds. Vectors from the
     cache are not counted; tuning is described as it was when it was done, with ``from_cache`` where that was before."""

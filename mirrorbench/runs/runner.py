@@ -294,6 +294,7 @@ class Runner:
         unknown = unknown_words_of(encoder, distinct, task.texts(adapted.items))
         if unknown and unknown.items:
             counted["unknown_words"] = unknown.to_json()
+        remarks = list(task.remarks(adapted.items))
         cell, tuning = replace(cell, data=adapted.data), self._tuning(cell)
         with cpu_threads(self.workspace.threads):
             self._environment = self._environment or describe_environment(
@@ -320,8 +321,9 @@ class Runner:
             | counted,
             environment=self._environment,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
+            remarks=remarks,
             notes=[
-                *task.remarks(adapted.items),
+                *remarks,
                 *scores.notes,
                 *_notes(cell, task.languages, **lost),
                 *_truncation_notes(cell, truncation),

@@ -117,9 +117,9 @@ def test_readings_are_remarks_on_the_data(plugins: Plugins, tmp_path: Path) -> N
     path.write_text("\n".join(["sentence1\tsentence2\tscore", *rows, "\t\t"]) + "\n")
     task, scores = task_and_scores(plugins, str(path))
     assert scores.notes == (
-        f"{path}: quotation marks around fields are read as in CSV (RFC 4180)",
-        f"{path}: empty rows at the end, left out: 1",
+        "quotation marks around fields are read as in CSV (RFC 4180)",
+        "empty rows at the end, left out: 1",
     )
     items = task.load(DataStore(tmp_path))
     assert items[0].left == 'a "b" 0'
-    assert task.summary(items).startswith(f"9 pairs; {path}: quotation marks")
+    assert task.summary(items).startswith("9 pairs; quotation marks")

@@ -308,6 +308,15 @@ def test_rows_include_known_encoder_sizes(registered: Plugins) -> None:
     assert [(row.parameters, row.dimensions) for row in table.rows] == [(1200, 8), (None, None)]
 
 
+def test_remarks_on_data_are_a_warning_once(registered: Plugins) -> None:
+    results = [
+        replace(stored(spec, "dogs", 0.5), remarks=["rows left out: 2", "judged twice: 1"])
+        for spec in ("toy", "toy+base")
+    ]
+    table = build_table([*results, stored("toy", "cats", 0.5)], registered)
+    assert table.warnings == ("Dogs: rows left out: 2; judged twice: 1",)
+
+
 def test_cut_texts_are_a_warning_with_the_largest_share(registered: Plugins) -> None:
     counts = {"texts": 10, "window": 64, "positions": 512}
     few, many = ({"truncation": counts | {"cut": cut}} for cut in (1, 8))
