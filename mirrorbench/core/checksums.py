@@ -53,7 +53,7 @@ def state(named: Named) -> FileStates:
     )
 
 
-def _settled(seen: FileStates, began: int) -> bool:
+def settled(seen: FileStates, began: int) -> bool:
     """Whether no file was changed so shortly before a time that a later change could have left the same state."""
     return all(entry[-1] + SETTLED * 1e9 <= began for entry in seen)
 
@@ -68,7 +68,7 @@ def content(named: Named) -> str:
         hashed.update(name.encode())
         hashed.update(_sha256(file).digest())
     sha256 = hashed.hexdigest()
-    if _settled(before, began) and state(named) == before:
+    if settled(before, began) and state(named) == before:
         _known[before] = sha256
     return sha256
 
@@ -105,7 +105,7 @@ def kept_checksum(path: Path) -> str:
             "The checksum of %s in the cache is damaged (%s); the file is read again.", path, note
         )
     sha256 = _sha256(path).hexdigest()
-    if _settled(before, began) and state([("", path)]) == before:
+    if settled(before, began) and state([("", path)]) == before:
         kept = {"file": str(path), "sha256": sha256, "check": checksum(f"{note.stem} {sha256}")}
         with writing(note, flush=False) as sink:
             sink.write(json.dumps(kept).encode())

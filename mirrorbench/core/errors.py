@@ -129,6 +129,11 @@ class DeviceError(MirrorbenchError):
     """A GPU failed so that every later call of this process on it fails too; a new process can go on."""
 
 
+def changed_while_read(name: str) -> DataFormatError:
+    """Return the error for data that are not the same from planning to scoring."""
+    return DataFormatError(f"{name} changed while it was read", "Run it again.")
+
+
 def not_installed(
     error: type[_Error], needs: str, package: str, extra: str, instead: str = ""
 ) -> _Error:

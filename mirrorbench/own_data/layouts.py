@@ -69,7 +69,7 @@ class DataLayout:
             remark = message.removeprefix(f"{file}: ")
             self.notes.append(remark if len(self.files) == 1 else f"{file.name}: {remark}")
 
-        yield from read_rows(str(file), names, note)
+        yield from read_rows(str(file), names, note, named=True)
 
     def file_column(self, column: str) -> str:
         """Return the name of a column in the file."""

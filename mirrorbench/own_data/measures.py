@@ -101,16 +101,18 @@ def check_folds(data: str, labels: NDArray[Any], groups: NDArray[Any]) -> None:
 
 def text_groups(texts: Sequence[tuple[str, ...]]) -> NDArray[np.intp]:
     """Return the group of each item: items with a common text are in one group, directly or through others."""
-    from scipy.sparse import csr_array
+    from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    columns_of = {
-        text: index for index, text in enumerate(dict.fromkeys(chain.from_iterable(texts)))
+    numbers = {
+        text: number for number, text in enumerate(dict.fromkeys(chain.from_iterable(texts)))
     }
-    rows = np.repeat(np.arange(len(texts)), list(map(len, texts)))
-    columns = [columns_of[text] for text in chain.from_iterable(texts)]
-    held = csr_array((np.ones(len(rows)), (rows, columns)), (len(texts), len(columns_of)))
-    groups: NDArray[np.intp] = connected_components(held @ held.T)[1]
+    n, size = len(texts), len(texts) + len(numbers)
+    # A graph of items and texts, since items that share a text would have an edge for each pair of them.
+    items = np.repeat(np.arange(n), list(map(len, texts)))
+    held = [n + numbers[text] for text in chain.from_iterable(texts)]
+    graph = coo_array((np.ones(len(items), dtype=np.int8), (items, held)), (size, size))
+    groups: NDArray[np.intp] = connected_components(graph, directed=False)[1][:n]
     return groups
 
 

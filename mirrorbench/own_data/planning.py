@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from mirrorbench.core.errors import UsageError
+from mirrorbench.core.errors import UsageError, changed_while_read
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.core.truncation import Truncation
 from mirrorbench.core.unknown_words import UnknownWords
@@ -151,7 +151,12 @@ def evaluation_plan(
         Request(tuple(rows), (tested.name,), corpus=register_texts(tested, workspace))
         for tested in data.values()
     ]
-    return make_plan(workspace, *requests, fetch=fetch)
+    plan = make_plan(workspace, *requests, fetch=fetch)
+    for cell in plan.cells:
+        tested = data[cell.task]
+        if dict(cell.data) != tested.task.identity_of(tested.items, workspace.data):
+            raise changed_while_read(tested.title)
+    return plan
 
 
 def register_texts(data: Data, workspace: Workspace) -> str:

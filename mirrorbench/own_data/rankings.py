@@ -110,7 +110,7 @@ def measure(
 ) -> dict[str, NDArray[np.float64]]:
     """Compute each measure of each query in the order of ``judged``, by pytrec_eval; names as in MTEB.
 
-    pytrec_eval gets ranks instead of scores, which it would round and order itself. nDCG is computed here by its
+    pytrec_eval gets ranks in place of scores, which it would round and order itself. nDCG is computed here by its
     formula, since pytrec_eval takes memory for every number up to the highest grade.
 
     Args:
@@ -119,22 +119,21 @@ def measure(
     """
     import pytrec_eval
 
-    relevant = {
-        query: {name: int(grade > 0) for name, grade in grades.items()}
-        for query, grades in judged.items()
-    }
-    whole, top = dict[str, dict[str, int]](), dict[str, dict[str, int]]()
-    for query, ranking in zip(judged, rankings, strict=True):
-        ranks = {name: len(ranking) - rank for rank, name in enumerate(ranking)}
-        whole[query] = ranks
-        top[query] = dict(list(ranks.items())[:10])
+    # Numbers for ids too: pytrec_eval ends one at a NUL.
+    relevant, whole, top = (dict[str, dict[str, int]]() for _ in range(3))
+    for number, (grades, ranking) in enumerate(zip(judged.values(), rankings, strict=True)):
+        numbers = {name: str(place) for place, name in enumerate({**ranking, **grades})}
+        ranks = {numbers[name]: len(ranking) - place for place, name in enumerate(ranking)}
+        relevant[str(number)] = {numbers[name]: int(grade > 0) for name, grade in grades.items()}
+        whole[str(number)] = ranks
+        top[str(number)] = dict(list(ranks.items())[:10])
     of_whole = pytrec_eval.RelevanceEvaluator(relevant, {"map", "recall.10,100"}).evaluate(whole)
     of_top = pytrec_eval.RelevanceEvaluator(relevant, {"recip_rank"}).evaluate(top)
 
     def values(measured: Mapping[str, Mapping[str, float]], key: str) -> NDArray[np.float64]:
-        return np.array([measured[query][key] for query in judged])
+        return np.array([measured[str(number)][key] for number in range(len(judged))])
 
-    gains = [ndcg(grades, top[query], 10) for query, grades in judged.items()]
+    gains = [ndcg(*both, 10) for both in zip(judged.values(), rankings, strict=True)]
     return {
         "ndcg_at_10": np.array(gains),
         "map": values(of_whole, "map"),

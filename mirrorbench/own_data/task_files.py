@@ -82,7 +82,7 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
     )
     task.max_length = STATED
     assert isinstance(task, OwnData)
-    task.reading_notes = layout.notes
+    task.layout = layout
     return task
 
 
@@ -91,6 +91,7 @@ def _read_texts(
 ) -> list[tuple[int, list[str]]]:
     """Line numbers and values of the rows of a split; no value may be empty."""
     source, rows = str(layout.files[part]), []
+    known: dict[str, str] = {}  # equal texts are one object: there may be millions of them
     by_column = part == TEST and TRAIN not in layout.files and _has_train(layout)
     for line, values in layout.rows(part, [*columns, "split"] if by_column else columns):
         if by_column and values[-1] != split:
@@ -101,10 +102,10 @@ def _read_texts(
                     f"the split {shown(str(values[-1]))} is none of {', '.join(SPLITS)}",
                 )
             continue
-        texts = [
-            _checked_text(value, column, source, line)
-            for value, column in zip(values, columns, strict=False)
-        ]
+        texts = []
+        for value, column in zip(values, columns, strict=False):
+            text = _checked_text(value, column, source, line)
+            texts.append(known.setdefault(text, text))
         if texts == [layout.renamed.get(column, column) for column in columns]:
             raise line_error(
                 source, line, "the names of the columns a second time", "Remove the line."
@@ -143,7 +144,7 @@ _PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 
 
 def unified(*columns: Sequence[str]) -> list[list[str]]:
-    """Write equal numbers in one way (``1`` and ``1.0``) if all columns hold nothing but numbers."""
+    """Write equal whole numbers in one way (``1`` and ``1.0``) if all columns hold nothing but numbers."""
     if not all(_PLAIN_NUMBER.fullmatch(value) for column in columns for value in column):
         return [list(column) for column in columns]
     return [[_shortest(value) for value in column] for column in columns]
@@ -159,11 +160,11 @@ def unified_ids(*columns: Sequence[str]) -> list[list[str]]:
 
 
 def _shortest(number: str) -> str:
-    """A number without zeros at the end of its fraction."""
-    if "." not in number:
+    """A number without a fraction of zeros; 1.1 and 1.10 may be versions or sections."""
+    whole, _, fraction = number.partition(".")
+    if fraction.strip("0"):
         return number
-    short = number.rstrip("0").rstrip(".")
-    return "0" if short == "-0" else short
+    return "0" if whole == "-0" else whole
 
 
 def _pairs(layout: DataLayout, column: str) -> list[Pair]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from mirrorbench.core.checksums import FileStates, settled, state
 from mirrorbench.core.encoder_protocol import TextInput
-from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.errors import DataFormatError, changed_while_read
+from mirrorbench.core.identity import checksum
 from mirrorbench.core.quoting import shown
 from mirrorbench.data.items import Pair
+from mirrorbench.own_data.layouts import DataLayout
 from mirrorbench.own_data.measures import (
     RETRIEVAL,
     average_precision,
@@ -22,6 +26,7 @@ from mirrorbench.own_data.measures import (
 )
 from mirrorbench.own_data.rankings import (
     DEPTH,
+    Ranking,
     fuse,
     in_order_of_ties,
     measure,
@@ -35,6 +40,9 @@ from mirrorbench.tasks.pairs import PairSimilarity
 from mirrorbench.tasks.thresholds import exact_threshold
 
 _NO_BM25 = "no query has a word of a document, so BM25 has no row"
+if TYPE_CHECKING:
+    from mirrorbench.data.store import DataStore
+
 STORED_PREDICTIONS = 3
 """Number of predictions that are stored for an item, for ``--items``."""
 
@@ -55,8 +63,43 @@ class OwnData:
     values_name: ClassVar[str] = ""
 
     untuned: ClassVar[bool] = True
-    reading_notes: Sequence[str] = ()
-    """Remarks on how the files were read, once the items are loaded."""
+    layout: DataLayout | None = None
+    """The layout of the files; ``None`` for items that are given in Python."""
+    _kept: tuple[FileStates, Any] | None = None
+    """The state of the files when they were read, and the items."""
+    _identified: tuple[Any, dict[str, str]] | None = None
+    """Items, and their checksum."""
+
+    def load(self, data: DataStore) -> Any:
+        """Return the items; those that were read before, while no file has changed since.
+
+        Raises:
+            DataFormatError: data do not follow their layout, or change while they are read.
+        """
+        if self.layout is None:
+            return super().load(data)  # type: ignore[misc]
+        files = list(self.layout.files.items())
+        before, began = state(files), time.time_ns()
+        if self._kept is not None and self._kept[0] == before:
+            return self._kept[1]
+        self.layout.notes.clear()
+        items = super().load(data)  # type: ignore[misc]
+        if state(files) != before:
+            raise changed_while_read(self.name)  # type: ignore[attr-defined]
+        if settled(before, began):
+            self._kept = before, items
+        return items
+
+    def identity(self, data: DataStore) -> dict[str, str]:
+        """Return the checksum of the items."""
+        return self.identity_of(self.load(data), data)
+
+    def identity_of(self, items: Any, data: DataStore) -> dict[str, str]:
+        """Return the checksum of items, which takes seconds for a million of them and is kept."""
+        if self._identified is None or self._identified[0] is not items:
+            written = self.written(items)  # type: ignore[attr-defined]
+            self._identified = items, {self.items_name: checksum(written)}
+        return self._identified[1]
 
     def count_items(self, n: int) -> str:
         """Return a number of items in words: ``1 query``, ``225 queries``."""
@@ -68,7 +111,7 @@ class OwnData:
 
     def remarks(self, items: Any) -> Sequence[str]:
         """Return remarks on items that change the score in a way that is easily overlooked."""
-        return tuple(dict.fromkeys(self.reading_notes))
+        return () if self.layout is None else tuple(dict.fromkeys(self.layout.notes))
 
     def shared(self, items: Any) -> Mapping[str, tuple[str, ...]]:
         """Return the groups of each item, which are resampled together."""
@@ -120,6 +163,7 @@ class Retrieval(OwnData, TaskKind[Collection]):
         return [
             f"{'*' if right.get(name, 0) > 0 else ' '} {name}: {items.documents[name]}"
             for name in predictions
+            if name
         ]
 
     @property
@@ -133,7 +177,8 @@ class Retrieval(OwnData, TaskKind[Collection]):
     def written(self, items: Collection) -> str:
         """Return texts and judgements as text, for the checksum."""
         judged = {query: sorted(grades.items()) for query, grades in items.judged.items()}
-        return repr((dict(items.documents), dict(items.queries), judged))
+        own = sorted(items.documents_too)
+        return repr((dict(items.documents), dict(items.queries), judged, own))
 
     def first(self, items: Collection, limit: int) -> Collection:
         """Return the first queries, with all documents."""
@@ -189,8 +234,14 @@ class Retrieval(OwnData, TaskKind[Collection]):
             np.zeros(len(items.judged)),
             notes=() if any(items.bm25) else (_NO_BM25,),
             extra={name: values for name, values in measured.items() if name != self.main_metric}
-            | {"found": np.array([list(ranking)[:STORED_PREDICTIONS] for ranking in by_vectors])},
+            | {"found": np.array([_first_names(ranking) for ranking in by_vectors])},
         )
+
+
+def _first_names(ranking: Ranking) -> list[str]:
+    """The names that are stored of a ranking; empty ones where it has fewer."""
+    names = list(ranking)[:STORED_PREDICTIONS]
+    return names + [""] * (STORED_PREDICTIONS - len(names))
 
 
 def _with_role(role: str, texts: Mapping[str, str]) -> list[TextInput]:

@@ -19,7 +19,7 @@ import msgspec
 
 from mirrorbench.core.devices import cpu_threads
 from mirrorbench.core.encoder_protocol import Encoder, TextInput, VocabularyEncoder
-from mirrorbench.core.errors import StorageError, UnreadableTextError
+from mirrorbench.core.errors import StorageError, UnreadableTextError, changed_while_read
 from mirrorbench.core.files import POLL_SECONDS
 from mirrorbench.core.truncation import Truncation, truncation_of
 from mirrorbench.core.unknown_words import UnknownWords, unknown_words_of
@@ -139,14 +139,16 @@ class Runner:
 
     def _read_task(self, reading: _Reading) -> None:
         if reading not in self._read:
-            task, data = (
-                self.tasks[reading.task].reading(reading.protocol, reading.of_target),
-                self.workspace.data,
-            )
-            items = task.first(task.load(data), reading.limit) if reading.limit else task.load(data)
-            # Files without a published checksum are hashed when they are read: perhaps others than at planning.
-            checksums = tuple(sorted(task.identity(data).items()))
-            self._read[reading] = _TaskInputs(task, items, task.inputs(items), checksums)
+            registered, data = self.tasks[reading.task], self.workspace.data
+            task = registered.reading(reading.protocol, reading.of_target)
+            items = task.load(data)
+            checksums = task.identity_of(items, data)
+            if task is registered:  # which was identified at planning
+                _check_unchanged(task, dict(reading.data), checksums)
+            if reading.limit:
+                items = task.first(items, reading.limit)
+            inputs = task.inputs(items)
+            self._read[reading] = _TaskInputs(task, items, inputs, tuple(sorted(checksums.items())))
 
     def _group(self, cells: list[Cell]) -> Iterator[CellOutcome]:
         """Load the model of some cells once, encode each text once, and score the cells."""
@@ -341,6 +343,13 @@ class Runner:
         """Items with texts of the corpora of the encoder; ``None`` if it has no corpus."""
         strings = [text for corpus in cell.model.corpora for text in self.corpora[corpus].texts]
         return find_contamination(adapted.task.texts(adapted.items), strings) if strings else None
+
+
+def _check_unchanged(task: Task, planned: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Raise a ``DataFormatError`` if the data of a task are others than when it was planned."""
+    changed = [name for name, checksum in now.items() if planned.get(name, checksum) != checksum]
+    if changed:
+        raise changed_while_read(f"{task.title} ({', '.join(changed)})")
 
 
 def _truncation_notes(cell: Cell, truncation: Truncation | None) -> Iterator[str]:

@@ -152,6 +152,10 @@ class Task(ABC):
     def identity(self, data: DataStore) -> dict[str, str]:
         """Return checksums of the data by file name; called for each plan, so it should not parse the data."""
 
+    def identity_of(self, items: Any, data: DataStore) -> dict[str, str]:
+        """Return the checksums of the data that the ``items`` of ``load`` were read from; by default ``identity``."""
+        return self.identity(data)
+
     @abstractmethod
     def load(self, data: DataStore) -> Any:
         """Read and parse the data.

@@ -14,6 +14,8 @@ from mirrorbench.data.items import ContextChange, ContextPair, Pair, RatedContex
 from mirrorbench.tasks.base import Scores, TaskKind, Vectors
 from mirrorbench.tasks.metrics import auc, cosine, over_subsets, pearson, roc_points, spearman
 
+_PAIRS_AT_ONCE = 8192
+
 Item = TypeVar("Item", bound=Pair | ContextPair | RatedContexts | ContextChange)
 
 
@@ -32,9 +34,13 @@ class CosineTask(TaskKind[Sequence[Item]], Generic[Item]):
         }
 
     def cosines(self, items: Sequence[Item], vectors: Vectors) -> NDArray[np.float64]:
-        """Return the cosine of each pair."""
+        """Return the cosine of each pair; vectors are taken for ``_PAIRS_AT_ONCE``, of which memory is bounded."""
         sides = self.inputs(items)
-        return cosine(vectors(sides[::2]), vectors(sides[1::2]))
+        cosines = [np.empty(0)]
+        for start in range(0, len(sides), 2 * _PAIRS_AT_ONCE):
+            part = sides[start : start + 2 * _PAIRS_AT_ONCE]
+            cosines.append(cosine(vectors(part[::2]), vectors(part[1::2])))
+        return np.concatenate(cosines)
 
 
 class PairSimilarity(CosineTask[Pair]):
@@ -52,12 +58,27 @@ class PairSimilarity(CosineTask[Pair]):
 
     def inputs(self, items: Sequence[Pair]) -> list[TextInput]:
         """Return both texts of each pair; with two languages each has its own."""
-        languages = self.languages if len(self.languages) == 2 else ("", "")
-        return [
-            TextInput(text, language=language)
+        left, right = self.languages if len(self.languages) == 2 else ("", "")
+        known: dict[tuple[str, str], TextInput] = {}  # a text may be in thousands of pairs
+
+        def side(text: str, language: str) -> TextInput:
+            key = text, language
+            if key not in known:
+                known[key] = TextInput(text, language=language)
+            return known[key]
+
+        inputs = []
+        for pair in items:
+            inputs.append(side(pair.left, left))
+            inputs.append(side(pair.right, right))
+        return inputs
+
+    def texts(self, items: Sequence[Pair]) -> Mapping[str, tuple[str, ...]]:
+        """Return the texts of each pair, once if they are equal."""
+        return {
+            pair.id: (pair.left,) if pair.left == pair.right else (pair.left, pair.right)
             for pair in items
-            for text, language in zip((pair.left, pair.right), languages, strict=True)
-        ]
+        }
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Score cosines by their correlations with the judgements; the protocol makes no difference."""

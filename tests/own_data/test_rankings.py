@@ -53,9 +53,9 @@ def test_fused_documents_with_equal_sums_are_in_the_order_of_ties() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_measures_equal_pytrec_eval_and_naive_loops(seed: int) -> None:
-    """Rankings of scores with many ties, grades below 0 and above 1, and missing documents."""
+    """Rankings of scores with many ties, grades below 0 and above 1, missing documents, and an id with a NUL."""
     rng = random.Random(seed)
-    names = [f"d{n}" for n in range(40)]
+    names = [*(f"d{n}" for n in range(38)), "d", "d\0"]
     judged, found, ranks = {}, [], {}
     for n in range(30):
         grades = {name: rng.choice([-1, 0, 0, 1, 2, 7]) for name in rng.sample([*names, "x"], 9)}
@@ -65,7 +65,17 @@ def test_measures_equal_pytrec_eval_and_naive_loops(seed: int) -> None:
         found.append({name: scores[name] for name in order})
         ranks[f"q{n}"] = {name: len(order) - place for place, name in enumerate(order)}
     measures = {"ndcg_cut.10", "map", "recall.10,100"}
-    expected = pytrec_eval.RelevanceEvaluator(judged, measures).evaluate(ranks)
+    written = {
+        name: name.replace("\0", "-") for name in [*names, "x"]
+    }  # pytrec_eval ends ids there
+    of_judged, of_ranks = (
+        {
+            query: {written[name]: value for name, value in own.items()}
+            for query, own in all_.items()
+        }
+        for all_ in (judged, ranks)
+    )
+    expected = pytrec_eval.RelevanceEvaluator(of_judged, measures).evaluate(of_ranks)
     measured = measure(judged, found)
     for row, (query, grades) in enumerate(judged.items()):
         for name, key in (

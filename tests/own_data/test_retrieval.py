@@ -68,6 +68,37 @@ def test_query_that_is_a_document_does_not_find_itself(
     assert task.version == 2
 
 
+def test_few_documents_are_found_beside_a_query_that_is_one(
+    collection: Written, plugins: Plugins
+) -> None:
+    documents = [("a", "", "cats sleep"), ("b", "", "dogs bark"), ("c", "", "birds sing")]
+    queries = {"a": "cats sleep", "q": "what do birds do"}
+    task, scores = task_and_scores(
+        plugins, str(collection(documents, queries, "a\tb\t1\nq\tc\t1\n"))
+    )
+    found = scores.extra["found"].tolist()
+    assert found[0][2] == ""
+    assert len(set(found[1])) == 3
+    items = task.load(DataStore(Path("nowhere")))
+    assert len(task.retrieved(items, "a", found[0])) == 2
+
+
+def test_query_that_becomes_a_document_changes_the_identity(
+    collection: Written, plugins: Plugins
+) -> None:
+    """The joined text of title and text is the same, and so are the vectors."""
+    folder = collection([("a", "cats", "sleep"), ("b", "", "x")], {"a": "sleep"}, "a\tb\t1\n")
+    task, data = plugins.tasks[str(folder)], DataStore(folder)
+    items = task.load(data)
+    before = task.identity_of(items, data)
+    (folder / "corpus.jsonl").write_text(
+        '{"_id": "a", "text": "cats sleep"}\n{"_id": "b", "text": "x"}\n'
+    )
+    after = task.load(data)
+    assert dict(after.documents) == dict(items.documents)
+    assert task.identity_of(after, data) != before
+
+
 def test_rankings_keep_their_depth_without_the_query() -> None:
     queries = {"q": "a", "r": "b"}
     items = Collection({}, queries, {}, (), "en", frozenset("q"))

@@ -52,7 +52,7 @@ def test_invalid_data_paths_are_rejected(plugins: Plugins, tmp_path: Path) -> No
 def test_equal_numbers_are_one_label_or_id() -> None:
     assert unified(["1", "0"], ["1.0", "0.00", "-0.0", "2.50"]) == [
         ["1", "0"],
-        ["1", "0", "0", "2.5"],
+        ["1", "0", "0", "2.50"],
     ]
     for columns in ((["1", "a"], ["1.0"]), (["007"], ["7"]), (["1"], ["1e0"])):
         assert unified(*columns) == list(columns)

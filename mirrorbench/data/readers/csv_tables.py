@@ -17,22 +17,30 @@ from mirrorbench.data.readers.values import parse_index
 
 _MOST_CHARACTERS = 1 << 27
 """Most characters of a field, which may hold a whole document, and of a row while its quotes are checked."""
+_NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]+")
 _QUOTED = r'"(?:[^"]|"")*"'
 _RECORD = re.compile(rf'(?:{_QUOTED}|[^"\t]*)(?:\t(?:{_QUOTED}|[^"\t]*))*')
 """A row of tab-separated fields by RFC 4180, with tabs for its commas."""
+_OPEN = re.compile(rf'(?:(?:{_QUOTED}|[^"\t]*)\t)*"(?:[^"]|"")*')
+"""The first line of such a row whose last field goes on in the next line."""
 
 
 def table_values(
-    source: str, columns: Sequence[str], file_format: str, note: Callable[[str], None]
+    source: str,
+    columns: Sequence[str],
+    file_format: str,
+    note: Callable[[str], None],
+    named: bool = False,
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """Read the values of columns of a user's CSV or TSV file, with line numbers from 1.
 
     Columns are names in the first row, or else numbers from 0, and then the first row holds values (``has_header``).
-    Empty rows at the end are left out. ``note`` is called with remarks on how the file is read.
+    Empty rows at the end are left out. ``note`` is called with remarks on how the file is read. ``named``: columns are
+    names in any case.
     """
     reader = _rows(Path(source).expanduser(), file_format, note)
     try:
-        yield from _values(reader, source, columns, file_format, note)
+        yield from _values(reader, source, columns, file_format, note, named)
     except csv.Error as error:
         hint = 'A text in quotes ends with one; a quotation mark inside it is written twice: ""'
         raise line_error(source, reader.line_num, str(error), hint) from None
@@ -71,30 +79,34 @@ def quotes_are_marks(path: Path) -> bool | None:
     """
     has_marks = several_lines = doubled = False
     line_widths, widths = set[int](), set[int]()
-    row, n_marks = "", 0
+    lines: list[str] = []  # of a row
+    n_characters = n_marks = 0
     for line in stream_lines(path):
-        if not line and not row:
+        if not line and not lines:
             continue
         line_widths.add(line.count("\t"))
-        several_lines |= bool(row)
-        row = f"{row}\n{line}" if row else line
+        several_lines |= bool(lines)
+        lines.append(line)
+        n_characters += len(line)
         n_marks += line.count('"')
         has_marks |= n_marks > 0
         if n_marks % 2:  # inside a quoted field
-            if len(row) > _MOST_CHARACTERS:
+            if n_characters > _MOST_CHARACTERS or not (lines[1:] or _OPEN.fullmatch(line)):
                 return False
             continue
+        row = "\n".join(lines)
         if n_marks and not _RECORD.fullmatch(row):
             return False
         quoted = re.findall(_QUOTED, row)
         doubled |= any('""' in field[1:-1] for field in quoted)
         widths.add(row.count("\t") - sum(field.count("\t") for field in quoted))
-        row, n_marks = "", 0
+        lines.clear()
+        n_characters = n_marks = 0
     if not has_marks:
         return None
     lines_are_rows = len(line_widths) == 1 and line_widths != {0}
     merged = several_lines and lines_are_rows and not doubled
-    return not row and len(widths) == 1 and not merged
+    return not lines and len(widths) == 1 and not merged
 
 
 def _values(
@@ -103,6 +115,7 @@ def _values(
     columns: Sequence[str],
     file_format: str,
     note: Callable[[str], None],
+    named: bool,
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
     # An empty line is no row; an empty text in a single column is written "".
     rows = ((reader.line_num, row) for row in reader if row)
@@ -111,12 +124,12 @@ def _values(
         return
     first = beginning[0][1]
     width = len(first)
-    if has_header(columns, [row for _, row in beginning]):
+    if named or has_header(columns, [row for _, row in beginning]):
         _check_head(first, source, file_format)
         chosen = resolve_columns(columns, first, first, source)
         indices = [first.index(column) for column in chosen]
         del beginning[0]
-        if any(parse_index(column) >= 0 for column in columns):
+        if not named and any(parse_index(column) >= 0 for column in columns):
             note(
                 f"{source}: the first line holds {', '.join(columns)}, so these are names, no numbers"
             )
@@ -135,35 +148,37 @@ def _values(
             )
             problem = f"{len(row)} columns, where the first line has {width}"
             raise line_error(source, line, problem, hint)
-        if width > 1 and not any(field.strip() for field in row):
+        if width > 1 and not "".join(row).strip():
             empty.append((line, row))
             continue
-        for number, values in (*empty, (line, row)):
-            yield number, tuple(values[index] for index in indices)
+        for number, fields in empty:
+            yield number, tuple([fields[index] for index in indices])
         empty.clear()
+        yield line, tuple([row[index] for index in indices])
     if empty:
         note(f"{source}: empty rows at the end, left out: {len(empty):,}")
 
 
 def has_header(columns: Sequence[str], beginning: Sequence[Sequence[str]]) -> bool:
-    """Return whether the first row of a table names its columns: not if the ``columns`` asked for are numbers.
+    """Return whether the first row of a table names its columns, of which ``columns`` are asked for.
 
-    Numbers may be names too, as pandas gives them (0, 1, 2); in the first row they are. But a column that counts from
-    the first row to the second numbers the rows of a table without a header.
+    It does unless these are numbers. Numbers in the first row are names too, as pandas gives them (0, 1, 2), if a text
+    stands below the first one; below a value of a table without a header (1, great film) stands another (0, bad film).
+
+    Args:
+        columns: names or numbers; the first is that of a text.
+        beginning: the first two rows, or one.
     """
     numbers = [parse_index(column) for column in columns]
     if -1 in numbers or not columns:
         return True
-    first, second = beginning[0], beginning[-1]
-    if not all(column in first for column in columns):
-        return False
-    names = [int(name) for name in first if parse_index(name) >= 0]
-    if len(names) > 1 and names == list(range(names[0], names[0] + len(names))):
+    first = beginning[0]
+    if first == [str(number) for number in range(len(first))]:
         return True
-    below = dict(zip(first, second, strict=False))
-    return all(
-        below[column] != str(number + 1) for column, number in zip(columns, numbers, strict=True)
-    )
+    if len(beginning) == 1 or not all(column in first for column in columns):
+        return False
+    place = first.index(columns[0])
+    return place < len(beginning[1]) and not _NUMBER.fullmatch(beginning[1][place].strip())
 
 
 def _check_head(names: Sequence[str], source: str, file_format: str) -> None:

@@ -38,7 +38,10 @@ def silent(message: str) -> None:
 
 
 def read_rows(
-    source: str, columns: Sequence[str] = (), note: Callable[[str], None] = silent
+    source: str,
+    columns: Sequence[str] = (),
+    note: Callable[[str], None] = silent,
+    named: bool = False,
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
     r"""Read a file; returns line or row numbers (from 1), each with the values of ``columns``.
 
@@ -46,9 +49,9 @@ def read_rows(
     tables, ``.parquet`` and ``.pq`` Parquet, all else plain text, one text per line. ``.gz`` (not of Parquet) is
     decompressed. ``-`` is standard input: plain text, or JSON lines where columns are named. Lines end at ``\n`` alone;
     a byte order mark and one ``\r`` before the end are dropped. Columns of ``.tsv`` and ``.csv`` may be numbers from 0
-    that are no names in the first line, and then there is no header line. The default is the column ``text`` or
-    ``sentence``, or the only one. Quotation marks of ``.tsv`` are read by ``quotes_are_marks``. ``note`` is called with
-    remarks on how the file is read, while it is read.
+    that are no names in the first line (``has_header``; never with ``named``), and then there is no header line. The
+    default is the column ``text`` or ``sentence``, or the only one. Quotation marks of ``.tsv`` are read by
+    ``quotes_are_marks``. ``note`` is called with remarks on how the file is read, while it is read.
 
     Raises:
         UsageError: the file does not exist, or columns are named for plain text.
@@ -76,7 +79,7 @@ def read_rows(
     return (
         parquet_values(source, columns)
         if file_format == "parquet"
-        else table_values(source, columns, file_format, note)
+        else table_values(source, columns, file_format, note, named)
     )
 
 

@@ -7,43 +7,36 @@ observations (Dror et al., ACL 2018).
 from __future__ import annotations
 
 import statistics
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mirrorbench.reports.statistics.estimates import FEW, UNDEFINED, PointEstimate, Variance
 from mirrorbench.reports.statistics.items import FloatArray, ItemScores, common, influence, score_on
+from mirrorbench.reports.statistics.sharing import SharedTexts, joined, membership, with_loners
 from mirrorbench.reports.table import Unseen
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
     from mirrorbench.core.plugins import Plugins
-
-_ROWS = 512
-"""Items whose neighbours are in memory at once."""
 
 
 class Dependence:
     """Dependence between the items of several tasks, given task by task: equal items, and items that share a text."""
 
     def __init__(self, tasks: Sequence[ItemScores]) -> None:
-        from scipy.sparse import hstack
-
         names, units = np.unique(
             np.concatenate([items.units or items.ids for items in tasks]), return_inverse=True
         )
         self._n = len(names)
         self._units = np.split(units, np.cumsum([len(items.ids) for items in tasks])[:-1])
         shared = [
-            _membership(own, items.shared, self._n)
+            membership(own, items.shared, self._n)
             for own, items in zip(self._units, tasks, strict=True)
         ]
-        self._groups = _with_loners(hstack(shared, "csr"), np.arange(self._n))
+        self._shared = SharedTexts(with_loners(joined(shared), np.arange(self._n)))
         # An area under the ROC curve has two samples, of which each has a variance of its own.
         self._strata = [
             np.unique(i.gold if i.statistic == "auc" else 0 * i.gold, return_inverse=True)[1]
@@ -52,7 +45,7 @@ class Dependence:
         self._alone, self._together = [], []  # factors of each item's influence
         for own, groups, strata in zip(self._units, shared, self._strata, strict=True):
             n = len(distinct := np.unique(own))
-            pairs = sum(block.nnz for _, block in _neighbours(_with_loners(groups, distinct)))
+            pairs = SharedTexts(with_loners(groups, distinct)).n_neighbours
             sizes = np.bincount(strata)[strata]
             self._alone.append(
                 np.sqrt(np.divide(sizes, sizes - 1, out=np.full(len(own), np.nan), where=sizes > 1))
@@ -75,10 +68,7 @@ class Dependence:
                 for own, strata in by_task
             ]
         )
-        together = spread = 0.0
-        for rows, near in _neighbours(self._groups):
-            together += float(grouped[rows] @ (near @ grouped))
-            spread += float(expected[rows] @ (near @ expected))
+        together, spread = self._shared.products(grouped, expected)
         # Degrees of freedom of this sum for independent items (Satterthwaite 1946): G - 1 for G equal groups.
         df = float(expected.sum() ** 2 / spread - 1) if spread > 0 else 1.0
         return max(float(alone @ alone), together), max(1.0, df)
@@ -90,36 +80,6 @@ class Dependence:
         ]
         total: FloatArray = np.sum(parts, axis=0)
         return total
-
-
-def _membership(units: NDArray[np.intp], shared: NDArray[np.int32] | None, n: int) -> csr_array:
-    """An indicator of the shared texts of each of n units, shape (n, texts)."""
-    from scipy.sparse import csr_array
-
-    codes = np.empty((len(units), 0), np.int32) if shared is None else shared
-    item, column = (codes >= 0).nonzero()
-    return csr_array(
-        (np.ones(len(item)), (units[item], codes[item, column])),
-        (n, int(codes.max(initial=-1)) + 1),
-    )
-
-
-def _with_loners(groups: csr_array, units: NDArray[np.intp]) -> csr_array:
-    """The groups, and one more for each of the units that is in none."""
-    from scipy.sparse import csr_array, hstack
-
-    loners = np.setdiff1d(units, groups.nonzero()[0])
-    own = csr_array(
-        (np.ones(len(loners)), (loners, np.arange(len(loners)))), (groups.shape[0], len(loners))
-    )
-    return hstack([groups, own], "csr")
-
-
-def _neighbours(groups: csr_array) -> Iterator[tuple[slice, csr_array]]:
-    """Blocks of the indicator of pairs of units with a common group, shape (rows, units), with their rows."""
-    for start in range(0, groups.shape[0], _ROWS):
-        rows = slice(start, start + _ROWS)
-        yield rows, (groups[rows] @ groups.T) != 0
 
 
 RowKey = Hashable

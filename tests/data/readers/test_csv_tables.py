@@ -40,14 +40,16 @@ def test_headerless_table_columns_are_selected_by_number(tmp_path: Path) -> None
     [
         (["0"], [["0"], ["a text"]], True),
         (["0"], [["id", "0", "1"], ["7", "a", "b"]], True),
-        (["0", "2"], [["0", "1", "2"], ["1", "b", "3"]], True),  # whose first column seems to count
+        (["0", "2"], [["0", "1", "2"], ["1", "b", "3"]], True),
         (["1"], [["id", "1", "2"], ["7", "a", "b"]], True),
-        (["1"], [["1", "one"], ["2", "two"]], False),  # rows that are numbered
-        (["0"], [["0", "none"], ["1", "one"]], False),
+        (["2", "1"], [["id", "2", "1"], ["7", "a", "4"]], True),  # a text and its span
+        (["1"], [["1", "one"], ["2", "two"]], False),
+        (["1"], [["1", "great film"], ["0", "bad film"]], False),
+        (["2"], [["1", "2", "some text"], ["3.5", "4", "other"]], False),
+        (["1"], [["1", "great film"]], False),
         (["1"], [["7", "seven"], ["9", "nine"]], False),
         (["0", "1"], [["text", "1"], ["other", "0"]], False),
         (["text", "1"], [["text", "1"], ["other", "0"]], True),
-        (["1"], [["a", "1"]], True),
         ([], [["0", "1"], ["a", "b"]], True),
     ],
 )
@@ -94,6 +96,7 @@ def test_quoted_tabs_equal_what_pandas_wrote(tmp_path: Path, quoting: int) -> No
         ["text\tid", '"Hello" she said\t1'],
         ["text\tid", 'a 5" nail\t1', '"quoted ""so"""\t2'],
         ["text\tid", '"open\t1', "b\t2"],
+        ["text\tid", 'a 5" pipe\t1', *[f"text {n}\t{n}" for n in range(30_000)]],
         # Marks that begin one text and end a later one would make one field of the rows between them.
         ["text\tid", '"Hello\t1', "b\t2", 'bye"\t3'],
         ["text\tid", '"a\tb"\t1', "c\t2\t3", "d\t4"],
