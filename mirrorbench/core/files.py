@@ -344,3 +344,8 @@ def _has_ended(owner: OwnerRecord) -> bool:
         return True
     except psutil.Error:
         return False
+
+
+def resolved(path: str | Path) -> Path:
+    """Return the absolute path of a file or folder, without links; of a loop of links, which leads nowhere, its own."""
+    return Path(os.path.realpath(os.path.expanduser(path)))

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mirrorbench.core.errors import ModelUnavailableError, UsageError, unknown_name
+from mirrorbench.core.files import resolved
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
 from mirrorbench.core.specs import EncoderSpec
@@ -66,7 +67,7 @@ def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyModel:
 def sbert_directory(spec: EncoderSpec, offline: bool) -> Path:
     """Return the folder of the model of a spec ``sbert``; ``ModelUnavailableError`` if it is missing."""
     if path := spec.get("path"):
-        directory = Path(str(path)).expanduser().resolve()
+        directory = resolved(str(path))
         if not (directory / "modules.json").is_file() and not (directory / "config.json").is_file():
             if (directory / ADAPTER).is_file():
                 raise ModelUnavailableError(
@@ -112,7 +113,7 @@ def create_sapbert(spec: EncoderSpec, context: EncoderContext) -> LazyModel:
     """Create the encoder of a spec ``sapbert``."""
     params = checked_params(spec, model=str, path=str, pooling=str, max_length=int)
     path = params.get("path")
-    model = str(Path(path).expanduser().resolve()) if path else params.get("model", "sapbert")
+    model = str(resolved(str(path))) if path else params.get("model", "sapbert")
     directory = locate(EncoderSpec(model, spec.revision), "en", context.offline)
     pooling = Pooling(params.get("pooling", "cls"), max_length=params.get("max_length", 25))
     return pooled_backbone(directory, pooling, context)

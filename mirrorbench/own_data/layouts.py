@@ -25,7 +25,7 @@ from mirrorbench.core.quoting import without_texts
 from mirrorbench.data.readers.csv_tables import table_header
 from mirrorbench.data.readers.json_lines import parse_json
 from mirrorbench.data.readers.parquet import pyarrow
-from mirrorbench.data.readers.rows import format_of, read_rows
+from mirrorbench.data.readers.rows import PLAIN_TEXT, format_of, read_rows
 from mirrorbench.data.readers.text import stream_lines
 
 TABLES: dict[str, tuple[str, ...]] = {
@@ -107,7 +107,7 @@ def _tables(path: Path) -> dict[str, Path]:
     """The tables of a folder, or the table that a file is, by name without endings."""
     tables: dict[str, Path] = {}
     for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-        if format_of(file.name) == "text" or file.name.startswith("._"):
+        if not _is_table(file):
             continue
         if (first := tables.setdefault(stem(file), file)) != file:
             raise UsageError(
@@ -117,10 +117,17 @@ def _tables(path: Path) -> dict[str, Path]:
     return tables
 
 
+def _is_table(file: Path) -> bool:
+    """Whether a file is a table by its name; macOS puts others beside them (``._test.tsv``)."""
+    return format_of(file.name) != PLAIN_TEXT and not file.name.startswith("._")
+
+
 def _retrieval(path: Path, tables: Mapping[str, Path], renamed: Mapping[str, str]) -> DataLayout:
-    qrels = sorted(
-        (path / "qrels").glob("*.tsv"), key=lambda file: (file.name != "test.tsv", file.name)
-    )
+    files = (path / "qrels").glob("*.tsv*")
+    tables_of_judgements = [
+        file for file in files if _is_table(file) and format_of(file.name) == "tsv"
+    ]
+    qrels = sorted(tables_of_judgements, key=lambda file: (stem(file) != TEST, file.name))
     if missing := [*sorted(_BEIR - tables.keys()), *([] if qrels else ["judgements"])]:
         hint = "Retrieval needs corpus.jsonl, queries.jsonl and qrels/test.tsv."
         raise UsageError(f"{path} has no {' and no '.join(missing)}", hint)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from mirrorbench.core.errors import UsageError, changed_while_read
+from mirrorbench.core.files import resolved
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.core.truncation import Truncation
 from mirrorbench.core.unknown_words import UnknownWords
@@ -104,7 +105,7 @@ def without_repeats(names: Sequence[str]) -> list[str]:
     first: dict[tuple[Path, str], str] = {}
     for name in names:
         path, _, options = name.partition(":")
-        first.setdefault((Path(path).expanduser().resolve(), options), name)
+        first.setdefault((resolved(path), options), name)
     return list(first.values())
 
 
@@ -143,12 +144,18 @@ def evaluation_plan(
     from mirrorbench.runs.run import make_plan
 
     rows: list[EncoderSpec] = []
+    optional: list[EncoderSpec] = []
     for spec in specs:
-        rows.append(spec)
-        if baselines:
-            rows.extend(transformed(spec).values())
+        added = transformed(spec).values() if baselines else ()
+        rows += [spec, *added]
+        optional += added
     requests = [
-        Request(tuple(rows), (tested.name,), corpus=register_texts(tested, workspace))
+        Request(
+            tuple(rows),
+            (tested.name,),
+            corpus=register_texts(tested, workspace),
+            optional=frozenset(optional),
+        )
         for tested in data.values()
     ]
     plan = make_plan(workspace, *requests, fetch=fetch)

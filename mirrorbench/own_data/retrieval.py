@@ -17,7 +17,7 @@ from mirrorbench.data.readers.json_lines import parse_json
 from mirrorbench.data.readers.rows import format_of
 from mirrorbench.data.readers.text import stream_lines
 from mirrorbench.own_data.bm25 import LANGUAGES, bm25_rankings, is_unspaced
-from mirrorbench.own_data.layouts import DOCUMENTS, JUDGEMENTS, DataLayout
+from mirrorbench.own_data.layouts import DOCUMENTS, JUDGEMENTS, TEST, DataLayout, stem
 from mirrorbench.own_data.rankings import DEPTH, Ranking
 
 _GRADE = re.compile(r"\s*(-?[0-9]{1,9})(\.0+)?\s*")
@@ -94,7 +94,7 @@ def read_collection(layout: DataLayout, language: str) -> Collection:
         notes.append(f"queries without a relevant document, left out: {left_out:,}")
     if any(map(is_unspaced, queries_left.values())):
         notes.append("BM25 reads scripts without spaces by pairs of characters")
-    if layout.files["qrels"].name != "test.tsv":
+    if stem(layout.files["qrels"]) != TEST:
         notes.append(f"judgements of {layout.files['qrels'].name}")
     return Collection(
         documents, queries_left, relevant, tuple(notes), language, frozenset(documents_too)

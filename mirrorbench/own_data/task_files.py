@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
+from mirrorbench.core.files import resolved
 from mirrorbench.core.quoting import shown
 from mirrorbench.data.items import Pair
 from mirrorbench.data.readers.columns import line_error
@@ -78,7 +79,7 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
         check_retrieval(path, language or "en")
         read = partial(read, language=language or "en")
     task: TaskKind[Any] = task_class(
-        name, lambda data: read(), title=path.resolve().name, main_metric=metric
+        name, lambda data: read(), title=resolved(path).name, main_metric=metric
     )
     task.max_length = STATED
     assert isinstance(task, OwnData)

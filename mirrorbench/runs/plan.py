@@ -61,6 +61,8 @@ class Request:
     eval_precision: str = "auto"
     baselines: bool = False
     limit: int = 0
+    optional: frozenset[EncoderSpec] = frozenset()
+    """Encoders that are left out, with a note, on tasks for which they cannot be planned."""
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
@@ -184,14 +186,18 @@ class Planner:
                     Exception,
                     SystemExit,
                 ) as error:  # plugins may raise anything; the other cells go on
+                    if isinstance(error, UsageError) and spec in request.optional:
+                        left_out = f"{spec} is left out on {task.title}: {error.message}"
+                        self.workspace.reporter.note(left_out)
+                        continue
                     if isinstance(error, UsageError) and not (
                         request.baselines and spec not in request.encoders
                     ):
                         raise  # but what nobody wrote may not suit a small model or corpus
                     failures.append(self._failure(error, request, spec, task))
-        return Plan(
-            tuple(cells), tuple(failures), dict(self.corpora), tuple(levels_of), request.tasks
-        )
+        planned = {cell.spec for cell in cells}
+        rows = [row for row in levels_of if row in planned or row not in request.optional]
+        return Plan(tuple(cells), tuple(failures), dict(self.corpora), tuple(rows), request.tasks)
 
     def _rows(self, request: Request, tasks: Sequence[Task]) -> dict[EncoderSpec, set[str]]:
         """Return the rows of the table, with the levels of the tasks on which each is evaluated."""

@@ -9,8 +9,10 @@ from typing import Any, cast
 import msgspec
 
 from mirrorbench.core.errors import PluginError, UsageError, unknown_name
+from mirrorbench.core.files import resolved
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.plugins import Entry, Plugins, Registry, call
+from mirrorbench.core.quoting import is_text, printable
 from mirrorbench.core.specs import LEVELS, parse_params
 from mirrorbench.data.card_files import builtin_cards, load_card
 from mirrorbench.data.cards import CORPUS_KIND, Card
@@ -134,6 +136,9 @@ class TaskRegistry(Registry[Task]):
             raise UsageError(
                 f"there is no file or folder {path}", "Name your data by their path, such as ./data"
             )
+        if not is_text(f"{path}{resolved(data_path).name}"):
+            problem = f"the path {printable(path)} is no UTF-8, and results are stored under it"
+            raise UsageError(problem, "Rename it.")
         for reader in self.readers:
             if task := call(reader, object, reader.value, name, data_path, given):
                 return Entry(name, _complete(cast("Task", task)), reader.origin, reader.description)

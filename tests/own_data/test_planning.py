@@ -5,9 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from helpers.recording_reporter import Log
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.own_data.planning import data_name, encoder_rows, without_repeats
+from mirrorbench.own_data.planning import (
+    Data,
+    data_name,
+    encoder_rows,
+    evaluation_plan,
+    without_repeats,
+)
 from mirrorbench.runs.workspace import Settings, Workspace
 
 
@@ -41,3 +48,26 @@ def test_data_names_and_encoder_rows_are_normalised(tmp_path: Path) -> None:
         UsageError, match="-e tiny and -e tiny\\+base are the same encoder, tiny\\+base"
     ):
         encoder_rows(["tiny", "tiny+base"], workspace)
+
+
+def test_links_that_lead_nowhere_are_names(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    name = f"{tmp_path}/loop"
+    assert without_repeats([name, name]) == [name]
+
+
+def test_transformations_that_cannot_be_fitted_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "few.csv"
+    path.write_text("sentence1,sentence2,score\na cat,a dog,1\na cat,the cat,2\na dog,a cat,3\n")
+    log = Log()
+    workspace = Workspace(Settings(tmp_path, offline=True), reporter=log)
+    name = str(path)
+    data = Data.read([name], workspace)
+    rows = encoder_rows(["tiny"], workspace)
+    plan = evaluation_plan(rows.values(), data, workspace, baselines=True, fetch=True)
+    assert not plan.failures
+    assert [str(row.get("post")) for row in plan.rows] == ["None", "whiten", "zscore"]
+    assert {cell.spec for cell in plan.cells} == set(plan.rows)
+    assert log.lines[-1].startswith(
+        "tiny+base:abtt=3,post=abtt is left out on few.csv: abtt=3 cannot be"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.store import DataStore
 from mirrorbench.own_data.rankings import DEPTH
 from mirrorbench.own_data.retrieval import Collection
+from mirrorbench.runs.registry import load_plugins
 
 Written = Callable[..., Path]
 
@@ -139,3 +141,15 @@ def test_reading_by_pairs_of_characters_is_said(collection: Written, plugins: Pl
     _, scores = task_and_scores(plugins, str(folder))
     assert scores.metrics["bm25_ndcg_at_10"] == 1
     assert scores.notes == ("BM25 reads scripts without spaces by pairs of characters",)
+
+
+def test_judgements_may_be_compressed_and_lie_beside_files_of_macos(
+    collection: Written, plugins: Plugins
+) -> None:
+    folder = collection([("a", "", "x"), ("b", "", "y")], {"q": "x"}, "q\ta\t1\n")
+    plain = folder / "qrels" / "test.tsv"
+    (folder / "qrels" / "._dev.tsv").write_bytes(b"\0")
+    (folder / "qrels" / "dev.tsv.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    assert "judgements of dev.tsv.gz" not in read(plugins, folder).notes
+    plain.unlink()
+    assert read(load_plugins(discover=False), folder).notes == ("judgements of dev.tsv.gz",)

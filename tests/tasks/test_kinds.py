@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -128,3 +129,11 @@ def test_variant_options_select_words(originals: Callable[..., DataStore], tmp_p
 def test_invalid_task_options_are_rejected(name: str, message: str) -> None:
     with pytest.raises((UsageError, UnknownNameError), match=message):
         PLUGINS.tasks[name]
+
+
+def test_own_data_whose_path_is_no_text_are_refused(tmp_path: Path, plugins: Plugins) -> None:
+    """Results are stored under it, as UTF-8."""
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.csv")
+    Path(name).write_text("sentence1,sentence2,score\na,b,1\nb,c,2\n")
+    with pytest.raises(UsageError, match=r"caf\\udce9\.csv is no UTF-8"):
+        plugins.tasks[name]

@@ -18,10 +18,10 @@ from mirrorbench.data.readers.values import parse_index
 _MOST_CHARACTERS = 1 << 27
 """Most characters of a field, which may hold a whole document, and of a row while its quotes are checked."""
 _NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]+")
-_QUOTED = r'"(?:[^"]|"")*"'
+_QUOTED = r'"[^"]*(?:""[^"]*)*"'
 _RECORD = re.compile(rf'(?:{_QUOTED}|[^"\t]*)(?:\t(?:{_QUOTED}|[^"\t]*))*')
 """A row of tab-separated fields by RFC 4180, with tabs for its commas."""
-_OPEN = re.compile(rf'(?:(?:{_QUOTED}|[^"\t]*)\t)*"(?:[^"]|"")*')
+_OPEN = re.compile(rf'(?:(?:{_QUOTED}|[^"\t]*)\t)*"[^"]*(?:""[^"]*)*')
 """The first line of such a row whose last field goes on in the next line."""
 
 
