@@ -1,14 +1,17 @@
-"""Memory and restart of ``mirrorbench evaluate`` on a large collection: peak resident memory, and texts kept by a kill.
+"""Time and memory of ``mirrorbench evaluate`` on large data: peak resident memory, and texts kept by a kill.
 
     python benchmarks/own_data_size.py TEXTS FOLDER [--documents 100000] [--encoder tiny] [--kill-after 60]
+    python benchmarks/own_data_size.py TEXTS FOLDER --pairs 1000000 [--distinct 2000] [--encoder tiny]
 
-``TEXTS``: a file of sentences, one a line. ``FOLDER``: where the collection, the cache and the results go; it must not
-be there. Documents are eight sentences drawn at random; the relevant one of a query holds its sentence.
+``TEXTS``: a file of sentences, one a line. ``FOLDER``: where the data, the cache and the results go; it must not be
+there. Documents are eight sentences drawn at random; the relevant one of a query holds its sentence. Rated pairs are
+drawn among ``--distinct`` sentences, and two encoders are compared on them.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import random
@@ -39,6 +42,18 @@ def write_collection(folder: Path, sentences: list[str], documents: int, queries
             if n < queries:
                 asked.write(json.dumps({"_id": f"q{n}", "text": drawn[0]}) + "\n")
                 judged.write(f"q{n}\td{n}\t1\n")
+
+
+def write_pairs(file: Path, sentences: list[str], n: int) -> None:
+    """Write rated pairs, each of two sentences drawn at random."""
+    rng = random.Random(0)
+    file.parent.mkdir(parents=True)
+    with file.open("w", encoding="utf-8", newline="") as sink:
+        rows = csv.writer(sink)
+        rows.writerow(["sentence1", "sentence2", "score"])
+        for _ in range(n):
+            left, right = rng.choices(sentences, k=2)
+            rows.writerow([left, right, round(rng.random(), 3)])
 
 
 def run(
@@ -72,24 +87,24 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=1_000)
     parser.add_argument("--encoder", default="tiny")
     parser.add_argument("--kill-after", type=float, default=60)
+    parser.add_argument("--pairs", type=int, default=0)
+    parser.add_argument("--distinct", type=int, default=2_000)
     asked = parser.parse_args()
     sentences = [
         line for line in asked.texts.read_text(encoding="utf-8").splitlines() if line.strip()
     ]
-    write_collection(asked.folder / "collection", sentences, asked.documents, asked.queries)
     environment = os.environ | {"MIRRORBENCH_CACHE": str(asked.folder / "cache")}
-    command = [
-        sys.executable,
-        "-m",
-        "mirrorbench",
-        "evaluate",
-        str(asked.folder / "collection"),
-        "-e",
-        asked.encoder,
-        "-o",
-        str(asked.folder / "results"),
-        "--offline",
-    ]
+    evaluate = [sys.executable, "-m", "mirrorbench", "evaluate", "-e", asked.encoder, "--offline"]
+    evaluate += ["-o", str(asked.folder / "results")]
+    if asked.pairs:
+        file = asked.folder / "pairs.csv"
+        write_pairs(file, sentences[: asked.distinct], asked.pairs)
+        other = f"{asked.encoder}+base:pooling=cls"
+        seconds, peak, _ = run([*evaluate, str(file), "-e", other], environment, 0)
+        print(f"{asked.pairs:,} pairs: {seconds:.0f} s, at most {peak:.1f} GiB", flush=True)
+        return
+    write_collection(asked.folder / "collection", sentences, asked.documents, asked.queries)
+    command = [*evaluate, str(asked.folder / "collection")]
     for name, kill_after in (("killed", asked.kill_after), ("started again", 0)):
         seconds, peak, said = run(command, environment, kill_after)
         progress = [line for line in said.splitlines() if "encoding" in line]

@@ -17,6 +17,7 @@ from mirrorbench.core.errors import UsageError, not_installed, unknown_name
 from mirrorbench.core.plugins import call
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.core.truncation import Truncation
+from mirrorbench.core.unknown_words import UnknownWords
 from mirrorbench.data.card_files import builtin_suites
 from mirrorbench.models.backbones import BACKBONES
 from mirrorbench.models.backbones import label as backbone_label
@@ -85,6 +86,7 @@ def build_table(
         *_warnings(results, failures),
         *_remarks(results, columns),
         *_truncations(results, labels, columns),
+        *_unknown_words(results, labels, columns),
     )
     return Table(title, tuple(columns), tuple(table_rows), tuple(notes), warnings=warnings)
 
@@ -140,6 +142,22 @@ def _truncations(
         sentence += f" on {title}"
     others = len(counted) - 1
     yield sentence + (f"; texts were cut in {others} more results" if others else "")
+
+
+def _unknown_words(
+    results: Sequence[Result], labels: Mapping[EncoderSpec, str], columns: Sequence[Column]
+) -> Iterator[str]:
+    """Yield a sentence on each row and task with words without a vector; seeds have the same."""
+    titles = {column.name: column for column in columns}
+    said = set[tuple[str, str]]()
+    for result in results:
+        counts, row = result.encoder.get("unknown_words"), (result.spec, result.task)
+        if counts is None or row in said or result.task not in titles:
+            continue
+        said.add(row)
+        column = titles[result.task]
+        where = f"{labels[parse_spec(result.spec)]} on {column.title}"
+        yield f"{where}: {UnknownWords.of_json(counts).sentence(column.items)}"
 
 
 def _rows(

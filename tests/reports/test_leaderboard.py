@@ -317,6 +317,14 @@ def test_remarks_on_data_are_a_warning_once(registered: Plugins) -> None:
     assert table.warnings == ("Dogs: rows left out: 2; judged twice: 1",)
 
 
+def test_words_without_a_vector_are_a_warning(registered: Plugins) -> None:
+    counts = {"unknown_words": {"items": 2, "of": 9, "empty": 0}}
+    results = [stored("toy", "dogs", 0.5, encoder=counts), stored("toy", "cats", 0.5)]
+    (warning,) = build_table(results, registered).warnings
+    assert warning.startswith("toy on Dogs: 2 of 9 ")
+    assert warning.endswith(" have words without a vector")
+
+
 def test_cut_texts_are_a_warning_with_the_largest_share(registered: Plugins) -> None:
     counts = {"texts": 10, "window": 64, "positions": 512}
     few, many = ({"truncation": counts | {"cut": cut}} for cut in (1, 8))

@@ -60,13 +60,14 @@ def _rows(path: Path, file_format: str, note: Callable[[str], None]) -> Any:
     lines = (line + "\n" for line in stream_lines(path))
     if file_format == "csv":
         return csv.reader(lines, strict=True)
-    quoted = quotes_are_marks(path)
+    # A pipe can be read only once, and is read as text.
+    quoted = quotes_are_marks(path) if path.is_file() else None
     if quoted is None:
         return csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
     if quoted:
         note(f"{path}: quotation marks around fields are read as in CSV (RFC 4180)")
         return csv.reader(lines, delimiter="\t", strict=True)
-    note(f"{path}: quotation marks are read as text, since not all of them follow RFC 4180")
+    note(f"{path}: quotation marks are read as text, not as marks around fields (RFC 4180)")
     return csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
 
 
@@ -74,10 +75,10 @@ def quotes_are_marks(path: Path) -> bool | None:
     """Return whether the quotation marks of a tab-separated file enclose fields; ``None`` for a file without any.
 
     They do if the whole file follows RFC 4180 and all its rows have as many fields as the first. Where each line has as
-    many too, no field may hold several lines, unless marks inside fields are doubled: a mark at the beginning of one
-    text and another at the end of a later text would make one field of all rows between them.
+    many too, no field may hold several lines: a mark at the beginning of one text and another at the end of a later text
+    would make one field of all rows between them. It may if marks inside fields are doubled, or all names are in marks.
     """
-    has_marks = several_lines = doubled = False
+    has_marks = several_lines = certain = False
     line_widths, widths = set[int](), set[int]()
     lines: list[str] = []  # of a row
     n_characters = n_marks = 0
@@ -98,14 +99,15 @@ def quotes_are_marks(path: Path) -> bool | None:
         if n_marks and not _RECORD.fullmatch(row):
             return False
         quoted = re.findall(_QUOTED, row)
-        doubled |= any('""' in field[1:-1] for field in quoted)
+        all_names = not widths and len(quoted) == row.count("\t") + 1
+        certain |= all_names or any('""' in field[1:-1] for field in quoted)
         widths.add(row.count("\t") - sum(field.count("\t") for field in quoted))
         lines.clear()
         n_characters = n_marks = 0
     if not has_marks:
         return None
     lines_are_rows = len(line_widths) == 1 and line_widths != {0}
-    merged = several_lines and lines_are_rows and not doubled
+    merged = several_lines and lines_are_rows and not certain
     return not lines and len(widths) == 1 and not merged
 
 

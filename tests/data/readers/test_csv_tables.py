@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import random
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -111,8 +113,26 @@ def test_quotes_that_do_not_follow_the_rules_are_text(tmp_path: Path, lines: lis
         values, notes = read(path, "text", "id")
         assert values == [tuple(line.split("\t")) for line in lines[1:]]
         assert notes == [
-            f"{path}: quotation marks are read as text, since not all of them follow RFC 4180"
+            f"{path}: quotation marks are read as text, not as marks around fields (RFC 4180)"
         ]
+
+
+def test_quoted_names_make_lines_of_a_field_certain(tmp_path: Path) -> None:
+    """Each line has one tab, whether the marks are read or not."""
+    path = tmp_path / "a.tsv"
+    path.write_text('"text"\t"n"\n"first\t\nsecond"\t"y"\n"three"\t"z"\n')
+    assert read(path, "text")[0] == [("first\t\nsecond",), ("three",)]
+    path.write_text(path.read_text().replace('"text"\t"n"', "text\tn"))
+    assert read(path, "n")[0] == [("",), ('"y"',), ('"z"',)]
+
+
+def test_pipe_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_text, args=("text\tid\na\t1\n",))
+    writer.start()
+    assert read(path, "text") == ([("a",)], [])
+    writer.join()
 
 
 def test_tabs_without_quotes_need_no_rule(tmp_path: Path) -> None:
