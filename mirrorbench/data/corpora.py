@@ -419,6 +419,7 @@ def shared_codes(shared: Mapping[str, Sequence[str]], ids: Sequence[str]) -> NDA
     return matrix
 
 
+@lru_cache(maxsize=8192)  # a text may be in thousands of items
 def normalised(text: str) -> str:
     """Return a text in the form in which texts are compared."""
     # NFKC twice: case folding may undo the normal form, and NFKC may produce capitals (Unicode, definition D146).

@@ -10,10 +10,10 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -36,6 +36,10 @@ from mirrorbench.runs.results import Result
 from mirrorbench.runs.workspace import Workspace, describe_environment
 from mirrorbench.tasks.base import Scores, Task, Vectors, score_task
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 
 class _Reading(NamedTuple):
     """The settings that determine the items and inputs of a task."""
@@ -57,7 +61,7 @@ class _Reading(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
+@dataclass
 class _TaskInputs:
     """A task, its items, the inputs to encode, and the checksums of its files."""
 
@@ -65,6 +69,15 @@ class _TaskInputs:
     items: Any
     inputs: list[TextInput]
     data: tuple[tuple[str, str], ...]
+    _shared: tuple[Sequence[str], NDArray[np.int32] | None] = field(default=((), None), init=False)
+    """Ids of items, and what they share: the same for all encoders, and seconds of work for a million."""
+
+    def shared_codes(self, ids: Sequence[str]) -> NDArray[np.int32] | None:
+        """Return the numbers of what items share; ``None`` for a task that names nothing."""
+        if self._shared[0] != ids:
+            shared = self.task.shared(self.items)
+            self._shared = ids, shared_codes(shared, ids) if shared else None
+        return self._shared[1]
 
 
 class Runner:
@@ -280,10 +293,9 @@ class Runner:
         overlap = self._contamination(cell, adapted)
         if overlap:
             scores = replace(scores, extra={**scores.extra, "overlap": overlap.flags(scores.ids)})
-        if shared := task.shared(adapted.items):
-            scores = replace(
-                scores, extra={**scores.extra, "shared": shared_codes(shared, scores.ids)}
-            )
+        codes = adapted.shared_codes(scores.ids)
+        if codes is not None:
+            scores = replace(scores, extra={**scores.extra, "shared": codes})
         distinct = list(dict.fromkeys(adapted.inputs))
         lost: dict[str, int] = {}
         if cell.pooling is not None and cell.pooling.of_target:
