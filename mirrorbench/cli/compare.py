@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -93,7 +94,7 @@ def compare(
 
 def _table(compared: EncoderComparison, title: str) -> Table:
     """Return a line for each task, and for the average over several."""
-    from mirrorbench.reports.renderers.notes import p_words
+    from mirrorbench.reports.renderers.notes import p_words, without_overlap
     from mirrorbench.reports.statistics import LEVEL
     from mirrorbench.reports.table import Column, Row, Score, Table
 
@@ -126,6 +127,11 @@ def _table(compared: EncoderComparison, title: str) -> Table:
     notes = [
         f"{'±: over seeds. ' * deviations}Interval and p: over items and, if several, seeds{corrected}."
     ]
+    for task in compared.tasks:
+        if task.unseen:
+            shared = f"{task.unseen.share:.0%} of the items contain a text of a tuning corpus"
+            rest = without_overlap(task.unseen) if task.unseen.p is not None else ""
+            notes.append(f"{task.task}: {shared}{rest}")
     if any("this model" in task.verdict for task in compared.tasks):
         notes.append("This model: tuned with one seed; other seeds may differ (--seeds 3).")
     columns = tuple(Column(head, head) for head in heads)
@@ -173,6 +179,7 @@ def _as_json(compared: EncoderComparison) -> dict[str, Any]:
             **values(task),
             "p_holm": task.corrected,
             "this_model": task.this_model,
+            "unseen": task.unseen and asdict(task.unseen),
             "verdict": task.verdict,
         }
         for task in compared.tasks

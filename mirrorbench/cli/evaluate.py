@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -206,7 +207,7 @@ def print_answers(
 def in_words(answer: Answer, labels: Mapping[str, str], data: Data) -> str:
     """Return difference, interval, p and verdict as one line."""
     from mirrorbench.reports.renderers import number
-    from mirrorbench.reports.renderers.notes import p_words
+    from mirrorbench.reports.renderers.notes import p_words, without_overlap
 
     ends, words = answer.comparison.estimate.interval(), number(answer.comparison.difference)
     words = f"+{words}" if answer.comparison.difference > 0 else words
@@ -221,7 +222,9 @@ def in_words(answer: Answer, labels: Mapping[str, str], data: Data) -> str:
     items = data.task.count_items(answer.comparison.n)
     if needed and needed > answer.comparison.n:
         items += f"; a difference of this size needs about {needed:,}"
-    return f"{labels[answer.row]} on {data.title}: {answer.verdict}, {words} ({items})"
+    words += without_overlap(answer.unseen)
+    this_model = " (this model)" * (answer.this_model and answer.verdict != "not separable")
+    return f"{labels[answer.row]} on {data.title}: {answer.verdict}{this_model}, {words} ({items})"
 
 
 def print_changes(changes: tuple[list[Change], list[Change]], title: str, data: Data) -> None:
@@ -315,5 +318,7 @@ def _answer(answer: Answer, labels: Mapping[str, str]) -> dict[str, object]:
         "p": answer.comparison.p,
         "p_holm": answer.p,
         "verdict": answer.verdict,
+        "this_model": answer.this_model,
+        "unseen": answer.unseen and asdict(answer.unseen),
         "items_needed": answer.items_needed,
     }

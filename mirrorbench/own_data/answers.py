@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from mirrorbench.own_data.measures import RETRIEVAL
+from mirrorbench.reports.comparable import tuned_with_one_seed
 from mirrorbench.reports.statistics.comparisons import Comparisons
 from mirrorbench.reports.statistics.estimates import holm
 from mirrorbench.reports.statistics.items import ItemScores, influence, item_scores
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.reports.comparable import Stored
     from mirrorbench.reports.statistics.comparisons import Comparison
-    from mirrorbench.reports.table import Table
+    from mirrorbench.reports.table import Table, Unseen
 
 POWER = 2.8
 """Standard errors of a difference that is detected with power .8 at level .05: .84 + 1.96."""
@@ -43,6 +44,10 @@ class Answer(NamedTuple):
     p: float | None
     n_answers: int
     """Number of answers for which p is corrected, this one included."""
+    unseen: Unseen | None = None
+    """The difference on the items without a text that an encoder was tuned on; ``None`` where that is all."""
+    this_model: bool = False
+    """Whether an encoder was tuned with one seed, so that the verdict is about that model."""
 
     @property
     def verdict(self) -> str:
@@ -100,7 +105,10 @@ class Evaluation:
         hidden = {task: {hidden_id(item): item for item in items} for task, items in ids.items()}
         self.items: dict[tuple[str, str], ItemScores] = {}
         self._predictions: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._tuned: set[str] = set()
         for result, path in stored:
+            if tuned_with_one_seed([result]):
+                self._tuned.add(result.spec)
             arrays = {**read_predictions(path, result)}
             # Results may have been stored with and without MIRRORBENCH_NO_TEXTS.
             arrays["ids"] = np.array(
@@ -116,8 +124,9 @@ class Evaluation:
             )
             for prefix, row in (("fused_", f"{result.spec}{FUSED}"), ("bm25_", BM25)):
                 if (values := arrays.get(prefix + result.main_metric)) is not None:
+                    overlap = None if row == BM25 else items.overlap
                     self.items[row, result.task] = replace(
-                        items, values=values.astype(np.float64), overlap=None
+                        items, values=values.astype(np.float64), overlap=overlap
                     )
 
     def answers(self) -> list[Answer]:
@@ -135,7 +144,16 @@ class Evaluation:
         ]
         corrected = holm([comparison.p for *_, comparison in comparisons])
         return [
-            Answer(*key, p, len(comparisons)) for key, p in zip(comparisons, corrected, strict=True)
+            Answer(
+                row,
+                task,
+                comparison,
+                p,
+                len(comparisons),
+                seeds.compare_unseen(row, first, [task]),
+                bool({row.removesuffix(FUSED), first} & self._tuned),
+            )
+            for (row, task, comparison), p in zip(comparisons, corrected, strict=True)
         ]
 
     def compared(self, rows: Sequence[str]) -> list[tuple[str, str]]:

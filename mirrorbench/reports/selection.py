@@ -23,7 +23,6 @@ from mirrorbench.reports.comparable import (
     without_repeats,
 )
 from mirrorbench.reports.leaderboard import Leaderboard, build_table, in_column_order, row_label
-from mirrorbench.reports.renderers.notes import headlines
 from mirrorbench.reports.table import Table, read_table
 from mirrorbench.runs.ladder import POOLING_KEYS, place_of_row
 from mirrorbench.runs.results import Result, read_result, result_files
@@ -248,12 +247,6 @@ def judged(
         items = _read_items(stored if steps or intervals or ties else (), plugins)
     marker = Marker(table, items, plugins)
     marked = with_verdicts(marker.with_marks(intervals, ties), marker.verdicts(steps))
-    chosen = headlines(marked)
-    if first := chosen.gain or chosen.over_best:
-        with_unseen = replace(first, unseen=marker.unseen(first))
-        marked = replace(
-            marked, verdicts=tuple(with_unseen if v is first else v for v in marked.verdicts)
-        )
     return replace(marked, columns=tuple(map(marker.counted, marked.columns)))
 
 

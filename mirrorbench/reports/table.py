@@ -130,6 +130,8 @@ class Unseen:
     """Share of the items that are left out."""
     difference: float | None = None
     interval: tuple[float, float] | None = None
+    p: float | None = None
+    """The two-sided p-value, not corrected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ class Verdict:
         best: the rows are the best tuned and the best untuned one of a backbone in the column; the interval is
             simultaneous for all pairs that they are chosen from.
         this_model: a row was tuned with one seed, so the verdict is about that model.
-        unseen: the difference on unseen items; only in the first headline.
+        unseen: the difference on unseen items; ``None`` where no item was seen.
     """
 
     spec: str

@@ -58,6 +58,21 @@ def test_answers_report_differences_and_holm_p_values(tmp_path: Path, shell: She
     assert (second["verdict"], second["p_holm"]) == ("not separable", 1.0)
 
 
+def test_answers_on_tuned_encoders_name_their_caveats(tmp_path: Path, shell: Shell) -> None:
+    """Tuned in this evaluation, on the texts that are scored, with one seed."""
+    rows = [f"the cat {n},a dog {n * n % 13},{n % 7}\n" for n in range(60)]
+    (tmp_path / "a.csv").write_text("sentence1,sentence2,score\n" + "".join(rows))
+    command = "mirrorbench evaluate ./a.csv -e tiny -e tiny+mirror:epochs=1"
+    done, report = shell(command), json.loads(shell(f"{command} --json").out)
+    assert done.code == 0, done.err
+    assert "; 100% of the items hold a text that was tuned on (60 pairs" in done.out
+    (answer,) = report["answers"]
+    assert answer["this_model"] is True
+    assert answer["unseen"]["share"] == 1
+    compared = shell("mirrorbench compare tiny+base tiny+mirror:epochs=1")
+    assert "a.csv: 100% of the items contain a text of a tuning corpus" in compared.out
+
+
 def test_cut_texts_are_said_for_each_encoder(tmp_path: Path, shell: Shell) -> None:
     rows = [f"a dog {'and a cat ' * n},{'word ' * (n + 1)},{n % 5}\n" for n in range(20)]
     (tmp_path / "a.csv").write_text("sentence1,sentence2,score\n" + "".join(rows))

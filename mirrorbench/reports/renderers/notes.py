@@ -133,7 +133,7 @@ def _short(table: Table, show: Callable[[float], str]) -> list[Line]:
         return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], ("", MORE)]
     chosen = headlines(table)
     lines = [_headline(table, verdict, show) for verdict in chosen if verdict]
-    lines += [*_measured(table), *_warnings(table, chosen.gain or chosen.over_best, show)]
+    lines += [*_measured(table), *_warnings(table)]
     return [*lines[: MOST_LINES - 1], ("", MORE)]
 
 
@@ -152,11 +152,21 @@ def _headline(table: Table, verdict: Verdict, show: Callable[[float], str]) -> L
         else f" on {column.title}"
     )
     on *= len(table.columns) > 1
+    value += without_overlap(verdict.unseen, show)
     if not verdict.separable:
         return "=", f"No gain shown{on}: {name} over {lower} {value}"
     if (verdict.difference or 0.0) > 0:
         return "+", f"{name} beats {lower}{on}: {value}{_without_gain(table, verdict)}"
     return "-", f"{name} loses to {lower}{on}: {value}"
+
+
+def without_overlap(unseen: Unseen | None, show: Callable[[float], str] = number) -> str:
+    """Return a difference on unseen items as the end of a sentence: ``; without overlap +.009 [-.006, .023], p = .21``."""
+    if unseen is None:
+        return ""
+    if unseen.p is None:
+        return f"; {unseen.share:.0%} of the items hold a text that was tuned on"
+    return f"; without overlap {_signed(unseen, show)}, p {p_words(unseen.p)}"
 
 
 def _without_gain(table: Table, gain: Verdict) -> str:
@@ -227,22 +237,14 @@ def _items(table: Table) -> str:
     return items.pop() if len(items) == 1 else "items"
 
 
-def _warnings(table: Table, first: Verdict | None, show: Callable[[float], str]) -> list[Line]:
-    """Reasons to distrust the table and the verdict of its first line."""
+def _warnings(table: Table) -> list[Line]:
+    """Reasons to distrust the table, and the largest share of items with a text of a tuning corpus."""
     reasons = [re.split(r"\.\s", warning)[0] for warning in table.warnings]
-    tasks, column, share, without = table.task_columns, "", 0.0, ""
-    if first and first.unseen:
-        column, share = first.column, first.unseen.share
-        without = f" (without them {_signed(first.unseen, show)})"
-    elif tasks:
-        most = max(tasks, key=lambda task: task.seen)
-        column, share = most.name, most.seen
-    if share:
-        on = "".join(
-            f" on {task.title}" for task in tasks if task.name == column and len(tasks) > 1
-        )
+    most = max(table.task_columns, key=lambda task: task.seen, default=None)
+    if most and most.seen:
+        on = f" on {most.title}" if len(table.task_columns) > 1 else ""
         reasons.append(
-            f"{share:.0%} of the {_items(table)}{on} contain a text of the tuning corpus{without}"
+            f"{most.seen:.0%} of the {_items(table)}{on} contain a text of the tuning corpus"
         )
     return [("!", text) for text in reasons]
 
@@ -286,8 +288,9 @@ def _verdict_words(verdict: Verdict, show: Callable[[float], str]) -> tuple[str,
     """A verdict in words: the part before the name of its column, and the part after it."""
     if verdict.difference is None or verdict.corrected is None:
         return "not tested", f" ({verdict.why_not})"
-    if not verdict.separable:
-        return "no separable difference", ""
     p, corrected = (p_words(value) for value in (verdict.p or 0.0, verdict.corrected))
     rest = f", corrected {corrected.removeprefix('= ')}" if corrected != p else ""
-    return _signed(verdict, show), f" (p {p}{rest}{', this model' * verdict.this_model})"
+    this_model = ", this model" * (verdict.this_model and verdict.separable)
+    end = f" (p {p}{rest}{this_model}{without_overlap(verdict.unseen, show)})"
+    start = "" if verdict.separable else "no separable difference, "
+    return f"{start}{_signed(verdict, show)}", end

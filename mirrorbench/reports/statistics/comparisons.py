@@ -173,24 +173,28 @@ class Comparisons:
 
     def compare_unseen(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Unseen | None:
         """Compare two rows on the items without a text of either's tuning corpus; ``None`` where those are all."""
-        kept: dict[tuple[RowKey, str], Seeds] = {}
-        n = left_out = 0
+        seen: dict[str, set[str]] = {}
+        n = 0
         for task in tasks:
             both = [*self.items(row, task), *self.items(over, task)]
-            seen = set().union(*(items.seen for items in both))
-            for side in (row, over):
-                kept[side, task] = {
-                    seed: items.without(seen) for seed, items in self._seeds[side, task].items()
-                }
-            n, left_out = n + len(both[0].ids), left_out + len(seen)
-        if not left_out:
+            seen[task] = set().union(*(items.seen for items in both))
+            n += len(both[0].ids)
+        if not any(seen.values()):
             return None
+        kept: dict[tuple[RowKey, str], Seeds] = {
+            (side, task): {
+                seed: items.without(seen[task]) for seed, items in self._seeds[side, task].items()
+            }
+            for task in tasks
+            for side in (row, over)
+        }
+        share = sum(map(len, seen.values())) / n
         if not all(items.ids for seeds in kept.values() for items in seeds.values()):
-            return Unseen(left_out / n)
+            return Unseen(share)
         estimate = Comparisons(kept, self._plugins).compare(row, over, tasks).estimate
-        return Unseen(
-            left_out / n, None if estimate.p is None else estimate.value, estimate.interval()
-        )
+        if estimate.p is None:
+            return Unseen(share)
+        return Unseen(share, estimate.value, estimate.interval(), estimate.p)
 
     def _scores(
         self, row: RowKey, tasks: Sequence[str], own: Sequence[Seeds]

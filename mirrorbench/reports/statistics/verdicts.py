@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.reports.comparable import Stored
 
+WITHOUT_OVERLAP = (
+    "Without overlap: on the items without a text that either row was tuned on; p is not corrected."
+)
+"""The note on differences on unseen items."""
 _NO_STEPS = {*POOLING_KEYS, "path", "model", "language"}
 """Settings that read the same model in another way, or name another model."""
 
@@ -241,11 +245,6 @@ class Marker:
             for verdict, p in zip(tested, corrected, strict=True)
         ]
 
-    def unseen(self, verdict: Verdict) -> Unseen | None:
-        """Compare the rows of a verdict on the items without a text of a tuning corpus; ``None`` if that is all."""
-        row, over = self._table.rows_of(verdict)
-        return self._comparisons.compare_unseen(row.key, over.key, self._tasks[verdict.column])
-
     def counted(self, column: Column) -> Column:
         """Return the column with the number of items behind its scores, and the largest share of seen ones."""
         own = [
@@ -265,11 +264,17 @@ class Marker:
         row, over = (row.key for row in self._table.rows_of(verdict))
         if not (self._known(row, verdict.column) and self._known(over, verdict.column)):
             return replace(verdict, why_not="the score cannot be computed from stored predictions")
-        estimate = self._comparisons.compare(row, over, self._tasks[verdict.column]).estimate
+        tasks = self._tasks[verdict.column]
+        estimate = self._comparisons.compare(row, over, tasks).estimate
         if estimate.p is None:
             return replace(verdict, why_not="its error cannot be estimated")
-        interval = estimate.interval(1 - (1 - LEVEL) / max(1, chosen_from))
-        return replace(verdict, difference=estimate.value, interval=interval, p=estimate.p)
+        return replace(
+            verdict,
+            difference=estimate.value,
+            interval=estimate.interval(1 - (1 - LEVEL) / max(1, chosen_from)),
+            p=estimate.p,
+            unseen=self._comparisons.compare_unseen(row, over, tasks),
+        )
 
     def _known(self, row: RowKey, column: str) -> bool:
         return self._comparisons.known(row, self._tasks[column])
@@ -298,6 +303,8 @@ def with_verdicts(table: Table, verdicts: Sequence[Verdict]) -> Table:
             f"Verdicts: {LEVEL:.0%} interval of the difference over items, and over seeds where there are several; p "
             f"corrected over the verdicts of the column{best}."
         )
+    if any(verdict.unseen for verdict in verdicts):
+        notes.append(WITHOUT_OVERLAP)
     if any(verdict.this_model and verdict.separable for verdict in verdicts):
         notes.append("This model: tuned with one seed; other seeds may differ (--seeds 3).")
     return replace(table, verdicts=tuple(verdicts), notes=(*table.notes, *notes))
@@ -308,13 +315,15 @@ class TaskComparison(Comparison):
     """Two encoders on one task.
 
     ``corrected`` is the p-value corrected for the number of tasks (Holm). With ``this_model`` an encoder was tuned with
-    one seed, so the verdict is about that model.
+    one seed, so the verdict is about that model. ``unseen`` is the difference on the items without a text of a tuning
+    corpus; ``None`` where that is all.
     """
 
     task: str
     metric: str
     corrected: float | None
     this_model: bool
+    unseen: Unseen | None
 
     @property
     def verdict(self) -> str:
@@ -392,7 +401,12 @@ def compare_encoders(
         )
         compared.append(
             TaskComparison(
-                **vars(comparison), task=task, metric=metric, corrected=p, this_model=this_model
+                **vars(comparison),
+                task=task,
+                metric=metric,
+                corrected=p,
+                this_model=this_model,
+                unseen=comparisons.compare_unseen("A", "B", [task]),
             )
         )
     average = comparisons.compare("A", "B", list(by_task)) if len(by_task) > 1 else None

@@ -81,6 +81,31 @@ def test_single_tuning_seed_limits_verdict_to_this_model(tmp_path: Path, plugins
         assert compare_encoders(first, second, ["one"], plugins).tasks[0].verdict == expected
 
 
+def test_difference_on_unseen_items_equals_that_of_the_leaderboard(
+    tmp_path: Path, plugins: Plugins
+) -> None:
+    gold = np.arange(60.0)
+    rng = np.random.default_rng(1)
+    flags = np.array([1, 0, 0] * 20, np.int8)
+    base = correlated(tmp_path, "m+base", "one", gold, gold + 20 * rng.normal(size=60))
+    tuned = correlated(
+        tmp_path,
+        "m+mirror",
+        "one",
+        gold,
+        gold + 9 * rng.normal(size=60),
+        overlap=flags,
+        corpus="c",
+    )
+    (task,) = compare_encoders([tuned], [base], ["one"], plugins).tasks
+    table = judged(build_table([tuned.result, base.result], plugins), [tuned, base], plugins)
+    assert task.unseen is not None
+    assert task.unseen.share == pytest.approx(1 / 3)
+    assert task.unseen == table.verdicts[0].unseen
+    (plain,) = compare_encoders([base], [base], ["one"], plugins).tasks
+    assert plain.unseen is None
+
+
 def test_tasks_of_only_one_encoder_are_noted(sides: Sides, plugins: Plugins) -> None:
     first, second = sides
     found = compare_encoders(first[:2], second, TASKS, plugins)

@@ -141,11 +141,11 @@ def test_verdicts_appear_in_every_format(
     verdict = table.verdicts[0]
     assert verdict.difference is not None
     assert line.startswith(f"m + Mirror over m-mp: +{verdict.difference:.3f} [".replace("0.", "."))
-    assert "] on one (p < .001); no separable difference on two; +" in line
+    assert "] on one (p < .001); no separable difference, " in line
     assert line.endswith("] on avg. (p = .040).")
     assert "over items, and over seeds where there are several" in table.notes[-1]
     for text in (markdown(table), latex(table).replace(r"\_", "_")):
-        assert "no separable difference on two" in text
+        assert "no separable difference, " in text
     path = tmp_path / "table.json"
     path.write_text(as_json(table))
     assert read_table(path) == table
@@ -242,11 +242,11 @@ def test_note_on_many_tasks_reports_only_average(tmp_path: Path, plugins: Plugin
     table = judge(stored, plugins)
     assert [v.column for v in table.verdicts] == [*tasks, "avg."]
     (_, line), *_ = note_lines(table)
-    assert line.endswith(" on avg.")
+    assert " on avg. (p = " in line
     assert "t0" not in line
     for fewer in (stored[:-2], stored[:-1]):
         (_, line), *_ = note_lines(judge(fewer, plugins))
-        assert ", ".join(tasks[:-1]) in line
+        assert all(f" on {task} (p = " in line for task in tasks[:-1])
 
 
 def test_gain_on_unseen_items_is_reported(tmp_path: Path, plugins: Plugins) -> None:
@@ -277,6 +277,9 @@ def test_gain_on_unseen_items_is_reported(tmp_path: Path, plugins: Plugins) -> N
     assert verdict.unseen.difference == pytest.approx(tuned - base)
     low, high = verdict.unseen.interval or (0.0, 0.0)
     assert low < tuned - base < high
+    assert verdict.unseen.p is not None
+    line = " ".join(text for _, text in note_lines(judge(stored, plugins)))
+    assert f"; without overlap {tuned - base:+.3f}".replace("0.", ".", 1) in line
     (plain,) = judge([row(tmp_path / "other", spec, "t", 1.0) for spec in scores], plugins).verdicts
     assert plain.unseen is None
 
