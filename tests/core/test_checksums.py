@@ -22,6 +22,7 @@ REMEMBERED = {
     "data.card_files.builtin_suites": "files of this package",
     "data.parsers.__init__.builtin_parsers": "code of this package",
     "data.corpora._normalised_texts": "by the texts themselves",
+    "data.corpora.normalised": "by the text itself",
     "models.backbones._from_hub": "where a download is; what is in there is hashed when it is opened",
     "models.families._measured_positions": "by the content of the file",
     "reports.html.page._templates": "files of this package",
