@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from mirrorbench.reports.statistics.comparisons import Comparison
     from mirrorbench.reports.table import Table, Unseen
 
-POWER = 2.8
-"""Standard errors of a difference that is detected with power .8 at level .05: .84 + 1.96."""
+POWER = 0.8
+"""Probability with which a difference is to be detected, for the number of items that it needs."""
 SIGNIFICANT = 0.05
 BM25 = "BM25"
 """Spec of the row of BM25."""
@@ -58,13 +58,20 @@ class Answer(NamedTuple):
 
     @property
     def items_needed(self) -> int | None:
-        """Number of items that detect this difference with a power of .8; ``None`` if it is 0 or undefined."""
+        """Number of items that detect this difference with a power of .8; ``None`` if it is 0 or undefined.
+
+        At the level that is left by the correction for all answers, in its strictest step: .05 over their number.
+        """
+        from scipy.stats import norm
+
         difference, error = self.comparison.difference, self.comparison.estimate.error
-        return (
-            ceil(self.comparison.n * (POWER * error / difference) ** 2)
-            if difference and error > 0
-            else None
-        )
+        if not difference or not error > 0:
+            return None
+        level = SIGNIFICANT / self.n_answers
+        errors = float(
+            norm.ppf(POWER) + norm.ppf(1 - level / 2)
+        )  # of a difference that is detected
+        return ceil(self.comparison.n * (errors * error / difference) ** 2)
 
 
 class Change(NamedTuple):
