@@ -83,12 +83,19 @@ def build_table(
             f"No average: scores of several models or experiments, or of different seeds ({rest})."
         )
     warnings = (
-        *_warnings(results, failures),
+        *_missing_scores(failures),
         *_remarks(results, columns),
         *_truncations(results, labels, columns),
         *_unknown_words(results, labels, columns),
     )
-    return Table(title, tuple(columns), tuple(table_rows), tuple(notes), warnings=warnings)
+    return Table(
+        title,
+        tuple(columns),
+        tuple(table_rows),
+        tuple(notes),
+        warnings=warnings,
+        banner=_banner(results),
+    )
 
 
 def _missing(failures: Iterable[Failure], labels: Mapping[EncoderSpec, str]) -> list[str]:
@@ -103,11 +110,16 @@ def _missing(failures: Iterable[Failure], labels: Mapping[EncoderSpec, str]) -> 
     ]
 
 
-def _warnings(results: Sequence[Result], failures: Sequence[Failure]) -> Iterator[str]:
-    if limits := " or ".join(
-        map(str, sorted({result.limit for result in results if result.limit}))
-    ):
-        yield f"A smoke run on only the first {limits} items of each task: not valid task scores."
+def _banner(results: Sequence[Result]) -> str:
+    """The banner of a smoke run; empty for whole tasks."""
+    limits = sorted({result.limit for result in results if result.limit})
+    if not limits:
+        return ""
+    items = " or ".join(map(str, limits))
+    return f"SMOKE RUN on only the first {items} items of each task: no valid task scores"
+
+
+def _missing_scores(failures: Sequence[Failure]) -> Iterator[str]:
     if n := len({(failure.spec, failure.task) for failure in failures}):
         yield f"{n} score{'s are' if n > 1 else ' is'} missing"
 

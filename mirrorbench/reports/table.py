@@ -181,6 +181,8 @@ class Table:
         verdicts: on the steps between the rows of a leaderboard; the verdicts of two rows follow each other.
         warnings: reasons to distrust the whole table, shown in short notes too.
         shown: level of the rendered notes, one of ``NOTES``.
+        banner: what a reader must know before the scores, such as that they are of a smoke run; part of the heading of
+            every form, whatever notes are shown.
     """
 
     title: str
@@ -193,6 +195,12 @@ class Table:
     verdicts: tuple[Verdict, ...] = ()
     warnings: tuple[str, ...] = ()
     shown: str = "all"
+    banner: str = ""
+
+    @property
+    def heading(self) -> str:
+        """The banner and the title, one line; empty without either."""
+        return ". ".join(filter(None, (self.banner, self.title)))
 
     @property
     def task_columns(self) -> tuple[Column, ...]:

@@ -250,8 +250,11 @@ def test_leaderboard_file_contains_all_stored_results(toys: Callable, folder: Pa
     assert {"letters", "blocking"} <= {
         line.split("|")[1].strip() for line in file.read_text().splitlines()[2:4]
     }
-    toys("-e", "letters", "-t", "cats", "--limit", "2").assert_works("A smoke run")
-    assert "A smoke run" in (folder / "results" / "limit-2" / "leaderboard.md").read_text()
+    toys("-e", "letters", "-t", "cats", "--limit", "2").assert_works(
+        "SMOKE RUN on only the first 2 items"
+    )
+    stored = folder / "results" / "limit-2" / "leaderboard.md"
+    assert stored.read_text().lstrip().startswith("**SMOKE RUN on only the first 2 items")
     assert "smoke" not in file.read_text()
     (folder / "results" / "seed-9.json").write_text("{")  # of another run
     said = toys("-e", "letters", "-t", "cats").assert_works()

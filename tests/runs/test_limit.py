@@ -13,8 +13,10 @@ from scipy.stats import spearmanr
 from mirrorbench import Session
 from mirrorbench.core.errors import UsageError
 from mirrorbench.data.items import Disambiguation, Lexicon, Linking, Mention
+from mirrorbench.reports.html.page import html, notebook
 from mirrorbench.reports.papers.measured_tables import measured_table
 from mirrorbench.reports.papers.table_files import find_table
+from mirrorbench.reports.renderers import as_json, comma_separated, latex, markdown
 from mirrorbench.runs.registry import plugins
 from mirrorbench.runs.results import read_results
 
@@ -43,8 +45,13 @@ def test_limited_run_leaves_full_results_untouched(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in before} == before
     assert {r.cell_id for r in read_results(full)} == {r.cell_id for r in whole}
     assert {r.cell_id for r in read_results(full / "limit-30")} == {sts.cell_id, wic.cell_id}
-    assert all(text in board.table.warnings[0] for text in ("smoke run", "the first 30 items"))
-    assert "smoke run" not in " ".join(session.run(spec, "quick-sts").table.warnings)
+    assert board.table.banner.startswith("SMOKE RUN on only the first 30 items")
+    table = board.table.with_notes("none")
+    for render in (markdown, latex, html, comma_separated, as_json, notebook):
+        assert "SMOKE RUN on only the first 30 items" in render(table), render.__name__
+    whole = session.run(spec, "quick-sts").table
+    assert not whole.banner
+    assert "SMOKE" not in comma_separated(whole)
     with pytest.raises(UsageError, match="cannot be compared"):
         session.leaderboard([full, full / "limit-30"])
     assert (

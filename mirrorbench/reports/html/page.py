@@ -54,7 +54,7 @@ def html(table: Table) -> str:
         _templates()
         .get_template("page.html")
         .render(
-            title=_line(table.title) or DEFAULT_TITLE,
+            title=_line(table.heading) or DEFAULT_TITLE,
             style=style,
             style_hash=_checksum(style),
             script=script,
@@ -70,7 +70,8 @@ def html(table: Table) -> str:
 
 def notebook(table: Table) -> str:
     """Render an HTML fragment for notebooks: the table and its notes."""
-    return _templates().get_template("notebook.html").render(_board(table))
+    board = {"banner": table.banner, **_board(table)}
+    return _templates().get_template("notebook.html").render(board)
 
 
 def page_data(table: Table) -> dict[str, Any]:
@@ -97,7 +98,7 @@ def page_data(table: Table) -> dict[str, Any]:
         "digits": DIGITS,
         "missing": {"plain": MISSING, "latex": escape_latex(MISSING)},
         "tied": {"plain": TIED, "latex": escape_latex(TIED)},
-        "title": escape_markdown(table.title),
+        "title": escape_markdown(table.heading),
         "notes": [
             {"plain": _line(note), "markdown": escape_markdown(note)}
             for _, note in note_lines(table)

@@ -33,7 +33,7 @@ def draw(table: Table, console: Console) -> None:
     from rich.table import Table as Grid
     from rich.text import Text
 
-    room, title = console.width, table.title
+    room, title = console.width, table.heading
     labels = [max(map(len, part)) for part in zip(*table.labels(), strict=True)]
     cells = [list(map(_cell, row.scores)) for row in table.rows]
     widths = _widths(table, cells)
@@ -52,7 +52,7 @@ def draw(table: Table, console: Console) -> None:
         blocks = _column_blocks(table, labels, widths, room)
         if cells != whole and table.shown != "none":
             title = (
-                f"{table.title} (no room for deviations and intervals in {room} columns)".strip()
+                f"{table.heading} (no room for deviations and intervals in {room} columns)".strip()
             )
     if title:
         console.print(Text(title, style="italic"))

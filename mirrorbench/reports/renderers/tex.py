@@ -122,7 +122,8 @@ def latex(
             for row in table.rows
         )
         table = replace(table, rows=tuple(rows))
-    title, show = table.title or DEFAULT_TITLE, _percent if percent else number
+    title, show = table.heading or DEFAULT_TITLE, _percent if percent else number
+    name = re.sub(r"[^a-z0-9]+", "-", (table.title or DEFAULT_TITLE).lower()).strip("-")
     notes = " ".join(ended(note) for _, note in note_lines(table, show))
     words = " ".join(
         [
@@ -137,7 +138,7 @@ def latex(
         notes=breakable(notes),
         whole=len(notes) < _FLOAT,
         caption=breakable(title),
-        label=label or f"tab:{re.sub(r'[^a-z0-9]+', '-', title.lower()).strip('-')}",
+        label=label or f"tab:{name}",
         standalone=standalone,
         resize=resize or standalone,
         t1=any(c == '"' or (not c.isascii() and c not in _ESCAPES) for c in words),

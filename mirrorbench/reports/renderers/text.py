@@ -42,27 +42,30 @@ def markdown(table: Table) -> str:
         tablefmt="pipe" if table.layout == "leaderboard" else "github",
         colalign=["left"] * len(head) + ["right"] * len(table.columns) if rows else None,
     )
-    title = f"**{escape_markdown(table.title)}**\n\n" if table.title else ""
+    title = f"**{escape_markdown(table.heading)}**\n\n" if table.heading else ""
     notes = "".join(f"\n\n{escape_markdown(note)}" for _, note in note_lines(table))
     return f"{title}{text}{notes}\n"
 
 
 def comma_separated(table: Table) -> str:
-    """Render CSV with full precision: encoder, spec, then for each column mean, sd, number of seeds, any interval."""
+    """Render CSV with full precision: encoder, spec, then for each column mean, sd, number of seeds, any interval.
+
+    A banner is the first column, as of a smoke run.
+    """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     intervals = any(score and score.interval for row in table.rows for score in row.scores)
     parts = ("", " sd", " seeds", *((" low", " high") if intervals else ()))
-    writer.writerow(
-        ["encoder", "spec", *(f"{column.name}{part}" for column in table.columns for part in parts)]
-    )
+    banner = ["banner"] if table.banner else []
+    names = [f"{column.name}{part}" for column in table.columns for part in parts]
+    writer.writerow([*banner, "encoder", "spec", *names])
     for row in table.rows:
         values: list[float | None] = []
         for s in row.scores:
             values += ([s.mean, s.sd, s.n, *(s.interval or (None, None))] if s else [None] * 5)[
                 : len(parts)
             ]
-        writer.writerow([row.label, row.spec, *values])
+        writer.writerow([*([table.banner] if banner else []), row.label, row.spec, *values])
     return stream.getvalue()
 
 
