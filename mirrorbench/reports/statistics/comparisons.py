@@ -132,6 +132,10 @@ class Comparisons:
             tuple[RowKey, str, tuple[str, ...]], tuple[dict[int, float], FloatArray]
         ] = {}
         self._dependence: dict[tuple[tuple[str, tuple[str, ...], bool], ...], Dependence] = {}
+        self._rest: dict[
+            tuple[tuple[str, frozenset[str]], ...],
+            tuple[dict[tuple[RowKey, str], Seeds], Comparisons],
+        ] = {}
 
     def known(self, row: RowKey, tasks: Sequence[str]) -> bool:
         """Test whether the row has items on all of the tasks."""
@@ -181,20 +185,30 @@ class Comparisons:
             n += len(both[0].ids)
         if not any(seen.values()):
             return None
-        kept: dict[tuple[RowKey, str], Seeds] = {
-            (side, task): {
-                seed: items.without(seen[task]) for seed, items in self._seeds[side, task].items()
-            }
-            for task in tasks
-            for side in (row, over)
-        }
         share = sum(map(len, seen.values())) / n
-        if not all(items.ids for seeds in kept.values() for items in seeds.values()):
+        rest = self._without(seen, (row, over))
+        if not all(
+            items.ids for side in (row, over) for t in tasks for items in rest.items(side, t)
+        ):
             return Unseen(share)
-        estimate = Comparisons(kept, self._plugins).compare(row, over, tasks).estimate
+        estimate = rest.compare(row, over, tasks).estimate
         if estimate.p is None:
             return Unseen(share)
         return Unseen(share, estimate.value, estimate.interval(), estimate.p)
+
+    def _without(self, seen: Mapping[str, set[str]], rows: Sequence[RowKey]) -> Comparisons:
+        """Comparisons of rows without some items of each task; those without the same items share their work."""
+        key = tuple((task, frozenset(ids)) for task, ids in seen.items())
+        if key not in self._rest:
+            kept: dict[tuple[RowKey, str], Seeds] = {}
+            self._rest[key] = kept, Comparisons(kept, self._plugins)
+        kept, comparisons = self._rest[key]
+        for row in rows:
+            for task, ids in seen.items():
+                if (row, task) not in kept:
+                    seeds = self._seeds[row, task]
+                    kept[row, task] = {seed: items.without(ids) for seed, items in seeds.items()}
+        return comparisons
 
     def _scores(
         self, row: RowKey, tasks: Sequence[str], own: Sequence[Seeds]
