@@ -133,7 +133,7 @@ def _short(table: Table, show: Callable[[float], str]) -> list[Line]:
         return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], ("", MORE)]
     chosen = headlines(table)
     lines = [_headline(table, verdict, show) for verdict in chosen if verdict]
-    lines += [*_measured(table), *_warnings(table)]
+    lines += [*_measured(table), *_warnings(table, [v for v in chosen if v], show)]
     return [*lines[: MOST_LINES - 1], ("", MORE)]
 
 
@@ -152,7 +152,6 @@ def _headline(table: Table, verdict: Verdict, show: Callable[[float], str]) -> L
         else f" on {column.title}"
     )
     on *= len(table.columns) > 1
-    value += without_overlap(verdict.unseen, show)
     if not verdict.separable:
         return "=", f"No gain shown{on}: {name} over {lower} {value}"
     if (verdict.difference or 0.0) > 0:
@@ -237,14 +236,29 @@ def _items(table: Table) -> str:
     return items.pop() if len(items) == 1 else "items"
 
 
-def _warnings(table: Table) -> list[Line]:
-    """Reasons to distrust the table, and the largest share of items with a text of a tuning corpus."""
+def _warnings(
+    table: Table, verdicts: Sequence[Verdict], show: Callable[[float], str]
+) -> list[Line]:
+    """Reasons to distrust the table, and the share of items with a text of a tuning corpus.
+
+    With what is left without them of the ``verdicts`` in the lines above, in their order.
+    """
     reasons = [re.split(r"\.\s", warning)[0] for warning in table.warnings]
-    most = max(table.task_columns, key=lambda task: task.seen, default=None)
-    if most and most.seen:
-        on = f" on {most.title}" if len(table.task_columns) > 1 else ""
+    tasks, column, share, rest = table.task_columns, "", 0.0, ""
+    qualified = [verdict for verdict in verdicts if verdict.unseen]
+    if qualified and (first := qualified[0].unseen):
+        column, share = qualified[0].column, first.share
+        left = "; ".join(_signed(v.unseen, show) for v in qualified if v.unseen)
+        rest = f" (without them {left})"
+    elif tasks:
+        most = max(tasks, key=lambda task: task.seen)
+        column, share = most.name, most.seen
+    if share:
+        on = "".join(
+            f" on {task.title}" for task in tasks if task.name == column and len(tasks) > 1
+        )
         reasons.append(
-            f"{most.seen:.0%} of the {_items(table)}{on} contain a text of the tuning corpus"
+            f"{share:.0%} of the {_items(table)}{on} contain a text of the tuning corpus{rest}"
         )
     return [("!", text) for text in reasons]
 
