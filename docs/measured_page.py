@@ -18,7 +18,7 @@ import jinja2
 
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.reports import renderers
-from mirrorbench.reports.renderers.notes import p_words
+from mirrorbench.reports.renderers.numbers import p_words
 
 FOLDER = Path(__file__).resolve().parent / "measurements"
 KEPT = FOLDER / "values.json"

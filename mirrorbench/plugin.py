@@ -147,11 +147,11 @@ if TYPE_CHECKING:
     from mirrorbench.models.encoder_systems import EncoderContext, LazyEncoder, checked_params
     from mirrorbench.models.transformer import Transformer, load_transformer
     from mirrorbench.reports.renderers import escape_latex, latex, number
-    from mirrorbench.reports.renderers.notes import (
+    from mirrorbench.reports.renderers.notes import note_lines
+    from mirrorbench.reports.renderers.numbers import (
         MISSING,
         TIED,
         metric_words,
-        note_lines,
         p_words,
         with_deviation,
     )

@@ -24,8 +24,8 @@ from mirrorbench.runs.workspace import Settings, SettingsFields, Workspace
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.data.corpora import Contamination
+    from mirrorbench.reports.encoder_pairs import EncoderComparison
     from mirrorbench.reports.leaderboard import Leaderboard
-    from mirrorbench.reports.statistics.verdicts import EncoderComparison
     from mirrorbench.runs.outcomes import Reporter
     from mirrorbench.runs.plan import Plan
     from mirrorbench.texts.encode import EncodedFile
@@ -261,8 +261,8 @@ class Session:
         Raises:
             UsageError: no results of one of them, or results that cannot be compared.
         """
+        from mirrorbench.reports.encoder_pairs import compare_encoders
         from mirrorbench.reports.selection import results_of
-        from mirrorbench.reports.statistics.verdicts import compare_encoders
 
         plugins, folders = (
             self.workspace.plugins,
@@ -284,7 +284,8 @@ class Session:
         names = expand_tasks(as_names(tasks), plugins) or tuple(
             dict.fromkeys(e.result.task for e in (*left, *right))
         )
-        comparison = compare_encoders(left, right, names, plugins, allow_mixed)
+        folder = folders[0] if len(folders) == 1 else None
+        comparison = compare_encoders(left, right, names, plugins, allow_mixed, folder)
         stands = {
             asked: results[0].result.spec for asked, results in ((first, left), (second, right))
         }

@@ -21,8 +21,8 @@ from mirrorbench.cli.display import (
 )
 
 if TYPE_CHECKING:
-    from mirrorbench.reports.statistics.comparisons import Comparison, SeedMean
-    from mirrorbench.reports.statistics.verdicts import EncoderComparison
+    from mirrorbench.reports.encoder_pairs import EncoderComparison, TaskComparison
+    from mirrorbench.reports.statistics.comparisons import SeedMean
     from mirrorbench.reports.table import Table
 
 _First = Annotated[
@@ -89,57 +89,56 @@ def compare(
     if as_json:
         print_json({"a": first, "b": second, **_as_json(compared)})
     else:
-        print_table(_table(compared, f"A: {first}, B: {second}"), notes)
+        print_table(_table(compared, f"A: {first}, B: {second}"), notes or "all")
 
 
 def _table(compared: EncoderComparison, title: str) -> Table:
-    """Return a line for each task, and for the average over several."""
-    from mirrorbench.reports.renderers.notes import p_words, without_overlap
+    """Return a line for each task, and for the average over several; the verdicts as sentences below."""
+    from mirrorbench.reports.renderers.numbers import p_words
+    from mirrorbench.reports.renderers.verdicts import pair_sentences
     from mirrorbench.reports.statistics import LEVEL
-    from mirrorbench.reports.table import Column, Row, Score, Table
+    from mirrorbench.reports.statistics.verdicts import THIS_MODEL, WITHOUT_OVERLAP
+    from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table
 
     heads = ("items", "A", "B", "A - B", f"{LEVEL:.0%} interval", "p", "verdict")
-
-    def row(name: str, pair: Comparison, p: float | None, verdict: str) -> Row:
-        ends = pair.estimate.interval()
+    rows = []
+    for entry in compared.every:
+        ends = entry.test.interval
         cells = (
-            f"{pair.n:,}",
-            _score(pair.first),
-            _score(pair.second),
-            _number(pair.difference, "+"),
+            f"{entry.n:,}",
+            _score(entry.first),
+            _score(entry.second),
+            _number(entry.difference, "+"),
             f"[{', '.join(map(_number, ends))}]" if ends else "undefined",
-            "undefined" if p is None else p_words(p).removeprefix("= "),
-            verdict,
+            "undefined" if entry.corrected is None else p_words(entry.corrected).removeprefix("= "),
+            entry.verdict,
         )
-        return Row(name, "", tuple(Score(nan, None, 1, text=cell) for cell in cells))
-
-    rows = [row(task.task, task, task.corrected, task.verdict) for task in compared.tasks]
-    if average := compared.average:
-        rows.append(row(f"avg. of {len(rows)}", average, average.p, ""))
-    corrected = (
-        f"; p of tasks: corrected for {len(compared.tasks)} (Holm)"
-        if len(compared.tasks) > 1
-        else ""
-    )
-    deviations = any(
-        side.sd is not None for task in compared.tasks for side in (task.first, task.second)
-    )
-    notes = [
-        f"{'±: over seeds. ' * deviations}Interval and p: over items and, if several, seeds{corrected}."
-    ]
-    for task in compared.tasks:
-        if task.unseen:
-            shared = f"{task.unseen.share:.0%} of the items contain a text of a tuning corpus"
-            rest = without_overlap(task.unseen) if task.unseen.p is not None else ""
-            notes.append(f"{task.task}: {shared}{rest}")
-    if any("this model" in task.verdict for task in compared.tasks):
-        notes.append("This model: tuned with one seed; other seeds may differ (--seeds 3).")
+        name = entry.task if entry.task != AVERAGE else f"{AVERAGE} of {len(compared.tasks)}"
+        rows.append(Row(name, "", tuple(Score(nan, None, 1, text=cell) for cell in cells)))
+    *of_tasks, last = (text for _, text in pair_sentences(compared))
+    notes = [last, *of_tasks, _explanation(compared)]  # the average, if there is one, comes first
+    tests = [entry.test for entry in compared.every]
+    if any(test.unseen for test in tests):
+        notes.append(WITHOUT_OVERLAP)
+    if any(test.this_model and test.separable for test in tests):
+        notes.append(THIS_MODEL)
     columns = tuple(Column(head, head) for head in heads)
     return Table(title, columns, tuple(rows), (*notes, *compared.notes), "facts", "task")
 
 
+def _explanation(compared: EncoderComparison) -> str:
+    """The note on the numbers of the table."""
+    sides = [side for task in compared.tasks for side in (task.first, task.second)]
+    text = "Interval and p: over items and, if several, seeds"
+    if any(side.sd is not None for side in sides):
+        text = f"±: over seeds. {text}"
+    if len(compared.tasks) > 1:
+        text += f"; p of tasks: corrected for {len(compared.tasks)} (Holm), intervals are not"
+    return f"{text}."
+
+
 def _number(value: float, sign: str = "") -> str:
-    from mirrorbench.reports.renderers.notes import number
+    from mirrorbench.reports.renderers.numbers import number
 
     return f"{sign if value > 0 else ''}{number(value)}" if isfinite(value) else "undefined"
 
@@ -155,37 +154,43 @@ def _finite(value: float) -> float | None:
 
 
 def _as_json(compared: EncoderComparison) -> dict[str, Any]:
-    def score(of: SeedMean) -> dict[str, Any]:
-        return {"mean": _finite(of.mean), "sd": of.sd and _finite(of.sd), "seeds": of.seeds}
+    from mirrorbench.reports.renderers.verdicts import pair_sentences
 
-    def values(pair: Comparison) -> dict[str, Any]:
-        estimate, ends = pair.estimate, pair.estimate.interval()
-        return {
-            "n_items": pair.n,
-            "left_out": pair.left_out,
-            "a": score(pair.first),
-            "b": score(pair.second),
-            "difference": _finite(pair.difference),
-            "error": _finite(estimate.error),
-            "df": _finite(estimate.df),
-            "interval": ends and {"low": ends[0], "high": ends[1]},
-            "p": pair.p,
-        }
-
-    tasks = [
-        {
-            "task": task.task,
-            "metric": task.metric,
-            **values(task),
-            "p_holm": task.corrected,
-            "this_model": task.this_model,
-            "unseen": task.unseen and asdict(task.unseen),
-            "verdict": task.verdict,
-        }
-        for task in compared.tasks
+    entries = [
+        _entry(entry, text)
+        for entry, (_, text) in zip(compared.every, pair_sentences(compared), strict=True)
     ]
+    n = len(compared.tasks)
     return {
-        "tasks": tasks,
-        "average": compared.average and values(compared.average),
+        "tasks": entries[:n],
+        "average": entries[n] if compared.average else None,
         "notes": list(compared.notes),
     }
+
+
+def _entry(compared: TaskComparison, sentence: str) -> dict[str, Any]:
+    """The object of a task, or of the average."""
+    test, estimate = compared.test, compared.estimate
+    return {
+        "task": compared.task,
+        "metric": compared.metric,
+        "n_items": compared.n,
+        "left_out": compared.left_out,
+        "a": _side(compared.first),
+        "b": _side(compared.second),
+        "difference": _finite(compared.difference),
+        "error": _finite(estimate.error),
+        "df": _finite(estimate.df),
+        "interval": test.interval and {"low": test.interval[0], "high": test.interval[1]},
+        "p": compared.p,
+        "p_holm": test.corrected,
+        "n_tests": test.n_tests,
+        "this_model": test.this_model,
+        "unseen": test.unseen and asdict(test.unseen),
+        "verdict": compared.verdict,
+        "sentence": sentence,
+    }
+
+
+def _side(score: SeedMean) -> dict[str, Any]:
+    return {"mean": _finite(score.mean), "sd": score.sd and _finite(score.sd), "seeds": score.seeds}

@@ -207,7 +207,8 @@ def print_answers(
 def in_words(answer: Answer, labels: Mapping[str, str], data: Data) -> str:
     """Return difference, interval, p and verdict as one line."""
     from mirrorbench.reports.renderers import number
-    from mirrorbench.reports.renderers.notes import p_words, without_overlap
+    from mirrorbench.reports.renderers.numbers import p_words
+    from mirrorbench.reports.renderers.verdicts import without_overlap
 
     ends, words = answer.comparison.estimate.interval(), number(answer.comparison.difference)
     words = f"+{words}" if answer.comparison.difference > 0 else words

@@ -23,7 +23,7 @@ from mirrorbench.models.backbones import BACKBONES
 from mirrorbench.models.backbones import label as backbone_label
 from mirrorbench.models.transformations import post_keys, split_post
 from mirrorbench.reports.comparable import mixtures, seed_key, version_of
-from mirrorbench.reports.renderers.notes import metric_words
+from mirrorbench.reports.renderers.numbers import metric_words
 from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table, TaskSource
 from mirrorbench.runs.outcomes import Failure
 from mirrorbench.runs.results import Result

@@ -164,7 +164,7 @@ def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins
     stored, rows, notes = select(sources, plugins, choice)
     items: dict[str, ItemScores] | None = None
     if choice.without_overlap:
-        stored, items, lines = without_overlap(stored, _read_items(stored, plugins), plugins)
+        stored, items, lines = without_overlap(stored, read_items(stored, plugins), plugins)
         notes += lines
     results = tuple(entry.result for entry in stored)
     table = build_table(results, plugins, choice.tasks, rows)
@@ -240,17 +240,18 @@ def judged(
     items: Mapping[str, ItemScores] | None = None,
 ) -> Table:
     """Add verdicts, intervals and ties to a table of stored results; ``items`` by cell, if they are read already."""
-    from mirrorbench.reports.statistics.verdicts import Marker, find_steps, with_verdicts
+    from mirrorbench.reports.statistics.steps import find_steps
+    from mirrorbench.reports.statistics.verdicts import Marker, seeds_of_rows, with_verdicts
 
     steps = find_steps(table, [entry.result for entry in stored])
     if items is None:
-        items = _read_items(stored if steps or intervals or ties else (), plugins)
-    marker = Marker(table, items, plugins)
+        items = read_items(stored if steps or intervals or ties else (), plugins)
+    marker = Marker(table, seeds_of_rows(table, items), plugins)
     marked = with_verdicts(marker.with_marks(intervals, ties), marker.verdicts(steps))
     return replace(marked, columns=tuple(map(marker.counted, marked.columns)))
 
 
-def _read_items(stored: Sequence[Stored], plugins: Plugins) -> dict[str, ItemScores]:
+def read_items(stored: Sequence[Stored], plugins: Plugins) -> dict[str, ItemScores]:
     """The items of results by cell; without those of unreadable predictions, which a table does not need."""
     from mirrorbench.reports.statistics.items import items_of
 

@@ -136,20 +136,29 @@ class Unseen:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The gain of a row of a leaderboard over the row that it changes, in one column.
+    """The difference of two rows in one column, with its test; every command and format renders these objects.
 
     Attributes:
-        over: spec of the other row.
-        difference: of the scores on the items that both have.
+        spec: of the row.
+        over: spec of the other row, such as the row that it changes.
+        column: a task, or an average.
+        difference: of the scores on the items that both rows have, ``first`` less ``second``.
         interval: lower and upper end of its confidence interval over items and seeds; ``None`` where undefined.
         p: the two-sided p-value; ``None`` where undefined.
-        corrected: the p-value corrected for all verdicts of the column, or for all pairs that ``best`` is chosen from.
+        corrected: the p-value corrected for ``n_tests`` tests.
         separable: the corrected p-value is significant.
         why_not: reason why there is no p-value; empty where there is one.
         best: the rows are the best tuned and the best untuned one of a backbone in the column; the interval is
             simultaneous for all pairs that they are chosen from.
         this_model: a row was tuned with one seed, so the verdict is about that model.
         unseen: the difference on unseen items; ``None`` where no item was seen.
+        n_tests: number of tests that ``corrected`` is corrected for, this one included: those of the column below a
+            leaderboard, all pairs that ``best`` is chosen from, those of the same kind in ``compare`` and ``evaluate``.
+        first: score of the row on the items that both rows have.
+        second: score of the other row on them.
+        error: standard error of the difference; ``None`` where undefined.
+        n: number of items that both rows have, over all tasks of the column; 0 where unknown.
+        left_out: number of items that only one of them has.
     """
 
     spec: str
@@ -165,6 +174,19 @@ class Verdict:
     best: bool = False
     this_model: bool = False
     unseen: Unseen | None = None
+    n_tests: int = 1
+    first: float | None = None
+    second: float | None = None
+    error: float | None = None
+    n: int = 0
+    left_out: int = 0
+
+    @property
+    def answer(self) -> str:
+        """``better``, ``worse`` or ``not separable``, of the row against the other one."""
+        if not self.separable or self.difference is None:
+            return "not separable"
+        return "better" if self.difference > 0 else "worse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +200,7 @@ class Table:
         layout: ``leaderboard``, or for a paper's table ``scores`` or ``facts``.
         corner: heading of the labels.
         sweeps: groups of columns, by index, that are ranked along each row instead of down each column.
-        verdicts: on the steps between the rows of a leaderboard; the verdicts of two rows follow each other.
+        verdicts: on differences between rows; the verdicts of two rows follow each other.
         warnings: reasons to distrust the whole table, shown in short notes too.
         shown: level of the rendered notes, one of ``NOTES``.
         banner: what a reader must know before the scores, such as that they are of a smoke run; part of the heading of

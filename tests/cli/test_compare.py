@@ -57,6 +57,8 @@ def test_comparison_table_shows_intervals_and_verdicts(
         "A better",
     ]
     assert "corrected for 2 (Holm)" in said.out
+    assert "\ngood beats bad on cats: +.516 [.310, .721], p < .001 (2 tests)\n" in said.out
+    assert "\ngood beats bad on average over 2 tasks: +" in said.out
 
 
 def test_json_comparison_reports_difference_and_verdict(
@@ -95,7 +97,7 @@ def test_comparison_across_folders_requires_the_same_data(
     mirrorbench: Callable, results: Path
 ) -> None:
     same = mirrorbench("compare", "good", "good", "-r", "results", "-r", "old").assert_works()
-    assert same.out.count("not separable") == 2
+    assert same.out.count("not separable") == 3
     arguments = ("compare", "good", "good", "-r", "results", "-r", "other")
     mirrorbench(*arguments).assert_fails(2, "cats: different data")
     mirrorbench(*arguments, "--allow-mixed").assert_works("not comparable: cats: different data")

@@ -21,13 +21,8 @@ from mirrorbench.reports.html.sources import (
     leaderboard_commands,
 )
 from mirrorbench.reports.renderers import escape_latex, latex
-from mirrorbench.reports.renderers.notes import (
-    MISSING,
-    TIED,
-    metric_words,
-    note_lines,
-    with_deviation,
-)
+from mirrorbench.reports.renderers.notes import note_lines
+from mirrorbench.reports.renderers.numbers import MISSING, TIED, metric_words, with_deviation
 from mirrorbench.reports.renderers.tex import DEFAULT_TITLE, latex_heading
 from mirrorbench.reports.renderers.text import escape_markdown
 from mirrorbench.reports.table import DIGITS, Table, to_object

@@ -6,7 +6,7 @@ The best score of a column is bold, the second italic (in LaTeX underlined); tie
 from __future__ import annotations
 
 from mirrorbench.core.hooks import Register, hookimpl
-from mirrorbench.reports.renderers.notes import number
+from mirrorbench.reports.renderers.numbers import number
 from mirrorbench.reports.renderers.terminal import draw
 from mirrorbench.reports.renderers.tex import escape_latex, latex
 from mirrorbench.reports.renderers.text import as_json, comma_separated, markdown
@@ -20,7 +20,12 @@ def register_renderers(register: Register) -> None:
     register("markdown", markdown, "a GitHub table", endings=(".md",))
     options = "split, resize, percent, deviations, standalone, label"
     register("latex", latex, f"a booktabs table ({options})", endings=(".tex",))
-    register("csv", comma_separated, "comma-separated values, full precision", endings=(".csv",))
+    register(
+        "csv",
+        comma_separated,
+        "comma-separated values, full precision (long, verdicts)",
+        endings=(".csv",),
+    )
     register(
         "json", as_json, "values with standard deviations, seeds and cell ids", endings=(".json",)
     )

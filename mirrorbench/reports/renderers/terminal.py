@@ -10,7 +10,8 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.reports.renderers.notes import marks, note_lines, with_deviation
+from mirrorbench.reports.renderers.notes import note_lines
+from mirrorbench.reports.renderers.numbers import marks, with_deviation
 from mirrorbench.reports.table import Score, Table
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.reports.renderers.notes import TIED, note_lines, number, with_deviation
+from mirrorbench.reports.renderers.notes import note_lines
+from mirrorbench.reports.renderers.numbers import TIED, number, with_deviation
 from mirrorbench.reports.table import Score, Table
 
 if TYPE_CHECKING:

@@ -6,9 +6,13 @@ import csv
 import io
 import json
 import re
+from typing import Any
 
-from mirrorbench.reports.renderers.notes import marks, note_lines, with_deviation
-from mirrorbench.reports.table import Table, to_object
+from mirrorbench.core.errors import UsageError
+from mirrorbench.reports.renderers.notes import note_lines, summary_lines
+from mirrorbench.reports.renderers.numbers import marks, with_deviation
+from mirrorbench.reports.renderers.verdicts import names_of, sentence
+from mirrorbench.reports.table import Score, Table, Unseen, to_object
 
 # Characters that Markdown could take for markup; "_" only at the edge of a word, "]" only where a link would follow.
 _SPECIAL = re.compile(
@@ -47,31 +51,108 @@ def markdown(table: Table) -> str:
     return f"{title}{text}{notes}\n"
 
 
-def comma_separated(table: Table) -> str:
+def comma_separated(table: Table, *, long: bool = False, verdicts: bool = False) -> str:
     """Render CSV with full precision: encoder, spec, then for each column mean, sd, number of seeds, any interval.
 
     A banner is the first column, as of a smoke run.
+
+    Args:
+        table: the table.
+        long: a row for each encoder and task instead.
+        verdicts: a row for each verdict instead, with its caveats and as a sentence.
+
+    Raises:
+        UsageError: both ``long`` and ``verdicts``.
     """
+    if long and verdicts:
+        raise UsageError("long and verdicts are two tables", "Take one of the two options.")
+    if verdicts:
+        head, rows = _verdict_rows(table)
+    elif long:
+        head, rows = _long_rows(table)
+    else:
+        head, rows = _encoder_rows(table)
+    if table.banner:
+        head = ["banner", *head]
+        rows = [[table.banner, *row] for row in rows]
     stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    intervals = any(score and score.interval for row in table.rows for score in row.scores)
-    parts = ("", " sd", " seeds", *((" low", " high") if intervals else ()))
-    banner = ["banner"] if table.banner else []
-    names = [f"{column.name}{part}" for column in table.columns for part in parts]
-    writer.writerow([*banner, "encoder", "spec", *names])
-    for row in table.rows:
-        values: list[float | None] = []
-        for s in row.scores:
-            values += ([s.mean, s.sd, s.n, *(s.interval or (None, None))] if s else [None] * 5)[
-                : len(parts)
-            ]
-        writer.writerow([*([table.banner] if banner else []), row.label, row.spec, *values])
+    csv.writer(stream, lineterminator="\n").writerows([head, *rows])
     return stream.getvalue()
 
 
+_Rows = tuple[list[str], list[list[Any]]]
+"""The head of a CSV table, and its rows."""
+
+
+def _encoder_rows(table: Table) -> _Rows:
+    intervals = _has_intervals(table)
+    parts = ("", " sd", " seeds", *((" low", " high") if intervals else ()))
+    head = ["encoder", "spec"]
+    head += [f"{column.name}{part}" for column in table.columns for part in parts]
+    rows = []
+    for row in table.rows:
+        values = [value for score in row.scores for value in _values(score, intervals)]
+        rows.append([row.label, row.spec, *values])
+    return head, rows
+
+
+def _long_rows(table: Table) -> _Rows:
+    intervals = _has_intervals(table)
+    head = ["encoder", "spec", "protocol", "column", "metric", "items", "score", "sd", "seeds"]
+    head += ["low", "high"] if intervals else []
+    rows: list[list[Any]] = []
+    for row in table.rows:
+        for column, score in zip(table.columns, row.scores, strict=True):
+            if score is not None:
+                cell = [row.label, row.spec, row.protocol, column.name, column.metric]
+                rows.append([*cell, column.n_items or None, *_values(score, intervals)])
+    return head, rows
+
+
+def _has_intervals(table: Table) -> bool:
+    return any(score and score.interval for row in table.rows for score in row.scores)
+
+
+def _values(score: Score | None, intervals: bool) -> list[float | None]:
+    """The mean, standard deviation and number of seeds of a score, and its interval."""
+    values: list[float | None] = [None] * 5
+    if score is not None:
+        values = [score.mean, score.sd, score.n, *(score.interval or (None, None))]
+    return values if intervals else values[:3]
+
+
+def _verdict_rows(table: Table) -> _Rows:
+    head = ["encoder", "spec", "over", "over spec", "protocol", "column", "answer", "difference"]
+    head += ["low", "high", "p", "p corrected", "tests", "best", "this model", "items", "left out"]
+    head += ["seen", "unseen difference", "unseen low", "unseen high", "unseen p", "sentence"]
+    rows: list[list[Any]] = []
+    for verdict in table.verdicts:
+        row, over = table.rows_of(verdict)
+        unseen = verdict.unseen or Unseen(0.0)
+        _, text = sentence(verdict, names_of(table, verdict))
+        answer = "not tested" if verdict.why_not else verdict.answer
+        values = [verdict.difference, *_ends(verdict.interval), verdict.p, verdict.corrected]
+        values += [verdict.n_tests, verdict.best, verdict.this_model, verdict.n, verdict.left_out]
+        values += [unseen.share, unseen.difference, *_ends(unseen.interval), unseen.p]
+        names = [row.label, row.spec, over.label, over.spec, row.protocol, verdict.column, answer]
+        rows.append([*names, *values, text])
+    return head, rows
+
+
+def _ends(interval: tuple[float, float] | None) -> tuple[float | None, float | None]:
+    return interval or (None, None)
+
+
 def as_json(table: Table) -> str:
-    """Render the table's values as JSON, which ``mirrorbench leaderboard`` can read."""
+    """Render the table's values as JSON, which ``mirrorbench leaderboard`` can read.
+
+    ``summary`` are the short notes; each verdict has its ``sentence``.
+    """
     data = to_object(table)
+    for entry, verdict in zip(data["verdicts"], table.verdicts, strict=True):
+        _, entry["sentence"] = sentence(verdict, names_of(table, verdict))
+    if table.layout == "leaderboard" and table.shown != "none":
+        data["summary"] = [text for _, text in summary_lines(table)]
     if table.shown != "all":
         data |= {"notes": [note for _, note in note_lines(table)], "warnings": []}
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"

@@ -131,6 +131,7 @@ class Comparisons:
         self._scored: dict[
             tuple[RowKey, str, tuple[str, ...]], tuple[dict[int, float], FloatArray]
         ] = {}
+        self._compared: dict[tuple[RowKey, RowKey, tuple[str, ...]], Comparison] = {}
         self._dependence: dict[tuple[tuple[str, tuple[str, ...], bool], ...], Dependence] = {}
         self._rest: dict[
             tuple[tuple[str, frozenset[str]], ...],
@@ -155,6 +156,12 @@ class Comparisons:
 
     def compare(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Comparison:
         """Compare the means of two rows over tasks; the estimate is undefined where they share no item of a task."""
+        key = row, over, tuple(tasks)
+        if key not in self._compared:
+            self._compared[key] = self._compare(row, over, tasks)
+        return self._compared[key]
+
+    def _compare(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Comparison:
         pairs = [common([self._seeds[row, task], self._seeds[over, task]]) for task in tasks]
         both = [[*first.values(), *second.values()] for first, second in pairs]
         n = sum(len(items[0].ids) for items in both)

@@ -9,7 +9,8 @@ from helpers.toy_tables import BOARD, EMPTY, HOSTILE, NO_ROWS
 from rich.console import Console
 
 from mirrorbench.reports.renderers import draw, number
-from mirrorbench.reports.renderers.notes import note_lines, with_deviation
+from mirrorbench.reports.renderers.notes import note_lines
+from mirrorbench.reports.renderers.numbers import with_deviation
 from mirrorbench.reports.table import Column, Row, Score, Table
 
 

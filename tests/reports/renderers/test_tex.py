@@ -82,7 +82,7 @@ def test_latex_percent_option_shows_one_digit() -> None:
     text = latex(replace(PLAIN, verdicts=(verdict,)), percent=True, deviations=False, label="x")
     assert r"BERT-CLS & 21.5 & 20.3 & 20.9 & $-$4.2 & 56.2 & 26.0 & -- & -- \\" in text
     assert r"BERT + Mirror & \textbf{67.0} & \underline{76.0}$^\dagger$ & \textbf{71.5} &" in text
-    assert "+35.6 [30.0, 40.0] on STS12 (p = .010, corrected .020)" in text
+    assert "on STS12: +35.6 [30.0, 40.0], p = .010 (several tests: .020)." in text
     assert r"\label{x}" in text
     assert r"\pm" not in text.partition(r"\end{tabular}")[0]
     with pytest.raises(UsageError, match="as printed"):

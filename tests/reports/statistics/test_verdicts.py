@@ -1,7 +1,10 @@
-"""Which rows are compared below a leaderboard, what is said of them, and intervals and ties in a table."""
+"""Verdicts on the steps of a leaderboard, in every format; intervals and ties in a table."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,95 +15,21 @@ from scipy.stats import spearmanr
 
 from mirrorbench import Session
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.specs import parse_spec
 from mirrorbench.reports.comparable import Stored
+from mirrorbench.reports.encoder_pairs import compare_encoders
 from mirrorbench.reports.leaderboard import build_table
-from mirrorbench.reports.renderers import latex, markdown
+from mirrorbench.reports.renderers import comma_separated, escape_latex, latex, markdown
 from mirrorbench.reports.renderers.notes import note_lines
 from mirrorbench.reports.renderers.text import as_json
 from mirrorbench.reports.selection import judged
 from mirrorbench.reports.statistics.comparisons import Comparisons
 from mirrorbench.reports.statistics.estimates import holm
 from mirrorbench.reports.statistics.items import items_of
-from mirrorbench.reports.statistics.verdicts import below, compare_encoders
 from mirrorbench.reports.table import NOTES, Table, Verdict, read_table
 
 CLS, MEAN, TUNED = "m+base:pooling=cls", "m+base:pooling=mean", "m+mirror"
 N = 60
 GOLD = np.random.default_rng(0).normal(size=N)
-
-
-@pytest.mark.parametrize(
-    ("spec", "rows", "expected"),
-    [
-        # the untuned row that is read in the same way, whatever its place
-        (TUNED, {CLS: ("cls", "-1:"), MEAN: ("mean", "-1:"), TUNED: ("mean", "-1:")}, MEAN),
-        (TUNED, {CLS: ("cls", "-1:"), MEAN: ("mean", "-1:"), TUNED: ("cls", "-1:")}, CLS),
-        (
-            TUNED,
-            {MEAN: ("mean", "-1:"), "m+base:layers=:": ("mean", ":"), TUNED: ("mean", ":")},
-            "m+base:layers=:",
-        ),
-        # else the one with the same pooling, else mean pooling, else the target word, else any
-        (TUNED, {CLS: ("cls", "-1:"), MEAN: ("mean", "-1:"), TUNED: ("cls", ":")}, CLS),
-        (TUNED, {CLS: ("cls", "-1:"), MEAN: ("mean", "-1:"), TUNED: ("target", "-4:")}, MEAN),
-        (
-            TUNED,
-            {CLS: ("cls", "-1:"), "m+base:pooling=target": ("target", "-4:"), TUNED: ("mean", ":")},
-            "m+base:pooling=target",
-        ),
-        (TUNED, {CLS: ("cls", "-1:"), TUNED: ("mean", ":")}, CLS),
-        # what only adds to another row's settings is a step above that one, the nearest
-        (
-            "m+mirror:lr=1,seed=2",
-            {
-                MEAN: ("mean", ""),
-                TUNED: ("mean", ""),
-                "m+mirror:lr=1": ("mean", ""),
-                "m+mirror:lr=1,seed=2": ("mean", ""),
-            },
-            "m+mirror:lr=1",
-        ),
-        (
-            f"{MEAN},post=w",
-            {CLS: ("cls", ""), MEAN: ("mean", ""), f"{MEAN},post=w": ("mean", "")},
-            MEAN,
-        ),
-        (
-            "s:path=a,post=w",
-            {"s:path=a": ("", ""), "s:path=b": ("", ""), "s:path=a,post=w": ("", "")},
-            "s:path=a",
-        ),
-        (
-            "m+static:layers=:",
-            {
-                MEAN: ("mean", "-1:"),
-                f"{MEAN},layers=:": ("mean", ":"),
-                CLS: ("cls", "-1:"),
-                "m+static:layers=:": ("", ""),
-            },
-            f"{MEAN},layers=:",
-        ),
-        # but another readout or another model is none
-        (
-            "m+mirror:layers=:",
-            {MEAN: ("mean", ""), TUNED: ("mean", ""), "m+mirror:layers=:": ("mean", ":")},
-            MEAN,
-        ),
-        ("s:path=a", {"s": ("", ""), "s:path=a": ("", "")}, None),
-        # an untuned row is a step above none, and another backbone or revision is no row to compare with
-        (MEAN, {CLS: ("cls", ""), "m+base": ("mean", ""), MEAN: ("mean", "")}, None),
-        (TUNED, {"n+base": ("mean", ""), "m@1+base": ("mean", ""), TUNED: ("mean", "")}, None),
-        ("m+base:post=w", {TUNED: ("mean", ""), "m+base:post=w": ("mean", "")}, None),
-        # of several that are alike the first by name, whatever the order of rows
-        (TUNED, {"m+base:pooling=last": ("last", ""), CLS: ("cls", ""), TUNED: ("mean", "")}, CLS),
-    ],
-)
-def test_nearest_simpler_row_is_chosen_for_comparison(
-    spec: str, rows: dict[str, tuple[str, str]], expected: str | None
-) -> None:
-    found = below(parse_spec(spec), {parse_spec(row): readout for row, readout in rows.items()})
-    assert found == (expected and parse_spec(expected))
 
 
 def row(
@@ -137,18 +66,28 @@ def test_verdicts_appear_in_every_format(
     tmp_path: Path, ladder: list[Stored], plugins: Plugins
 ) -> None:
     table = judge(ladder, plugins)
-    (line,) = (text for _, note in note_lines(table) if " over m" in (text := str(note)))
+    lines = [text for _, text in note_lines(table) if "the untuned model (mp)" in text]
+    average, one, two = lines
     verdict = table.verdicts[0]
     assert verdict.difference is not None
-    assert line.startswith(f"m + Mirror over m-mp: +{verdict.difference:.3f} [".replace("0.", "."))
-    assert "] on one (p < .001); no separable difference, " in line
-    assert line.endswith("] on avg. (p = .040).")
+    difference = f"+{verdict.difference:.3f} [".replace("0.", ".")
+    assert one.startswith(f"Mirror beats the untuned model (mp) on one: {difference}")
+    assert one.endswith("], p < .001")
+    assert two.startswith("No separable difference on two: Mirror over the untuned model (mp) ")
+    assert average.startswith("Mirror beats the untuned model (mp) on average over 2 tasks: +")
+    assert average.endswith("], p = .040")
     assert "over items, and over seeds where there are several" in table.notes[-1]
-    for text in (markdown(table), latex(table).replace(r"\_", "_")):
-        assert "no separable difference, " in text
     path = tmp_path / "table.json"
     path.write_text(as_json(table))
     assert read_table(path) == table
+    data = json.loads(path.read_text())
+    assert [entry["sentence"] for entry in data["verdicts"]] == [one, two, average]
+    assert data["summary"][0] == average
+    by_verdict = list(csv.DictReader(io.StringIO(comma_separated(table, verdicts=True))))
+    assert [entry["sentence"] for entry in by_verdict] == [one, two, average]
+    assert [float(entry["p"]) for entry in by_verdict] == [v.p for v in table.verdicts]
+    assert set(lines) <= set(markdown(table).splitlines())
+    assert all(escape_latex(line) in latex(table) for line in lines)
     assert note_lines(Session().leaderboard(path).table) == note_lines(table)  # without predictions
 
 
@@ -203,7 +142,7 @@ def test_best_tuned_row_is_compared_with_best_untuned(tmp_path: Path, plugins: P
             if s and c.name == verdict.column
         }
         assert verdict.difference == pytest.approx(means[verdict.spec] - means[verdict.over])
-    assert "of best rows both are corrected for the choice" in table.notes[-2]
+    assert "those of best rows, which like their p are corrected for the choice" in table.notes[-2]
     assert table.notes[-1].startswith("This model: tuned with one seed")
     for verdict in (
         best
@@ -216,16 +155,17 @@ def test_best_tuned_row_is_compared_with_best_untuned(tmp_path: Path, plugins: P
         tested = {**{one.task: one for one in found.tasks}, "avg.": found.average}[verdict.column]
         assert tested is not None
         assert verdict.interval == tested.estimate.interval(1 - 0.05 / 9)
-    lines = [
-        text for _, text in note_lines(table) if text.startswith("Best tuned row over best unt")
-    ]
-    assert [line.partition(" row: ")[2].partition(": ")[0] for line in lines] == [
-        "m + Mirror over m-static",
-        "m + Mirror (lr=1) over m-mp",
+        assert verdict.n_tests == 9
+    lines = [text for _, text in note_lines(table) if "the best untuned row" in text]
+    assert [line.partition(": ")[0] for line in lines] == [
+        "No separable difference on average over 2 tasks",
+        "m + Mirror beats the best untuned row (m-static) on one",
+        "m + Mirror (lr=1) loses to the best untuned row (m-mp) on two",
     ]
     steps = [v for v in table.verdicts if not v.best]
     assert any(not v.separable for v in steps)
-    assert len(note_lines(table)) == len({(v.spec, v.over) for v in steps}) + 2 + len(table.notes)
+    measured = 1
+    assert len(note_lines(table)) == len(table.verdicts) + measured + len(table.notes)
     path = tmp_path / "table.json"
     path.write_text(as_json(table))
     for level in NOTES:
@@ -241,12 +181,12 @@ def test_note_on_many_tasks_reports_only_average(tmp_path: Path, plugins: Plugin
     ]
     table = judge(stored, plugins)
     assert [v.column for v in table.verdicts] == [*tasks, "avg."]
-    (_, line), *_ = note_lines(table)
-    assert " on avg. (p = " in line
-    assert "t0" not in line
+    text = " ".join(text for _, text in note_lines(table))
+    assert " on average over 5 tasks: " in text
+    assert "on t0" not in text
     for fewer in (stored[:-2], stored[:-1]):
-        (_, line), *_ = note_lines(judge(fewer, plugins))
-        assert all(f" on {task} (p = " in line for task in tasks[:-1])
+        text = " ".join(text for _, text in note_lines(judge(fewer, plugins)))
+        assert all(f" on {task}: " in text for task in tasks[:-1])
 
 
 def test_gain_on_unseen_items_is_reported(tmp_path: Path, plugins: Plugins) -> None:
@@ -295,10 +235,12 @@ def test_untestable_verdicts_give_their_reason(
     assert two == Verdict(
         TUNED, MEAN, "paper", "two", why_not="the score cannot be computed from stored predictions"
     )
-    (line,) = (text for _, note in note_lines(table) if " over m" in (text := str(note)))
-    assert line.endswith(
-        "; not tested on two, avg. (the score cannot be computed from stored predictions)."
-    )
+    lines = [text for _, text in note_lines(table)]
+    for where in ("two", "average over 2 tasks"):
+        assert (
+            f"Not tested on {where}: Mirror over the untuned model (mp) "
+            "(the score cannot be computed from stored predictions)"
+        ) in lines
     for entry in ladder:
         path_of(tmp_path, entry.result).with_suffix(".npz").unlink(missing_ok=True)
     assert not any("Verdicts" in note for note in judge(ladder, plugins).notes)

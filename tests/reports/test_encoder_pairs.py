@@ -11,10 +11,10 @@ from helpers.stored_results import correlated
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.reports.comparable import Stored
+from mirrorbench.reports.encoder_pairs import compare_encoders
 from mirrorbench.reports.leaderboard import build_table
 from mirrorbench.reports.selection import judged
 from mirrorbench.reports.statistics.estimates import holm
-from mirrorbench.reports.statistics.verdicts import compare_encoders
 from mirrorbench.reports.table import Verdict
 
 TASKS = ("one", "two", "three")

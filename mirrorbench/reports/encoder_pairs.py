@@ -1,0 +1,277 @@
+"""The comparison of two encoders on each task that both have, and on average."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.reports.comparable import incomparable, newest_shared
+from mirrorbench.reports.leaderboard import build_table, row_label
+from mirrorbench.reports.selection import Choice, read_items, select
+from mirrorbench.reports.statistics.comparisons import Comparison, Comparisons, RowKey, Seeds
+from mirrorbench.reports.statistics.items import items_of
+from mirrorbench.reports.statistics.steps import find_steps, with_caveats
+from mirrorbench.reports.statistics.verdicts import (
+    Marker,
+    seeds_of_rows,
+    tested,
+    with_corrections,
+)
+from mirrorbench.reports.table import AVERAGE, Column, Row, Unseen, Verdict
+from mirrorbench.runs.results import Result
+
+if TYPE_CHECKING:
+    from mirrorbench.core.plugins import Plugins
+    from mirrorbench.reports.comparable import Stored
+
+
+@dataclass(frozen=True)
+class TaskComparison(Comparison):
+    """Two encoders, A and B, on one task or on average.
+
+    Attributes:
+        task: its name; ``avg.`` for the average.
+        metric: of the task; empty for the average.
+        test: the verdict on A against B, as below a leaderboard.
+    """
+
+    task: str
+    metric: str
+    test: Verdict
+
+    @property
+    def corrected(self) -> float | None:
+        """The p-value, corrected for ``test.n_tests`` tests."""
+        return self.test.corrected
+
+    @property
+    def this_model(self) -> bool:
+        """Whether an encoder was tuned with one seed, so that the verdict is about that model."""
+        return self.test.this_model
+
+    @property
+    def unseen(self) -> Unseen | None:
+        """The difference on the items without a text of a tuning corpus; ``None`` where that is all."""
+        return self.test.unseen
+
+    @property
+    def verdict(self) -> str:
+        """The better encoder, if the corrected p-value is significant."""
+        if self.test.answer == "not separable":
+            return "not separable"
+        better = "A" if self.test.answer == "better" else "B"
+        return f"{better} better{' (this model)' if self.this_model else ''}"
+
+
+@dataclass(frozen=True)
+class EncoderComparison:
+    """Two encoders, A and B.
+
+    Attributes:
+        tasks: each comparable task.
+        average: over several tasks; ``None`` for one.
+        notes: on left-out results and corrections.
+        rows: of A and B in a table.
+        columns: of that table: the tasks, and their average.
+    """
+
+    tasks: tuple[TaskComparison, ...]
+    average: TaskComparison | None
+    notes: tuple[str, ...]
+    rows: tuple[Row, Row]
+    columns: tuple[Column, ...]
+
+    @property
+    def every(self) -> tuple[TaskComparison, ...]:
+        """The tasks, and their average if there are several."""
+        return (*self.tasks, *([self.average] if self.average else []))
+
+
+def compare_encoders(
+    first: Sequence[Stored],
+    second: Sequence[Stored],
+    tasks: Sequence[str],
+    plugins: Plugins,
+    allow_mixed: bool = False,
+    folder: Path | None = None,
+) -> EncoderComparison:
+    """Compare two encoders on those of the ``tasks`` that both have.
+
+    P-values of tasks are corrected for each other. That of the average is corrected as below the leaderboard of all
+    results in the folder, or not at all without one.
+
+    Args:
+        first: results of encoder A.
+        second: results of encoder B.
+        tasks: names of tasks.
+        plugins: plugins with the metrics.
+        allow_mixed: also compare results of different data or protocols.
+        folder: the folder with the results of both.
+
+    Raises:
+        UsageError: results are not comparable, or there is no task on which both have some.
+    """
+    sides, notes = newest_shared([first, second])
+    pairs = {
+        task: [[entry for entry in side if entry.result.task == task] for side in sides]
+        for task in tasks
+    }
+    shared = {task: pair for task, pair in pairs.items() if all(pair)}
+    mixed = _mixed(shared)
+    if mixed and not allow_mixed:
+        raise UsageError(
+            "these results do not belong together:\n  " + "\n  ".join(mixed),
+            "Run one of them again, choose with --protocol or --tasks, or compare them all the same: --allow-mixed",
+        )
+    notes += [f"not comparable: {reason}" for reason in mixed]
+    for name, side in (("A", 0), ("B", 1)):
+        if only := [task for task, pair in pairs.items() if pair[side] and not pair[1 - side]]:
+            notes.append(f"only {name} has: {', '.join(only)}")
+    items: dict[tuple[RowKey, str], Seeds] = {}
+    compared: _Results = {}
+    for task, pair in shared.items():
+        read = [{entry.result.seed: items_of(entry, plugins) for entry in side} for side in pair]
+        if any(own is None for side in read for own in side.values()):
+            notes.append(
+                f"{task}: not compared, since a score is undefined or cannot be computed from its predictions"
+            )
+            continue
+        compared[task] = [[entry.result for entry in side] for side in pair]
+        for name, seeds in zip("AB", read, strict=True):
+            items[name, task] = {seed: own for seed, own in seeds.items() if own}
+    if not compared:
+        raise UsageError(
+            "there is no task on which both can be compared" + "".join(f"\n  {n}" for n in notes)
+        )
+    comparisons = Comparisons(items, plugins)
+    verdicts = [_tested(_untested(task, compared), comparisons, compared) for task in compared]
+    verdicts = with_corrections(verdicts, ["tasks"] * len(verdicts))
+    average = None
+    if len(compared) > 1:
+        verdict, note = _average(comparisons, compared, folder, plugins)
+        average = _row(verdict, comparisons, compared)
+        notes += note
+    rows, columns = _table_of(compared, plugins)
+    return EncoderComparison(
+        tuple(_row(verdict, comparisons, compared) for verdict in verdicts),
+        average,
+        tuple(notes),
+        rows,
+        columns,
+    )
+
+
+_Results = dict[str, list[list[Result]]]
+"""For each task the results of the seeds of A, and those of B."""
+
+
+def _untested(column: str, results: _Results) -> Verdict:
+    """The verdict on a task, or on the average of all; whether results differ in protocol was decided before."""
+    sides = [results[task] for task in _tasks(column, results)]
+    first, second = (side[0] for side in sides[0])
+    verdict = Verdict(first.spec, second.spec, first.protocol, column)
+    return replace(with_caveats(verdict, sides), why_not="")
+
+
+def _tasks(column: str, results: _Results) -> list[str]:
+    return list(results) if column == AVERAGE else [column]
+
+
+def _tested(verdict: Verdict, comparisons: Comparisons, results: _Results) -> Verdict:
+    return tested(verdict, comparisons, "A", "B", _tasks(verdict.column, results))
+
+
+def _row(verdict: Verdict, comparisons: Comparisons, results: _Results) -> TaskComparison:
+    tasks = _tasks(verdict.column, results)
+    metric = "" if verdict.column == AVERAGE else results[tasks[0]][0][0].main_metric
+    comparison = comparisons.compare("A", "B", tasks)
+    return TaskComparison(**vars(comparison), task=verdict.column, metric=metric, test=verdict)
+
+
+def _average(
+    comparisons: Comparisons, results: _Results, folder: Path | None, plugins: Plugins
+) -> tuple[Verdict, list[str]]:
+    """The verdict on the average, and a note on the other tests that its p-value is corrected for."""
+    verdict = _untested(AVERAGE, results)
+    others = _leaderboard_verdicts(folder, results, plugins) if folder else []
+    same = next((other for other in others if _same_rows(other, verdict)), None)
+    if same and same.best:
+        verdict = replace(verdict, best=True, n_tests=same.n_tests)
+    verdict = _tested(verdict, comparisons, results)
+    others = [other for other in others if other is not same and not other.best]
+    (verdict, *_) = with_corrections([verdict, *others], ["average"] * (1 + len(others)))
+    if verdict.best:
+        why = (
+            f"corrected, as below the leaderboard of {folder}, for the {verdict.n_tests} pairs of a tuned and an "
+            "untuned row from which these two are the best"
+        )
+    elif others:
+        pairs = "; ".join(
+            f"{row_label(parse_spec(other.spec), plugins)} over {row_label(parse_spec(other.over), plugins)}"
+            for other in others[:_NAMED]
+        )
+        more = f"; {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+        why = f"corrected for the steps below the leaderboard of {folder} too ({pairs}{more})"
+    else:
+        return verdict, []
+    return verdict, [f"p of the average: {why}."]
+
+
+_NAMED = 4
+"""The largest number of other tests that a note lists."""
+
+
+def _leaderboard_verdicts(folder: Path, results: _Results, plugins: Plugins) -> list[Verdict]:
+    """The verdicts of a folder's leaderboard on the average over the tasks; none where its results do not mix."""
+    protocol = next(iter(results.values()))[0][0].protocol
+    try:
+        stored, rows, _ = select([folder], plugins, Choice(tuple(results), protocol=protocol))
+    except UsageError:
+        return []
+    table = build_table([entry.result for entry in stored], plugins, tuple(results), rows)
+    steps = find_steps(table, [entry.result for entry in stored])
+    steps = [step for step in steps if step.column == AVERAGE]
+    if not steps:
+        return []
+    marker = Marker(table, seeds_of_rows(table, read_items(stored, plugins)), plugins)
+    return marker.verdicts(steps)
+
+
+def _same_rows(one: Verdict, other: Verdict) -> bool:
+    return {one.spec, one.over} == {other.spec, other.over} and one.protocol == other.protocol
+
+
+def _table_of(results: _Results, plugins: Plugins) -> tuple[tuple[Row, Row], tuple[Column, ...]]:
+    """The rows of the two encoders in a leaderboard, and its columns."""
+    rows = []
+    for side in (0, 1):
+        own = [result for sides in results.values() for result in sides[side]]
+        table = build_table(own, plugins, tuple(results))
+        rows.append(table.rows[0])
+        columns = table.columns
+    first, second = rows
+    if first.label == second.label:
+        first, second = (
+            replace(first, label=f"{first.label} (A)"),
+            replace(second, label=f"{second.label} (B)"),
+        )
+    return (first, second), columns
+
+
+def _mixed(pairs: Mapping[str, Sequence[Sequence[Stored]]]) -> list[str]:
+    """Reasons why the results of two encoders on tasks cannot be compared."""
+    reasons = []
+    for task, pair in pairs.items():
+        reasons += [
+            f"{task}: {reason}"
+            for reason in incomparable([entry.result for side in pair for entry in side])
+        ]
+    for task, pair in pairs.items():
+        for name, side in zip("AB", pair, strict=True):
+            if len({entry.result.experiment for entry in side}) > 1:
+                reasons.append(f"{task}: the seeds of {name} differ in recipe, corpus or precision")
+    return reasons

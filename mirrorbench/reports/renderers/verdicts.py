@@ -1,0 +1,166 @@
+"""Verdicts as sentences, the same in every command and format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.models.backbones import label as backbone_label
+from mirrorbench.reports.renderers.numbers import number, p_words
+from mirrorbench.reports.table import Column, Row, Table, Unseen, Verdict
+
+if TYPE_CHECKING:
+    from mirrorbench.reports.encoder_pairs import EncoderComparison
+
+Show = Callable[[float], str]
+"""Formats a score."""
+Line = tuple[str, str]
+"""A mark (``+`` gain, ``-`` loss, ``=`` neither, ``!`` warning, or none) and a sentence."""
+
+
+class Names(NamedTuple):
+    """The words of a sentence for the two rows of a verdict and its column."""
+
+    row: str
+    over: str
+    where: str
+    """Such as `` on STS-B``; empty where there is one column."""
+
+
+def names_of(table: Table, verdict: Verdict) -> Names:
+    """Return the words for a verdict of a table."""
+    row, over = table.rows_of(verdict)
+    column = next(column for column in table.columns if column.name == verdict.column)
+    encoders = [own for own in table.rows if own.spec]
+    return Names(
+        row_name(row, encoders),
+        over_name(over, encoders, verdict.best),
+        column_phrase(column, table.columns),
+    )
+
+
+def row_name(row: Row, encoders: Sequence[Row]) -> str:
+    """Return a row's label, without its backbone if all ``encoders`` have the same; untuned: ``the untuned model``."""
+    ending = _ending(row, encoders)
+    if ending is None or (row.tuned and not ending):
+        return row.label
+    if row.tuned:
+        return ending
+    return f"the untuned model ({ending})" if ending else "the untuned model"
+
+
+def over_name(row: Row, encoders: Sequence[Row], best: bool) -> str:
+    """Return the name of the row that another one is compared with; ``best`` if it is the best untuned one."""
+    if not best:
+        return row_name(row, encoders)
+    ending = _ending(row, encoders)
+    reading = row.label if ending is None else ending
+    return f"the best untuned row ({reading})" if reading else "the best untuned row"
+
+
+def _ending(row: Row, encoders: Sequence[Row]) -> str | None:
+    """What a label adds to the backbone that all encoders share, such as ``mp``; ``None`` where they share none."""
+    if len({(own.backbone, own.protocol) for own in encoders}) > 1:
+        return None
+    backbone = backbone_label(parse_spec(row.spec))
+    ending = row.label.removeprefix(backbone)
+    # A name that a user typed (bert+mirror) stays whole: only the papers' endings are cut (-CLS, " + Mirror").
+    if not row.label.startswith(backbone) or (ending and ending[0] not in "- ,"):
+        return None
+    return ending.lstrip(" +,-")
+
+
+def column_phrase(column: Column, columns: Sequence[Column]) -> str:
+    """Return `` on STS-B`` or `` on average over 7 tasks``; nothing for the only column."""
+    if len(columns) == 1:
+        return ""
+    if column.average_of:
+        return f" on average over {len(column.average_of)} tasks"
+    return f" on {column.title}"
+
+
+def sentence(verdict: Verdict, names: Names, show: Show = number) -> Line:
+    """Return a verdict as a sentence, with its mark: ``headline`` and its caveats."""
+    mark, text = headline(verdict, names, show)
+    if verdict.this_model and verdict.separable:
+        text += ", this model"
+    text += without_overlap(verdict.unseen, show)
+    if verdict.left_out:
+        items = "item" if verdict.left_out == 1 else "items"
+        text += f"; without {verdict.left_out:,} {items} that only one of them has"
+    return mark, text
+
+
+def headline(verdict: Verdict, names: Names, show: Show = number) -> Line:
+    """Return the beginning of the sentence on a verdict, with its mark.
+
+    ``Mirror beats the untuned model on STS-B: +.067 [.051, .083], p = .0069 (2 tests: .014)``
+    """
+    if verdict.corrected is None:
+        difference = f" {signed(verdict, show)}" if verdict.difference is not None else ""
+        tested = f"{names.row} over {names.over}{difference} ({verdict.why_not})"
+        return "=", f"Not tested{names.where}: {tested}"
+    numbers = f"{signed(verdict, show)}, p {_p(verdict)}"
+    if verdict.answer == "not separable":
+        compared = f"{names.row} over {names.over}"
+        return "=", f"No separable difference{names.where}: {compared} {numbers}"
+    if verdict.answer == "better":
+        mark, verb = "+", "beats"
+    else:
+        mark, verb = "-", "loses to"
+    return mark, f"{names.row} {verb} {names.over}{names.where}: {numbers}"
+
+
+def sentences(table: Table, show: Show = number) -> list[Line]:
+    """Return all verdicts of a table as sentences, in their order."""
+    return [sentence(verdict, names_of(table, verdict), show) for verdict in table.verdicts]
+
+
+def pair_sentences(compared: EncoderComparison, show: Show = number) -> list[Line]:
+    """Return the verdicts of two encoders as sentences, as below their leaderboard."""
+    first, second = compared.rows
+    columns = {column.name: column for column in compared.columns}
+    lines = []
+    for entry in compared.every:
+        names = Names(
+            row_name(first, compared.rows),
+            over_name(second, compared.rows, best=entry.test.best and first.tuned),
+            column_phrase(columns[entry.task], compared.columns),
+        )
+        lines.append(sentence(entry.test, names, show))
+    return lines
+
+
+def signed(gain: Verdict | Unseen, show: Show) -> str:
+    """Return a difference and its interval: ``+.067 [.053, .082]``."""
+    if gain.difference is None:
+        return "undefined"
+    text = show(gain.difference)
+    if gain.difference > 0:
+        text = f"+{text}"
+    if gain.interval is None:
+        return text
+    low, high = gain.interval
+    if low == high == 0:
+        return f"{text}, the same on all items"
+    return f"{text} [{show(low)}, {show(high)}]"
+
+
+def _p(verdict: Verdict) -> str:
+    """The p-value, then the number of tests, and p corrected for them where it is printed differently."""
+    p, corrected = (p_words(value or 0.0) for value in (verdict.p, verdict.corrected))
+    # Tables that earlier versions wrote as JSON have no number of tests.
+    tests = f"{verdict.n_tests} tests" if verdict.n_tests > 1 else "several tests"
+    if corrected != p:
+        return f"{p} ({tests}: {corrected.removeprefix('= ')})"
+    return f"{p} ({tests})" if verdict.n_tests > 1 else p
+
+
+def without_overlap(unseen: Unseen | None, show: Show = number) -> str:
+    """Return a difference on unseen items as the end of a sentence: ``; without overlap +.009 [-.006, .023], p = .21``."""
+    if unseen is None:
+        return ""
+    if unseen.p is None:
+        return f"; {unseen.share:.0%} of the items hold a text that was tuned on"
+    return f"; without overlap {signed(unseen, show)}, p {p_words(unseen.p)}"
