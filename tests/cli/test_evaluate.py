@@ -70,7 +70,7 @@ def test_answers_on_tuned_encoders_name_their_caveats(tmp_path: Path, shell: She
     assert answer["this_model"] is True
     assert answer["unseen"]["share"] == 1
     compared = shell("mirrorbench compare tiny+base tiny+mirror:epochs=1")
-    assert "a.csv: 100% of the items contain a text of a tuning corpus" in compared.out
+    assert "; 100% of the items hold a text that was tuned on\n" in compared.out
 
 
 def test_cut_texts_are_said_for_each_encoder(tmp_path: Path, shell: Shell) -> None:
