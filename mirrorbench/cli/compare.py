@@ -95,7 +95,6 @@ def compare(
 def _table(compared: EncoderComparison, title: str) -> Table:
     """Return a line for each task, and for the average over several; the verdicts as sentences below."""
     from mirrorbench.reports.renderers.numbers import p_words
-    from mirrorbench.reports.renderers.verdicts import pair_sentences
     from mirrorbench.reports.statistics import LEVEL
     from mirrorbench.reports.statistics.verdicts import THIS_MODEL, WITHOUT_OVERLAP
     from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table
@@ -115,7 +114,7 @@ def _table(compared: EncoderComparison, title: str) -> Table:
         )
         name = entry.task if entry.task != AVERAGE else f"{AVERAGE} of {len(compared.tasks)}"
         rows.append(Row(name, "", tuple(Score(nan, None, 1, text=cell) for cell in cells)))
-    *of_tasks, last = (text for _, text in pair_sentences(compared))
+    *of_tasks, last = compared.sentences()
     notes = [last, *of_tasks, _explanation(compared)]  # the average, if there is one, comes first
     tests = [entry.test for entry in compared.every]
     if any(test.unseen for test in tests):
@@ -154,11 +153,10 @@ def _finite(value: float) -> float | None:
 
 
 def _as_json(compared: EncoderComparison) -> dict[str, Any]:
-    from mirrorbench.reports.renderers.verdicts import pair_sentences
 
     entries = [
         _entry(entry, text)
-        for entry, (_, text) in zip(compared.every, pair_sentences(compared), strict=True)
+        for entry, text in zip(compared.every, compared.sentences(), strict=True)
     ]
     n = len(compared.tasks)
     return {

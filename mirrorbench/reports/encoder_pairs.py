@@ -11,6 +11,13 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.reports.comparable import incomparable, newest_shared
 from mirrorbench.reports.leaderboard import build_table, row_label
+from mirrorbench.reports.renderers.verdicts import (
+    Names,
+    column_phrase,
+    over_name,
+    row_name,
+    sentence,
+)
 from mirrorbench.reports.selection import Choice, read_items, select
 from mirrorbench.reports.statistics.comparisons import Comparison, Comparisons, RowKey, Seeds
 from mirrorbench.reports.statistics.items import items_of
@@ -89,6 +96,21 @@ class EncoderComparison:
     def every(self) -> tuple[TaskComparison, ...]:
         """The tasks, and their average if there are several."""
         return (*self.tasks, *([self.average] if self.average else []))
+
+    def sentences(self) -> list[str]:
+        """Return the verdicts of ``every`` as sentences, as below a leaderboard."""
+        first, second = self.rows
+        columns = {column.name: column for column in self.columns}
+        sentences = []
+        for entry in self.every:
+            names = Names(
+                row_name(first, self.rows),
+                over_name(second, self.rows, best=entry.test.best and first.tuned),
+                column_phrase(columns[entry.task], self.columns),
+            )
+            _, text = sentence(entry.test, names)
+            sentences.append(text)
+        return sentences
 
 
 def compare_encoders(

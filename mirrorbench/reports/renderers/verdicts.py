@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.backbones import label as backbone_label
 from mirrorbench.reports.renderers.numbers import number, p_words
 from mirrorbench.reports.table import Column, Row, Table, Unseen, Verdict
-
-if TYPE_CHECKING:
-    from mirrorbench.reports.encoder_pairs import EncoderComparison
 
 Show = Callable[[float], str]
 """Formats a score."""
@@ -115,21 +112,6 @@ def headline(verdict: Verdict, names: Names, show: Show = number) -> Line:
 def sentences(table: Table, show: Show = number) -> list[Line]:
     """Return all verdicts of a table as sentences, in their order."""
     return [sentence(verdict, names_of(table, verdict), show) for verdict in table.verdicts]
-
-
-def pair_sentences(compared: EncoderComparison, show: Show = number) -> list[Line]:
-    """Return the verdicts of two encoders as sentences, as below their leaderboard."""
-    first, second = compared.rows
-    columns = {column.name: column for column in compared.columns}
-    lines = []
-    for entry in compared.every:
-        names = Names(
-            row_name(first, compared.rows),
-            over_name(second, compared.rows, best=entry.test.best and first.tuned),
-            column_phrase(columns[entry.task], compared.columns),
-        )
-        lines.append(sentence(entry.test, names, show))
-    return lines
 
 
 def signed(gain: Verdict | Unseen, show: Show) -> str:
