@@ -58,6 +58,7 @@ PURPOSES = {
     "reports.leaderboard": "leaderboards",
     "reports.renderers": "tables as text",
     "reports.renderers.notes": "notes below tables",
+    "reports.renderers.numbers": "numbers and metrics as texts",
     "reports.renderers.tex": "LaTeX",
     "reports.renderers.text": "Markdown",
     "reports.selection": "tables of papers",
