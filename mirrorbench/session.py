@@ -14,7 +14,6 @@ from mirrorbench.core.specs import (
     Specs,
     as_names,
     as_spec,
-    as_specs,
     as_texts,
 )
 from mirrorbench.models.encoder_systems import TextEncoder
@@ -77,15 +76,22 @@ class Session:
         from mirrorbench.runs.plan import Plan, Request
         from mirrorbench.runs.run import make_plan
 
-        space, specs, names = self.workspace, self._specs(encoders), as_names(tasks)
+        space, names = self.workspace, as_names(tasks)
+        typed = self._specs(encoders)
+        specs = tuple(typed)
         if not grid:
-            specs, runs = (
-                specs or (EncoderSpec("tiny"),),
-                tuple(range(1 if seeds is None else seeds)),
-            )
+            specs = specs or (EncoderSpec("tiny"),)
+            runs = tuple(range(1 if seeds is None else seeds))
             columns = expand_tasks(names or ["quick"], space.plugins)
             request = Request(
-                specs, columns, runs, corpus, protocol or "paper", baselines=baselines, limit=limit
+                specs,
+                columns,
+                runs,
+                corpus,
+                protocol or "paper",
+                baselines=baselines,
+                limit=limit,
+                names=typed,
             )
             return make_plan(space, request, fetch=fetch)
         given = {
@@ -105,12 +111,15 @@ class Session:
             entry, Plan, entry.value, grid, space, specs, limit, fetch, tasks=names, **given
         )
 
-    def _specs(self, encoders: Specs) -> tuple[EncoderSpec, ...]:
-        """Return specs of encoders; an unknown name is looked up among the labels of rows."""
+    def _specs(self, encoders: Specs) -> dict[EncoderSpec, str]:
+        """Return specs of encoders, each with its text; an unknown name is looked up among the labels of rows."""
         from mirrorbench.reports.selection import labelled
 
         plugins, folder = self.workspace.plugins, self.workspace.results.root
-        return as_specs([labelled(text, folder, plugins) for text in as_texts(encoders)])
+        specs: dict[EncoderSpec, str] = {}
+        for text in as_texts(encoders):
+            specs.setdefault(as_spec(labelled(text, folder, plugins)), text)
+        return specs
 
     def run(
         self,
@@ -158,26 +167,25 @@ class Session:
 
     def execute(self, plan: Plan) -> Leaderboard:
         """Compute a plan, as ``run`` does."""
-        from mirrorbench.reports.comparable import Stored
+        from mirrorbench.reports.comparable import stored_results
         from mirrorbench.reports.leaderboard import Leaderboard, build_table
         from mirrorbench.reports.selection import judged
         from mirrorbench.runs.run import execute_plan
 
-        plugins, store, outcome = (
-            self.workspace.plugins,
-            self.workspace.results,
-            execute_plan(self.workspace, plan),
-        )
+        plugins = self.workspace.plugins
+        outcome = execute_plan(self.workspace, plan)
         table = build_table(
-            outcome.results, plugins, plan.tasks, plan.rows, outcome.failures, plan.title
+            outcome.results,
+            plugins,
+            plan.tasks,
+            plan.rows,
+            outcome.failures,
+            plan.title,
+            plan.names,
         )
         if len(plan.rows) > 1:
-            paths = {cell.id: store.where(cell) for cell in plan.cells}
-            table = judged(
-                table,
-                [Stored(result, paths[result.cell_id]) for result in outcome.results],
-                plugins,
-            )
+            stored = stored_results(outcome, plan, self.workspace.results)
+            table = judged(table, stored, plugins)
         return Leaderboard(table, outcome.results, outcome.failures, plugins)
 
     def leaderboard(
@@ -262,7 +270,7 @@ class Session:
             UsageError: no results of one of them, or results that cannot be compared.
         """
         from mirrorbench.reports.encoder_pairs import compare_encoders
-        from mirrorbench.reports.selection import results_of
+        from mirrorbench.reports.selection import results_of_two
 
         plugins, folders = (
             self.workspace.plugins,
@@ -273,9 +281,7 @@ class Session:
                 f"--results was given {len(folders)} times",
                 "Once for both, or twice: A's, then B's.",
             )
-        left, right = (
-            results_of(s, folders[i], protocol, plugins) for s, i in ((first, 0), (second, -1))
-        )
+        left, right = results_of_two(first, second, (folders[0], folders[-1]), protocol, plugins)
         if first == second and len(folders) == 1:
             raise UsageError(
                 f"{first} is compared with itself",
@@ -286,10 +292,12 @@ class Session:
         )
         folder = folders[0] if len(folders) == 1 else None
         comparison = compare_encoders(left, right, names, plugins, allow_mixed, folder)
-        stands = {
-            asked: results[0].result.spec for asked, results in ((first, left), (second, right))
-        }
-        notes = [f"{asked} stands for {spec}" for asked, spec in stands.items() if asked != spec]
+        notes = []
+        for asked, results_of_side in ((first, left), (second, right)):
+            result = results_of_side[0].result
+            note = f"{asked} stands for {result.spec}"
+            if asked not in (result.spec, result.name) and note not in notes:
+                notes.append(note)
         return replace(comparison, notes=(*notes, *comparison.notes))
 
     def paper(self, table: str, *, encoder: str = "", protocol: str = "paper") -> Any:

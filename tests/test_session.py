@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,70 @@ import pytest
 
 from mirrorbench import Session
 from mirrorbench.core.errors import UsageError
+from mirrorbench.data.items import Pair
 from mirrorbench.reports.papers.measured_tables import MeasuredTable
+from mirrorbench.runs.registry import plugins as installed_plugins
+from mirrorbench.runs.results import Predictions, Result, read_predictions
+from mirrorbench.tasks import PairSimilarity, Scores, Vectors
+from mirrorbench.tasks.metrics import spearman
+
+PAIRS = tuple(
+    Pair(
+        str(n),
+        f"a cat and {n} dogs",
+        f"{'a cat' if n % 3 else 'the bird'} and {n % 7} cows",
+        n % 5.0,
+    )
+    for n in range(40)
+)
+
+
+class CountedTask(PairSimilarity):
+    """A task that counts how often it scores an encoder, and how often its metric is computed on all items."""
+
+    main_metric = "counted"
+
+    def __init__(self) -> None:
+        super().__init__("counted-pairs", PAIRS, title="Counted pairs")
+        self.scored = 0
+        self.measured = 0
+
+    def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
+        self.scored += 1
+        return super().score(items, vectors, protocol)
+
+    def metric(self, scores: np.ndarray, gold: np.ndarray) -> float | None:
+        self.measured += len(scores) == len(PAIRS)
+        return spearman(scores, gold)
+
+
+def test_what_a_run_scored_is_not_scored_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Predictions of a run go to its verdicts in memory; the leaderboard reads them once, with the same verdicts."""
+    task = CountedTask()
+    plugins = installed_plugins().extended("register_metrics", "counted", task.metric)
+    plugins = plugins.extended("register_tasks", task)
+    read: list[Path] = []
+
+    def counted_read(path: Path, result: Result) -> Predictions:
+        read.append(path)
+        return read_predictions(path, result)
+
+    monkeypatch.setattr("mirrorbench.reports.comparable.read_predictions", counted_read)
+    session = Session(tmp_path, plugins=plugins, offline=True, workers=1)
+    rows = ["tiny+base:pooling=mean", "tiny+base:pooling=cls", "tiny+static"]
+    board = session.run(rows, "counted-pairs")
+    assert len(board.table.verdicts) == 1
+    # The metric is computed once more, to check that the items yield the score.
+    assert (task.scored, task.measured, read) == (3, 6, [])
+    stored = Session(tmp_path, plugins=plugins, offline=True).leaderboard()
+    assert stored.table.verdicts == board.table.verdicts
+    assert (task.scored, task.measured, len(set(read)), len(read)) == (3, 9, 3, 3)
+    again = session.run(rows, "counted-pairs")
+    assert again.table.verdicts == board.table.verdicts
+    assert (task.scored, len(read)) == (3, 6)
+
 
 BEFORE = Path(__file__).parent / "runs" / "stored_before"
 

@@ -22,10 +22,10 @@ from mirrorbench.analysis.figures import TableRows
 from mirrorbench.core.encoder_protocol import Array, Encoder, TextInput, encode_checked
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.files import writing
-from mirrorbench.core.specs import EncoderSpec, Specs, as_specs
+from mirrorbench.core.specs import EncoderSpec, Specs, as_spec, as_specs, as_texts
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.models.pooling import Pooling, PoolingEncoder
-from mirrorbench.reports.leaderboard import row_label
+from mirrorbench.reports.leaderboard import row_labels
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.encoder_loading import EncoderLoader
 from mirrorbench.runs.outcomes import Failure
@@ -71,8 +71,10 @@ class Study:
     @cached_property
     def plan(self) -> Plan:
         """Plan with one cell for each encoder."""
+        specs = as_specs(self.encoders)
+        names = {as_spec(text): text for text in as_texts(self.encoders)}
         request = Request(
-            as_specs(self.encoders), (self.task,), (self.seed,), self.corpus, self.protocol
+            specs, (self.task,), (self.seed,), self.corpus, self.protocol, names=names
         )
         plan = make_plan(self.workspace, request)
         self.failures += plan.failures
@@ -89,10 +91,8 @@ class Study:
         return task_title(self.task, self.workspace)
 
     def label(self, spec: EncoderSpec) -> str:
-        """Return the papers' label of an encoder, or its spec if several rows have the same label."""
-        labels = [row_label(row, self.workspace.plugins) for row in self.plan.rows]
-        own = row_label(spec, self.workspace.plugins)
-        return own if labels.count(own) == 1 else str(spec)
+        """Return the label of an encoder's row, as in a leaderboard."""
+        return row_labels(self.plan.rows, self.workspace.plugins, self.plan.names)[spec]
 
     def describe(self) -> dict[str, Any]:
         """Return task, seed, protocol and encoders, for the JSON file."""

@@ -122,7 +122,15 @@ def _table(compared: EncoderComparison, title: str) -> Table:
     if any(test.this_model and test.separable for test in tests):
         notes.append(THIS_MODEL)
     columns = tuple(Column(head, head) for head in heads)
-    return Table(title, columns, tuple(rows), (*notes, *compared.notes), "facts", "task")
+    return Table(
+        title,
+        columns,
+        tuple(rows),
+        (*notes, *compared.notes),
+        "facts",
+        "task",
+        banner=compared.banner,
+    )
 
 
 def _explanation(compared: EncoderComparison) -> str:
@@ -163,6 +171,7 @@ def _as_json(compared: EncoderComparison) -> dict[str, Any]:
         "tasks": entries[:n],
         "average": entries[n] if compared.average else None,
         "notes": list(compared.notes),
+        "banner": compared.banner,
     }
 
 

@@ -21,7 +21,7 @@ from mirrorbench.cli.display import (
 )
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.quoting import without_texts
-from mirrorbench.own_data.answers import BM25, FUSED, Evaluation
+from mirrorbench.own_data.answers import Evaluation, items_needed
 from mirrorbench.own_data.planning import (
     Data,
     data_name,
@@ -29,19 +29,14 @@ from mirrorbench.own_data.planning import (
     encoder_rows,
     evaluation_plan,
     overlap_lines,
-    transformed,
     without_repeats,
 )
-from mirrorbench.reports.comparable import Stored
+from mirrorbench.reports.comparable import stored_results
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mirrorbench.core.specs import EncoderSpec
-    from mirrorbench.own_data.answers import Answer, Change
-    from mirrorbench.reports.leaderboard import Leaderboard
-    from mirrorbench.runs.plan import Plan
-    from mirrorbench.session import Session
+    from mirrorbench.own_data.answers import Change
 
 _Data = Annotated[
     list[str],
@@ -116,8 +111,9 @@ def evaluate(
 
     `mirrorbench evaluate ./cranfield -e minilm -e ./tuned --items 5`
     """
-    from mirrorbench.cli.display import on_interrupt_go_on, print_table
+    from mirrorbench.cli.display import on_interrupt_go_on
     from mirrorbench.cli.progress import progress_display
+    from mirrorbench.runs.run import execute_plan
     from mirrorbench.session import Session
 
     if dry_run and as_json:
@@ -127,105 +123,77 @@ def evaluate(
         session = Session(
             output, data_dir=data_dir, device=device, offline=offline or dry_run, reporter=reporter
         )
+        space = session.workspace
         reporter.stage("planning", "the evaluation")
-        read = Data.read(names, session.workspace)
+        read = Data.read(names, space)
         for tested in () if quiet else read.values():
             say(tested.summary, err=not dry_run)
-        overlap = list(overlap_lines(tuned_on, read, session.workspace)) if tuned_on else []
-        rows = encoder_rows(encoder, session.workspace)
-        plan = evaluation_plan(rows.values(), read, session.workspace, baselines, fetch=not dry_run)
+        overlap = list(overlap_lines(tuned_on, read, space)) if tuned_on else []
+        rows = encoder_rows(encoder, space)
+        plan = evaluation_plan(rows, read, space, baselines, fetch=not dry_run)
         if dry_run:
             for tested in read.values():
                 say(tested.detectable())
             return
-        board = session.execute(plan)
-    labels = row_labels(rows)
-    ids = {tested.name: list(tested.task.texts(tested.items)) for tested in read.values()}
-    encoders = [str(spec) for spec in rows.values()]
-    untrained = [str(row) for row in plan.rows if str(row) not in encoders]
-    evaluation = Evaluation(
-        stored(board, plan, session), encoders, untrained, ids, session.workspace.plugins
-    )
+        outcome = execute_plan(space, plan)
+    stored = stored_results(outcome, plan, space.results)
+    specs = list(map(str, rows.values()))
+    evaluation = Evaluation(stored, plan, outcome.failures, specs, read, space.plugins)
     if as_json:
-        print_json(as_object(evaluation, board, labels, read, items))
-        raise typer.Exit(1 if board.failures else 0)
-    titles = {tested.name: tested.title for tested in read.values()}
-    print_table(evaluation.table(board.table, labels, titles), "none" if quiet else notes or "none")
-    print_answers(evaluation, labels, read, items)
-    own_labels = {spec: labels[spec] for spec in encoders}
-    unread = () if quiet else encoder_lines(board.results, own_labels, read)
-    for line in (*overlap, *unread):
-        say(line, err=True)
-    for failure in board.failures:
-        line = (
-            f"Failed: {labels[str(failure.spec)]} on {read[failure.task].title}: {failure.reason}"
-        )
-        say(f"{line}\n{failure.hint}".rstrip(), err=True)
-    raise typer.Exit(1 if board.failures else 0)
+        print_json(as_object(evaluation, read, items))
+    else:
+        print_evaluation(evaluation, read, items, "none" if quiet else notes)
+        own_labels = {spec: evaluation.labels[spec] for spec in specs}
+        unread = () if quiet else encoder_lines(outcome.results, own_labels, read)
+        for line in (*overlap, *unread):
+            say(line, err=True)
+        for failure in outcome.failures:
+            label = evaluation.labels[str(failure.spec)]
+            line = f"Failed: {label} on {read[failure.task].title}: {failure.reason}"
+            say(f"{line}\n{failure.hint}".rstrip(), err=True)
+    raise typer.Exit(1 if outcome.failures else 0)
 
 
-def row_labels(rows: Mapping[str, EncoderSpec]) -> dict[str, str]:
-    """Return the labels of all rows, by spec: encoders as written, their transformations, BM25 and fusions."""
-    labels = {str(spec): text for text, spec in rows.items()} | {BM25: BM25}
-    for text, spec in rows.items():
-        labels |= {str(changed): f"{text}, {name}" for name, changed in transformed(spec).items()}
-    return labels | {
-        f"{spec}{FUSED}": f"{text}{FUSED}" for spec, text in labels.items() if spec != BM25
-    }
-
-
-def stored(board: Leaderboard, plan: Plan, session: Session) -> list[Stored]:
-    """Return the results of a plan, with their paths."""
-    store, cells = session.workspace.results, {cell.id: cell for cell in plan.cells}
-    return [Stored(result, store.where(cells[result.cell_id])) for result in board.results]
-
-
-def print_answers(
-    evaluation: Evaluation, labels: Mapping[str, str], data: Mapping[str, Data], n_items: int
+def print_evaluation(
+    evaluation: Evaluation, data: Mapping[str, Data], n_items: int, notes: str
 ) -> None:
-    """Print a line for each answer, and the items that changed most."""
-    say()
+    """Print the table, a sentence for each verdict, and the items that changed most."""
+    from mirrorbench.cli.display import print_table
+    from mirrorbench.reports.renderers.verdicts import sentences
+    from mirrorbench.reports.statistics.verdicts import THIS_MODEL
+
+    table = evaluation.leaderboard.table
+    print_table(table, notes or "none")
     first, *compared = evaluation.encoders
     if not compared:
         say("Name a second encoder (-e) to compare it with the first.", err=True)
-    answers = evaluation.answers()
-    for answer in answers:
-        say(in_words(answer, labels, data[answer.task]))
-    if (most := max((answer.n_answers for answer in answers), default=0)) > 1:
-        say(f"p is corrected for up to {most} answers (Holm); intervals are not.")
+    if notes in ("", "none"):
+        say()
+        for _, text in sentences(table):
+            say(text)
+    for verdict in evaluation.on_encoders:
+        needed = items_needed(verdict)
+        if verdict.answer == "not separable" and needed and needed > verdict.n:
+            own = data[verdict.column]
+            where = f" on {own.title}" if len(data) > 1 else ""
+            size = f"a difference of this size needs about {own.task.count_items(needed)}"
+            say(f"{evaluation.labels[verdict.spec]}{where}: {size}; there are {verdict.n:,}")
+    most = max((verdict.n_tests for verdict in table.verdicts), default=1)
+    if notes in ("", "none"):
+        if most > 1:
+            say(f"In brackets: p is corrected for up to {most} tests (Holm); intervals are not.")
+        if any(verdict.this_model and verdict.separable for verdict in table.verdicts):
+            say(THIS_MODEL)
     for tested in data.values():
-        if (first, tested.name) not in evaluation.items:
-            say(f"{tested.title}: no answer, since {labels[first]} has no score", err=True)
-    for spec, task in evaluation.compared(compared) if n_items else ():
-        print_changes(
-            evaluation.changes(spec, task, n_items),
-            f"{labels[spec]} on {data[task].title}",
-            data[task],
-        )
-
-
-def in_words(answer: Answer, labels: Mapping[str, str], data: Data) -> str:
-    """Return difference, interval, p and verdict as one line."""
-    from mirrorbench.reports.renderers import number
-    from mirrorbench.reports.renderers.numbers import p_words
-    from mirrorbench.reports.renderers.verdicts import without_overlap
-
-    ends, words = answer.comparison.estimate.interval(), number(answer.comparison.difference)
-    words = f"+{words}" if answer.comparison.difference > 0 else words
-    widest = 2.0 if "spearman" in data.task.main_metric else 1.0  # of a difference of two scores
-    if not ends or answer.p is None:
-        words += ", too few items for an interval"
-    elif ends[0] == ends[1]:
-        words += ", the same on all items"
-    else:
-        words += f" [{number(max(-widest, ends[0]))}, {number(min(widest, ends[1]))}], p {p_words(answer.p)}"
-    needed = answer.items_needed if answer.verdict == "not separable" else None
-    items = data.task.count_items(answer.comparison.n)
-    if needed and needed > answer.comparison.n:
-        items += f"; a difference of this size needs about {needed:,}"
-    words += without_overlap(answer.unseen)
-    this_model = " (this model)" * (answer.this_model and answer.verdict != "not separable")
-    return f"{labels[answer.row]} on {data.title}: {answer.verdict}{this_model}, {words} ({items})"
+        if not evaluation.is_scored(first, tested.name):
+            say(
+                f"{tested.title}: no answer, since {evaluation.labels[first]} has no score",
+                err=True,
+            )
+    for verdict in evaluation.on_encoders if n_items else ():
+        own = data[verdict.column]
+        title = f"{evaluation.labels[verdict.spec]} on {own.title}"
+        print_changes(evaluation.changes(verdict, n_items), title, own)
 
 
 def print_changes(changes: tuple[list[Change], list[Change]], title: str, data: Data) -> None:
@@ -258,26 +226,21 @@ def _short(text: str, most: int = 100) -> str:
     )
 
 
-def as_object(
-    evaluation: Evaluation,
-    board: Leaderboard,
-    labels: Mapping[str, str],
-    data: Mapping[str, Data],
-    n_items: int,
-) -> dict[str, object]:
+def as_object(evaluation: Evaluation, data: Mapping[str, Data], n_items: int) -> dict[str, object]:
     """Return scores, answers, failures and, for ``n_items``, the items that changed most, for JSON."""
+    board, labels = evaluation.leaderboard, evaluation.labels
     report: dict[str, object] = {
         "scores": [
             {
-                "encoder": labels[r.spec],
-                "spec": r.spec,
-                "data": r.task,
-                "scores": r.metrics,
-                "notes": r.notes,
+                "encoder": labels[result.spec],
+                "spec": result.spec,
+                "data": result.task,
+                "scores": result.metrics,
+                "notes": result.notes,
             }
-            for r in board.results
+            for result in board.results
         ],
-        "answers": [_answer(answer, labels) for answer in evaluation.answers()],
+        "answers": _answers(evaluation),
         "failures": [
             {
                 "encoder": labels[str(failure.spec)],
@@ -289,37 +252,49 @@ def as_object(
         ],
     }
     if n_items:
-        report["items"] = [
-            {
-                "encoder": labels[spec],
-                "data": task,
-                verb: change.item,
-                "before": change.before,
-                "now": change.now,
-            }
-            for spec, task in evaluation.compared(evaluation.encoders[1:])
-            for verb, changed in zip(
-                ("gained", "lost"), evaluation.changes(spec, task, n_items), strict=True
-            )
-            for change in changed
-        ]
+        report["items"] = _changed_items(evaluation, n_items)
     return report
 
 
-def _answer(answer: Answer, labels: Mapping[str, str]) -> dict[str, object]:
-    estimate, ends = answer.comparison.estimate, answer.comparison.estimate.interval()
-    return {
-        "encoder": labels[answer.row],
-        "data": answer.task,
-        "n_items": answer.comparison.n,
-        "first": answer.comparison.second.mean,
-        "score": answer.comparison.first.mean,
-        "difference": estimate.value,
-        "interval": ends and list(ends),
-        "p": answer.comparison.p,
-        "p_holm": answer.p,
-        "verdict": answer.verdict,
-        "this_model": answer.this_model,
-        "unseen": answer.unseen and asdict(answer.unseen),
-        "items_needed": answer.items_needed,
-    }
+def _answers(evaluation: Evaluation) -> list[dict[str, object]]:
+    from mirrorbench.reports.renderers.verdicts import sentences
+
+    table = evaluation.leaderboard.table
+    return [
+        {
+            "encoder": evaluation.labels[verdict.spec],
+            "data": verdict.column,
+            "n_items": verdict.n,
+            "first": verdict.second,
+            "score": verdict.first,
+            "difference": verdict.difference,
+            "interval": verdict.interval and list(verdict.interval),
+            "p": verdict.p,
+            "p_holm": verdict.corrected,
+            "n_tests": verdict.n_tests,
+            "verdict": verdict.answer,
+            "this_model": verdict.this_model,
+            "unseen": verdict.unseen and asdict(verdict.unseen),
+            "items_needed": items_needed(verdict),
+            "sentence": text,
+        }
+        for verdict, (_, text) in zip(table.verdicts, sentences(table), strict=True)
+    ]
+
+
+def _changed_items(evaluation: Evaluation, n_items: int) -> list[dict[str, object]]:
+    items: list[dict[str, object]] = []
+    for verdict in evaluation.on_encoders:
+        gained, lost = evaluation.changes(verdict, n_items)
+        for verb, changes in (("gained", gained), ("lost", lost)):
+            for change in changes:
+                items.append(
+                    {
+                        "encoder": evaluation.labels[verdict.spec],
+                        "data": verdict.column,
+                        verb: change.item,
+                        "before": change.before,
+                        "now": change.now,
+                    }
+                )
+    return items

@@ -165,11 +165,7 @@ def check_name(spec: EncoderSpec, systems: Iterable[str] = ()) -> None:
 
 
 def label(spec: EncoderSpec) -> str:
-    """Return the backbone's name in tables: the papers' name, the hub id, or the last part of the path."""
-    if (
-        spec.is_path and spec.backbone not in BACKBONES
-    ):  # the name as written, not that of a link's target
-        return os.path.basename(os.path.abspath(os.path.expanduser(spec.backbone)))
+    """Return the backbone's name in tables: the papers' name (``BERT``), else the name, hub id or path as written."""
     return backbone_of(spec).label or spec.backbone
 
 

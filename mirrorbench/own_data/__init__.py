@@ -26,8 +26,8 @@ def register_readers(register: Register) -> None:
 @hookimpl
 def register_metrics(register: Register) -> None:
     """Register the measures of own data."""
-    from mirrorbench.own_data.measures import RETRIEVAL, average_precision, macro_f1, mean
-    from mirrorbench.tasks.metrics import spearman
+    from mirrorbench.own_data.measures import RETRIEVAL, average_precision, macro_f1
+    from mirrorbench.tasks.metrics import mean, spearman
 
     register("cosine_spearman", spearman, "Spearman's correlation of the cosine")
     register("cosine_ap", average_precision, "average precision of the cosine")

@@ -1,77 +1,57 @@
-"""Comparison of encoders, BM25 and their fusions with the first encoder, by the items of stored results."""
+"""Verdicts of ``mirrorbench evaluate`` on encoders, BM25 and their fusions; items needed, and items that changed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from mirrorbench.own_data.measures import RETRIEVAL
-from mirrorbench.reports.comparable import tuned_with_one_seed
-from mirrorbench.reports.statistics.comparisons import Comparisons
-from mirrorbench.reports.statistics.estimates import holm
-from mirrorbench.reports.statistics.items import ItemScores, influence, item_scores
-from mirrorbench.reports.table import Row, Score
-from mirrorbench.runs.results import hidden_id, read_predictions
+from mirrorbench.reports.leaderboard import Leaderboard, build_table
+from mirrorbench.reports.statistics import LEVEL
+from mirrorbench.reports.statistics.items import (
+    ItemScores,
+    common,
+    influence,
+    item_scores,
+    named_alike,
+)
+from mirrorbench.reports.statistics.steps import by_row_and_task, with_caveats
+from mirrorbench.reports.statistics.verdicts import Marker, seeds_of_rows, with_verdicts
+from mirrorbench.reports.table import Row, Score, Table, Verdict
+from mirrorbench.runs.results import hidden_id
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
+    from mirrorbench.own_data.planning import Data
     from mirrorbench.reports.comparable import Stored
-    from mirrorbench.reports.statistics.comparisons import Comparison
-    from mirrorbench.reports.table import Table, Unseen
+    from mirrorbench.reports.statistics.comparisons import RowKey, Seeds
+    from mirrorbench.runs.outcomes import Failure
+    from mirrorbench.runs.plan import Plan
 
 POWER = 0.8
 """Probability with which a difference is to be detected, for the number of items that it needs."""
-SIGNIFICANT = 0.05
 BM25 = "BM25"
 """Spec of the row of BM25."""
 FUSED = " and BM25"
-"""Suffix of an encoder's spec for the row of its fusion with BM25."""
+"""Suffix of an encoder's spec, and of its label, for the row of its fusion with BM25."""
 
 
-class Answer(NamedTuple):
-    """A comparison with the first encoder on one task, and its p-value, corrected for all like it (Holm).
+def items_needed(verdict: Verdict) -> int | None:
+    """Return the number of items that detect this difference with a power of .8; ``None`` if it is 0 or undefined.
 
-    ``row`` is an encoder's spec, a spec with ``FUSED`` behind it, or ``BM25``.
+    At the level that is left by the correction for all tests, in its strictest step: .05 over their number.
     """
+    from scipy.stats import norm
 
-    row: str
-    task: str
-    comparison: Comparison
-    p: float | None
-    n_answers: int
-    """Number of answers for which p is corrected, this one included."""
-    unseen: Unseen | None = None
-    """The difference on the items without a text that an encoder was tuned on; ``None`` where that is all."""
-    this_model: bool = False
-    """Whether an encoder was tuned with one seed, so that the verdict is about that model."""
-
-    @property
-    def verdict(self) -> str:
-        """Verdict on the row: ``better``, ``worse`` or ``not separable``."""
-        if self.p is None or self.p >= SIGNIFICANT:
-            return "not separable"
-        return "better" if self.comparison.difference > 0 else "worse"
-
-    @property
-    def items_needed(self) -> int | None:
-        """Number of items that detect this difference with a power of .8; ``None`` if it is 0 or undefined.
-
-        At the level that is left by the correction for all answers, in its strictest step: .05 over their number.
-        """
-        from scipy.stats import norm
-
-        difference, error = self.comparison.difference, self.comparison.estimate.error
-        if not difference or not error > 0:
-            return None
-        level = SIGNIFICANT / self.n_answers
-        errors = float(
-            norm.ppf(POWER) + norm.ppf(1 - level / 2)
-        )  # of a difference that is detected
-        return ceil(self.comparison.n * (errors * error / difference) ** 2)
+    if not verdict.difference or not verdict.error:
+        return None
+    level = (1 - LEVEL) / verdict.n_tests
+    # The distance of a difference that is detected from 0, in standard errors.
+    distance = float(norm.ppf(POWER) + norm.ppf(1 - level / 2))
+    return ceil(verdict.n * (distance * verdict.error / verdict.difference) ** 2)
 
 
 class Change(NamedTuple):
@@ -84,157 +64,228 @@ class Change(NamedTuple):
     predictions_now: Sequence[Any]
 
 
+@dataclass(frozen=True)
+class OwnItems:
+    """What stored results on own data hold of each item.
+
+    Attributes:
+        by_result: the items by cell id.
+        beside: those of other rows, by spec and task: ``BM25``, and fusions with it.
+        predictions: what was predicted for each item, by spec and task.
+    """
+
+    by_result: dict[str, ItemScores] = field(default_factory=dict)
+    beside: dict[tuple[str, str], ItemScores] = field(default_factory=dict)
+    predictions: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, stored: Iterable[Stored], plugins: Plugins) -> OwnItems:
+        """Read the predictions of results once, or take them from memory."""
+        own = cls()
+        for entry in stored:
+            result, arrays = entry.result, entry.predictions()
+            items = item_scores(result, arrays, plugins)
+            if items is None:
+                continue
+            own.by_result[result.cell_id] = items
+            found = arrays.get("found", [()] * len(items.ids))
+            own.predictions[result.spec, result.task] = dict(zip(items.ids, found, strict=True))
+            for prefix, spec in (("fused_", f"{result.spec}{FUSED}"), ("bm25_", BM25)):
+                values = arrays.get(prefix + result.main_metric)
+                if values is not None:
+                    overlap = None if spec == BM25 else items.overlap
+                    own.beside[spec, result.task] = replace(
+                        items, values=values.astype(np.float64), overlap=overlap, score=None
+                    )
+        return own
+
+
 class Evaluation:
-    """Results of encoders on own data, by item.
+    """Encoders compared with the first one on own data.
 
     Args:
-        stored: the results with their paths, each encoder with one seed.
+        stored: the results, each encoder with one seed.
+        plan: their plan.
+        failures: cells without a result.
         encoders: specs of the encoders, the first of which all others are compared with.
-        baselines: specs of untrained rows, which are compared with the first encoder too.
-        ids: ids of the scored items, by the name of the data.
+        data: the data, by their names as tasks.
         plugins: plugins with the metrics.
+
+    Attributes:
+        leaderboard: the table, with a verdict on each other row and data; the results; the failures.
+        encoders: as given.
+        labels: of all rows, by spec.
     """
 
     def __init__(
         self,
-        stored: Iterable[Stored],
+        stored: Sequence[Stored],
+        plan: Plan,
+        failures: Sequence[Failure],
         encoders: Sequence[str],
-        baselines: Sequence[str],
-        ids: Mapping[str, Sequence[str]],
+        data: Mapping[str, Data],
         plugins: Plugins,
     ) -> None:
-        self.encoders, self.baselines, self.tasks, self.plugins = (
-            encoders,
-            baselines,
-            list(ids),
-            plugins,
+        self.encoders = encoders
+        self._data = data
+        self._plugins = plugins
+        self._items = OwnItems.read(stored, plugins)
+        results = tuple(entry.result for entry in stored)
+        table = build_table(
+            results, plugins, plan.tasks, plan.rows, failures, plan.title, plan.names
         )
-        hidden = {task: {hidden_id(item): item for item in items} for task, items in ids.items()}
-        self.items: dict[tuple[str, str], ItemScores] = {}
-        self._predictions: dict[tuple[str, str], Mapping[str, Any]] = {}
-        self._tuned: set[str] = set()
-        for result, path in stored:
-            if tuned_with_one_seed([result]):
-                self._tuned.add(result.spec)
-            arrays = {**read_predictions(path, result)}
-            # Results may have been stored with and without MIRRORBENCH_NO_TEXTS.
-            arrays["ids"] = np.array(
-                [hidden[result.task].get(item, item) for item in arrays["ids"].tolist()]
-            )
-            if (items := item_scores(result, arrays, plugins)) is None:
-                continue
-            if result.main_metric in RETRIEVAL:
-                items = replace(items, statistic="mean")
-            self.items[result.spec, result.task] = items
-            self._predictions[result.spec, result.task] = dict(
-                zip(items.ids, arrays.get("found", [()] * len(items.ids)), strict=True)
-            )
-            for prefix, row in (("fused_", f"{result.spec}{FUSED}"), ("bm25_", BM25)):
-                if (values := arrays.get(prefix + result.main_metric)) is not None:
-                    overlap = None if row == BM25 else items.overlap
-                    self.items[row, result.task] = replace(
-                        items, values=values.astype(np.float64), overlap=overlap
-                    )
-
-    def answers(self) -> list[Answer]:
-        """Return the answers on the other encoders and on untrained rows; p-values are corrected within each group."""
-        first, *compared = self.encoders
-        return [
-            *self._answers(first, compared),
-            *self._answers(first, [*self.baselines, BM25, first + FUSED]),
-        ]
-
-    def _answers(self, first: str, rows: Sequence[str]) -> list[Answer]:
-        seeds = Comparisons({key: {0: items} for key, items in self.items.items()}, self.plugins)
-        comparisons = [
-            (row, task, seeds.compare(row, first, [task])) for row, task in self.compared(rows)
-        ]
-        corrected = holm([comparison.p for *_, comparison in comparisons])
-        return [
-            Answer(
-                row,
-                task,
-                comparison,
-                p,
-                len(comparisons),
-                seeds.compare_unseen(row, first, [task]),
-                bool({row.removesuffix(FUSED), first} & self._tuned),
-            )
-            for (row, task, comparison), p in zip(comparisons, corrected, strict=True)
-        ]
-
-    def compared(self, rows: Sequence[str]) -> list[tuple[str, str]]:
-        """Return the pairs of row and data for which both the row and the first encoder have scores."""
-        first = self.encoders[0]
-        return [
-            (row, task)
-            for row in rows
-            for task in self.tasks
-            if {(row, task), (first, task)} <= {*self.items}
-        ]
-
-    def table(self, table: Table, labels: Mapping[str, str], titles: Mapping[str, str]) -> Table:
-        """Return a table with labels of rows and titles of data, and each encoder's fusion with BM25 below it."""
-        columns = tuple(
-            replace(column, title=titles.get(column.name, column.title)) for column in table.columns
-        )
-        table, rows = replace(table, columns=columns), list[Row]()
+        table = _with_bm25(_titled(table, data), self._items.beside)
+        self._seeds: dict[tuple[RowKey, str], Seeds] = seeds_of_rows(table, self._items.by_result)
         for row in table.rows:
-            row = replace(row, label=labels.get(row.spec, row.label))
-            rows.append(
-                row if row.spec else replace(row, spec=BM25, scores=self._scores(BM25, table))
-            )
-            if any(scores := self._scores(f"{row.spec}{FUSED}", table)):
-                rows.append(Row(f"{row.label}{FUSED}", f"{row.spec}{FUSED}", scores))
-        table = replace(table, rows=tuple(rows), verdicts=())  # answers replace them
-        if len({column.metric for column in table.columns if not column.average_of}) == 1:
-            return table
-        kept = [
-            index for index, column in enumerate(table.columns) if not column.average_of
-        ]  # averages mix metrics
-        rows = [replace(row, scores=tuple(row.scores[index] for index in kept)) for row in rows]
-        return replace(
-            table, rows=tuple(rows), columns=tuple(table.columns[index] for index in kept)
+            for task in plan.tasks:
+                items = self._items.beside.get((row.spec, task))
+                if items is not None:
+                    self._seeds[row.key, task] = {0: items}
+        verdicts = Marker(table, self._seeds, plugins).verdicts(*self._tests(table, stored))
+        table = with_verdicts(table, verdicts)
+        self.leaderboard = Leaderboard(table, results, tuple(failures), plugins)
+        self.labels = {row.spec: row.label for row in table.rows}
+
+    @property
+    def on_encoders(self) -> list[Verdict]:
+        """The verdicts on the other encoders, without untrained rows."""
+        others = self.encoders[1:]
+        return [verdict for verdict in self.leaderboard.table.verdicts if verdict.spec in others]
+
+    def is_scored(self, spec: str, task: str) -> bool:
+        """Return whether a row has a score on a task that its items yield."""
+        return any(
+            row.spec == spec and (row.key, task) in self._seeds
+            for row in self.leaderboard.table.rows
         )
 
-    def _scores(self, row: str, table: Table) -> tuple[Score | None, ...]:
-        """The scores of a row of means, in the order of the columns; averages if no score is missing."""
-        means = {
-            task: items.values.mean() for (spec, task), items in self.items.items() if spec == row
+    def _tests(self, table: Table, stored: Sequence[Stored]) -> tuple[list[Verdict], list[str]]:
+        """The verdicts to test, and their families: other encoders, and untrained rows.
+
+        Of the fusions only that of the first encoder is tested.
+        """
+        first = self.encoders[0]
+        results = by_row_and_task([entry.result for entry in stored])
+        rows = {row.spec: row for row in table.rows}
+        if first not in rows:
+            return [], []
+        untrained = [
+            spec
+            for spec in rows
+            if spec not in self.encoders and not spec.endswith(FUSED) and spec != BM25
+        ]
+        families = {
+            "encoders": self.encoders[1:],
+            "untrained rows": [*untrained, BM25, f"{first}{FUSED}"],
         }
-        parts = [column.average_of or (column.name,) for column in table.columns]
-        return tuple(
-            Score(float(np.mean([means[name] for name in names])), None, 1)
-            if {*names} <= means.keys()
-            else None
-            for names in parts
-        )
+        steps: list[Verdict] = []
+        names: list[str] = []
+        for family, specs in families.items():
+            for spec in specs:
+                for column in table.task_columns:
+                    if spec not in rows or not self._has_both(rows[spec], rows[first], column.name):
+                        continue
+                    step = Verdict(spec, first, rows[first].protocol, column.name)
+                    sides = [
+                        results.get(((of.removesuffix(FUSED), step.protocol), column.name), [])
+                        for of in (spec, first)
+                    ]
+                    # BM25 has no results of its own.
+                    steps.append(with_caveats(step, [[side for side in sides if side]]))
+                    names.append(family)
+        return steps, names
 
-    def changes(self, encoder: str, task: str, n: int) -> tuple[list[Change], list[Change]]:
+    def _has_both(self, row: Row, first: Row, task: str) -> bool:
+        return (row.key, task) in self._seeds and (first.key, task) in self._seeds
+
+    def changes(self, verdict: Verdict, n: int) -> tuple[list[Change], list[Change]]:
         """Return the items that gained and that lost most against the first encoder, at most ``n`` of each.
 
         The gain of an item is that of its influence on the score; if the score is a mean, that of its own score.
+
+        Args:
+            verdict: on another encoder and a task.
+            n: the largest number.
         """
-        rows = [(encoder, task), (self.encoders[0], task)]
-        now, before = (self.items[row] for row in rows)
+        task = verdict.column
+        rows = self.leaderboard.table.rows_of(verdict)
+        sides = named_alike([self._seeds[row.key, task] for row in rows])
+        now, before = (seeds[0] for seeds in common(sides))
+        # Results may have been stored with MIRRORBENCH_NO_TEXTS, which hides the names of items.
+        own = self._data[task]
+        names = {hidden_id(item): item for item in own.task.texts(own.items)}
+        predictions_now, predictions_before = (
+            {
+                names.get(item, item): value
+                for item, value in self._items.predictions.get((row.spec, task), {}).items()
+            }
+            for row in rows
+        )
         if now.statistic == "macro_f1":  # its values are indices of labels
             now, before = (
-                replace(x, statistic="mean", values=(x.values == x.gold) * 1.0)
-                for x in (now, before)
+                replace(items, statistic="mean", values=(items.values == items.gold) * 1.0)
+                for items in (now, before)
             )
-        influences = (
-            x.values if x.statistic == "mean" else influence(replace(x, shared=None), self.plugins)
-            for x in (now, before)
-        )
-        gains = np.subtract(*influences)
+        gains = self._item_values(now) - self._item_values(before)
         order = np.argsort(-gains, kind="stable")
 
         def change(row: int) -> Change:
-            item = now.ids[row]
-            predictions = (self._predictions[key].get(item, ()) for key in reversed(rows))
-            return Change(item, float(before.values[row]), float(now.values[row]), *predictions)
+            item = names.get(now.ids[row], now.ids[row])
+            return Change(
+                item,
+                float(before.values[row]),
+                float(now.values[row]),
+                predictions_before.get(item, ()),
+                predictions_now.get(item, ()),
+            )
 
         return (
             [change(row) for row in order[:n] if gains[row] > 0],
             [change(row) for row in order[::-1][:n] if gains[row] < 0],
         )
+
+    def _item_values(self, items: ItemScores) -> Any:
+        if items.statistic == "mean":
+            return items.values
+        return influence(replace(items, shared=None), self._plugins)
+
+
+def _titled(table: Table, data: Mapping[str, Data]) -> Table:
+    """The table with titles of data; without averages, which would mix metrics, if there are several."""
+    columns = [
+        replace(column, title=data[column.name].title) if column.name in data else column
+        for column in table.columns
+    ]
+    kept = list(range(len(columns)))
+    if len({column.metric for column in table.task_columns}) > 1:
+        kept = [index for index in kept if not columns[index].average_of]
+    rows = [replace(row, scores=tuple(row.scores[index] for index in kept)) for row in table.rows]
+    return replace(table, columns=tuple(columns[index] for index in kept), rows=tuple(rows))
+
+
+def _with_bm25(table: Table, beside: Mapping[tuple[str, str], ItemScores]) -> Table:
+    """The table with a spec for the row of BM25, and each encoder's fusion with BM25 below the encoder."""
+    protocol = next((row.protocol for row in table.rows if row.spec), "")
+    rows: list[Row] = []
+    for row in table.rows:
+        if not row.spec:
+            row = replace(row, spec=BM25, protocol=protocol, scores=_means(BM25, table, beside))
+        rows.append(row)
+        fused = f"{row.spec}{FUSED}"
+        scores = _means(fused, table, beside)
+        if any(scores):
+            rows.append(Row(f"{row.label}{FUSED}", fused, scores, protocol=protocol))
+    return replace(table, rows=tuple(rows))
+
+
+def _means(
+    spec: str, table: Table, items: Mapping[tuple[str, str], ItemScores]
+) -> tuple[Score | None, ...]:
+    """The scores of a row of means, in the order of the columns; averages if no score is missing."""
+    means = {task: own.values.mean() for (of, task), own in items.items() if of == spec}
+    scores: list[Score | None] = []
+    for column in table.columns:
+        values = [means[task] for task in column.tasks if task in means]
+        complete = len(values) == len(column.tasks)
+        scores.append(Score(float(np.mean(values)), None, 1) if complete else None)
+    return tuple(scores)

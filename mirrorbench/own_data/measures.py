@@ -36,11 +36,6 @@ SPREAD = {
 """Standard deviation of two encoders' difference on an item, measured on real data: ``benchmarks/RESULTS.md``."""
 
 
-def mean(scores: Any, gold: Any) -> float:
-    """Return the mean of the values of items."""
-    return float(np.mean(scores))
-
-
 def average_precision(scores: Any, gold: Any) -> float | None:
     """Return the average precision of scores against labels of 1 and 0; ``None`` if only one label occurs.
 

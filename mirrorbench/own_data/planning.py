@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os.path import isdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -133,28 +133,38 @@ def transformed(spec: EncoderSpec) -> dict[str, EncoderSpec]:
 
 
 def evaluation_plan(
-    specs: Iterable[EncoderSpec],
+    encoders: Mapping[str, EncoderSpec],
     data: Mapping[str, Data],
     workspace: Workspace,
     baselines: bool,
     fetch: bool,
 ) -> Plan:
-    """Plan the evaluation of encoders on data; tuning and transformations use the texts of the data themselves."""
+    """Plan the evaluation of encoders on data; tuning and transformations use the texts of the data themselves.
+
+    Args:
+        encoders: the spec of each encoder by its name, as typed.
+        data: the data by name.
+        workspace: the workspace.
+        baselines: add ``TRANSFORMATIONS`` of each encoder.
+        fetch: download models that are missing.
+    """
     from mirrorbench.runs.plan import Request
     from mirrorbench.runs.run import make_plan
 
-    rows: list[EncoderSpec] = []
+    names: dict[EncoderSpec, str] = {}
     optional: list[EncoderSpec] = []
-    for spec in specs:
-        added = transformed(spec).values() if baselines else ()
-        rows += [spec, *added]
-        optional += added
+    for text, spec in encoders.items():
+        names[spec] = text
+        for transformation, changed in transformed(spec).items() if baselines else ():
+            names[changed] = f"{text}, {transformation}"
+            optional.append(changed)
     requests = [
         Request(
-            tuple(rows),
+            tuple(names),
             (tested.name,),
             corpus=register_texts(tested, workspace),
             optional=frozenset(optional),
+            names=names,
         )
         for tested in data.values()
     ]

@@ -7,19 +7,49 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mirrorbench.core.errors import UsageError
+from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.identity import COMPUTATION
-from mirrorbench.runs.results import Result, read_result, result_files
+from mirrorbench.runs.results import (
+    Predictions,
+    Result,
+    check_predictions,
+    read_predictions,
+    read_result,
+    result_files,
+)
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
+    from mirrorbench.runs.outcomes import Outcome
+    from mirrorbench.runs.plan import Plan
+    from mirrorbench.runs.results import ResultStore
 
 
 class Stored(NamedTuple):
-    """A result and the path of its file; its predictions are in the same folder."""
+    """A result, the path of its file, and its predictions if they are in memory; else they are in the same folder."""
 
     result: Result
     path: Path
+    in_memory: Predictions | None = None
+
+    def predictions(self) -> Predictions:
+        """Return the predictions; missing, damaged or foreign ones are a ``DataFormatError``."""
+        if self.in_memory is None:
+            return read_predictions(self.path, self.result)
+        try:
+            check_predictions(self.in_memory)
+        except ValueError as error:  # a plugin's task may return anything
+            raise DataFormatError(f"the predictions of {self.path}: {error}") from error
+        return self.in_memory
+
+
+def stored_results(outcome: Outcome, plan: Plan, store: ResultStore) -> list[Stored]:
+    """Return the results of a run; those that it computed hold their predictions."""
+    paths = {cell.id: store.where(cell) for cell in plan.cells}
+    return [
+        Stored(result, paths[result.cell_id], outcome.predictions.get(result.cell_id))
+        for result in outcome.results
+    ]
 
 
 def read_stored(folders: Sequence[Path]) -> list[Stored]:

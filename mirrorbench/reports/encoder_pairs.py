@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.specs import parse_spec
 from mirrorbench.reports.comparable import incomparable, newest_shared
-from mirrorbench.reports.leaderboard import build_table, row_label
+from mirrorbench.reports.leaderboard import build_table
 from mirrorbench.reports.renderers.verdicts import (
     Names,
     column_phrase,
@@ -28,7 +27,7 @@ from mirrorbench.reports.statistics.verdicts import (
     tested,
     with_corrections,
 )
-from mirrorbench.reports.table import AVERAGE, Column, Row, Unseen, Verdict
+from mirrorbench.reports.table import AVERAGE, Column, Row, Table, Unseen, Verdict
 from mirrorbench.runs.results import Result
 
 if TYPE_CHECKING:
@@ -84,6 +83,7 @@ class EncoderComparison:
         notes: on left-out results and corrections.
         rows: of A and B in a table.
         columns: of that table: the tasks, and their average.
+        banner: of that table, such as that of a smoke run.
     """
 
     tasks: tuple[TaskComparison, ...]
@@ -91,6 +91,7 @@ class EncoderComparison:
     notes: tuple[str, ...]
     rows: tuple[Row, Row]
     columns: tuple[Column, ...]
+    banner: str = ""
 
     @property
     def every(self) -> tuple[TaskComparison, ...]:
@@ -177,13 +178,14 @@ def compare_encoders(
         verdict, note = _average(comparisons, compared, folder, plugins)
         average = _row(verdict, comparisons, compared)
         notes += note
-    rows, columns = _table_of(compared, plugins)
+    first_table, second_table = (_table_of(side, compared, plugins) for side in (0, 1))
     return EncoderComparison(
         tuple(_row(verdict, comparisons, compared) for verdict in verdicts),
         average,
         tuple(notes),
-        rows,
-        columns,
+        _told_apart(first_table.rows[0], second_table.rows[0]),
+        first_table.columns,
+        first_table.banner or second_table.banner,
     )
 
 
@@ -219,7 +221,12 @@ def _average(
 ) -> tuple[Verdict, list[str]]:
     """The verdict on the average, and a note on the other tests that its p-value is corrected for."""
     verdict = _untested(AVERAGE, results)
-    others = _leaderboard_verdicts(folder, results, plugins) if folder else []
+    others: list[Verdict] = []
+    labels: dict[str, str] = {}
+    if folder:
+        table = _leaderboard(folder, results, plugins)
+        others = [own for own in table.verdicts if own.column == AVERAGE]
+        labels = {row.spec: row.label for row in table.rows}
     same = next((other for other in others if _same_rows(other, verdict)), None)
     if same and same.best:
         verdict = replace(verdict, best=True, n_tests=same.n_tests)
@@ -233,8 +240,7 @@ def _average(
         )
     elif others:
         pairs = "; ".join(
-            f"{row_label(parse_spec(other.spec), plugins)} over {row_label(parse_spec(other.over), plugins)}"
-            for other in others[:_NAMED]
+            f"{labels[other.spec]} over {labels[other.over]}" for other in others[:_NAMED]
         )
         more = f"; {len(others) - _NAMED} more" if len(others) > _NAMED else ""
         why = f"corrected for the steps below the leaderboard of {folder} too ({pairs}{more})"
@@ -247,41 +253,39 @@ _NAMED = 4
 """The largest number of other tests that a note lists."""
 
 
-def _leaderboard_verdicts(folder: Path, results: _Results, plugins: Plugins) -> list[Verdict]:
-    """The verdicts of a folder's leaderboard on the average over the tasks; none where its results do not mix."""
+def _leaderboard(folder: Path, results: _Results, plugins: Plugins) -> Table:
+    """The leaderboard of a folder on the tasks, with verdicts on their average; empty where results do not mix."""
     protocol = next(iter(results.values()))[0][0].protocol
     try:
         stored, rows, _ = select([folder], plugins, Choice(tuple(results), protocol=protocol))
     except UsageError:
-        return []
+        return Table("", (), ())
     table = build_table([entry.result for entry in stored], plugins, tuple(results), rows)
     steps = find_steps(table, [entry.result for entry in stored])
     steps = [step for step in steps if step.column == AVERAGE]
     if not steps:
-        return []
+        return table
     marker = Marker(table, seeds_of_rows(table, read_items(stored, plugins)), plugins)
-    return marker.verdicts(steps)
+    return replace(table, verdicts=tuple(marker.verdicts(steps)))
 
 
 def _same_rows(one: Verdict, other: Verdict) -> bool:
     return {one.spec, one.over} == {other.spec, other.over} and one.protocol == other.protocol
 
 
-def _table_of(results: _Results, plugins: Plugins) -> tuple[tuple[Row, Row], tuple[Column, ...]]:
-    """The rows of the two encoders in a leaderboard, and its columns."""
-    rows = []
-    for side in (0, 1):
-        own = [result for sides in results.values() for result in sides[side]]
-        table = build_table(own, plugins, tuple(results))
-        rows.append(table.rows[0])
-        columns = table.columns
-    first, second = rows
-    if first.label == second.label:
-        first, second = (
-            replace(first, label=f"{first.label} (A)"),
-            replace(second, label=f"{second.label} (B)"),
-        )
-    return (first, second), columns
+def _table_of(side: int, results: _Results, plugins: Plugins) -> Table:
+    """The leaderboard of one of the two encoders."""
+    own = [result for sides in results.values() for result in sides[side]]
+    return build_table(own, plugins, tuple(results))
+
+
+def _told_apart(first: Row, second: Row) -> tuple[Row, Row]:
+    if first.label != second.label:
+        return first, second
+    return (
+        replace(first, label=f"{first.label} (A)"),
+        replace(second, label=f"{second.label} (B)"),
+    )
 
 
 def _mixed(pairs: Mapping[str, Sequence[Sequence[Stored]]]) -> list[str]:

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
 
 
+_NO_NAMES: Mapping[EncoderSpec, str] = {}
+
+
 def build_table(
     results: Iterable[Result],
     plugins: Plugins,
@@ -41,25 +44,22 @@ def build_table(
     rows: Sequence[EncoderSpec] = (),
     failures: Sequence[Failure] = (),
     title: str = "",
+    names: Mapping[EncoderSpec, str] = _NO_NAMES,
 ) -> Table:
     """Build a table of main scores: ``tasks`` are columns, ``rows`` encoders; by default all in the results.
 
     The results are of one computation; an encoder has a row for each protocol. Baselines of the tasks follow; failures
-    become notes.
+    become notes. ``names`` are the user's names of rows; by default those that all results of the row state.
     """
     results = list(results)
-    names = list(tasks) or in_column_order({result.task for result in results}, plugins)
-    columns = _with_averages([_column(name, plugins, results) for name in names])
+    task_names = list(tasks) or in_column_order({result.task for result in results}, plugins)
+    columns = _with_averages([_column(name, plugins, results) for name in task_names])
     specs = [
         *rows,
         *(parse_spec(result.spec) for result in results),
         *(failure.spec for failure in failures),
     ]
-    labels = {spec: row_label(spec, plugins) for spec in specs}
-    counts = Counter(
-        labels.values()
-    )  # rows with one label (./a/model and ./b/model) are labelled by their specs
-    labels = {spec: label if counts[label] == 1 else str(spec) for spec, label in labels.items()}
+    labels = row_labels(specs, plugins, {**stated_names(results), **names})
     table_rows = [
         *_rows(results, rows, columns, labels, plugins),
         *_baselines(columns, results, plugins),
@@ -71,7 +71,7 @@ def build_table(
     ]
     task_columns = [i for i, column in enumerate(columns) if not column.average_of]
     scored = [row for row in table_rows if row.spec and all(row.scores[i] for i in task_columns)]
-    apart = [row.label for row in scored if len(names) > 1 and not row.scores[-1]]
+    apart = [row.label for row in scored if len(task_names) > 1 and not row.scores[-1]]
     columns = [columns[i] for i in shown]
     table_rows = [replace(row, scores=tuple(row.scores[i] for i in shown)) for row in table_rows]
     notes = provenance(results, {result.main_metric for result in results}) + _missing(
@@ -96,6 +96,14 @@ def build_table(
         warnings=warnings,
         banner=_banner(results),
     )
+
+
+def stated_names(results: Iterable[Result]) -> dict[EncoderSpec, str]:
+    """Return the user's name of each row whose results all state the same."""
+    names: dict[str, set[str]] = {}
+    for result in results:
+        names.setdefault(result.spec, set()).add(result.name)
+    return {parse_spec(spec): own.pop() for spec, own in names.items() if len(own) == 1}
 
 
 def _missing(failures: Iterable[Failure], labels: Mapping[EncoderSpec, str]) -> list[str]:
@@ -241,6 +249,15 @@ def mean_over_seeds(cells: Sequence[Mapping[int, Result]], metric: str = "") -> 
     sd = statistics.stdev(means.values()) if len(means) > 1 else None
     ids = tuple(cell[seed].cell_id for cell in cells for seed in sorted(cell))
     return Score(statistics.fmean(means.values()), sd, len(means), ids, tuple(means.items()))
+
+
+def row_labels(
+    specs: Iterable[EncoderSpec], plugins: Plugins, names: Mapping[EncoderSpec, str]
+) -> dict[EncoderSpec, str]:
+    """Return the labels of rows: the user's names, else the papers'; rows of one label are labelled by their specs."""
+    labels = {spec: names.get(spec) or row_label(spec, plugins) for spec in specs}
+    counts = Counter(labels.values())
+    return {spec: label if counts[label] == 1 else str(spec) for spec, label in labels.items()}
 
 
 def row_label(spec: EncoderSpec, plugins: Plugins) -> str:

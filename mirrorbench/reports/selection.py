@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import product
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +23,14 @@ from mirrorbench.reports.comparable import (
     seed_key,
     without_repeats,
 )
-from mirrorbench.reports.leaderboard import Leaderboard, build_table, in_column_order, row_label
+from mirrorbench.reports.leaderboard import (
+    Leaderboard,
+    build_table,
+    in_column_order,
+    row_label,
+    row_labels,
+    stated_names,
+)
 from mirrorbench.reports.table import Table, read_table
 from mirrorbench.runs.ladder import POOLING_KEYS, place_of_row
 from mirrorbench.runs.results import Result, read_result, result_files
@@ -44,45 +52,73 @@ def labelled(text: str, folder: Path, plugins: Plugins) -> str:
             return text
     for path in result_files(folder):
         with suppress(DataFormatError):  # whoever needs that file reports it
-            stored = read_result(path).spec
-            if row_label(parse_spec(stored), plugins) == text:
-                return stored
+            result = read_result(path)
+            if text in (result.name, row_label(parse_spec(result.spec), plugins)):
+                return result.spec
     return text
 
 
-def results_of(spec: str, folder: Path, protocol: str, plugins: Plugins) -> list[Stored]:
-    """Return the results of one encoder in a folder under one protocol (empty: the only one).
+def results_of_two(
+    first: str, second: str, folders: tuple[Path, Path], protocol: str, plugins: Plugins
+) -> tuple[list[Stored], list[Stored]]:
+    """Return the results of two encoders, each in its folder, under one protocol (empty: the only one).
 
-    ``spec`` may be the label of a row. A bare backbone, or ``BACKBONE+base``, stands for its untuned row, read by the
-    model's own files or else by mean pooling.
+    A text is a spec, what the user called a row, or its label. A bare backbone, or ``BACKBONE+base``, stands for its
+    untuned row, read by the model's own files or else by mean pooling. Of several rows that a text may mean, those two
+    are taken that share a task.
     """
-    known = [entry for entry in read_stored([folder]) if protocol in ("", entry.result.protocol)]
-    specs = sorted({entry.result.spec for entry in known})
-    wanted = parse_spec(
-        next((text for text in specs if row_label(parse_spec(text), plugins) == spec), spec)
-    )
-    chosen = wanted if str(wanted) in specs else _untuned(wanted, list(map(parse_spec, specs)))
-    own = [entry for entry in known if entry.result.spec == str(chosen)]
-    if not own:
-        raise unknown_name(f"encoder among the results in {folder}:", str(wanted), specs)
-    protocols = sorted({entry.result.protocol for entry in own})
-    if len(protocols) > 1:
-        text = " and ".join(protocols)
-        raise UsageError(
-            f"{wanted} has results of the protocols {text}", "Choose one with --protocol"
-        )
-    return own
+    first_rows = _rows_meant(first, folders[0], protocol, plugins)
+    second_rows = _rows_meant(second, folders[1], protocol, plugins)
+    pairs = list(product(first_rows, second_rows))
+    chosen = next((pair for pair in pairs if _share_a_task(*pair)), pairs[0])
+    for results in chosen:
+        protocols = sorted({entry.result.protocol for entry in results})
+        if len(protocols) > 1:
+            text = " and ".join(protocols)
+            raise UsageError(
+                f"{results[0].result.spec} has results of the protocols {text}",
+                "Choose one with --protocol",
+            )
+    return chosen
 
 
-def _untuned(wanted: EncoderSpec, specs: Sequence[EncoderSpec]) -> EncoderSpec | None:
-    """The untuned row of a bare backbone: the only one, or the one with mean pooling and the fewest settings."""
+def _share_a_task(first: Sequence[Stored], second: Sequence[Stored]) -> bool:
+    tasks = [{entry.result.task for entry in side} for side in (first, second)]
+    return bool(tasks[0] & tasks[1])
+
+
+def _rows_meant(text: str, folder: Path, protocol: str, plugins: Plugins) -> list[list[Stored]]:
+    """The results of each row that a text may mean, the most likely first; ``UnknownNameError`` for none."""
+    rows: dict[EncoderSpec, list[Stored]] = {}
+    for entry in read_stored([folder]):
+        if protocol in ("", entry.result.protocol):
+            rows.setdefault(parse_spec(entry.result.spec), []).append(entry)
+    meant = [
+        spec
+        for spec, entries in rows.items()
+        if text in {entry.result.name for entry in entries} | {row_label(spec, plugins)}
+    ]
+    if not any(text == row_label(spec, plugins) for spec in meant):  # a label is no spec
+        wanted = parse_spec(text)
+        meant.append(wanted if wanted in rows else _untuned(wanted, sorted(rows, key=str)))
+    found = [rows[spec] for spec in dict.fromkeys(meant) if spec in rows]
+    if not found:
+        raise unknown_name(f"encoder among the results in {folder}:", text, sorted(map(str, rows)))
+    return found
+
+
+def _untuned(wanted: EncoderSpec, specs: Sequence[EncoderSpec]) -> EncoderSpec:
+    """The untuned row of a bare backbone: the only one, or the one with mean pooling and the fewest settings.
+
+    Any other spec, and that of a backbone without such a row, stays as it is.
+    """
     if wanted.params or wanted.method not in ("", "base"):
-        return None
+        return wanted
     rows = [spec for spec in specs if spec == replace(wanted, method="base", params=spec.params)]
     rows = [spec for spec in rows if dict(spec.params).keys() <= set(POOLING_KEYS)]
     if len(rows) > 1:
         rows = [spec for spec in rows if str(spec.get("pooling")).startswith("mean")]
-    return min(rows, key=lambda spec: len(spec.params), default=None)
+    return min(rows, key=lambda spec: len(spec.params), default=wanted)
 
 
 @dataclass(frozen=True)
@@ -198,18 +234,16 @@ def without_overlap(
     kept: list[Stored] = []
     left: dict[str, ItemScores] = {}
     counts: dict[str, str] = {}
-    for result, path in stored:
+    for entry in stored:
+        result = entry.result
         if seed_key(result)[:-1] not in lost:
             own = items[result.cell_id]
             left[result.cell_id] = rest = own.without(seen[result.task])
             score = score_on(rest, plugins)
             main = None if isnan(score) else score
             metrics, n = {result.main_metric: main}, len(rest.ids)
-            kept.append(
-                Stored(
-                    replace(result, main_score=main, metrics=metrics, n_items=n, overlap=None), path
-                )
-            )
+            rescored = replace(result, main_score=main, metrics=metrics, n_items=n, overlap=None)
+            kept.append(Stored(rescored, entry.path))
             counts[result.task] = f"{result.task} {n:,} of {len(own.ids):,}"
     return (
         kept,
@@ -289,7 +323,7 @@ def select(
     kept, notes = newest(
         kept, _run_again([r for r in kept if r.computation != COMPUTATION], folders)
     )
-    rows = _chosen_encoders(_encoders_in_order(kept, choice.tasks, plugins), choice, plugins)
+    rows = _chosen_encoders(_encoders_in_order(kept, choice.tasks, plugins), kept, choice, plugins)
     metrics, specs = {"": "", **choice.metrics}, {str(spec) for spec in rows}
     kept = [
         _with_metric(r, metrics.get(r.task, metrics[""]))
@@ -351,7 +385,7 @@ def _encoders_in_order(
 
 
 def _chosen_encoders(
-    known: list[EncoderSpec], choice: Choice, plugins: Plugins
+    known: list[EncoderSpec], results: Sequence[Result], choice: Choice, plugins: Plugins
 ) -> list[EncoderSpec]:
     """The encoders of the choice, in its order."""
     if choice.rows:
@@ -363,11 +397,14 @@ def _chosen_encoders(
             )
     if not choice.encoders:
         return known
-    labels = {spec: row_label(spec, plugins) for spec in known}
+    labels = row_labels(known, plugins, stated_names(results))
     chosen: dict[EncoderSpec, None] = {}
     for wanted in choice.encoders:
-        labelled = [spec for spec in known if labels[spec] == wanted]
-        matching = labelled or [spec for spec in known if _matches(spec, parse_spec(wanted))]
+        # A spec such as minilm stands for all its rows, one of which may be called so.
+        matching = [spec for spec in known if _matches(spec, wanted)]
+        matching = matching or [
+            spec for spec in known if wanted in (labels[spec], row_label(spec, plugins))
+        ]
         if not matching:
             raise unknown_name(
                 "encoder of these results", wanted, [*map(str, known), *labels.values()]
@@ -376,7 +413,11 @@ def _chosen_encoders(
     return list(chosen)
 
 
-def _matches(spec: EncoderSpec, wanted: EncoderSpec) -> bool:
+def _matches(spec: EncoderSpec, text: str) -> bool:
+    try:
+        wanted = parse_spec(text)
+    except UsageError:  # a label
+        return False
     same = spec.backbone == wanted.backbone and set(wanted.params) <= set(spec.params)
     return same and wanted.revision in ("", spec.revision) and wanted.method in ("", spec.method)
 

@@ -149,6 +149,8 @@ class Cell:
     task_version: int
     limit: int = 0
     """Number of items of the task that are scored, from the first on; 0 for all."""
+    name: str = ""
+    """What the user calls the encoder, no part of ``identity``; empty for rows with the papers' names."""
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that determine the cell's numbers."""
@@ -193,6 +195,7 @@ class Cell:
             "precision": {"tuning": self.model.precision or None, "encoding": self.precision},
             "computation": COMPUTATION,
             **({"post": self._post()} if self.model.posts else {}),
+            **({"name": self.name} if self.name else {}),
         }
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from mirrorbench.core.devices import lost_device, out_of_memory
 from mirrorbench.core.errors import Lack, MirrorbenchError
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.runs.cells import Cell
-from mirrorbench.runs.results import Result
+from mirrorbench.runs.results import Predictions, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,13 @@ class CellOutcome:
         cell: the cell.
         outcome: its result, or why there is none.
         computed: whether it was computed now; false if another process had stored it since the run began.
+        predictions: the arrays stored beside the result, where it was computed now.
     """
 
     cell: Cell
     outcome: Result | Failure
     computed: bool = True
+    predictions: Predictions | None = None
 
 
 def failed(cells: Iterable[Cell], error: BaseException) -> list[CellOutcome]:
@@ -77,6 +79,8 @@ class Outcome:
     """The other cells."""
     computed: int
     """Number of cells that were computed now."""
+    predictions: Mapping[str, Predictions] = field(default_factory=dict)
+    """The arrays stored beside the results that were computed now, by cell id."""
 
 
 Stage = Literal["planning", "computing", "loading", "checking", "tuning", "encoding", "scoring"]

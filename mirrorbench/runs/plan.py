@@ -5,7 +5,7 @@ Planning reads configurations, checksums and corpora, but loads no backbone and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -63,6 +63,8 @@ class Request:
     limit: int = 0
     optional: frozenset[EncoderSpec] = frozenset()
     """Encoders that are left out, with a note, on tasks for which they cannot be planned."""
+    names: Mapping[EncoderSpec, str] = field(default_factory=dict)
+    """What the user calls encoders, such as ``./my-encoder``; where one is a ladder, its rows have no such name."""
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
@@ -86,6 +88,8 @@ class Plan:
     """The columns of the table."""
     title: str = ""
     """The title of the table."""
+    names: Mapping[EncoderSpec, str] = field(default_factory=dict)
+    """What the user calls the row of an encoder; other rows have the papers' names."""
 
     @cached_property
     def groups(self) -> dict[str, list[Cell]]:
@@ -118,6 +122,7 @@ def merged(plans: Sequence[Plan]) -> Plan:
         {ref: corpus for plan in plans for ref, corpus in plan.corpora.items()},
         tuple(dict.fromkeys(row for plan in plans for row in plan.rows)),
         tuple(dict.fromkeys(task for plan in plans for task in plan.tasks)),
+        names={row: name for plan in plans for row, name in plan.names.items()},
     )
 
 
@@ -174,6 +179,7 @@ class Planner:
         if request.corpus:  # also if nothing is tuned, to report mistakes
             check_corpus(request.corpus, self.plugins.corpora)
         levels_of = self._rows(request, tasks)
+        names = self._names(request, tasks)
         cells: list[Cell] = []
         failures: list[Failure] = []
         for spec, levels in levels_of.items():
@@ -181,7 +187,7 @@ class Planner:
                 if task.level not in levels:
                     continue
                 try:
-                    cells += self._cells(request, spec, task)
+                    cells += self._cells(request, spec, task, names.get(spec, ""))
                 except (
                     Exception,
                     SystemExit,
@@ -197,18 +203,22 @@ class Planner:
                     failures.append(self._failure(error, request, spec, task))
         planned = {cell.spec for cell in cells}
         rows = [row for row in levels_of if row in planned or row not in request.optional]
-        return Plan(tuple(cells), tuple(failures), dict(self.corpora), tuple(rows), request.tasks)
+        return Plan(
+            tuple(cells),
+            tuple(failures),
+            dict(self.corpora),
+            tuple(rows),
+            request.tasks,
+            names=names,
+        )
 
     def _rows(self, request: Request, tasks: Sequence[Task]) -> dict[EncoderSpec, set[str]]:
         """Return the rows of the table, with the levels of the tasks on which each is evaluated."""
         rows: dict[EncoderSpec, set[str]] = {}
-        has_baselines, untuned = (
-            False,
-            not request.baselines and {task.untuned for task in tasks} == {True},
-        )
+        has_baselines = False
         for spec in request.encoders:
             for level in dict.fromkeys(task.level for task in tasks):
-                ladder = (self.untuned(spec),) if untuned else self._ladder(spec, level, request)
+                ladder = self._steps(request, spec, level, tasks)
                 if request.baselines and len(ladder) > 1 and spec.get("post") is None:
                     ladder = with_baselines(
                         spec, ladder, level, self.plugins, self.files.dimensions(spec)
@@ -223,6 +233,24 @@ class Planner:
                 "Name one without method, pooling and post, such as tiny, or no --baselines.",
             )
         return rows
+
+    def _steps(
+        self, request: Request, spec: EncoderSpec, level: str, tasks: Sequence[Task]
+    ) -> tuple[EncoderSpec, ...]:
+        """Return the rows of an encoder, without baselines: a ladder, on own data alone its untuned row."""
+        if not request.baselines and all(task.untuned for task in tasks):
+            return (self.untuned(spec),)
+        return self._ladder(spec, level, request)
+
+    def _names(self, request: Request, tasks: Sequence[Task]) -> dict[EncoderSpec, str]:
+        """Return the user's names of the encoders that are a single row."""
+        names: dict[EncoderSpec, str] = {}
+        for spec, name in request.names.items():
+            levels = dict.fromkeys(task.level for task in tasks)
+            rows = {row for level in levels for row in self._steps(request, spec, level, tasks)}
+            if len(rows) == 1:
+                names[rows.pop()] = name
+        return names
 
     def _ladder(self, spec: EncoderSpec, level: str, request: Request) -> tuple[EncoderSpec, ...]:
         """Return a ladder, which tunes on pairs where the request's corpus holds them."""
@@ -255,7 +283,7 @@ class Planner:
                 )
         return failure
 
-    def _cells(self, request: Request, spec: EncoderSpec, task: Task) -> list[Cell]:
+    def _cells(self, request: Request, spec: EncoderSpec, task: Task, name: str) -> list[Cell]:
         if (
             spec.is_path and spec.backbone not in self.plugins.encoders
         ):  # before anything is fetched
@@ -275,6 +303,7 @@ class Planner:
                 data,
                 task.version,
                 request.limit,
+                name,
             )
             for model, pooling in self.models(request, spec, Purpose.of(task))
         ]

@@ -45,6 +45,8 @@ SUBMISSION = ".submission.txt"
 """The suffix of submission files."""
 PREDICTIONS = ".npz"
 """The suffix of predictions."""
+Predictions = dict[str, NDArray[Any]]
+"""The arrays beside a result by name: ids, scores and gold of its items, and more (``_OF_ITEMS``)."""
 _BESIDE = (PREDICTIONS, SUBMISSION)
 _OF_ITEMS = ("ids", "scores", "gold", "splits", "predictions", "rank", "nn_rank", "fold", "overlap")
 """Arrays of predictions with one entry an item; the first three are always there."""
@@ -98,6 +100,11 @@ class Result:
     def spec(self) -> str:
         """The encoder spec."""
         return str(self.cell["spec"])
+
+    @property
+    def name(self) -> str:
+        """What the user called the encoder; empty for a row with the papers' name."""
+        return str(self.cell.get("name", ""))
 
     @property
     def task(self) -> str:
@@ -211,14 +218,14 @@ class ResultStore:
     def restore(self, cell: Cell, result: Result) -> Result:
         """Make the result of this cell the current one, which tables show, and return it.
 
-        The file in its place is moved aside. Computation and corpus are restated as requested, since equal identities
-        mean equal content. A folder that cannot be written stays as it is.
+        The file in its place is moved aside. Computation, corpus and the user's name of the encoder are restated as
+        requested, since equal identities mean equal content. A folder that cannot be written stays as it is.
         """
-        path, stated, own = (
-            self.path(cell),
-            result,
-            {"computation": COMPUTATION, "corpus": cell.to_json()["corpus"]},
-        )
+        path = self.path(cell)
+        own = {"computation": COMPUTATION, "corpus": cell.to_json()["corpus"]}
+        if cell.name or result.name:
+            own["name"] = cell.name
+        stated = result
         if any(result.cell.get(key) != value for key, value in own.items()):
             stated = replace(result, cell=result.cell | own)
         if (aside := _aside(path, cell.id)).is_file() or stated is not result:
@@ -248,20 +255,7 @@ class ResultStore:
 
         An earlier result of another identity is moved aside, an unreadable file to ``seed-<n>.unreadable.json``.
         """
-        arrays = {
-            "ids": np.array(scores.ids),
-            "scores": scores.scores,
-            "gold": scores.gold,
-            **scores.extra,
-        }
-        if without_texts():  # an id may be a word, a prediction a name
-            arrays["ids"] = np.array([hidden_id(str(item)) for item in scores.ids])
-            arrays = {
-                name: values
-                for name, values in arrays.items()
-                if name not in ("predicted", "found")
-            }
-        np.savez_compressed(packed := io.BytesIO(), allow_pickle=False, **arrays)
+        np.savez_compressed(packed := io.BytesIO(), allow_pickle=False, **predictions_of(scores))
         files = {PREDICTIONS: packed.getvalue()}
         if scores.submission:
             files[SUBMISSION] = scores.submission.encode()
@@ -292,6 +286,21 @@ class ResultStore:
                 json.dumps(result.to_json(), indent=2, ensure_ascii=False, allow_nan=False).encode()
                 + b"\n"
             )
+
+
+def predictions_of(scores: Scores) -> Predictions:
+    """Return the arrays that are stored beside a result, as ``read_predictions`` returns them."""
+    arrays = {
+        "ids": np.array(scores.ids),
+        "scores": scores.scores,
+        "gold": scores.gold,
+        **{name: np.asarray(values) for name, values in scores.extra.items()},
+    }
+    if without_texts():  # an id may be a word, a prediction a name
+        arrays["ids"] = np.array([hidden_id(str(item)) for item in scores.ids])
+        for name in ("predicted", "found"):
+            arrays.pop(name, None)
+    return arrays
 
 
 def hidden_id(item: str) -> str:
@@ -386,7 +395,7 @@ def _check_beside(path: Path, result: Result) -> None:
         read_predictions(path, result)
 
 
-def read_predictions(path: Path, result: Result) -> dict[str, NDArray[Any]]:
+def read_predictions(path: Path, result: Result) -> Predictions:
     """Read the arrays stored with a result; missing, damaged or foreign ones are a ``DataFormatError``."""
     try:
         data = path.with_suffix(PREDICTIONS).read_bytes()
@@ -394,19 +403,24 @@ def read_predictions(path: Path, result: Result) -> dict[str, NDArray[Any]]:
             raise ValueError("they are those of another result, or damaged")
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             arrays: dict[str, NDArray[Any]] = {name: archive[name] for name in archive.files}
-        for name in _OF_ITEMS:
-            if (name in arrays or name in _OF_ITEMS[:3]) and arrays[name].shape != (
-                len(arrays["ids"]),
-            ):
-                raise ValueError(f"{name} is not one value an item")
-        for name in ("scores", "gold"):
-            arrays[name].astype(np.float64)
+        check_predictions(arrays)
     except Exception as error:  # numpy and zipfile have a dozen types for damaged archives
         raise DataFormatError(
             f"the predictions of {path} cannot be read: {error}",
             "Run the same command again to recompute them.",
         ) from error
     return arrays
+
+
+def check_predictions(arrays: Predictions) -> None:
+    """Raise an error where an array of items has not one value an item, or scores and gold are no numbers."""
+    for name in _OF_ITEMS:
+        if (name in arrays or name in _OF_ITEMS[:3]) and arrays[name].shape != (
+            len(arrays["ids"]),
+        ):
+            raise ValueError(f"{name} is not one value an item")
+    for name in ("scores", "gold"):
+        arrays[name].astype(np.float64)
 
 
 def read_results(root: Path) -> Iterator[Result]:

@@ -22,7 +22,7 @@ from mirrorbench.runs.ladder import expand_ladder
 from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome
 from mirrorbench.runs.plan import Plan, Planner, Purpose, Request, merged
 from mirrorbench.runs.registry import expand_tasks
-from mirrorbench.runs.results import Result
+from mirrorbench.runs.results import Predictions, Result
 from mirrorbench.runs.workspace import Workspace
 
 
@@ -83,7 +83,9 @@ def corpus_overlap(
 def execute_plan(space: Workspace, plan: Plan) -> Outcome:
     """Compute the cells of a plan that are not stored yet, with the executor."""
     done: dict[Cell, Result] = {}  # not by id: specs with the same meaning have rows of their own
-    failures, computed = list(plan.failures), 0
+    failures = list(plan.failures)
+    predictions: dict[str, Predictions] = {}
+    computed = 0
     space.reporter.begin(len(plan.cells))
     for failure in failures:
         space.reporter.failure(failure)
@@ -97,10 +99,11 @@ def execute_plan(space: Workspace, plan: Plan) -> Outcome:
             else:
                 done[item.cell] = item.outcome
                 computed += item.computed
+                if item.predictions is not None:
+                    predictions[item.cell.id] = item.predictions
                 space.reporter.cell(item.cell, item.outcome.main_score, cached=not item.computed)
-    return Outcome(
-        tuple(done[cell] for cell in plan.cells if cell in done), tuple(failures), computed
-    )
+    results = tuple(done[cell] for cell in plan.cells if cell in done)
+    return Outcome(results, tuple(failures), computed, predictions)
 
 
 def _outcomes(space: Workspace, plan: Plan) -> Generator[CellOutcome, None, None]:

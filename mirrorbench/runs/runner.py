@@ -32,7 +32,7 @@ from mirrorbench.runs.cells import Cell, CellGroup, CorpusRef
 from mirrorbench.runs.embedding_cache import encode_missing, fitted_posts
 from mirrorbench.runs.encoder_loading import EncoderLoader, opening_notes
 from mirrorbench.runs.outcomes import CellOutcome, failed
-from mirrorbench.runs.results import Result
+from mirrorbench.runs.results import Result, predictions_of
 from mirrorbench.runs.workspace import Workspace, describe_environment
 from mirrorbench.tasks.base import Scores, Task, Vectors, score_task
 
@@ -277,7 +277,8 @@ class Runner:
 
     def _store(self, cell: Cell, result: Result, scores: Scores) -> CellOutcome:
         try:
-            return CellOutcome(cell, self.results.write(cell, result, scores))
+            stored = self.results.write(cell, result, scores)
+            return CellOutcome(cell, stored, predictions=predictions_of(scores))
         except Exception as error:
             return failed([cell], error)[0]
 

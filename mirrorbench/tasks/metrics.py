@@ -54,6 +54,14 @@ def uncentred_pearson(scores: ArrayLike, gold: ArrayLike) -> float | None:
     return float(x @ y) / norm if norm > 0 else None
 
 
+def mean(scores: Any, gold: Any) -> float:
+    """Return the mean of the values of items, whatever their gold.
+
+    A metric that is registered with this function is the mean of its items' scores, and is tested as one.
+    """
+    return float(np.mean(scores))
+
+
 def harmonic_mean(first: float | None, second: float | None) -> float | None:
     """Return the harmonic mean of two correlations; ``None`` where one is undefined or not positive."""
     if first is None or second is None or first <= 0 or second <= 0:

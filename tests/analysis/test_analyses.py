@@ -70,7 +70,7 @@ def test_predictions_are_computed_once(analyze: Callable, folder: Path) -> None:
     (path,) = (folder / "results").rglob("seed-0.npz")
     computed, before = np.load(path), path.stat().st_mtime_ns
     document = json.loads((folder / "analysis" / "similarity-quick-sts.json").read_text())
-    bands = document["distributions"]["tiny-mp"]["bands"]
+    bands = document["distributions"][PLAIN]["bands"]
     assert sum(band["n"] for band in bands) == len(computed["scores"]) == 250
     gold = computed["gold"]
     low = computed["scores"][gold < gold.min() + np.ptp(gold) / 3]

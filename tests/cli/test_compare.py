@@ -156,3 +156,25 @@ def test_table_labels_and_short_names_resolve_to_encoders(
         mirrorbench("compare", "tiny+mirror", spec).assert_fails(
             2, "unknown encoder among the results"
         )
+
+
+def test_name_of_several_rows_means_the_one_with_the_task(
+    mirrorbench: Callable, folder: Path
+) -> None:
+    """``m`` is a row on own data, and on the papers' tasks the untuned row; each is compared where it has scores."""
+    rng = np.random.default_rng(0)
+    gold = rng.normal(size=80)
+
+    def row(spec: str, task: str, name: str = "") -> None:
+        entry = correlated(folder / "results", spec, task, gold, gold + rng.normal(size=80))
+        data = json.loads(entry.path.read_text())
+        data["cell"] |= {"name": name} if name else {}
+        entry.path.write_text(json.dumps(data))
+
+    row("m+base", "own", "m")
+    row("m+mirror", "own", "m+mirror")
+    row("m+base:pooling=mean", "cats")
+    row("m+static", "cats")
+    own = mirrorbench("compare", "m", "m+mirror").assert_works("A: m, B: m+mirror")
+    assert " stands for " not in own.out
+    mirrorbench("compare", "m", "m+static").assert_works("m stands for m+base:pooling=mean")

@@ -48,9 +48,12 @@ def test_answers_report_differences_and_holm_p_values(tmp_path: Path, shell: She
     done, answers = shell(command), json.loads(shell(f"{command} --json").out)["answers"]
     assert done.code == 0, done.err
     better, same, corrected = done.out.splitlines()[-3:]
-    assert corrected == "p is corrected for up to 2 answers (Holm); intervals are not."
-    assert better.startswith("abcdef on a.csv: better, +")
-    assert "ba on a.csv: not separable, .000" in same
+    assert corrected == "In brackets: p is corrected for up to 2 tests (Holm); intervals are not."
+    assert better.startswith("abcdef beats ab: +")
+    assert better == answers[0]["sentence"]
+    assert same == (
+        "No separable difference: ba over ab .000, the same on all items, p = 1.0 (2 tests)"
+    )
     (first, second), difference = answers, answers[0]["score"] - answers[0]["first"]
     assert first["difference"] == pytest.approx(difference)
     assert first["interval"][0] > 0
@@ -65,7 +68,7 @@ def test_answers_on_tuned_encoders_name_their_caveats(tmp_path: Path, shell: She
     command = "mirrorbench evaluate ./a.csv -e tiny -e tiny+mirror:epochs=1"
     done, report = shell(command), json.loads(shell(f"{command} --json").out)
     assert done.code == 0, done.err
-    assert "; 100% of the items hold a text that was tuned on (60 pairs" in done.out
+    assert "; 100% of the items hold a text that was tuned on\n" in done.out
     (answer,) = report["answers"]
     assert answer["this_model"] is True
     assert answer["unseen"]["share"] == 1
@@ -159,8 +162,8 @@ def test_failed_encoder_does_not_stop_the_comparison(tmp_path: Path, shell: Shel
         "mirrorbench evaluate a.csv --plugin letters.py -e ab -e ./none -e abcdef --items 1"
     )
     assert done.code == 1
-    assert "abcdef on a.csv: " in done.out
-    assert "./none on" not in done.out
+    assert "abcdef beats ab" in done.out or "abcdef over ab" in done.out
+    assert "./none beats" not in done.out
     assert "Failed: ./none on a.csv: backbone ./none: there is no such directory" in done.err
     done = shell("mirrorbench evaluate a.csv --plugin letters.py -e ./none -e ab --json")
     report = json.loads(done.out)
@@ -187,7 +190,9 @@ def test_equally_named_files_get_separate_columns(tmp_path: Path, shell: Shell) 
         (tmp_path / folder / "x.csv").write_text(table)
     done = shell("mirrorbench evaluate one/x.csv two/x.csv --plugin letters.py -e ab -e abcdef -q")
     assert done.out.splitlines()[0].replace(" ", "") == "|encoder|one/x.csv|two/x.csv|"
-    assert "abcdef on two/x.csv: " in done.out
+    assert "abcdef over ab on two/x.csv: " in done.out.replace("beats", "over") or (
+        "on two/x.csv: abcdef over ab " in done.out
+    )
 
 
 def test_no_texts_variable_hides_texts_in_errors(

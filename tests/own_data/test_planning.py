@@ -64,7 +64,7 @@ def test_transformations_that_cannot_be_fitted_are_left_out(tmp_path: Path) -> N
     name = str(path)
     data = Data.read([name], workspace)
     rows = encoder_rows(["tiny"], workspace)
-    plan = evaluation_plan(rows.values(), data, workspace, baselines=True, fetch=True)
+    plan = evaluation_plan(rows, data, workspace, baselines=True, fetch=True)
     assert not plan.failures
     assert [str(row.get("post")) for row in plan.rows] == ["None", "whiten", "zscore"]
     assert {cell.spec for cell in plan.cells} == set(plan.rows)

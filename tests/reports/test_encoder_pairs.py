@@ -1,3 +1,5 @@
+"""Two encoders, task by task and on average: numbers, corrections, sentences."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -8,14 +10,17 @@ import numpy as np
 import pytest
 from helpers.stored_results import correlated
 
+from mirrorbench import Session
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.reports.comparable import Stored
 from mirrorbench.reports.encoder_pairs import compare_encoders
 from mirrorbench.reports.leaderboard import build_table
+from mirrorbench.reports.renderers.notes import note_lines
 from mirrorbench.reports.selection import judged
 from mirrorbench.reports.statistics.estimates import holm
 from mirrorbench.reports.table import Verdict
+from mirrorbench.runs.results import hidden_id
 
 TASKS = ("one", "two", "three")
 Sides = tuple[list[Stored], list[Stored]]
@@ -213,3 +218,73 @@ def test_leaderboard_and_compare_give_equal_verdicts(tmp_path: Path, plugins: Pl
         assert [v.corrected for v in both] == holm([v.p for v in both])
     assert everything.items() > shown("t1").items()
     assert {v.column for v in everything.values()} == {*tasks, "avg."}
+
+
+LADDER = ("m+base:pooling=cls", "m+base:pooling=mean", "m+mirror", "m+mirror:lr=1")
+
+
+@pytest.fixture(scope="module")
+def ladder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of a ladder on two tasks."""
+    rng, folder = np.random.default_rng(3), tmp_path_factory.mktemp("ladder")
+    gold = rng.normal(size=90)
+    for task in TASKS[:2]:
+        for spec, noise in zip(LADDER, (3.0, 1.5, 1.1, 1.0), strict=True):
+            pooling = spec.partition("pooling=")[2] or "mean"
+            encoder = {"weights": spec, "pooling": pooling, "layers": "-1:"}
+            scores = gold + noise * rng.normal(size=90)
+            correlated(folder, spec, task, gold, scores, encoder=encoder)
+    return folder
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_average_is_corrected_as_below_the_leaderboard(ladder: Path, reverse: bool) -> None:
+    """A step of the leaderboard, and its best rows: the same p, interval and number of tests."""
+    session = Session(ladder, offline=True)
+    verdicts = [v for v in session.leaderboard().table.verdicts if v.column == "avg."]
+    assert {verdict.best for verdict in verdicts} == {True, False}
+    for verdict in verdicts:
+        pair = [verdict.spec, verdict.over]
+        found = session.compare(*(pair[::-1] if reverse else pair)).average
+        assert found is not None
+        assert (found.test.p, found.corrected) == (verdict.p, verdict.corrected)
+        assert found.test.n_tests == verdict.n_tests
+        assert verdict.interval is not None
+        ends = [-end for end in reversed(verdict.interval)] if reverse else verdict.interval
+        assert found.test.interval == pytest.approx(tuple(ends), abs=1e-12)
+
+
+def test_average_of_another_pair_is_one_test_more(ladder: Path) -> None:
+    session = Session(ladder, offline=True)
+    verdicts = session.leaderboard().table.verdicts
+    steps = [v for v in verdicts if v.column == "avg." and not v.best]
+    compared = session.compare(LADDER[3], LADDER[0])
+    assert compared.average is not None
+    p_values = [compared.average.p, *(step.p for step in steps)]
+    assert compared.average.corrected == holm(p_values)[0]
+    assert compared.average.test.n_tests == len(steps) + 1
+    (note,) = compared.notes
+    assert note.startswith(
+        f"p of the average: corrected for the steps below the leaderboard of {ladder}"
+    )
+    assert "(m + Mirror over m-mp" in note
+
+
+def test_sentences_are_those_of_the_leaderboard(ladder: Path) -> None:
+    session = Session(ladder, offline=True)
+    compared = session.compare(LADDER[2], LADDER[1])
+    *_, average = compared.sentences()
+    assert average in [text for _, text in note_lines(session.leaderboard().table)]
+
+
+def test_items_with_hidden_ids_are_the_same_items(tmp_path: Path, plugins: Plugins) -> None:
+    rng = np.random.default_rng(1)
+    gold = np.arange(30.0)
+    ids = [f"i{n}" for n in range(30)]
+    plain = correlated(tmp_path, "a", "one", gold, gold + 9 * rng.normal(size=30))
+    scores = gold + 9 * rng.normal(size=30)
+    shown = correlated(tmp_path, "b", "one", gold, scores)
+    (expected,) = compare_encoders([plain], [shown], ["one"], plugins).tasks
+    hidden = correlated(tmp_path, "c", "one", gold, scores, ids=list(map(hidden_id, ids)))
+    (found,) = compare_encoders([plain], [hidden], ["one"], plugins).tasks
+    assert (found.n, found.left_out, found.estimate) == (30, 0, expected.estimate)

@@ -198,31 +198,43 @@ def test_row_labels_follow_the_papers(registered: Plugins) -> None:
         "roberta+base:pooling=mean": "RoBERTa-mp",
         "roberta+base": "RoBERTa-mp",
         "roberta+mirror": "RoBERTa + Mirror",
-        "minilm+base:pooling=mean": "all-MiniLM-L6-v2",
-        "minilm+base:pooling=cls": "all-MiniLM-L6-v2-CLS",
+        "minilm+base:pooling=mean": "minilm",
+        "minilm+base:pooling=cls": "minilm-CLS",
         "roberta+mirror:drophead=0.05,dropout=0": "RoBERTa + Mirror (drophead=0.05, dropout=0)",
-        "./my-model+mirror": "my-model + Mirror",
+        "./my-model+mirror": "./my-model + Mirror",
         "sbert:path=/home/me/MiniLM": "SBERT (MiniLM)",
         "bert+base:pooling=cls,post=zscore,corpus=words-en": "BERT-CLS (corpus=words-en), z-scored",
         "bert+mirror:post=center": "BERT + Mirror, centred",
-        "minilm+base:pooling=mean,post=abtt": "all-MiniLM-L6-v2, all but the top",
+        "minilm+base:pooling=mean,post=abtt": "minilm, all but the top",
         "toy:post=stored": "toy, as fitted",
         "tiny+base:pooling=mean,layers=:,post=whiten,whiten=256": "tiny-mp (layers=:), whitened (256)",
         "toy": "toy",
         "gone+forgotten:a=1": "gone + forgotten (a=1)",
     }.items():
         assert row_label(parse_spec(spec), registered) == label
-    alike = [
-        "./one/model+mirror",
-        "./two/model+mirror",
-        "./one/model+base:pooling=cls",
-    ]  # the first two by their specs
+    alike = ["bert+base", "bert+base:pooling=mean", "bert+mirror"]  # the first two by their specs
     failure = Failure(parse_spec(alike[1]), "dogs", "no dogs", "")
     table = build_table(
         [stored(spec, "cats", 0.1) for spec in alike], registered, failures=[failure]
     )
-    assert [row.label for row in table.rows] == [*alike[:2], "model-CLS"]
-    assert table.notes[-1] == "missing: ./two/model+mirror on dogs: no dogs"
+    assert [row.label for row in table.rows] == [*alike[:2], "BERT + Mirror"]
+    assert table.notes[-1] == "missing: bert+base:pooling=mean on dogs: no dogs"
+
+
+def test_rows_are_called_what_the_user_typed(registered: Plugins) -> None:
+    """All results of a row state the same name; a row of which some have none keeps the papers' name."""
+
+    def named(spec: str, task: str, name: str) -> Result:
+        result = stored(spec, task, 0.1)
+        return replace(result, cell={**result.cell, "name": name})
+
+    results = [named("./m+base:layers=-1:", task, "./m") for task in ("cats", "dogs")]
+    results += [named("bert+mirror", "cats", "bert+mirror"), stored("bert+mirror", "dogs", 0.1)]
+    table = build_table(results, registered)
+    assert [row.label for row in table.rows] == ["./m", "BERT + Mirror"]
+    planned = {parse_spec("bert+mirror"): "mine"}
+    table = build_table(results, registered, names=planned)
+    assert [row.label for row in table.rows] == ["./m", "mine"]
 
 
 def test_note_counts_seeds_of_each_row() -> None:

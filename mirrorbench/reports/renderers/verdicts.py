@@ -57,13 +57,22 @@ def over_name(row: Row, encoders: Sequence[Row], best: bool) -> str:
 
 
 def _ending(row: Row, encoders: Sequence[Row]) -> str | None:
-    """What a label adds to the backbone that all encoders share, such as ``mp``; ``None`` where they share none."""
+    """What a label adds to the backbone that all encoders share, such as ``mp``.
+
+    ``None`` where they share none, or where one has another name than the papers give it, such as ``bert+mirror``.
+    """
     if len({(own.backbone, own.protocol) for own in encoders}) > 1:
         return None
+    endings = [_papers_ending(own) for own in encoders]
+    return None if None in endings else _papers_ending(row)
+
+
+def _papers_ending(row: Row) -> str | None:
     backbone = backbone_label(parse_spec(row.spec))
+    if not row.label.startswith(backbone):
+        return None
     ending = row.label.removeprefix(backbone)
-    # A name that a user typed (bert+mirror) stays whole: only the papers' endings are cut (-CLS, " + Mirror").
-    if not row.label.startswith(backbone) or (ending and ending[0] not in "- ,"):
+    if ending and not ending.startswith(("-", " + ", " (", ", ")):
         return None
     return ending.lstrip(" +,-")
 

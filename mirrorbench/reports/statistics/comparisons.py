@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mirrorbench.reports.statistics.estimates import FEW, UNDEFINED, PointEstimate, Variance
-from mirrorbench.reports.statistics.items import FloatArray, ItemScores, common, influence, score_on
+from mirrorbench.reports.statistics.items import (
+    FloatArray,
+    ItemScores,
+    common,
+    influence,
+    named_alike,
+    score_on,
+)
 from mirrorbench.reports.statistics.sharing import SharedTexts, joined, membership, with_loners
 from mirrorbench.reports.table import Unseen
 
@@ -162,11 +169,15 @@ class Comparisons:
         return self._compared[key]
 
     def _compare(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Comparison:
-        pairs = [common([self._seeds[row, task], self._seeds[over, task]]) for task in tasks]
+        sides = [named_alike([self._seeds[row, task], self._seeds[over, task]]) for task in tasks]
+        pairs = [common(side) for side in sides]
         both = [[*first.values(), *second.values()] for first, second in pairs]
         n = sum(len(items[0].ids) for items in both)
-        every = ([*self.items(row, task), *self.items(over, task)] for task in tasks)
-        left_out = sum(len({name for items in seeds for name in items.ids}) for seeds in every) - n
+        every = [
+            {name for seeds in side for items in seeds.values() for name in items.ids}
+            for side in sides
+        ]
+        left_out = sum(map(len, every)) - n
         first, of_first, over_seeds = self._scores(row, tasks, [pair[0] for pair in pairs])
         second, of_second, over_others = self._scores(over, tasks, [pair[1] for pair in pairs])
         difference = round(

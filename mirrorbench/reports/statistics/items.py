@@ -16,7 +16,8 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.identity import checksum
 from mirrorbench.data.corpora import NONE
 from mirrorbench.reports.comparable import Stored
-from mirrorbench.runs.results import Result, read_predictions
+from mirrorbench.runs.results import Result, hidden_id
+from mirrorbench.tasks.metrics import mean
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
@@ -131,6 +132,7 @@ class ItemScores:
             without a corpus or where unknown.
         shared: codes of the texts and words that items share, shape (n, k), -1 for none; ``None`` where unknown.
         units: names under which several tasks have the same items; empty: the ids.
+        score: of all items, where it was computed already.
     """
 
     statistic: str
@@ -140,6 +142,7 @@ class ItemScores:
     overlap: NDArray[np.int8] | None = None
     shared: NDArray[np.int32] | None = None
     units: tuple[str, ...] = ()
+    score: float | None = None
 
     @property
     def hits(self) -> bool:
@@ -164,7 +167,7 @@ class ItemScores:
         return np.unique(own, return_inverse=True)[1]
 
     def only(self, keep: NDArray[Any] | Sequence[int]) -> ItemScores:
-        """Return some of the items, by a mask or by row numbers in their order."""
+        """Return some of the items, by a mask or by row numbers in their order; their score is not computed."""
         rows = np.arange(len(self.ids))[np.asarray(keep, dtype=None if len(keep) else np.int64)]
         overlap, shared = (
             None if array is None else array[rows] for array in (self.overlap, self.shared)
@@ -173,9 +176,7 @@ class ItemScores:
             tuple(names[row] for row in rows) for names in (self.ids, self.units or self.ids)
         )
         values, gold = self.values[rows], self.gold[rows]
-        return replace(
-            self, ids=ids, units=units, values=values, gold=gold, overlap=overlap, shared=shared
-        )
+        return ItemScores(self.statistic, ids, values, gold, overlap, shared, units)
 
     def without(self, ids: Collection[str]) -> ItemScores:
         """Return the items whose ids are not among ``ids``."""
@@ -189,12 +190,11 @@ def item_scores(
     if result.main_score is None:
         return None
     items = _items(result.main_metric, arrays, plugins)
+    if items is None or not items.ids:
+        return None
     # A plugin's task may compute a metric of this name differently: accept only what reproduces the stored score.
-    if (
-        items is None
-        or not items.ids
-        or not abs(score_on(items, plugins) - result.main_score) < _TOLERANCE
-    ):
+    score = score_on(items, plugins)
+    if not abs(score - result.main_score) < _TOLERANCE:
         return None
     if name := plugins.tasks[result.task].identifies if result.task in plugins.tasks else "":
         ids = [
@@ -202,16 +202,18 @@ def item_scores(
         ]  # 203/12 and 203/21 are two parts of 203
     else:
         name, ids = checksum(json.dumps(result.data.get("files"), sort_keys=True)), list(items.ids)
-    return replace(items, units=tuple(f"{name} {item}" for item in ids))
+    return replace(items, units=tuple(f"{name} {item}" for item in ids), score=score)
 
 
 def items_of(entry: Stored, plugins: Plugins) -> ItemScores | None:
-    """Read the items of a stored main score; ``None`` where predictions do not reproduce it."""
-    return item_scores(entry.result, read_predictions(entry.path, entry.result), plugins)
+    """Return the items of a stored main score; ``None`` where predictions do not reproduce it."""
+    return item_scores(entry.result, entry.predictions(), plugins)
 
 
 def score_on(items: ItemScores, plugins: Plugins) -> float:
-    """Compute the score of some items; NaN where it is undefined."""
+    """Return the score of some items; NaN where it is undefined."""
+    if items.score is not None:
+        return items.score
     if not items.ids:
         return np.nan
     if items.statistic == MEAN:
@@ -238,7 +240,11 @@ def _items(metric: str, arrays: Mapping[str, NDArray[Any]], plugins: Plugins) ->
     if metric == "accuracy":
         return _mean(arrays, arrays["scores"])
     statistic = metric.removeprefix("subtask1_")
-    return _make(arrays, statistic, arrays["scores"]) if statistic in plugins.metrics else None
+    if statistic not in plugins.metrics:
+        return None
+    if plugins.metrics[statistic] is mean:
+        return _mean(arrays, arrays["scores"])
+    return _make(arrays, statistic, arrays["scores"])
 
 
 def _mean(arrays: Mapping[str, NDArray[Any]], values: NDArray[Any]) -> ItemScores:
@@ -264,13 +270,13 @@ def common(encoders: Sequence[Mapping[int, ItemScores]]) -> list[dict[int, ItemS
     Raises:
         DataFormatError: statistics or gold differ.
     """
-    first, *rest = (items for seeds in encoders for items in seeds.values())
     aligned = [dict(seeds) for seeds in encoders]
+    first, *rest = (items for seeds in aligned for items in seeds.values())
     if any(items.ids != first.ids for items in rest):
         shared = frozenset(first.ids).intersection(*(items.ids for items in rest))
         order = [item for item in first.ids if item in shared]
         aligned = [
-            {seed: _ordered(items, order) for seed, items in seeds.items()} for seeds in encoders
+            {seed: _ordered(items, order) for seed, items in seeds.items()} for seeds in aligned
         ]
     first, *rest = (items for seeds in aligned for items in seeds.values())
     for items in rest:
@@ -281,6 +287,26 @@ def common(encoders: Sequence[Mapping[int, ItemScores]]) -> list[dict[int, ItemS
                 "items with the same ids have different gold, or are scored by different metrics"
             )
     return aligned
+
+
+def named_alike(
+    encoders: Sequence[Mapping[int, ItemScores]],
+) -> Sequence[Mapping[int, ItemScores]]:
+    """Hide the ids of items that others have hidden: results may be stored with and without MIRRORBENCH_NO_TEXTS."""
+    distinct = {items.ids for seeds in encoders for items in seeds.values()}
+    if len(distinct) == 1:
+        return encoders
+    names = {item for ids in distinct for item in ids}
+    hidden = {item: name for item in names if (name := hidden_id(item)) in names}
+    if not hidden:
+        return encoders
+    return [
+        {
+            seed: replace(items, ids=tuple(hidden.get(item, item) for item in items.ids))
+            for seed, items in seeds.items()
+        }
+        for seeds in encoders
+    ]
 
 
 def _ordered(items: ItemScores, ids: Sequence[str]) -> ItemScores:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from helpers.toy_tables import BOARD, EMPTY, HOSTILE, NO_ROWS
 
-from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.reports.renderers import (
     as_json,
     comma_separated,
@@ -87,6 +88,26 @@ def test_markdown_labels_are_escaped() -> None:
     assert [len(line) for line in cells(text)] == [3, 1, 3, 3]  # the second is the rule
     assert "\\<img" in text
     assert " <img" not in text
+
+
+def test_long_csv_has_a_row_for_each_score() -> None:
+    wide = list(csv.DictReader(io.StringIO(comma_separated(BOARD))))
+    long = list(csv.DictReader(io.StringIO(comma_separated(BOARD, long=True))))
+    by_cell = {(row["encoder"], row["spec"], row["column"]): row["score"] for row in long}
+    assert len(by_cell) == len(long)
+    expected = {
+        (row["encoder"], row["spec"], column.name): row[column.name]
+        for row in wide
+        for column in BOARD.columns
+        if row[column.name]
+    }
+    assert by_cell == expected
+    banner = list(
+        csv.DictReader(io.StringIO(comma_separated(replace(BOARD, banner="b"), long=True)))
+    )
+    assert {row["banner"] for row in banner} == {"b"}
+    with pytest.raises(UsageError, match="two tables"):
+        comma_separated(BOARD, long=True, verdicts=True)
 
 
 def test_csv_keeps_every_digit() -> None:

@@ -239,5 +239,5 @@ def test_score_on_too_few_unseen_items_is_undefined(tmp_path: Path, plugins: Plu
         entry = correlated(tmp_path, "a", "t", STEPS, A, overlap=flags, corpus="x")
         items = items_of(entry, plugins)
         assert items is not None
-        ((result, _),), _, _ = without_overlap([entry], {entry.result.cell_id: items}, plugins)
+        ((result, *_),), _, _ = without_overlap([entry], {entry.result.cell_id: items}, plugins)
         assert (result.main_score, result.n_items) == (None, left)
