@@ -139,8 +139,9 @@ def _explanation(compared: EncoderComparison) -> str:
     text = "Interval and p: over items and, if several, seeds"
     if any(side.sd is not None for side in sides):
         text = f"±: over seeds. {text}"
-    if len(compared.tasks) > 1:
-        text += f"; p of tasks: corrected for {len(compared.tasks)} (Holm), intervals are not"
+    most = max((task.test.n_tests for task in compared.tasks if not task.test.best), default=1)
+    if most > 1:
+        text += f"; p of tasks: corrected for {most} (Holm), intervals are not"
     return f"{text}."
 
 

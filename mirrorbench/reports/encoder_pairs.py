@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -171,16 +171,35 @@ def compare_encoders(
             "there is no task on which both can be compared" + "".join(f"\n  {n}" for n in notes)
         )
     comparisons = Comparisons(items, plugins)
-    verdicts = [_tested(_untested(task, compared), comparisons, compared) for task in compared]
+    board = _Board.of(folder, compared, plugins) if folder else _Board()
+    verdicts = [
+        _tested(board.like(_untested(task, compared)), comparisons, compared) for task in compared
+    ]
     verdicts = with_corrections(verdicts, ["tasks"] * len(verdicts))
+    if n := board.count_others(verdicts):
+        tests = f"{n} other {'test' if n == 1 else 'tests'}"
+        notes.append(
+            f"The leaderboard of {folder} has {tests} on {'this task' if len(compared) == 1 else 'these tasks'}, "
+            "for which p is not corrected here."
+        )
     average = None
     if len(compared) > 1:
-        verdict, note = _average(comparisons, compared, folder, plugins)
+        others = board.other_steps(plugins)
+        verdict = _tested(board.like(_untested(AVERAGE, compared)), comparisons, compared)
+        others = [other for other in others if not _same_rows(other, verdict)]
+        (verdict, *_) = with_corrections([verdict, *others], ["average"] * (1 + len(others)))
         average = _row(verdict, comparisons, compared)
-        notes += note
+        if others and not verdict.best:
+            notes.append(board.note(others))
+        verdicts.append(verdict)
+    if any(verdict.best for verdict in verdicts):
+        notes.append(
+            f"Best rows: p and interval are corrected, as below the leaderboard of {folder}, for the pairs from which "
+            "they are the best."
+        )
     first_table, second_table = (_table_of(side, compared, plugins) for side in (0, 1))
     return EncoderComparison(
-        tuple(_row(verdict, comparisons, compared) for verdict in verdicts),
+        tuple(_row(verdict, comparisons, compared) for verdict in verdicts[: len(compared)]),
         average,
         tuple(notes),
         _told_apart(first_table.rows[0], second_table.rows[0]),
@@ -216,57 +235,62 @@ def _row(verdict: Verdict, comparisons: Comparisons, results: _Results) -> TaskC
     return TaskComparison(**vars(comparison), task=verdict.column, metric=metric, test=verdict)
 
 
-def _average(
-    comparisons: Comparisons, results: _Results, folder: Path | None, plugins: Plugins
-) -> tuple[Verdict, list[str]]:
-    """The verdict on the average, and a note on the other tests that its p-value is corrected for."""
-    verdict = _untested(AVERAGE, results)
-    others: list[Verdict] = []
-    labels: dict[str, str] = {}
-    if folder:
-        table = _leaderboard(folder, results, plugins)
-        others = [own for own in table.verdicts if own.column == AVERAGE]
-        labels = {row.spec: row.label for row in table.rows}
-    same = next((other for other in others if _same_rows(other, verdict)), None)
-    if same and same.best:
-        verdict = replace(verdict, best=True, n_tests=same.n_tests)
-    verdict = _tested(verdict, comparisons, results)
-    others = [other for other in others if other is not same and not other.best]
-    (verdict, *_) = with_corrections([verdict, *others], ["average"] * (1 + len(others)))
-    if verdict.best:
-        why = (
-            f"corrected, as below the leaderboard of {folder}, for the {verdict.n_tests} pairs of a tuned and an "
-            "untuned row from which these two are the best"
+@dataclass(frozen=True)
+class _Board:
+    """The leaderboard of a folder on the compared tasks, and its verdicts, which are not tested yet."""
+
+    table: Table = field(default_factory=lambda: Table("", (), ()))
+    steps: Sequence[Verdict] = ()
+    stored: Sequence[Stored] = ()
+
+    @classmethod
+    def of(cls, folder: Path, results: _Results, plugins: Plugins) -> _Board:
+        """Return that of a folder; an empty one where its results do not belong into one table."""
+        protocol = next(iter(results.values()))[0][0].protocol
+        try:
+            stored, rows, _ = select([folder], plugins, Choice(tuple(results), protocol=protocol))
+        except UsageError:
+            return cls()
+        known = [entry.result for entry in stored]
+        table = build_table(known, plugins, tuple(results), rows)
+        return cls(table, find_steps(table, known), stored)
+
+    def like(self, verdict: Verdict) -> Verdict:
+        """Return an untested verdict with the choice behind it, if its rows are the best ones of its column."""
+        for step in self.steps:
+            if step.best and step.column == verdict.column and _same_rows(step, verdict):
+                return replace(verdict, best=True, n_tests=step.n_tests)
+        return verdict
+
+    def count_others(self, verdicts: Sequence[Verdict]) -> int:
+        """Count the tests of other rows in the columns of some verdicts."""
+        by_column = {verdict.column: verdict for verdict in verdicts}
+        return sum(
+            step.column in by_column and not _same_rows(step, by_column[step.column])
+            for step in self.steps
         )
-    elif others:
-        pairs = "; ".join(
-            f"{labels[other.spec]} over {labels[other.over]}" for other in others[:_NAMED]
+
+    def other_steps(self, plugins: Plugins) -> list[Verdict]:
+        """Return the tested verdicts on steps in the average."""
+        steps = [step for step in self.steps if step.column == AVERAGE and not step.best]
+        if not steps:
+            return []
+        items = read_items(self.stored, plugins)
+        return Marker(self.table, seeds_of_rows(self.table, items), plugins).verdicts(steps)
+
+    def note(self, others: Sequence[Verdict]) -> str:
+        """Return a note on the other tests that p of the average is corrected for."""
+        labels = {row.spec: row.label for row in self.table.rows}
+        pairs = [f"{labels[other.spec]} over {labels[other.over]}" for other in others]
+        more = f"; {len(pairs) - _NAMED} more" if len(pairs) > _NAMED else ""
+        named = "; ".join(pairs[:_NAMED])
+        return (
+            f"p of the average: corrected for other steps of the leaderboard too ({named}{more})."
         )
-        more = f"; {len(others) - _NAMED} more" if len(others) > _NAMED else ""
-        why = f"corrected for the steps below the leaderboard of {folder} too ({pairs}{more})"
-    else:
-        return verdict, []
-    return verdict, [f"p of the average: {why}."]
 
 
 _NAMED = 4
 """The largest number of other tests that a note lists."""
-
-
-def _leaderboard(folder: Path, results: _Results, plugins: Plugins) -> Table:
-    """The leaderboard of a folder on the tasks, with verdicts on their average; empty where results do not mix."""
-    protocol = next(iter(results.values()))[0][0].protocol
-    try:
-        stored, rows, _ = select([folder], plugins, Choice(tuple(results), protocol=protocol))
-    except UsageError:
-        return Table("", (), ())
-    table = build_table([entry.result for entry in stored], plugins, tuple(results), rows)
-    steps = find_steps(table, [entry.result for entry in stored])
-    steps = [step for step in steps if step.column == AVERAGE]
-    if not steps:
-        return table
-    marker = Marker(table, seeds_of_rows(table, read_items(stored, plugins)), plugins)
-    return replace(table, verdicts=tuple(marker.verdicts(steps)))
 
 
 def _same_rows(one: Verdict, other: Verdict) -> bool:

@@ -153,15 +153,17 @@ def _truncations(
     }
     if not counted:
         return
-    spec, task = max(counted, key=lambda row: counted[row].cut / counted[row].texts)
+    # Sorted, so that of equal shares every command names the same.
+    spec, task = max(sorted(counted), key=lambda row: counted[row].cut / counted[row].texts)
     sentence = counted[spec, task].sentence
     if len({result.spec for result in results}) > 1:
         sentence += f" by {labels[parse_spec(spec)]}"
     if len({result.task for result in results}) > 1:
         title = next(column.title for column in columns if column.name == task)
         sentence += f" on {title}"
-    others = len(counted) - 1
-    yield sentence + (f"; texts were cut in {others} more results" if others else "")
+    if others := len(counted) - 1:
+        sentence += f"; texts were cut in {others} more result{'s' if others > 1 else ''}"
+    yield sentence
 
 
 def _unknown_words(

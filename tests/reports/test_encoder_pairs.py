@@ -263,10 +263,13 @@ def test_average_of_another_pair_is_one_test_more(ladder: Path) -> None:
     p_values = [compared.average.p, *(step.p for step in steps)]
     assert compared.average.corrected == holm(p_values)[0]
     assert compared.average.test.n_tests == len(steps) + 1
-    (note,) = compared.notes
-    assert note.startswith(
-        f"p of the average: corrected for the steps below the leaderboard of {ladder}"
+    others = [v for v in verdicts if v.column != "avg."]
+    tasks, note = compared.notes
+    assert tasks == (
+        f"The leaderboard of {ladder} has {len(others)} other tests on these tasks, for which p is not "
+        "corrected here."
     )
+    assert note.startswith("p of the average: corrected for other steps of the leaderboard too (")
     assert "(m + Mirror over m-mp" in note
 
 
