@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Unpack
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.specs import EncoderSpec, Specs, as_names, as_spec
+from mirrorbench.core.specs import EncoderSpec, Specs, as_names
 from mirrorbench.runs.workspace import SettingsFields
 from mirrorbench.session import Session
 
@@ -112,8 +112,9 @@ def evaluate(
     registered = plugins()
     with ExitStack() as stack:
         folder = Path(output or stack.enter_context(TemporaryDirectory()))
+        requested: str | Path | EncoderSpec
         if isinstance(encoder, str | Path):
-            spec = as_spec(encoder)
+            requested = encoder
         else:
             model: Any = as_encoder(encoder)
             if (
@@ -121,12 +122,13 @@ def evaluate(
             ):  # nothing says when its vectors change, so none of them is kept
                 settings["cache"] = stack.enter_context(TemporaryDirectory())
                 model = _Identified(model.encode, uuid4().hex)
-            spec = EncoderSpec(name or getattr(encoder, "name", "") or type(encoder).__name__)
+            label = name or getattr(encoder, "name", "") or type(encoder).__name__
+            requested = EncoderSpec(label)
             registered = registered.extended(
-                "register_encoders", spec.backbone, lambda spec, context: model
+                "register_encoders", label, lambda spec, context: model
             )
         session = _session(tasks, folder, settings, registered, reporter)
-        return session.execute(session.plan((spec,), tasks, protocol=protocol))
+        return session.execute(session.plan(requested, tasks, protocol=protocol))
 
 
 def leaderboard(

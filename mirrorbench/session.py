@@ -112,13 +112,18 @@ class Session:
         )
 
     def _specs(self, encoders: Specs) -> dict[EncoderSpec, str]:
-        """Return specs of encoders, each with its text; an unknown name is looked up among the labels of rows."""
+        """Return specs of encoders, each with its text, if it was one; unknown names are looked up among rows' labels."""
         from mirrorbench.reports.selection import labelled
 
         plugins, folder = self.workspace.plugins, self.workspace.results.root
         specs: dict[EncoderSpec, str] = {}
-        for text in as_texts(encoders):
-            specs.setdefault(as_spec(labelled(text, folder, plugins)), text)
+        several = [encoders] if isinstance(encoders, str | Path | EncoderSpec) else encoders
+        for encoder in several:
+            if isinstance(encoder, EncoderSpec):
+                specs.setdefault(encoder, "")
+            else:
+                (text,) = as_texts(encoder)
+                specs.setdefault(as_spec(labelled(text, folder, plugins)), text)
         return specs
 
     def run(

@@ -248,7 +248,7 @@ class Planner:
         for spec, name in request.names.items():
             levels = dict.fromkeys(task.level for task in tasks)
             rows = {row for level in levels for row in self._steps(request, spec, level, tasks)}
-            if len(rows) == 1:
+            if len(rows) == 1 and name:
                 names[rows.pop()] = name
         return names
 
