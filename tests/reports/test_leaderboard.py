@@ -351,4 +351,4 @@ def test_cut_texts_are_a_warning_with_the_largest_share(registered: Plugins) -> 
     ]
     (warning,) = build_table(results, registered).warnings
     assert warning.startswith("8 of 10 texts are longer than 64 tokens and were cut")
-    assert warning.endswith(" by toy on Dogs; texts were cut in 1 more results")
+    assert warning.endswith(" by toy on Dogs; texts were cut in 1 more result")
