@@ -96,7 +96,7 @@ def test_quickstart_example_runs(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "vectors: (3, 256) float32" in done.stdout
     assert "STS17: 0." in done.stdout
-    assert "tiny-CLS" in done.stdout
+    assert "tiny+base:pooling=cls" in done.stdout
     assert (tmp_path / "out" / "my-encoder" / "modules.json").is_file()
 
 

@@ -58,7 +58,7 @@ def test_single_file_plugin_commands_work(
         "senses",
         "uses",
         "generality",
-        "tiny + Mirror: ",
+        "tiny+mirror: ",
     ):
         assert expected in output, expected
 

@@ -33,7 +33,7 @@ def test_methods_tune_through_the_command_line(
     )
     assert code == 0, err
     for label in labels:
-        assert f"tiny + {label}" in out
+        assert f"tiny+{label.lower()}:batch_size=16" in out
         (result,) = (tmp_path / "results").glob(f"tiny+{label.lower()}_*/quick-sts/seed-0.json")
         cell = json.loads(result.read_text(encoding="utf-8"))
         assert cell["cell"]["corpus"]["n"] == len(TEXTS)
