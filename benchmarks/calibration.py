@@ -2,9 +2,10 @@
 
     python benchmarks/calibration.py [--sets N] [--only TEXT] [--json FILE]
 
-Each line is a way to simulate the predictions of two encoders, equally good but for the last lines: 1,000 data sets,
+Each line is a way to simulate the predictions of two encoders, equally good but for some lines: 1,000 data sets,
 compared by what ``run``, ``leaderboard`` and ``compare`` use. Printed are the share with p below .05 and the share of
-95 % intervals that hold the true difference. Items
+95 % intervals that hold the true difference; then the shares of columns of equal rows in which one is without a dagger,
+and of intervals that hold a single encoder's true score. Items
 share what those of real data do: the words of Multi-SimLex, the targets and contexts of WiC-TSV.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from zlib import crc32
@@ -25,6 +27,7 @@ from mirrorbench import Session
 from mirrorbench.data.corpora import shared_codes
 from mirrorbench.reports.statistics.comparisons import Comparisons
 from mirrorbench.reports.statistics.items import MEAN, ItemScores
+from mirrorbench.reports.statistics.verdicts import tied_with_best
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -117,6 +120,28 @@ def averaged(rng: np.random.Generator, tasks: int, shared: float, n: int = 200) 
     return found
 
 
+def copied(rng: np.random.Generator, copies: int, n: int = 200) -> Made:
+    """Simulate an average over a file and its near-copies, each without one row, whose items have the same contents."""
+    found: Made = {}
+    gold = rng.normal(size=n)
+    for encoder in "AB":
+        whole = items("spearman", gold + rng.normal(size=n), gold)
+        whole = replace(whole, units=whole.ids)
+        for copy in range(copies):
+            rows = [row for row in range(n) if copy == 0 or row != copy]
+            names = tuple(map(str, range(len(rows))))
+            found[encoder, f"t{copy}"] = {0: replace(whole.only(rows), ids=names)}
+    return found
+
+
+def differing(rng: np.random.Generator, n: int, first: float, second: float) -> Made:
+    """Simulate independent answers of which shares are right by the first encoder alone, and by the second alone."""
+    drawn = rng.random(n)
+    both = drawn > 1 - 0.6 * (1 - first - second)
+    right = {"A": both | (drawn < first), "B": both | ((drawn >= first) & (drawn < first + second))}
+    return {(e, "t"): {0: items(MEAN, own, np.zeros(n))} for e, own in right.items()}
+
+
 def heavy(rng: np.random.Generator, n: int) -> Made:
     """Simulate Pearson's correlation with ratings of a long tail, on which errors grow."""
     gold = rng.lognormal(size=n)
@@ -162,6 +187,11 @@ def equal() -> dict[str, Simulation]:
     found["accuracy, 600 items, few answers differ"] = partial(
         answered, codes=groups(600, 1), right=0.9, own=0.005
     )
+    for n, share in ((600, 0.005), (60, 0.05), (200, 0.1)):
+        name = f"accuracy, {n} independent items, {2 * share:.0%} of the answers differ"
+        found[name] = partial(differing, n=n, first=share, second=share)
+    for copies in (2, 5):
+        found[f"average over a file and {copies - 1} near-copies"] = partial(copied, copies=copies)
     for shared in (0, 0.1, 0.3, 0.5):
         for tasks in (2, 8):
             average = partial(averaged, tasks=tasks, shared=shared)
@@ -199,7 +229,46 @@ def better() -> dict[str, tuple[Simulation, float]]:
             partial(answered, codes=single, right=0.9, own=0.05, worse=0.05),
             0.05,
         ),
+        "accuracy, 600 independent items, 2.3 % of the answers differ": (
+            partial(differing, n=600, first=0.02, second=0.003),
+            0.017,
+        ),
+        "accuracy, 200 independent items, 2 % of the answers differ, all for A": (
+            partial(differing, n=200, first=0.02, second=0.0),
+            0.02,
+        ),
     }
+
+
+def single() -> dict[str, tuple[Callable[[np.random.Generator], ItemScores], float]]:
+    """Return simulations of one encoder's predictions, with the true score."""
+
+    def answers(rng: np.random.Generator, n: int, right: float) -> ItemScores:
+        return items(MEAN, rng.random(n) < right, np.zeros(n))
+
+    def scores(rng: np.random.Generator, n: int, area: float) -> ItemScores:
+        gold = (np.arange(n) < n // 3).astype(np.float64)
+        return items("auc", rng.normal(size=n) + np.sqrt(2) * norm.ppf(area) * gold, gold)
+
+    found: dict[str, tuple[Callable[[np.random.Generator], ItemScores], float]] = {}
+    for n in (60, 200, 600):
+        for score in (0.5, 0.8, 0.9, 0.96, 0.98):
+            found[f"accuracy of {score}, {n} items"] = (partial(answers, n=n, right=score), score)
+            found[f"AUC of {score}, {n} items"] = (partial(scores, n=n, area=score), score)
+    return found
+
+
+def alike(rng: np.random.Generator, n_rows: int, statistic: str, n: int = 300) -> Made:
+    """Simulate a column of equally good encoders, of whose errors half is common."""
+    gold, common = rng.normal(size=(2, n))
+    found: Made = {}
+    for row in range(n_rows):
+        errors = np.sqrt(0.5) * (common + rng.normal(size=n))
+        own = items(MEAN, errors < 0.84, np.zeros(n))
+        if statistic == "spearman":
+            own = items(statistic, gold + errors, gold)
+        found[str(row), "t"] = {0: own}
+    return found
 
 
 def calibrate(name: str, simulate: Simulation, true: float, sets: int) -> tuple[float, float]:
@@ -220,6 +289,35 @@ def calibrate(name: str, simulate: Simulation, true: float, sets: int) -> tuple[
     return alarms / sets, covered / sets
 
 
+def covered(
+    name: str, simulate: Callable[[np.random.Generator], ItemScores], true: float, sets: int
+) -> float:
+    """Return the share of data sets whose interval of a single score holds the true one."""
+    rng = np.random.default_rng(crc32(name.encode()))
+    plugins = Session(offline=True).workspace.plugins
+    held = 0
+    for _ in range(sets):
+        made = {("A", "t"): {0: simulate(rng)}}
+        ends = Comparisons(made, plugins).estimate("A", ["t"]).interval()
+        held += ends is not None and ends[0] <= true <= ends[1]
+    return held / sets
+
+
+def set_apart(name: str, simulate: Simulation, sets: int) -> float:
+    """Return the share of columns of equal rows in which a row is without a dagger beside the best."""
+    rng = np.random.default_rng(crc32(name.encode()))
+    plugins = Session(offline=True).workspace.plugins
+    apart = 0
+    for _ in range(sets):
+        made = simulate(rng)
+        comparisons = Comparisons(made, plugins)
+        scores = {row: comparisons.estimate(row, ["t"]).value for row, _ in made}
+        best = max(scores, key=scores.__getitem__)
+        others = [row for row in scores if row != best]
+        apart += len(tied_with_best(comparisons, best, others, ["t"])) < len(others)
+    return apart / sets
+
+
 def main() -> None:
     """Print a line for each simulation."""
     parser = argparse.ArgumentParser(
@@ -231,7 +329,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="simulations whose name has this text")
     parser.add_argument("--json", type=Path, help="write the shares there too")
     options = parser.parse_args()
-    found = {}
+    found: dict[str, float | tuple[float, float]] = {}
     print(
         "| items | p below .05 | intervals that hold the true difference |\n|---|---|---|",
         flush=True,
@@ -240,9 +338,21 @@ def main() -> None:
         {n: (s, 0.0) for n, s in (equal() | limits()).items()} | better()
     ).items():
         if options.only in name:
-            found[name] = calibrate(name, simulate, true, options.sets)
-            alarms, covered = (f"{share:.3f}".removeprefix("0") for share in found[name])
-            print(f"| {name} | {alarms} | {covered} |", flush=True)
+            shares = found[name] = calibrate(name, simulate, true, options.sets)
+            alarms, held = (f"{share:.3f}".removeprefix("0") for share in shares)
+            print(f"| {name} | {alarms} | {held} |", flush=True)
+    for n_rows in (3, 6, 12):
+        for statistic in ("spearman", MEAN):
+            name = f"{n_rows} equal rows, {statistic}: one without a dagger"
+            if options.only in name:
+                found[name] = set_apart(
+                    name, partial(alike, n_rows=n_rows, statistic=statistic), options.sets
+                )
+                print(f"| {name} | {found[name]:.3f} | |".replace(" 0.", " ."), flush=True)
+    for name, (simulate_one, true) in single().items():
+        if options.only in name:
+            found[name] = covered(name, simulate_one, true, options.sets)
+            print(f"| {name} | | {found[name]:.3f} |".replace("| 0.", "| ."), flush=True)
     if options.json:
         options.json.write_text(json.dumps(found, indent=2) + "\n")
 

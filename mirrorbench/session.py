@@ -287,11 +287,6 @@ class Session:
                 "Once for both, or twice: A's, then B's.",
             )
         left, right = results_of_two(first, second, (folders[0], folders[-1]), protocol, plugins)
-        if first == second and len(folders) == 1:
-            raise UsageError(
-                f"{first} is compared with itself",
-                "Name another encoder, or two folders: -r OLD -r NEW",
-            )
         names = expand_tasks(as_names(tasks), plugins) or tuple(
             dict.fromkeys(e.result.task for e in (*left, *right))
         )

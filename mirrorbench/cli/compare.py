@@ -72,7 +72,8 @@ def compare(
 ) -> None:
     """Compare two encoders item by item, from stored results: difference, interval, p-value.
 
-    Both are over test items, and over seeds where there are several; p-values are corrected for the number of tasks.
+    Both are over test items, and over seeds where there are several; p-values are corrected for the number of tasks,
+    that of their average as below a leaderboard.
 
     `mirrorbench compare tiny+mirror tiny+base:pooling=mean`
     """
@@ -96,7 +97,11 @@ def _table(compared: EncoderComparison, title: str) -> Table:
     """Return a line for each task, and for the average over several; the verdicts as sentences below."""
     from mirrorbench.reports.renderers.numbers import p_words
     from mirrorbench.reports.statistics import LEVEL
-    from mirrorbench.reports.statistics.verdicts import THIS_MODEL, WITHOUT_OVERLAP
+    from mirrorbench.reports.statistics.verdicts import (
+        THIS_MODEL,
+        TWO_SEEDS,
+        WITHOUT_OVERLAP,
+    )
     from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table
 
     heads = ("items", "A", "B", "A - B", f"{LEVEL:.0%} interval", "p", "verdict")
@@ -114,19 +119,21 @@ def _table(compared: EncoderComparison, title: str) -> Table:
         )
         name = entry.task if entry.task != AVERAGE else f"{AVERAGE} of {len(compared.tasks)}"
         rows.append(Row(name, "", tuple(Score(nan, None, 1, text=cell) for cell in cells)))
-    *of_tasks, last = compared.sentences()
-    notes = [last, *of_tasks, _explanation(compared)]  # the average, if there is one, comes first
+    *of_tasks, last = compared.sentences()  # that of the average, if there is one
+    notes = [last, _explanation(compared), *compared.notes, *of_tasks]
     tests = [entry.test for entry in compared.every]
     if any(test.unseen for test in tests):
         notes.append(WITHOUT_OVERLAP)
     if any(test.this_model and test.separable for test in tests):
         notes.append(THIS_MODEL)
+    if any(test.two_seeds and test.separable for test in tests):
+        notes.append(TWO_SEEDS)
     columns = tuple(Column(head, head) for head in heads)
     return Table(
         title,
         columns,
         tuple(rows),
-        (*notes, *compared.notes),
+        tuple(notes),
         "facts",
         "task",
         banner=compared.banner,
@@ -139,9 +146,12 @@ def _explanation(compared: EncoderComparison) -> str:
     text = "Interval and p: over items and, if several, seeds"
     if any(side.sd is not None for side in sides):
         text = f"±: over seeds. {text}"
-    most = max((task.test.n_tests for task in compared.tasks if not task.test.best), default=1)
-    if most > 1:
-        text += f"; p of tasks: corrected for {most} (Holm), intervals are not"
+    if len(compared.tasks) > 1:
+        text += f"; p of tasks: corrected for {len(compared.tasks)} (Holm), intervals are not"
+    if any(entry.test.best for entry in compared.every):
+        text += (
+            "; best rows of the leaderboard: p and interval are corrected for the choice, as there"
+        )
     return f"{text}."
 
 
@@ -171,7 +181,7 @@ def _as_json(compared: EncoderComparison) -> dict[str, Any]:
     return {
         "tasks": entries[:n],
         "average": entries[n] if compared.average else None,
-        "notes": list(compared.notes),
+        "notes": [_explanation(compared), *compared.notes],
         "banner": compared.banner,
     }
 
@@ -193,7 +203,9 @@ def _entry(compared: TaskComparison, sentence: str) -> dict[str, Any]:
         "p": compared.p,
         "p_holm": test.corrected,
         "n_tests": test.n_tests,
+        "best": test.best,
         "this_model": test.this_model,
+        "two_seeds": test.two_seeds,
         "unseen": test.unseen and asdict(test.unseen),
         "verdict": compared.verdict,
         "sentence": sentence,

@@ -29,6 +29,7 @@ from mirrorbench.own_data.planning import (
     encoder_rows,
     evaluation_plan,
     overlap_lines,
+    overlaps,
     without_repeats,
 )
 from mirrorbench.reports.comparable import stored_results
@@ -128,7 +129,8 @@ def evaluate(
         read = Data.read(names, space)
         for tested in () if quiet else read.values():
             say(tested.summary, err=not dry_run)
-        overlap = list(overlap_lines(tuned_on, read, space)) if tuned_on else []
+        seen = overlaps(tuned_on, read, space) if tuned_on else {}
+        overlap = list(overlap_lines(tuned_on, seen, read))
         rows = encoder_rows(encoder, space)
         plan = evaluation_plan(rows, read, space, baselines, fetch=not dry_run)
         if dry_run:
@@ -138,11 +140,11 @@ def evaluate(
         outcome = execute_plan(space, plan)
     stored = stored_results(outcome, plan, space.results)
     specs = list(map(str, rows.values()))
-    evaluation = Evaluation(stored, plan, outcome.failures, specs, read, space.plugins)
+    evaluation = Evaluation(stored, plan, outcome.failures, specs, read, space.plugins, seen)
     if as_json:
-        print_json(as_object(evaluation, read, items))
+        print_json(as_object(evaluation, items) | {"overlap": overlap})
     else:
-        print_evaluation(evaluation, read, items, "none" if quiet else notes)
+        print_evaluation(evaluation, read, items, notes)
         own_labels = {spec: evaluation.labels[spec] for spec in specs}
         unread = () if quiet else encoder_lines(outcome.results, own_labels, read)
         for line in (*overlap, *unread):
@@ -159,18 +161,49 @@ def print_evaluation(
 ) -> None:
     """Print the table, a sentence for each verdict, and the items that changed most."""
     from mirrorbench.cli.display import print_table
+
+    print_table(evaluation.leaderboard.table, "all" if notes == "all" else "none")
+    first, *compared = evaluation.encoders
+    if not compared:
+        say("Name a second encoder (-e) to compare it with the first.", err=True)
+    if notes in ("", "short"):
+        print_answers(evaluation)
+    print_items_needed(evaluation, data)
+    for tested in data.values():
+        if not evaluation.is_scored(first, tested.name):
+            say(
+                f"{tested.title}: no answer, since {evaluation.labels[first]} has no score",
+                err=True,
+            )
+    for result in evaluation.leaderboard.results:
+        if result.main_score is None:
+            reasons = "; ".join(result.notes) or "undefined"
+            where = f"{evaluation.labels[result.spec]} on {data[result.task].title}"
+            say(f"{where}: no score: {reasons}", err=True)
+    for verdict in evaluation.on_encoders if n_items else ():
+        own = data[verdict.column]
+        title = f"{evaluation.labels[verdict.spec]} on {own.title}"
+        print_changes(evaluation.changes(verdict, n_items), title, own)
+
+
+def print_answers(evaluation: Evaluation) -> None:
+    """Print a sentence for each verdict, and what it is corrected for."""
     from mirrorbench.reports.renderers.verdicts import sentences
     from mirrorbench.reports.statistics.verdicts import THIS_MODEL
 
     table = evaluation.leaderboard.table
-    print_table(table, notes or "none")
-    first, *compared = evaluation.encoders
-    if not compared:
-        say("Name a second encoder (-e) to compare it with the first.", err=True)
-    if notes in ("", "none"):
-        say()
-        for _, text in sentences(table):
-            say(text)
+    say()
+    for _, text in sentences(table):
+        say(text)
+    most = max((verdict.n_tests for verdict in table.verdicts), default=1)
+    if most > 1:
+        say(f"In brackets: p is corrected for up to {most} tests (Holm); intervals are not.")
+    if any(verdict.this_model and verdict.separable for verdict in table.verdicts):
+        say(THIS_MODEL)
+
+
+def print_items_needed(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
+    """Print how many items a difference needs that is not separable."""
     for verdict in evaluation.on_encoders:
         needed = items_needed(verdict)
         if verdict.answer == "not separable" and needed and needed > verdict.n:
@@ -178,22 +211,6 @@ def print_evaluation(
             where = f" on {own.title}" if len(data) > 1 else ""
             size = f"a difference of this size needs about {own.task.count_items(needed)}"
             say(f"{evaluation.labels[verdict.spec]}{where}: {size}; there are {verdict.n:,}")
-    most = max((verdict.n_tests for verdict in table.verdicts), default=1)
-    if notes in ("", "none"):
-        if most > 1:
-            say(f"In brackets: p is corrected for up to {most} tests (Holm); intervals are not.")
-        if any(verdict.this_model and verdict.separable for verdict in table.verdicts):
-            say(THIS_MODEL)
-    for tested in data.values():
-        if not evaluation.is_scored(first, tested.name):
-            say(
-                f"{tested.title}: no answer, since {evaluation.labels[first]} has no score",
-                err=True,
-            )
-    for verdict in evaluation.on_encoders if n_items else ():
-        own = data[verdict.column]
-        title = f"{evaluation.labels[verdict.spec]} on {own.title}"
-        print_changes(evaluation.changes(verdict, n_items), title, own)
 
 
 def print_changes(changes: tuple[list[Change], list[Change]], title: str, data: Data) -> None:
@@ -226,7 +243,7 @@ def _short(text: str, most: int = 100) -> str:
     )
 
 
-def as_object(evaluation: Evaluation, data: Mapping[str, Data], n_items: int) -> dict[str, object]:
+def as_object(evaluation: Evaluation, n_items: int) -> dict[str, object]:
     """Return scores, answers, failures and, for ``n_items``, the items that changed most, for JSON."""
     board, labels = evaluation.leaderboard, evaluation.labels
     report: dict[str, object] = {
@@ -241,6 +258,7 @@ def as_object(evaluation: Evaluation, data: Mapping[str, Data], n_items: int) ->
             for result in board.results
         ],
         "answers": _answers(evaluation),
+        "notes": [*board.table.warnings, *board.table.notes],
         "failures": [
             {
                 "encoder": labels[str(failure.spec)],
@@ -265,6 +283,7 @@ def _answers(evaluation: Evaluation) -> list[dict[str, object]]:
             "encoder": evaluation.labels[verdict.spec],
             "data": verdict.column,
             "n_items": verdict.n,
+            "left_out": verdict.left_out,
             "first": verdict.second,
             "score": verdict.first,
             "difference": verdict.difference,
@@ -274,6 +293,7 @@ def _answers(evaluation: Evaluation) -> list[dict[str, object]]:
             "n_tests": verdict.n_tests,
             "verdict": verdict.answer,
             "this_model": verdict.this_model,
+            "two_seeds": verdict.two_seeds,
             "unseen": verdict.unseen and asdict(verdict.unseen),
             "items_needed": items_needed(verdict),
             "sentence": text,

@@ -419,6 +419,27 @@ def shared_codes(shared: Mapping[str, Sequence[str]], ids: Sequence[str]) -> NDA
     return matrix
 
 
+def content_digests(
+    contents: Mapping[str, Sequence[str]], ids: Sequence[str], salt: str = ""
+) -> NDArray[np.uint64]:
+    """Return a number for the content of each item, shape (n,): equal for equal contents, in any order.
+
+    Args:
+        contents: the texts of each item by id, and what else belongs to it, such as a target word.
+        ids: the n items.
+        salt: a secret, without which contents could be guessed from their numbers.
+    """
+    import numpy as np
+
+    numbers = []
+    for item in ids:
+        parts = sorted(map(normalised, contents[item]))
+        text = "\0".join([str(len(parts)), *parts])
+        hashed = hashlib.blake2b(text.encode(), digest_size=8, key=salt.encode())
+        numbers.append(int.from_bytes(hashed.digest(), "big"))
+    return np.array(numbers, dtype=np.uint64)
+
+
 @lru_cache(maxsize=8192)  # a text may be in thousands of items
 def normalised(text: str) -> str:
     """Return a text in the form in which texts are compared."""

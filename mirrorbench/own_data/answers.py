@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from mirrorbench.runs.results import hidden_id
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
+    from mirrorbench.data.corpora import Contamination
     from mirrorbench.own_data.planning import Data
     from mirrorbench.reports.comparable import Stored
     from mirrorbench.reports.statistics.comparisons import RowKey, Seeds
@@ -79,14 +81,25 @@ class OwnItems:
     predictions: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, stored: Iterable[Stored], plugins: Plugins) -> OwnItems:
-        """Read the predictions of results once, or take them from memory."""
+    def read(
+        cls, stored: Iterable[Stored], plugins: Plugins, flags: Mapping[str, Mapping[str, int]]
+    ) -> OwnItems:
+        """Read the predictions of results once, or take them from memory.
+
+        Args:
+            stored: the results.
+            plugins: plugins with the metrics.
+            flags: by task the overlap of each item, by its stored id, with texts that encoders were tuned on elsewhere.
+        """
         own = cls()
         for entry in stored:
             result, arrays = entry.result, entry.predictions()
             items = item_scores(result, arrays, plugins)
             if items is None:
                 continue
+            if items.overlap is None and result.task in flags:
+                known = flags[result.task]
+                items = replace(items, overlap=np.array([known[i] for i in items.ids], np.int8))
             own.by_result[result.cell_id] = items
             found = arrays.get("found", [()] * len(items.ids))
             own.predictions[result.spec, result.task] = dict(zip(items.ids, found, strict=True))
@@ -110,6 +123,7 @@ class Evaluation:
         encoders: specs of the encoders, the first of which all others are compared with.
         data: the data, by their names as tasks.
         plugins: plugins with the metrics.
+        tuned_on: the overlap of data, by name, with texts that encoders were tuned on elsewhere.
 
     Attributes:
         leaderboard: the table, with a verdict on each other row and data; the results; the failures.
@@ -125,11 +139,17 @@ class Evaluation:
         encoders: Sequence[str],
         data: Mapping[str, Data],
         plugins: Plugins,
+        tuned_on: Mapping[str, Contamination] = MappingProxyType({}),
     ) -> None:
         self.encoders = encoders
         self._data = data
         self._plugins = plugins
-        self._items = OwnItems.read(stored, plugins)
+        flags = {
+            task: {hidden_id(item): flag for item, flag in seen.overlaps.items()}
+            | {**seen.overlaps}
+            for task, seen in tuned_on.items()
+        }
+        self._items = OwnItems.read(stored, plugins, flags)
         results = tuple(entry.result for entry in stored)
         table = build_table(
             results, plugins, plan.tasks, plan.rows, failures, plan.title, plan.names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from os.path import isdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -117,12 +118,22 @@ def encoder_rows(encoders: Sequence[str], workspace: Workspace) -> dict[str, Enc
     rows: dict[str, EncoderSpec] = {}
     for text in encoders:
         row = planner.untuned(parse_spec(text))
-        if first := next((encoder for encoder, spec in rows.items() if spec == row), ""):
+        same = [encoder for encoder, spec in rows.items() if _is_same(spec, row)]
+        if same:
+            first = same[0]
             raise UsageError(
                 f"-e {first} and -e {text} are the same encoder, {row}", "Name each once."
             )
         rows[text] = row
     return rows
+
+
+def _is_same(one: EncoderSpec, other: EncoderSpec) -> bool:
+    """Return whether two specs are equal, whatever the spelling of a directory."""
+    if not (one.is_path and other.is_path):
+        return one == other
+    alike = replace(one, backbone=other.backbone) == other
+    return alike and resolved(one.backbone) == resolved(other.backbone)
 
 
 def transformed(spec: EncoderSpec) -> dict[str, EncoderSpec]:
@@ -187,16 +198,29 @@ def register_texts(data: Data, workspace: Workspace) -> str:
     return name
 
 
-def overlap_lines(texts: str, data: Mapping[str, Data], workspace: Workspace) -> Iterator[str]:
-    """Yield a line for each data with the share of items that hold a text of a file or folder."""
+def overlaps(
+    texts: str, data: Mapping[str, Data], workspace: Workspace
+) -> dict[str, Contamination]:
+    """Return the overlap of each data, by name, with the texts of a file or folder; those without known texts are left out."""
     from mirrorbench.runs.run import corpus_overlap
 
     read = Data.read([data_name(texts, "", ())], workspace) if isdir(texts) else {}
     corpus = register_texts(next(iter(read.values())), workspace) if read else texts
-    overlaps = corpus_overlap(workspace, corpus, list(data))
-    for tested, seen in zip(data.values(), overlaps.values(), strict=True):
+    found = corpus_overlap(workspace, corpus, list(data))
+    return {
+        name: seen
+        for name, seen in zip(data, found.values(), strict=True)
+        if isinstance(seen, Contamination)
+    }
+
+
+def overlap_lines(
+    texts: str, seen: Mapping[str, Contamination], data: Mapping[str, Data]
+) -> Iterator[str]:
+    """Yield a line for each data with the share of items that hold a text of a file or folder; none without a name."""
+    for tested in data.values() if texts else ():
         share = (
-            f"{seen.to_json()['any_text']:.1%}" if isinstance(seen, Contamination) else "unknown"
+            f"{seen[tested.name].to_json()['any_text']:.1%}" if tested.name in seen else "unknown"
         )
         yield f"{tested.title}: {share} of the {tested.task.items_name} hold a text of {texts}"
 

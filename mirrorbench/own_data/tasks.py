@@ -37,7 +37,7 @@ from mirrorbench.own_data.retrieval import Collection
 from mirrorbench.tasks.base import Scores, TaskKind, Vectors
 from mirrorbench.tasks.metrics import auc, cosine
 from mirrorbench.tasks.pairs import PairSimilarity
-from mirrorbench.tasks.thresholds import exact_threshold
+from mirrorbench.tasks.thresholds import exact_threshold, notes_on_choice
 
 _NO_BM25 = "no query has a word of a document, so BM25 has no row"
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class OwnData:
     values_name: ClassVar[str] = ""
 
     untuned: ClassVar[bool] = True
+    private: ClassVar[bool] = True
     layout: DataLayout | None = None
     """The layout of the files; ``None`` for items that are given in Python."""
     _kept: tuple[FileStates, Any] | None = None
@@ -295,11 +296,18 @@ class Pairs(Rated):
         if self.main_metric != "accuracy":
             return Scores(metrics, ids, cosines, gold)
         hits = np.zeros(len(gold))
+        fewest = len(gold)
         for rows, held in folds(gold.astype(int), [(pair.left, pair.right) for pair in items]):
+            fewest = min(fewest, len(rows))
             hits[held] = (cosines[held] > exact_threshold(cosines[rows], gold[rows])) == gold[held]
         extra = {"cosine": cosines, "label": gold}
         return Scores(
-            {**metrics, "accuracy": float(hits.mean())}, ids, hits, np.ones(len(hits)), extra=extra
+            {**metrics, "accuracy": float(hits.mean())},
+            ids,
+            hits,
+            np.ones(len(hits)),
+            notes=tuple(notes_on_choice(fewest)),
+            extra=extra,
         )
 
 

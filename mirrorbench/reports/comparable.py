@@ -205,6 +205,12 @@ def incomparable(results: Sequence[Result]) -> list[str]:
     ]
 
 
-def tuned_with_one_seed(results: Sequence[Result]) -> bool:
-    """Test whether the results of an encoder on one task are those of a single tuned model."""
-    return len({result.seed for result in results}) == 1 and bool(results[0].cell.get("recipe"))
+def tuned_with(n_seeds: int, results: Sequence[Result]) -> bool:
+    """Test whether the results of an encoder on one task are those of so many tuned models.
+
+    A directory that ``mirrorbench tune`` wrote is one.
+    """
+    if results[0].encoder.get("tuned_directory"):
+        return n_seeds == 1
+    seeds = {result.seed for result in results}
+    return len(seeds) == n_seeds and bool(results[0].cell.get("recipe"))

@@ -67,8 +67,8 @@ class TaskComparison(Comparison):
     @property
     def verdict(self) -> str:
         """The better encoder, if the corrected p-value is significant."""
-        if self.test.answer == "not separable":
-            return "not separable"
+        if self.test.answer in ("not tested", "not separable"):
+            return self.test.answer
         better = "A" if self.test.answer == "better" else "B"
         return f"{better} better{' (this model)' if self.this_model else ''}"
 
@@ -104,11 +104,11 @@ class EncoderComparison:
         columns = {column.name: column for column in self.columns}
         sentences = []
         for entry in self.every:
-            names = Names(
-                row_name(first, self.rows),
-                over_name(second, self.rows, best=entry.test.best and first.tuned),
-                column_phrase(columns[entry.task], self.columns),
-            )
+            best = entry.test.best and first.tuned
+            row, over = row_name(first, self.rows), over_name(second, self.rows, best)
+            if first.label == second.label:  # in two folders
+                row, over = f"{first.label} (A)", f"{second.label} (B)"
+            names = Names(row, over, column_phrase(columns[entry.task], self.columns))
             _, text = sentence(entry.test, names)
             sentences.append(text)
         return sentences
@@ -175,7 +175,7 @@ def compare_encoders(
     verdicts = [
         _tested(board.like(_untested(task, compared)), comparisons, compared) for task in compared
     ]
-    verdicts = with_corrections(verdicts, ["tasks"] * len(verdicts))
+    verdicts = _corrected_over_tasks(verdicts)
     if n := board.count_others(verdicts):
         tests = f"{n} other {'test' if n == 1 else 'tests'}"
         notes.append(
@@ -192,20 +192,29 @@ def compare_encoders(
         if others and not verdict.best:
             notes.append(board.note(others))
         verdicts.append(verdict)
-    if any(verdict.best for verdict in verdicts):
-        notes.append(
-            f"Best rows: p and interval are corrected, as below the leaderboard of {folder}, for the pairs from which "
-            "they are the best."
-        )
     first_table, second_table = (_table_of(side, compared, plugins) for side in (0, 1))
     return EncoderComparison(
         tuple(_row(verdict, comparisons, compared) for verdict in verdicts[: len(compared)]),
         average,
         tuple(notes),
-        _told_apart(first_table.rows[0], second_table.rows[0]),
+        (first_table.rows[0], second_table.rows[0]),
         first_table.columns,
         first_table.banner or second_table.banner,
     )
+
+
+def _corrected_over_tasks(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Correct the verdicts on tasks for each other; those on best rows for their choice, if that corrects p more."""
+    plain = [replace(verdict, best=False) for verdict in verdicts]
+    corrected = with_corrections(plain, ["tasks"] * len(plain))
+    for index, verdict in enumerate(verdicts):
+        if verdict.best and verdict.p is not None:
+            (chosen,) = with_corrections([verdict], ["choice"])
+            over_tasks = replace(corrected[index], best=True)
+            if (chosen.corrected or 0.0) < (over_tasks.corrected or 0.0):
+                chosen = over_tasks
+            corrected[index] = chosen
+    return corrected
 
 
 _Results = dict[str, list[list[Result]]]
@@ -301,15 +310,6 @@ def _table_of(side: int, results: _Results, plugins: Plugins) -> Table:
     """The leaderboard of one of the two encoders."""
     own = [result for sides in results.values() for result in sides[side]]
     return build_table(own, plugins, tuple(results))
-
-
-def _told_apart(first: Row, second: Row) -> tuple[Row, Row]:
-    if first.label != second.label:
-        return first, second
-    return (
-        replace(first, label=f"{first.label} (A)"),
-        replace(second, label=f"{second.label} (B)"),
-    )
 
 
 def _mixed(pairs: Mapping[str, Sequence[Sequence[Stored]]]) -> list[str]:

@@ -70,6 +70,13 @@ def results_of_two(
     first_rows = _rows_meant(first, folders[0], protocol, plugins)
     second_rows = _rows_meant(second, folders[1], protocol, plugins)
     pairs = list(product(first_rows, second_rows))
+    if folders[0] == folders[1]:
+        pairs = [pair for pair in pairs if pair[0][0].result.spec != pair[1][0].result.spec]
+    if not pairs:
+        raise UsageError(
+            f"{first} is compared with itself",
+            "Name another encoder, or two folders: -r OLD -r NEW",
+        )
     chosen = next((pair for pair in pairs if _share_a_task(*pair)), pairs[0])
     for results in chosen:
         protocols = sorted({entry.result.protocol for entry in results})
@@ -93,14 +100,15 @@ def _rows_meant(text: str, folder: Path, protocol: str, plugins: Plugins) -> lis
     for entry in read_stored([folder]):
         if protocol in ("", entry.result.protocol):
             rows.setdefault(parse_spec(entry.result.spec), []).append(entry)
-    meant = [
-        spec
-        for spec, entries in rows.items()
-        if text in {entry.result.name for entry in entries} | {row_label(spec, plugins)}
-    ]
-    if not any(text == row_label(spec, plugins) for spec in meant):  # a label is no spec
+    results = [entry.result for entries in rows.values() for entry in entries]
+    shown = row_labels(rows, plugins, stated_names(results))
+    names = {spec: {entry.result.name for entry in entries} for spec, entries in rows.items()}
+    meant = [spec for spec in rows if text == shown[spec]]
+    meant += [spec for spec in rows if text in names[spec]]
+    if not any(text == row_label(spec, plugins) for spec in rows):  # a label is no spec
         wanted = parse_spec(text)
         meant.append(wanted if wanted in rows else _untuned(wanted, sorted(rows, key=str)))
+    meant += [spec for spec in rows if text == row_label(spec, plugins)]
     found = [rows[spec] for spec in dict.fromkeys(meant) if spec in rows]
     if not found:
         raise unknown_name(f"encoder among the results in {folder}:", text, sorted(map(str, rows)))
@@ -279,10 +287,12 @@ def judged(
 
     steps = find_steps(table, [entry.result for entry in stored])
     if items is None:
-        items = read_items(stored if steps or intervals or ties else (), plugins)
+        items = read_items(stored, plugins)
     marker = Marker(table, seeds_of_rows(table, items), plugins)
-    marked = with_verdicts(marker.with_marks(intervals, ties), marker.verdicts(steps))
-    return replace(marked, columns=tuple(map(marker.counted, marked.columns)))
+    verdicts = marker.verdicts(steps)
+    marked = with_verdicts(marker.with_marks(intervals, ties), verdicts)
+    columns = tuple(map(marker.counted, marked.columns))
+    return replace(marked, columns=columns, notes=(*marked.notes, *marker.content_notes(verdicts)))
 
 
 def read_items(stored: Sequence[Stored], plugins: Plugins) -> dict[str, ItemScores]:
@@ -402,9 +412,8 @@ def _chosen_encoders(
     for wanted in choice.encoders:
         # A spec such as minilm stands for all its rows, one of which may be called so.
         matching = [spec for spec in known if _matches(spec, wanted)]
-        matching = matching or [
-            spec for spec in known if wanted in (labels[spec], row_label(spec, plugins))
-        ]
+        matching = matching or [spec for spec in known if wanted == labels[spec]]
+        matching = matching or [spec for spec in known if wanted == row_label(spec, plugins)]
         if not matching:
             raise unknown_name(
                 "encoder of these results", wanted, [*map(str, known), *labels.values()]

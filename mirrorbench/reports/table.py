@@ -152,6 +152,7 @@ class Verdict:
             simultaneous for all pairs that they are chosen from.
         this_model: a row was tuned with one seed, so the verdict is about that model.
         unseen: the difference on unseen items; ``None`` where no item was seen.
+        two_seeds: a row was tuned with two seeds, from which their spread is hardly known.
         n_tests: number of tests that ``corrected`` is corrected for, this one included: those of the column below a
             leaderboard, all pairs that ``best`` is chosen from, those of the same kind in ``compare`` and ``evaluate``.
         first: score of the row on the items that both rows have.
@@ -180,10 +181,13 @@ class Verdict:
     error: float | None = None
     n: int = 0
     left_out: int = 0
+    two_seeds: bool = False
 
     @property
     def answer(self) -> str:
-        """``better``, ``worse`` or ``not separable``, of the row against the other one."""
+        """``better``, ``worse`` or ``not separable``, of the row against the other one; ``not tested`` without a p."""
+        if self.corrected is None:
+            return "not tested"
         if not self.separable or self.difference is None:
             return "not separable"
         return "better" if self.difference > 0 else "worse"

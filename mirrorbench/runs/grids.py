@@ -262,6 +262,7 @@ class _Reader:
                 precisions[0],
                 precisions[1],
                 keys["baselines"][0],
+                names={spec: str(spec) for spec in specs if spec.is_path},
             )
 
     def _tasks(self, value: Any, location: str) -> tuple[str, ...]:

@@ -14,9 +14,11 @@ import io
 import json
 import logging
 import re
+import secrets
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +50,18 @@ PREDICTIONS = ".npz"
 Predictions = dict[str, NDArray[Any]]
 """The arrays beside a result by name: ids, scores and gold of its items, and more (``_OF_ITEMS``)."""
 _BESIDE = (PREDICTIONS, SUBMISSION)
-_OF_ITEMS = ("ids", "scores", "gold", "splits", "predictions", "rank", "nn_rank", "fold", "overlap")
+_OF_ITEMS = (
+    "ids",
+    "scores",
+    "gold",
+    "splits",
+    "predictions",
+    "rank",
+    "nn_rank",
+    "fold",
+    "overlap",
+    "content",
+)
 """Arrays of predictions with one entry an item; the first three are always there."""
 
 
@@ -186,6 +199,16 @@ class ResultStore:
     def analyses(self) -> ResultStore:
         """The store of analyses: results in which the analysis stands in place of the task."""
         return ResultStore(self.root / ANALYSES_FOLDER)
+
+    @cached_property
+    def salt(self) -> str:
+        """A secret of this folder, made at first use: stored numbers of private texts are computed with it."""
+        path = self.root / ".salt"
+        with self._alone(path):
+            if not path.is_file():
+                with writing(path, self.root) as sink:
+                    sink.write(secrets.token_hex(16).encode())
+            return path.read_text(encoding="ascii")
 
     def path(self, cell: Cell) -> Path:
         """Return the path of the cell's result, stored or not."""
@@ -407,7 +430,7 @@ def read_predictions(path: Path, result: Result) -> Predictions:
     except Exception as error:  # numpy and zipfile have a dozen types for damaged archives
         raise DataFormatError(
             f"the predictions of {path} cannot be read: {error}",
-            "Run the same command again to recompute them.",
+            "mirrorbench run, with the same encoders and tasks, computes them again.",
         ) from error
     return arrays
 

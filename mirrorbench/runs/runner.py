@@ -23,8 +23,14 @@ from mirrorbench.core.errors import StorageError, UnreadableTextError, changed_w
 from mirrorbench.core.files import POLL_SECONDS
 from mirrorbench.core.truncation import Truncation, truncation_of
 from mirrorbench.core.unknown_words import UnknownWords, unknown_words_of
-from mirrorbench.data.corpora import Contamination, Corpus, find_contamination, shared_codes
-from mirrorbench.models.backbones import foreign_languages
+from mirrorbench.data.corpora import (
+    Contamination,
+    Corpus,
+    content_digests,
+    find_contamination,
+    shared_codes,
+)
+from mirrorbench.models.backbones import DESCRIPTION, foreign_languages
 from mirrorbench.models.pooling import Pooling, PoolingEncoder
 from mirrorbench.models.transformations import transform
 from mirrorbench.models.transformer_encoder import Cost
@@ -71,6 +77,10 @@ class _TaskInputs:
     data: tuple[tuple[str, str], ...]
     _shared: tuple[Sequence[str], NDArray[np.int32] | None] = field(default=((), None), init=False)
     """Ids of items, and what they share: the same for all encoders, and seconds of work for a million."""
+    _contents: tuple[Sequence[str], NDArray[np.uint64] | None] = field(
+        default=((), None), init=False
+    )
+    """Ids of items, and numbers of their contents, likewise."""
 
     def shared_codes(self, ids: Sequence[str]) -> NDArray[np.int32] | None:
         """Return the numbers of what items share; ``None`` for a task that names nothing."""
@@ -78,6 +88,14 @@ class _TaskInputs:
             shared = self.task.shared(self.items)
             self._shared = ids, shared_codes(shared, ids) if shared else None
         return self._shared[1]
+
+    def content_digests(self, ids: Sequence[str], salt: str) -> NDArray[np.uint64] | None:
+        """Return numbers of the contents of items; ``None`` for a task that names none."""
+        if self._contents[0] != ids:
+            contents = self.task.contents(self.items)
+            known = contents and all(item in contents for item in ids)
+            self._contents = ids, content_digests(contents, ids, salt) if known else None
+        return self._contents[1]
 
 
 class Runner:
@@ -297,6 +315,9 @@ class Runner:
         codes = adapted.shared_codes(scores.ids)
         if codes is not None:
             scores = replace(scores, extra={**scores.extra, "shared": codes})
+        contents = adapted.content_digests(scores.ids, self.results.salt if task.private else "")
+        if contents is not None:
+            scores = replace(scores, extra={**scores.extra, "content": contents})
         distinct = list(dict.fromkeys(adapted.inputs))
         lost: dict[str, int] = {}
         if cell.pooling is not None and cell.pooling.of_target:
@@ -333,7 +354,8 @@ class Runner:
                 "texts": len(distinct),
             }
             | lost
-            | counted,
+            | counted
+            | _of_directory(cell),
             environment=self._environment,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             remarks=remarks,
@@ -356,6 +378,14 @@ class Runner:
         """Items with texts of the corpora of the encoder; ``None`` if it has no corpus."""
         strings = [text for corpus in cell.model.corpora for text in self.corpora[corpus].texts]
         return find_contamination(adapted.task.texts(adapted.items), strings) if strings else None
+
+
+def _of_directory(cell: Cell) -> dict[str, bool]:
+    """Whether the encoder is a directory that ``mirrorbench tune`` wrote."""
+    path = cell.model.path
+    if path is None or not (path / DESCRIPTION).is_file():
+        return {}
+    return {"tuned_directory": True}
 
 
 def _check_unchanged(task: Task, planned: Mapping[str, str], now: Mapping[str, str]) -> None:

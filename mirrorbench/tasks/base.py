@@ -114,9 +114,10 @@ class Task(ABC):
         max_length: tokens kept of each text unless the encoder spec sets them, at most the backbone's limit (0: 64).
         version: raised when the same files would have other numbers.
         identifies: name of the set that the ids of items are from, if other tasks share it: items of one id are then
-            one item of an average, or a part of one (after a slash). By default ids are those of the task's files.
+            one item of an average, or a part of one (after a slash). By default items are the same if their contents are.
         baselines: rows of tables that need no encoder: the row's label to the metric that holds its score.
         untuned: whether a bare backbone is its untuned row alone, read as its files say (own data), and no ladder.
+        private: whether texts are a user's own, so that what is stored of them must not let others guess them.
     """
 
     name: str
@@ -130,6 +131,7 @@ class Task(ABC):
     identifies: str = ""
     baselines: Mapping[str, str] = {}
     untuned: bool = False
+    private: bool = False
 
     def reading(self, protocol: str, of_target: bool = False) -> Task:
         """Return the task as a protocol reads its data; by default itself. Name, version and files must be the same.
@@ -211,6 +213,10 @@ class Task(ABC):
 
     def shared(self, items: Any) -> Mapping[str, tuple[str, ...]]:
         """Return the texts of each test item, by its id, that make items dependent if they share one."""
+        return self.texts(items)
+
+    def contents(self, items: Any) -> Mapping[str, tuple[str, ...]]:
+        """Return what makes test items, by their ids, the same item: their texts, and their target if they have one."""
         return self.texts(items)
 
     def senses(self, items: Any, lemma: str) -> Mapping[TextInput, str] | None:

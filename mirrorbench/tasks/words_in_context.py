@@ -20,7 +20,12 @@ from mirrorbench.tasks.metrics import (
     uncentred_pearson,
 )
 from mirrorbench.tasks.pairs import CosineTask
-from mirrorbench.tasks.thresholds import accuracy, exact_threshold, stepped_threshold
+from mirrorbench.tasks.thresholds import (
+    accuracy,
+    exact_threshold,
+    notes_on_choice,
+    stepped_threshold,
+)
 
 TUNED_ON = "dev"
 """The split on which the threshold is chosen."""
@@ -64,6 +69,10 @@ class ContextTask(CosineTask[Item], Generic[Item]):
             )
             for item in items
         }
+
+    def contents(self, items: Sequence[Item]) -> Mapping[str, tuple[str, ...]]:
+        """Return the texts and the target words of each item."""
+        return self.shared(items)
 
 
 class WordInContext(ContextTask[ContextPair]):
@@ -131,6 +140,7 @@ class WordInContext(ContextTask[ContextPair]):
             notes.append(
                 "the best threshold is exactly 0, which the released code takes for none: no accuracy"
             )
+        notes += notes_on_choice(int(on_dev.sum()))
         predictions = (cosines > threshold).astype(np.int8)
         secret = predictions[splits == "test"] if has_threshold and "test" not in labelled else ()
         return Scores(

@@ -83,7 +83,7 @@ def test_scores_undefined_on_shared_items_are_reported(mirrorbench: Callable, fo
     said = mirrorbench("compare", "good", "bad").assert_works()
     row = next(row for row in cells(said.out) if row[0] == "cats")
     assert row[1:3] == ["4", "undefined ± undefined"]
-    assert row[4:] == ["undefined"] * 3 + ["not separable"]
+    assert row[4:] == ["undefined"] * 3 + ["not tested"]
     found = json.loads(
         mirrorbench("compare", "good", "bad", "--json").out, parse_constant=lambda name: name
     )

@@ -31,6 +31,7 @@ from mirrorbench.data.corpora import (
     SOME,
     Corpus,
     GeneratedCorpus,
+    content_digests,
     find_contamination,
     normalised,
     read_corpus,
@@ -328,3 +329,12 @@ def test_delimited_lines_split_into_distinct_texts() -> None:
         "pain",
     )
     assert alone("1||pain", "no part") == ("1||pain", "no part")
+
+
+def test_equal_contents_have_equal_numbers() -> None:
+    """In any order of the texts; under another salt, and for other contents, the numbers are others."""
+    contents = {"a": ("A cat", "a dog"), "b": ("a dog", "a cat"), "c": ("a cat", "a dog", "cat")}
+    first, second, third = content_digests(contents, ["a", "b", "c"]).tolist()
+    assert first == second != third
+    assert content_digests(contents, ["b"]).tolist() == [first]
+    assert content_digests(contents, ["a"], salt="x").tolist() != [first]

@@ -47,7 +47,7 @@ def test_all_results_are_selected_by_default(
     )
     assert any(
         note.startswith("Not marked, since stored predictions do not yield the score: ")
-        for note in table.notes
+        for note in table.warnings
     )
 
 

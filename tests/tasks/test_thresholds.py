@@ -67,3 +67,9 @@ def stepped_by_hand(scores: Sequence[float], gold: Sequence[int]) -> float:
 def test_stepped_threshold_equals_plain_search(drawn: list[tuple[float, int]]) -> None:
     scores, gold = zip(*drawn, strict=True)
     assert thresholds.stepped_threshold(scores, gold) == stepped_by_hand(scores, gold)
+
+
+def test_threshold_of_few_items_is_noted() -> None:
+    assert thresholds.notes_on_choice(100) == []
+    (note,) = thresholds.notes_on_choice(99)
+    assert note.startswith("the threshold is chosen on 99 items")

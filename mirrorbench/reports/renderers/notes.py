@@ -182,8 +182,10 @@ def _warnings(table: Table, verdicts: Sequence[Verdict], show: Show) -> list[Lin
     qualified = [verdict for verdict in verdicts if verdict.unseen]
     if qualified and (first := qualified[0].unseen):
         column, share = qualified[0].column, first.share
-        left = "; ".join(signed(v.unseen, show) for v in qualified if v.unseen)
-        rest = f" (without them {left})"
+        left = "; ".join(
+            signed(v.unseen, show) for v in qualified if v.unseen and v.unseen.p is not None
+        )
+        rest = f" (without them {left})" if left else ""
     elif tasks:
         most = max(tasks, key=lambda task: task.seen)
         column, share = most.name, most.seen

@@ -123,18 +123,20 @@ def _values(score: Score | None, intervals: bool) -> list[float | None]:
 
 def _verdict_rows(table: Table) -> _Rows:
     head = ["encoder", "spec", "over", "over spec", "protocol", "column", "answer", "difference"]
-    head += ["low", "high", "p", "p corrected", "tests", "best", "this model", "items", "left out"]
+    head += ["low", "high", "p", "p corrected", "tests", "best", "this model", "two seeds"]
+    head += ["items", "left out"]
     head += ["seen", "unseen difference", "unseen low", "unseen high", "unseen p", "sentence"]
     rows: list[list[Any]] = []
     for verdict in table.verdicts:
         row, over = table.rows_of(verdict)
         unseen = verdict.unseen or Unseen(0.0)
         _, text = sentence(verdict, names_of(table, verdict))
-        answer = "not tested" if verdict.why_not else verdict.answer
         values = [verdict.difference, *_ends(verdict.interval), verdict.p, verdict.corrected]
-        values += [verdict.n_tests, verdict.best, verdict.this_model, verdict.n, verdict.left_out]
+        values += [verdict.n_tests, verdict.best, verdict.this_model, verdict.two_seeds]
+        values += [verdict.n, verdict.left_out]
         values += [unseen.share, unseen.difference, *_ends(unseen.interval), unseen.p]
-        names = [row.label, row.spec, over.label, over.spec, row.protocol, verdict.column, answer]
+        names = [row.label, row.spec, over.label, over.spec, row.protocol, verdict.column]
+        names.append(verdict.answer)
         rows.append([*names, *values, text])
     return head, rows
 

@@ -91,6 +91,8 @@ def sentence(verdict: Verdict, names: Names, show: Show = number) -> Line:
     mark, text = headline(verdict, names, show)
     if verdict.this_model and verdict.separable:
         text += ", this model"
+    if verdict.two_seeds and verdict.separable:
+        text += ", two seeds"
     text += without_overlap(verdict.unseen, show)
     if verdict.left_out:
         items = "item" if verdict.left_out == 1 else "items"
@@ -115,7 +117,10 @@ def headline(verdict: Verdict, names: Names, show: Show = number) -> Line:
         mark, verb = "+", "beats"
     else:
         mark, verb = "-", "loses to"
-    return mark, f"{names.row} {verb} {names.over}{names.where}: {numbers}"
+    row = names.row
+    if row.startswith("the "):
+        row = f"T{row[1:]}"
+    return mark, f"{row} {verb} {names.over}{names.where}: {numbers}"
 
 
 def sentences(table: Table, show: Show = number) -> list[Line]:

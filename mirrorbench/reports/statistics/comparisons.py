@@ -13,8 +13,16 @@ from math import isnan, nan, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mirrorbench.reports.statistics.estimates import FEW, UNDEFINED, PointEstimate, Variance
+from mirrorbench.reports.statistics.estimates import (
+    FEW,
+    UNDEFINED,
+    Answers,
+    PointEstimate,
+    Scale,
+    Variance,
+)
 from mirrorbench.reports.statistics.items import (
     FloatArray,
     ItemScores,
@@ -44,11 +52,7 @@ class Dependence:
             for own, items in zip(self._units, tasks, strict=True)
         ]
         self._shared = SharedTexts(with_loners(joined(shared), np.arange(self._n)))
-        # An area under the ROC curve has two samples, of which each has a variance of its own.
-        self._strata = [
-            np.unique(i.gold if i.statistic == "auc" else 0 * i.gold, return_inverse=True)[1]
-            for i in tasks
-        ]
+        self._strata = [sample_of_each_item(items) for items in tasks]
         self._alone, self._together = [], []  # factors of each item's influence
         for own, groups, strata in zip(self._units, shared, self._strata, strict=True):
             n = len(distinct := np.unique(own))
@@ -65,11 +69,11 @@ class Dependence:
     def variance(self, influences: Sequence[FloatArray]) -> Variance:
         """Return the variance, with its degrees of freedom, of a score with these influences of each task's items."""
         alone, grouped = (
-            self._summed([own * factor for own, factor in zip(influences, factors, strict=True)])
+            self.by_unit([own * factor for own, factor in zip(influences, factors, strict=True)])
             for factors in (self._alone, self._together)
         )
         by_task = zip(influences, self._strata, strict=True)
-        expected = self._summed(
+        expected = self.by_unit(
             [
                 (np.bincount(strata, own * own) / np.bincount(strata))[strata]
                 for own, strata in by_task
@@ -80,13 +84,23 @@ class Dependence:
         df = float(expected.sum() ** 2 / spread - 1) if spread > 0 else 1.0
         return max(float(alone @ alone), together), max(1.0, df)
 
-    def _summed(self, values: Sequence[FloatArray]) -> FloatArray:
-        """Sums over tasks of the values of each unit's items, shape (units,)."""
+    def by_unit(self, values: Sequence[FloatArray]) -> FloatArray:
+        """Return sums over tasks of the values of each unit's items, shape (units,)."""
         parts = [
             np.bincount(units, own, self._n) for units, own in zip(self._units, values, strict=True)
         ]
         total: FloatArray = np.sum(parts, axis=0)
         return total
+
+
+def sample_of_each_item(items: ItemScores) -> NDArray[np.intp]:
+    """Return the number of the sample that an item is from, shape (n,), from 0.
+
+    An area under the ROC curve has two, of which each has a variance of its own; other scores have one.
+    """
+    if items.statistic.removeprefix("cosine_") == "auc":
+        return np.unique(items.gold, return_inverse=True)[1]
+    return np.zeros(len(items.ids), dtype=np.intp)
 
 
 RowKey = Hashable
@@ -139,7 +153,7 @@ class Comparisons:
             tuple[RowKey, str, tuple[str, ...]], tuple[dict[int, float], FloatArray]
         ] = {}
         self._compared: dict[tuple[RowKey, RowKey, tuple[str, ...]], Comparison] = {}
-        self._dependence: dict[tuple[tuple[str, tuple[str, ...], bool], ...], Dependence] = {}
+        self._dependence: dict[tuple[tuple[Hashable, ...], ...], Dependence] = {}
         self._rest: dict[
             tuple[tuple[str, frozenset[str]], ...],
             tuple[dict[tuple[RowKey, str], Seeds], Comparisons],
@@ -154,11 +168,17 @@ class Comparisons:
         return self._seeds.get((row, task), {}).values()
 
     def estimate(self, row: RowKey, tasks: Sequence[str]) -> PointEstimate:
-        """Estimate a row's mean over tasks."""
+        """Estimate a row's mean over tasks; the interval of a share or an area of one task stays between 0 and 1."""
         own = [common([self._seeds[row, task]])[0] for task in tasks]
         score, influences, over_seeds = self._scores(row, tasks, own)
         variance = self._variance(tasks, [list(seeds.values()) for seeds in own], influences)
-        estimate = PointEstimate(score.mean, (variance, *over_seeds))
+        parts = (variance, *over_seeds)
+        if len(tasks) == 1:
+            items = list(own[0].values())
+            scale, groups = scale_of(items)
+            if scale != "plain" and (score.mean not in (0, 1) or groups > 1):
+                return PointEstimate(score.mean, parts, scale=scale, groups=groups)
+        estimate = PointEstimate(score.mean, parts)
         return estimate if estimate.error > 0 else UNDEFINED
 
     def compare(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Comparison:
@@ -188,22 +208,47 @@ class Comparisons:
         variance = self._variance(
             tasks, both, [a - b for a, b in zip(of_first, of_second, strict=True)]
         )
-        estimate = PointEstimate(
-            difference, (variance, *over_seeds, *over_others), _discordant(both)
-        )
+        parts = (variance, *over_seeds, *over_others)
+        counts = _answers(both)
+        if counts and _are_independent(both):
+            estimate = PointEstimate(difference, parts, answers=counts)
+        else:
+            estimate = PointEstimate(difference, parts, discordant=_few_discordant(counts))
         return Comparison(n, left_out, first, second, estimate)
+
+    def covariance(self, rows: Sequence[RowKey], tasks: Sequence[str]) -> FloatArray:
+        """Estimate the covariance of the means of rows over tasks on the items that all have, shape (rows, rows).
+
+        Equal items of several tasks count as one; other items are independent here.
+        """
+        aligned = [common(named_alike([self._seeds[row, task] for row in rows])) for task in tasks]
+        representatives = [_representative(_items_of(of_task)) for of_task in aligned]
+        dependence = self._dependence_of(tasks, representatives)
+        by_unit: list[FloatArray] = []
+        over_seeds: list[float] = []
+        for index, row in enumerate(rows):
+            own = [of_task[index] for of_task in aligned]
+            _, influences, variances = self._scores(row, tasks, own)
+            by_unit.append(dependence.by_unit(influences))
+            over_seeds.append(sum(variance for variance, _ in variances))
+        effects = np.array(by_unit)
+        covariance: FloatArray = effects @ effects.T + np.diag(over_seeds)
+        return covariance
 
     def compare_unseen(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Unseen | None:
         """Compare two rows on the items without a text of either's tuning corpus; ``None`` where those are all."""
         seen: dict[str, set[str]] = {}
         n = 0
+        n_seen = 0
         for task in tasks:
             both = [*self.items(row, task), *self.items(over, task)]
             seen[task] = set().union(*(items.seen for items in both))
-            n += len(both[0].ids)
-        if not any(seen.values()):
+            shared = set(both[0].ids).intersection(*(items.ids for items in both[1:]))
+            n += len(shared)
+            n_seen += len(shared & seen[task])
+        if not n_seen:
             return None
-        share = sum(map(len, seen.values())) / n
+        share = n_seen / n
         rest = self._without(seen, (row, over))
         if not all(
             items.ids for side in (row, over) for t in tasks for items in rest.items(side, t)
@@ -266,32 +311,73 @@ class Comparisons:
         influences: Sequence[FloatArray],
     ) -> Variance:
         """The variance over items; shared texts are the same for all encoders, and known from any of them."""
-        representatives = [
-            next((own for own in of_task if own.shared is not None), of_task[0])
-            for of_task in items
-        ]
+        representatives = [_representative(of_task) for of_task in items]
+        return self._dependence_of(tasks, representatives).variance(influences)
+
+    def _dependence_of(self, tasks: Sequence[str], items: Sequence[ItemScores]) -> Dependence:
         key = tuple(
-            (task, own.ids, own.shared is None)
-            for task, own in zip(tasks, representatives, strict=True)
+            (task, own.ids, own.shared is None, own.content is None)
+            for task, own in zip(tasks, items, strict=True)
         )
         if key not in self._dependence:
-            self._dependence[key] = Dependence(representatives)
-        return self._dependence[key].variance(influences)
+            self._dependence[key] = Dependence(items)
+        return self._dependence[key]
 
 
-def _discordant(tasks: Sequence[Sequence[ItemScores]]) -> tuple[int, int, int] | None:
-    """The field of ``PointEstimate``, for one seed of each encoder, and one task or copies of it."""
+def scale_of(seeds: Sequence[ItemScores]) -> tuple[Scale, int]:
+    """Return the scale of a score, and the number of independent groups of items behind a score of 0 or 1."""
+    first = seeds[0]
+    if all(items.hits for items in seeds):
+        return "share", int(first.groups.max()) + 1
+    if first.statistic.removeprefix("cosine_") in ("auc", "ap"):
+        positive = int(np.sum(first.gold == 1))
+        smaller = (
+            positive
+            if first.statistic.endswith("ap")
+            else min(positive, len(first.gold) - positive)
+        )
+        return "area", smaller
+    return "plain", 0
+
+
+def _representative(encoders: Sequence[ItemScores]) -> ItemScores:
+    """The items of an encoder that knows most of them: their contents, and what they share."""
+    return max(encoders, key=lambda own: (own.content is not None, own.shared is not None))
+
+
+def _items_of(encoders: Sequence[Seeds]) -> list[ItemScores]:
+    return [items for seeds in encoders for items in seeds.values()]
+
+
+def _answers(tasks: Sequence[Sequence[ItemScores]]) -> Answers | None:
+    """Count the items that one of two encoders alone answers, for one seed of each, and one task or copies of it."""
     if any(len(items) > 2 or not all(own.hits for own in items) for items in tasks):
         return None
     differences = [first.values - second.values for first, second in tasks]
-    if (
-        any(first.units != tasks[0][0].units for first, _ in tasks)
-        or np.ptp(differences, axis=0).any()
-    ):
+    if any(first.units != tasks[0][0].units for first, _ in tasks):
         return None
-    n, wins, losses = (
-        len(differences[0]),
-        int(np.sum(differences[0] > 0)),
-        int(np.sum(differences[0] < 0)),
-    )
-    return (wins, losses, n) if 0 < wins + losses < FEW or wins + losses == n else None
+    if np.ptp(differences, axis=0).any():
+        return None
+    wins, losses = int(np.sum(differences[0] > 0)), int(np.sum(differences[0] < 0))
+    return wins, losses, len(differences[0])
+
+
+def _are_independent(tasks: Sequence[Sequence[ItemScores]]) -> bool:
+    """Test whether no two items of a task are the same or share a text."""
+    for items in tasks:
+        for own in items:
+            if own.shared is not None:
+                codes = own.shared[own.shared >= 0]
+                if len(np.unique(codes)) < len(codes):
+                    return False
+            if len(set(own.units or own.ids)) < len(own.ids):
+                return False
+    return True
+
+
+def _few_discordant(answers: Answers | None) -> Answers | None:
+    """The field of ``PointEstimate`` for dependent items."""
+    if answers is None:
+        return None
+    wins, losses, n = answers
+    return answers if 0 < wins + losses < FEW or wins + losses == n else None

@@ -6,15 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, nan, sqrt
+from typing import Literal
 
 import numpy as np
 
 from mirrorbench.reports.statistics import LEVEL
+from mirrorbench.reports.statistics.paired_answers import score_interval, score_p
 
 FEW = 25
 """Bound on the items that one of two encoders alone answers: below it McNemar's exact test counts too."""
 Interval = tuple[float, float]
 """The lower and the upper end."""
+Answers = tuple[int, int, int]
+"""Numbers of items that the first of two encoders alone answers, that the second alone answers, and of all."""
+Scale = Literal["plain", "share", "area"]
 Variance = tuple[float, float]
 """A variance and its degrees of freedom."""
 
@@ -29,11 +34,19 @@ class PointEstimate:
         discordant: numbers of items that the first of two encoders alone answers, that the second alone answers, and of
             all items; ``None`` unless the first two are few. Interval and p-value are then the less certain ones of t
             and McNemar's exact test.
+        answers: the same numbers for independent items, however many: interval and p-value are those of the score test
+            (``paired_answers``).
+        scale: of a single score between 0 and 1: ``share`` of right answers, or ``area`` such as that under the ROC
+            curve. Its interval stays between 0 and 1. ``plain`` for other scores and for differences.
+        groups: number of independent groups of items behind a score of exactly 0 or 1 on such a scale.
     """
 
     value: float
     parts: tuple[Variance, ...]
-    discordant: tuple[int, int, int] | None = None
+    discordant: Answers | None = None
+    answers: Answers | None = None
+    scale: Scale = "plain"
+    groups: int = 0
 
     @cached_property
     def error(self) -> float:
@@ -54,6 +67,9 @@ class PointEstimate:
         """The two-sided p-value against 0; ``None`` where undefined."""
         from scipy.stats import binomtest, t
 
+        if self.answers:
+            wins, losses, _ = self.answers
+            return score_p(wins, losses)
         p_values = []
         if self.error > 0 or self.value == self.error == 0:
             p_values.append(
@@ -68,6 +84,10 @@ class PointEstimate:
         """Return the confidence interval, which holds 0 if ``p`` is above ``1 - level``; ``None`` where undefined."""
         from scipy.stats import binomtest, t
 
+        if self.answers:
+            return score_interval(*self.answers, level)
+        if self.scale != "plain":
+            return self._interval_between_0_and_1(level)
         ends: list[float] = []
         if self.error > 0 or self.value == self.error == 0:
             half = self.error * float(t.ppf((1 + level) / 2, self.df))
@@ -79,6 +99,26 @@ class PointEstimate:
             shares = binomtest(wins, wins + losses).proportion_ci(level, "exact")
             ends += [(2 * share - 1) * (wins + losses) / n for share in shares]
         return (min(ends), max(ends)) if ends else None
+
+    def _interval_between_0_and_1(self, level: float) -> Interval | None:
+        """Wilson's interval of a share (1927); that of an area on the logit scale, at 0 and 1 Wilson's."""
+        from scipy.special import expit, logit
+        from scipy.stats import t
+
+        certain = self.value in (0, 1)
+        if not certain and not self.error > 0:
+            return None
+        quantile = float(t.ppf((1 + level) / 2, self.groups - 1 if certain else self.df))
+        spread = self.value * (1 - self.value)
+        if self.scale == "area" and not certain:
+            half = quantile * self.error / spread
+            low, high = expit(logit(self.value) + np.array([-half, half]))
+            return float(low), float(high)
+        # As many independent items as would have this standard error.
+        n = self.groups if certain else spread / self.error**2
+        centre = (self.value + quantile**2 / (2 * n)) / (1 + quantile**2 / n)
+        half = quantile / (1 + quantile**2 / n) * sqrt(spread / n + quantile**2 / (4 * n**2))
+        return max(0.0, centre - half), min(1.0, centre + half)
 
 
 UNDEFINED = PointEstimate(nan, ((nan, 1.0),))

@@ -132,6 +132,7 @@ class ItemScores:
             without a corpus or where unknown.
         shared: codes of the texts and words that items share, shape (n, k), -1 for none; ``None`` where unknown.
         units: names under which several tasks have the same items; empty: the ids.
+        content: numbers of the contents of the items, shape (n,); ``None`` where unknown.
         score: of all items, where it was computed already.
     """
 
@@ -143,6 +144,7 @@ class ItemScores:
     shared: NDArray[np.int32] | None = None
     units: tuple[str, ...] = ()
     score: float | None = None
+    content: NDArray[np.uint64] | None = None
 
     @property
     def hits(self) -> bool:
@@ -169,14 +171,25 @@ class ItemScores:
     def only(self, keep: NDArray[Any] | Sequence[int]) -> ItemScores:
         """Return some of the items, by a mask or by row numbers in their order; their score is not computed."""
         rows = np.arange(len(self.ids))[np.asarray(keep, dtype=None if len(keep) else np.int64)]
-        overlap, shared = (
-            None if array is None else array[rows] for array in (self.overlap, self.shared)
+        overlap, shared, content = (
+            None if array is None else array[rows]
+            for array in (self.overlap, self.shared, self.content)
         )
         ids, units = (
             tuple(names[row] for row in rows) for names in (self.ids, self.units or self.ids)
         )
         values, gold = self.values[rows], self.gold[rows]
-        return ItemScores(self.statistic, ids, values, gold, overlap, shared, units)
+        return replace(
+            self,
+            ids=ids,
+            values=values,
+            gold=gold,
+            overlap=overlap,
+            shared=shared,
+            units=units,
+            score=None,
+            content=content,
+        )
 
     def without(self, ids: Collection[str]) -> ItemScores:
         """Return the items whose ids are not among ``ids``."""
@@ -196,13 +209,22 @@ def item_scores(
     score = score_on(items, plugins)
     if not abs(score - result.main_score) < _TOLERANCE:
         return None
-    if name := plugins.tasks[result.task].identifies if result.task in plugins.tasks else "":
-        ids = [
-            item.partition("/")[0] for item in items.ids
-        ]  # 203/12 and 203/21 are two parts of 203
-    else:
-        name, ids = checksum(json.dumps(result.data.get("files"), sort_keys=True)), list(items.ids)
-    return replace(items, units=tuple(f"{name} {item}" for item in ids), score=score)
+    identifies = plugins.tasks[result.task].identifies if result.task in plugins.tasks else ""
+    return replace(items, units=_units(items, result, identifies), score=score)
+
+
+def _units(items: ItemScores, result: Result, identifies: str) -> tuple[str, ...]:
+    """The names under which items of other tasks are the same ones.
+
+    Without a name for the ids of several tasks, items are the same if their contents are. Results of before that was
+    stored have items that are the same in the same row of the same files.
+    """
+    if identifies:  # 203/12 and 203/21 are two parts of 203
+        return tuple(f"{identifies} {item.partition('/')[0]}" for item in items.ids)
+    if items.content is not None:
+        return tuple(map(str, items.content.tolist()))
+    files = checksum(json.dumps(result.data.get("files"), sort_keys=True))
+    return tuple(f"{files} {item}" for item in items.ids)
 
 
 def items_of(entry: Stored, plugins: Plugins) -> ItemScores | None:
@@ -260,7 +282,13 @@ def _make(arrays: Mapping[str, NDArray[Any]], statistic: str, values: NDArray[An
     ids = tuple(map(str, arrays["ids"].tolist()))
     gold = np.zeros(len(ids)) if statistic == MEAN else arrays["gold"].astype(np.float64)
     return ItemScores(
-        statistic, ids, values.astype(np.float64), gold, arrays.get("overlap"), arrays.get("shared")
+        statistic,
+        ids,
+        values.astype(np.float64),
+        gold,
+        arrays.get("overlap"),
+        arrays.get("shared"),
+        content=arrays.get("content"),
     )
 
 

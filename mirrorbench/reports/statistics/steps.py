@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.reports.comparable import incomparable, tuned_with_one_seed
+from mirrorbench.reports.comparable import incomparable, tuned_with
 from mirrorbench.reports.statistics.comparisons import RowKey
 from mirrorbench.reports.table import Table, Verdict
 from mirrorbench.runs.ladder import POOLING_KEYS
@@ -152,15 +152,16 @@ def _untested(table: Table, results: _Results, pair: _Pair) -> Verdict:
 
 
 def with_caveats(verdict: Verdict, tasks: Sequence[Sequence[Sequence[Result]]]) -> Verdict:
-    """Return a verdict with the reasons against a test, and whether it is about a single tuned model.
+    """Return a verdict with the reasons against a test, and whether it is about one or two tuned models.
 
     Args:
         verdict: not tested yet.
         tasks: for each task the results of the seeds of both rows.
     """
     why_not: dict[str, None] = {}
-    this_model = False
+    this_model = two_seeds = False
     for sides in tasks:
         why_not |= dict.fromkeys(incomparable([result for side in sides for result in side]))
-        this_model = this_model or any(map(tuned_with_one_seed, sides))
-    return replace(verdict, why_not="; ".join(why_not), this_model=this_model)
+        this_model = this_model or any(tuned_with(1, side) for side in sides)
+        two_seeds = two_seeds or any(tuned_with(2, side) for side in sides)
+    return replace(verdict, why_not="; ".join(why_not), this_model=this_model, two_seeds=two_seeds)

@@ -1,8 +1,7 @@
 """Tests of differences between rows: numbers, corrections and caveats of verdicts; intervals and ties of a table.
 
 A leaderboard corrects the p-values of the steps in a column for each other (Holm). An encoder is tied where its
-difference to the best of the column, corrected over the rows, is not significant. The best is chosen on the same
-items, so the test separates slightly too often (multiple comparisons with the best: Hsu 1984).
+difference to the best of the column, corrected for the choice of the best among all rows, is not significant.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from mirrorbench.reports.statistics import LEVEL
+from mirrorbench.reports.statistics.best_of_many import corrected_for_choice
 from mirrorbench.reports.statistics.comparisons import Comparisons, RowKey, Seeds
 from mirrorbench.reports.statistics.estimates import holm
 from mirrorbench.reports.statistics.items import ItemScores
@@ -27,6 +27,8 @@ WITHOUT_OVERLAP = (
 """The note on differences on unseen items."""
 THIS_MODEL = "This model: tuned with one seed; other seeds may differ (--seeds 3)."
 """The note on verdicts about a single tuned model."""
+TWO_SEEDS = "Two seeds: if they differ much, equal encoders differ significantly in up to 10 % of cases (--seeds 3)."
+"""The note on verdicts about two tuned models."""
 
 
 def tested(
@@ -121,6 +123,7 @@ class Marker:
         self._table = table
         self._tasks = {column.name: column.tasks for column in table.columns}
         self._comparisons = Comparisons(seeds, plugins)
+        self._plugins = plugins
 
     def with_marks(self, intervals: bool = False, ties: bool = False) -> Table:
         """Return the table with the requested intervals and ties, and notes that explain them."""
@@ -145,14 +148,20 @@ class Marker:
             f"[low, high]: {LEVEL:.0%} interval over items, and over seeds where there are several."
         ] * intervals
         notes += [
-            "Tied: not separable from the best of its column, Holm-corrected within it."
+            "Tied: not separable from the best of its column, which is corrected for the choice of the best."
         ] * ties
+        warnings = []
         if unknown and (intervals or ties):
             titles = ", ".join(dict.fromkeys(unknown[c] for c in sorted(unknown)))
-            notes.append(
-                f"Not marked, since stored predictions do not yield the score: {titles.rstrip('.')}."
-            )
-        return replace(self._table, rows=tuple(rows), notes=(*self._table.notes, *notes))
+            warnings = [
+                f"Not marked, since stored predictions do not yield the score: {titles.rstrip('.')}"
+            ]
+        return replace(
+            self._table,
+            rows=tuple(rows),
+            notes=(*self._table.notes, *notes),
+            warnings=(*self._table.warnings, *warnings),
+        )
 
     def verdicts(
         self, steps: Sequence[Verdict], families: Sequence[Hashable] | None = None
@@ -164,6 +173,30 @@ class Marker:
             tasks = self._tasks[step.column]
             numbers.append(tested(step, self._comparisons, row, over, tasks))
         return with_corrections(numbers, families or [step.column for step in steps])
+
+    def content_notes(self, verdicts: Sequence[Verdict]) -> list[str]:
+        """Return a note on tasks whose items cannot be matched with equal ones of other tasks, if an average is tested."""
+        averages = {column.name for column in self._table.columns if column.average_of}
+        if not any(v.column in averages and v.p is not None for v in verdicts):
+            return []
+        titles = []
+        for column in self._table.task_columns:
+            name = column.name
+            identifies = self._plugins.tasks[name].identifies if name in self._plugins.tasks else ""
+            items = [
+                own
+                for row in self._table.rows
+                for own in self._comparisons.items(row.key, column.name)
+            ]
+            known = any(own.content is not None for own in items)
+            if items and not known and not identifies:
+                titles.append(column.title)
+        if not titles:
+            return []
+        return [
+            f"Items of {', '.join(titles)} are matched with those of other tasks by file and row, not by their texts, "
+            "which earlier versions did not store."
+        ]
 
     def counted(self, column: Column) -> Column:
         """Return the column with the number of items behind its scores, and the largest share of seen ones."""
@@ -189,10 +222,16 @@ class Marker:
         if best is None or not self._known(best, name):
             return set()
         others = [row for row in means if row != best and self._known(row, name)]
-        p = holm([self._comparisons.compare(best, row, self._tasks[name]).p for row in others])
-        return {
-            row for row, value in zip(others, p, strict=True) if value is None or value >= 1 - LEVEL
-        }
+        return tied_with_best(self._comparisons, best, others, self._tasks[name])
+
+
+def tied_with_best(
+    comparisons: Comparisons, best: RowKey, others: Sequence[RowKey], tasks: Sequence[str]
+) -> set[RowKey]:
+    """Return those of the other rows that are not separable from the best one, which was chosen by its score."""
+    p_values = [comparisons.compare(best, row, tasks).p for row in others]
+    corrected = corrected_for_choice(p_values, comparisons.covariance([best, *others], tasks))
+    return {row for row, p in zip(others, corrected, strict=True) if p is None or p >= 1 - LEVEL}
 
 
 def with_verdicts(table: Table, verdicts: Sequence[Verdict]) -> Table:
@@ -207,6 +246,8 @@ def with_verdicts(table: Table, verdicts: Sequence[Verdict]) -> Table:
         notes.append(WITHOUT_OVERLAP)
     if any(verdict.this_model and verdict.separable for verdict in verdicts):
         notes.append(THIS_MODEL)
+    if any(verdict.two_seeds and verdict.separable for verdict in verdicts):
+        notes.append(TWO_SEEDS)
     return replace(table, verdicts=tuple(verdicts), notes=(*table.notes, *notes))
 
 

@@ -45,6 +45,10 @@ GAIN = Verdict("m+mirror", "m+base", "paper", "sts", 0.1, (0.08, 0.12), 0.01, 0.
             "No separable difference on STS: Mirror over the untuned model .000, the same on all items, p = 1.0",
         ),
         (
+            {"two_seeds": True},
+            "Mirror beats the untuned model on STS: +.100 [.080, .120], p = .010, two seeds",
+        ),
+        (
             {"unseen": Unseen(0.4, 0.009, (-0.006, 0.023), 0.21), "left_out": 2},
             "Mirror beats the untuned model on STS: +.100 [.080, .120], p = .010; "
             "without overlap +.009 [-.006, .023], p = .21; without 2 items that only one of them has",

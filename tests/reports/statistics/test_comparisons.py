@@ -14,6 +14,7 @@ from scipy import stats
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.reports.statistics.comparisons import Comparison, Comparisons
 from mirrorbench.reports.statistics.items import MEAN, ItemScores
+from mirrorbench.reports.statistics.paired_answers import score_interval, score_p
 
 Floats = NDArray[np.float64]
 N = 40
@@ -49,26 +50,48 @@ def test_score_averages_seed_scores_rather_than_predictions(plugins: Plugins) ->
 
 
 def test_comparison_of_means_equals_paired_t_test(plugins: Plugins) -> None:
-    a, b = hits(0.7, 1, 200), hits(0.5, 2, 200)
+    rng = np.random.default_rng(1)
+    ids = tuple(map(str, range(200)))
+    a, b = (ItemScores(MEAN, ids, rng.random(200), np.zeros(200)) for _ in "ab")
     found = compared([a], [b], plugins).estimate
     expected = stats.ttest_rel(a.values, b.values)
     assert found.p == pytest.approx(expected.pvalue)
     assert found.interval() == pytest.approx(tuple(expected.confidence_interval(0.95)))
-    assert found.discordant is None  # many
 
 
-def test_few_discordant_answers_are_counted_exactly(plugins: Plugins) -> None:
+def test_independent_answers_are_compared_by_the_score_test(plugins: Plugins) -> None:
+    """Those of one seed; copies of a task are the same evidence."""
     one = hits(0.5, 1, 300)
     values = one.values.copy()
     values[:9] = 1 - values[:9]
     other = replace(one, values=values)
     found = compared([one], [other], plugins).estimate
     wins = int(one.values[:9].sum())
-    assert found.discordant == (wins, 9 - wins, 300)
+    assert (found.answers, found.discordant) == ((wins, 9 - wins, 300), None)
+    assert found.p == score_p(wins, 9 - wins)
+    assert found.interval() == score_interval(wins, 9 - wins, 300, 0.95)
     copies = compared([one], [other], plugins, tasks=5).estimate
-    assert (copies.discordant, copies.p) == (found.discordant, pytest.approx(found.p))
-    assert compared([one, one], [other], plugins).estimate.discordant is None  # several seeds
-    assert compared([one], [one], plugins).estimate.p == 1
+    assert (copies.answers, copies.p) == (found.answers, found.p)
+    assert compared([one, one], [other], plugins).estimate.answers is None  # several seeds
+    same = compared([one], [one], plugins).estimate
+    assert same.p == 1
+    low, high = same.interval() or (0.0, 0.0)
+    assert low == pytest.approx(-high)
+    assert low < 0
+
+
+def test_few_discordant_dependent_answers_are_counted_exactly(plugins: Plugins) -> None:
+    """Items of pairs that share a text; the less certain of t and McNemar's exact test counts."""
+    codes = np.repeat(np.arange(150), 2)[:, None].astype(np.int32)
+    one = replace(hits(0.5, 1, 300), shared=codes)
+    values = one.values.copy()
+    values[:9] = 1 - values[:9]
+    other = replace(one, values=values)
+    found = compared([one], [other], plugins).estimate
+    wins = int(one.values[:9].sum())
+    assert (found.discordant, found.answers) == ((wins, 9 - wins, 300), None)
+    assert found.p is not None
+    assert found.p >= stats.binomtest(wins, 9).pvalue
 
 
 def test_correlation_error_equals_simulated_deviation(plugins: Plugins) -> None:
@@ -150,7 +173,7 @@ def test_items_of_only_one_encoder_are_excluded(plugins: Plugins) -> None:
 
 def test_all_right_against_all_wrong_is_significant(plugins: Plugins) -> None:
     right, wrong = (ItemScores(MEAN, IDS, np.full(N, share), np.zeros(N)) for share in (1.0, 0.0))
-    assert compared([right], [wrong], plugins).p == pytest.approx(2 / 2**N)
+    assert compared([right], [wrong], plugins).p == pytest.approx(2 * stats.norm.sf(N**0.5))
 
 
 def test_tasks_with_different_seeds_add_separate_variances(plugins: Plugins) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from mirrorbench.reports.statistics.comparisons import Dependence
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.reports.statistics.comparisons import Comparisons, Dependence
 from mirrorbench.reports.statistics.items import MEAN, ItemScores
 
 SHARED = np.array([[0, 1], [1, 2], [3, -1], [-1, -1], [0, 2], [4, 5], [4, 5], [5, 6]], np.int32)
@@ -74,3 +77,26 @@ def test_degrees_of_freedom_weight_tasks_by_variance() -> None:
     both = Dependence([items(20, None, "a"), items(2000, None, "b")])
     _, df = both.variance([short / 20, long / 2000])
     assert 15 < df < 25  # the error is that of the short one
+
+
+def test_copy_of_a_task_without_one_row_adds_no_evidence(plugins: Plugins) -> None:
+    """The items of both are the same by their contents, whatever their rows; so are equal items of one task."""
+    rng = np.random.default_rng(0)
+    n = 80
+    content = np.arange(n, dtype=np.uint64)
+    rows: dict[tuple[str, str], dict[int, ItemScores]] = {}
+    for encoder in "AB":
+        values = rng.random(n)
+        names = [str(number) for number in content]
+        whole = ItemScores(MEAN, tuple(map(str, range(n))), values, np.zeros(n), units=tuple(names))
+        rows[encoder, "whole"] = {0: whole}
+        rows[encoder, "copy"] = {0: whole.only([*range(10), *range(11, n)])}
+        twice = [*range(n), *range(n)]
+        rows[encoder, "twice"] = {0: replace(whole.only(twice), ids=tuple(map(str, range(2 * n))))}
+    comparisons = Comparisons(rows, plugins)
+    alone = comparisons.compare("A", "B", ["whole"]).estimate
+    both = comparisons.compare("A", "B", ["whole", "copy"]).estimate
+    assert both.error == pytest.approx(alone.error, rel=0.02)
+    assert comparisons.compare("A", "B", ["twice"]).estimate.error == pytest.approx(
+        alone.error, rel=0.02
+    )

@@ -86,3 +86,27 @@ def test_holm_correction_equals_hand_computation() -> None:
     assert holm([0.6, 0.6]) == [1.0, 1.0]
     assert holm([None]) == [None]
     assert holm([]) == []
+
+
+@pytest.mark.parametrize(("right", "n"), [(3, 60), (50, 60), (196, 200), (0, 40), (40, 40)])
+def test_interval_of_a_share_is_wilsons(right: int, n: int) -> None:
+    """With quantiles of t, as of all intervals: nearly those of the normal distribution for many items."""
+    share, df = right / n, 1e9
+    variance = share * (1 - share) / n
+    found = PointEstimate(share, ((variance, df),), scale="share", groups=n).interval()
+    expected = stats.binomtest(right, n).proportion_ci(0.95, "wilson")
+    tolerance = (
+        1e-6 if 0 < right < n else 0.01
+    )  # at 0 and 1 there is no variance: t has n - 1 degrees of freedom
+    assert found == pytest.approx((expected.low, expected.high), abs=tolerance)
+
+
+def test_interval_of_an_area_is_normal_on_the_logit_scale() -> None:
+    found = PointEstimate(0.96, ((0.02**2, 1e9),), scale="area", groups=20).interval()
+    half = 1.959964 * 0.02 / (0.96 * 0.04)
+    centre = np.log(0.96 / 0.04)
+    expected = tuple(1 / (1 + np.exp(-(centre + sign * half))) for sign in (-1, 1))
+    assert found == pytest.approx(expected, abs=1e-6)
+    low, high = PointEstimate(1.0, ((0.0, 1.0),), scale="area", groups=20).interval() or (0, 0)
+    assert high == 1
+    assert 0.8 < low < 0.9

@@ -241,3 +241,23 @@ def test_score_on_too_few_unseen_items_is_undefined(tmp_path: Path, plugins: Plu
         assert items is not None
         ((result, *_),), _, _ = without_overlap([entry], {entry.result.cell_id: items}, plugins)
         assert (result.main_score, result.n_items) == (None, left)
+
+
+def test_items_are_matched_by_content_where_it_is_stored(tmp_path: Path, plugins: Plugins) -> None:
+    """Without it by file and row, as in results of earlier versions."""
+    gold = np.arange(12.0)
+    entries = []
+    for task, rows in (("one", range(12)), ("two", range(1, 12))):
+        kept = gold[list(rows)]
+        entry = correlated(tmp_path, "a", task, kept, kept, ids=[f"{task} {row}" for row in rows])
+        arrays = {**entry.predictions(), "content": np.array(list(rows), np.uint64)}
+        entries.append(entry._replace(in_memory=arrays))
+    one, two = (items_of(entry, plugins) for entry in entries)
+    assert one is not None
+    assert two is not None
+    assert one.units[1:] == two.units
+    assert one.only([3, 4]).units == one.units[3:5]
+    plain = [items_of(entry._replace(in_memory=None), plugins) for entry in entries]
+    assert plain[0] is not None
+    assert plain[1] is not None
+    assert not set(plain[0].units) & set(plain[1].units)
