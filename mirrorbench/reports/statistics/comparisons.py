@@ -35,62 +35,70 @@ from mirrorbench.reports.statistics.sharing import SharedTexts, joined, membersh
 from mirrorbench.reports.table import Unseen
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from mirrorbench.core.plugins import Plugins
 
 
 class Dependence:
-    """Dependence between the items of several tasks, given task by task: equal items, and items that share a text."""
+    """The items of several tasks, task by task: which are the same, and which share a text.
+
+    Equal items of all tasks are one unit, whose influences are added.
+    """
 
     def __init__(self, tasks: Sequence[ItemScores]) -> None:
         names, units = np.unique(
             np.concatenate([items.units or items.ids for items in tasks]), return_inverse=True
         )
-        self._n = len(names)
+        self._n_units = len(names)
         self._units = np.split(units, np.cumsum([len(items.ids) for items in tasks])[:-1])
-        shared = [
-            membership(own, items.shared, self._n)
+        texts = [
+            membership(own, items.shared, self._n_units)
             for own, items in zip(self._units, tasks, strict=True)
         ]
-        self._shared = SharedTexts(with_loners(joined(shared), np.arange(self._n)))
-        self._strata = [sample_of_each_item(items) for items in tasks]
-        self._alone, self._together = [], []  # factors of each item's influence
-        for own, groups, strata in zip(self._units, shared, self._strata, strict=True):
-            n = len(distinct := np.unique(own))
-            pairs = SharedTexts(with_loners(groups, distinct)).n_neighbours
-            sizes = np.bincount(strata)[strata]
-            self._alone.append(
-                np.sqrt(np.divide(sizes, sizes - 1, out=np.full(len(own), np.nan), where=sizes > 1))
-            )
-            # Influences of a task sum to 0, which takes a G-th of the variance of G equal groups.
-            self._together.append(
-                self._alone[-1] * np.sqrt((n - 1) * n / (n**2 - pairs) if pairs < n**2 else 1)
-            )
+        self._shared = SharedTexts(with_loners(joined(texts), np.arange(self._n_units)))
+        self._samples = [sample_of_each_item(items) for items in tasks]
+        self._group_corrections = [
+            _correction_for_groups(own, of_task)
+            for own, of_task in zip(self._units, texts, strict=True)
+        ]
 
-    def variance(self, influences: Sequence[FloatArray]) -> Variance:
-        """Return the variance, with its degrees of freedom, of a score with these influences of each task's items."""
-        alone, grouped = (
-            self.by_unit([own * factor for own, factor in zip(influences, factors, strict=True)])
-            for factors in (self._alone, self._together)
-        )
-        by_task = zip(influences, self._strata, strict=True)
+    def variance(self, influences: Sequence[FloatArray]) -> float:
+        """Return the variance of a score with these influences of each task's items.
+
+        The sum of the products of influences over all pairs of dependent units; never below that of independent ones.
+        """
+        scaled = [
+            own * _correction_for_means(samples)
+            for own, samples in zip(influences, self._samples, strict=True)
+        ]
+        grouped = [
+            own * correction
+            for own, correction in zip(scaled, self._group_corrections, strict=True)
+        ]
+        independent = self.by_unit(scaled)
+        (dependent,) = self._shared.products(self.by_unit(grouped))
+        return max(float(independent @ independent), dependent)
+
+    def degrees_of_freedom(self, influences: Sequence[FloatArray]) -> float:
+        """Return those of the variance for independent items (Satterthwaite 1946): G - 1 for G equal groups."""
         expected = self.by_unit(
             [
-                (np.bincount(strata, own * own) / np.bincount(strata))[strata]
-                for own, strata in by_task
+                _mean_of_sample(own * own, samples)
+                for own, samples in zip(influences, self._samples, strict=True)
             ]
         )
-        together, spread = self._shared.products(grouped, expected)
-        # Degrees of freedom of this sum for independent items (Satterthwaite 1946): G - 1 for G equal groups.
-        df = float(expected.sum() ** 2 / spread - 1) if spread > 0 else 1.0
-        return max(float(alone @ alone), together), max(1.0, df)
+        (spread,) = self._shared.products(expected)
+        if not spread > 0:
+            return 1.0
+        return max(1.0, float(expected.sum() ** 2 / spread - 1))
 
     def by_unit(self, values: Sequence[FloatArray]) -> FloatArray:
         """Return sums over tasks of the values of each unit's items, shape (units,)."""
-        parts = [
-            np.bincount(units, own, self._n) for units, own in zip(self._units, values, strict=True)
-        ]
-        total: FloatArray = np.sum(parts, axis=0)
-        return total
+        sums: FloatArray = np.zeros(self._n_units)
+        for units, own in zip(self._units, values, strict=True):
+            sums += np.bincount(units, own, self._n_units)
+        return sums
 
 
 def sample_of_each_item(items: ItemScores) -> NDArray[np.intp]:
@@ -101,6 +109,29 @@ def sample_of_each_item(items: ItemScores) -> NDArray[np.intp]:
     if items.statistic.removeprefix("cosine_") == "auc":
         return np.unique(items.gold, return_inverse=True)[1]
     return np.zeros(len(items.ids), dtype=np.intp)
+
+
+def _mean_of_sample(values: FloatArray, samples: NDArray[np.intp]) -> FloatArray:
+    """For each item the mean over the items of its sample."""
+    means: FloatArray = (np.bincount(samples, values) / np.bincount(samples))[samples]
+    return means
+
+
+def _correction_for_means(samples: NDArray[np.intp]) -> FloatArray:
+    """The factor of influences, which sum to 0 in a sample of n: that takes an n-th of their variance."""
+    sizes = np.bincount(samples)[samples]
+    factors = np.full(len(samples), np.nan)
+    several = sizes > 1
+    factors[several] = np.sqrt(sizes[several] / (sizes[several] - 1))
+    return factors
+
+
+def _correction_for_groups(units: NDArray[np.intp], texts: csr_array) -> float:
+    """The further factor of influences of items that share texts: G equal groups take a G-th of the variance."""
+    distinct = np.unique(units)
+    n = len(distinct)
+    pairs = SharedTexts(with_loners(texts, distinct)).n_neighbours
+    return sqrt((n - 1) * n / (n**2 - pairs)) if pairs < n**2 else 1.0
 
 
 RowKey = Hashable
@@ -310,9 +341,10 @@ class Comparisons:
         items: Sequence[Sequence[ItemScores]],
         influences: Sequence[FloatArray],
     ) -> Variance:
-        """The variance over items; shared texts are the same for all encoders, and known from any of them."""
+        """The variance over items and its degrees of freedom; what items share is known from any encoder."""
         representatives = [_representative(of_task) for of_task in items]
-        return self._dependence_of(tasks, representatives).variance(influences)
+        dependence = self._dependence_of(tasks, representatives)
+        return dependence.variance(influences), dependence.degrees_of_freedom(influences)
 
     def _dependence_of(self, tasks: Sequence[str], items: Sequence[ItemScores]) -> Dependence:
         key = tuple(

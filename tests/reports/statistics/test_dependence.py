@@ -22,12 +22,18 @@ def items(n: int, shared: np.ndarray | None = None, units: str = "") -> ItemScor
     )
 
 
+def variance_of(tasks: list[ItemScores], influences: list[np.ndarray]) -> tuple[float, float]:
+    """The variance and its degrees of freedom."""
+    dependence = Dependence(tasks)
+    return dependence.variance(influences), dependence.degrees_of_freedom(influences)
+
+
 def test_variance_includes_covariance_of_dependent_items() -> None:
     """The sum over all pairs that share something, those that share two things counted once."""
     sets, n = [set(row[row >= 0]) for row in SHARED], len(SHARED)
     pairs = [(i, j) for i in range(n) for j in range(n) if i == j or sets[i] & sets[j]]
     expected = sum(INFLUENCE[i] * INFLUENCE[j] for i, j in pairs) / (1 - len(pairs) / n**2)
-    found = Dependence([items(n, SHARED)]).variance([INFLUENCE])
+    found = variance_of([items(n, SHARED)], [INFLUENCE])
     assert found == pytest.approx((expected, n**2 / len(pairs) - 1))
     assert expected > 1.5 * INFLUENCE @ INFLUENCE * n / (n - 1)
 
@@ -37,7 +43,7 @@ def test_equal_items_in_group_count_once() -> None:
     groups = np.random.default_rng(0).normal(size=6)
     values = np.repeat(groups, 5)
     codes = np.repeat(np.arange(6, dtype=np.int32), 5)[:, None]
-    found = Dependence([items(30, codes)]).variance([(values - values.mean()) / 30])
+    found = variance_of([items(30, codes)], [(values - values.mean()) / 30])
     assert found == pytest.approx((groups.var(ddof=1) / 6, 5))
 
 
@@ -46,7 +52,7 @@ def test_equal_items_in_group_count_once() -> None:
 )
 def test_variance_of_independent_items_is_sample_variance(shared: np.ndarray | None) -> None:
     values = np.random.default_rng(2).normal(size=50)
-    found = Dependence([items(50, shared)]).variance([(values - values.mean()) / 50])
+    found = variance_of([items(50, shared)], [(values - values.mean()) / 50])
     assert found == pytest.approx((values.var(ddof=1) / 50, 49))
 
 
@@ -55,18 +61,18 @@ def test_variance_never_falls_below_independent_items() -> None:
     opposed = np.array([1.0, -1, 1, -1]) / 4
     pairs = np.array([[0], [0], [1], [1]], np.int32)
     for shared in (pairs, np.array([[0, 1], [0, 2], [1, 2], [0, 1]], np.int32)):
-        variance, df = Dependence([items(4, shared)]).variance([opposed])
+        variance, df = variance_of([items(4, shared)], [opposed])
         assert variance == pytest.approx(opposed @ opposed * 4 / 3)
         assert df >= 1
 
 
 def test_repeated_tasks_do_not_reduce_variance() -> None:
     """Five copies of a task say what one says, and two that have nothing in common are independent."""
-    one = Dependence([items(8, SHARED, "a")]).variance([INFLUENCE])
-    five = Dependence([items(8, SHARED, "a")] * 5).variance([INFLUENCE / 5] * 5)
+    one = variance_of([items(8, SHARED, "a")], [INFLUENCE])
+    five = variance_of([items(8, SHARED, "a")] * 5, [INFLUENCE / 5] * 5)
     assert five == pytest.approx(one)
-    apart, df = Dependence([items(8, None, "a"), items(8, None, "b")]).variance([INFLUENCE / 2] * 2)
-    alone = Dependence([items(8, None, "a")]).variance([INFLUENCE])
+    apart, df = variance_of([items(8, None, "a"), items(8, None, "b")], [INFLUENCE / 2] * 2)
+    alone = variance_of([items(8, None, "a")], [INFLUENCE])
     assert apart == pytest.approx(alone[0] / 2)
     assert df == pytest.approx(15)
 
@@ -74,8 +80,8 @@ def test_repeated_tasks_do_not_reduce_variance() -> None:
 def test_degrees_of_freedom_weight_tasks_by_variance() -> None:
     rng = np.random.default_rng(3)
     short, long = (rng.permutation(np.linspace(-1, 1, n)) for n in (20, 2000))
-    both = Dependence([items(20, None, "a"), items(2000, None, "b")])
-    _, df = both.variance([short / 20, long / 2000])
+    both = [items(20, None, "a"), items(2000, None, "b")]
+    _, df = variance_of(both, [short / 20, long / 2000])
     assert 15 < df < 25  # the error is that of the short one
 
 
