@@ -118,7 +118,9 @@ class PointEstimate:
         n = self.groups if certain else spread / self.error**2
         centre = (self.value + quantile**2 / (2 * n)) / (1 + quantile**2 / n)
         half = quantile / (1 + quantile**2 / n) * sqrt(spread / n + quantile**2 / (4 * n**2))
-        return max(0.0, centre - half), min(1.0, centre + half)
+        low = 0.0 if self.value == 0 else max(0.0, centre - half)
+        high = 1.0 if self.value == 1 else min(1.0, centre + half)
+        return low, high
 
 
 UNDEFINED = PointEstimate(nan, ((nan, 1.0),))
