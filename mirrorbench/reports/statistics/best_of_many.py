@@ -8,6 +8,8 @@ import numpy as np
 
 from mirrorbench.reports.statistics.items import FloatArray
 
+_ROUNDING = 1e-9
+"""Share of a row's variance below which that of a difference is an error of rounding."""
 DRAWS = 20_000
 """Simulated sets of scores; at a p-value of .05 they leave an error of .0015."""
 
@@ -47,10 +49,11 @@ def _largest_differences(covariance: FloatArray) -> FloatArray:
     largest = np.zeros(DRAWS)
     for row in range(n_rows - 1):
         others = np.arange(row + 1, n_rows)
-        errors = np.sqrt(variances[row] + variances[others] - 2 * covariance[row, others])
-        # Rows with the same predictions have a difference of 0 without an error.
-        others, errors = others[errors > 0], errors[errors > 0]
+        of_difference = variances[row] + variances[others] - 2 * covariance[row, others]
+        # Rows with the same predictions differ by rounding alone, which says nothing.
+        certain = of_difference <= _ROUNDING * np.maximum(variances[row], variances[others])
+        others, of_difference = others[~certain], of_difference[~certain]
         if len(others):
-            differences = np.abs(scores[:, [row]] - scores[:, others]) / errors
+            differences = np.abs(scores[:, [row]] - scores[:, others]) / np.sqrt(of_difference)
             largest = np.maximum(largest, differences.max(axis=1))
     return largest

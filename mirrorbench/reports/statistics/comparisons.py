@@ -206,7 +206,9 @@ class Comparisons:
         parts = (variance, *over_seeds)
         if len(tasks) == 1:
             items = list(own[0].values())
-            scale, groups = scale_of(items)
+            dependence = self._dependence_of(tasks, [_representative(items)])
+            groups = 1 + int(dependence.degrees_of_freedom([np.ones(len(items[0].ids))]))
+            scale, groups = scale_of(items, groups)
             if scale != "plain" and (score.mean not in (0, 1) or groups > 1):
                 return PointEstimate(score.mean, parts, scale=scale, groups=groups)
         estimate = PointEstimate(score.mean, parts)
@@ -248,10 +250,24 @@ class Comparisons:
         return Comparison(n, left_out, first, second, estimate)
 
     def covariance(self, rows: Sequence[RowKey], tasks: Sequence[str]) -> FloatArray:
-        """Estimate the covariance of the means of rows over tasks on the items that all have, shape (rows, rows).
+        """Estimate the covariance of the means of rows over tasks, shape (rows, rows).
 
-        Equal items of several tasks count as one; other items are independent here.
+        Equal items of several tasks count as one; other items are independent here, and so are rows with other items
+        than the first row.
         """
+        covariance = np.diag([self.estimate(row, tasks).error ** 2 for row in rows])
+        alike = [i for i, row in enumerate(rows) if self._has_same_items(row, rows[0], tasks)]
+        covariance[np.ix_(alike, alike)] = self._covariance([rows[i] for i in alike], tasks)
+        return np.nan_to_num(covariance)
+
+    def _has_same_items(self, row: RowKey, other: RowKey, tasks: Sequence[str]) -> bool:
+        return all(
+            len({frozenset(items.ids) for of in (row, other) for items in self.items(of, task)})
+            == 1
+            for task in tasks
+        )
+
+    def _covariance(self, rows: Sequence[RowKey], tasks: Sequence[str]) -> FloatArray:
         aligned = [common(named_alike([self._seeds[row, task] for row in rows])) for task in tasks]
         representatives = [_representative(_items_of(of_task)) for of_task in aligned]
         dependence = self._dependence_of(tasks, representatives)
@@ -356,11 +372,16 @@ class Comparisons:
         return self._dependence[key]
 
 
-def scale_of(seeds: Sequence[ItemScores]) -> tuple[Scale, int]:
-    """Return the scale of a score, and the number of independent groups of items behind a score of 0 or 1."""
+def scale_of(seeds: Sequence[ItemScores], groups: int) -> tuple[Scale, int]:
+    """Return the scale of a score, and the number of independent groups of items behind a score of 0 or 1.
+
+    Args:
+        seeds: the items of each seed.
+        groups: number of groups of all items.
+    """
     first = seeds[0]
     if all(items.hits for items in seeds):
-        return "share", int(first.groups.max()) + 1
+        return "share", groups
     if first.statistic.removeprefix("cosine_") in ("auc", "ap"):
         positive = int(np.sum(first.gold == 1))
         smaller = (
@@ -368,7 +389,7 @@ def scale_of(seeds: Sequence[ItemScores]) -> tuple[Scale, int]:
             if first.statistic.endswith("ap")
             else min(positive, len(first.gold) - positive)
         )
-        return "area", smaller
+        return "area", min(smaller, groups)
     return "plain", 0
 
 

@@ -229,7 +229,12 @@ def tied_with_best(
     comparisons: Comparisons, best: RowKey, others: Sequence[RowKey], tasks: Sequence[str]
 ) -> set[RowKey]:
     """Return those of the other rows that are not separable from the best one, which was chosen by its score."""
-    p_values = [comparisons.compare(best, row, tasks).p for row in others]
+    found = [comparisons.compare(best, row, tasks) for row in others]
+    # A difference without any error, such as of all right and all wrong answers, is certain.
+    p_values = [
+        0.0 if comparison.p is None and comparison.difference > 0 else comparison.p
+        for comparison in found
+    ]
     corrected = corrected_for_choice(p_values, comparisons.covariance([best, *others], tasks))
     return {row for row, p in zip(others, corrected, strict=True) if p is None or p >= 1 - LEVEL}
 

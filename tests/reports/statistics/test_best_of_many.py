@@ -27,3 +27,15 @@ def test_undefined_and_equal_rows_are_left_as_they_are() -> None:
     found = corrected_for_choice([None, 1.0], np.ones((3, 3)))
     assert found[0] is None
     assert found[1] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-12])
+def test_copies_of_the_best_row_change_nothing(noise: float) -> None:
+    """Their differences are errors of rounding."""
+    rng = np.random.default_rng(0)
+    effects = rng.normal(size=(2, 300))
+    (alone,) = corrected_for_choice([0.03], effects @ effects.T)
+    copies = effects[[0] * 13] + noise * rng.normal(size=(13, 300))
+    several = np.concatenate([copies, effects[1:]])
+    (found,) = corrected_for_choice([0.03], several @ several.T)
+    assert found == pytest.approx(alone, abs=0.005)

@@ -23,7 +23,8 @@ from mirrorbench.reports.renderers.notes import note_lines
 from mirrorbench.reports.renderers.text import as_json
 from mirrorbench.reports.selection import judged
 from mirrorbench.reports.statistics.comparisons import Comparisons
-from mirrorbench.reports.statistics.items import items_of
+from mirrorbench.reports.statistics.items import ItemScores, items_of
+from mirrorbench.reports.statistics.verdicts import tied_with_best
 from mirrorbench.reports.table import NOTES, Table, Verdict, read_table
 
 CLS, MEAN, TUNED = "m+base:pooling=cls", "m+base:pooling=mean", "m+mirror"
@@ -349,3 +350,29 @@ def test_score_with_unknown_items_is_not_marked(
 def test_single_row_is_never_tied(three: list[Stored], plugins: Plugins) -> None:
     for what in ({}, {"intervals": True}, {"ties": True}):
         assert tied(judge(three[:2], plugins, **what)) == [[False]]
+
+
+def test_rows_with_other_items_do_not_untie_others(plugins: Plugins) -> None:
+    """A row of three items leaves the tie of two rows as it is, and a certain difference is no tie."""
+    rng = np.random.default_rng(0)
+    names = tuple(map(str, range(100)))
+    gold = rng.normal(size=100)
+    values = gold + rng.normal(size=100)
+    rows = {
+        "best": values,
+        "near": values + 0.01 * rng.normal(size=100),
+        "few": -gold[:3],
+    }
+    seeds = {
+        (row, "t"): {0: ItemScores("spearman", names[: len(own)], own, gold[: len(own)])}
+        for row, own in rows.items()
+    }
+    tied_rows = tied_with_best(Comparisons(seeds, plugins), "best", ["near", "few"], ["t"])
+    assert "near" in tied_rows
+    answers = {
+        (row, "t"): {
+            seed: ItemScores("mean", names, np.full(100, share), np.zeros(100)) for seed in (0, 1)
+        }
+        for row, share in (("right", 1.0), ("wrong", 0.0))
+    }
+    assert tied_with_best(Comparisons(answers, plugins), "right", ["wrong"], ["t"]) == set()
