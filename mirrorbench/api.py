@@ -122,7 +122,8 @@ def evaluate(
             ):  # nothing says when its vectors change, so none of them is kept
                 settings["cache"] = stack.enter_context(TemporaryDirectory())
                 model = _Identified(model.encode, uuid4().hex)
-            label = name or getattr(encoder, "name", "") or type(encoder).__name__
+            label = name or getattr(encoder, "typed", "") or getattr(encoder, "name", "")
+            label = label or type(encoder).__name__
             requested = EncoderSpec(label)
             registered = registered.extended(
                 "register_encoders", label, lambda spec, context: model

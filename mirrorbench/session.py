@@ -348,7 +348,7 @@ class Session:
         from mirrorbench.runs.run import load_encoder
 
         encoder, row = load_encoder(self.workspace, as_spec(spec), level)
-        return TextEncoder(encoder, str(row))
+        return TextEncoder(encoder, str(row), typed=str(spec))
 
     def tune(
         self,

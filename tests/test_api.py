@@ -66,6 +66,9 @@ def test_results_convert_to_data_frame_and_text(monkeypatch: pytest.MonkeyPatch)
     assert list(frame["task"]) == ["cats", "dogs"]
     assert frame.set_index("task")["score"]["cats"] == results["cats"]
     assert set(frame.columns) >= {"encoder", "seed", "metric", "spearman", "pearson", "n_items"}
+    labels = [row.label for row in results.table.rows if row.spec]
+    assert set(frame["encoder"]) == set(labels)
+    assert set(frame["spec"]) == {result.spec for result in results.results}
 
     assert "| letters" in repr(results)
     assert "tabular" in results.render("latex")

@@ -97,11 +97,7 @@ def _table(compared: EncoderComparison, title: str) -> Table:
     """Return a line for each task, and for the average over several; the verdicts as sentences below."""
     from mirrorbench.reports.renderers.numbers import p_words
     from mirrorbench.reports.statistics import LEVEL
-    from mirrorbench.reports.statistics.verdicts import (
-        THIS_MODEL,
-        TWO_SEEDS,
-        WITHOUT_OVERLAP,
-    )
+    from mirrorbench.reports.statistics.verdicts import caveat_notes
     from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table
 
     heads = ("items", "A", "B", "A - B", f"{LEVEL:.0%} interval", "p", "verdict")
@@ -121,13 +117,7 @@ def _table(compared: EncoderComparison, title: str) -> Table:
         rows.append(Row(name, "", tuple(Score(nan, None, 1, text=cell) for cell in cells)))
     *of_tasks, last = compared.sentences()  # that of the average, if there is one
     notes = [last, _explanation(compared), *compared.notes, *of_tasks]
-    tests = [entry.test for entry in compared.every]
-    if any(test.unseen for test in tests):
-        notes.append(WITHOUT_OVERLAP)
-    if any(test.this_model and test.separable for test in tests):
-        notes.append(THIS_MODEL)
-    if any(test.two_seeds and test.separable for test in tests):
-        notes.append(TWO_SEEDS)
+    notes += caveat_notes([entry.test for entry in compared.every])
     columns = tuple(Column(head, head) for head in heads)
     return Table(
         title,
@@ -172,16 +162,18 @@ def _finite(value: float) -> float | None:
 
 
 def _as_json(compared: EncoderComparison) -> dict[str, Any]:
+    from mirrorbench.reports.statistics.verdicts import caveat_notes
 
     entries = [
         _entry(entry, text)
         for entry, text in zip(compared.every, compared.sentences(), strict=True)
     ]
     n = len(compared.tasks)
+    tests = [entry.test for entry in compared.every]
     return {
         "tasks": entries[:n],
         "average": entries[n] if compared.average else None,
-        "notes": [_explanation(compared), *compared.notes],
+        "notes": [_explanation(compared), *compared.notes, *caveat_notes(tests)],
         "banner": compared.banner,
     }
 

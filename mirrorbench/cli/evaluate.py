@@ -189,7 +189,7 @@ def print_evaluation(
 def print_answers(evaluation: Evaluation) -> None:
     """Print a sentence for each verdict, and what it is corrected for."""
     from mirrorbench.reports.renderers.verdicts import sentences
-    from mirrorbench.reports.statistics.verdicts import THIS_MODEL
+    from mirrorbench.reports.statistics.verdicts import caveat_notes
 
     table = evaluation.leaderboard.table
     say()
@@ -198,8 +198,8 @@ def print_answers(evaluation: Evaluation) -> None:
     most = max((verdict.n_tests for verdict in table.verdicts), default=1)
     if most > 1:
         say(f"In brackets: p is corrected for up to {most} tests (Holm); intervals are not.")
-    if any(verdict.this_model and verdict.separable for verdict in table.verdicts):
-        say(THIS_MODEL)
+    for note in caveat_notes(table.verdicts):
+        say(note)
 
 
 def print_items_needed(evaluation: Evaluation, data: Mapping[str, Data]) -> None:

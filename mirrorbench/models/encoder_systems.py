@@ -196,10 +196,12 @@ class TextEncoder:
 
     encoder: Encoder
     name: str = "encoder"
-    """The spec."""
+    """The spec of its row."""
     truncation: Truncation | None = None
     """Counts of the texts that were longer than the encoder reads, over all calls of ``encode``; ``None`` before the
     first, and for an encoder that cuts none."""
+    typed: str = ""
+    """What the user calls it in tables: the text of the spec or path."""
 
     def __repr__(self) -> str:
         return f"<mirrorbench encoder {self.name}>"

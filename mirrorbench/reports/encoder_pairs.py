@@ -19,7 +19,7 @@ from mirrorbench.reports.renderers.verdicts import (
 )
 from mirrorbench.reports.selection import Choice, read_items, select
 from mirrorbench.reports.statistics.comparisons import Comparison, Comparisons, RowKey, Seeds
-from mirrorbench.reports.statistics.items import items_of
+from mirrorbench.reports.statistics.items import ItemScores, items_of
 from mirrorbench.reports.statistics.steps import find_steps, with_caveats
 from mirrorbench.reports.statistics.verdicts import (
     Marker,
@@ -33,6 +33,10 @@ from mirrorbench.runs.results import Result
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.reports.comparable import Stored
+
+
+_Results = dict[str, list[list[Result]]]
+"""For each task the results of the seeds of A, and those of B."""
 
 
 @dataclass(frozen=True)
@@ -154,23 +158,14 @@ def compare_encoders(
     for name, side in (("A", 0), ("B", 1)):
         if only := [task for task, pair in pairs.items() if pair[side] and not pair[1 - side]]:
             notes.append(f"only {name} has: {', '.join(only)}")
-    items: dict[tuple[RowKey, str], Seeds] = {}
-    compared: _Results = {}
-    for task, pair in shared.items():
-        read = [{entry.result.seed: items_of(entry, plugins) for entry in side} for side in pair]
-        if any(own is None for side in read for own in side.values()):
-            notes.append(
-                f"{task}: not compared, since a score is undefined or cannot be computed from its predictions"
-            )
-            continue
-        compared[task] = [[entry.result for entry in side] for side in pair]
-        for name, seeds in zip("AB", read, strict=True):
-            items[name, task] = {seed: own for seed, own in seeds.items() if own}
+    both = _items_of_both(shared, plugins)
+    notes += both.notes
+    compared = both.results
     if not compared:
         raise UsageError(
             "there is no task on which both can be compared" + "".join(f"\n  {n}" for n in notes)
         )
-    comparisons = Comparisons(items, plugins)
+    comparisons = Comparisons(both.items, plugins)
     board = _Board.of(folder, compared, plugins) if folder else _Board()
     verdicts = [
         _tested(board.like(_untested(task, compared)), comparisons, compared) for task in compared
@@ -184,7 +179,7 @@ def compare_encoders(
         )
     average = None
     if len(compared) > 1:
-        others = board.other_steps(plugins)
+        others = board.other_steps(plugins, both.by_cell)
         verdict = _tested(board.like(_untested(AVERAGE, compared)), comparisons, compared)
         others = [other for other in others if not _same_rows(other, verdict)]
         (verdict, *_) = with_corrections([verdict, *others], ["average"] * (1 + len(others)))
@@ -203,6 +198,48 @@ def compare_encoders(
     )
 
 
+@dataclass(frozen=True)
+class _Both:
+    """The results of A and B on each task that can be compared, and their items, each read once.
+
+    Attributes:
+        results: by task.
+        items: of each seed by encoder, A or B, and task.
+        by_cell: the same by cell id.
+        notes: on tasks that cannot be compared.
+    """
+
+    results: _Results = field(default_factory=dict)
+    items: dict[tuple[RowKey, str], Seeds] = field(default_factory=dict)
+    by_cell: dict[str, ItemScores] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def _items_of_both(tasks: Mapping[str, Sequence[Sequence[Stored]]], plugins: Plugins) -> _Both:
+    both = _Both()
+    for task, sides in tasks.items():
+        read: list[dict[int, ItemScores]] = []
+        complete = True
+        for side in sides:
+            seeds: dict[int, ItemScores] = {}
+            for entry in side:
+                items = items_of(entry, plugins)
+                if items is None:
+                    complete = False
+                    continue
+                seeds[entry.result.seed] = items
+                both.by_cell[entry.result.cell_id] = items
+            read.append(seeds)
+        if not complete:
+            both.notes.append(
+                f"{task}: not compared, since a score is undefined or cannot be computed from its predictions"
+            )
+            continue
+        both.results[task] = [[entry.result for entry in side] for side in sides]
+        both.items["A", task], both.items["B", task] = read
+    return both
+
+
 def _corrected_over_tasks(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Correct the verdicts on tasks for each other; those on best rows for their choice, if that corrects p more."""
     plain = [replace(verdict, best=False) for verdict in verdicts]
@@ -215,10 +252,6 @@ def _corrected_over_tasks(verdicts: Sequence[Verdict]) -> list[Verdict]:
                 chosen = over_tasks
             corrected[index] = chosen
     return corrected
-
-
-_Results = dict[str, list[list[Result]]]
-"""For each task the results of the seeds of A, and those of B."""
 
 
 def _untested(column: str, results: _Results) -> Verdict:
@@ -279,12 +312,13 @@ class _Board:
             for step in self.steps
         )
 
-    def other_steps(self, plugins: Plugins) -> list[Verdict]:
-        """Return the tested verdicts on steps in the average."""
+    def other_steps(self, plugins: Plugins, by_cell: Mapping[str, ItemScores]) -> list[Verdict]:
+        """Return the tested verdicts on steps in the average; items that are known by cell id are not read again."""
         steps = [step for step in self.steps if step.column == AVERAGE and not step.best]
         if not steps:
             return []
-        items = read_items(self.stored, plugins)
+        unread = [entry for entry in self.stored if entry.result.cell_id not in by_cell]
+        items = {**by_cell, **read_items(unread, plugins)}
         return Marker(self.table, seeds_of_rows(self.table, items), plugins).verdicts(steps)
 
     def note(self, others: Sequence[Verdict]) -> str:

@@ -417,7 +417,7 @@ class Leaderboard:
         return call(entry, str, entry.value.render, self.table.with_notes(notes), **options)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a row for each result: encoder, task, seed, protocol, main metric and score, then every metric.
+        """Return a row for each result: encoder as in the table, spec, task, seed, protocol, main metric and score, then every metric.
 
         Raises:
             UsageError: pandas is not installed.
@@ -426,9 +426,11 @@ class Leaderboard:
             import pandas as pd
         except ImportError as error:
             raise not_installed(UsageError, "a DataFrame needs", "pandas", "frames") from error
+        labels = {parse_spec(row.spec): row.label for row in self.table.rows if row.spec}
         rows: list[dict[str, Any]] = [
             {
-                "encoder": r.spec,
+                "encoder": labels.get(parse_spec(r.spec), r.spec),
+                "spec": r.spec,
                 "task": r.task,
                 "seed": r.seed,
                 "protocol": r.protocol,

@@ -111,7 +111,7 @@ def _rows_meant(text: str, folder: Path, protocol: str, plugins: Plugins) -> lis
     meant += [spec for spec in rows if text == row_label(spec, plugins)]
     found = [rows[spec] for spec in dict.fromkeys(meant) if spec in rows]
     if not found:
-        raise unknown_name(f"encoder among the results in {folder}:", text, sorted(map(str, rows)))
+        raise unknown_name(f"encoder among the results in {folder}:", text, sorted(shown.values()))
     return found
 
 

@@ -365,7 +365,7 @@ class Runner:
                 *_notes(cell, task.languages, **lost),
                 *_truncation_notes(cell, truncation),
                 *_unknown_words_notes(cell, task, unknown),
-                *(f"{cell.model.spec}: {note}" for note in getattr(encoder, "notes", ())),
+                *(f"{_name(cell)}: {note}" for note in getattr(encoder, "notes", ())),
                 *_progress(cell, tuning),
             ],
             cost=self._cost(cell, encoder, tuning),
@@ -395,16 +395,21 @@ def _check_unchanged(task: Task, planned: Mapping[str, str], now: Mapping[str, s
         raise changed_while_read(f"{task.title} ({', '.join(changed)})")
 
 
+def _name(cell: Cell) -> str:
+    """What the user calls the encoder, else the spec of its model."""
+    return cell.name or str(cell.model.spec)
+
+
 def _truncation_notes(cell: Cell, truncation: Truncation | None) -> Iterator[str]:
     """Note the texts that were cut, where no target decides which tokens are read."""
     if truncation is not None and truncation.cut:
-        yield f"{cell.model.spec}: {truncation.sentence}"
+        yield f"{_name(cell)}: {truncation.sentence}"
 
 
 def _unknown_words_notes(cell: Cell, task: Task, unknown: UnknownWords | None) -> Iterator[str]:
     """Note the items with words for which the encoder has no vector."""
     if unknown is not None and unknown.items:
-        yield f"{cell.model.spec}: {unknown.sentence(getattr(task, 'items_name', 'items'))}"
+        yield f"{_name(cell)}: {unknown.sentence(getattr(task, 'items_name', 'items'))}"
 
 
 def _notes(
@@ -415,28 +420,29 @@ def _notes(
     targets_missing: int = 0,
 ) -> Iterator[str]:
     """Notes on the encoder for readers of a result: missing languages, and texts or targets that were cut."""
-    spec, tokens = cell.model.spec, cell.pooling.max_length if cell.pooling else 0
-    if foreign := foreign_languages(spec, languages):
-        yield f"{spec} has no model of {', '.join(foreign)}, and reads it with its English one"
+    name = _name(cell)
+    tokens = cell.pooling.max_length if cell.pooling else 0
+    if foreign := foreign_languages(cell.model.spec, languages):
+        yield f"{name} has no model of {', '.join(foreign)}, and reads it with its English one"
     reads_once = (
         cell.pooling is not None and cell.pooling.of_target and not cell.pooling.is_repeated
     )
     yield from opening_notes(cell.model, cell.pooling)
     if cell.model.traits.pads:
-        yield f"the vectors of {spec} depend on padding: only texts of equal length were encoded in one batch"
+        yield f"the vectors of {name} depend on padding: only texts of equal length were encoded in one batch"
     if reads_once and not cell.model.attention and cell.model.traits.causal:
         yield (
-            f"{spec} reads a target without the words that follow it; prompt=echo and attention=bidirectional read "
+            f"{name} reads a target without the words that follow it; prompt=echo and attention=bidirectional read "
             "them too"
         )
     if texts_cut:
         lost = cell.pooling is not None and cell.pooling.marked
         what = "targets that a cut at the end would lose" if lost else "the target of longer texts"
-        yield f"{spec} reads a window of {tokens} tokens around {what} ({texts_cut})"
+        yield f"{name} reads a window of {tokens} tokens around {what} ({texts_cut})"
     if targets_cut:
-        yield f"{spec} reads {targets_cut} targets in part, being longer than {tokens} tokens"
+        yield f"{name} reads {targets_cut} targets in part, being longer than {tokens} tokens"
     if targets_missing:
-        yield f"{spec} has no token for {targets_missing} targets and reads their whole text"
+        yield f"{name} has no token for {targets_missing} targets and reads their whole text"
 
 
 def _progress(cell: Cell, tuning: dict[str, Any]) -> Iterator[str]:

@@ -247,13 +247,20 @@ def with_verdicts(table: Table, verdicts: Sequence[Verdict]) -> Table:
             f"Verdicts: {LEVEL:.0%} interval of the difference over items, and over seeds where there are several; in "
             f"brackets the number of tests that p is corrected for, and p corrected. {_what_is_corrected(verdicts)}"
         )
+    notes += caveat_notes(verdicts)
+    return replace(table, verdicts=tuple(verdicts), notes=(*table.notes, *notes))
+
+
+def caveat_notes(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return notes that explain the caveats in the sentences of some verdicts."""
+    notes = []
     if any(verdict.unseen for verdict in verdicts):
         notes.append(WITHOUT_OVERLAP)
     if any(verdict.this_model and verdict.separable for verdict in verdicts):
         notes.append(THIS_MODEL)
     if any(verdict.two_seeds and verdict.separable for verdict in verdicts):
         notes.append(TWO_SEEDS)
-    return replace(table, verdicts=tuple(verdicts), notes=(*table.notes, *notes))
+    return notes
 
 
 def _what_is_corrected(verdicts: Sequence[Verdict]) -> str:
