@@ -133,12 +133,14 @@ class Display(Reporter):
     def _explain(self, outcome: Outcome | Leaderboard, root: Path) -> None:
         """Reasons of failed cells: those without data or a model together, the others by reason."""
         stderr.print()
+        table = getattr(outcome, "table", None)
+        labels = {row.spec: row.label for row in table.rows} if table else {}
         reasons: dict[tuple[str, str], list[str]] = {}
         for failure in outcome.failures:
             if not failure.lacks:
-                reasons.setdefault((failure.reason, failure.hint), []).append(
-                    f"{failure.spec} on {failure.task}"
-                )
+                label = labels.get(str(failure.spec), str(failure.spec))
+                cells = reasons.setdefault((failure.reason, failure.hint), [])
+                cells.append(f"{label} on {failure.task}")
         for (reason, hint), cells in reasons.items():
             names = list(dict.fromkeys(cells))
             shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -175,28 +175,28 @@ def _items(table: Table) -> str:
 def _warnings(table: Table, verdicts: Sequence[Verdict], show: Show) -> list[Line]:
     """Reasons to distrust the table, and the share of items with a text of a tuning corpus.
 
-    With what is left without them of the ``verdicts`` in the lines above, in their order.
+    With what is left without these of the ``verdicts`` in the lines above, in their order.
     """
-    reasons = list(table.warnings)
-    tasks, column, share, rest = table.task_columns, "", 0.0, ""
-    qualified = [verdict for verdict in verdicts if verdict.unseen]
-    if qualified and (first := qualified[0].unseen):
-        column, share = qualified[0].column, first.share
-        left = "; ".join(
-            signed(v.unseen, show) for v in qualified if v.unseen and v.unseen.p is not None
-        )
-        rest = f" (without them {left})" if left else ""
-    elif tasks:
-        most = max(tasks, key=lambda task: task.seen)
-        column, share = most.name, most.seen
-    if share:
-        on = "".join(
-            f" on {task.title}" for task in tasks if task.name == column and len(tasks) > 1
-        )
-        reasons.append(
-            f"{share:.0%} of the {_items(table)}{on} contain a text of the tuning corpus{rest}"
-        )
-    return [("!", text) for text in reasons]
+    lines = [("!", warning) for warning in table.warnings]
+    seen = [(verdict, verdict.unseen) for verdict in verdicts if verdict.unseen]
+    if seen:
+        first, unseen = seen[0]
+        left = [signed(rest, show) for _, rest in seen if rest.p is not None]
+        text = _share_seen(table, first.column, unseen.share)
+        lines.append(("!", f"{text} (without them {'; '.join(left)})" if left else text))
+    elif table.task_columns:
+        most = max(table.task_columns, key=lambda task: task.seen)
+        if most.seen:
+            lines.append(("!", _share_seen(table, most.name, most.seen)))
+    return lines
+
+
+def _share_seen(table: Table, column: str, share: float) -> str:
+    """The share of the items of a column with a text of a tuning corpus; an average and the only task are not named."""
+    tasks = table.task_columns
+    titles = [task.title for task in tasks if task.name == column]
+    on = f" on {titles[0]}" if titles and len(tasks) > 1 else ""
+    return f"{share:.0%} of the {_items(table)}{on} contain a text of the tuning corpus"
 
 
 def _other_lines(table: Table, show: Show) -> list[Line]:
