@@ -134,12 +134,34 @@ def copied(rng: np.random.Generator, copies: int, n: int = 200) -> Made:
     return found
 
 
-def differing(rng: np.random.Generator, n: int, first: float, second: float) -> Made:
-    """Simulate independent answers of which shares are right by the first encoder alone, and by the second alone."""
-    drawn = rng.random(n)
-    both = drawn > 1 - 0.6 * (1 - first - second)
-    right = {"A": both | (drawn < first), "B": both | ((drawn >= first) & (drawn < first + second))}
-    return {(e, "t"): {0: items(MEAN, own, np.zeros(n))} for e, own in right.items()}
+def differing(
+    rng: np.random.Generator, n: int, first: float, second: float, codes: Codes | None = None
+) -> Made:
+    """Simulate answers of which shares are right by the first encoder alone, and by the second alone.
+
+    With ``codes`` of groups, which encoder is right depends on the group as much as on the item.
+    """
+    drawn = rng.normal(size=n)
+    if codes is not None:
+        drawn = (drawn + effects(rng, codes)) / np.sqrt(2)
+    ranks = norm.cdf(drawn)
+    both = np.abs(ranks - 0.5) < 0.2
+    right = {"A": both | (ranks < first), "B": both | (ranks > 1 - second)}
+    return {(e, "t"): {0: items(MEAN, own, np.zeros(n), codes)} for e, own in right.items()}
+
+
+def answering_seeds(rng: np.random.Generator, n: int, spread: float) -> Made:
+    """Simulate three seeds of A and one of B that answer most questions alike, with accuracies around the same mean."""
+    hard = rng.normal(size=n)
+    found: Made = {("A", "t"): {}, ("B", "t"): {}}
+    for encoder, count in (("A", 3), ("B", 1)):
+        shares = rng.normal(0.8, spread, count) if count > 1 else [0.8]
+        own = rng.normal(size=n)
+        for seed, share in enumerate(shares):
+            latent = np.sqrt(0.9) * hard + np.sqrt(0.08) * own
+            latent += np.sqrt(0.02) * rng.normal(size=n)
+            found[encoder, "t"][seed] = items(MEAN, latent < norm.ppf(share), np.zeros(n))
+    return found
 
 
 def heavy(rng: np.random.Generator, n: int) -> Made:
@@ -190,6 +212,15 @@ def equal() -> dict[str, Simulation]:
     for n, share in ((600, 0.005), (60, 0.05), (200, 0.1)):
         name = f"accuracy, {n} independent items, {2 * share:.0%} of the answers differ"
         found[name] = partial(differing, n=n, first=share, second=share)
+    for count, size in ((8, 25), (20, 10), (100, 6)):
+        for share in (0.02, 0.15):
+            name = f"accuracy, {count} groups of {size}, {2 * share:.0%} of the answers differ"
+            found[name] = partial(
+                differing, n=count * size, first=share, second=share, codes=groups(count, size)
+            )
+    for spread in (0, 0.01):
+        name = f"accuracy, 600 items, three seeds against one, spread by {spread:g}"
+        found[name] = partial(answering_seeds, n=600, spread=spread)
     for copies in (2, 5):
         found[f"average over a file and {copies - 1} near-copies"] = partial(copied, copies=copies)
     for shared in (0, 0.1, 0.3, 0.5):
@@ -219,7 +250,21 @@ def better() -> dict[str, tuple[Simulation, float]]:
     """Return simulations of encoders of which the first is better, with the true difference."""
     of_pairs = 6 / np.pi * (np.arcsin(0.5**0.5 / 2) - np.arcsin((1 + 1.5**2) ** -0.5 / 2))
     single = groups(600, 1)
-    return {
+    found = {
+        f"accuracy, {count} groups of {size}, {first + second:.0%} of the answers differ, A is better": (
+            partial(
+                differing,
+                n=count * size,
+                first=first,
+                second=second,
+                codes=groups(count, size),
+            ),
+            first - second,
+        )
+        for count, size in ((8, 25), (20, 10), (100, 6))
+        for first, second in ((0.02, 0.0), (0.05, 0.01), (0.3, 0.2))
+    }
+    return found | {
         "Spearman, 60 pairs, A is better": (partial(correlated, n=60, worse=1.5), of_pairs),
         "accuracy, 600 items, A is better by .01": (
             partial(answered, codes=single, right=0.9, own=0.05, worse=0.01),
@@ -246,15 +291,28 @@ def single() -> dict[str, tuple[Callable[[np.random.Generator], ItemScores], flo
     def answers(rng: np.random.Generator, n: int, right: float) -> ItemScores:
         return items(MEAN, rng.random(n) < right, np.zeros(n))
 
-    def scores(rng: np.random.Generator, n: int, area: float) -> ItemScores:
-        gold = (np.arange(n) < n // 3).astype(np.float64)
-        return items("auc", rng.normal(size=n) + np.sqrt(2) * norm.ppf(area) * gold, gold)
+    def scores(
+        rng: np.random.Generator, n: int, area: float, positive: int, wide: float = 1
+    ) -> ItemScores:
+        gold = (np.arange(n) < positive).astype(np.float64)
+        values = rng.normal(size=n) * np.where(gold == 1, wide, 1)
+        return items("auc", values + np.sqrt(1 + wide**2) * norm.ppf(area) * gold, gold)
 
     found: dict[str, tuple[Callable[[np.random.Generator], ItemScores], float]] = {}
     for n in (60, 200, 600):
         for score in (0.5, 0.8, 0.9, 0.96, 0.98):
             found[f"accuracy of {score}, {n} items"] = (partial(answers, n=n, right=score), score)
-            found[f"AUC of {score}, {n} items"] = (partial(scores, n=n, area=score), score)
+            found[f"AUC of {score}, {n} items"] = (
+                partial(scores, n=n, area=score, positive=n // 3),
+                score,
+            )
+    for n, positive in ((60, 6), (600, 12), (600, 30)):
+        for wide, of in ((1, ""), (3, " that vary three times as much")):
+            for score in (0.5, 0.8, 0.9, 0.96, 0.98):
+                found[f"AUC of {score}, {n} items, {positive} positive{of}"] = (
+                    partial(scores, n=n, area=score, positive=positive, wide=wide),
+                    score,
+                )
     return found
 
 

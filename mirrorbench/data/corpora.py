@@ -435,7 +435,9 @@ def content_digests(
     for item in ids:
         parts = sorted(map(normalised, contents[item]))
         text = "\0".join([str(len(parts)), *parts])
-        hashed = hashlib.blake2b(text.encode(), digest_size=8, key=salt.encode())
+        hashed = hashlib.blake2b(
+            text.encode(errors="surrogatepass"), digest_size=8, key=salt.encode()
+        )
         numbers.append(int.from_bytes(hashed.digest(), "big"))
     return np.array(numbers, dtype=np.uint64)
 

@@ -23,6 +23,7 @@ from mirrorbench.reports.statistics.items import ItemScores, items_of
 from mirrorbench.reports.statistics.steps import find_steps, with_caveats
 from mirrorbench.reports.statistics.verdicts import (
     Marker,
+    notes_on_matching,
     seeds_of_rows,
     tested,
     with_corrections,
@@ -184,6 +185,7 @@ def compare_encoders(
         others = [other for other in others if not _same_rows(other, verdict)]
         (verdict, *_) = with_corrections([verdict, *others], ["average"] * (1 + len(others)))
         average = _row(verdict, comparisons, compared)
+        notes += notes_on_matching(comparisons, "AB", {task: task for task in compared}, plugins)
         if others and not verdict.best:
             notes.append(board.note(others))
         verdicts.append(verdict)

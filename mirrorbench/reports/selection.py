@@ -292,7 +292,8 @@ def judged(
     verdicts = marker.verdicts(steps)
     marked = with_verdicts(marker.with_marks(intervals, ties), verdicts)
     columns = tuple(map(marker.counted, marked.columns))
-    return replace(marked, columns=columns, notes=(*marked.notes, *marker.content_notes(verdicts)))
+    on_matching = marker.notes_on_matching(verdicts, marked=intervals or ties)
+    return replace(marked, columns=columns, notes=(*marked.notes, *on_matching))
 
 
 def read_items(stored: Sequence[Stored], plugins: Plugins) -> dict[str, ItemScores]:

@@ -93,7 +93,7 @@ class _TaskInputs:
         """Return numbers of the contents of items; ``None`` for a task that names none."""
         if self._contents[0] != ids:
             contents = self.task.contents(self.items)
-            known = contents and all(item in contents for item in ids)
+            known = all(contents.get(item) for item in ids)
             self._contents = ids, content_digests(contents, ids, salt) if known else None
         return self._contents[1]
 

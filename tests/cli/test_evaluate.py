@@ -51,7 +51,7 @@ def test_answers_report_differences_and_holm_p_values(tmp_path: Path, shell: She
     assert corrected == "In brackets: p is corrected for up to 2 tests (Holm); intervals are not."
     assert better.startswith("abcdef beats ab: +")
     assert better == answers[0]["sentence"]
-    assert same == ("No separable difference: ba over ab .000 [-.031, .031], p = 1.0 (2 tests)")
+    assert same == ("No separable difference: ba over ab .000 [-.032, .032], p = 1.0 (2 tests)")
     (first, second), difference = answers, answers[0]["score"] - answers[0]["first"]
     assert first["difference"] == pytest.approx(difference)
     assert first["interval"][0] > 0

@@ -57,7 +57,8 @@ def test_comparison_covers_tasks_average_and_swapped_encoders(
     assert found.average.first.mean == pytest.approx(sum(d.first.mean for d in differences) / 3)
     assert found.average.second.mean == pytest.approx(sum(d.second.mean for d in differences) / 3)
     assert found.average.n == 450
-    assert found.notes == ()
+    (note,) = found.notes
+    assert note.startswith(f"Items of {', '.join(TASKS)} are matched with those of other tasks by")
     back = compare_encoders(*sides[::-1], TASKS, plugins)
     assert back.tasks[0].verdict == "B better"
     assert [entry.estimate.value for entry in back.tasks] == [
@@ -264,7 +265,7 @@ def test_average_of_another_pair_is_one_test_more(ladder: Path) -> None:
     assert compared.average.corrected == holm(p_values)[0]
     assert compared.average.test.n_tests == len(steps) + 1
     others = [v for v in verdicts if v.column != "avg."]
-    tasks, note = compared.notes
+    tasks, *_, note = compared.notes
     assert tasks == (
         f"The leaderboard of {ladder} has {len(others)} other tests on these tasks, for which p is not "
         "corrected here."

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import isnan, nan, sqrt
 from typing import TYPE_CHECKING
 
@@ -16,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.reports.statistics.estimates import (
-    FEW,
     UNDEFINED,
     Answers,
+    Labels,
     PointEstimate,
     Scale,
     Variance,
@@ -47,17 +48,16 @@ class Dependence:
     """
 
     def __init__(self, tasks: Sequence[ItemScores]) -> None:
-        names, units = np.unique(
-            np.concatenate([items.units or items.ids for items in tasks]), return_inverse=True
-        )
-        self._n_units = len(names)
-        self._units = np.split(units, np.cumsum([len(items.ids) for items in tasks])[:-1])
+        units = units_of(tasks)
+        self._n_units = 1 + int(max(own.max(initial=-1) for own in units))
+        self._units = units
         texts = [
             membership(own, items.shared, self._n_units)
             for own, items in zip(self._units, tasks, strict=True)
         ]
         self._shared = SharedTexts(with_loners(joined(texts), np.arange(self._n_units)))
         self._samples = [sample_of_each_item(items) for items in tasks]
+        self._shares = [items.shares for items in tasks]
         self._group_corrections = [
             _correction_for_groups(own, of_task)
             for own, of_task in zip(self._units, texts, strict=True)
@@ -68,6 +68,16 @@ class Dependence:
 
         The sum of the products of influences over all pairs of dependent units; never below that of independent ones.
         """
+        independent, dependent = self._both_variances(influences)
+        return max(independent, dependent)
+
+    def design_effect(self, influences: Sequence[FloatArray]) -> float:
+        """Return how many times the variance of independent items the variance is; 1 where neither is known."""
+        independent, dependent = self._both_variances(influences)
+        return max(1.0, dependent / independent) if independent > 0 else 1.0
+
+    def _both_variances(self, influences: Sequence[FloatArray]) -> tuple[float, float]:
+        """The variance of independent units, and that of dependent ones."""
         scaled = [
             own * _correction_for_means(samples)
             for own, samples in zip(influences, self._samples, strict=True)
@@ -78,20 +88,30 @@ class Dependence:
         ]
         independent = self.by_unit(scaled)
         (dependent,) = self._shared.products(self.by_unit(grouped))
-        return max(float(independent @ independent), dependent)
+        return float(independent @ independent), dependent
 
     def degrees_of_freedom(self, influences: Sequence[FloatArray]) -> float:
         """Return those of the variance for independent items (Satterthwaite 1946): G - 1 for G equal groups."""
-        expected = self.by_unit(
-            [
-                _mean_of_sample(own * own, samples)
-                for own, samples in zip(influences, self._samples, strict=True)
-            ]
-        )
-        (spread,) = self._shared.products(expected)
-        if not spread > 0:
-            return 1.0
-        return max(1.0, float(expected.sum() ** 2 / spread - 1))
+        expected = [
+            _mean_of_sample(own * own, samples)
+            for own, samples in zip(influences, self._samples, strict=True)
+        ]
+        return max(1.0, self._count_groups(expected) - 1)
+
+    def estimated(self, influences: Sequence[FloatArray]) -> Variance:
+        """Return the variance and its degrees of freedom."""
+        return self.variance(influences), self.degrees_of_freedom(influences)
+
+    @cached_property
+    def groups(self) -> float:
+        """Number of independent groups, of equal weight in effect; 1 where all items depend on each other."""
+        return self._count_groups([shares**2 for shares in self._shares])
+
+    def _count_groups(self, variances: Sequence[FloatArray]) -> float:
+        """The number of equal groups that would have such variances, item by item."""
+        by_unit = self.by_unit(variances)
+        (spread,) = self._shared.products(by_unit)
+        return float(by_unit.sum() ** 2 / spread) if spread > 0 else 1.0
 
     def by_unit(self, values: Sequence[FloatArray]) -> FloatArray:
         """Return sums over tasks of the values of each unit's items, shape (units,)."""
@@ -101,12 +121,47 @@ class Dependence:
         return sums
 
 
+def units_of(tasks: Sequence[ItemScores]) -> list[NDArray[np.intp]]:
+    """Return the number of each item's unit, task by task, from 0: equal items have the same.
+
+    Items of a task that does not know their contents are equal to those in equal rows of equal files.
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    ends = np.cumsum([len(items.ids) for items in tasks])[:-1]
+    _, units = np.unique(
+        np.concatenate([items.units or items.ids for items in tasks]), return_inverse=True
+    )
+    unknown = {name for items in tasks if items.units == items.rows for name in items.rows}
+    if unknown:
+        names = np.concatenate([items.rows or items.units or items.ids for items in tasks])
+        _, rows = np.unique(names, return_inverse=True)
+        linked = np.isin(names, list(unknown))
+        n = int(units.max()) + 1
+        links = (units[linked], n + rows[linked])
+        graph = coo_array((np.ones(linked.sum()), links), (n + len(rows),) * 2)
+        _, joined_to = connected_components(graph, directed=False)
+        _, units = np.unique(joined_to[units], return_inverse=True)
+    return np.split(units, ends)
+
+
+def is_auc(items: ItemScores) -> bool:
+    """Test whether the score is an area under the ROC curve."""
+    return items.statistic.removeprefix("cosine_") == "auc"
+
+
+def is_ap(items: ItemScores) -> bool:
+    """Test whether the score is an average precision."""
+    return items.statistic.removeprefix("cosine_") == "ap"
+
+
 def sample_of_each_item(items: ItemScores) -> NDArray[np.intp]:
     """Return the number of the sample that an item is from, shape (n,), from 0.
 
     An area under the ROC curve has two, of which each has a variance of its own; other scores have one.
     """
-    if items.statistic.removeprefix("cosine_") == "auc":
+    if is_auc(items):
         return np.unique(items.gold, return_inverse=True)[1]
     return np.zeros(len(items.ids), dtype=np.intp)
 
@@ -199,20 +254,27 @@ class Comparisons:
         return self._seeds.get((row, task), {}).values()
 
     def estimate(self, row: RowKey, tasks: Sequence[str]) -> PointEstimate:
-        """Estimate a row's mean over tasks; the interval of a share or an area of one task stays between 0 and 1."""
+        """Estimate a row's mean over tasks; the interval of shares and areas stays between 0 and 1."""
         own = [common([self._seeds[row, task]])[0] for task in tasks]
         score, influences, over_seeds = self._scores(row, tasks, own)
-        variance = self._variance(tasks, [list(seeds.values()) for seeds in own], influences)
-        parts = (variance, *over_seeds)
-        if len(tasks) == 1:
-            items = list(own[0].values())
-            dependence = self._dependence_of(tasks, [_representative(items)])
-            groups = 1 + int(dependence.degrees_of_freedom([np.ones(len(items[0].ids))]))
-            scale, groups = scale_of(items, groups)
-            if scale != "plain" and (score.mean not in (0, 1) or groups > 1):
-                return PointEstimate(score.mean, parts, scale=scale, groups=groups)
-        estimate = PointEstimate(score.mean, parts)
-        return estimate if estimate.error > 0 else UNDEFINED
+        if isnan(score.mean):
+            return UNDEFINED
+        items = [list(seeds.values()) for seeds in own]
+        dependence = self._dependence_on(tasks, items)
+        first = items[0][0]
+        labels = None
+        if len(tasks) == 1 and is_auc(first):
+            positive, n = float(np.sum(first.gold == 1)), len(first.ids)
+            effect = dependence.design_effect(influences)
+            labels = Labels(positive / effect, (n - positive) / effect)
+        estimate = PointEstimate(
+            score.mean,
+            (dependence.estimated(influences), *over_seeds),
+            groups=min(_groups_behind(of_task[0], dependence.groups) for of_task in items),
+            scale=_scale(items),
+            labels=labels,
+        )
+        return estimate if estimate.interval() else UNDEFINED
 
     def compare(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Comparison:
         """Compare the means of two rows over tasks; the estimate is undefined where they share no item of a task."""
@@ -238,22 +300,21 @@ class Comparisons:
         )  # the same vectors but for the last bits do not differ
         if isnan(difference):
             return Comparison(n, left_out, first, second, UNDEFINED)
-        variance = self._variance(
-            tasks, both, [a - b for a, b in zip(of_first, of_second, strict=True)]
-        )
+        dependence = self._dependence_on(tasks, both)
+        variance = dependence.estimated([a - b for a, b in zip(of_first, of_second, strict=True)])
         parts = (variance, *over_seeds, *over_others)
-        counts = _answers(both)
-        if counts and _are_independent(both):
-            estimate = PointEstimate(difference, parts, answers=counts)
-        else:
-            estimate = PointEstimate(difference, parts, discordant=_few_discordant(counts))
+        estimate = PointEstimate(difference, parts, dependence.groups)
+        hits = all(own.hits for items in both for own in items)
+        if hits and (estimate.error > 0 or dependence.groups >= _FEWEST):
+            disagreement = statistics.fmean(map(disagreement_of, *zip(*pairs, strict=True)))
+            estimate = replace(estimate, answers=answers_of(estimate, disagreement))
         return Comparison(n, left_out, first, second, estimate)
 
     def covariance(self, rows: Sequence[RowKey], tasks: Sequence[str]) -> FloatArray:
         """Estimate the covariance of the means of rows over tasks, shape (rows, rows).
 
-        Equal items of several tasks count as one; other items are independent here, and so are rows with other items
-        than the first row.
+        Equal items of several tasks count as one; other items are independent here, also those that share texts, and
+        so are rows with other items than the first row.
         """
         covariance = np.diag([self.estimate(row, tasks).error ** 2 for row in rows])
         alike = [i for i, row in enumerate(rows) if self._has_same_items(row, rows[0], tasks)]
@@ -285,10 +346,13 @@ class Comparisons:
     def compare_unseen(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Unseen | None:
         """Compare two rows on the items without a text of either's tuning corpus; ``None`` where those are all."""
         seen: dict[str, set[str]] = {}
+        named: dict[tuple[RowKey, str], Seeds] = {}
         n = 0
         n_seen = 0
         for task in tasks:
-            both = [*self.items(row, task), *self.items(over, task)]
+            sides = named_alike([self._seeds[row, task], self._seeds[over, task]])
+            named[row, task], named[over, task] = sides
+            both = [items for seeds in sides for items in seeds.values()]
             seen[task] = set().union(*(items.seen for items in both))
             shared = set(both[0].ids).intersection(*(items.ids for items in both[1:]))
             n += len(shared)
@@ -296,7 +360,7 @@ class Comparisons:
         if not n_seen:
             return None
         share = n_seen / n
-        rest = self._without(seen, (row, over))
+        rest = self._without(seen, named)
         if not all(
             items.ids for side in (row, over) for t in tasks for items in rest.items(side, t)
         ):
@@ -306,18 +370,18 @@ class Comparisons:
             return Unseen(share)
         return Unseen(share, estimate.value, estimate.interval(), estimate.p)
 
-    def _without(self, seen: Mapping[str, set[str]], rows: Sequence[RowKey]) -> Comparisons:
+    def _without(
+        self, seen: Mapping[str, set[str]], named: Mapping[tuple[RowKey, str], Seeds]
+    ) -> Comparisons:
         """Comparisons of rows without some items of each task; those without the same items share their work."""
         key = tuple((task, frozenset(ids)) for task, ids in seen.items())
         if key not in self._rest:
             kept: dict[tuple[RowKey, str], Seeds] = {}
             self._rest[key] = kept, Comparisons(kept, self._plugins)
         kept, comparisons = self._rest[key]
-        for row in rows:
-            for task, ids in seen.items():
-                if (row, task) not in kept:
-                    seeds = self._seeds[row, task]
-                    kept[row, task] = {seed: items.without(ids) for seed, items in seeds.items()}
+        for (row, task), seeds in named.items():
+            if (row, task) not in kept:
+                kept[row, task] = {seed: own.without(seen[task]) for seed, own in seeds.items()}
         return comparisons
 
     def _scores(
@@ -351,16 +415,11 @@ class Comparisons:
             self._scored[key] = scores, np.mean(influences, axis=0)
         return self._scored[key]
 
-    def _variance(
-        self,
-        tasks: Sequence[str],
-        items: Sequence[Sequence[ItemScores]],
-        influences: Sequence[FloatArray],
-    ) -> Variance:
-        """The variance over items and its degrees of freedom; what items share is known from any encoder."""
-        representatives = [_representative(of_task) for of_task in items]
-        dependence = self._dependence_of(tasks, representatives)
-        return dependence.variance(influences), dependence.degrees_of_freedom(influences)
+    def _dependence_on(
+        self, tasks: Sequence[str], items: Sequence[Sequence[ItemScores]]
+    ) -> Dependence:
+        """What the items of tasks share, which is known from any encoder."""
+        return self._dependence_of(tasks, [_representative(of_task) for of_task in items])
 
     def _dependence_of(self, tasks: Sequence[str], items: Sequence[ItemScores]) -> Dependence:
         key = tuple(
@@ -372,25 +431,56 @@ class Comparisons:
         return self._dependence[key]
 
 
-def scale_of(seeds: Sequence[ItemScores], groups: int) -> tuple[Scale, int]:
-    """Return the scale of a score, and the number of independent groups of items behind a score of 0 or 1.
+def _scale(tasks: Sequence[Sequence[ItemScores]]) -> Scale:
+    """The scale of a mean over tasks, from the items of each seed."""
+    shares = [all(items.hits for items in seeds) for seeds in tasks]
+    areas = [is_auc(seeds[0]) or is_ap(seeds[0]) for seeds in tasks]
+    if all(shares):
+        return "share"
+    return "area" if all(np.logical_or(shares, areas)) else "plain"
+
+
+def _groups_behind(items: ItemScores, groups: float) -> float:
+    """Number of the groups of items that a score of 0 or 1 rests on: of an area those of the rarer label."""
+    positive = float(np.mean(items.gold == 1))
+    if is_auc(items):
+        return groups * min(positive, 1 - positive)
+    return groups * positive if is_ap(items) else groups
+
+
+def disagreement_of(first: Seeds, second: Seeds) -> float:
+    """Return the mean over items of how far the answers of two encoders differ, each the mean over its seeds."""
+    one, other = (
+        np.mean([items.values for items in seeds.values()], axis=0) for seeds in (first, second)
+    )
+    (items, *_) = first.values()
+    return float(np.abs(one - other) @ items.shares)
+
+
+def answers_of(difference: PointEstimate, disagreement: float) -> Answers:
+    """Return answers to independent questions that have the same difference, error and disagreement.
+
+    Independent items of one seed are such questions themselves. n questions of which a share q is answered by one
+    encoder alone, with a difference d, have the error sqrt((q - d²) / n). Without an error, which identical answers do
+    not have, n is the number of groups of items.
 
     Args:
-        seeds: the items of each seed.
-        groups: number of groups of all items.
+        difference: of two shares of right answers.
+        disagreement: the share of items that one of the encoders alone answers.
     """
-    first = seeds[0]
-    if all(items.hits for items in seeds):
-        return "share", groups
-    if first.statistic.removeprefix("cosine_") in ("auc", "ap"):
-        positive = int(np.sum(first.gold == 1))
-        smaller = (
-            positive
-            if first.statistic.endswith("ap")
-            else min(positive, len(first.gold) - positive)
-        )
-        return "area", min(smaller, groups)
-    return "plain", 0
+    d = difference.value
+    spread = disagreement - d**2
+    n = difference.groups
+    if difference.error > 0 and spread > 0:
+        # The error of G groups was estimated with G - 1 in place of G.
+        groups = max(_FEWEST, difference.groups)
+        n = spread / difference.error**2 * groups / (groups - 1)
+    wins, losses = (max(0.0, n * (disagreement + sign * d) / 2) for sign in (1, -1))
+    return Answers(wins, losses, n)
+
+
+_FEWEST = 2
+"""The least number of groups of items that say something about their variance."""
 
 
 def _representative(encoders: Sequence[ItemScores]) -> ItemScores:
@@ -400,37 +490,3 @@ def _representative(encoders: Sequence[ItemScores]) -> ItemScores:
 
 def _items_of(encoders: Sequence[Seeds]) -> list[ItemScores]:
     return [items for seeds in encoders for items in seeds.values()]
-
-
-def _answers(tasks: Sequence[Sequence[ItemScores]]) -> Answers | None:
-    """Count the items that one of two encoders alone answers, for one seed of each, and one task or copies of it."""
-    if any(len(items) > 2 or not all(own.hits for own in items) for items in tasks):
-        return None
-    differences = [first.values - second.values for first, second in tasks]
-    if any(first.units != tasks[0][0].units for first, _ in tasks):
-        return None
-    if np.ptp(differences, axis=0).any():
-        return None
-    wins, losses = int(np.sum(differences[0] > 0)), int(np.sum(differences[0] < 0))
-    return wins, losses, len(differences[0])
-
-
-def _are_independent(tasks: Sequence[Sequence[ItemScores]]) -> bool:
-    """Test whether no two items of a task are the same or share a text."""
-    for items in tasks:
-        for own in items:
-            if own.shared is not None:
-                codes = own.shared[own.shared >= 0]
-                if len(np.unique(codes)) < len(codes):
-                    return False
-            if len(set(own.units or own.ids)) < len(own.ids):
-                return False
-    return True
-
-
-def _few_discordant(answers: Answers | None) -> Answers | None:
-    """The field of ``PointEstimate`` for dependent items."""
-    if answers is None:
-        return None
-    wins, losses, n = answers
-    return answers if 0 < wins + losses < FEW or wins + losses == n else None

@@ -27,15 +27,13 @@ FloatArray = NDArray[np.float64]
 
 def influence(items: ItemScores, plugins: Plugins) -> FloatArray:
     """Return the influence of each item on their score; NaN where it is undefined without some of them."""
+    if items.statistic == MEAN:
+        return (items.values - items.mean) * items.shares
     if known := _INFLUENCES.get(items.statistic.removeprefix("cosine_")):  # as MTEB names the same
         return known(items.values, items.gold)
     return influence_of_leaving_out(
         plugins.metrics[items.statistic], items.values, items.gold, items.groups
     )
-
-
-def _on_mean(values: FloatArray, gold: FloatArray) -> FloatArray:
-    return (values - np.mean(values)) / len(values)
 
 
 def _on_pearson(values: FloatArray, gold: FloatArray, centred: bool = True) -> FloatArray:
@@ -66,7 +64,6 @@ def _on_auc(values: FloatArray, gold: FloatArray) -> FloatArray:
 
 
 _INFLUENCES: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
-    "mean": _on_mean,
     "spearman": _on_spearman,
     "pearson": _on_pearson,
     "uncentred_pearson": partial(_on_pearson, centred=False),
@@ -124,7 +121,7 @@ class ItemScores:
     """The n items behind one score.
 
     Attributes:
-        statistic: ``mean`` of the values, or the name of a metric of values and gold.
+        statistic: (weighted) ``mean`` of the values, or the name of a metric of values and gold.
         ids: unique identifiers.
         values: shape (n,).
         gold: shape (n,); zeros for a mean.
@@ -132,7 +129,9 @@ class ItemScores:
             without a corpus or where unknown.
         shared: codes of the texts and words that items share, shape (n, k), -1 for none; ``None`` where unknown.
         units: names under which several tasks have the same items; empty: the ids.
+        rows: names by file and row, which results without ``content`` have instead.
         content: numbers of the contents of the items, shape (n,); ``None`` where unknown.
+        weights: of the items in the mean, shape (n,); ``None`` for equal ones.
         score: of all items, where it was computed already.
     """
 
@@ -143,13 +142,29 @@ class ItemScores:
     overlap: NDArray[np.int8] | None = None
     shared: NDArray[np.int32] | None = None
     units: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
     score: float | None = None
     content: NDArray[np.uint64] | None = None
+    weights: FloatArray | None = None
 
     @property
     def hits(self) -> bool:
         """Whether the values are right (1) and wrong (0) answers."""
         return self.statistic == MEAN and bool(np.isin(self.values, (0, 1)).all())
+
+    @property
+    def mean(self) -> float:
+        """The mean of the values, exactly 1 where all are."""
+        return float(np.average(self.values, weights=self.weights))
+
+    @property
+    def shares(self) -> FloatArray:
+        """The share of each item in the mean, shape (n,); they sum to 1."""
+        n = len(self.ids)
+        shares: FloatArray = (
+            np.full(n, 1 / n) if self.weights is None else self.weights / self.weights.sum()
+        )
+        return shares
 
     @property
     def seen(self) -> set[str]:
@@ -171,12 +186,13 @@ class ItemScores:
     def only(self, keep: NDArray[Any] | Sequence[int]) -> ItemScores:
         """Return some of the items, by a mask or by row numbers in their order; their score is not computed."""
         rows = np.arange(len(self.ids))[np.asarray(keep, dtype=None if len(keep) else np.int64)]
-        overlap, shared, content = (
+        overlap, shared, content, weights = (
             None if array is None else array[rows]
-            for array in (self.overlap, self.shared, self.content)
+            for array in (self.overlap, self.shared, self.content, self.weights)
         )
-        ids, units = (
-            tuple(names[row] for row in rows) for names in (self.ids, self.units or self.ids)
+        ids, units, by_row = (
+            tuple(names[row] for row in rows)
+            for names in (self.ids, self.units or self.ids, self.rows or self.ids)
         )
         values, gold = self.values[rows], self.gold[rows]
         return replace(
@@ -187,8 +203,10 @@ class ItemScores:
             overlap=overlap,
             shared=shared,
             units=units,
+            rows=by_row if self.rows else (),
             score=None,
             content=content,
+            weights=weights,
         )
 
     def without(self, ids: Collection[str]) -> ItemScores:
@@ -210,21 +228,24 @@ def item_scores(
     if not abs(score - result.main_score) < _TOLERANCE:
         return None
     identifies = plugins.tasks[result.task].identifies if result.task in plugins.tasks else ""
-    return replace(items, units=_units(items, result, identifies), score=score)
+    return replace(_named(items, result, identifies), score=score)
 
 
-def _units(items: ItemScores, result: Result, identifies: str) -> tuple[str, ...]:
-    """The names under which items of other tasks are the same ones.
+def _named(items: ItemScores, result: Result, identifies: str) -> ItemScores:
+    """The items with the names under which those of other tasks are the same ones.
 
     Without a name for the ids of several tasks, items are the same if their contents are. Results of before that was
     stored have items that are the same in the same row of the same files.
     """
     if identifies:  # 203/12 and 203/21 are two parts of 203
-        return tuple(f"{identifies} {item.partition('/')[0]}" for item in items.ids)
-    if items.content is not None:
-        return tuple(map(str, items.content.tolist()))
-    files = checksum(json.dumps(result.data.get("files"), sort_keys=True))
-    return tuple(f"{files} {item}" for item in items.ids)
+        units = tuple(f"{identifies} {item.partition('/')[0]}" for item in items.ids)
+        return replace(items, units=units)
+    files = result.data.get("files")
+    source = checksum(json.dumps(files, sort_keys=True)) if files else result.task
+    rows = tuple(f"{source} {item}" for item in items.ids)
+    if items.content is None:
+        return replace(items, units=rows, rows=rows)
+    return replace(items, units=tuple(map(str, items.content.tolist())), rows=rows)
 
 
 def items_of(entry: Stored, plugins: Plugins) -> ItemScores | None:
@@ -239,7 +260,7 @@ def score_on(items: ItemScores, plugins: Plugins) -> float:
     if not items.ids:
         return np.nan
     if items.statistic == MEAN:
-        return float(items.values.mean())
+        return items.mean
     value = plugins.metrics[items.statistic](items.values, items.gold)
     return np.nan if value is None else float(value)
 
@@ -270,12 +291,12 @@ def _items(metric: str, arrays: Mapping[str, NDArray[Any]], plugins: Plugins) ->
 
 
 def _mean(arrays: Mapping[str, NDArray[Any]], values: NDArray[Any]) -> ItemScores:
-    """Items whose mean is the score; over folds, values are scaled so that each fold has equal weight."""
-    values = values.astype(np.float64)
-    if "fold" in arrays:
-        _, fold, sizes = np.unique(arrays["fold"], return_inverse=True, return_counts=True)
-        values = values * len(values) / (len(sizes) * sizes[fold])
-    return _make(arrays, MEAN, values)
+    """Items whose mean is the score; each fold has equal weight."""
+    items = _make(arrays, MEAN, values)
+    if "fold" not in arrays:
+        return items
+    _, fold, sizes = np.unique(arrays["fold"], return_inverse=True, return_counts=True)
+    return replace(items, weights=1 / sizes[fold])
 
 
 def _make(arrays: Mapping[str, NDArray[Any]], statistic: str, values: NDArray[Any]) -> ItemScores:

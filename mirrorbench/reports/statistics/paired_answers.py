@@ -5,21 +5,24 @@ from __future__ import annotations
 from math import inf, sqrt
 
 
-def score_p(wins: int, losses: int) -> float:
+def score_p(wins: float, losses: float, df: float = inf) -> float:
     """Return the two-sided p-value of McNemar's score test (1947).
 
     Args:
         wins: number of questions that the first encoder alone answers.
         losses: number of those that the second alone answers.
+        df: degrees of freedom of the numbers' standard error; infinite for numbers that are only counted.
     """
-    from scipy.stats import norm
+    from scipy.stats import t
 
     if wins == losses:
         return 1.0
-    return 2 * float(norm.sf(abs(wins - losses) / sqrt(wins + losses)))
+    return 2 * float(t.sf(abs(wins - losses) / sqrt(wins + losses), df))
 
 
-def score_interval(wins: int, losses: int, n: int, level: float) -> tuple[float, float]:
+def score_interval(
+    wins: float, losses: float, n: float, level: float, df: float = inf
+) -> tuple[float, float]:
     """Return Tango's interval (1998) of the difference of two shares: all differences that the score test accepts.
 
     It holds 0 if and only if ``score_p`` is at least ``1 - level``, and does not shrink to a point where both encoders
@@ -30,11 +33,12 @@ def score_interval(wins: int, losses: int, n: int, level: float) -> tuple[float,
         losses: number of those that the second alone answers.
         n: number of all questions.
         level: of confidence.
+        df: as of ``score_p``.
     """
     from scipy.optimize import brentq
-    from scipy.stats import norm
+    from scipy.stats import t
 
-    quantile = float(norm.ppf((1 + level) / 2))
+    quantile = float(t.ppf((1 + level) / 2, df))
     difference = (wins - losses) / n
 
     def lower(value: float) -> float:
@@ -43,12 +47,12 @@ def score_interval(wins: int, losses: int, n: int, level: float) -> tuple[float,
     def upper(value: float) -> float:
         return _distance(value, wins, losses, n) + quantile
 
-    low = -1.0 if difference == -1 else float(brentq(lower, -1, difference))
-    high = 1.0 if difference == 1 else float(brentq(upper, difference, 1))
+    low = -1.0 if difference <= -1 else float(brentq(lower, -1, difference))
+    high = 1.0 if difference >= 1 else float(brentq(upper, difference, 1))
     return low, high
 
 
-def _distance(difference: float, wins: int, losses: int, n: int) -> float:
+def _distance(difference: float, wins: float, losses: float, n: float) -> float:
     """Distance of the observed difference from an assumed one, in standard errors under the assumption."""
     if abs(difference) == 1:
         return -inf if difference == 1 else inf

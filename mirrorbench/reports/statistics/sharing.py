@@ -13,8 +13,8 @@ from mirrorbench.reports.statistics.items import FloatArray
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-_ROWS = 512
-"""Items with many texts whose neighbours are in memory at once."""
+_PAIRS = 10_000_000
+"""Pairs of neighbours, one of them with many texts, that are in memory at once."""
 
 
 class SharedTexts:
@@ -29,7 +29,7 @@ class SharedTexts:
         texts.sum_duplicates()
         texts.data[:] = 1
         counts = np.diff(texts.indptr)
-        self._texts = texts
+        self._texts, self._by_text = texts, texts.T.tocsr()
         self._many = np.flatnonzero(counts > 2)
         self._few = np.flatnonzero(counts <= 2)
         self._of_few = texts[self._few]
@@ -37,6 +37,11 @@ class SharedTexts:
         both = np.sort(texts[self._two].indices.reshape(-1, 2), axis=1).astype(np.int64)
         codes = both[:, 0] * texts.shape[1] + both[:, 1]
         self._pairs = np.unique(codes, return_inverse=True)[1]
+        # Neighbours with several texts in common are counted for each.
+        neighbours = np.cumsum(texts[self._many] @ np.diff(self._by_text.indptr))
+        ends = np.flatnonzero(np.diff(neighbours // _PAIRS)) + 1
+        self._blocks = np.split(self._many, ends)
+        self._kept = self._near(self._many) if len(self._blocks) == 1 else None
 
     @property
     def n_neighbours(self) -> float:
@@ -46,15 +51,18 @@ class SharedTexts:
     def products(self, *values: FloatArray) -> list[float]:
         """Return for each array of n values the sum of the products of all ordered pairs of neighbours."""
         totals = [self._among_few(own) for own in values]
-        for start in range(0, len(self._many), _ROWS):
-            rows = self._many[start : start + _ROWS]
-            near = (self._texts[rows] @ self._texts.T) != 0
+        for rows in self._blocks:
+            near = self._near(rows) if self._kept is None else self._kept
             for number, own in enumerate(values):
                 of_few = own.copy()
                 of_few[self._many] = 0
                 # A pair of an item with many texts and one with few is met once here, and counts twice.
                 totals[number] += float(own[rows] @ (near @ (own + of_few)))
         return totals
+
+    def _near(self, rows: NDArray[np.intp]) -> csr_array:
+        """Which items are neighbours of some others, shape (rows, n)."""
+        return (self._texts[rows] @ self._by_text) != 0
 
     def _among_few(self, values: FloatArray) -> float:
         """The sum over the items with one or two texts.

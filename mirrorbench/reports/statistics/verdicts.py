@@ -174,29 +174,18 @@ class Marker:
             numbers.append(tested(step, self._comparisons, row, over, tasks))
         return with_corrections(numbers, families or [step.column for step in steps])
 
-    def content_notes(self, verdicts: Sequence[Verdict]) -> list[str]:
-        """Return a note on tasks whose items cannot be matched with equal ones of other tasks, if an average is tested."""
+    def notes_on_matching(self, verdicts: Sequence[Verdict], marked: bool) -> list[str]:
+        """Return ``notes_on_matching`` if the table has averages and ``marked`` scores or verdicts on them."""
         averages = {column.name for column in self._table.columns if column.average_of}
-        if not any(v.column in averages and v.p is not None for v in verdicts):
+        judged = any(v.column in averages and v.p is not None for v in verdicts)
+        if not averages or not (marked or judged):
             return []
-        titles = []
-        for column in self._table.task_columns:
-            name = column.name
-            identifies = self._plugins.tasks[name].identifies if name in self._plugins.tasks else ""
-            items = [
-                own
-                for row in self._table.rows
-                for own in self._comparisons.items(row.key, column.name)
-            ]
-            known = any(own.content is not None for own in items)
-            if items and not known and not identifies:
-                titles.append(column.title)
-        if not titles:
-            return []
-        return [
-            f"Items of {', '.join(titles)} are matched with those of other tasks by file and row, not by their texts, "
-            "which earlier versions did not store."
-        ]
+        return notes_on_matching(
+            self._comparisons,
+            [row.key for row in self._table.rows],
+            {column.name: column.title for column in self._table.task_columns},
+            self._plugins,
+        )
 
     def counted(self, column: Column) -> Column:
         """Return the column with the number of items behind its scores, and the largest share of seen ones."""
@@ -223,6 +212,32 @@ class Marker:
             return set()
         others = [row for row in means if row != best and self._known(row, name)]
         return tied_with_best(self._comparisons, best, others, self._tasks[name])
+
+
+def notes_on_matching(
+    comparisons: Comparisons, rows: Sequence[RowKey], titles: Mapping[str, str], plugins: Plugins
+) -> list[str]:
+    """Return a note on the tasks whose items are matched with equal ones of other tasks by file and row.
+
+    Args:
+        comparisons: of the rows.
+        rows: that are averaged over the tasks.
+        titles: of the tasks, by name.
+        plugins: plugins with the tasks.
+    """
+    by_row = []
+    for task, title in titles.items():
+        identifies = plugins.tasks[task].identifies if task in plugins.tasks else ""
+        items = [own for row in rows for own in comparisons.items(row, task)]
+        known = any(own.content is not None for own in items)
+        if items and not known and not identifies:
+            by_row.append(title)
+    if not by_row:
+        return []
+    return [
+        f"Items of {', '.join(by_row)} are matched with those of other tasks by file and row, not by their texts: "
+        "earlier versions did not store these, and folders number own texts differently."
+    ]
 
 
 def tied_with_best(

@@ -15,6 +15,7 @@ NAMES = (
     "AUC, 60 items",
     "accuracy, WiC-TSV's items, with effects of targets and contexts",
     "accuracy, 600 items, few answers differ",
+    "accuracy, 100 groups of 6, 4% of the answers differ",
     "average over 8 tasks, 50% of the error shared",
     "three seeds, true scores spread by 0.025",
 )

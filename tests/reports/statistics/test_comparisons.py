@@ -15,6 +15,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.reports.statistics.comparisons import Comparison, Comparisons
 from mirrorbench.reports.statistics.items import MEAN, ItemScores
 from mirrorbench.reports.statistics.paired_answers import score_interval, score_p
+from mirrorbench.runs.results import hidden_id
 
 Floats = NDArray[np.float64]
 N = 40
@@ -59,39 +60,56 @@ def test_comparison_of_means_equals_paired_t_test(plugins: Plugins) -> None:
     assert found.interval() == pytest.approx(tuple(expected.confidence_interval(0.95)))
 
 
-def test_independent_answers_are_compared_by_the_score_test(plugins: Plugins) -> None:
-    """Those of one seed; copies of a task are the same evidence."""
+def changed(items: ItemScores, first: int) -> ItemScores:
+    """The items with other answers to the first ones."""
+    values = items.values.copy()
+    values[:first] = 1 - values[:first]
+    return replace(items, values=values)
+
+
+def test_answers_are_compared_by_the_score_test(plugins: Plugins) -> None:
+    """The same evidence has the same p: of one seed, of three identical ones, and of copies of a task."""
     one = hits(0.5, 1, 300)
-    values = one.values.copy()
-    values[:9] = 1 - values[:9]
-    other = replace(one, values=values)
-    found = compared([one], [other], plugins).estimate
+    other = changed(one, 9)
     wins = int(one.values[:9].sum())
-    assert (found.answers, found.discordant) == ((wins, 9 - wins, 300), None)
-    assert found.p == score_p(wins, 9 - wins)
-    assert found.interval() == score_interval(wins, 9 - wins, 300, 0.95)
-    copies = compared([one], [other], plugins, tasks=5).estimate
-    assert (copies.answers, copies.p) == (found.answers, found.p)
-    assert compared([one, one], [other], plugins).estimate.answers is None  # several seeds
-    same = compared([one], [one], plugins).estimate
-    assert same.p == 1
-    low, high = same.interval() or (0.0, 0.0)
-    assert low == pytest.approx(-high)
-    assert low < 0
+    for seeds, tasks in ((1, 1), (3, 1), (1, 5)):
+        found = compared([one] * seeds, [other], plugins, tasks=tasks).estimate
+        assert found.answers
+        assert (found.answers.wins, found.answers.losses, found.answers.n) == pytest.approx(
+            (wins, 9 - wins, 300)
+        )
+        assert found.p == pytest.approx(score_p(wins, 9 - wins, 299))
+        assert found.interval() == pytest.approx(score_interval(wins, 9 - wins, 300, 0.95, 299))
 
 
-def test_few_discordant_dependent_answers_are_counted_exactly(plugins: Plugins) -> None:
-    """Items of pairs that share a text; the less certain of t and McNemar's exact test counts."""
+def test_groups_of_equal_answers_are_worth_one_question_each(plugins: Plugins) -> None:
+    """Two items of each of 150 documents, answered alike: as 150 documents, whether encoders differ or not."""
     codes = np.repeat(np.arange(150), 2)[:, None].astype(np.int32)
-    one = replace(hits(0.5, 1, 300), shared=codes)
-    values = one.values.copy()
-    values[:9] = 1 - values[:9]
-    other = replace(one, values=values)
-    found = compared([one], [other], plugins).estimate
-    wins = int(one.values[:9].sum())
-    assert (found.discordant, found.answers) == ((wins, 9 - wins, 300), None)
-    assert found.p is not None
-    assert found.p >= stats.binomtest(wins, 9).pvalue
+    one = hits(0.5, 1, 150)
+    for other in (changed(one, 9), one):
+        alone = compared([one], [other], plugins).estimate
+        twice = [
+            replace(hits(0, 1, 300), values=np.repeat(items.values, 2), shared=codes)
+            for items in (one, other)
+        ]
+        found = compared(twice[:1], twice[1:], plugins).estimate
+        assert found.p == pytest.approx(alone.p)
+        assert found.interval() == pytest.approx(alone.interval())
+        low, high = found.interval() or (0, 0)
+        assert low < 0 < high
+
+
+def test_shares_of_folds_and_averages_stay_between_0_and_1(plugins: Plugins) -> None:
+    """A mean over folds of unequal size is 1 where all answers are right, and so is its upper end."""
+    weights = np.where(np.arange(60) < 7, 1 / 7, 1 / 53)
+    for share in (1.0, 0.98):
+        items = replace(hits(share, 4, 60), weights=weights)
+        rows = {("A", task): {0: items} for task in ("t0", "t1")}
+        for tasks in (["t0"], ["t0", "t1"]):
+            found = Comparisons(rows, plugins).estimate("A", tasks)
+            low, high = found.interval() or (0, 2)
+            assert 0 < low < found.value <= high <= 1
+            assert (found.value == 1) == (share == 1)
 
 
 def test_correlation_error_equals_simulated_deviation(plugins: Plugins) -> None:
@@ -173,7 +191,34 @@ def test_items_of_only_one_encoder_are_excluded(plugins: Plugins) -> None:
 
 def test_all_right_against_all_wrong_is_significant(plugins: Plugins) -> None:
     right, wrong = (ItemScores(MEAN, IDS, np.full(N, share), np.zeros(N)) for share in (1.0, 0.0))
-    assert compared([right], [wrong], plugins).p == pytest.approx(2 * stats.norm.sf(N**0.5))
+    assert compared([right], [wrong], plugins).p == pytest.approx(2 * stats.t.sf(N**0.5, N - 1))
+
+
+def test_single_common_item_or_group_says_nothing_about_answers(plugins: Plugins) -> None:
+    right, wrong = (ItemScores(MEAN, IDS[:1], np.full(1, share), np.zeros(1)) for share in (1, 0))
+    found = compared([right], [wrong], plugins).estimate
+    assert (found.value, found.p, found.interval()) == (1, None, None)
+    codes = np.zeros((N, 1), np.int32)
+    sides = [replace(hits(0.5, seed), shared=codes) for seed in (1, 2)]
+    low, high = compared(sides[:1], sides[1:], plugins).estimate.interval() or (0, 0)
+    assert -1 <= low < 0 < high <= 1
+    assert compared(sides[:1], sides[:1], plugins).p == 1
+
+
+def test_unseen_items_are_found_under_hidden_ids(plugins: Plugins) -> None:
+    """One of the results was stored with MIRRORBENCH_NO_TEXTS."""
+    flags = np.where(np.arange(N) < 10, 2, 0).astype(np.int8)
+    one, other = replace(pairs(0.5, 1), overlap=flags), pairs(1.0, 2)
+    hidden = replace(other, ids=tuple(map(hidden_id, IDS)))
+    found = [
+        Comparisons({("A", "t"): {0: one}, ("B", "t"): {0: own}}, plugins).compare_unseen(
+            "A", "B", ["t"]
+        )
+        for own in (other, hidden)
+    ]
+    assert found[0] is not None
+    assert found[0].share == 0.25
+    assert found[1] == found[0]
 
 
 def test_tasks_with_different_seeds_add_separate_variances(plugins: Plugins) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.reports.statistics.comparisons import Comparisons, Dependence
+from mirrorbench.reports.statistics.comparisons import Comparisons, Dependence, units_of
 from mirrorbench.reports.statistics.items import MEAN, ItemScores
 
 SHARED = np.array([[0, 1], [1, 2], [3, -1], [-1, -1], [0, 2], [4, 5], [4, 5], [5, 6]], np.int32)
@@ -75,6 +75,26 @@ def test_repeated_tasks_do_not_reduce_variance() -> None:
     alone = variance_of([items(8, None, "a")], [INFLUENCE])
     assert apart == pytest.approx(alone[0] / 2)
     assert df == pytest.approx(15)
+
+
+def test_tasks_with_and_without_contents_share_rows_of_equal_files() -> None:
+    """Between tasks of which one does not know the contents of its items; those that do need no rows."""
+    by_row = items(8, SHARED, "file ")
+    by_row = replace(by_row, rows=by_row.units)
+    by_content = replace(by_row, units=tuple("abcdefgh"))
+    one = variance_of([by_row], [INFLUENCE])
+    for tasks in ([by_row, by_content], [by_content, by_content, by_row]):
+        found = variance_of(tasks, [INFLUENCE / len(tasks)] * len(tasks))
+        assert found == pytest.approx(one)
+    unrelated = items(8, None, "elsewhere ")
+    unrelated = replace(unrelated, rows=unrelated.units)
+    apart = [by_content, replace(by_content, units=tuple("ijklmnop"))]
+    units = units_of([*apart, unrelated])
+    assert len(set(np.concatenate(units).tolist())) == 24
+    other = replace(by_content, units=tuple("ijklmnop"), shared=None)
+    alone = variance_of([other], [INFLUENCE])
+    apart = variance_of([replace(by_content, shared=None), other], [INFLUENCE / 2] * 2)
+    assert apart[0] == pytest.approx(alone[0] / 2)
 
 
 def test_degrees_of_freedom_weight_tasks_by_variance() -> None:

@@ -13,7 +13,7 @@ from mirrorbench.reports.statistics.sharing import SharedTexts, membership, with
 @pytest.mark.parametrize("most", [1, 2, 3, 6])
 def test_products_equal_those_of_all_pairs(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Items have up to ``most`` texts; with more than two, several blocks of them."""
-    monkeypatch.setattr(sharing, "_ROWS", 3)
+    monkeypatch.setattr(sharing, "_PAIRS", 40)
     rng = np.random.default_rng(most)
     for _ in range(40):
         n, n_texts = rng.integers(1, 30, 2)

@@ -302,7 +302,7 @@ def test_scores_inseparable_from_best_are_tied(three: list[Stored], plugins: Plu
     assert all(
         score is not None and score.interval is None for row in table.rows for score in row.scores
     )
-    assert "corrected for the choice of the best" in table.notes[-1]
+    assert "corrected for the choice of the best" in table.notes[-2]
     first = [entry for entry in three if entry.result.task == "one"]
     best, near, far = (
         [e for e in first if e.result.spec == spec] for spec in ("best", "near", "far")
@@ -330,7 +330,7 @@ def test_table_intervals_equal_estimated_intervals(three: list[Stored], plugins:
     )  # two tasks of other items
     assert not any(any(row) for row in tied(table))
     assert (
-        table.notes[-1]
+        table.notes[-2]
         == "[low, high]: 95% interval over items, and over seeds where there are several."
     )
 
