@@ -4,7 +4,8 @@
 
 Each line is a way to simulate the predictions of two encoders, equally good but for some lines: 1,000 data sets,
 compared by what ``run``, ``leaderboard`` and ``compare`` use. Printed are the share with p below .05 and the share of
-95 % intervals that hold the true difference; then the shares of columns of equal rows in which one is without a dagger,
+95 % intervals that hold the true difference; at the end, by margin, how often encoders are called equal within it: at a
+true difference of the margin, and at none. Between them are the shares of columns of equal rows in which one is without a dagger,
 and of intervals that hold a single encoder's true score. Items
 share what those of real data do: the words of Multi-SimLex, the targets and contexts of WiC-TSV.
 """
@@ -26,7 +27,8 @@ from scipy.stats import norm
 from mirrorbench import Session
 from mirrorbench.data.corpora import shared_codes
 from mirrorbench.reports.statistics.comparisons import Comparisons
-from mirrorbench.reports.statistics.items import MEAN, ItemScores
+from mirrorbench.reports.statistics.equality import equality_within
+from mirrorbench.reports.statistics.items import MEAN, ItemScores, score_on
 from mirrorbench.reports.statistics.verdicts import tied_with_best
 
 Floats = NDArray[np.float64]
@@ -329,6 +331,106 @@ def alike(rng: np.random.Generator, n_rows: int, statistic: str, n: int = 300) -
     return found
 
 
+SCORES = ("accuracy", "nDCG", "spearman", "auc", "cosine_ap")
+"""Scores whose equality is tested; nDCG stands for all means of values between 0 and 1."""
+
+
+def nearly_equal(
+    rng: np.random.Generator,
+    score: str,
+    n: int,
+    share: float,
+    favoured: float,
+    seeds: int = 1,
+    size: int = 1,
+) -> Made:
+    """Simulate an encoder A that differs from B on a share of the items, each of its seeds on others.
+
+    ``size``: of groups of items, on which half of what changes depends. ``favoured``: the share of the changes that are gains; of correlations and areas, A has fresh errors instead, as
+    large as those of B at .5, and larger from there.
+    """
+    codes = groups(n // size, size) if size > 1 else None
+    gold = rng.normal(size=n)
+    if score in ("auc", "cosine_ap"):
+        gold = (gold > 0.5).astype(np.float64)
+    errors = rng.normal(size=n)
+    values = rng.beta(2, 2, n) if score == "nDCG" else gold + errors
+    if score == "accuracy":
+        values = (rng.random(n) < 0.5).astype(np.float64)
+    statistic = MEAN if score in ("accuracy", "nDCG") else score
+    found: Made = {("A", "t"): {}}
+    for seed in range(seeds):
+        drawn = rng.normal(size=n)
+        if codes is not None:
+            drawn = (drawn + effects(rng, codes)) / np.sqrt(2)
+        # Half of the changes of right and wrong answers are possible.
+        changed = norm.cdf(drawn) < (2 * share if score == "accuracy" else share)
+        gains = np.where(rng.random(n) < favoured, 1, -1)
+        if score == "accuracy":
+            # A gain turns a wrong answer of B into a right one, and the other way round.
+            changed &= (gains > 0) == (values == 0)
+            own = np.where(changed, 1 - values, values)
+        elif score == "nDCG":
+            # Most changes are small, and some are large.
+            sizes = np.minimum(1, rng.exponential(0.1, n) + (rng.random(n) < 0.05) * rng.random(n))
+            own = values + changed * gains * sizes * (1 - values)
+        else:
+            fresh = rng.normal(size=n) * (1 + 2 * (favoured - 0.5))
+            own = gold + np.where(changed, fresh, errors)
+        found["A", "t"][seed] = items(statistic, own, gold, codes)
+    found["B", "t"] = {0: items(statistic, values, gold, codes)}
+    return found
+
+
+def margins() -> dict[str, partial[Made]]:
+    """Return simulations of encoders whose true difference is the margin."""
+    found: dict[str, partial[Made]] = {}
+    for score in SCORES:
+        for n in (200, 600, 2000):
+            for share in (0.02, 0.1, 0.5):
+                for favoured, gains in ((1.0, "one-sided"), (0.65, "two-sided")):
+                    name = (
+                        f"{score.removeprefix('cosine_')}, {n:,} items, {share:.0%} differ, {gains}"
+                    )
+                    found[name] = partial(
+                        nearly_equal, score=score, n=n, share=share, favoured=favoured
+                    )
+        name = f"{score.removeprefix('cosine_')}, 300 groups of 6, 10% differ, one-sided"
+        found[name] = partial(nearly_equal, score=score, n=1800, share=0.1, favoured=1.0, size=6)
+        for favoured, gains in ((1.0, "one-sided"), (0.65, "two-sided")):
+            name = f"{score.removeprefix('cosine_')}, 600 items, 10% differ, {gains}, three seeds"
+            found[name] = partial(
+                nearly_equal, score=score, n=600, share=0.1, favoured=favoured, seeds=3
+            )
+    return found
+
+
+def called_equal(name: str, simulate: partial[Made], sets: int) -> tuple[float, float, float]:
+    """Return the true difference, and how often encoders are called equal within it: at that difference, and at none."""
+    plugins = Session(offline=True).workspace.plugins
+    rng = np.random.default_rng(crc32(name.encode()))
+
+    def difference(made: Made) -> float:
+        first, second = (made[encoder, "t"] for encoder in "AB")
+        mean = np.mean([score_on(own, plugins) for own in first.values()])
+        return float(mean) - score_on(second[0], plugins)
+
+    large = partial(simulate, n=100_002)
+    margin = abs(float(np.mean([difference(large(rng)) for _ in range(10)])))
+    shares = []
+    for favoured in (simulate.keywords["favoured"], 0.5):
+        called = 0
+        for _ in range(sets):
+            made = simulate(rng, favoured=favoured)
+            comparisons = Comparisons(made, plugins)
+            estimate = comparisons.compare("A", "B", ["t"]).estimate
+            basis = comparisons.basis("A", "B", ["t"])
+            p = equality_within(estimate, basis, margin).p
+            called += p is not None and p < 0.05
+        shares.append(called / sets)
+    return margin, shares[0], shares[1]
+
+
 def calibrate(name: str, simulate: Simulation, true: float, sets: int) -> tuple[float, float]:
     """Return the shares of data sets with a difference at .05, and with the truth in the interval."""
     rng = np.random.default_rng(crc32(name.encode()))
@@ -387,7 +489,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="simulations whose name has this text")
     parser.add_argument("--json", type=Path, help="write the shares there too")
     options = parser.parse_args()
-    found: dict[str, float | tuple[float, float]] = {}
+    found: dict[str, float | tuple[float, ...]] = {}
     print(
         "| items | p below .05 | intervals that hold the true difference |\n|---|---|---|",
         flush=True,
@@ -411,6 +513,11 @@ def main() -> None:
         if options.only in name:
             found[name] = covered(name, simulate_one, true, options.sets)
             print(f"| {name} | | {found[name]:.3f} |".replace("| 0.", "| ."), flush=True)
+    for name, nearly in margins().items():
+        if options.only in name:
+            margin, *shares = found[name] = called_equal(name, nearly, options.sets)
+            at_margin, at_none = (f"{share:.3f}".removeprefix("0") for share in shares)
+            print(f"| {name} | {margin:.4f} | {at_margin} | {at_none} |", flush=True)
     if options.json:
         options.json.write_text(json.dumps(found, indent=2) + "\n")
 

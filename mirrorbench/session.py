@@ -260,6 +260,7 @@ class Session:
         results: Sequence[str | Path] = (),
         protocol: str = "",
         allow_mixed: bool = False,
+        margin: float | None = None,
     ) -> EncoderComparison:
         """Compare two encoders item by item, from stored results: difference, interval, p-value.
 
@@ -270,9 +271,11 @@ class Session:
             results: the folder of both, or that of the first and that of the second; by default the session's.
             protocol: only results under it.
             allow_mixed: also what was computed from other data or protocols.
+            margin: also test whether they are equal within it, in the unit of the score.
 
         Raises:
-            UsageError: no results of one of them, or results that cannot be compared.
+            UsageError: no results of one of them, results that cannot be compared, or a margin that is not between 0
+                and 1.
         """
         from mirrorbench.reports.encoder_pairs import compare_encoders
         from mirrorbench.reports.selection import results_of_two
@@ -291,7 +294,7 @@ class Session:
             dict.fromkeys(e.result.task for e in (*left, *right))
         )
         folder = folders[0] if len(folders) == 1 else None
-        comparison = compare_encoders(left, right, names, plugins, allow_mixed, folder)
+        comparison = compare_encoders(left, right, names, plugins, allow_mixed, folder, margin)
         notes = []
         for asked, results_of_side in ((first, left), (second, right)):
             result = results_of_side[0].result

@@ -12,6 +12,7 @@ import typer
 from mirrorbench.cli.completion import complete
 from mirrorbench.cli.display import (
     Json,
+    Margin,
     Notes,
     OfProtocol,
     PluginFiles,
@@ -66,6 +67,7 @@ def compare(
     tasks: _Tasks = None,
     protocol: OfProtocol = "",
     allow_mixed: _AllowMixed = False,
+    margin: Margin = None,
     notes: Notes = "",
     as_json: Json = False,
     plugin: PluginFiles = None,
@@ -86,6 +88,7 @@ def compare(
         results=results or (),
         protocol=protocol,
         allow_mixed=allow_mixed,
+        margin=margin,
     )
     if as_json:
         print_json({"a": first, "b": second, **_as_json(compared)})
@@ -133,7 +136,8 @@ def _table(compared: EncoderComparison, title: str) -> Table:
 def _explanation(compared: EncoderComparison) -> str:
     """The note on the numbers of the table."""
     sides = [side for task in compared.tasks for side in (task.first, task.second)]
-    text = "Interval and p: over items and, if several, seeds"
+    tested = "p of the difference" if any(entry.test.equality for entry in compared.every) else "p"
+    text = f"Interval and {tested}: over items and, if several, seeds"
     if any(side.sd is not None for side in sides):
         text = f"±: over seeds. {text}"
     if len(compared.tasks) > 1:
@@ -199,6 +203,7 @@ def _entry(compared: TaskComparison, sentence: str) -> dict[str, Any]:
         "this_model": test.this_model,
         "two_seeds": test.two_seeds,
         "unseen": test.unseen and asdict(test.unseen),
+        "equality": test.equality and asdict(test.equality),
         "verdict": compared.verdict,
         "sentence": sentence,
     }

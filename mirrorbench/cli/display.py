@@ -97,6 +97,15 @@ Format = Annotated[
         autocompletion=complete("renderers"),
     ),
 ]
+Margin = Annotated[
+    float | None,
+    typer.Option(
+        "--margin",
+        metavar="M",
+        help="Also test whether encoders are equal within M, such as .01.",
+        show_default="none",
+    ),
+]
 OfProtocol = Annotated[
     str,
     typer.Option(

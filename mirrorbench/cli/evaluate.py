@@ -12,6 +12,7 @@ from mirrorbench.cli.display import (
     DataDir,
     Device,
     Json,
+    Margin,
     Notes,
     Offline,
     PluginFiles,
@@ -33,6 +34,7 @@ from mirrorbench.own_data.planning import (
     without_repeats,
 )
 from mirrorbench.reports.comparable import stored_results
+from mirrorbench.reports.statistics.equality import asked_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,6 +98,7 @@ def evaluate(
     baselines: _Baselines = False,
     items: _Items = 0,
     tuned_on: _TunedOn = "",
+    margin: Margin = None,
     dry_run: _DryRun = False,
     output: _Output = Path("results"),
     device: Device = "auto",
@@ -119,6 +122,7 @@ def evaluate(
 
     if dry_run and as_json:
         raise UsageError("--dry-run has no JSON", "Take one of the two options.")
+    equality = asked_for(margin)
     names = without_repeats([data_name(path, kind, columns or ()) for path in data])
     with on_interrupt_go_on(output), progress_display(quiet) as reporter:
         session = Session(
@@ -136,11 +140,15 @@ def evaluate(
         if dry_run:
             for tested in read.values():
                 say(tested.detectable())
+                if equality:
+                    say(tested.can_show_equality(equality.margin))
             return
         outcome = execute_plan(space, plan)
     stored = stored_results(outcome, plan, space.results)
     specs = list(map(str, rows.values()))
-    evaluation = Evaluation(stored, plan, outcome.failures, specs, read, space.plugins, seen)
+    evaluation = Evaluation(
+        stored, plan, outcome.failures, specs, read, space.plugins, seen, equality
+    )
     if as_json:
         print_json(as_object(evaluation, items) | {"overlap": overlap})
     else:
@@ -295,6 +303,7 @@ def _answers(evaluation: Evaluation) -> list[dict[str, object]]:
             "this_model": verdict.this_model,
             "two_seeds": verdict.two_seeds,
             "unseen": verdict.unseen and asdict(verdict.unseen),
+            "equality": verdict.equality and asdict(verdict.equality),
             "items_needed": items_needed(verdict),
             "sentence": text,
         }

@@ -21,7 +21,7 @@ from mirrorbench.reports.statistics.items import (
 )
 from mirrorbench.reports.statistics.steps import by_row_and_task, with_caveats
 from mirrorbench.reports.statistics.verdicts import Marker, seeds_of_rows, with_verdicts
-from mirrorbench.reports.table import Row, Score, Table, Verdict
+from mirrorbench.reports.table import Equality, Row, Score, Table, Verdict
 from mirrorbench.runs.results import hidden_id
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def items_needed(verdict: Verdict) -> int | None:
     """
     from scipy.stats import norm
 
-    if not verdict.difference or not verdict.error:
+    if not verdict.difference or not verdict.error or verdict.answer == "equal":
         return None
     level = (1 - LEVEL) / verdict.n_tests
     # The distance of a difference that is detected from 0, in standard errors.
@@ -124,6 +124,7 @@ class Evaluation:
         data: the data, by their names as tasks.
         plugins: plugins with the metrics.
         tuned_on: the overlap of data, by name, with texts that encoders were tuned on elsewhere.
+        equality: with the margin within which encoders are tested to be equal.
 
     Attributes:
         leaderboard: the table, with a verdict on each other row and data; the results; the failures.
@@ -140,10 +141,12 @@ class Evaluation:
         data: Mapping[str, Data],
         plugins: Plugins,
         tuned_on: Mapping[str, Contamination] = MappingProxyType({}),
+        equality: Equality | None = None,
     ) -> None:
         self.encoders = encoders
         self._data = data
         self._plugins = plugins
+        self._equality = equality
         flags = {
             task: {hidden_id(item): flag for item, flag in seen.overlaps.items()}
             | {**seen.overlaps}
@@ -205,7 +208,9 @@ class Evaluation:
                 for column in table.task_columns:
                     if spec not in rows or not self._has_both(rows[spec], rows[first], column.name):
                         continue
-                    step = Verdict(spec, first, rows[first].protocol, column.name)
+                    step = Verdict(
+                        spec, first, rows[first].protocol, column.name, equality=self._equality
+                    )
                     sides = [
                         results.get(((of.removesuffix(FUSED), step.protocol), column.name), [])
                         for of in (spec, first)

@@ -65,21 +65,42 @@ class Data(NamedTuple):
 
     def detectable(self) -> str:
         """Return the least difference of two usual encoders that these items detect with a power of .8, as a line."""
-        from scipy.stats import t
-
         from mirrorbench.reports.renderers import number
 
-        texts, metric = self.task.texts(self.items), self.task.main_metric
+        metric = self.task.main_metric
+        if (least := self._reach(0.975, 0.8)) >= 1:
+            return f"{self.title} has too few items to show any difference in {metric}."
+        more = f"of about {number(least)} and more; smaller ones need more items."
+        return f"{self.title} can show differences in {metric} {more}"
+
+    def can_show_equality(self, margin: float) -> str:
+        """Return whether these items show with a power of .8 that two usual, equally good encoders are equal, as a line."""
+        from mirrorbench.reports.renderers import number
+        from mirrorbench.reports.renderers.verdicts import margin_words
+
+        metric = self.task.main_metric
+        if metric == "macro_f1":  # the only measure of own data among those that were not simulated
+            return f"{self.title}: whether encoders are equal is not tested for {metric}."
+        least = self._reach(0.975, 0.9)  # both one-sided tests succeed in .8 of cases
+        words = margin_words(margin)
+        if least <= margin:
+            return f"{self.title} can show that two usual encoders, equally good, are equal within {words}."
+        line = f"{self.title} cannot show that two usual encoders, equally good, are equal within {words}"
+        return f"{line}, but within {number(least)}." if least < 1 else f"{line}, or at all."
+
+    def _reach(self, level: float, power: float) -> float:
+        """The distance at which a one-sided test at ``1 - level`` succeeds with a power, for two usual encoders."""
+        from scipy.stats import t
+
+        texts = self.task.texts(self.items)
         n = (
             len(texts)
             if self.task.kind == "retrieval"
             else len(set(text_groups(list(texts.values())).tolist()))
         )
-        sizes = t.ppf([0.975, 0.8], n - 1) if n > 1 else np.array([np.inf])
-        if (least := sizes.sum() * SPREAD[metric] / n**0.5) >= 1:
-            return f"{self.title} has too few items to show any difference in {metric}."
-        more = f"of about {number(least)} and more; smaller ones need more items."
-        return f"{self.title} can show differences in {metric} {more}"
+        if n < 2:
+            return np.inf
+        return float(t.ppf([level, power], n - 1).sum() * SPREAD[self.task.main_metric] / n**0.5)
 
 
 def data_name(path: str, kind: str, columns: Sequence[str]) -> str:

@@ -13,12 +13,14 @@ from mirrorbench.reports.leaderboard import build_table
 from mirrorbench.reports.renderers.verdicts import (
     Names,
     column_phrase,
+    margin_words,
     over_name,
     row_name,
     sentence,
 )
 from mirrorbench.reports.selection import Choice, read_items, select
 from mirrorbench.reports.statistics.comparisons import Comparison, Comparisons, RowKey, Seeds
+from mirrorbench.reports.statistics.equality import asked_for
 from mirrorbench.reports.statistics.items import ItemScores, items_of
 from mirrorbench.reports.statistics.steps import find_steps, with_caveats
 from mirrorbench.reports.statistics.verdicts import (
@@ -28,7 +30,7 @@ from mirrorbench.reports.statistics.verdicts import (
     tested,
     with_corrections,
 )
-from mirrorbench.reports.table import AVERAGE, Column, Row, Table, Unseen, Verdict
+from mirrorbench.reports.table import AVERAGE, Column, Equality, Row, Table, Unseen, Verdict
 from mirrorbench.runs.results import Result
 
 if TYPE_CHECKING:
@@ -71,11 +73,13 @@ class TaskComparison(Comparison):
 
     @property
     def verdict(self) -> str:
-        """The better encoder, if the corrected p-value is significant."""
+        """The better encoder, if the corrected p-value is significant, or that they are equal within the margin."""
         if self.test.answer in ("not tested", "not separable"):
             return self.test.answer
-        better = "A" if self.test.answer == "better" else "B"
-        return f"{better} better{' (this model)' if self.this_model else ''}"
+        answer = "A better" if self.test.answer == "better" else "B better"
+        if self.test.answer == "equal" and self.test.equality:
+            answer = f"equal within {margin_words(self.test.equality.margin)}"
+        return f"{answer}{' (this model)' if self.this_model else ''}"
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,7 @@ def compare_encoders(
     plugins: Plugins,
     allow_mixed: bool = False,
     folder: Path | None = None,
+    margin: float | None = None,
 ) -> EncoderComparison:
     """Compare two encoders on those of the ``tasks`` that both have.
 
@@ -139,10 +144,12 @@ def compare_encoders(
         plugins: plugins with the metrics.
         allow_mixed: also compare results of different data or protocols.
         folder: the folder with the results of both.
+        margin: within which they are tested to be equal too, between 0 and 1.
 
     Raises:
-        UsageError: results are not comparable, or there is no task on which both have some.
+        UsageError: results are not comparable, there is no task on which both have some, or the margin is none.
     """
+    equality = asked_for(margin)
     sides, notes = newest_shared([first, second])
     pairs = {
         task: [[entry for entry in side if entry.result.task == task] for side in sides]
@@ -169,7 +176,8 @@ def compare_encoders(
     comparisons = Comparisons(both.items, plugins)
     board = _Board.of(folder, compared, plugins) if folder else _Board()
     verdicts = [
-        _tested(board.like(_untested(task, compared)), comparisons, compared) for task in compared
+        _tested(board.like(_untested(task, compared, equality)), comparisons, compared)
+        for task in compared
     ]
     verdicts = _corrected_over_tasks(verdicts)
     if n := board.count_others(verdicts):
@@ -181,7 +189,8 @@ def compare_encoders(
     average = None
     if len(compared) > 1:
         others = board.other_steps(plugins, both.by_cell)
-        verdict = _tested(board.like(_untested(AVERAGE, compared)), comparisons, compared)
+        verdict = board.like(_untested(AVERAGE, compared, equality))
+        verdict = _tested(verdict, comparisons, compared)
         others = [other for other in others if not _same_rows(other, verdict)]
         (verdict, *_) = with_corrections([verdict, *others], ["average"] * (1 + len(others)))
         average = _row(verdict, comparisons, compared)
@@ -250,17 +259,22 @@ def _corrected_over_tasks(verdicts: Sequence[Verdict]) -> list[Verdict]:
         if verdict.best and verdict.p is not None:
             (chosen,) = with_corrections([verdict], ["choice"])
             over_tasks = replace(corrected[index], best=True)
+            strictest = chosen
             if (chosen.corrected or 0.0) < (over_tasks.corrected or 0.0):
-                chosen = over_tasks
-            corrected[index] = chosen
+                strictest = over_tasks
+            equalities = (chosen.equality, over_tasks.equality)
+            equality = max(
+                filter(None, equalities), key=lambda own: own.corrected or 0.0, default=None
+            )
+            corrected[index] = replace(strictest, equality=equality)
     return corrected
 
 
-def _untested(column: str, results: _Results) -> Verdict:
+def _untested(column: str, results: _Results, equality: Equality | None) -> Verdict:
     """The verdict on a task, or on the average of all; whether results differ in protocol was decided before."""
     sides = [results[task] for task in _tasks(column, results)]
     first, second = (side[0] for side in sides[0])
-    verdict = Verdict(first.spec, second.spec, first.protocol, column)
+    verdict = Verdict(first.spec, second.spec, first.protocol, column, equality=equality)
     return replace(with_caveats(verdict, sides), why_not="")
 
 

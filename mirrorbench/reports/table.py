@@ -135,6 +135,24 @@ class Unseen:
 
 
 @dataclass(frozen=True, slots=True)
+class Equality:
+    """Whether a difference is smaller than a margin."""
+
+    margin: float
+    """In the unit of the score."""
+    p: float | None = None
+    """The least level at which the interval lies within the margin; ``None`` where the items cannot say."""
+    why_not: str = ""
+    """Why they cannot."""
+    corrected: float | None = None
+    """The p-value, corrected for ``n_tests`` tests."""
+    n_tests: int = 1
+    """Number of equalities that are tested together, those of which the items cannot say included."""
+    shown: bool = False
+    """Whether it is significant."""
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The difference of two rows in one column, with its test; every command and format renders these objects.
 
@@ -160,6 +178,7 @@ class Verdict:
         error: standard error of the difference; ``None`` where undefined.
         n: number of items that both rows have, over all tasks of the column; 0 where unknown.
         left_out: number of items that only one of them has.
+        equality: whether the rows are equal within a margin; ``None`` where that is not asked.
     """
 
     spec: str
@@ -182,15 +201,34 @@ class Verdict:
     n: int = 0
     left_out: int = 0
     two_seeds: bool = False
+    equality: Equality | None = None
+
+    @property
+    def decided(self) -> bool:
+        """Whether the rows differ, or are equal within the margin."""
+        return self.separable or (self.equality is not None and self.equality.shown)
 
     @property
     def answer(self) -> str:
-        """``better``, ``worse`` or ``not separable``, of the row against the other one; ``not tested`` without a p."""
+        """``equal`` within the margin, ``better``, ``worse`` or ``not separable``, of the row against the other one.
+
+        ``not tested`` without a p.
+        """
         if self.corrected is None:
             return "not tested"
+        if self.equality and self.equality.shown:
+            return "equal"
         if not self.separable or self.difference is None:
             return "not separable"
         return "better" if self.difference > 0 else "worse"
+
+
+def says_of_equality(verdict: Verdict) -> bool:
+    """Test whether the sentence of a verdict speaks of equality: not where a margin is clearly exceeded."""
+    if verdict.equality is None or verdict.corrected is None:
+        return False
+    exceeded = abs(verdict.difference or 0.0) >= verdict.equality.margin
+    return verdict.equality.shown or not (verdict.separable and exceeded)
 
 
 @dataclass(frozen=True, slots=True)

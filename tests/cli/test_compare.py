@@ -61,6 +61,26 @@ def test_comparison_table_shows_intervals_and_verdicts(
     assert "\ngood beats bad on average over 2 tasks: +" in said.out
 
 
+def test_margin_adds_whether_encoders_are_equal(mirrorbench: Callable, folder: Path) -> None:
+    """A table, a sentence and JSON say the same."""
+    rng = np.random.default_rng(0)
+    gold = rng.normal(size=2000)
+    values = gold + rng.normal(size=2000)
+    for spec, own in (("one", values), ("other", values + 0.2 * rng.normal(size=2000))):
+        correlated(folder / "results", spec, "cats", gold, own)
+    command = ("compare", "one", "other")
+    said = mirrorbench(*command, "--margin", ".03")
+    assert cells(said.out)[1][-1] == "equal within .03"
+    assert "\nEqual within .03: one and other +" in said.out
+    assert "\nEqual within a margin: two one-sided tests" in said.out
+    (row,) = json.loads(mirrorbench(*command, "--margin", ".03", "--json").out)["tasks"]
+    assert (row["verdict"], row["equality"]["shown"]) == ("equal within .03", True)
+    assert -0.03 < row["interval"]["low"] < row["interval"]["high"] < 0.03
+    refused = mirrorbench(*command, "--margin", "3")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith("Error: a margin of 3 is not between 0 and 1\n")
+
+
 def test_json_comparison_reports_difference_and_verdict(
     mirrorbench: Callable, results: Path
 ) -> None:

@@ -59,6 +59,33 @@ def test_answers_report_differences_and_holm_p_values(tmp_path: Path, shell: She
     assert (second["verdict"], second["p_holm"]) == ("not separable", 1.0)
 
 
+def test_margin_is_tested_and_foretold(tmp_path: Path, shell: Shell) -> None:
+    """Encoders that count the same letters differ on no item; a dry run says what usual ones could show."""
+    rng = np.random.default_rng(0)
+    for name, n in (("few", 60), ("many", 400)):
+        words = ["".join(rng.choice(list("abcdef"), 9)) for _ in range(2 * n)]
+        rows = [f"{a},{a[:-1]}a,{b}\n" for a, b in zip(words[::2], words[1::2], strict=True)]
+        (tmp_path / f"{name}.csv").write_text("anchor,positive,negative\n" + "".join(rows))
+    command = "mirrorbench evaluate few.csv many.csv --plugin letters.py -e ab -e ba --margin .05"
+    answers = json.loads(shell(f"{command} --json").out)["answers"]
+    few, many = (answer["equality"] for answer in answers)
+    assert (few["p"], few["why_not"]) == (
+        None,
+        "these items cannot say: no item differs, of fewer than 300",
+    )
+    assert (many["shown"], answers[1]["verdict"]) == (True, "equal")
+    assert answers[1]["sentence"].startswith("Equal within .05 on many.csv: ba and ab .000 [")
+    foretold = shell(f"{command} --dry-run").out
+    assert (
+        "\nfew.csv cannot show that two usual encoders, equally good, are equal within .05, "
+        in foretold
+    )
+    large = shell(f"{command.replace('.05', '.9')} --dry-run").out
+    assert (
+        "many.csv can show that two usual encoders, equally good, are equal within .9.\n" in large
+    )
+
+
 def test_answers_on_tuned_encoders_name_their_caveats(tmp_path: Path, shell: Shell) -> None:
     """Tuned in this evaluation, on the texts that are scored, with one seed."""
     rows = [f"the cat {n},a dog {n * n % 13},{n % 7}\n" for n in range(60)]

@@ -8,7 +8,15 @@ from typing import NamedTuple
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.backbones import label as backbone_label
 from mirrorbench.reports.renderers.numbers import number, p_words
-from mirrorbench.reports.table import Column, Row, Table, Unseen, Verdict
+from mirrorbench.reports.table import (
+    Column,
+    Equality,
+    Row,
+    Table,
+    Unseen,
+    Verdict,
+    says_of_equality,
+)
 
 Show = Callable[[float], str]
 """Formats a score."""
@@ -89,10 +97,11 @@ def column_phrase(column: Column, columns: Sequence[Column]) -> str:
 def sentence(verdict: Verdict, names: Names, show: Show = number) -> Line:
     """Return a verdict as a sentence, with its mark: ``headline`` and its caveats."""
     mark, text = headline(verdict, names, show)
-    if verdict.this_model and verdict.separable:
+    if verdict.this_model and verdict.decided:
         text += ", this model"
-    if verdict.two_seeds and verdict.separable:
+    if verdict.two_seeds and verdict.decided:
         text += ", two seeds"
+    text += _beside(verdict, names)
     text += without_overlap(verdict.unseen, show)
     if verdict.left_out:
         items = "item" if verdict.left_out == 1 else "items"
@@ -109,6 +118,10 @@ def headline(verdict: Verdict, names: Names, show: Show = number) -> Line:
         difference = f" {signed(verdict, show)}" if verdict.difference is not None else ""
         tested = f"{names.row} over {names.over}{difference} ({verdict.why_not})"
         return "=", f"Not tested{names.where}: {tested}"
+    if verdict.answer == "equal" and verdict.equality:
+        margin, p = verdict.equality.margin, _p_of_equality(verdict.equality)
+        compared = f"{names.row} and {names.over} {signed(verdict, show)}"
+        return "=", f"Equal within {margin_words(margin)}{names.where}: {compared}, p {p}"
     numbers = f"{signed(verdict, show)}, p {_p(verdict)}"
     if verdict.answer == "not separable":
         compared = f"{names.row} over {names.over}"
@@ -121,6 +134,27 @@ def headline(verdict: Verdict, names: Names, show: Show = number) -> Line:
     if row.startswith("the "):
         row = f"T{row[1:]}"
     return mark, f"{row} {verb} {names.over}{names.where}: {numbers}"
+
+
+def margin_words(margin: float) -> str:
+    """Return a margin as in sentences: ``.02``."""
+    return f"{margin:g}".removeprefix("0")
+
+
+def _beside(verdict: Verdict, names: Names) -> str:
+    """What a sentence says of the difference beside an equality, and of an asked equality beside a difference."""
+    equality = verdict.equality
+    if equality is None or not says_of_equality(verdict):
+        return ""
+    if equality.shown:
+        if not verdict.separable:
+            return ""
+        better = names.row if (verdict.difference or 0.0) > 0 else names.over
+        return f", though {better} is better, p {_p(verdict)}"
+    asked = f"equal within {margin_words(equality.margin)}"
+    if equality.p is None:
+        return f"; whether {asked}, {equality.why_not}"
+    return f"; not shown to be {asked}, p {_p_of_equality(equality)}"
 
 
 def sentences(table: Table, show: Show = number) -> list[Line]:
@@ -144,13 +178,21 @@ def signed(gain: Verdict | Unseen, show: Show) -> str:
 
 
 def _p(verdict: Verdict) -> str:
+    return _with_tests(verdict.p, verdict.corrected, verdict.n_tests)
+
+
+def _p_of_equality(equality: Equality) -> str:
+    return _with_tests(equality.p, equality.corrected, equality.n_tests)
+
+
+def _with_tests(p: float | None, corrected: float | None, n_tests: int) -> str:
     """The p-value, then the number of tests, and p corrected for them where it is printed differently."""
-    p, corrected = (p_words(value or 0.0) for value in (verdict.p, verdict.corrected))
+    plain, of_all = (p_words(value or 0.0) for value in (p, corrected))
     # Tables that earlier versions wrote as JSON have no number of tests.
-    tests = f"{verdict.n_tests} tests" if verdict.n_tests > 1 else "several tests"
-    if corrected != p:
-        return f"{p} ({tests}: {corrected.removeprefix('= ')})"
-    return f"{p} ({tests})" if verdict.n_tests > 1 else p
+    tests = f"{n_tests} tests" if n_tests > 1 else "several tests"
+    if of_all != plain:
+        return f"{plain} ({tests}: {of_all.removeprefix('= ')})"
+    return f"{plain} ({tests})" if n_tests > 1 else plain
 
 
 def without_overlap(unseen: Unseen | None, show: Show = number) -> str:

@@ -10,12 +10,13 @@ import statistics
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import isnan, nan, sqrt
+from math import inf, isnan, nan, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mirrorbench.reports.statistics.equality import SCORES, Basis
 from mirrorbench.reports.statistics.estimates import (
     UNDEFINED,
     Answers,
@@ -25,6 +26,7 @@ from mirrorbench.reports.statistics.estimates import (
     Variance,
 )
 from mirrorbench.reports.statistics.items import (
+    MEAN,
     FloatArray,
     ItemScores,
     common,
@@ -113,12 +115,39 @@ class Dependence:
         (spread,) = self._shared.products(by_unit)
         return float(by_unit.sum() ** 2 / spread) if spread > 0 else 1.0
 
+    def carrying(self, influences: Sequence[FloatArray]) -> float:
+        """Return how many independent items of equal influence would vary as these do: (Σ d²)² / Σ d⁴.
+
+        Of single items, divided by what their dependence adds to the variance, and of the sums over those that share a
+        text the fewer; of several tasks the fewest.
+        """
+        counts = []
+        alone = [np.zeros(len(own)) for own in influences]
+        for task, own in enumerate(influences):
+            of_task = [*alone[:task], own, *alone[task + 1 :]]
+            by_unit = self.by_unit(of_task)
+            counts.append(_effective_number(by_unit) / self.design_effect(of_task))
+            counts.append(_effective_number(self._shared.sums(by_unit)))
+        return min(counts)
+
+    @property
+    def are_independent(self) -> bool:
+        """Whether no items depend on each other."""
+        return self._shared.n_neighbours == self._n_units == sum(map(len, self._units))
+
     def by_unit(self, values: Sequence[FloatArray]) -> FloatArray:
         """Return sums over tasks of the values of each unit's items, shape (units,)."""
         sums: FloatArray = np.zeros(self._n_units)
         for units, own in zip(self._units, values, strict=True):
             sums += np.bincount(units, own, self._n_units)
         return sums
+
+
+def _effective_number(values: FloatArray) -> float:
+    """The number of values of equal size with the same second and fourth moment; 0 without any but 0."""
+    squares = values**2
+    fourth = float(squares @ squares)
+    return float(squares.sum() ** 2 / fourth) if fourth > 0 else 0.0
 
 
 def units_of(tasks: Sequence[ItemScores]) -> list[NDArray[np.intp]]:
@@ -310,6 +339,28 @@ class Comparisons:
             estimate = replace(estimate, answers=answers_of(estimate, disagreement))
         return Comparison(n, left_out, first, second, estimate)
 
+    def basis(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Basis:
+        """Return what the difference of two rows, which have items in common, rests on."""
+        pairs = [
+            common(named_alike([self._seeds[row, task], self._seeds[over, task]])) for task in tasks
+        ]
+        both = [[*first.values(), *second.values()] for first, second in pairs]
+        _, of_first, _ = self._scores(row, tasks, [first for first, _ in pairs])
+        _, of_second, _ = self._scores(over, tasks, [second for _, second in pairs])
+        dependence = self._dependence_on(tasks, both)
+        differ = [np.sign(difference_of(*map(_ranked, pair)).round(_DIGITS)) for pair in pairs]
+        every = [items for of_task in both for items in of_task]
+        statistics = {items.statistic.removeprefix("cosine_") for items in every}
+        plain = len(every) == _ONE_OF_EACH and all(own.weights is None for own in every)
+        return Basis(
+            items=dependence.groups,
+            differing=float(np.mean(dependence.by_unit(differ) > 0)),
+            carrying=dependence.carrying([a - b for a, b in zip(of_first, of_second, strict=True)]),
+            counted=plain and dependence.are_independent and all(own.hits for own in every),
+            effect=largest_effect(every) if plain else inf,
+            simulated=statistics <= SCORES,
+        )
+
     def covariance(self, rows: Sequence[RowKey], tasks: Sequence[str]) -> FloatArray:
         """Estimate the covariance of the means of rows over tasks, shape (rows, rows).
 
@@ -448,13 +499,46 @@ def _groups_behind(items: ItemScores, groups: float) -> float:
     return groups * positive if is_ap(items) else groups
 
 
-def disagreement_of(first: Seeds, second: Seeds) -> float:
-    """Return the mean over items of how far the answers of two encoders differ, each the mean over its seeds."""
+def largest_effect(items: Sequence[ItemScores]) -> float:
+    """Return how often the share of items that differ a difference of scores can be; infinite where unknown.
+
+    Of means of values between 0 and 1 it is that share at most. An item has at most six times its share of Spearman's
+    correlation, and its share among the items of its label of an area under the ROC curve.
+    """
+    first = items[0]
+    if all(own.bounded for own in items):
+        return 1.0
+    if first.statistic == "spearman":
+        return 6.0
+    if is_auc(first):
+        positive = float(np.mean(first.gold == 1))
+        return 1 / min(positive, 1 - positive)
+    return inf
+
+
+def _ranked(seeds: Seeds) -> Seeds:
+    """The items with ranks for values, on which alone all scores but means depend."""
+    from scipy.stats import rankdata
+
+    return {
+        seed: items if items.statistic == MEAN else replace(items, values=rankdata(items.values))
+        for seed, items in seeds.items()
+    }
+
+
+def difference_of(first: Seeds, second: Seeds) -> FloatArray:
+    """Return how far the values of two encoders differ, each the mean over its seeds, shape (items,)."""
     one, other = (
         np.mean([items.values for items in seeds.values()], axis=0) for seeds in (first, second)
     )
+    difference: FloatArray = np.abs(one - other)
+    return difference
+
+
+def disagreement_of(first: Seeds, second: Seeds) -> float:
+    """Return the mean over items of how far the answers of two encoders differ, each the mean over its seeds."""
     (items, *_) = first.values()
-    return float(np.abs(one - other) @ items.shares)
+    return float(difference_of(first, second) @ items.shares)
 
 
 def answers_of(difference: PointEstimate, disagreement: float) -> Answers:
@@ -479,6 +563,10 @@ def answers_of(difference: PointEstimate, disagreement: float) -> Answers:
     return Answers(wins, losses, n)
 
 
+_DIGITS = 9
+"""Digits of values of items; the others are errors of rounding."""
+_ONE_OF_EACH = 2
+"""Number of items of one task and one seed of each encoder."""
 _FEWEST = 2
 """The least number of groups of items that say something about their variance."""
 

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from mirrorbench.reports.statistics import LEVEL
-from mirrorbench.reports.statistics.paired_answers import score_interval, score_p
+from mirrorbench.reports.statistics.paired_answers import score_distance, score_interval, score_p
 
 Interval = tuple[float, float]
 """The lower and the upper end."""
@@ -101,6 +101,24 @@ class PointEstimate:
         if not self.error > 0:
             return None
         return 2 * float(t.sf(abs(self.value) / self.error, self.df))
+
+    def p_within(self, margin: float, df: float) -> float | None:
+        """Return the least level at which the interval lies between ``-margin`` and ``margin``; ``None`` if undefined.
+
+        That is the larger p-value of two one-sided tests, doubled. ``df``: degrees of freedom of its interval.
+        """
+        from scipy.stats import t
+
+        if self.answers:
+            of = self.answers
+            below, above = (
+                score_distance(end, of.wins, of.losses, of.n) for end in (-margin, margin)
+            )
+        elif self.error > 0:
+            below, above = ((self.value - end) / self.error for end in (-margin, margin))
+        else:
+            return None
+        return min(1.0, 2 * float(t.sf(min(below, -above), df)))
 
     def interval(self, level: float = LEVEL) -> Interval | None:
         """Return the confidence interval, which holds 0 if ``p`` is above ``1 - level``; ``None`` where undefined."""

@@ -31,6 +31,8 @@ def influence(items: ItemScores, plugins: Plugins) -> FloatArray:
         return (items.values - items.mean) * items.shares
     if known := _INFLUENCES.get(items.statistic.removeprefix("cosine_")):  # as MTEB names the same
         return known(items.values, items.gold)
+    if items.statistic == "cosine_ap" and items.groups.max() + 1 == len(items.ids):
+        return _on_average_precision(items.values, items.gold)
     return influence_of_leaving_out(
         plugins.metrics[items.statistic], items.values, items.gold, items.groups
     )
@@ -89,6 +91,36 @@ def influence_of_leaving_out(
     )
     left = np.array([np.nan if value is None else value for value in without])
     lost: FloatArray = ((left.mean() - left) * (1 - 1 / len(sizes)) / sizes)[groups]
+    return lost
+
+
+def _on_average_precision(values: FloatArray, gold: FloatArray) -> FloatArray:
+    """``influence_of_leaving_out`` on average precision for single items, in time that grows with their number."""
+    level = np.unique(-values, return_inverse=True)[
+        1
+    ]  # items of one value are one level, the highest first
+    right = (gold == 1).astype(np.float64)
+    found = np.bincount(level, right)
+    found_above, n_above = np.cumsum(found), np.cumsum(np.bincount(level))
+    n_right = found.sum()
+    rest = np.maximum(1, n_above - 1)
+
+    def from_level(terms: FloatArray) -> FloatArray:
+        """For each item the sum over its level and all lower ones."""
+        sums: FloatArray = np.cumsum(terms[::-1])[::-1][level]
+        return sums
+
+    precision = found * found_above / n_above
+    kept = precision.sum() - from_level(precision)
+    without_wrong = (kept + from_level(found * found_above / rest)) / n_right
+    # Without a right item one less is found at its own level and at all lower ones.
+    lower = from_level(found * (found_above - 1) / rest) - ((found_above - 1) / rest)[level]
+    without_right = (kept + lower) / max(1.0, n_right - 1)
+    left = np.where(right == 1, without_right, without_wrong)
+    n = len(values)
+    if n_right in (1, n - 1):  # without the only item of a label the score is undefined
+        left[right == (n_right == 1)] = np.nan
+    lost: FloatArray = (left.mean() - left) * (1 - 1 / n)
     return lost
 
 
@@ -151,6 +183,13 @@ class ItemScores:
     def hits(self) -> bool:
         """Whether the values are right (1) and wrong (0) answers."""
         return self.statistic == MEAN and bool(np.isin(self.values, (0, 1)).all())
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the score is the plain mean of values between 0 and 1."""
+        if self.statistic != MEAN or self.weights is not None:
+            return False
+        return bool(np.all((self.values >= 0) & (self.values <= 1)))
 
     @property
     def mean(self) -> float:

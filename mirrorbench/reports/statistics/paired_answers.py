@@ -42,18 +42,25 @@ def score_interval(
     difference = (wins - losses) / n
 
     def lower(value: float) -> float:
-        return _distance(value, wins, losses, n) - quantile
+        return score_distance(value, wins, losses, n) - quantile
 
     def upper(value: float) -> float:
-        return _distance(value, wins, losses, n) + quantile
+        return score_distance(value, wins, losses, n) + quantile
 
     low = -1.0 if difference <= -1 else float(brentq(lower, -1, difference))
     high = 1.0 if difference >= 1 else float(brentq(upper, difference, 1))
     return low, high
 
 
-def _distance(difference: float, wins: float, losses: float, n: float) -> float:
-    """Distance of the observed difference from an assumed one, in standard errors under the assumption."""
+def score_distance(difference: float, wins: float, losses: float, n: float) -> float:
+    """Return the distance of the observed difference from an assumed one, in standard errors under the assumption.
+
+    Args:
+        difference: the assumed one, from -1 to 1.
+        wins: as of ``score_p``, as are the others.
+        losses: likewise.
+        n: number of all questions.
+    """
     if abs(difference) == 1:
         return -inf if difference == 1 else inf
     # The share of questions that the second encoder alone answers, most likely under the assumed difference.

@@ -48,6 +48,11 @@ class SharedTexts:
         """Number of ordered pairs of neighbours."""
         return self.products(np.ones(self._texts.shape[0]))[0]
 
+    def sums(self, values: FloatArray) -> FloatArray:
+        """Return the sum of n values over the items of each text."""
+        sums: FloatArray = self._by_text @ values
+        return sums
+
     def products(self, *values: FloatArray) -> list[float]:
         """Return for each array of n values the sum of the products of all ordered pairs of neighbours."""
         totals = [self._among_few(own) for own in values]

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from mirrorbench.reports.statistics import LEVEL
 from mirrorbench.reports.statistics.best_of_many import corrected_for_choice
 from mirrorbench.reports.statistics.comparisons import Comparisons, RowKey, Seeds
+from mirrorbench.reports.statistics.equality import equality_within
 from mirrorbench.reports.statistics.estimates import holm
 from mirrorbench.reports.statistics.items import ItemScores
-from mirrorbench.reports.table import Column, Score, Table, Verdict
+from mirrorbench.reports.table import Column, Score, Table, Verdict, says_of_equality
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
@@ -25,6 +26,8 @@ WITHOUT_OVERLAP = (
     "Without overlap: on the items without a text that either row was tuned on; p is not corrected."
 )
 """The note on differences on unseen items."""
+EQUAL = "Equal within a margin: two one-sided tests, each at 2.5 %, of differences that rest on enough items."
+"""The note on equality."""
 THIS_MODEL = "This model: tuned with one seed; other seeds may differ (--seeds 3)."
 """The note on verdicts about a single tuned model."""
 TWO_SEEDS = "Two seeds: if they differ much, equal encoders differ significantly in up to 10 % of cases (--seeds 3)."
@@ -37,7 +40,7 @@ def tested(
     """Return a verdict with the numbers of the comparison of two rows over tasks; p is not corrected yet.
 
     The interval of best rows is corrected for the ``n_tests`` pairs that they are chosen from. A verdict with a reason
-    against its test stays as it is.
+    against its test stays as it is. Equality is tested where the verdict has a margin for it.
     """
     if verdict.why_not:
         return verdict
@@ -56,6 +59,10 @@ def tested(
     )
     if estimate.p is None:
         return replace(verdict, why_not="its error cannot be estimated")
+    if verdict.equality:
+        basis = comparisons.basis(row, over, tasks)
+        equality = equality_within(estimate, basis, verdict.equality.margin)
+        verdict = replace(verdict, equality=equality)
     return replace(
         verdict,
         interval=estimate.interval(1 - (1 - LEVEL) / verdict.n_tests),
@@ -75,22 +82,47 @@ def with_corrections(verdicts: Sequence[Verdict], families: Sequence[Hashable]) 
         verdicts: in any order. Those on best rows are corrected for the pairs that they are chosen from (Bonferroni).
         families: of each verdict; the others are corrected for those of the same family (Holm).
     """
-    corrected = [_judged(v, v.p and min(1.0, v.p * v.n_tests), v.n_tests) for v in verdicts]
+    corrected = [
+        _judged(
+            v, _by_number(v.p, v.n_tests), v.n_tests, _by_number(_p_equal(v), v.n_tests), v.n_tests
+        )
+        for v in verdicts
+    ]
     members: dict[Hashable, list[int]] = {}
     for index, (verdict, family) in enumerate(zip(verdicts, families, strict=True)):
         if not verdict.best:
             members.setdefault(family, []).append(index)
     for indices in members.values():
         p_values = [verdicts[index].p for index in indices]
-        n_tests = sum(p is not None for p in p_values)
-        for index, p in zip(indices, holm(p_values), strict=True):
-            corrected[index] = _judged(verdicts[index], p, max(1, n_tests))
+        p_equal = [_p_equal(verdicts[index]) for index in indices]
+        n_tests, n_equal = (sum(p is not None for p in own) for own in (p_values, p_equal))
+        for index, p, equal in zip(indices, holm(p_values), holm(p_equal), strict=True):
+            corrected[index] = _judged(verdicts[index], p, max(1, n_tests), equal, n_equal)
     return corrected
 
 
-def _judged(verdict: Verdict, p: float | None, n_tests: int) -> Verdict:
+def _p_equal(verdict: Verdict) -> float | None:
+    """The p-value of an equality; 1 where the items cannot say, since that depends on them."""
+    if verdict.equality is None:
+        return None
+    return 1.0 if verdict.equality.p is None else verdict.equality.p
+
+
+def _by_number(p: float | None, n_tests: int) -> float | None:
+    """The p-value by Bonferroni's correction."""
+    return None if p is None else min(1.0, p * n_tests)
+
+
+def _judged(
+    verdict: Verdict, p: float | None, n_tests: int, p_equal: float | None, n_equal: int
+) -> Verdict:
+    """The verdict with the corrected p-values of its difference and of its equality."""
     separable = p is not None and p < 1 - LEVEL
-    return replace(verdict, corrected=p, separable=separable, n_tests=n_tests)
+    equality = verdict.equality
+    if equality and equality.p is not None and p_equal is not None:
+        shown = p_equal < 1 - LEVEL
+        equality = replace(equality, corrected=p_equal, n_tests=n_equal, shown=shown)
+    return replace(verdict, corrected=p, separable=separable, n_tests=n_tests, equality=equality)
 
 
 def seeds_of_rows(table: Table, items: Mapping[str, ItemScores]) -> dict[tuple[RowKey, str], Seeds]:
@@ -271,9 +303,11 @@ def caveat_notes(verdicts: Sequence[Verdict]) -> list[str]:
     notes = []
     if any(verdict.unseen for verdict in verdicts):
         notes.append(WITHOUT_OVERLAP)
-    if any(verdict.this_model and verdict.separable for verdict in verdicts):
+    if any(says_of_equality(verdict) for verdict in verdicts):
+        notes.append(EQUAL)
+    if any(verdict.this_model and verdict.decided for verdict in verdicts):
         notes.append(THIS_MODEL)
-    if any(verdict.two_seeds and verdict.separable for verdict in verdicts):
+    if any(verdict.two_seeds and verdict.decided for verdict in verdicts):
         notes.append(TWO_SEEDS)
     return notes
 

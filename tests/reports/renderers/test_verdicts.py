@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mirrorbench.reports.renderers.verdicts import Names, over_name, row_name, sentence
-from mirrorbench.reports.table import Row, Unseen, Verdict
+from mirrorbench.reports.table import Equality, Row, Unseen, Verdict
 
 NAMES = Names("Mirror", "the untuned model", " on STS")
 GAIN = Verdict("m+mirror", "m+base", "paper", "sts", 0.1, (0.08, 0.12), 0.01, 0.01, True)
@@ -52,6 +52,32 @@ GAIN = Verdict("m+mirror", "m+base", "paper", "sts", 0.1, (0.08, 0.12), 0.01, 0.
             {"unseen": Unseen(0.4, 0.009, (-0.006, 0.023), 0.21), "left_out": 2},
             "Mirror beats the untuned model on STS: +.100 [.080, .120], p = .010; "
             "without overlap +.009 [-.006, .023], p = .21; without 2 items that only one of them has",
+        ),
+        (
+            {"separable": False, "equality": Equality(0.15, 0.01, "", 0.02, 2, True), "n_tests": 3},
+            "Equal within .15 on STS: Mirror and the untuned model +.100 [.080, .120], p = .010 (2 tests: .020)",
+        ),
+        (
+            {"equality": Equality(0.15, 0.01, "", 0.01, 1, True), "this_model": True},
+            "Equal within .15 on STS: Mirror and the untuned model +.100 [.080, .120], p = .010, this model, "
+            "though Mirror is better, p = .010",
+        ),
+        (
+            {"equality": Equality(0.11, 0.2, "", 0.2)},
+            "Mirror beats the untuned model on STS: +.100 [.080, .120], p = .010; "
+            "not shown to be equal within .11, p = .20",
+        ),
+        (
+            {"equality": Equality(0.02, 1.0, "", 1.0)},
+            "Mirror beats the untuned model on STS: +.100 [.080, .120], p = .010",
+        ),
+        (
+            {
+                "separable": False,
+                "equality": Equality(0.02, None, "these items cannot say: no item differs"),
+            },
+            "No separable difference on STS: Mirror over the untuned model +.100 [.080, .120], p = .010; "
+            "whether equal within .02, these items cannot say: no item differs",
         ),
         (
             {"unseen": Unseen(1.0)},

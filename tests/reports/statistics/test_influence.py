@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mirrorbench.core.plugins import Plugins
+from mirrorbench.own_data.measures import average_precision
 from mirrorbench.reports.statistics.items import ItemScores, influence, influence_of_leaving_out
 from mirrorbench.tasks.metrics import spearman
 
@@ -54,6 +55,21 @@ def test_leave_one_out_influence_approximates_derivative(plugins: Plugins) -> No
     expected = influence(scored("spearman", values, gold), plugins)
     assert np.corrcoef(left_out, expected)[0, 1] > 0.999
     assert np.std(left_out) == pytest.approx(np.std(expected), rel=0.02)
+
+
+@pytest.mark.parametrize("n_values", [3, 40, 10**6])
+def test_influence_on_average_precision_is_that_of_leaving_out(
+    n_values: int, plugins: Plugins
+) -> None:
+    """Among ties too; NaN where an item is the only one of its label."""
+    rng = np.random.default_rng(n_values)
+    for share in (0.02, 0.3, 0.98):
+        gold = (rng.random(60) < share).astype(float)
+        gold[:2] = 0, 1
+        values = rng.integers(0, n_values, 60) + 0.2 * n_values * gold
+        expected = influence_of_leaving_out(average_precision, values, gold, np.arange(60))
+        found = influence(scored("cosine_ap", values, gold), plugins)
+        np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def test_influence_is_nan_when_score_becomes_undefined() -> None:
