@@ -3,18 +3,19 @@
 =================  ==========================================================================================
 ``retrieval``      folder with ``corpus`` and ``queries`` (JSON lines) and ``qrels/SPLIT.tsv``, as BEIR has them
 ``similarity``     columns ``sentence1``, ``sentence2``, ``score``
-``pairs``          columns ``sentence1``, ``sentence2``, ``label`` (1 or 0)
+``pairs``          columns ``sentence1``, ``sentence2``, ``label`` (two values)
 ``triplets``       columns ``anchor``, ``positive``, ``negative``
 ``classification``  columns ``text``, ``label``
 ``linking``        folder with two tables, of the columns ``name``, ``id`` and of ``mention``, ``id``
 =================  ==========================================================================================
 
-A table is CSV, TSV, JSON lines (also ``.gz``) or Parquet. Its split is the column ``split``, or in a folder the name of
-the file (``train.csv``, ``test.csv``).
+A table is CSV, TSV, JSON (also ``.gz``) or Parquet. Other usual names of its columns are recognised (``USUAL``). Its split
+is the column ``split``, or in a folder the name of the file (``train.csv``, ``test.csv``).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import Any
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.quoting import without_texts
 from mirrorbench.data.readers.csv_tables import table_header
-from mirrorbench.data.readers.json_lines import parse_json
+from mirrorbench.data.readers.json_lines import json_objects
 from mirrorbench.data.readers.parquet import pyarrow
 from mirrorbench.data.readers.rows import PLAIN_TEXT, format_of, read_rows
 from mirrorbench.data.readers.text import stream_lines
@@ -39,6 +40,33 @@ NAMES, MENTIONS = ("name", "id"), ("mention", "id")
 """Columns of the two tables of ``linking``."""
 DOCUMENTS, JUDGEMENTS = ("_id", "text"), ("query-id", "corpus-id", "score")
 """Columns of the files of ``retrieval``; documents may have a ``title``."""
+USUAL: dict[str, tuple[str, ...]] = {
+    "sentence1": (
+        *("sentence_1", "sentence_a", "text1", "text_1", "text_a"),
+        *("question1", "premise", "query"),
+    ),
+    "sentence2": (
+        *("sentence_2", "sentence_b", "text2", "text_2", "text_b"),
+        *("question2", "hypothesis", "passage"),
+    ),
+    "score": ("similarity", "similarity_score", "relatedness_score"),
+    "label": (
+        *("is_duplicate", "duplicate", "category", "class", "intent"),
+        *("sentiment", "target", "topic"),
+    ),
+    "anchor": ("query", "question"),
+    "positive": ("pos", "positive_passage"),
+    "negative": ("neg", "negative_passage"),
+    "text": ("sentence", "content", "utterance", "review"),
+    "_id": ("id", "doc_id", "docid", "docno", "pid", "query_id", "qid"),
+}
+"""Other usual names of columns, in small letters, the more usual first."""
+USUAL_JUDGEMENTS: dict[str, tuple[str, ...]] = {
+    "query-id": ("query_id", "qid", "topic_id", "topic"),
+    "corpus-id": ("corpus_id", "doc_id", "docid", "docno", "document_id", "pid", "passage_id"),
+    "score": ("relevance", "rel", "grade", "label"),
+}
+"""The same of the columns of judgements."""
 KINDS = ("retrieval", *TABLES, "linking")
 TRAIN, TEST = "train", "test"
 SPLITS = (TRAIN, TEST, "dev", "val", "valid", "validation")
@@ -53,8 +81,20 @@ class DataLayout:
     files: Mapping[str, Path]
     renamed: Mapping[str, str]
     """Names of columns in the files, by option, if they differ."""
+    usual: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Other usual names of columns in the files, by part and column."""
     notes: list[str] = field(default_factory=list, compare=False)
     """Remarks on how the files were read, after ``rows``."""
+
+    @property
+    def recognised(self) -> list[str]:
+        """Remarks on columns that were recognised under other usual names."""
+        return [
+            f"{'' if len(self.files) == 1 else f'{self.files[part].name}: '}"
+            f"columns {', '.join(names.values())} read as {', '.join(names)}"
+            for part, names in self.usual.items()
+            if names
+        ]
 
     def columns(self, part: str) -> list[str]:
         """Return the columns of one of the files."""
@@ -62,18 +102,19 @@ class DataLayout:
 
     def rows(self, part: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
         """Yield line numbers and the values of columns of one of the files."""
-        names = [self.file_column(column) for column in columns]
+        names = [self.file_column(column, part) for column in columns]
         file = self.files[part]
 
         def note(message: str) -> None:
             remark = message.removeprefix(f"{file}: ")
             self.notes.append(remark if len(self.files) == 1 else f"{file.name}: {remark}")
 
-        yield from read_rows(str(file), names, note, named=True)
+        yield from read_rows(str(file), names, note, named=True, file_format=table_format(file))
 
-    def file_column(self, column: str) -> str:
-        """Return the name of a column in the file."""
-        return self.renamed.get(as_option(column), column)
+    def file_column(self, column: str, part: str = TEST) -> str:
+        """Return the name of a column in the file of a part."""
+        usual = self.usual.get(part, {})
+        return self.renamed.get(as_option(column), usual.get(column, column))
 
 
 def find_layout(path: Path, kind: str, renamed: Mapping[str, str]) -> DataLayout | None:
@@ -88,7 +129,9 @@ def find_layout(path: Path, kind: str, renamed: Mapping[str, str]) -> DataLayout
         UsageError: the columns or files are not of ``kind``, or of no or several kinds.
     """
     tables = _tables(path)
-    if kind == "retrieval" or (not kind and (tables.keys() >= _BEIR or (path / "qrels").is_dir())):
+    collections = (_BEIR, {_COLLECTION, "queries"})
+    is_collection = (path / _QRELS).is_dir() or any(tables.keys() >= p for p in collections)
+    if kind == "retrieval" or (not kind and is_collection):
         return _retrieval(path, tables, renamed)
     if not tables:
         return None
@@ -101,13 +144,17 @@ def find_layout(path: Path, kind: str, renamed: Mapping[str, str]) -> DataLayout
 
 
 _BEIR = {"corpus", "queries"}
+_COLLECTION, _QRELS = "collection", "qrels"
+"""Names of MS MARCO for documents, and of files or folders of judgements."""
 
 
 def _tables(path: Path) -> dict[str, Path]:
     """The tables of a folder, or the table that a file is, by name without endings."""
     tables: dict[str, Path] = {}
-    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-        if not _is_table(file):
+    if path.is_file():
+        return {} if table_format(path) == PLAIN_TEXT else {stem(path): path}
+    for file in sorted(path.iterdir()):
+        if not _is_table(file) or stem(file) == _QRELS:
             continue
         if (first := tables.setdefault(stem(file), file)) != file:
             raise UsageError(
@@ -122,16 +169,41 @@ def _is_table(file: Path) -> bool:
     return format_of(file.name) != PLAIN_TEXT and not file.name.startswith("._")
 
 
+def table_format(file: Path) -> str:
+    """Return the format of a file by its name; text whose first line has tabs is a table of them, as Excel writes it."""
+    is_text = file.name.lower().removesuffix(".gz").endswith(".txt")
+    if is_text and "\t" in next(stream_lines(file), ""):
+        return "tsv"
+    return format_of(file.name)
+
+
 def _retrieval(path: Path, tables: Mapping[str, Path], renamed: Mapping[str, str]) -> DataLayout:
-    files = (path / "qrels").glob("*.tsv*")
-    tables_of_judgements = [
-        file for file in files if _is_table(file) and format_of(file.name) == "tsv"
+    files = {part: tables[part] for part in ("corpus", "queries") if part in tables}
+    if "corpus" not in files and _COLLECTION in tables:
+        files["corpus"] = tables[_COLLECTION]
+    judgements = [
+        file
+        for file in (*(path / _QRELS).glob("*"), *path.glob(f"{_QRELS}*"))
+        if _holds_judgements(file)
     ]
-    qrels = sorted(tables_of_judgements, key=lambda file: (stem(file) != TEST, file.name))
-    if missing := [*sorted(_BEIR - tables.keys()), *([] if qrels else ["judgements"])]:
+    qrels = sorted(judgements, key=lambda file: (stem(file) not in (TEST, _QRELS), file.name))
+    if missing := [*sorted(_BEIR - files.keys()), *([] if qrels else ["judgements"])]:
         hint = "Retrieval needs corpus.jsonl, queries.jsonl and qrels/test.tsv."
         raise UsageError(f"{path} has no {' and no '.join(missing)}", hint)
-    return DataLayout("retrieval", {**tables, "qrels": qrels[0]}, renamed)
+    usual = {part: _usual(columns_of(file), DOCUMENTS, renamed) for part, file in files.items()}
+    files["qrels"] = qrels[0]
+    if format_of(qrels[0].name) == "tsv":
+        has = columns_of(qrels[0])
+        usual["qrels"] = _usual(has, JUDGEMENTS, renamed, USUAL_JUDGEMENTS)
+    return DataLayout("retrieval", files, renamed, usual)
+
+
+def _holds_judgements(file: Path) -> bool:
+    """Whether a file holds judgements by its name: TSV, or text of a split or called so, as of TREC."""
+    if not file.is_file() or file.name.startswith("."):
+        return False
+    is_text = format_of(file.name) == PLAIN_TEXT and stem(file) in (*SPLITS, _QRELS)
+    return is_text or format_of(file.name) == "tsv"
 
 
 def _linking(
@@ -171,13 +243,16 @@ def _split_files(path: Path, tables: Mapping[str, Path]) -> dict[str, Path]:
 def _labelled_table(files: Mapping[str, Path], kind: str, renamed: Mapping[str, str]) -> DataLayout:
     """The layout of one of ``TABLES``, by the columns of the test split."""
     file, has = files[TEST], columns_of(files[TEST])
-    fits = [
-        name
-        for name, needed in TABLES.items()
-        if kind in ("", name) and _have(has, needed, renamed)
-    ]
+    kinds = [kind] if kind in TABLES else list(TABLES)
+    fits = [name for name in kinds if _have(has, TABLES[name], renamed)]
+    usual = {} if fits else {name: _usual(has, TABLES[name], renamed) for name in kinds}
+    recognised = [name for name in usual if usual[name]]
+    if not fits and not recognised:
+        raise _nearest(file, has, kinds, renamed)
     if not fits:
-        raise _nearest(file, has, [kind] if kind in TABLES else list(TABLES), renamed)
+        # A pair with a label has a text with a label too.
+        most = max(len(TABLES[name]) for name in recognised)
+        fits = [name for name in recognised if len(TABLES[name]) == most]
     if len(fits) > 1:
         hint = f"Name the kind: kind={fits[0]}, behind the path and a colon, or --kind {fits[0]}."
         raise UsageError(f"{file} has the columns of {' and of '.join(fits)}", hint)
@@ -191,7 +266,29 @@ def _labelled_table(files: Mapping[str, Path], kind: str, renamed: Mapping[str, 
         raise UsageError(
             f"{file}: two columns of {fits[0]} are renamed to one column", "Name another for each."
         )
-    return DataLayout(fits[0], files, renamed)
+    names = usual.get(fits[0], {})
+    return DataLayout(fits[0], files, renamed, {part: names for part in files})
+
+
+def _usual(
+    has: Sequence[str],
+    needed: Sequence[str],
+    renamed: Mapping[str, str],
+    usual: Mapping[str, Sequence[str]] = USUAL,
+) -> dict[str, str]:
+    """The names of columns in a file that has usual ones; empty where a column is missing, or all have their own name."""
+    own = {name.strip().lower(): name for name in reversed(has)}
+    found: dict[str, str] = {}
+    for column in needed:
+        if renamed.get(as_option(column), column) in has:
+            continue
+        names = () if as_option(column) in renamed else (column, *usual.get(column, ()))
+        taken = {*found.values(), *renamed.values()}
+        free = [own[name] for name in names if name in own and own[name] not in taken]
+        if not free:
+            return {}
+        found[column] = free[0]
+    return found
 
 
 def _have(has: Sequence[str], needed: Sequence[str], renamed: Mapping[str, str]) -> bool:
@@ -233,13 +330,13 @@ def as_option(column: str) -> str:
 
 
 def stem(file: Path) -> str:
-    """Return the name of a file without its endings."""
-    return file.name.partition(".")[0]
+    """Return the name of a file without its endings, and without the number of a shard as on the hub."""
+    return re.sub(r"-\d{5}-of-\d{5}$", "", file.name.partition(".")[0])
 
 
 def columns_of(file: Path) -> list[str]:
     """Read the names of a table's columns: its header, the keys of its first line, or its schema."""
-    format_ = format_of(file.name)
+    format_ = table_format(file)
     if format_ == "parquet":
         parquet, arrow = pyarrow()
         try:
@@ -253,13 +350,6 @@ def columns_of(file: Path) -> list[str]:
         if not header:
             raise DataFormatError(f"{file} is empty.")
         return header
-    lines = enumerate(stream_lines(file), start=1)
-    number, first = next(((number, line) for number, line in lines if line.strip()), (0, ""))
-    if not first:
-        raise DataFormatError(f"{file} is empty.")
-    row = parse_json(first, f"{file}, line {number}")
-    if not isinstance(row, dict):
-        raise DataFormatError(
-            f"{file}, line {number}: not a JSON object.", 'Each line is one, like {"text": "..."}.'
-        )
-    return list(row)
+    for _, row in json_objects(str(file)):
+        return list(row)
+    raise DataFormatError(f"{file} is empty.")

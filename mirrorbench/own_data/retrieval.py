@@ -7,21 +7,22 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 from mirrorbench.core.errors import DataFormatError, UsageError, not_installed, unknown_name
 from mirrorbench.core.quoting import shown
 from mirrorbench.data.readers.columns import line_error
-from mirrorbench.data.readers.json_lines import parse_json
-from mirrorbench.data.readers.rows import format_of
+from mirrorbench.data.readers.json_lines import json_objects
+from mirrorbench.data.readers.rows import format_of, read_rows
 from mirrorbench.data.readers.text import stream_lines
 from mirrorbench.own_data.bm25 import LANGUAGES, bm25_rankings, is_unspaced
 from mirrorbench.own_data.layouts import DOCUMENTS, JUDGEMENTS, TEST, DataLayout, stem
 from mirrorbench.own_data.rankings import DEPTH, Ranking
 
-_GRADE = re.compile(r"\s*(-?[0-9]{1,9})(\.0+)?\s*")
 _TITLE = re.compile(r'"title"\s*:')
+_GRADE = re.compile(r"\s*(-?[0-9]{1,9})(\.0+)?\s*")
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def _judgements(
 ) -> _Judgements:
     """Read the judgements of the queries."""
     source, read = str(layout.files["qrels"]), _Judgements()
-    for line, (query, document, written) in layout.rows("qrels", JUDGEMENTS):
+    for line, (query, document, written) in _rows_of_judgements(layout):
         if not (whole := _GRADE.fullmatch(written)):
             problem = f"the score {shown(written)} is no whole number of at most nine digits"
             raise line_error(source, line, problem)
@@ -150,6 +151,29 @@ def _judgements(
             problem = f"the score of {document} for the query {query} is {grade}, and {grades[document]} before"
             raise line_error(source, line, problem, "Leave one of the two judgements.")
     return read
+
+
+def _rows_of_judgements(layout: DataLayout) -> Iterator[tuple[int, Sequence[str]]]:
+    """Yield line, query, document and grade: by the names of columns, or without a header in TREC's order.
+
+    TREC has a column between query and document that says nothing; some files leave it out.
+    """
+    file = layout.files["qrels"]
+    lines = ((number, line) for number, line in enumerate(stream_lines(file), start=1) if line)
+    number, first = next(lines, (0, ""))
+    mark = "\t" if "\t" in first else None
+    width = len(first.split(mark))
+    if width not in (3, 4) or not _GRADE.fullmatch(first.split(mark)[-1]):
+        yield from layout.rows("qrels", JUDGEMENTS)
+        return
+    form = "TREC's four columns" if width == 4 else "query, document and grade"
+    layout.notes.append(f"{file.name}: without a header, read as {form}")
+    for line, text in chain([(number, first)], lines):
+        fields = text.split(mark)
+        if len(fields) != width:
+            problem = f"{len(fields)} columns, where the first line has {width}"
+            raise line_error(str(file), line, problem)
+        yield line, (fields[0], fields[-2], fields[-1])
 
 
 def _notes(documents: Mapping[str, str], judged: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
@@ -194,7 +218,7 @@ def _entries(layout: DataLayout, part: str) -> Iterator[tuple[int, str, str, str
     if part == "corpus" and _titled(layout):
         columns.append("title")
     seen = set[str]()
-    for line, values in layout.rows(part, columns):
+    for line, values in _rows_of_texts(layout, part, columns):
         name, text, *titles = ("" if value is None else value for value in values)
         name = str(name) if type(name) is int else name  # judgements hold ids as text anyway
         for column, value in zip(columns, (name, text, *titles), strict=True):
@@ -208,13 +232,25 @@ def _entries(layout: DataLayout, part: str) -> Iterator[tuple[int, str, str, str
         raise DataFormatError(f"{source} has no rows.")
 
 
+def _rows_of_texts(
+    layout: DataLayout, part: str, columns: Sequence[str]
+) -> Iterator[tuple[int, Sequence[Any]]]:
+    """Yield line and values of queries or documents; TSV of two columns without a header, as MS MARCO's, is id and text."""
+    file = layout.files[part]
+    if format_of(file.name) == "tsv":
+        has = layout.columns(part)
+        if len(has) == 2 and not any(layout.file_column(c, part) in has for c in DOCUMENTS):
+            layout.notes.append(f"{file.name}: without a header, read as id and text")
+            return read_rows(str(file), ("0", "1"))
+    return layout.rows(part, columns)
+
+
 def _titled(layout: DataLayout) -> bool:
     """Whether any document has a title."""
     file = layout.files["corpus"]
     if format_of(file.name) != "jsonl":
         return "title" in layout.columns("corpus")
-    lines = enumerate(stream_lines(file), start=1)
-    return any(
-        _TITLE.search(line) and "title" in parse_json(line, f"{file}, line {n}")
-        for n, line in lines
-    )
+    # Most documents have none, or the first one has: lines without the word need not be parsed.
+    if not any(_TITLE.search(line) for line in stream_lines(file)):
+        return False
+    return any("title" in row for _, row in json_objects(str(file)))

@@ -44,8 +44,14 @@ from mirrorbench.own_data.tasks import (
 )
 from mirrorbench.tasks.base import TaskKind
 
-LABELS = {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0, "true": 1.0, "false": 0.0}
-"""Labels of pairs, as written."""
+LABELS = {
+    **dict.fromkeys(("1", "1.0", "true", "yes", "y", "t"), 1.0),
+    **dict.fromkeys(("0", "0.0", "-1", "-1.0", "false", "no", "n", "f"), 0.0),
+}
+"""Labels of pairs whose meaning is certain, in small letters."""
+NO_SPLIT = "none"
+"""Value of the option ``split`` that says that a column of this name is none."""
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?")
 
 
 def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any] | None:
@@ -70,6 +76,11 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
     if language and layout.kind != "retrieval":
         raise UsageError(
             f"{name}: language= is only for retrieval, not for {layout.kind}", "Leave it out."
+        )
+    if "positive" in options and layout.kind not in ("pairs", "triplets"):
+        raise UsageError(
+            f"{name}: positive= is a label of pairs or a column of triplets, not of {layout.kind}",
+            "Leave it out.",
         )
     task_class = _TASK_CLASSES[layout.kind]
     if metric and metric not in task_class.measures:
@@ -101,13 +112,14 @@ def _read_texts(
                     source,
                     line,
                     f"the split {shown(str(values[-1]))} is none of {', '.join(SPLITS)}",
+                    f"If the column is no split: {source}:split={NO_SPLIT}",
                 )
             continue
         texts = []
         for value, column in zip(values, columns, strict=False):
             text = _checked_text(value, column, source, line)
             texts.append(known.setdefault(text, text))
-        if texts == [layout.renamed.get(column, column) for column in columns]:
+        if texts == [layout.file_column(column, part) for column in columns]:
             raise line_error(
                 source, line, "the names of the columns a second time", "Remove the line."
             )
@@ -169,18 +181,73 @@ def _shortest(number: str) -> str:
 
 
 def _pairs(layout: DataLayout, column: str) -> list[Pair]:
-    source, pairs = str(layout.files[TEST]), []
-    for line, (left, right, value) in _read_texts(layout, TEST, ("sentence1", "sentence2", column)):
-        gold = LABELS.get(value.lower()) if column == "label" else _number(value)
-        if gold is None:
-            expected = "1 or 0" if column == "label" else "a number such as 4.5"
-            raise line_error(source, line, f"the {column} {shown(value)} is not {expected}")
-        pairs.append(Pair(str(line), left, right, gold))
-    if len({pair.gold for pair in pairs}) < 2:
+    source = str(layout.files[TEST])
+    rows = _read_texts(layout, TEST, ("sentence1", "sentence2", column))
+    written = [(line, value) for line, (*_, value) in rows]
+    gold = _labels(layout, written) if column == "label" else _scores(layout, written)
+    if len(set(gold)) < 2:
         raise DataFormatError(
             f"{source}: all {column}s are equal, so that nothing can be measured."
         )
-    return pairs
+    return [
+        Pair(str(line), left, right, value)
+        for (line, (left, right, _)), value in zip(rows, gold, strict=True)
+    ]
+
+
+def _labels(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[float]:
+    """The labels of pairs as 1 and 0, from lines and values: of certain meaning, or with ``positive`` the one that is 1."""
+    source = str(layout.files[TEST])
+    (values,) = unified([value for _, value in written])
+    distinct = sorted(set(values))
+    named = ", ".join(map(shown, distinct[:_NAMED])) + ", ..." * (len(distinct) > _NAMED)
+    if positive := layout.renamed.get("positive", ""):
+        if positive not in distinct:
+            raise DataFormatError(
+                f"{source}: no label is {shown(positive)}, the positive one.", f"There are: {named}"
+            )
+        return [float(value == positive) for value in values]
+    known = {value: LABELS.get(value.lower()) for value in distinct}
+    unknown = [value for value, gold in known.items() if gold is None]
+    if {"0", "-1"} <= known.keys():  # beside 0, -1 often stands for pairs without a label
+        unknown.append("-1")
+    if not unknown:
+        return [known[value] or 0.0 for value in values]
+    if len(unknown) == len(distinct) == 2:
+        raise DataFormatError(
+            f"{source}: the labels are {named}, and it is not certain which is the positive one.",
+            f"Name it: {source}:positive={distinct[1]}",
+        )
+    if unknown and (len(unknown) < len(distinct) or len(distinct) == 1):
+        line = next(
+            line for (line, _), value in zip(written, values, strict=True) if value in unknown
+        )
+        raise line_error(source, line, f"the label {shown(unknown[0])} is not 1 or 0")
+    problem = f"{source} has {len(distinct)} labels, {named}, and pairs have two."
+    raise DataFormatError(
+        problem,
+        f"Name the positive one, of which all others are not: {source}:positive={distinct[0]}",
+    )
+
+
+_NAMED = 5
+"""The largest number of labels that a message names."""
+
+
+def _scores(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[float]:
+    """The scores of pairs, from lines and values; with decimal commas if all have them."""
+    values = [value for _, value in written]
+    if any("," in value for value in values) and all(map(_DECIMAL_COMMA.fullmatch, values)):
+        layout.notes.append("scores have decimal commas")
+        values = [value.replace(",", ".") for value in values]
+    scores = []
+    for (line, value), text in zip(written, values, strict=True):
+        number = _number(text)
+        if number is None:
+            problem = f"the score {shown(value)} is not a number such as 4.5"
+            raise line_error(str(layout.files[TEST]), line, problem)
+        scores.append(number)
+    return scores
 
 
 def _number(text: str) -> float | None:
@@ -225,6 +292,9 @@ def _labelled(layout: DataLayout) -> list[Labelled]:
 
 def _has_train(layout: DataLayout) -> bool:
     """Whether the data are split into training and test rows."""
+    column = layout.renamed.get("split", "split")
+    if column == NO_SPLIT and column not in layout.columns(TEST):
+        return False
     return TRAIN in layout.files or "split" in layout.renamed or "split" in layout.columns(TEST)
 
 

@@ -112,7 +112,9 @@ class OwnData:
 
     def remarks(self, items: Any) -> Sequence[str]:
         """Return remarks on items that change the score in a way that is easily overlooked."""
-        return () if self.layout is None else tuple(dict.fromkeys(self.layout.notes))
+        if self.layout is None:
+            return ()
+        return tuple(dict.fromkeys((*self.layout.recognised, *self.layout.notes)))
 
     def shared(self, items: Any) -> Mapping[str, tuple[str, ...]]:
         """Return the groups of each item, which are resampled together."""

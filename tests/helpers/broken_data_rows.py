@@ -96,7 +96,7 @@ mutate_values(
 )
 mutate_values("same", "", "score", [1e100, -1e100, -1], kinds=("similarity",))
 mutate_values(
-    "refused", "is not 1 or 0", "label", ["2", "yes", "0.5", "-1", "1e400"], kinds=("pairs",)
+    "refused", "is not 1 or 0", "label", ["2", "equal", "0.5", "-1", "1e400"], kinds=("pairs",)
 )
 mutate_values("refused", "is empty", "label", ["", " ", None], kinds=("pairs",))
 GRADE = "is no whole number of at most nine digits"
@@ -120,7 +120,7 @@ def score_in_spaces(case: Case) -> None:
 @mutation("same", kinds=("pairs",), formats=("csv", "tsv", *JSON))
 def label_written_otherwise(case: Case) -> None:
     row = case.random_row()
-    words = {0: ["0.0", "False", " 0", False], 1: ["1.0", "TRUE", "1 ", True]}[
+    words = {0: ["0.0", "False", " 0", False, "no"], 1: ["1.0", "TRUE", "1 ", True, "yes"]}[
         case.rows[row]["label"]
     ]
     case.put("label", case.rng.choice(words), row, case.rows[row]["label"])

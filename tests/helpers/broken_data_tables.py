@@ -23,7 +23,14 @@ def column_missing(case: Case) -> None:
 @mutation("refused", "column|title|no table")
 def column_renamed(case: Case) -> None:
     column = case.rng.choice([c for c in case.rows[0] if c not in ("title", "split")])
-    name = case.rng.choice([column.upper(), f" {column}", f"{column}s"])
+    for row in case.rows:
+        row[f"{column}s"] = row.pop(column)
+
+
+@mutation("noted", " read as ", parts=("table", "corpus", "queries", "qrels"))
+def column_in_other_letters(case: Case) -> None:
+    column = case.rng.choice([c for c in case.rows[0] if c not in ("title", "split")])
+    name = case.rng.choice([column.upper(), f" {column}"])
     for row in case.rows:
         row[name] = row.pop(column)
 
@@ -109,8 +116,13 @@ def carriage_returns_alone(case: Case) -> None:
 
 
 @mutation("refused", "UTF-16|NUL", formats=LINES)
+def utf_16_without_mark(case: Case) -> None:
+    case.bytes = case.bytes.decode().encode(case.rng.choice(["utf-16-be", "utf-16-le"]))
+
+
+@mutation("same", formats=LINES)
 def utf_16(case: Case) -> None:
-    case.bytes = case.bytes.decode().encode(case.rng.choice(["utf-16", "utf-16-le"]))
+    case.bytes = case.bytes.decode().encode("utf-16")
 
 
 @mutation(
@@ -192,7 +204,7 @@ def json_half_a_character(case: Case) -> None:
     case.bytes = b"".join(lines)
 
 
-@mutation("refused", "not a JSON object|not JSON", formats=("jsonl",))
+@mutation("same", formats=("jsonl",))
 def json_array(case: Case) -> None:
     case.bytes = json.dumps(case.rows, indent=case.rng.choice([None, 1])).encode()
 
@@ -216,10 +228,15 @@ def parquet_without_rows(case: Case) -> None:
 
 @mutation("refused", "column|separated|no table", formats=("csv", "tsv"))
 def separated_otherwise(case: Case) -> None:
-    old = b"\t" if case.ending(case.part) == "tsv" else b","
-    case.bytes = case.bytes.replace(
-        old, case.rng.choice([mark for mark in (b";", b"\t", b",", b" ") if mark != old])
-    )
+    if case.ending(case.part) == "tsv":
+        case.bytes = case.bytes.replace(b"\t", case.rng.choice([b";", b","]))
+    else:
+        case.bytes = case.bytes.replace(b",", b" ")
+
+
+@mutation("noted", "separated by", formats=("csv",))
+def separated_as_by_spreadsheets(case: Case) -> None:
+    case.bytes = case.bytes.replace(b",", case.rng.choice([b";", b"\t"]))
 
 
 @mutation("refused", "column|no table", formats=("csv", "tsv"))
@@ -227,7 +244,7 @@ def header_missing(case: Case) -> None:
     case.bytes = case.bytes.partition(b"\n")[2]
 
 
-@mutation("refused", "has no column", ("retrieval",), ("qrels",))
+@mutation("noted", "without a header, read as", ("retrieval",), ("qrels",))
 def judgements_of_trec(case: Case) -> None:
     mark = case.rng.choice("\t ")
     lines = [mark.join((r["query-id"], "0", r["corpus-id"], r["score"])) for r in case.rows]

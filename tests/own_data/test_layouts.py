@@ -19,7 +19,7 @@ from sklearn.metrics import average_precision_score
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.own_data.layouts import find_layout
+from mirrorbench.own_data.layouts import TABLES, find_layout
 
 
 def test_files_of_each_part_are_found(write: Write, tmp_path: Path) -> None:
@@ -66,3 +66,66 @@ def test_collection_columns_may_be_renamed(plugins: Plugins, tmp_path: Path) -> 
     assert (
         task_and_scores(plugins, f"{path}:id=key,text=body,query=q,corpus=d")[1].metrics == expected
     )
+
+
+@pytest.mark.parametrize(
+    ("columns", "kind"),
+    [
+        (("question1", "question2", "is_duplicate"), "pairs"),
+        (("premise", "hypothesis", "label"), "pairs"),
+        (("Text1", "Text2", "Similarity"), "similarity"),
+        (("sentence_A", "sentence_B", "relatedness_score"), "similarity"),
+        (("query", "passage", "label"), "pairs"),
+        (("query", "pos", "neg"), "triplets"),
+        (("review", "sentiment"), "classification"),
+        (("id", "text", "category"), "classification"),
+    ],
+)
+def test_usual_names_of_columns_are_recognised_and_said(
+    write: Write, columns: tuple[str, ...], kind: str
+) -> None:
+    layout = find_layout(Path(write("a.csv", {key: ["1", "2"] for key in columns})), "", {})
+    assert layout is not None
+    assert layout.kind == kind
+    read = [layout.file_column(column) for column in TABLES[kind]]
+    assert read == list(columns[-len(read) :])
+    (remark,) = layout.recognised
+    assert remark.startswith("columns ")
+    assert " read as " in remark
+
+
+def test_names_of_a_kind_and_of_the_user_come_before_usual_ones(write: Write) -> None:
+    columns = {key: ["1", "2"] for key in ("text1", "text2", "similarity", "label", "mine")}
+    path = Path(write("a.csv", columns))
+    named = find_layout(path, "similarity", {"score": "mine"})
+    assert named is not None
+    assert [named.file_column(c) for c in TABLES["similarity"]] == ["text1", "text2", "mine"]
+    with pytest.raises(UsageError, match="has the columns of similarity and of pairs"):
+        find_layout(path, "", {})
+    own = Path(write("b.csv", {key: ["1", "2"] for key in ("text", "label", "sentence")}))
+    layout = find_layout(own, "", {})
+    assert layout is not None
+    assert (layout.kind, layout.recognised) == ("classification", [])
+
+
+def test_shard_of_the_hub_is_the_split_in_its_name(write: Write, tmp_path: Path) -> None:
+    columns = {"text": TEXTS, "label": ["x", "y"] * 20}
+    for split in ("train", "test"):
+        write(f"data/{split}-00000-of-00001.parquet", columns)
+    layout = find_layout(tmp_path / "data", "", {})
+    assert layout is not None
+    assert {part: file.name for part, file in layout.files.items()} == {
+        part: f"{part}-00000-of-00001.parquet" for part in ("train", "test")
+    }
+
+
+def test_text_file_with_tabs_is_a_table(tmp_path: Path) -> None:
+    """As SICK's, and as Excel writes Unicode text; only where it is named itself."""
+    lines = ["pair_ID\tsentence_A\tsentence_B\trelatedness_score", "1\ta cat\ta dog\t3.5"]
+    path = tmp_path / "sick.txt"
+    path.write_bytes("\r\n".join(lines).encode("utf-16"))
+    layout = find_layout(path, "", {})
+    assert layout is not None
+    assert layout.kind == "similarity"
+    assert list(layout.rows("test", TABLES["similarity"])) == [(2, ("a cat", "a dog", "3.5"))]
+    assert find_layout(tmp_path, "", {}) is None

@@ -153,3 +153,68 @@ def test_judgements_may_be_compressed_and_lie_beside_files_of_macos(
     assert "judgements of dev.tsv.gz" not in read(plugins, folder).notes
     plain.unlink()
     assert read(load_plugins(discover=False), folder).notes == ("judgements of dev.tsv.gz",)
+
+
+DOCUMENTS = [("a", "", "cats sleep"), ("b", "", "dogs bark"), ("c", "", "cows moo")]
+QUERIES = {"1": "who sleeps", "2": "who barks"}
+JUDGED = {"1": {"a": 2}, "2": {"b": 1, "c": 0}}
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "remark"),
+    [
+        ("qrels/test.tsv", "1\ta\t2\n2\tb\t1\n2\tc\t0\n", "read as query, document and grade"),
+        ("qrels/test.tsv", "1\t0\ta\t2\n2\t0\tb\t1\n2\t0\tc\t0\n", "read as TREC's four"),
+        ("qrels.txt", "1 0 a 2\n2 0 b 1\n2 0 c 0\n", "read as TREC's four columns"),
+        (
+            "qrels/dev.tsv",
+            "query_id\tdoc_id\trelevance\n1\ta\t2\n2\tb\t1\n2\tc\t0\n",
+            "columns query_id, doc_id, relevance read as query-id, corpus-id, score",
+        ),
+    ],
+)
+def test_judgements_are_read_as_others_write_them(
+    collection: Written, plugins: Plugins, name: str, lines: str, remark: str
+) -> None:
+    folder = collection(DOCUMENTS, QUERIES, "")
+    (folder / "qrels" / "test.tsv").unlink()
+    (folder / name).write_text(lines)
+    task = plugins.tasks[str(folder)]
+    items = task.load(DataStore(folder))
+    assert items.judged == JUDGED
+    assert remark in task.summary(items)
+
+
+def test_lines_of_judgements_have_equal_columns(collection: Written, plugins: Plugins) -> None:
+    folder = collection(DOCUMENTS, QUERIES, "")
+    (folder / "qrels" / "test.tsv").write_text("1 0 a 2\n2 b 1\n")
+    with pytest.raises(
+        DataFormatError, match=r"test\.tsv, line 2: 3 columns, where the first line"
+    ):
+        read(plugins, folder)
+
+
+def test_tables_of_ms_marco_are_read(tmp_path: Path, plugins: Plugins) -> None:
+    """Without headers: collection.tsv, queries.tsv and judgements of four columns."""
+    (tmp_path / "collection.tsv").write_text(
+        "".join(f"{name}\t{text}\n" for name, _, text in DOCUMENTS)
+    )
+    (tmp_path / "queries.dev.tsv").write_text(
+        "".join(f"{name}\t{text}\n" for name, text in QUERIES.items())
+    )
+    (tmp_path / "qrels.dev.tsv").write_text("1\t0\ta\t2\n2\t0\tb\t1\n2\t0\tc\t0\n")
+    items = read(plugins, tmp_path)
+    assert dict(items.documents) == {name: text for name, _, text in DOCUMENTS}
+    assert (dict(items.queries), items.judged) == (QUERIES, JUDGED)
+    assert "collection.tsv: without a header, read as id and text" in plugins.tasks[
+        str(tmp_path)
+    ].summary(items)
+
+
+def test_ids_of_texts_may_have_other_usual_names(collection: Written, plugins: Plugins) -> None:
+    folder = collection(DOCUMENTS, QUERIES, "1\ta\t2\n2\tb\t1\n2\tc\t0\n")
+    for name, column in (("corpus.jsonl", "doc_id"), ("queries.jsonl", "query_id")):
+        text = (folder / name).read_text().replace('"_id"', f'"{column}"')
+        (folder / name).write_text(text)
+    items = read(plugins, folder)
+    assert (dict(items.queries), items.judged) == (QUERIES, JUDGED)

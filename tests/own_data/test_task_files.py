@@ -123,3 +123,64 @@ def test_readings_are_remarks_on_the_data(plugins: Plugins, tmp_path: Path) -> N
     items = task.load(DataStore(tmp_path))
     assert items[0].left == 'a "b" 0'
     assert task.summary(items).startswith("9 pairs; quotation marks")
+
+
+def labels_of(plugins: Plugins, path: str) -> list[float]:
+    return [pair.gold for pair in plugins.tasks[path].load(DataStore(Path("nowhere")))]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (["yes", "no", "Yes"], [1, 0, 1]),
+        ([True, False, True], [1, 0, 1]),
+        ([1, -1, -1], [1, 0, 0]),
+        ([1.0, 0.0, 1.0], [1, 0, 1]),
+        (["T", "F", "f"], [1, 0, 0]),
+    ],
+)
+def test_labels_of_certain_meaning_are_read(
+    plugins: Plugins, write: Write, written: list[object], expected: list[float]
+) -> None:
+    columns = {"sentence1": TEXTS[:3], "sentence2": OTHERS[:3], "label": written}
+    assert labels_of(plugins, write("a.csv", columns)) == expected
+
+
+def test_positive_label_is_named_where_it_is_uncertain(plugins: Plugins, write: Write) -> None:
+    columns = {"sentence1": TEXTS[:4], "sentence2": OTHERS[:4]}
+    path = write("a.csv", {**columns, "label": ["same", "other", "same", "other"]})
+    with pytest.raises(DataFormatError, match="the labels are 'other', 'same'") as caught:
+        labels_of(plugins, path)
+    assert caught.value.hint == f"Name it: {path}:positive=same"
+    assert labels_of(plugins, f"{path}:positive=same") == [1, 0, 1, 0]
+    with pytest.raises(DataFormatError, match="no label is 'equal'") as caught:
+        labels_of(plugins, f"{path}:positive=equal")
+    assert caught.value.hint == "There are: 'other', 'same'"
+    three = write("b.csv", {**columns, "label": ["yes it is", "neutral", "no", "neutral"]})
+    assert labels_of(plugins, f"{three}:positive=neutral") == [0, 1, 0, 1]
+    for wrong in ([1, 0, -1, 1], ["yes", "no", "equal", "no"]):  # -1 may stand for no label
+        with pytest.raises(DataFormatError, match=r"line 4: the label '(-1|equal)' is not 1 or 0"):
+            labels_of(plugins, write("c.csv", {**columns, "label": wrong}))
+    scores = write("d.csv", {**columns, "score": [1, 2, 3, 4]})
+    with pytest.raises(UsageError, match="positive= is a label of pairs or a column of triplets"):
+        plugins.tasks[f"{scores}:positive=1"]
+
+
+def test_decimal_commas_are_read_where_all_scores_have_them(plugins: Plugins, write: Write) -> None:
+    columns = {"sentence1": TEXTS[:3], "sentence2": OTHERS[:3]}
+    path = write("a.csv", {**columns, "score": ["4,5", "3", "2,25"]})
+    task = plugins.tasks[path]
+    items = task.load(DataStore(Path("nowhere")))
+    assert [pair.gold for pair in items] == [4.5, 3, 2.25]
+    assert "scores have decimal commas" in task.summary(items)
+    with pytest.raises(DataFormatError, match="line 2: the score '4,5' is not a number"):
+        labels_of(plugins, write("b.csv", {**columns, "score": ["4,5", "3.5", "2"]}))
+
+
+def test_column_named_split_may_be_none(plugins: Plugins, write: Write) -> None:
+    columns = {"sentence1": TEXTS[:3], "sentence2": OTHERS[:3], "score": [1, 2, 3]}
+    path = write("a.csv", {**columns, "split": [0, 1, 2]})
+    with pytest.raises(DataFormatError, match="the split '0' is none of") as caught:
+        labels_of(plugins, path)
+    assert caught.value.hint == f"If the column is no split: {path}:split=none"
+    assert labels_of(plugins, f"{path}:split=none") == [1, 2, 3]

@@ -42,8 +42,12 @@ def table_values(
     try:
         yield from _values(reader, source, columns, file_format, note, named)
     except csv.Error as error:
+        problem = str(error)
         hint = 'A text in quotes ends with one; a quotation mark inside it is written twice: ""'
-        raise line_error(source, reader.line_num, str(error), hint) from None
+        if "new-line character" in problem:
+            problem = "a carriage return alone inside a text without quotation marks"
+            hint = "Put the text in quotation marks, or remove it: tr -d '\\r' < FILE > NEWFILE"
+        raise line_error(source, reader.line_num, problem, hint) from None
 
 
 def table_header(path: Path, file_format: str) -> list[str]:
@@ -59,7 +63,11 @@ def _rows(path: Path, file_format: str, note: Callable[[str], None]) -> Any:
     csv.field_size_limit(_MOST_CHARACTERS)
     lines = (line + "\n" for line in stream_lines(path))
     if file_format == "csv":
-        return csv.reader(lines, strict=True)
+        mark = separator_of(path) if path.is_file() else ","
+        if mark != ",":
+            name = {";": "semicolons", "\t": "tabs"}[mark]
+            note(f"{path}: its columns are separated by {name}")
+        return csv.reader(lines, delimiter=mark, strict=True)
     # A pipe can be read only once, and is read as text.
     quoted = quotes_are_marks(path) if path.is_file() else None
     if quoted is None:
@@ -69,6 +77,24 @@ def _rows(path: Path, file_format: str, note: Callable[[str], None]) -> Any:
         return csv.reader(lines, delimiter="\t", strict=True)
     note(f"{path}: quotation marks are read as text, not as marks around fields (RFC 4180)")
     return csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+
+
+def separator_of(path: Path) -> str:
+    """Return what separates the columns of a CSV file: a comma, or a semicolon or tab if they do throughout.
+
+    Spreadsheets write semicolons where numbers have decimal commas.
+    """
+    first = next((line for line in stream_lines(path) if line), "")
+    for mark in ";\t":
+        if mark in first and len(next(csv.reader([first]), [])) == 1:
+            lines = (line + "\n" for line in stream_lines(path))
+            try:
+                widths = {len(row) for row in csv.reader(lines, delimiter=mark, strict=True) if row}
+            except csv.Error:
+                continue
+            if len(widths) == 1 and widths != {1}:
+                return mark
+    return ","
 
 
 def quotes_are_marks(path: Path) -> bool | None:

@@ -67,7 +67,12 @@ def bounded_lines(stream: IO[bytes], path: Path) -> Iterator[bytes]:
     while line := stream.readline(MAX_UNPACKED + 1):
         left -= len(line)
         if left < 0:
-            raise DataFormatError(
-                f"{path} holds more than {MAX_UNPACKED >> 20} MiB once it is decompressed."
-            )
+            raise too_large(path)
         yield line
+
+
+def too_large(path: Path) -> DataFormatError:
+    """Return the error for a compressed file of more than ``MAX_UNPACKED`` bytes."""
+    return DataFormatError(
+        f"{path} holds more than {MAX_UNPACKED >> 20} MiB once it is decompressed."
+    )

@@ -16,9 +16,7 @@ def parquet_values(source: str, columns: Sequence[str]) -> Iterator[tuple[int, t
     try:
         with parquet.ParquetFile(Path(source).expanduser()) as file:
             schema = file.schema_arrow
-            strings = [
-                f.name for f in schema if str(f.type) in ("string", "large_string", "string_view")
-            ]
+            strings = [f.name for f in schema if _holds_texts(f.type)]
             columns = resolve_columns(columns, schema.names, strings, source)
             number = 0
             for batch in file.iter_batches(batch_size=1024, columns=list(dict.fromkeys(columns))):
@@ -31,6 +29,14 @@ def parquet_values(source: str, columns: Sequence[str]) -> Iterator[tuple[int, t
         raise DataFormatError(
             f"{source} cannot be read as Parquet: {str(error).splitlines()[0]}"
         ) from None
+
+
+def _holds_texts(column_type: Any) -> bool:
+    """Whether a column holds texts; those of few values may be stored as a dictionary (pandas' categories)."""
+    values = getattr(column_type, "value_type", None)
+    if values is not None and str(column_type).startswith("dictionary"):
+        column_type = values
+    return str(column_type) in ("string", "large_string", "string_view")
 
 
 def pyarrow() -> tuple[Any, Any]:

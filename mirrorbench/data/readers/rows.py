@@ -42,11 +42,12 @@ def read_rows(
     columns: Sequence[str] = (),
     note: Callable[[str], None] = silent,
     named: bool = False,
+    file_format: str = "",
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
     r"""Read a file; returns line or row numbers (from 1), each with the values of ``columns``.
 
-    The format follows from the suffix: ``.jsonl``, ``.ndjson`` and ``.json`` are JSON lines, ``.tsv`` and ``.csv``
-    tables, ``.parquet`` and ``.pq`` Parquet, all else plain text, one text per line. ``.gz`` (not of Parquet) is
+    The format, unless it is given, follows from the suffix: ``.jsonl``, ``.ndjson`` and ``.json`` are JSON lines or one document
+    (``json_documents``), ``.tsv`` and ``.csv`` tables, ``.parquet`` and ``.pq`` Parquet, all else plain text, one text per line. ``.gz`` (not of Parquet) is
     decompressed. ``-`` is standard input: plain text, or JSON lines where columns are named. Lines end at ``\n`` alone;
     a byte order mark and one ``\r`` before the end are dropped. Columns of ``.tsv`` and ``.csv`` may be numbers from 0
     that are no names in the first line (``has_header``; never with ``named``), and then there is no header line. The
@@ -58,7 +59,7 @@ def read_rows(
         DataUnavailableError: the file cannot be read.
         DataFormatError: it is not UTF-8, damaged, or has no such column; the message names the line.
     """
-    path, file_format = Path(source).expanduser(), format_of(source)
+    path, file_format = Path(source).expanduser(), file_format or format_of(source)
     if source == STDIN:
         file_format = "jsonl" if columns else PLAIN_TEXT
     elif source.lower().endswith(".gz") and file_format == "parquet":
@@ -75,7 +76,7 @@ def read_rows(
     if file_format == PLAIN_TEXT:
         return ((number, (line,)) for number, line in enumerate(stream_lines(path), start=1))
     if file_format == "jsonl":
-        return json_values(source, columns)
+        return json_values(source, columns, note)
     return (
         parquet_values(source, columns)
         if file_format == "parquet"

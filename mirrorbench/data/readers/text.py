@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator
+from io import TextIOWrapper
+from math import inf
 from pathlib import Path
+from typing import IO
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.readers.files import bounded_lines, opened
+from mirrorbench.data.readers.files import MAX_UNPACKED, bounded_lines, opened, too_large
 
 
 def read_lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
@@ -18,7 +21,32 @@ def read_lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
 def stream_lines(path: Path, encoding: str = "utf-8-sig") -> Iterator[str]:
     """Read the lines of a text file one at a time, as ``read_lines`` does."""
     with opened(path) as stream:
-        yield from decoded(bounded_lines(stream, path), str(path), encoding)
+        if encoding == "utf-8-sig" and _beginning(stream) in (BOM_UTF16_LE, BOM_UTF16_BE):
+            yield from _of_utf16(stream, path)
+        else:
+            yield from decoded(bounded_lines(stream, path), str(path), encoding)
+
+
+def _beginning(stream: IO[bytes]) -> bytes:
+    """The first two bytes of a buffered stream, which stay in it; nothing of one without a buffer."""
+    return stream.peek(2)[:2] if hasattr(stream, "peek") else b""
+
+
+def _of_utf16(stream: IO[bytes], path: Path) -> Iterator[str]:
+    """The lines of a file whose mark says that it is UTF-16, as Excel writes Unicode text."""
+    number, left = 0, MAX_UNPACKED if path.suffix == ".gz" else inf
+    try:
+        for number, line in enumerate(TextIOWrapper(stream, "utf-16", newline="\n"), start=1):
+            left -= 2 * len(line)
+            if left < 0:
+                raise too_large(path)
+            if "\0" in line:
+                raise DataFormatError(f"{path}, line {number}: a NUL; this is not a text file.")
+            yield line.removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise DataFormatError(
+            f"{path}, after line {number}: not valid UTF-16, as its mark says it is ({error.reason})."
+        ) from None
 
 
 def decoded(lines: Iterable[bytes], where: str, encoding: str = "utf-8-sig") -> Iterator[str]:
@@ -41,11 +69,12 @@ def decoded(lines: Iterable[bytes], where: str, encoding: str = "utf-8-sig") -> 
         try:
             text = raw.decode(encoding if number == 1 else encoding.removesuffix("-sig"))
         except UnicodeDecodeError as error:
-            hint = (
-                "Convert the file to UTF-8, e.g. with: iconv -f latin1 -t utf-8 FILE > NEWFILE"
-                if is_utf8
-                else ""
-            )
+            hint = ""
+            if is_utf8:
+                # Latin-1 has no letters from 0x80 to 0x9f, where Windows has quotation marks and the euro.
+                windows = any(0x80 <= byte <= 0x9F for byte in raw)
+                name_of = "windows-1252" if windows else "latin1"
+                hint = f"Convert the file to UTF-8, e.g. with: iconv -f {name_of} -t utf-8 FILE > NEWFILE"
             message = f"{where}, line {number}: byte 0x{raw[error.start]:02x} is not valid {name}."
             raise DataFormatError(message, hint) from None
         yield text.removesuffix("\n").removesuffix("\r")

@@ -161,3 +161,22 @@ def test_random_tables_of_pandas_are_read_as_pandas_reads_them(tmp_path: Path) -
             continue  # fields of several lines might be rows, which nothing tells
         values, _ = read(path, "x", "y", "z")
         assert [list(row) for row in values] == expected[1:]
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_separator_of_spreadsheets_is_read_and_said(tmp_path: Path, mark: str) -> None:
+    """Where the whole file has as many columns by it; else the comma is missed."""
+    frame = pd.DataFrame({"text": ["a, b", 'c "d"; e', "f\ng"], "score": [1.5, 2.0, 3.0]})
+    path = tmp_path / "a.csv"
+    frame.to_csv(path, index=False, sep=mark, decimal=",")
+    expected = [("a, b", "1,5"), ('c "d"; e', "2,0"), ("f\ng", "3,0")]
+    name = {";": "semicolons", "\t": "tabs"}[mark]
+    assert read(path, "text", "score") == (
+        expected,
+        [f"{path}: its columns are separated by {name}"],
+    )
+    path.write_text(f"text{mark}score\na{mark}1\nb{mark}2{mark}3\n")
+    with pytest.raises(DataFormatError, match="only column is"):
+        read(path, "text")
+    path.write_text("text;more\na\n")
+    assert table_header(path, "csv") == ["text;more"]

@@ -46,7 +46,7 @@ def test_reading_a_folder_as_text_is_refused(tmp_path: Path) -> None:
         ("a.txt", b"good\nba\0d\n", "line 2: a NUL byte"),
         ("a.txt", b"\x89PNG\r\n\x1a\n\0\0", "NUL|not valid"),
         ("a.txt", b"good\n\xff\n", "line 2: byte 0xff is not valid UTF-8"),
-        ("a.txt", "a\nb\n".encode("utf-16"), "is UTF-16"),
+        ("a.txt", "a\nb\n".encode("utf-16")[:-1], "not valid UTF-16"),
         ("a.txt", b"one\rtwo\rthree\r", "carriage return alone"),
         ("a.txt.gz", b"not gzip\n", "gzip stream is damaged"),
         ("a.txt.gz", gzip.compress(b"one\n" * 1000, mtime=0)[:-9], "gzip stream is damaged"),
@@ -59,3 +59,28 @@ def test_corpus_file_without_valid_text_is_refused(
     with pytest.raises(DataFormatError, match=message) as caught:
         read_corpus(tmp_path / name, DataStore(tmp_path / "data"), {})
     assert str(tmp_path / name) in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_utf_16_with_its_mark_is_read(tmp_path: Path, name: str) -> None:
+    """As Excel writes Unicode text; the same bytes without the mark are refused."""
+    lines = ["Grüße", "a\u2028b\rc", "", "日本"]
+    for encoding in ("utf-16", "utf-16-be"):
+        raw = "\r\n".join(lines).encode(encoding)
+        marked = raw if encoding == "utf-16" else b"\xfe\xff" + raw
+        (tmp_path / name).write_bytes(gzip.compress(marked) if name.endswith("gz") else marked)
+        assert read_lines(tmp_path / name) == lines
+        (tmp_path / "b.txt").write_bytes(raw[2:] if encoding == "utf-16" else raw)
+        with pytest.raises(DataFormatError):
+            read_lines(tmp_path / "b.txt")
+
+
+@pytest.mark.parametrize(
+    ("byte", "encoding"),
+    [(b"\xe9", "latin1"), (b"\x80", "windows-1252"), (b"\x92", "windows-1252")],
+)
+def test_encoding_is_proposed_by_the_bytes(tmp_path: Path, byte: bytes, encoding: str) -> None:
+    (tmp_path / "a.txt").write_bytes(b"caf" + byte + b"\n")
+    with pytest.raises(DataFormatError) as caught:
+        read_lines(tmp_path / "a.txt")
+    assert f"iconv -f {encoding} " in caught.value.hint
