@@ -129,7 +129,8 @@ def tune(
     if evaluate:
         compare_on_own_data(evaluate, [base, made], tuned_on=texts, **settings)
     else:
-        display.say(f"Evaluate it: mirrorbench run --encoder {shlex.quote(made)} --tasks sts")
+        encoders = f"-e {shlex.quote(base)} -e {shlex.quote(made)}"
+        display.say(f"Did it help? mirrorbench evaluate YOUR_DATA {encoders}")
 
 
 def _print_plan(planned: TuningPlan) -> None:

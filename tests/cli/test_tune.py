@@ -38,6 +38,8 @@ def test_tuned_encoder_works_in_run_and_encode(
         "tune", name, "-e", spec, "-o", "my-encoder", "--held-out", "8", "--device", "cpu"
     )
     said.assert_works("alignment", "effective rank", "best, at", "Nearest neighbours")
+    backbone = spec.partition(":")[0]
+    assert f"Did it help? mirrorbench evaluate YOUR_DATA -e {backbone} -e ./my-encoder" in said.out
     assert "41 texts, 1 of them repeated; 32 to tune on, 8 held out" in said.err
     written = json.loads((corpus / "my-encoder" / "mirrorbench.json").read_text())
     assert (written["corpus"]["name"], written["corpus"]["n"]) == (f"./{name}", 32)
