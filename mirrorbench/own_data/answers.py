@@ -276,9 +276,9 @@ class Evaluation:
 
 
 def _titled(table: Table, data: Mapping[str, Data]) -> Table:
-    """The table with titles of data; without averages, which would mix metrics, if there are several."""
+    """The table with titles of data and their scores; without averages, which would mix metrics, if there are several."""
     columns = [
-        replace(column, title=data[column.name].title) if column.name in data else column
+        replace(column, title=data[column.name].heading) if column.name in data else column
         for column in table.columns
     ]
     kept = list(range(len(columns)))

@@ -19,6 +19,18 @@ FEWEST = 5
 """Fewest scored texts of each label from which the error of macro F1 can be estimated."""
 RETRIEVAL = ("ndcg_at_10", "map", "mrr_at_10", "recall_at_10", "recall_at_100")
 """Measures that are means over queries."""
+USUAL_NAMES = {
+    "ndcg_at_10": "nDCG@10",
+    "map": "MAP",
+    "mrr_at_10": "MRR@10",
+    "recall_at_10": "recall@10",
+    "recall_at_100": "recall@100",
+    "cosine_spearman": "Spearman",
+    "cosine_ap": "AP",
+    "auc": "AUC",
+    "macro_f1": "macro F1",
+}
+"""Names of measures in headings; the others are called by their own."""
 SPREAD = {
     "ndcg_at_10": 0.25,
     "map": 0.25,

@@ -18,7 +18,7 @@ from mirrorbench.core.truncation import Truncation
 from mirrorbench.core.unknown_words import UnknownWords
 from mirrorbench.data.corpora import Contamination
 from mirrorbench.own_data.layouts import as_option
-from mirrorbench.own_data.measures import SPREAD, text_groups
+from mirrorbench.own_data.measures import SPREAD, USUAL_NAMES, text_groups
 
 if TYPE_CHECKING:
     from mirrorbench.core.specs import EncoderSpec, Value
@@ -57,6 +57,12 @@ class Data(NamedTuple):
             )
             for name, task in tasks.items()
         }
+
+    @property
+    def heading(self) -> str:
+        """The title and the score: ``cranfield (nDCG@10)``."""
+        metric = self.task.main_metric
+        return f"{self.title} ({USUAL_NAMES.get(metric, metric)})"
 
     @property
     def summary(self) -> str:

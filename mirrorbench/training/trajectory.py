@@ -106,7 +106,7 @@ class Trajectory:
         """Verdict in words on whether the tuning helped.
 
         The effective rank shows a collapse, McNemar's exact test of retrieval a gain or loss, and without a significant
-        change alignment plus uniformity a likely one. An ``obstacle`` to a gain of retrieval is named with its remedy.
+        change alignment plus uniformity suggest one. An ``obstacle`` to a gain of retrieval is named with its remedy.
         """
         from scipy.stats import binomtest
 
@@ -129,7 +129,8 @@ class Trajectory:
             outcome = f"no {_NO_CHANGE[self.obstacle]}: {retrieval}"
         else:
             likely = "gain" if sums[1] < sums[0] else "loss"
-            outcome = f"perhaps a {likely}: alignment + uniformity from {sums[0]:.2f} to {sums[1]:.2f}; {retrieval}"
+            moved = f"alignment + uniformity, from {sums[0]:.2f} to {sums[1]:.2f}, suggest one"
+            outcome = f"no {likely} shown: {retrieval}; {moved}"
         if self.obstacle and p >= CHANGED:
             outcome += f". {self.obstacle.value.format(n=self.n)}"
         if self.kept == len(self.states) - 1:

@@ -74,7 +74,9 @@ def test_margin_is_tested_and_foretold(tmp_path: Path, shell: Shell) -> None:
         "these items cannot say: no item differs, of fewer than 300",
     )
     assert (many["shown"], answers[1]["verdict"]) == (True, "equal")
-    assert answers[1]["sentence"].startswith("Equal within .05 on many.csv: ba and ab .000 [")
+    assert answers[1]["sentence"].startswith(
+        "Equal within .05 on many.csv (accuracy): ba and ab .000 ["
+    )
     foretold = shell(f"{command} --dry-run").out
     assert (
         "\nfew.csv cannot show that two usual encoders, equally good, are equal within .05, "
@@ -214,9 +216,11 @@ def test_equally_named_files_get_separate_columns(tmp_path: Path, shell: Shell) 
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x.csv").write_text(table)
     done = shell("mirrorbench evaluate one/x.csv two/x.csv --plugin letters.py -e ab -e abcdef -q")
-    assert done.out.splitlines()[0].replace(" ", "") == "|encoder|one/x.csv|two/x.csv|"
-    assert "abcdef over ab on two/x.csv: " in done.out.replace("beats", "over") or (
-        "on two/x.csv: abcdef over ab " in done.out
+    assert done.out.splitlines()[0].replace(" ", "") == (
+        "|encoder|one/x.csv(accuracy)|two/x.csv(Spearman)|"
+    )
+    assert "abcdef over ab on two/x.csv (Spearman): " in done.out.replace("beats", "over") or (
+        "on two/x.csv (Spearman): abcdef over ab " in done.out
     )
 
 

@@ -149,11 +149,12 @@ def trajectory(
         ),
         (
             trajectory(sums=-3),
-            "perhaps a gain: alignment + uniformity from -2.00 to -3.00; held-out retrieval from",
+            "no gain shown: held-out retrieval from 0.500 to 0.500 (p = 1); "
+            "alignment + uniformity, from -2.00 to -3.00, suggest one",
         ),
         (
             trajectory(sums=-1),
-            "perhaps a loss: alignment + uniformity from -2.00 to -1.00; held-out retrieval from",
+            "no loss shown: held-out retrieval from",
         ),
         (trajectory(kept=0), "no state was better than that before the tuning"),
         (trajectory(kept=1), "the state at 30% of the tuning was kept; no change worth having"),
@@ -167,7 +168,7 @@ def trajectory(
         ),
         (
             trajectory(hit=0.95, sums=-3),
-            "perhaps a gain: alignment + uniformity from -2.00 to -3.00; held-out",
+            "no gain shown: held-out retrieval from",
         ),
         (
             trajectory(hit=1.0),
