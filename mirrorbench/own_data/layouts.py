@@ -50,23 +50,33 @@ USUAL: dict[str, tuple[str, ...]] = {
         *("question2", "hypothesis", "passage"),
     ),
     "score": ("similarity", "similarity_score", "relatedness_score"),
-    "label": (
-        *("is_duplicate", "duplicate", "category", "class", "intent"),
-        *("sentiment", "target", "topic"),
-    ),
+    "label": ("is_duplicate", "duplicate", "category", "class", "intent", "sentiment", "topic"),
     "anchor": ("query", "question"),
     "positive": ("pos", "positive_passage"),
     "negative": ("neg", "negative_passage"),
     "text": ("sentence", "content", "utterance", "review"),
-    "_id": ("id", "doc_id", "docid", "docno", "pid", "query_id", "qid"),
 }
-"""Other usual names of columns, in small letters, the more usual first."""
+"""Other usual names of columns, in small letters."""
+USUAL_TEXTS: dict[str, dict[str, tuple[str, ...]]] = {
+    "corpus": {
+        "_id": ("id", "doc_id", "docid", "docno", "document_id", "pid", "passage_id"),
+        "text": ("content", "contents", "body", "passage", "document"),
+    },
+    "queries": {"_id": ("id", "query_id", "qid", "topic_id"), "text": ("query", "question")},
+}
+"""The same of documents and queries."""
 USUAL_JUDGEMENTS: dict[str, tuple[str, ...]] = {
     "query-id": ("query_id", "qid", "topic_id", "topic"),
     "corpus-id": ("corpus_id", "doc_id", "docid", "docno", "document_id", "pid", "passage_id"),
     "score": ("relevance", "rel", "grade", "label"),
 }
-"""The same of the columns of judgements."""
+"""The same of judgements."""
+_TEXTS = {
+    name
+    for column in ("sentence1", "sentence2", "anchor", "positive", "negative", "text")
+    for name in (column, *USUAL[column])
+}
+"""Names of columns of texts; one that is left over says that the kind is another."""
 KINDS = ("retrieval", *TABLES, "linking")
 TRAIN, TEST = "train", "test"
 SPLITS = (TRAIN, TEST, "dev", "val", "valid", "validation")
@@ -181,18 +191,17 @@ def _retrieval(path: Path, tables: Mapping[str, Path], renamed: Mapping[str, str
     files = {part: tables[part] for part in ("corpus", "queries") if part in tables}
     if "corpus" not in files and _COLLECTION in tables:
         files["corpus"] = tables[_COLLECTION]
-    judgements = [
-        file
-        for file in (*(path / _QRELS).glob("*"), *path.glob(f"{_QRELS}*"))
-        if _holds_judgements(file)
-    ]
-    qrels = sorted(judgements, key=lambda file: (stem(file) not in (TEST, _QRELS), file.name))
+    files_of_qrels = (*(path / _QRELS).glob("*"), *path.glob(f"{_QRELS}*"))
+    qrels = sorted(filter(_holds_judgements, files_of_qrels), key=_rank_of_judgements)
     if missing := [*sorted(_BEIR - files.keys()), *([] if qrels else ["judgements"])]:
         hint = "Retrieval needs corpus.jsonl, queries.jsonl and qrels/test.tsv."
         raise UsageError(f"{path} has no {' and no '.join(missing)}", hint)
-    usual = {part: _usual(columns_of(file), DOCUMENTS, renamed) for part, file in files.items()}
+    usual = {
+        part: _usual(columns_of(file), DOCUMENTS, renamed, USUAL_TEXTS[part])
+        for part, file in files.items()
+    }
     files["qrels"] = qrels[0]
-    if format_of(qrels[0].name) == "tsv":
+    if table_format(qrels[0]) == "tsv":
         has = columns_of(qrels[0])
         usual["qrels"] = _usual(has, JUDGEMENTS, renamed, USUAL_JUDGEMENTS)
     return DataLayout("retrieval", files, renamed, usual)
@@ -202,8 +211,16 @@ def _holds_judgements(file: Path) -> bool:
     """Whether a file holds judgements by its name: TSV, or text of a split or called so, as of TREC."""
     if not file.is_file() or file.name.startswith("."):
         return False
-    is_text = format_of(file.name) == PLAIN_TEXT and stem(file) in (*SPLITS, _QRELS)
-    return is_text or format_of(file.name) == "tsv"
+    name = file.name.lower().removesuffix(".gz")
+    is_text = name.endswith(".txt") or "." not in name
+    return name.endswith(".tsv") or (is_text and stem(file) in (*SPLITS, _QRELS))
+
+
+def _rank_of_judgements(file: Path) -> tuple[bool, bool, str]:
+    """The order in which files of judgements are chosen: of the test split, of no split, by name."""
+    parts = file.name.split(".")
+    splits = [split for split in SPLITS if split in parts]
+    return TEST not in splits, bool(splits), file.name
 
 
 def _linking(
@@ -246,7 +263,11 @@ def _labelled_table(files: Mapping[str, Path], kind: str, renamed: Mapping[str, 
     kinds = [kind] if kind in TABLES else list(TABLES)
     fits = [name for name in kinds if _have(has, TABLES[name], renamed)]
     usual = {} if fits else {name: _usual(has, TABLES[name], renamed) for name in kinds}
-    recognised = [name for name in usual if usual[name]]
+    recognised = [
+        name
+        for name, found in usual.items()
+        if found and not _has_other_texts(has, TABLES[name], renamed, found)
+    ]
     if not fits and not recognised:
         raise _nearest(file, has, kinds, renamed)
     if not fits:
@@ -276,7 +297,10 @@ def _usual(
     renamed: Mapping[str, str],
     usual: Mapping[str, Sequence[str]] = USUAL,
 ) -> dict[str, str]:
-    """The names of columns in a file that has usual ones; empty where a column is missing, or all have their own name."""
+    """The names of columns in a file that has usual ones.
+
+    Empty where a column is missing, where several may be it, or where all have their own name.
+    """
     own = {name.strip().lower(): name for name in reversed(has)}
     found: dict[str, str] = {}
     for column in needed:
@@ -285,10 +309,18 @@ def _usual(
         names = () if as_option(column) in renamed else (column, *usual.get(column, ()))
         taken = {*found.values(), *renamed.values()}
         free = [own[name] for name in names if name in own and own[name] not in taken]
-        if not free:
+        if len(free) != 1:  # none, or it is not certain which
             return {}
         found[column] = free[0]
     return found
+
+
+def _has_other_texts(
+    has: Sequence[str], needed: Sequence[str], renamed: Mapping[str, str], found: Mapping[str, str]
+) -> bool:
+    """Whether a file has columns of texts that a kind does not read."""
+    read = {renamed.get(column, found.get(column, column)) for column in needed}
+    return any(name.strip().lower() in _TEXTS for name in has if name not in read)
 
 
 def _have(has: Sequence[str], needed: Sequence[str], renamed: Mapping[str, str]) -> bool:
@@ -303,7 +335,11 @@ def _nearest(
     # The first line of a file without a header holds texts.
     names = f"{len(has)} columns" if without_texts() else f"the columns {', '.join(has)}"
     problem = f"{file} has {names}, which {mismatch}"
-    if absent := [name for name in renamed.values() if name not in has]:
+    needed = {column for kind in kinds for column in TABLES[kind]}
+    if len(kinds) > 1:  # it may be a label of pairs
+        needed.discard("positive")
+    absent = [name for column, name in renamed.items() if column in needed and name not in has]
+    if absent:
         return UsageError(f"{file} has no column {absent[0]!r}", f"It has {names}.")
     if len(has) == 1 and (mark := next((mark for mark in ";\t" if mark in has[0]), "")):
         return UsageError(
@@ -331,7 +367,7 @@ def as_option(column: str) -> str:
 
 def stem(file: Path) -> str:
     """Return the name of a file without its endings, and without the number of a shard as on the hub."""
-    return re.sub(r"-\d{5}-of-\d{5}$", "", file.name.partition(".")[0])
+    return re.sub(r"-\d{5}-of-\d{5}(-[0-9a-f]{16})?$", "", file.name.partition(".")[0])
 
 
 def columns_of(file: Path) -> list[str]:

@@ -15,10 +15,18 @@ from mirrorbench.core.errors import DataFormatError, UsageError, not_installed, 
 from mirrorbench.core.quoting import shown
 from mirrorbench.data.readers.columns import line_error
 from mirrorbench.data.readers.json_lines import json_objects
-from mirrorbench.data.readers.rows import format_of, read_rows
+from mirrorbench.data.readers.rows import PLAIN_TEXT, format_of, read_rows
 from mirrorbench.data.readers.text import stream_lines
 from mirrorbench.own_data.bm25 import LANGUAGES, bm25_rankings, is_unspaced
-from mirrorbench.own_data.layouts import DOCUMENTS, JUDGEMENTS, TEST, DataLayout, stem
+from mirrorbench.own_data.layouts import (
+    DOCUMENTS,
+    JUDGEMENTS,
+    TEST,
+    USUAL_TEXTS,
+    DataLayout,
+    stem,
+    table_format,
+)
 from mirrorbench.own_data.rankings import DEPTH, Ranking
 
 _TITLE = re.compile(r'"title"\s*:')
@@ -159,11 +167,19 @@ def _rows_of_judgements(layout: DataLayout) -> Iterator[tuple[int, Sequence[str]
     TREC has a column between query and document that says nothing; some files leave it out.
     """
     file = layout.files["qrels"]
-    lines = ((number, line) for number, line in enumerate(stream_lines(file), start=1) if line)
+    stripped = (line.strip() for line in stream_lines(file))
+    lines = ((number, line) for number, line in enumerate(stripped, start=1) if line)
     number, first = next(lines, (0, ""))
     mark = "\t" if "\t" in first else None
     width = len(first.split(mark))
     if width not in (3, 4) or not _GRADE.fullmatch(first.split(mark)[-1]):
+        if table_format(file) == PLAIN_TEXT:
+            raise line_error(
+                str(file),
+                number,
+                "not a query, a document and a whole grade",
+                "Without a header these are separated by spaces or tabs, with one by tabs: query-id, corpus-id, score.",
+            )
         yield from layout.rows("qrels", JUDGEMENTS)
         return
     form = "TREC's four columns" if width == 4 else "query, document and grade"
@@ -239,7 +255,11 @@ def _rows_of_texts(
     file = layout.files[part]
     if format_of(file.name) == "tsv":
         has = layout.columns(part)
-        if len(has) == 2 and not any(layout.file_column(c, part) in has for c in DOCUMENTS):
+        names = {layout.file_column(column, part) for column in DOCUMENTS}
+        names |= {name for usual in USUAL_TEXTS[part].values() for name in usual}
+        if len(has) == 2 and not any(
+            name in names or name.strip().lower() in names for name in has
+        ):
             layout.notes.append(f"{file.name}: without a header, read as id and text")
             return read_rows(str(file), ("0", "1"))
     return layout.rows(part, columns)

@@ -12,9 +12,10 @@ from typing import Any
 
 from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
 from mirrorbench.core.files import resolved
-from mirrorbench.core.quoting import shown
+from mirrorbench.core.quoting import shown, without_texts
 from mirrorbench.data.items import Pair
 from mirrorbench.data.readers.columns import line_error
+from mirrorbench.data.readers.csv_tables import separator_of
 from mirrorbench.models.pooling import STATED
 from mirrorbench.own_data.classification import Classification, Labelled
 from mirrorbench.own_data.layouts import (
@@ -30,6 +31,7 @@ from mirrorbench.own_data.layouts import (
     DataLayout,
     as_option,
     find_layout,
+    table_format,
 )
 from mirrorbench.own_data.retrieval import check_retrieval, read_collection
 from mirrorbench.own_data.tasks import (
@@ -209,14 +211,18 @@ def _labels(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[floa
         return [float(value == positive) for value in values]
     known = {value: LABELS.get(value.lower()) for value in distinct}
     unknown = [value for value, gold in known.items() if gold is None]
-    if {"0", "-1"} <= known.keys():  # beside 0, -1 often stands for pairs without a label
-        unknown.append("-1")
-    if not unknown:
+    # Beside 0, -1 often stands for pairs without a label.
+    if known.keys() & {"0", "0.0"}:
+        unknown += sorted(known.keys() & {"-1", "-1.0"})
+    # Of premises, 0 often stands for those that entail the hypothesis.
+    is_entailment = layout.file_column("sentence1").strip().lower() == "premise"
+    if not unknown and not (is_entailment and len(distinct) == 2):
         return [known[value] or 0.0 for value in values]
-    if len(unknown) == len(distinct) == 2:
+    ways = [f"{source}:positive={'LABEL' if without_texts() else label}" for label in distinct]
+    if len(distinct) == 2 and len(unknown) in (0, 2):
         raise DataFormatError(
             f"{source}: the labels are {named}, and it is not certain which is the positive one.",
-            f"Name it: {source}:positive={distinct[1]}",
+            f"Name it: {' or '.join(dict.fromkeys(ways))}",
         )
     if unknown and (len(unknown) < len(distinct) or len(distinct) == 1):
         line = next(
@@ -225,9 +231,20 @@ def _labels(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[floa
         raise line_error(source, line, f"the label {shown(unknown[0])} is not 1 or 0")
     problem = f"{source} has {len(distinct)} labels, {named}, and pairs have two."
     raise DataFormatError(
-        problem,
-        f"Name the positive one, of which all others are not: {source}:positive={distinct[0]}",
+        problem, f"Name the positive one; all others are negative: {source}:positive=LABEL"
     )
+
+
+def _is_of_spreadsheet(file: Path) -> bool:
+    """Whether columns are separated by semicolons or tabs, as where numbers have decimal commas."""
+    file_format = table_format(file)
+    return file_format == "tsv" or (file_format == "csv" and separator_of(file) != ",")
+
+
+def _have_decimal_commas(values: Sequence[str]) -> bool:
+    """Whether all values are numbers with decimal commas, or whole; 1,000 may be a thousand."""
+    numbers = all(map(_DECIMAL_COMMA.fullmatch, values))
+    return numbers and any(len(value.partition(",")[2]) not in (0, 3) for value in values)
 
 
 _NAMED = 5
@@ -237,7 +254,8 @@ _NAMED = 5
 def _scores(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[float]:
     """The scores of pairs, from lines and values; with decimal commas if all have them."""
     values = [value for _, value in written]
-    if any("," in value for value in values) and all(map(_DECIMAL_COMMA.fullmatch, values)):
+    has_commas = any("," in value for value in values)
+    if has_commas and _is_of_spreadsheet(layout.files[TEST]) and _have_decimal_commas(values):
         layout.notes.append("scores have decimal commas")
         values = [value.replace(",", ".") for value in values]
     scores = []
@@ -292,10 +310,12 @@ def _labelled(layout: DataLayout) -> list[Labelled]:
 
 def _has_train(layout: DataLayout) -> bool:
     """Whether the data are split into training and test rows."""
+    if TRAIN in layout.files:
+        return True
     column = layout.renamed.get("split", "split")
     if column == NO_SPLIT and column not in layout.columns(TEST):
         return False
-    return TRAIN in layout.files or "split" in layout.renamed or "split" in layout.columns(TEST)
+    return "split" in layout.renamed or "split" in layout.columns(TEST)
 
 
 def _linked(layout: DataLayout) -> Linked:

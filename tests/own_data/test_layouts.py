@@ -19,6 +19,7 @@ from sklearn.metrics import average_precision_score
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.plugins import Plugins
+from mirrorbench.data.store import DataStore
 from mirrorbench.own_data.layouts import TABLES, find_layout
 
 
@@ -106,6 +107,29 @@ def test_names_of_a_kind_and_of_the_user_come_before_usual_ones(write: Write) ->
     layout = find_layout(own, "", {})
     assert layout is not None
     assert (layout.kind, layout.recognised) == ("classification", [])
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ("question", "sentence", "label"),  # QNLI
+        ("text", "category", "topic"),
+        ("query", "passage", "content", "label"),
+    ],
+)
+def test_uncertain_columns_are_not_recognised(write: Write, columns: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match="which are those of no kind of data"):
+        find_layout(Path(write("a.csv", {key: ["1", "2"] for key in columns})), "", {})
+
+
+def test_split_in_files_stays_beside_a_column_that_is_none(
+    plugins: Plugins, write: Write, tmp_path: Path
+) -> None:
+    for split in ("train", "test"):
+        columns = {"text": TEXTS, "label": ["x", "y"] * 20, "split": range(40)}
+        write(f"mine/{split}.csv", columns if split == "test" else {**columns, "split": "a"})
+    items = plugins.tasks[f"{tmp_path / 'mine'}:split=none"].load(DataStore(tmp_path))
+    assert sum(item.train for item in items) == 40
 
 
 def test_shard_of_the_hub_is_the_split_in_its_name(write: Write, tmp_path: Path) -> None:

@@ -185,6 +185,35 @@ def test_judgements_are_read_as_others_write_them(
     assert remark in task.summary(items)
 
 
+def test_judgements_of_the_test_split_come_first(collection: Written, plugins: Plugins) -> None:
+    """Then those of no split; other files beside them are none."""
+    folder = collection(DOCUMENTS, QUERIES, "1\ta\t2\n")
+    for name in ("qrels.train.tsv", "qrels.tsv.bak", "qrels.md"):
+        (folder / name).write_text("2\tb\t1\n")
+    assert read(plugins, folder).judged == {"1": {"a": 2}}
+    (folder / "qrels" / "test.tsv").unlink()
+    (folder / "qrels.txt").write_text("2\tb\t1\n")
+    assert read(load_plugins(discover=False), folder).judged == {"2": {"b": 1}}
+
+
+@pytest.mark.parametrize("names", ["pid\tpassage", "docno\tbody", "_id\ttext"])
+def test_header_of_documents_is_no_document(
+    collection: Written, plugins: Plugins, names: str
+) -> None:
+    folder = collection(DOCUMENTS, QUERIES, "1\ta\t2\n")
+    (folder / "corpus.jsonl").unlink()
+    (folder / "corpus.tsv").write_text(f"{names}\na\tcats sleep\nb\tdogs bark\n")
+    assert list(read(plugins, folder).documents) == ["a", "b"]
+
+
+def test_uncertain_ids_are_not_recognised(collection: Written, plugins: Plugins) -> None:
+    folder = collection(DOCUMENTS, QUERIES, "1\ta\t2\n")
+    (folder / "corpus.jsonl").unlink()
+    (folder / "corpus.csv").write_text("id,doc_id,text\n0,a,cats sleep\n")
+    with pytest.raises(DataFormatError, match="has no column '_id'"):
+        read(plugins, folder)
+
+
 def test_lines_of_judgements_have_equal_columns(collection: Written, plugins: Plugins) -> None:
     folder = collection(DOCUMENTS, QUERIES, "")
     (folder / "qrels" / "test.tsv").write_text("1 0 a 2\n2 b 1\n")

@@ -151,7 +151,7 @@ def test_positive_label_is_named_where_it_is_uncertain(plugins: Plugins, write: 
     path = write("a.csv", {**columns, "label": ["same", "other", "same", "other"]})
     with pytest.raises(DataFormatError, match="the labels are 'other', 'same'") as caught:
         labels_of(plugins, path)
-    assert caught.value.hint == f"Name it: {path}:positive=same"
+    assert caught.value.hint == f"Name it: {path}:positive=other or {path}:positive=same"
     assert labels_of(plugins, f"{path}:positive=same") == [1, 0, 1, 0]
     with pytest.raises(DataFormatError, match="no label is 'equal'") as caught:
         labels_of(plugins, f"{path}:positive=equal")
@@ -166,15 +166,29 @@ def test_positive_label_is_named_where_it_is_uncertain(plugins: Plugins, write: 
         plugins.tasks[f"{scores}:positive=1"]
 
 
+def test_labels_of_premises_are_uncertain(plugins: Plugins, write: Write) -> None:
+    """0 is entailment in GLUE."""
+    columns = {"premise": TEXTS[:3], "hypothesis": OTHERS[:3], "label": [0, 1, 0]}
+    path = write("a.csv", columns)
+    with pytest.raises(DataFormatError, match="not certain which is the positive one"):
+        labels_of(plugins, path)
+    assert labels_of(plugins, f"{path}:positive=0") == [1, 0, 1]
+
+
 def test_decimal_commas_are_read_where_all_scores_have_them(plugins: Plugins, write: Write) -> None:
     columns = {"sentence1": TEXTS[:3], "sentence2": OTHERS[:3]}
-    path = write("a.csv", {**columns, "score": ["4,5", "3", "2,25"]})
+    path = write("a.tsv", {**columns, "score": ["4,5", "3", "2,25"]})
     task = plugins.tasks[path]
     items = task.load(DataStore(Path("nowhere")))
     assert [pair.gold for pair in items] == [4.5, 3, 2.25]
     assert "scores have decimal commas" in task.summary(items)
-    with pytest.raises(DataFormatError, match="line 2: the score '4,5' is not a number"):
-        labels_of(plugins, write("b.csv", {**columns, "score": ["4,5", "3.5", "2"]}))
+    for name, scores in (
+        ("b.tsv", ["4,5", "3.5", "2"]),
+        ("c.tsv", ["1,000", "999", "2,500"]),  # thousands
+        ("d.csv", ["4,5", "3", "2,25"]),
+    ):
+        with pytest.raises(DataFormatError, match=f"line 2: the score '{scores[0]}' is not a num"):
+            labels_of(plugins, write(name, {**columns, "score": scores}))
 
 
 def test_column_named_split_may_be_none(plugins: Plugins, write: Write) -> None:

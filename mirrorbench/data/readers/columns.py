@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError, UsageError
-from mirrorbench.core.quoting import shown
+from mirrorbench.core.quoting import shown, without_texts
 
 _USUAL_COLUMNS = ("text", "sentence")  # the default of several columns
 
@@ -42,9 +42,9 @@ def resolve_columns(
             )
     for column in columns:
         if column not in names:
-            raise DataFormatError(
-                f"{where} has no column {shown(column)}.", hint=f"It has: {', '.join(names)}"
-            )
+            # The first line of a file without a header holds texts.
+            has = f"{len(names)} columns" if without_texts() else ", ".join(names)
+            raise DataFormatError(f"{where} has no column {shown(column)}.", hint=f"It has: {has}")
         if list(names).count(column) > 1:
             raise DataFormatError(
                 f"{where} has several columns {shown(column)}.", "Give each a name of its own."

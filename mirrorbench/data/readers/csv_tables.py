@@ -38,7 +38,9 @@ def table_values(
     Empty rows at the end are left out. ``note`` is called with remarks on how the file is read. ``named``: columns are
     names in any case.
     """
-    reader = _rows(Path(source).expanduser(), file_format, note)
+    # A text without a header may hold a semicolon.
+    has_names = named or any(parse_index(column) < 0 for column in columns) or not columns
+    reader = _rows(Path(source).expanduser(), file_format, note, has_names)
     try:
         yield from _values(reader, source, columns, file_format, note, named)
     except csv.Error as error:
@@ -58,12 +60,12 @@ def table_header(path: Path, file_format: str) -> list[str]:
         raise DataFormatError(f"{path}, its header: {error}") from None
 
 
-def _rows(path: Path, file_format: str, note: Callable[[str], None]) -> Any:
-    """Return a ``csv.reader`` of a file."""
+def _rows(path: Path, file_format: str, note: Callable[[str], None], has_names: bool = True) -> Any:
+    """Return a ``csv.reader`` of a file; ``has_names``: whether its first row names the columns."""
     csv.field_size_limit(_MOST_CHARACTERS)
     lines = (line + "\n" for line in stream_lines(path))
     if file_format == "csv":
-        mark = separator_of(path) if path.is_file() else ","
+        mark = separator_of(path) if has_names and path.is_file() else ","
         if mark != ",":
             name = {";": "semicolons", "\t": "tabs"}[mark]
             note(f"{path}: its columns are separated by {name}")
@@ -87,12 +89,15 @@ def separator_of(path: Path) -> str:
     first = next((line for line in stream_lines(path) if line), "")
     for mark in ";\t":
         if mark in first and len(next(csv.reader([first]), [])) == 1:
-            lines = (line + "\n" for line in stream_lines(path))
+            lines = [line + "\n" for line in stream_lines(path) if line]
             try:
-                widths = {len(row) for row in csv.reader(lines, delimiter=mark, strict=True) if row}
+                rows = [row for row in csv.reader(lines, delimiter=mark, strict=True) if row]
             except csv.Error:
                 continue
-            if len(widths) == 1 and widths != {1}:
+            # Marks in several texts must not make one field of the rows between them.
+            lines_are_rows = len({line.count(mark) for line in lines}) == 1
+            merged = lines_are_rows and len(rows) < len(lines)
+            if len({len(row) for row in rows}) == 1 and len(rows[0]) > 1 and not merged:
                 return mark
     return ","
 

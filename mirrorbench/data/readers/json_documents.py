@@ -2,82 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.readers.json_lines import parse_json
 from mirrorbench.data.readers.text import stream_lines
 
 Row = dict[str, Any]
+_EXAMPLE = 'An array of objects is read: [{"text": "..."}]'
 
 
 def read_document(path: Path) -> Any | None:
     """Read a file that is one JSON document; ``None`` for JSON lines.
 
-    A document begins with ``[``; or its first line is not JSON by itself; or it is the only line, and an object of
-    several rows.
+    An array is a document in any file. An object is one in ``.json`` alone: if its first line is not JSON by itself, or
+    if it is the only line and holds several rows.
     """
     lines = enumerate(stream_lines(path), start=1)
     number, first = next(((n, line) for n, line in lines if line.strip()), (0, ""))
-    beginning = first.strip()[:1]
-    if beginning not in ("[", "{"):
+    if first.strip().startswith("["):
+        return parse_json("\n".join(stream_lines(path)), str(path))
+    if not first.strip().startswith("{") or not _is_json(path):
         return None
-    if beginning == "{":
-        only = next((False for _, line in lines if line.strip()), True)
-        try:
-            value = parse_json(first, f"{path}, line {number}")
-        except DataFormatError:
-            # A pretty-printed document, or broken lines, which are reported with their number.
-            if only or path.suffix != ".json":
-                return None
-        else:
-            return value if only and len(rows_of(value)) > 1 else None
-    return parse_json("\n".join(stream_lines(path)), str(path))
+    has_more = any(line.strip() for _, line in lines)
+    try:
+        value = parse_json(first, f"{path}, line {number}")
+    except DataFormatError:
+        if not has_more:
+            raise
+        return parse_json("\n".join(stream_lines(path)), str(path))
+    return value if not has_more and len(_records(value, str(path))) > 1 else None
 
 
-def document_rows(document: Any, source: str, note: Callable[[str], None]) -> list[Row]:
-    """Return the rows of a document; ``note`` is called with a remark on what it is taken for.
+def _is_json(path: Path) -> bool:
+    return path.name.lower().removesuffix(".gz").endswith(".json")
+
+
+def document_rows(document: Any, source: str, note: Callable[[str], None]) -> list[tuple[int, Row]]:
+    """Return the rows of a document, with the numbers of their records from 1.
+
+    ``note`` is called with remarks on what it is taken for.
 
     Raises:
         DataFormatError: it holds no rows, or one is neither an object nor a text.
     """
-    records = rows_of(document)
+    records = _records(document, source)
     if not records:
-        raise DataFormatError(
-            f"{source}: this JSON holds no rows.", 'An array of objects is read: [{"text": "..."}]'
-        )
+        raise DataFormatError(f"{source}: this JSON holds no rows.", _EXAMPLE)
     for number, record in enumerate(records, start=1):
         if not isinstance(record, (dict, str)):
-            raise DataFormatError(
-                f"{source}, record {number}: neither a JSON object nor a text.",
-                'An array of objects is read: [{"text": "..."}]',
-            )
+            problem = f"{source}, record {number}: neither a JSON object nor a text."
+            raise DataFormatError(problem, _EXAMPLE)
     if all(isinstance(record, str) for record in records):
-        return [{"text": record} for record in records]
-    for tool, is_export, to_row in _EXPORTS:
-        if all(isinstance(record, dict) and is_export(record) for record in records):
-            labelled = [row for record in records if (row := to_row(record)) is not None]
-            left_out = len(records) - len(labelled)
-            more = f"; without an answer, left out: {left_out:,}" if left_out else ""
-            note(f"{source}: read as an export of {tool}{more}")
-            return labelled
-    return list(records)
+        return [(number, {"text": record}) for number, record in enumerate(records, start=1)]
+    for tool in _TOOLS:
+        if all(isinstance(record, dict) and tool.wrote(record) for record in records):
+            return _rows_of_export(tool, records, source, note)
+    return list(enumerate(records, start=1))
 
 
-def rows_of(document: Any) -> Sequence[Any]:
-    """Return the rows of an array, of a table that pandas wrote, or of the only array of objects in an object."""
+def _records(document: Any, source: str) -> Sequence[Any]:
+    """The rows of an array, of a table that pandas wrote, or of the only array of objects in an object; else none."""
     if isinstance(document, list):
         return document
     if not isinstance(document, dict):
         return []
-    data = document.get("data")
-    if "columns" in document and isinstance(data, list):  # pandas: orient="split"
-        return [dict(zip(document["columns"], values, strict=True)) for values in data]
+    if isinstance(document.get("columns"), list) and isinstance(document.get("data"), list):
+        return _of_split(document["columns"], document["data"], source)
     parts = list(document.values())
     if parts and all(isinstance(part, dict) and part.keys() == parts[0].keys() for part in parts):
-        return _table_of(document)
+        return _of_table(document, source)
     arrays = [part for part in parts if _is_array_of_objects(part)]
     return arrays[0] if len(arrays) == 1 else []
 
@@ -86,28 +82,87 @@ def _is_array_of_objects(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
 
 
-def _table_of(document: Mapping[str, Mapping[str, Any]]) -> list[Row]:
-    """The rows of a table that pandas wrote by columns, or by rows (``orient="index"``)."""
-    labels = [str(number) for number in range(len(document))]
-    if list(document) == labels:
+def _of_split(columns: list[Any], data: list[Any], source: str) -> list[Row]:
+    """The rows of a table that pandas wrote with ``orient="split"``."""
+    if not all(isinstance(column, (str, int)) for column in columns):
+        raise DataFormatError(f"{source}: its columns have names of several parts.")
+    if len(set(columns)) < len(columns):
+        raise DataFormatError(
+            f"{source}: several columns have one name.", "Give each a name of its own."
+        )
+    for number, values in enumerate(data, start=1):
+        if not isinstance(values, list) or len(values) != len(columns):
+            raise DataFormatError(f"{source}, record {number}: not a value for each column.")
+    return [dict(zip(map(str, columns), values, strict=True)) for values in data]
+
+
+def _of_table(document: Mapping[str, Mapping[str, Any]], source: str) -> list[Row]:
+    """The rows of a table that pandas wrote by columns, or by rows (``orient="index"``): rows are numbered."""
+    inner = next(iter(document.values())).keys()
+    by_rows, by_columns = (all(map(str.isdigit, names)) for names in (document, inner))
+    if by_rows and by_columns:
+        problem = (
+            f"{source}: rows and columns are numbered, so that it is not certain which is which."
+        )
+        raise DataFormatError(problem, 'Give the columns names, or write it with orient="records".')
+    if by_rows:
         return [dict(row) for row in document.values()]
-    names = next(iter(document.values())).keys()
-    return [{column: values[name] for column, values in document.items()} for name in names]
+    return [{column: values[name] for column, values in document.items()} for name in inner]
+
+
+class _Tool(NamedTuple):
+    """A tool whose exports nest texts and answers."""
+
+    name: str
+    wrote: Callable[[Row], bool]
+    """Whether it wrote a record."""
+    row: Callable[[Row], Row | None]
+    """The texts and answers of a record; ``None`` without an answer."""
+
+
+def _rows_of_export(
+    tool: _Tool, records: Sequence[Any], source: str, note: Callable[[str], None]
+) -> list[tuple[int, Row]]:
+    rows: list[tuple[int, Row]] = []
+    for number, record in enumerate(records, start=1):
+        try:
+            row = tool.row(record)
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            problem = f"{source}, record {number}: not as {tool.name} exports it."
+            raise DataFormatError(problem) from error
+        if row is not None:
+            rows.append((number, row))
+    if not rows:
+        problem = f"{source}: this export of {tool.name} has no answer."
+        raise DataFormatError(problem, "Read are choices, ratings, numbers and texts.")
+    left_out = len(records) - len(rows)
+    more = f"; without an answer, left out: {left_out:,}" if left_out else ""
+    note(f"{source}: read as an export of {tool.name}, the first answer to each question{more}")
+    return rows
 
 
 def _is_label_studio(record: Row) -> bool:
     return isinstance(record.get("data"), dict) and isinstance(record.get("annotations"), list)
 
 
+_ANSWERS = {
+    "choices": "choices",
+    "rating": "rating",
+    "number": "number",
+    "textarea": "text",
+    "pairwise": "selected",
+}
+"""Where the value of an answer is, by its type in Label Studio; spans of a text are no answers."""
+
+
 def _row_of_label_studio(record: Row) -> Row | None:
-    """Data and answers of the first annotation that was not skipped, by the names of their controls."""
+    """Data and answers by the names of their controls, of the annotation that is the ground truth, or else the first."""
     done = [own for own in record["annotations"] if not own.get("was_cancelled")]
-    results = done[0].get("result", []) if done else []
+    done.sort(key=lambda own: not own.get("ground_truth"))
     answers = {
-        result["from_name"]: _only(value)
-        for result in results
-        for kind, value in result.get("value", {}).items()
-        if kind in ("choices", "rating", "number", "text", "selected")
+        result["from_name"]: _only(result["value"][_ANSWERS[result["type"]]])
+        for result in (done[0]["result"] if done else [])
+        if result.get("type") in _ANSWERS
     }
     return {**record["data"], **answers} if answers else None
 
@@ -131,8 +186,7 @@ def _only(value: Any) -> Any:
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
-_EXPORTS: Iterable[tuple[str, Callable[[Row], bool], Callable[[Row], Row | None]]] = (
-    ("Label Studio", _is_label_studio, _row_of_label_studio),
-    ("Argilla", _is_argilla, _row_of_argilla),
+_TOOLS = (
+    _Tool("Label Studio", _is_label_studio, _row_of_label_studio),
+    _Tool("Argilla", _is_argilla, _row_of_argilla),
 )
-"""Tools whose exports nest texts and answers: their name, how a record is recognised, and its row."""

@@ -53,7 +53,7 @@ def json_objects(
     path = Path(source).expanduser()
     document = read_document(path) if source != STDIN and path.is_file() else None
     if document is not None:
-        yield from enumerate(document_rows(document, source, note), start=1)
+        yield from document_rows(document, source, note)
         return
     for number, line in enumerate(stream_lines(path), start=1):
         if not line.strip():

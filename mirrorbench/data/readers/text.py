@@ -36,7 +36,9 @@ def _of_utf16(stream: IO[bytes], path: Path) -> Iterator[str]:
     """The lines of a file whose mark says that it is UTF-16, as Excel writes Unicode text."""
     number, left = 0, MAX_UNPACKED if path.suffix == ".gz" else inf
     try:
-        for number, line in enumerate(TextIOWrapper(stream, "utf-16", newline="\n"), start=1):
+        text = TextIOWrapper(stream, "utf-16", newline="\n")
+        while line := text.readline(MAX_UNPACKED // 2):
+            number += 1
             left -= 2 * len(line)
             if left < 0:
                 raise too_large(path)

@@ -67,7 +67,9 @@ def test_answers_in_label_studio_are_columns(tmp_path: Path) -> None:
     )
     assert rows_of(path) == (
         [("a cat", "x"), ("d", "y")],
-        ["read as an export of Label Studio; without an answer, left out: 2"],
+        [
+            "read as an export of Label Studio, the first answer to each question; without an answer, left out: 2"
+        ],
     )
 
 
@@ -82,7 +84,9 @@ def test_submitted_responses_of_argilla_are_columns(tmp_path: Path) -> None:
     path.write_text(json.dumps([record("a", "draft", "submitted"), record("b", "draft")]))
     assert rows_of(path) == (
         [("a", "a submitted")],
-        ["read as an export of Argilla; without an answer, left out: 1"],
+        [
+            "read as an export of Argilla, the first answer to each question; without an answer, left out: 1"
+        ],
     )
 
 
@@ -99,6 +103,22 @@ def test_array_of_texts_is_a_column_of_texts(tmp_path: Path) -> None:
         ("[]", "holds no rows"),
         ('[{"text": "a"', "not JSON"),
         ('[{"label": "a"}]', "has no column 'text'"),
+        ('{"columns": ["text", "text"], "data": [["a", "b"]]}', "several columns have one name"),
+        (
+            '{"columns": ["text", "label"], "data": [["a"]]}',
+            "record 1: not a value for each column",
+        ),
+        ('{"columns": [["a", "b"]], "data": [["a"]]}', "names of several parts"),
+        ('{"0": {"0": "a", "1": "b"}, "1": {"0": "c", "1": "d"}}', "rows and columns are numbered"),
+        (
+            '[{"data": {"text": "a"}, "annotations": [{"result": [3]}]}]',
+            "not as Label Studio exports",
+        ),
+        (
+            '[{"data": {"text": "a"}, "annotations": [{"result": [{"type": "labels", "from_name": "label", '
+            '"value": {"text": "a", "labels": ["x"]}}]}]}]',
+            "has no answer",
+        ),
     ],
 )
 def test_other_documents_are_refused(tmp_path: Path, text: str, message: str) -> None:
