@@ -24,7 +24,7 @@ from typing import Any
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.quoting import without_texts
 from mirrorbench.data.readers.csv_tables import table_header
-from mirrorbench.data.readers.json_lines import json_objects
+from mirrorbench.data.readers.json_rows import json_objects
 from mirrorbench.data.readers.parquet import pyarrow
 from mirrorbench.data.readers.rows import PLAIN_TEXT, format_of, read_rows
 from mirrorbench.data.readers.text import stream_lines

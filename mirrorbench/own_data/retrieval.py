@@ -14,7 +14,7 @@ from typing import Any
 from mirrorbench.core.errors import DataFormatError, UsageError, not_installed, unknown_name
 from mirrorbench.core.quoting import shown
 from mirrorbench.data.readers.columns import line_error
-from mirrorbench.data.readers.json_lines import json_objects
+from mirrorbench.data.readers.json_rows import json_objects
 from mirrorbench.data.readers.rows import PLAIN_TEXT, format_of, read_rows
 from mirrorbench.data.readers.text import stream_lines
 from mirrorbench.own_data.bm25 import LANGUAGES, bm25_rankings, is_unspaced

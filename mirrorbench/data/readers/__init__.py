@@ -1,6 +1,6 @@
 """Readers of files, one a format, which tasks, corpora, tuning, encoding and own data share.
 
-``files`` opens bytes, ``text`` reads lines; ``csv_tables``, ``json_lines`` and ``parquet`` read columns; ``rows`` reads a user's file in
+``files`` opens bytes, ``text`` reads lines; ``csv_tables``, ``json_rows`` and ``parquet`` read columns; ``rows`` reads a user's file in
 whichever of these formats it has. ``dataset_tables`` reads tables of published data sets, whose columns are known.
 """
 

@@ -11,7 +11,7 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.data.readers.columns import text_of
 from mirrorbench.data.readers.csv_tables import table_values
 from mirrorbench.data.readers.files import STDIN
-from mirrorbench.data.readers.json_lines import json_values
+from mirrorbench.data.readers.json_rows import json_values
 from mirrorbench.data.readers.parquet import parquet_values
 from mirrorbench.data.readers.text import stream_lines
 
