@@ -252,20 +252,15 @@ def better() -> dict[str, tuple[Simulation, float]]:
     """Return simulations of encoders of which the first is better, with the true difference."""
     of_pairs = 6 / np.pi * (np.arcsin(0.5**0.5 / 2) - np.arcsin((1 + 1.5**2) ** -0.5 / 2))
     single = groups(600, 1)
-    found = {
-        f"accuracy, {count} groups of {size}, {first + second:.0%} of the answers differ, A is better": (
-            partial(
-                differing,
-                n=count * size,
-                first=first,
-                second=second,
-                codes=groups(count, size),
-            ),
-            first - second,
-        )
-        for count, size in ((8, 25), (20, 10), (100, 6))
-        for first, second in ((0.02, 0.0), (0.05, 0.01), (0.3, 0.2))
-    }
+    found: dict[str, tuple[Simulation, float]] = {}
+    for count, size in ((8, 25), (20, 10), (100, 6)):
+        for first, second in ((0.02, 0.0), (0.05, 0.01), (0.3, 0.2)):
+            differ = f"{first + second:.0%} of the answers differ"
+            simulate = partial(
+                differing, n=count * size, first=first, second=second, codes=groups(count, size)
+            )
+            name = f"accuracy, {count} groups of {size}, {differ}, A is better"
+            found[name] = simulate, first - second
     return found | {
         "Spearman, 60 pairs, A is better": (partial(correlated, n=60, worse=1.5), of_pairs),
         "accuracy, 600 items, A is better by .01": (

@@ -42,12 +42,24 @@ DOCUMENTS, JUDGEMENTS = ("_id", "text"), ("query-id", "corpus-id", "score")
 """Columns of the files of ``retrieval``; documents may have a ``title``."""
 USUAL: dict[str, tuple[str, ...]] = {
     "sentence1": (
-        *("sentence_1", "sentence_a", "text1", "text_1", "text_a"),
-        *("question1", "premise", "query"),
+        "sentence_1",
+        "sentence_a",
+        "text1",
+        "text_1",
+        "text_a",
+        "question1",
+        "premise",
+        "query",
     ),
     "sentence2": (
-        *("sentence_2", "sentence_b", "text2", "text_2", "text_b"),
-        *("question2", "hypothesis", "passage"),
+        "sentence_2",
+        "sentence_b",
+        "text2",
+        "text_2",
+        "text_b",
+        "question2",
+        "hypothesis",
+        "passage",
     ),
     "score": ("similarity", "similarity_score", "relatedness_score"),
     "label": ("is_duplicate", "duplicate", "category", "class", "intent", "sentiment", "topic"),

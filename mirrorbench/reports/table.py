@@ -209,6 +209,14 @@ class Verdict:
         return self.separable or (self.equality is not None and self.equality.shown)
 
     @property
+    def tells_of_equality(self) -> bool:
+        """Whether there is something to say of an equality that was asked for: not where the margin is exceeded."""
+        if self.equality is None or self.corrected is None:
+            return False
+        exceeded = abs(self.difference or 0.0) >= self.equality.margin
+        return self.equality.shown or not (self.separable and exceeded)
+
+    @property
     def answer(self) -> str:
         """``equal`` within the margin, ``better``, ``worse`` or ``not separable``, of the row against the other one.
 
@@ -221,14 +229,6 @@ class Verdict:
         if not self.separable or self.difference is None:
             return "not separable"
         return "better" if self.difference > 0 else "worse"
-
-
-def says_of_equality(verdict: Verdict) -> bool:
-    """Test whether the sentence of a verdict speaks of equality: not where a margin is clearly exceeded."""
-    if verdict.equality is None or verdict.corrected is None:
-        return False
-    exceeded = abs(verdict.difference or 0.0) >= verdict.equality.margin
-    return verdict.equality.shown or not (verdict.separable and exceeded)
 
 
 @dataclass(frozen=True, slots=True)

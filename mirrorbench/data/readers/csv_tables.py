@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -88,18 +89,24 @@ def separator_of(path: Path) -> str:
     """
     first = next((line for line in stream_lines(path) if line), "")
     for mark in ";\t":
-        if mark in first and len(next(csv.reader([first]), [])) == 1:
-            lines = [line + "\n" for line in stream_lines(path) if line]
-            try:
-                rows = [row for row in csv.reader(lines, delimiter=mark, strict=True) if row]
-            except csv.Error:
-                continue
-            # Marks in several texts must not make one field of the rows between them.
-            lines_are_rows = len({line.count(mark) for line in lines}) == 1
-            merged = lines_are_rows and len(rows) < len(lines)
-            if len({len(row) for row in rows}) == 1 and len(rows[0]) > 1 and not merged:
-                return mark
+        has_one_field = len(next(csv.reader([first]), [])) == 1
+        if mark in first and has_one_field and _separates(mark, path):
+            return mark
     return ","
+
+
+def _separates(mark: str, path: Path) -> bool:
+    """Whether all rows of a file have as many fields by a mark, and more than one."""
+    lines = (line + "\n" for line in stream_lines(path) if line)
+    widths: Counter[int] = Counter()
+    try:
+        widths.update(map(len, csv.reader(lines, delimiter=mark, strict=True)))
+    except csv.Error:
+        return False
+    # Quotation marks in several texts must not make one field of the rows between them.
+    by_line = Counter(line.count(mark) for line in stream_lines(path) if line)
+    merged = len(by_line) == 1 and by_line.total() > widths.total()
+    return len(widths) == 1 and max(widths) > 1 and not merged
 
 
 def quotes_are_marks(path: Path) -> bool | None:

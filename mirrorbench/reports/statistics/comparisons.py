@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, isnan, nan, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,9 @@ from mirrorbench.reports.statistics.items import (
     MEAN,
     FloatArray,
     ItemScores,
+    as_of_sample,
     common,
+    expected_squares,
     influence,
     named_alike,
     score_on,
@@ -58,8 +60,7 @@ class Dependence:
             for own, items in zip(self._units, tasks, strict=True)
         ]
         self._shared = SharedTexts(with_loners(joined(texts), np.arange(self._n_units)))
-        self._samples = [sample_of_each_item(items) for items in tasks]
-        self._shares = [items.shares for items in tasks]
+        self._tasks = tasks
         self._group_corrections = [
             _correction_for_groups(own, of_task)
             for own, of_task in zip(self._units, texts, strict=True)
@@ -80,10 +81,7 @@ class Dependence:
 
     def _both_variances(self, influences: Sequence[FloatArray]) -> tuple[float, float]:
         """The variance of independent units, and that of dependent ones."""
-        scaled = [
-            own * _correction_for_means(samples)
-            for own, samples in zip(influences, self._samples, strict=True)
-        ]
+        scaled = list(map(as_of_sample, self._tasks, influences))
         grouped = [
             own * correction
             for own, correction in zip(scaled, self._group_corrections, strict=True)
@@ -94,10 +92,7 @@ class Dependence:
 
     def degrees_of_freedom(self, influences: Sequence[FloatArray]) -> float:
         """Return those of the variance for independent items (Satterthwaite 1946): G - 1 for G equal groups."""
-        expected = [
-            _mean_of_sample(own * own, samples)
-            for own, samples in zip(influences, self._samples, strict=True)
-        ]
+        expected = list(map(expected_squares, self._tasks, influences))
         return max(1.0, self._count_groups(expected) - 1)
 
     def estimated(self, influences: Sequence[FloatArray]) -> Variance:
@@ -107,7 +102,7 @@ class Dependence:
     @cached_property
     def groups(self) -> float:
         """Number of independent groups, of equal weight in effect; 1 where all items depend on each other."""
-        return self._count_groups([shares**2 for shares in self._shares])
+        return self._count_groups([items.shares**2 for items in self._tasks])
 
     def _count_groups(self, variances: Sequence[FloatArray]) -> float:
         """The number of equal groups that would have such variances, item by item."""
@@ -175,41 +170,6 @@ def units_of(tasks: Sequence[ItemScores]) -> list[NDArray[np.intp]]:
     return np.split(units, ends)
 
 
-def is_auc(items: ItemScores) -> bool:
-    """Test whether the score is an area under the ROC curve."""
-    return items.statistic.removeprefix("cosine_") == "auc"
-
-
-def is_ap(items: ItemScores) -> bool:
-    """Test whether the score is an average precision."""
-    return items.statistic.removeprefix("cosine_") == "ap"
-
-
-def sample_of_each_item(items: ItemScores) -> NDArray[np.intp]:
-    """Return the number of the sample that an item is from, shape (n,), from 0.
-
-    An area under the ROC curve has two, of which each has a variance of its own; other scores have one.
-    """
-    if is_auc(items):
-        return np.unique(items.gold, return_inverse=True)[1]
-    return np.zeros(len(items.ids), dtype=np.intp)
-
-
-def _mean_of_sample(values: FloatArray, samples: NDArray[np.intp]) -> FloatArray:
-    """For each item the mean over the items of its sample."""
-    means: FloatArray = (np.bincount(samples, values) / np.bincount(samples))[samples]
-    return means
-
-
-def _correction_for_means(samples: NDArray[np.intp]) -> FloatArray:
-    """The factor of influences, which sum to 0 in a sample of n: that takes an n-th of their variance."""
-    sizes = np.bincount(samples)[samples]
-    factors = np.full(len(samples), np.nan)
-    several = sizes > 1
-    factors[several] = np.sqrt(sizes[several] / (sizes[several] - 1))
-    return factors
-
-
 def _correction_for_groups(units: NDArray[np.intp], texts: csr_array) -> float:
     """The further factor of influences of items that share texts: G equal groups take a G-th of the variance."""
     distinct = np.unique(units)
@@ -259,6 +219,24 @@ class Comparison:
         return self.estimate.p
 
 
+class _Aligned(NamedTuple):
+    """The items of two rows, by task and seed, in one order and under the same names.
+
+    ``n`` is their number over all tasks, ``left_out`` that of the items that only one row has.
+    """
+
+    first: Sequence[Seeds]
+    second: Sequence[Seeds]
+    n: int
+    left_out: int
+
+    @property
+    def items(self) -> list[list[ItemScores]]:
+        """The items of all seeds of both rows, by task."""
+        pairs = zip(self.first, self.second, strict=True)
+        return [[*first.values(), *second.values()] for first, second in pairs]
+
+
 class Comparisons:
     """Estimates for rows on tasks, from the items of each seed by row and task."""
 
@@ -292,7 +270,7 @@ class Comparisons:
         dependence = self._dependence_on(tasks, items)
         first = items[0][0]
         labels = None
-        if len(tasks) == 1 and is_auc(first):
+        if len(tasks) == 1 and first.measure == "auc":
             positive, n = float(np.sum(first.gold == 1)), len(first.ids)
             effect = dependence.design_effect(influences)
             labels = Labels(positive / effect, (n - positive) / effect)
@@ -313,52 +291,57 @@ class Comparisons:
         return self._compared[key]
 
     def _compare(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Comparison:
+        aligned = self._align(row, over, tasks)
+        first, of_first, over_seeds = self._scores(row, tasks, aligned.first)
+        second, of_second, over_others = self._scores(over, tasks, aligned.second)
+        difference = first.mean - second.mean
+        # The same vectors but for the last bits do not differ.
+        difference = round(difference, 10)
+        n, left_out = aligned.n, aligned.left_out
+        if isnan(difference):
+            return Comparison(n, left_out, first, second, UNDEFINED)
+        dependence = self._dependence_on(tasks, aligned.items)
+        variance = dependence.estimated(differences(of_first, of_second))
+        parts = (variance, *over_seeds, *over_others)
+        estimate = PointEstimate(difference, parts, dependence.groups)
+        hits = all(own.hits for items in aligned.items for own in items)
+        if hits and (estimate.error > 0 or dependence.groups >= _FEWEST):
+            by_task = map(disagreement_of, aligned.first, aligned.second)
+            answers = answers_of(estimate, statistics.fmean(by_task))
+            estimate = replace(estimate, answers=answers)
+        return Comparison(n, left_out, first, second, estimate)
+
+    def _align(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> _Aligned:
+        """The items that two rows have in common, task by task."""
         sides = [named_alike([self._seeds[row, task], self._seeds[over, task]]) for task in tasks]
-        pairs = [common(side) for side in sides]
-        both = [[*first.values(), *second.values()] for first, second in pairs]
-        n = sum(len(items[0].ids) for items in both)
+        first, second = zip(*map(common, sides), strict=True)
+        n = sum(len(items.ids) for seeds in first for items in list(seeds.values())[:1])
         every = [
             {name for seeds in side for items in seeds.values() for name in items.ids}
             for side in sides
         ]
-        left_out = sum(map(len, every)) - n
-        first, of_first, over_seeds = self._scores(row, tasks, [pair[0] for pair in pairs])
-        second, of_second, over_others = self._scores(over, tasks, [pair[1] for pair in pairs])
-        difference = round(
-            first.mean - second.mean, 10
-        )  # the same vectors but for the last bits do not differ
-        if isnan(difference):
-            return Comparison(n, left_out, first, second, UNDEFINED)
-        dependence = self._dependence_on(tasks, both)
-        variance = dependence.estimated([a - b for a, b in zip(of_first, of_second, strict=True)])
-        parts = (variance, *over_seeds, *over_others)
-        estimate = PointEstimate(difference, parts, dependence.groups)
-        hits = all(own.hits for items in both for own in items)
-        if hits and (estimate.error > 0 or dependence.groups >= _FEWEST):
-            disagreement = statistics.fmean(map(disagreement_of, *zip(*pairs, strict=True)))
-            estimate = replace(estimate, answers=answers_of(estimate, disagreement))
-        return Comparison(n, left_out, first, second, estimate)
+        return _Aligned(first, second, n, sum(map(len, every)) - n)
 
     def basis(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Basis:
         """Return what the difference of two rows, which have items in common, rests on."""
-        pairs = [
-            common(named_alike([self._seeds[row, task], self._seeds[over, task]])) for task in tasks
+        aligned = self._align(row, over, tasks)
+        _, of_first, _ = self._scores(row, tasks, aligned.first)
+        _, of_second, _ = self._scores(over, tasks, aligned.second)
+        dependence = self._dependence_on(tasks, aligned.items)
+        differ = [
+            np.sign(difference_of(_ranked(first), _ranked(second)).round(_DIGITS))
+            for first, second in zip(aligned.first, aligned.second, strict=True)
         ]
-        both = [[*first.values(), *second.values()] for first, second in pairs]
-        _, of_first, _ = self._scores(row, tasks, [first for first, _ in pairs])
-        _, of_second, _ = self._scores(over, tasks, [second for _, second in pairs])
-        dependence = self._dependence_on(tasks, both)
-        differ = [np.sign(difference_of(*map(_ranked, pair)).round(_DIGITS)) for pair in pairs]
-        every = [items for of_task in both for items in of_task]
-        statistics = {items.statistic.removeprefix("cosine_") for items in every}
-        plain = len(every) == _ONE_OF_EACH and all(own.weights is None for own in every)
+        every = [items for of_task in aligned.items for items in of_task]
+        # One seed of each on one task, whose items count alike.
+        plain = len(every) == 1 + 1 and all(own.weights is None for own in every)
         return Basis(
             items=dependence.groups,
             differing=float(np.mean(dependence.by_unit(differ) > 0)),
-            carrying=dependence.carrying([a - b for a, b in zip(of_first, of_second, strict=True)]),
+            carrying=dependence.carrying(differences(of_first, of_second)),
             counted=plain and dependence.are_independent and all(own.hits for own in every),
             effect=largest_effect(every) if plain else inf,
-            simulated=statistics <= SCORES,
+            simulated=all(items.measure in SCORES for items in every),
         )
 
     def covariance(self, rows: Sequence[RowKey], tasks: Sequence[str]) -> FloatArray:
@@ -485,7 +468,7 @@ class Comparisons:
 def _scale(tasks: Sequence[Sequence[ItemScores]]) -> Scale:
     """The scale of a mean over tasks, from the items of each seed."""
     shares = [all(items.hits for items in seeds) for seeds in tasks]
-    areas = [is_auc(seeds[0]) or is_ap(seeds[0]) for seeds in tasks]
+    areas = [seeds[0].measure in ("auc", "ap") for seeds in tasks]
     if all(shares):
         return "share"
     return "area" if all(np.logical_or(shares, areas)) else "plain"
@@ -494,9 +477,9 @@ def _scale(tasks: Sequence[Sequence[ItemScores]]) -> Scale:
 def _groups_behind(items: ItemScores, groups: float) -> float:
     """Number of the groups of items that a score of 0 or 1 rests on: of an area those of the rarer label."""
     positive = float(np.mean(items.gold == 1))
-    if is_auc(items):
+    if items.measure == "auc":
         return groups * min(positive, 1 - positive)
-    return groups * positive if is_ap(items) else groups
+    return groups * positive if items.measure == "ap" else groups
 
 
 def largest_effect(items: Sequence[ItemScores]) -> float:
@@ -510,7 +493,7 @@ def largest_effect(items: Sequence[ItemScores]) -> float:
         return 1.0
     if first.statistic == "spearman":
         return 6.0
-    if is_auc(first):
+    if first.measure == "auc":
         positive = float(np.mean(first.gold == 1))
         return 1 / min(positive, 1 - positive)
     return inf
@@ -524,6 +507,11 @@ def _ranked(seeds: Seeds) -> Seeds:
         seed: items if items.statistic == MEAN else replace(items, values=rankdata(items.values))
         for seed, items in seeds.items()
     }
+
+
+def differences(first: Sequence[FloatArray], second: Sequence[FloatArray]) -> list[FloatArray]:
+    """Return the first arrays less the second ones."""
+    return [a - b for a, b in zip(first, second, strict=True)]
 
 
 def difference_of(first: Seeds, second: Seeds) -> FloatArray:
@@ -565,8 +553,6 @@ def answers_of(difference: PointEstimate, disagreement: float) -> Answers:
 
 _DIGITS = 9
 """Digits of values of items; the others are errors of rounding."""
-_ONE_OF_EACH = 2
-"""Number of items of one task and one seed of each encoder."""
 _FEWEST = 2
 """The least number of groups of items that say something about their variance."""
 

@@ -29,7 +29,7 @@ def influence(items: ItemScores, plugins: Plugins) -> FloatArray:
     """Return the influence of each item on their score; NaN where it is undefined without some of them."""
     if items.statistic == MEAN:
         return (items.values - items.mean) * items.shares
-    if known := _INFLUENCES.get(items.statistic.removeprefix("cosine_")):  # as MTEB names the same
+    if known := _INFLUENCES.get(items.measure):
         return known(items.values, items.gold)
     if items.statistic == "cosine_ap" and items.groups.max() + 1 == len(items.ids):
         return _on_average_precision(items.values, items.gold)
@@ -63,6 +63,34 @@ def _on_auc(values: FloatArray, gold: FloatArray) -> FloatArray:
     above = (1 + _above_less_below(values, positive) / n) / 2
     area = float(below @ positive) / n
     return (below - area) * positive / n + (above - area) * negative / m
+
+
+def _samples(items: ItemScores) -> NDArray[np.intp]:
+    """The number of the sample that an item is from, shape (n,), from 0: an area under the ROC curve has two."""
+    if items.measure == "auc":
+        return np.unique(items.gold, return_inverse=True)[1]
+    return np.zeros(len(items.ids), dtype=np.intp)
+
+
+def as_of_sample(items: ItemScores, influences: FloatArray) -> FloatArray:
+    """Return influences whose squares sum to the variance of independent items: n in place of n - 1 is corrected.
+
+    Influences sum to 0 in a sample of n, which takes an n-th of their variance. NaN for the only item of a sample.
+    """
+    samples = _samples(items)
+    sizes = np.bincount(samples)[samples]
+    factors = np.full(len(samples), np.nan)
+    several = sizes > 1
+    factors[several] = np.sqrt(sizes[several] / (sizes[several] - 1))
+    scaled: FloatArray = influences * factors
+    return scaled
+
+
+def expected_squares(items: ItemScores, influences: FloatArray) -> FloatArray:
+    """Return the mean of the squared influences of each item's sample, shape (n,)."""
+    samples = _samples(items)
+    means: FloatArray = (np.bincount(samples, influences**2) / np.bincount(samples))[samples]
+    return means
 
 
 _INFLUENCES: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
@@ -178,6 +206,11 @@ class ItemScores:
     score: float | None = None
     content: NDArray[np.uint64] | None = None
     weights: FloatArray | None = None
+
+    @property
+    def measure(self) -> str:
+        """The statistic without the prefix that MTEB gives it where it is of cosines."""
+        return self.statistic.removeprefix("cosine_")
 
     @property
     def hits(self) -> bool:

@@ -17,7 +17,7 @@ from mirrorbench.reports.statistics.comparisons import Comparisons, RowKey, Seed
 from mirrorbench.reports.statistics.equality import equality_within
 from mirrorbench.reports.statistics.estimates import holm
 from mirrorbench.reports.statistics.items import ItemScores
-from mirrorbench.reports.table import Column, Score, Table, Verdict, says_of_equality
+from mirrorbench.reports.table import Column, Score, Table, Verdict
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
@@ -303,7 +303,7 @@ def caveat_notes(verdicts: Sequence[Verdict]) -> list[str]:
     notes = []
     if any(verdict.unseen for verdict in verdicts):
         notes.append(WITHOUT_OVERLAP)
-    if any(says_of_equality(verdict) for verdict in verdicts):
+    if any(verdict.tells_of_equality for verdict in verdicts):
         notes.append(EQUAL)
     if any(verdict.this_model and verdict.decided for verdict in verdicts):
         notes.append(THIS_MODEL)
