@@ -199,15 +199,10 @@ def _pairs(layout: DataLayout, column: str) -> list[Pair]:
 
 def _labels(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[float]:
     """The labels of pairs as 1 and 0, from lines and values: of certain meaning, or with ``positive`` the one that is 1."""
-    source = str(layout.files[TEST])
     (values,) = unified([value for _, value in written])
     distinct = sorted(set(values))
-    named = ", ".join(map(shown, distinct[:_NAMED])) + ", ..." * (len(distinct) > _NAMED)
-    if positive := layout.renamed.get("positive", ""):
-        if positive not in distinct:
-            raise DataFormatError(
-                f"{source}: no label is {shown(positive)}, the positive one.", f"There are: {named}"
-            )
+    positive = layout.renamed.get("positive", "")
+    if positive in distinct:
         return [float(value == positive) for value in values]
     known = {value: LABELS.get(value.lower()) for value in distinct}
     unknown = [value for value, gold in known.items() if gold is None]
@@ -216,23 +211,44 @@ def _labels(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[floa
         unknown += sorted(known.keys() & {"-1", "-1.0"})
     # Of premises, 0 often stands for those that entail the hypothesis.
     is_entailment = layout.file_column("sentence1").strip().lower() == "premise"
-    if not unknown and not (is_entailment and len(distinct) == 2):
-        return [known[value] or 0.0 for value in values]
-    ways = [f"{source}:positive={'LABEL' if without_texts() else label}" for label in distinct]
+    if positive or unknown or (is_entailment and len(distinct) == 2):
+        lines = [line for (line, _), value in zip(written, values, strict=True) if value in unknown]
+        raise _uncertain_labels(layout, distinct, unknown, lines)
+    return [known[value] or 0.0 for value in values]
+
+
+def _uncertain_labels(
+    layout: DataLayout, distinct: Sequence[str], unknown: Sequence[str], lines: Sequence[int]
+) -> DataFormatError:
+    """The error for labels of which it is not certain which is the positive one.
+
+    Args:
+        layout: of the data.
+        distinct: all labels.
+        unknown: those of no certain meaning.
+        lines: of these.
+    """
+    source = str(layout.files[TEST])
+    named = ", ".join(map(shown, distinct[:_NAMED])) + ", ..." * (len(distinct) > _NAMED)
+    if positive := layout.renamed.get("positive", ""):
+        problem = f"{source}: no label is {shown(positive)}, the positive one."
+        return DataFormatError(problem, f"There are: {named}")
     if len(distinct) == 2 and len(unknown) in (0, 2):
-        raise DataFormatError(
+        ways = [f"{source}:positive={'LABEL' if without_texts() else label}" for label in distinct]
+        return DataFormatError(
             f"{source}: the labels are {named}, and it is not certain which is the positive one.",
             f"Name it: {' or '.join(dict.fromkeys(ways))}",
         )
-    if unknown and (len(unknown) < len(distinct) or len(distinct) == 1):
-        line = next(
-            line for (line, _), value in zip(written, values, strict=True) if value in unknown
-        )
-        raise line_error(source, line, f"the label {shown(unknown[0])} is not 1 or 0")
-    problem = f"{source} has {len(distinct)} labels, {named}, and pairs have two."
-    raise DataFormatError(
-        problem, f"Name the positive one; all others are negative: {source}:positive=LABEL"
+    if len(unknown) < len(distinct) or len(distinct) == 1:
+        return line_error(source, lines[0], f"the label {shown(unknown[0])} is not 1 or 0")
+    return DataFormatError(
+        f"{source} has {len(distinct)} labels, {named}, and pairs have two.",
+        f"Name the positive one; all others are negative: {source}:positive=LABEL",
     )
+
+
+_NAMED = 5
+"""The largest number of labels that a message names."""
 
 
 def _is_of_spreadsheet(file: Path) -> bool:
@@ -245,10 +261,6 @@ def _have_decimal_commas(values: Sequence[str]) -> bool:
     """Whether all values are numbers with decimal commas, or whole; 1,000 may be a thousand."""
     numbers = all(map(_DECIMAL_COMMA.fullmatch, values))
     return numbers and any(len(value.partition(",")[2]) not in (0, 3) for value in values)
-
-
-_NAMED = 5
-"""The largest number of labels that a message names."""
 
 
 def _scores(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[float]:

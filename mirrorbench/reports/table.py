@@ -209,14 +209,6 @@ class Verdict:
         return self.separable or (self.equality is not None and self.equality.shown)
 
     @property
-    def tells_of_equality(self) -> bool:
-        """Whether there is something to say of an equality that was asked for: not where the margin is exceeded."""
-        if self.equality is None or self.corrected is None:
-            return False
-        exceeded = abs(self.difference or 0.0) >= self.equality.margin
-        return self.equality.shown or not (self.separable and exceeded)
-
-    @property
     def answer(self) -> str:
         """``equal`` within the margin, ``better``, ``worse`` or ``not separable``, of the row against the other one.
 

@@ -143,7 +143,7 @@ def margin_words(margin: float) -> str:
 def _beside(verdict: Verdict, names: Names) -> str:
     """What a sentence says of the difference beside an equality, and of an asked equality beside a difference."""
     equality = verdict.equality
-    if equality is None or not verdict.tells_of_equality:
+    if equality is None or verdict.corrected is None:
         return ""
     if equality.shown:
         if not verdict.separable:

@@ -303,7 +303,7 @@ def caveat_notes(verdicts: Sequence[Verdict]) -> list[str]:
     notes = []
     if any(verdict.unseen for verdict in verdicts):
         notes.append(WITHOUT_OVERLAP)
-    if any(verdict.tells_of_equality for verdict in verdicts):
+    if any(verdict.equality and verdict.p is not None for verdict in verdicts):
         notes.append(EQUAL)
     if any(verdict.this_model and verdict.decided for verdict in verdicts):
         notes.append(THIS_MODEL)

@@ -69,7 +69,8 @@ GAIN = Verdict("m+mirror", "m+base", "paper", "sts", 0.1, (0.08, 0.12), 0.01, 0.
         ),
         (
             {"equality": Equality(0.02, 1.0, "", 1.0)},
-            "Mirror beats the untuned model on STS: +.100 [.080, .120], p = .010",
+            "Mirror beats the untuned model on STS: +.100 [.080, .120], p = .010; "
+            "not shown to be equal within .02, p = 1.0",
         ),
         (
             {
