@@ -17,17 +17,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mirrorbench.core.errors import DataFormatError, UsageError
+from mirrorbench.core.errors import UsageError
 from mirrorbench.core.quoting import without_texts
-from mirrorbench.data.readers.csv_tables import table_header
-from mirrorbench.data.readers.json_rows import json_objects
-from mirrorbench.data.readers.parquet import pyarrow
-from mirrorbench.data.readers.rows import PLAIN_TEXT, format_of, read_rows
-from mirrorbench.data.readers.text import stream_lines
+from mirrorbench.data.readers.folders import archive_of, files_in, root_of
+from mirrorbench.data.readers.rows import PLAIN_TEXT, format_of
+from mirrorbench.data.readers.values import parse_index
+from mirrorbench.own_data.tables import OwnTable, stem, tables_in, whole_tables
 
 TABLES: dict[str, tuple[str, ...]] = {
     "similarity": ("sentence1", "sentence2", "score"),
@@ -61,7 +60,7 @@ USUAL: dict[str, tuple[str, ...]] = {
         "hypothesis",
         "passage",
     ),
-    "score": ("similarity", "similarity_score", "relatedness_score"),
+    "score": ("similarity", "similarity_score", "relatedness_score", "rating"),
     "label": ("is_duplicate", "duplicate", "category", "class", "intent", "sentiment", "topic"),
     "anchor": ("query", "question"),
     "positive": ("pos", "positive_passage"),
@@ -100,38 +99,49 @@ class DataLayout:
     """The layout of own data: their kind, and their files by part (``corpus``, ``train``, ``names`` ...)."""
 
     kind: str
-    files: Mapping[str, Path]
+    tables: Mapping[str, OwnTable]
     renamed: Mapping[str, str]
-    """Names of columns in the files, by option, if they differ."""
+    """Names of columns in the tables, by option, if they differ."""
     usual: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Other usual names of columns in the files, by part and column."""
+    """Other usual names of columns in the tables, by part and column."""
+    chosen: Sequence[str] = ()
+    """Remarks on tables that were chosen among others."""
     notes: list[str] = field(default_factory=list, compare=False)
-    """Remarks on how the files were read, after ``rows``."""
+    """Remarks on how the tables were read, after ``rows``."""
 
     @property
     def recognised(self) -> list[str]:
-        """Remarks on columns that were recognised under other usual names."""
-        return [
-            f"{'' if len(self.files) == 1 else f'{self.files[part].name}: '}"
-            f"columns {', '.join(names.values())} read as {', '.join(names)}"
+        """Remarks on tables that were chosen, and on columns that were recognised under other usual names."""
+        columns = {
+            part: f"columns {', '.join(names.values())} read as {', '.join(names)}"
             for part, names in self.usual.items()
             if names
-        ]
+        }
+        if len(self.tables) > 1 and self.kind in ("retrieval", "linking"):
+            columns = {part: f"{self.tables[part].file.name}: {columns[part]}" for part in columns}
+        return list(dict.fromkeys((*self.chosen, *columns.values())))
+
+    def files(self) -> list[tuple[str, Path]]:
+        """Return the files that are read, with a name each; an archive in place of those that it holds."""
+        files = [file for table in self.tables.values() for file in table.files]
+        distinct = dict.fromkeys(archive_of(file) or file for file in files)
+        return [(str(number), file) for number, file in enumerate(distinct)]
 
     def columns(self, part: str) -> list[str]:
-        """Return the columns of one of the files."""
-        return columns_of(self.files[part])
+        """Return the columns of one of the tables."""
+        return self.tables[part].columns()
 
     def rows(self, part: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        """Yield line numbers and the values of columns of one of the files."""
+        """Yield line numbers and the values of columns of one of the tables."""
         names = [self.file_column(column, part) for column in columns]
-        file = self.files[part]
+        table = self.tables[part]
 
         def note(message: str) -> None:
-            remark = message.removeprefix(f"{file}: ")
-            self.notes.append(remark if len(self.files) == 1 else f"{file.name}: {remark}")
+            for file in table.files:
+                message = message.removeprefix(f"{file}: ")
+            self.notes.append(message if len(self.tables) == 1 else f"{table.file.name}: {message}")
 
-        yield from read_rows(str(file), names, note, named=True, file_format=table_format(file))
+        yield from table.rows(names, note, named=not are_numbers(names, table.columns()))
 
     def file_column(self, column: str, part: str = TEST) -> str:
         """Return the name of a column in the file of a part."""
@@ -150,11 +160,12 @@ def find_layout(path: Path, kind: str, renamed: Mapping[str, str]) -> DataLayout
     Raises:
         UsageError: the columns or files are not of ``kind``, or of no or several kinds.
     """
-    tables = _tables(path)
-    collections = (_BEIR, {_COLLECTION, "queries"})
-    is_collection = (path / _QRELS).is_dir() or any(tables.keys() >= p for p in collections)
-    if kind == "retrieval" or (not kind and is_collection):
-        return _retrieval(path, tables, renamed)
+    path = root_of(path)
+    tables = tables_in(path, but=_QRELS)
+    corpus, queries = _part(path, tables, "corpus", _COLLECTION), _part(path, tables, "queries")
+    judgements = _judgements_in(path)
+    if kind == "retrieval" or (not kind and (judgements or (corpus and queries))):
+        return _retrieval(path, {"corpus": corpus, "queries": queries}, judgements, renamed)
     if not tables:
         return None
     if kind in ("", "linking") and len(tables) > 1 and (linking := _linking(path, tables, renamed)):
@@ -162,116 +173,121 @@ def find_layout(path: Path, kind: str, renamed: Mapping[str, str]) -> DataLayout
     if kind == "linking":
         hint = "Linking needs a table with the columns name, id and one with mention, id."
         raise UsageError(f"{path} is not a folder of a dictionary and mentions", hint)
-    return _labelled_table(_split_files(path, tables), kind, renamed)
+    layout = _labelled_table(_split_tables(path, tables), kind, renamed)
+    test = layout.tables[TEST]
+    chosen = len(tables) > 1 and test.name != TEST
+    return replace(layout, chosen=[f"rows of {test.file.name}"] if chosen else [])
 
 
-_BEIR = {"corpus", "queries"}
 _COLLECTION, _QRELS = "collection", "qrels"
 """Names of MS MARCO for documents, and of files or folders of judgements."""
 
 
-def _tables(path: Path) -> dict[str, Path]:
-    """The tables of a folder, or the table that a file is, by name without endings."""
-    tables: dict[str, Path] = {}
-    if path.is_file():
-        return {} if table_format(path) == PLAIN_TEXT else {stem(path): path}
-    for file in sorted(path.iterdir()):
-        if not _is_table(file) or stem(file) == _QRELS:
-            continue
-        if (first := tables.setdefault(stem(file), file)) != file:
-            raise UsageError(
-                f"{first} and {file.name} are both the table {stem(file)!r}",
-                "Leave one in the folder.",
-            )
-    return tables
+def _part(path: Path, tables: Mapping[str, OwnTable], *names: str) -> OwnTable | None:
+    """The table of one of several names, or the only one in a folder of such a name."""
+    for name in names:
+        found = [tables[name]] if name in tables else [*tables_in(path / name).values()]
+        if len(found) == 1:
+            return found[0]
+    return None
 
 
-def _is_table(file: Path) -> bool:
-    """Whether a file is a table by its name; macOS puts others beside them (``._test.tsv``)."""
-    return format_of(file.name) != PLAIN_TEXT and not file.name.startswith("._")
+def _judgements_in(path: Path) -> list[OwnTable]:
+    """The tables of judgements of a collection: of the test split, of no split, of others, by name."""
+    beside = [file for file in files_in(path) if file.name.startswith(_QRELS)]
+    files = [file for file in (*files_in(path / _QRELS), *beside) if _holds_judgements(file)]
 
+    def rank(table: OwnTable) -> tuple[bool, bool, str]:
+        splits = _splits_in(table.file)
+        return TEST not in splits, bool(splits), table.file.name
 
-def table_format(file: Path) -> str:
-    """Return the format of a file by its name; text whose first line has tabs is a table of them, as Excel writes it."""
-    is_text = file.name.lower().removesuffix(".gz").endswith(".txt")
-    if is_text and "\t" in next(stream_lines(file), ""):
-        return "tsv"
-    return format_of(file.name)
-
-
-def _retrieval(path: Path, tables: Mapping[str, Path], renamed: Mapping[str, str]) -> DataLayout:
-    files = {part: tables[part] for part in ("corpus", "queries") if part in tables}
-    if "corpus" not in files and _COLLECTION in tables:
-        files["corpus"] = tables[_COLLECTION]
-    files_of_qrels = (*(path / _QRELS).glob("*"), *path.glob(f"{_QRELS}*"))
-    qrels = sorted(filter(_holds_judgements, files_of_qrels), key=_rank_of_judgements)
-    if missing := [*sorted(_BEIR - files.keys()), *([] if qrels else ["judgements"])]:
-        hint = "Retrieval needs corpus.jsonl, queries.jsonl and qrels/test.tsv."
-        raise UsageError(f"{path} has no {' and no '.join(missing)}", hint)
-    usual = {
-        part: _usual(columns_of(file), DOCUMENTS, renamed, USUAL_TEXTS[part])
-        for part, file in files.items()
-    }
-    files["qrels"] = qrels[0]
-    if table_format(qrels[0]) == "tsv":
-        has = columns_of(qrels[0])
-        usual["qrels"] = _usual(has, JUDGEMENTS, renamed, USUAL_JUDGEMENTS)
-    return DataLayout("retrieval", files, renamed, usual)
+    return sorted(whole_tables(files), key=rank)
 
 
 def _holds_judgements(file: Path) -> bool:
-    """Whether a file holds judgements by its name: TSV, or text of a split or called so, as of TREC."""
-    if not file.is_file() or file.name.startswith("."):
+    """Whether a file holds judgements by its name: a table, or text of a split or called so, as of TREC."""
+    if file.name.startswith("."):
         return False
     name = file.name.lower().removesuffix(".gz")
     is_text = name.endswith(".txt") or "." not in name
-    return name.endswith(".tsv") or (is_text and stem(file) in (*SPLITS, _QRELS))
+    return stem(file) in (*SPLITS, _QRELS) if is_text else format_of(file.name) != PLAIN_TEXT
 
 
-def _rank_of_judgements(file: Path) -> tuple[bool, bool, str]:
-    """The order in which files of judgements are chosen: of the test split, of no split, by name."""
-    parts = file.name.split(".")
-    splits = [split for split in SPLITS if split in parts]
-    return TEST not in splits, bool(splits), file.name
+def _splits_in(file: Path) -> set[str]:
+    """The splits that the name of a file holds: ``sts-dev.csv``, ``qrels.test.tsv``."""
+    return {*re.split(r"[-_. ]", file.name.lower())} & {*SPLITS}
+
+
+def _retrieval(
+    path: Path,
+    texts: Mapping[str, OwnTable | None],
+    judgements: Sequence[OwnTable],
+    renamed: Mapping[str, str],
+) -> DataLayout:
+    tables = {part: table for part, table in texts.items() if table}
+    if len(tables) == len(texts) and not judgements:  # as the hub has it
+        judgements = [table for name, table in tables_in(path / "data").items() if name == TEST]
+    missing = [*sorted(texts.keys() - tables.keys()), *([] if judgements else ["judgements"])]
+    if missing:
+        hint = "Retrieval needs corpus.jsonl, queries.jsonl and qrels/test.tsv."
+        raise UsageError(f"{path} has no {' and no '.join(missing)}", hint)
+    usual = {
+        part: _usual(table.columns(), DOCUMENTS, renamed, USUAL_TEXTS[part])
+        for part, table in tables.items()
+    }
+    qrels = judgements[0]
+    if qrels.format != PLAIN_TEXT:
+        usual[_QRELS] = _usual(qrels.columns(), JUDGEMENTS, renamed, USUAL_JUDGEMENTS)
+    return DataLayout("retrieval", {**tables, _QRELS: qrels}, renamed, usual)
 
 
 def _linking(
-    path: Path, tables: Mapping[str, Path], renamed: Mapping[str, str]
+    path: Path, tables: Mapping[str, OwnTable], renamed: Mapping[str, str]
 ) -> DataLayout | None:
     """The layout of a dictionary and mentions, if there are tables of both."""
-    columns = {name: columns_of(file) for name, file in tables.items()}
+    columns = {name: table.columns() for name, table in tables.items()}
     fitting = {
         part: [tables[name] for name in tables if _have(columns[name], needed, renamed)]
         for part, needed in (("names", NAMES), ("mentions", MENTIONS))
     }
     if not all(fitting.values()):
         return None
-    for files in fitting.values():
-        if len(files) > 1:
-            repeated = ", ".join(map(stem, files))
+    for several in fitting.values():
+        if len(several) > 1:
+            repeated = ", ".join(table.name for table in several)
             raise UsageError(
                 f"{path} has several tables of one kind: {repeated}", "Leave one in the folder."
             )
-    return DataLayout("linking", {part: files[0] for part, files in fitting.items()}, renamed)
+    return DataLayout("linking", {part: found[0] for part, found in fitting.items()}, renamed)
 
 
-def _split_files(path: Path, tables: Mapping[str, Path]) -> dict[str, Path]:
-    """The files of a split, or the only table as the test split."""
-    split = {part: tables[part] for part in (TRAIN, TEST) if part in tables}
+def _split_tables(path: Path, tables: Mapping[str, OwnTable]) -> dict[str, OwnTable]:
+    """The tables of a split, by their names or words in them (``sts-train``, ``sts-test``), or the only one as the test split."""
+    split: dict[str, OwnTable] = {}
+    for part in (TRAIN, TEST):
+        named = [table for table in tables.values() if _splits_in(table.file) == {part}]
+        found = [tables[part]] if part in tables else named
+        if len(found) > 1:
+            names = ", ".join(table.file.name for table in found)
+            raise UsageError(f"{path} has several tables {part}: {names}", "Name one of them.")
+        if found:
+            split[part] = found[0]
     if TEST in split:
         return split
-    if len(tables) > 1 or (path.is_dir() and TRAIN in split):
+    if len(tables) > 1 or (TRAIN in split and split[TRAIN].file != path):
         hint = "Name one of these files test. Linking needs two tables, with the columns name, id and mention, id."
         raise UsageError(
-            f"{path} has no table test, but {', '.join(file.name for file in tables.values())}",
+            f"{path} has no table test, but {', '.join(table.file.name for table in tables.values())}",
             hint,
         )
     return {TEST: next(iter(tables.values()))}
 
 
-def _labelled_table(files: Mapping[str, Path], kind: str, renamed: Mapping[str, str]) -> DataLayout:
+def _labelled_table(
+    tables: Mapping[str, OwnTable], kind: str, renamed: Mapping[str, str]
+) -> DataLayout:
     """The layout of one of ``TABLES``, by the columns of the test split."""
-    file, has = files[TEST], columns_of(files[TEST])
+    file, has = tables[TEST].file, tables[TEST].columns()
     kinds = [kind] if kind in TABLES else list(TABLES)
     fits = [name for name in kinds if _have(has, TABLES[name], renamed)]
     usual = {} if fits else {name: _usual(has, TABLES[name], renamed) for name in kinds}
@@ -289,18 +305,20 @@ def _labelled_table(files: Mapping[str, Path], kind: str, renamed: Mapping[str, 
     if len(fits) > 1:
         hint = f"Name the kind: kind={fits[0]}, behind the path and a colon, or --kind {fits[0]}."
         raise UsageError(f"{file} has the columns of {' and of '.join(fits)}", hint)
-    if TRAIN in files and (renamed.get("split", "split") in has):
+    if TRAIN in tables and (renamed.get("split", "split") in has):
         raise UsageError(
-            f"{file} has a column {renamed.get('split', 'split')!r}, and {files[TRAIN].name} lies beside it: both say "
+            f"{file} has a column {renamed.get('split', 'split')!r}, and {tables[TRAIN].file.name} lies beside it: both say "
             "which rows are trained on",
-            f"Remove the column, or put all rows into one file and leave {files[TRAIN].name} out.",
+            f"Remove the column, or put all rows into one file and leave {tables[TRAIN].file.name} out.",
         )
     if len({renamed.get(column, column) for column in TABLES[fits[0]]}) < len(TABLES[fits[0]]):
         raise UsageError(
             f"{file}: two columns of {fits[0]} are renamed to one column", "Name another for each."
         )
     names = usual.get(fits[0], {})
-    return DataLayout(fits[0], files, renamed, {part: names for part in files})
+    # Only classifiers are trained.
+    read = tables if fits[0] == "classification" else {TEST: tables[TEST]}
+    return DataLayout(fits[0], read, renamed, {part: names for part in read})
 
 
 def _usual(
@@ -336,7 +354,16 @@ def _has_other_texts(
 
 
 def _have(has: Sequence[str], needed: Sequence[str], renamed: Mapping[str, str]) -> bool:
-    return all(renamed.get(column, column) in has for column in needed)
+    names = [renamed.get(as_option(column), column) for column in needed]
+    return all(name in has for name in names) or are_numbers(names, has)
+
+
+def are_numbers(names: Sequence[str], has: Sequence[str]) -> bool:
+    """Return whether names are numbers of columns, of a table without a header whose first row is ``has``."""
+    numbers = [parse_index(name) for name in names]
+    return all(0 <= number < len(has) for number in numbers) and not all(
+        name in has for name in names
+    )
 
 
 def _nearest(
@@ -350,13 +377,13 @@ def _nearest(
     needed = {column for kind in kinds for column in TABLES[kind]}
     if len(kinds) > 1:  # it may be a label of pairs
         needed.discard("positive")
-    absent = [name for column, name in renamed.items() if column in needed and name not in has]
+    absent = [
+        name
+        for column, name in renamed.items()
+        if column in needed and not (name in has or are_numbers([name], has))
+    ]
     if absent:
         return UsageError(f"{file} has no column {absent[0]!r}", f"It has {names}.")
-    if len(has) == 1 and (mark := next((mark for mark in ";\t" if mark in has[0]), "")):
-        return UsageError(
-            problem, f"Columns are separated by commas here, not by {mark!r}; by tabs in .tsv."
-        )
     similar = {name.strip().lower(): name for name in has}
     missing = {kind: [c for c in TABLES[kind] if renamed.get(c, c) not in has] for kind in kinds}
     unlike = {kind: [c for c in missing[kind] if c not in similar] for kind in kinds}
@@ -375,29 +402,3 @@ def _nearest(
 def as_option(column: str) -> str:
     """Return the option that renames a column: ``id`` for ``_id``, ``query`` for ``query-id``, else its name."""
     return column.removeprefix("_").removesuffix("-id")
-
-
-def stem(file: Path) -> str:
-    """Return the name of a file without its endings, and without the number of a shard as on the hub."""
-    return re.sub(r"-\d{5}-of-\d{5}(-[0-9a-f]{16})?$", "", file.name.partition(".")[0])
-
-
-def columns_of(file: Path) -> list[str]:
-    """Read the names of a table's columns: its header, the keys of its first line, or its schema."""
-    format_ = table_format(file)
-    if format_ == "parquet":
-        parquet, arrow = pyarrow()
-        try:
-            return list(parquet.read_schema(file).names)
-        except (arrow.ArrowException, OSError) as error:
-            raise DataFormatError(
-                f"{file} cannot be read as Parquet: {str(error).splitlines()[0]}"
-            ) from None
-    if format_ in ("csv", "tsv"):
-        header = table_header(file, format_)
-        if not header:
-            raise DataFormatError(f"{file} is empty.")
-        return header
-    for _, row in json_objects(str(file)):
-        return list(row)
-    raise DataFormatError(f"{file} is empty.")

@@ -15,8 +15,9 @@ from mirrorbench.core.errors import DataFormatError, UsageError, not_installed, 
 from mirrorbench.core.quoting import shown
 from mirrorbench.data.readers.columns import line_error
 from mirrorbench.data.readers.json_rows import json_objects
-from mirrorbench.data.readers.rows import PLAIN_TEXT, format_of, read_rows
+from mirrorbench.data.readers.rows import PLAIN_TEXT
 from mirrorbench.data.readers.text import stream_lines
+from mirrorbench.data.readers.values import is_label, label_text
 from mirrorbench.own_data.bm25 import LANGUAGES, bm25_rankings, is_unspaced
 from mirrorbench.own_data.layouts import (
     DOCUMENTS,
@@ -24,10 +25,9 @@ from mirrorbench.own_data.layouts import (
     TEST,
     USUAL_TEXTS,
     DataLayout,
-    stem,
-    table_format,
 )
 from mirrorbench.own_data.rankings import DEPTH, Ranking
+from mirrorbench.own_data.tables import OwnTable
 
 _TITLE = re.compile(r'"title"\s*:')
 _GRADE = re.compile(r"\s*(-?[0-9]{1,9})(\.0+)?\s*")
@@ -91,7 +91,7 @@ def read_collection(layout: DataLayout, language: str) -> Collection:
     if not relevant:
         unknown = next(iter(judgements.unknown_queries), None)
         why = "" if unknown is None else f"; {unknown!r} is judged and not among the queries"
-        raise DataFormatError(f"{layout.files['qrels']}: no query has a relevant document{why}.")
+        raise DataFormatError(f"{layout.tables['qrels']}: no query has a relevant document{why}.")
     documents_too &= relevant.keys()
     queries_left = {query: queries[query] for query in relevant}
     notes = [*_notes(documents, relevant), *judgements.notes(documents)]
@@ -103,8 +103,9 @@ def read_collection(layout: DataLayout, language: str) -> Collection:
         notes.append(f"queries without a relevant document, left out: {left_out:,}")
     if any(map(is_unspaced, queries_left.values())):
         notes.append("BM25 reads scripts without spaces by pairs of characters")
-    if stem(layout.files["qrels"]) != TEST:
-        notes.append(f"judgements of {layout.files['qrels'].name}")
+    qrels = layout.tables["qrels"]
+    if qrels.name != TEST:
+        notes.append(f"judgements of {qrels.file.name}")
     return Collection(
         documents, queries_left, relevant, tuple(notes), language, frozenset(documents_too)
     )
@@ -138,7 +139,7 @@ def _judgements(
     layout: DataLayout, queries: Mapping[str, str], documents_too: Container[str]
 ) -> _Judgements:
     """Read the judgements of the queries."""
-    source, read = str(layout.files["qrels"]), _Judgements()
+    source, read = str(layout.tables["qrels"]), _Judgements()
     for line, (query, document, written) in _rows_of_judgements(layout):
         if not (whole := _GRADE.fullmatch(written)):
             problem = f"the score {shown(written)} is no whole number of at most nine digits"
@@ -166,29 +167,46 @@ def _rows_of_judgements(layout: DataLayout) -> Iterator[tuple[int, Sequence[str]
 
     TREC has a column between query and document that says nothing; some files leave it out.
     """
-    file = layout.files["qrels"]
-    stripped = (line.strip() for line in stream_lines(file))
+    table = layout.tables["qrels"]
+    if table.format not in (PLAIN_TEXT, "tsv"):
+        return _named_judgements(layout)
+    stripped = (line.strip() for line in stream_lines(table.file))
     lines = ((number, line) for number, line in enumerate(stripped, start=1) if line)
     number, first = next(lines, (0, ""))
     mark = "\t" if "\t" in first else None
     width = len(first.split(mark))
-    if width not in (3, 4) or not _GRADE.fullmatch(first.split(mark)[-1]):
-        if table_format(file) == PLAIN_TEXT:
-            raise line_error(
-                str(file),
-                number,
-                "not a query, a document and a whole grade",
-                "Without a header these are separated by spaces or tabs, with one by tabs: query-id, corpus-id, score.",
-            )
-        yield from layout.rows("qrels", JUDGEMENTS)
-        return
-    form = "TREC's four columns" if width == 4 else "query, document and grade"
-    layout.notes.append(f"{file.name}: without a header, read as {form}")
-    for line, text in chain([(number, first)], lines):
+    if width in (3, 4) and _GRADE.fullmatch(first.split(mark)[-1]):
+        form = "TREC's four columns" if width == 4 else "query, document and grade"
+        layout.notes.append(f"{table.file.name}: without a header, read as {form}")
+        return _unnamed_judgements(table, chain([(number, first)], lines), mark, width)
+    if table.format == PLAIN_TEXT:
+        raise line_error(
+            str(table),
+            number,
+            "not a query, a document and a whole grade",
+            "Without a header these are separated by spaces or tabs, with one by tabs: query-id, corpus-id, score.",
+        )
+    return _named_judgements(layout)
+
+
+def _named_judgements(layout: DataLayout) -> Iterator[tuple[int, Sequence[str]]]:
+    for line, values in layout.rows("qrels", JUDGEMENTS):
+        for column, value in zip(JUDGEMENTS, values, strict=True):
+            if not isinstance(value, str) and not is_label(value):
+                name = layout.file_column(column, "qrels")
+                problem = f"the column {name!r} holds neither a text nor a number"
+                raise line_error(str(layout.tables["qrels"]), line, problem)
+        yield line, [label_text(value) for value in values]
+
+
+def _unnamed_judgements(
+    table: OwnTable, lines: Iterator[tuple[int, str]], mark: str | None, width: int
+) -> Iterator[tuple[int, Sequence[str]]]:
+    for line, text in lines:
         fields = text.split(mark)
         if len(fields) != width:
             problem = f"{len(fields)} columns, where the first line has {width}"
-            raise line_error(str(file), line, problem)
+            raise line_error(str(table), line, problem)
         yield line, (fields[0], fields[-2], fields[-1])
 
 
@@ -206,7 +224,7 @@ def _notes(documents: Mapping[str, str], judged: Mapping[str, Mapping[str, int]]
 
 def _queries(layout: DataLayout) -> dict[str, str]:
     """Return the texts of the queries by id, in file order."""
-    source, queries = str(layout.files["queries"]), dict[str, str]()
+    source, queries = str(layout.tables["queries"]), dict[str, str]()
     for line, name, text, _ in _entries(layout, "queries"):
         if not text.strip():
             raise line_error(source, line, f"the query {name!r} has no text")
@@ -230,7 +248,7 @@ def _documents(layout: DataLayout, queries: Mapping[str, str]) -> tuple[dict[str
 
 def _entries(layout: DataLayout, part: str) -> Iterator[tuple[int, str, str, str]]:
     """Yield line, id, text and title of each query or document; titles are empty if the file has none."""
-    source, columns = str(layout.files[part]), [*DOCUMENTS]
+    source, columns = str(layout.tables[part]), [*DOCUMENTS]
     if part == "corpus" and _titled(layout):
         columns.append("title")
     seen = set[str]()
@@ -252,25 +270,27 @@ def _rows_of_texts(
     layout: DataLayout, part: str, columns: Sequence[str]
 ) -> Iterator[tuple[int, Sequence[Any]]]:
     """Yield line and values of queries or documents; TSV of two columns without a header, as MS MARCO's, is id and text."""
-    file = layout.files[part]
-    if format_of(file.name) == "tsv":
-        has = layout.columns(part)
+    table = layout.tables[part]
+    if table.format == "tsv":
+        has = table.columns()
         names = {layout.file_column(column, part) for column in DOCUMENTS}
         names |= {name for usual in USUAL_TEXTS[part].values() for name in usual}
         if len(has) == 2 and not any(
             name in names or name.strip().lower() in names for name in has
         ):
-            layout.notes.append(f"{file.name}: without a header, read as id and text")
-            return read_rows(str(file), ("0", "1"))
+            layout.notes.append(f"{table.file.name}: without a header, read as id and text")
+            return table.rows(("0", "1"), lambda message: None, named=False)
     return layout.rows(part, columns)
 
 
 def _titled(layout: DataLayout) -> bool:
     """Whether any document has a title."""
-    file = layout.files["corpus"]
-    if format_of(file.name) != "jsonl":
-        return "title" in layout.columns("corpus")
+    table = layout.tables["corpus"]
+    if table.format != "jsonl":
+        return "title" in table.columns()
     # Most documents have none, or the first one has: lines without the word need not be parsed.
-    if not any(_TITLE.search(line) for line in stream_lines(file)):
-        return False
-    return any("title" in row for _, row in json_objects(str(file)))
+    return any(
+        any(_TITLE.search(line) for line in stream_lines(file))
+        and any("title" in row for _, row in json_objects(str(file)))
+        for file in table.files
+    )

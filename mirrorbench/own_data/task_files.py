@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from math import isfinite
-from numbers import Number
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,10 @@ from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
 from mirrorbench.core.files import resolved
 from mirrorbench.core.quoting import shown, without_texts
 from mirrorbench.data.items import Pair
+from mirrorbench.data.readers.annotations import answer_in_cell
 from mirrorbench.data.readers.columns import line_error
 from mirrorbench.data.readers.csv_tables import separator_of
+from mirrorbench.data.readers.values import is_label, label_text
 from mirrorbench.models.pooling import STATED
 from mirrorbench.own_data.classification import Classification, Labelled
 from mirrorbench.own_data.layouts import (
@@ -31,9 +32,9 @@ from mirrorbench.own_data.layouts import (
     DataLayout,
     as_option,
     find_layout,
-    table_format,
 )
 from mirrorbench.own_data.retrieval import check_retrieval, read_collection
+from mirrorbench.own_data.tables import OwnTable
 from mirrorbench.own_data.tasks import (
     Linked,
     Linking,
@@ -104,9 +105,10 @@ def _read_texts(
     layout: DataLayout, part: str, columns: Sequence[str], split: str = TEST
 ) -> list[tuple[int, list[str]]]:
     """Line numbers and values of the rows of a split; no value may be empty."""
-    source, rows = str(layout.files[part]), []
+    source, rows = str(layout.tables[part]), []
+    names = [layout.file_column(column, part) for column in columns]
     known: dict[str, str] = {}  # equal texts are one object: there may be millions of them
-    by_column = part == TEST and TRAIN not in layout.files and _has_train(layout)
+    by_column = part == TEST and TRAIN not in layout.tables and _has_train(layout)
     for line, values in layout.rows(part, [*columns, "split"] if by_column else columns):
         if by_column and values[-1] != split:
             if values[-1] not in SPLITS:
@@ -118,10 +120,10 @@ def _read_texts(
                 )
             continue
         texts = []
-        for value, column in zip(values, columns, strict=False):
-            text = _checked_text(value, column, source, line)
+        for value, column, name in zip(values, columns, names, strict=False):
+            text = _checked_text(value, column, name, source, line)
             texts.append(known.setdefault(text, text))
-        if texts == [layout.file_column(column, part) for column in columns]:
+        if texts == names:
             raise line_error(
                 source, line, "the names of the columns a second time", "Remove the line."
             )
@@ -133,25 +135,26 @@ def _read_texts(
     return rows
 
 
-def _checked_text(value: Any, column: str, source: str, line: int) -> str:
-    """A value as text; labels, scores and ids may be numbers."""
-    if (
-        value is None or value != value or not str(value).strip()
-    ):  # Parquet has NaN for a missing number
-        raise line_error(source, line, f"the column {column!r} is empty")
-    is_gold = column in ("label", "score", "id")
-    if not isinstance(value, str) and not (is_gold and isinstance(value, Number)):
+def _checked_text(value: Any, column: str, name: str, source: str, line: int) -> str:
+    """A value as text, which only labels, scores and ids may be as numbers.
+
+    Args:
+        value: of a row.
+        column: the column of the layout.
+        name: its name in the file.
+        source: the file, for messages.
+        line: of the row.
+    """
+    if value is None or value != value or not str(value).strip():
+        raise line_error(source, line, f"the column {name!r} is empty")
+    if column in ("label", "score", "id") and is_label(value):
+        return answer_in_cell(label_text(value))
+    if not isinstance(value, str):
+        kind = type(value).__name__
         raise line_error(
-            source, line, f"the {column} is not a text, but a value of type {type(value).__name__}"
+            source, line, f"the column {name!r} is not a text, but a value of type {kind}"
         )
-    return _gold(value) if is_gold else str(value)
-
-
-def _gold(value: Any) -> str:
-    """A label, score or id as text; whole numbers of Parquet and JSON are written without a fraction (1.0 as 1)."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value).strip()
+    return value
 
 
 _PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
@@ -183,7 +186,7 @@ def _shortest(number: str) -> str:
 
 
 def _pairs(layout: DataLayout, column: str) -> list[Pair]:
-    source = str(layout.files[TEST])
+    source = str(layout.tables[TEST])
     rows = _read_texts(layout, TEST, ("sentence1", "sentence2", column))
     written = [(line, value) for line, (*_, value) in rows]
     gold = _labels(layout, written) if column == "label" else _scores(layout, written)
@@ -199,7 +202,7 @@ def _pairs(layout: DataLayout, column: str) -> list[Pair]:
 
 def _labels(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[float]:
     """The labels of pairs as 1 and 0, from lines and values: of certain meaning, or with ``positive`` the one that is 1."""
-    (values,) = unified([value for _, value in written])
+    (values,) = unified(_with_decimal_points(layout, [value for _, value in written], "labels"))
     distinct = sorted(set(values))
     positive = layout.renamed.get("positive", "")
     if positive in distinct:
@@ -228,22 +231,28 @@ def _uncertain_labels(
         unknown: those of no certain meaning.
         lines: of these.
     """
-    source = str(layout.files[TEST])
+    source = str(layout.tables[TEST])
     named = ", ".join(map(shown, distinct[:_NAMED])) + ", ..." * (len(distinct) > _NAMED)
     if positive := layout.renamed.get("positive", ""):
         problem = f"{source}: no label is {shown(positive)}, the positive one."
         return DataFormatError(problem, f"There are: {named}")
-    if len(distinct) == 2 and len(unknown) in (0, 2):
-        ways = [f"{source}:positive={'LABEL' if without_texts() else label}" for label in distinct]
+    name_it = f"{source}:positive=LABEL"
+    if len(distinct) == 2:
+        can_be_written = not without_texts() and not any({*label} & {*",:="} for label in distinct)
+        ways = [f"{source}:positive={label}" for label in distinct] if can_be_written else [name_it]
         return DataFormatError(
             f"{source}: the labels are {named}, and it is not certain which is the positive one.",
-            f"Name it: {' or '.join(dict.fromkeys(ways))}",
+            f"Name it: {' or '.join(ways)}",
         )
     if len(unknown) < len(distinct) or len(distinct) == 1:
-        return line_error(source, lines[0], f"the label {shown(unknown[0])} is not 1 or 0")
+        hint = (
+            f"If it is one of the labels, name the positive one; all others are negative: {name_it}"
+        )
+        problem = f"the label {shown(unknown[0])} is not 1 or 0"
+        return line_error(source, lines[0], problem, hint)
     return DataFormatError(
         f"{source} has {len(distinct)} labels, {named}, and pairs have two.",
-        f"Name the positive one; all others are negative: {source}:positive=LABEL",
+        f"Name the positive one; all others are negative: {name_it}",
     )
 
 
@@ -251,10 +260,20 @@ _NAMED = 5
 """The largest number of labels that a message names."""
 
 
-def _is_of_spreadsheet(file: Path) -> bool:
+def _with_decimal_points(layout: DataLayout, values: Sequence[str], what: str) -> list[str]:
+    """Numbers as computers write them, where all have decimal commas (0,5) or are whole; ``what`` they are, for a remark."""
+    has_commas = any("," in value for value in values)
+    if not has_commas or not _is_of_spreadsheet(layout.tables[TEST]):
+        return list(values)
+    if not _have_decimal_commas(values):
+        return list(values)
+    layout.notes.append(f"{what} have decimal commas")
+    return [value.replace(",", ".") for value in values]
+
+
+def _is_of_spreadsheet(table: OwnTable) -> bool:
     """Whether columns are separated by semicolons or tabs, as where numbers have decimal commas."""
-    file_format = table_format(file)
-    return file_format == "tsv" or (file_format == "csv" and separator_of(file) != ",")
+    return table.format == "tsv" or (table.format == "csv" and separator_of(table.file) != ",")
 
 
 def _have_decimal_commas(values: Sequence[str]) -> bool:
@@ -264,18 +283,14 @@ def _have_decimal_commas(values: Sequence[str]) -> bool:
 
 
 def _scores(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[float]:
-    """The scores of pairs, from lines and values; with decimal commas if all have them."""
-    values = [value for _, value in written]
-    has_commas = any("," in value for value in values)
-    if has_commas and _is_of_spreadsheet(layout.files[TEST]) and _have_decimal_commas(values):
-        layout.notes.append("scores have decimal commas")
-        values = [value.replace(",", ".") for value in values]
+    """The scores of pairs, from lines and values."""
+    values = _with_decimal_points(layout, [value for _, value in written], "scores")
     scores = []
     for (line, value), text in zip(written, values, strict=True):
         number = _number(text)
         if number is None:
             problem = f"the score {shown(value)} is not a number such as 4.5"
-            raise line_error(str(layout.files[TEST]), line, problem)
+            raise line_error(str(layout.tables[TEST]), line, problem)
         scores.append(number)
     return scores
 
@@ -296,7 +311,7 @@ def _triplets(layout: DataLayout) -> list[Triplet]:
 
 
 def _labelled(layout: DataLayout) -> list[Labelled]:
-    in_files = TRAIN in layout.files
+    in_files = TRAIN in layout.tables
     train_part, columns = TRAIN if in_files else TEST, TABLES["classification"]
     train = _read_texts(layout, train_part, columns, TRAIN) if _has_train(layout) else []
     test = _read_texts(layout, TEST, columns)
@@ -305,7 +320,7 @@ def _labelled(layout: DataLayout) -> list[Labelled]:
     )
     if len(set(train_labels or test_labels)) < 2:
         raise DataFormatError(
-            f"{layout.files[train_part]}: all labels that are trained on are equal."
+            f"{layout.tables[train_part]}: all labels that are trained on are equal."
         )
     prefix = "train " if in_files else ""
     return [
@@ -322,7 +337,7 @@ def _labelled(layout: DataLayout) -> list[Labelled]:
 
 def _has_train(layout: DataLayout) -> bool:
     """Whether the data are split into training and test rows."""
-    if TRAIN in layout.files:
+    if TRAIN in layout.tables:
         return True
     column = layout.renamed.get("split", "split")
     if column == NO_SPLIT and column not in layout.columns(TEST):

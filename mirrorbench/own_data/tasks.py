@@ -79,7 +79,7 @@ class OwnData:
         """
         if self.layout is None:
             return super().load(data)  # type: ignore[misc]
-        files = list(self.layout.files.items())
+        files = self.layout.files()
         before, began = state(files), time.time_ns()
         if self._kept is not None and self._kept[0] == before:
             return self._kept[1]

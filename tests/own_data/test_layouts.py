@@ -27,7 +27,7 @@ def test_files_of_each_part_are_found(write: Write, tmp_path: Path) -> None:
     pairs = write("a.csv", {"sentence1": TEXTS, "sentence2": OTHERS, "score": range(len(TEXTS))})
     layout = find_layout(Path(pairs), "", {})
     assert layout is not None
-    assert (layout.kind, list(layout.files.values())) == ("similarity", [Path(pairs)])
+    assert (layout.kind, layout.files()) == ("similarity", [("0", Path(pairs))])
     number, values = next(layout.rows("test", ["sentence1", "score"]))
     assert (number, values[0]) == (2, TEXTS[0])
     (tmp_path / "notes.txt").write_text("no table\n")
@@ -138,13 +138,34 @@ def test_shard_of_the_hub_is_the_split_in_its_name(write: Write, tmp_path: Path)
         write(f"data/{split}-00000-of-00001.parquet", columns)
     layout = find_layout(tmp_path / "data", "", {})
     assert layout is not None
-    assert {part: file.name for part, file in layout.files.items()} == {
+    assert {part: table.file.name for part, table in layout.tables.items()} == {
         part: f"{part}-00000-of-00001.parquet" for part in ("train", "test")
     }
 
 
+def test_split_may_be_a_word_in_the_name_of_a_file(write: Write, tmp_path: Path) -> None:
+    """``SICK_test_annotated.txt``, ``sts-train.csv``; which file is scored is said."""
+    columns = {"text": TEXTS, "label": ["x", "y"] * 20}
+    for name in ("my_train", "my-dev", "my_test_2", "latest"):
+        write(f"data/{name}.csv", columns)
+    layout = find_layout(tmp_path / "data", "", {})
+    assert layout is not None
+    assert {part: table.name for part, table in layout.tables.items()} == {
+        "train": "my_train",
+        "test": "my_test_2",
+    }
+    assert layout.recognised == ["rows of my_test_2.csv"]
+    write("data/other-test.csv", columns)
+    with pytest.raises(UsageError, match=r"several tables test: my_test_2\.csv, other-test\.csv"):
+        find_layout(tmp_path / "data", "", {})
+    write("data/test.csv", columns)
+    layout = find_layout(tmp_path / "data", "", {})
+    assert layout is not None
+    assert (layout.tables["test"].name, layout.recognised) == ("test", [])
+
+
 def test_text_file_with_tabs_is_a_table(tmp_path: Path) -> None:
-    """As SICK's, and as Excel writes Unicode text; only where it is named itself."""
+    """As SICK's, and as Excel writes Unicode text."""
     lines = ["pair_ID\tsentence_A\tsentence_B\trelatedness_score", "1\ta cat\ta dog\t3.5"]
     path = tmp_path / "sick.txt"
     path.write_bytes("\r\n".join(lines).encode("utf-16"))
@@ -152,4 +173,6 @@ def test_text_file_with_tabs_is_a_table(tmp_path: Path) -> None:
     assert layout is not None
     assert layout.kind == "similarity"
     assert list(layout.rows("test", TABLES["similarity"])) == [(2, ("a cat", "a dog", "3.5"))]
-    assert find_layout(tmp_path, "", {}) is None
+    in_folder = find_layout(tmp_path, "", {})
+    assert in_folder is not None
+    assert in_folder.tables == layout.tables

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from helpers.own_data_files import task_and_scores
 
-from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.store import DataStore
 from mirrorbench.own_data.rankings import DEPTH
@@ -171,6 +173,19 @@ JUDGED = {"1": {"a": 2}, "2": {"b": 1, "c": 0}}
             "query_id\tdoc_id\trelevance\n1\ta\t2\n2\tb\t1\n2\tc\t0\n",
             "columns query_id, doc_id, relevance read as query-id, corpus-id, score",
         ),
+        (
+            "qrels.csv",
+            "qid,docno,rel\n1,a,2\n2,b,1.0\n2,c,0\n",
+            "qrels.csv: columns qid, docno, rel read as query-id, corpus-id, score",
+        ),
+        (
+            "qrels/dev.jsonl",
+            "".join(
+                json.dumps({"query-id": query, "corpus-id": document, "score": grade}) + "\n"
+                for query, document, grade in ((1, "a", 2.0), (2, "b", 1), ("2", "c", 0))
+            ),
+            "judgements of dev.jsonl",
+        ),
     ],
 )
 def test_judgements_are_read_as_others_write_them(
@@ -221,6 +236,48 @@ def test_lines_of_judgements_have_equal_columns(collection: Written, plugins: Pl
         DataFormatError, match=r"test\.tsv, line 2: 3 columns, where the first line"
     ):
         read(plugins, folder)
+
+
+def test_collection_of_the_hub_is_read(tmp_path: Path, plugins: Plugins) -> None:
+    """A folder for each table, some in shards, and judgements in ``data``, as MTEB uploads them."""
+    corpus = pd.DataFrame(DOCUMENTS, columns=["_id", "title", "text"])
+    queries = pd.DataFrame(QUERIES.items(), columns=["_id", "text"])
+    judged = pd.DataFrame(
+        [(query, name, grade) for query, own in JUDGED.items() for name, grade in own.items()],
+        columns=["query-id", "corpus-id", "score"],
+    )
+    tables = {
+        "corpus/corpus-00000-of-00002": corpus[:1],
+        "corpus/corpus-00001-of-00002": corpus[1:],
+        "queries/queries-00000-of-00001": queries,
+        "data/test-00000-of-00001": judged.astype({"score": float}),
+        "data/train-00000-of-00001": judged[:1],
+    }
+    for name, table in tables.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        table.to_parquet(tmp_path / f"{name}.parquet")
+    items = read(plugins, tmp_path)
+    assert list(items.documents) == [name for name, *_ in DOCUMENTS]
+    assert (dict(items.queries), items.judged) == (QUERIES, JUDGED)
+
+
+def test_zip_of_beir_is_read_as_its_folder(collection: Written, plugins: Plugins) -> None:
+    folder = collection(DOCUMENTS, QUERIES, "1\ta\t2\n2\tb\t1\n2\tc\t0\n")
+    path = folder.parent / f"{folder.name}.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(folder.rglob("*.*")):
+            archive.write(file, f"beir/{file.relative_to(folder)}")
+    unpacked, packed = read(plugins, folder), read(plugins, path)
+    assert packed == unpacked
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+        archive.writestr("beir/queries.jsonl", "")
+    assert read(plugins, path) == unpacked  # the first of two of one name
+    path.unlink()
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.write(folder / "corpus.jsonl", "corpus.jsonl")
+        archive.write(folder / "queries.jsonl", "queries.jsonl")
+    with pytest.raises(UsageError, match="has no judgements"):
+        plugins.tasks[f"{path}:kind=retrieval"]
 
 
 def test_tables_of_ms_marco_are_read(tmp_path: Path, plugins: Plugins) -> None:

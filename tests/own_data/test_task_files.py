@@ -166,6 +166,25 @@ def test_positive_label_is_named_where_it_is_uncertain(plugins: Plugins, write: 
         plugins.tasks[f"{scores}:positive=1"]
 
 
+@pytest.mark.parametrize(
+    ("written", "hint"),
+    [
+        ([1, 2, 1, 2], "Name it: {0}:positive=1 or {0}:positive=2"),
+        (["si", "no", "si", "no"], "Name it: {0}:positive=no or {0}:positive=si"),
+        ([0, 1, 2, 1], "all others are negative: {0}:positive=LABEL"),
+        (["a,b", "c", "c", "c"], "Name it: {0}:positive=LABEL"),  # which no option could name
+    ],
+)
+def test_option_for_the_positive_label_is_proposed(
+    plugins: Plugins, write: Write, written: list[object], hint: str
+) -> None:
+    columns = {"sentence1": TEXTS[:4], "sentence2": OTHERS[:4], "label": written}
+    path = write("a.csv", columns)
+    with pytest.raises(DataFormatError) as caught:
+        labels_of(plugins, path)
+    assert caught.value.hint.endswith(hint.format(path))
+
+
 def test_labels_of_premises_are_uncertain(plugins: Plugins, write: Write) -> None:
     """0 is entailment in GLUE."""
     columns = {"premise": TEXTS[:3], "hypothesis": OTHERS[:3], "label": [0, 1, 0]}
@@ -189,6 +208,34 @@ def test_decimal_commas_are_read_where_all_scores_have_them(plugins: Plugins, wr
     ):
         with pytest.raises(DataFormatError, match=f"line 2: the score '{scores[0]}' is not a num"):
             labels_of(plugins, write(name, {**columns, "score": scores}))
+
+
+def test_labels_may_have_decimal_commas(plugins: Plugins, write: Write) -> None:
+    """As pandas writes labels that it holds as floats, for spreadsheets."""
+    columns = {"sentence1": TEXTS[:3], "sentence2": OTHERS[:3], "label": ["1,0", "0,0", "1,0"]}
+    assert labels_of(plugins, write("a.tsv", columns)) == [1, 0, 1]
+
+
+def test_ratings_of_label_studio_in_a_table_are_scores(plugins: Plugins, write: Write) -> None:
+    ratings = [f'[{{"rating":{n}}}]' for n in (5, 4, 0)]
+    columns = {"text1": TEXTS[:3], "text2": OTHERS[:3], "rating": ratings}
+    assert labels_of(plugins, write("a.csv", columns)) == [5, 4, 0]
+
+
+def test_columns_may_be_numbers_where_no_row_names_them(plugins: Plugins, tmp_path: Path) -> None:
+    """As in the files of STS-B, which are separated by tabs, hold bare quotation marks and have rows of several widths."""
+    path = tmp_path / "sts.csv"
+    path.write_text('x\t1\t5.0\ta, "b"\tc\nx\t2\t1.5\t"d\te, f\tlicence\tsource\nx\t3\t2.0\tg\th\n')
+    task = plugins.tasks[f"{path}:score=2,sentence1=3,sentence2=4"]
+    items = task.load(DataStore(tmp_path))
+    assert [(pair.left, pair.right, pair.gold) for pair in items] == [
+        ('a, "b"', "c", 5.0),
+        ('"d', "e, f", 1.5),
+        ("g", "h", 2.0),
+    ]
+    assert "rows of 5 to 7 columns, read by their numbers" in task.summary(items)
+    with pytest.raises(UsageError, match="no column '9'"):
+        plugins.tasks[f"{path}:score=2,sentence1=3,sentence2=9"]
 
 
 def test_column_named_split_may_be_none(plugins: Plugins, write: Write) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError, UsageError
@@ -50,3 +50,19 @@ def resolve_columns(
                 f"{where} has several columns {shown(column)}.", "Give each a name of its own."
             )
     return columns
+
+
+def without_empty_end(
+    rows: Iterable[tuple[int, Sequence[Any]]], source: str, note: Callable[[str], None]
+) -> Iterator[tuple[int, Sequence[Any]]]:
+    """Leave out the empty rows of several columns at the end of a table, as spreadsheets write them, and note it."""
+    empty: list[tuple[int, Sequence[Any]]] = []
+    for number, row in rows:
+        if len(row) > 1 and not any(str(field).strip() for field in row if field is not None):
+            empty.append((number, row))
+            continue
+        yield from empty
+        empty.clear()
+        yield number, row
+    if empty:
+        note(f"{source}: empty rows at the end, left out: {len(empty):,}")

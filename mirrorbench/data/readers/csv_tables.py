@@ -6,13 +6,15 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.quoting import shown
-from mirrorbench.data.readers.columns import line_error, resolve_columns
+from mirrorbench.data.readers.columns import line_error, resolve_columns, without_empty_end
+from mirrorbench.data.readers.folders import is_rereadable
 from mirrorbench.data.readers.text import stream_lines
 from mirrorbench.data.readers.values import parse_index
 
@@ -24,6 +26,11 @@ _RECORD = re.compile(rf'(?:{_QUOTED}|[^"\t]*)(?:\t(?:{_QUOTED}|[^"\t]*))*')
 """A row of tab-separated fields by RFC 4180, with tabs for its commas."""
 _OPEN = re.compile(rf'(?:(?:{_QUOTED}|[^"\t]*)\t)*"[^"]*(?:""[^"]*)*')
 """The first line of such a row whose last field goes on in the next line."""
+
+
+_STATED = re.compile(r'"?sep=([;,|])"?', re.IGNORECASE)
+"""A first line that says what separates the columns, as Excel reads and writes it."""
+_NAMES_OF_MARKS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 
 def table_values(
@@ -41,9 +48,10 @@ def table_values(
     """
     # A text without a header may hold a semicolon.
     has_names = named or any(parse_index(column) < 0 for column in columns) or not columns
-    reader = _rows(Path(source).expanduser(), file_format, note, has_names)
+    path = Path(source).expanduser()
+    reader = _rows(path, file_format, note, has_names)
     try:
-        yield from _values(reader, source, columns, file_format, note, named)
+        yield from _values(reader, source, columns, note, named)
     except csv.Error as error:
         problem = str(error)
         hint = 'A text in quotes ends with one; a quotation mark inside it is written twice: ""'
@@ -56,42 +64,63 @@ def table_values(
 def table_header(path: Path, file_format: str) -> list[str]:
     """Return the first row of a CSV or TSV file, read as ``table_values`` reads it; empty for a file without rows."""
     try:
-        return next((row for row in _rows(path, file_format, lambda message: None) if row), [])
+        reader = _rows(path, file_format, lambda message: None)
+        names: list[str] = next((row for row in reader if row), [])
     except csv.Error as error:
         raise DataFormatError(f"{path}, its header: {error}") from None
+    _check_head(names, str(path), reader.dialect.delimiter)
+    return names
 
 
 def _rows(path: Path, file_format: str, note: Callable[[str], None], has_names: bool = True) -> Any:
     """Return a ``csv.reader`` of a file; ``has_names``: whether its first row names the columns."""
     csv.field_size_limit(_MOST_CHARACTERS)
     lines = (line + "\n" for line in stream_lines(path))
+    mark = "," if file_format == "csv" else "\t"
+    if not is_rereadable(path):  # a pipe, whose columns are separated as its name says
+        return _reader(lines, mark, quoted=mark == ",")
     if file_format == "csv":
-        mark = separator_of(path) if has_names and path.is_file() else ","
+        mark = separator_of(path, has_names)
         if mark != ",":
-            name = {";": "semicolons", "\t": "tabs"}[mark]
-            note(f"{path}: its columns are separated by {name}")
-        return csv.reader(lines, delimiter=mark, strict=True)
-    # A pipe can be read only once, and is read as text.
-    quoted = quotes_are_marks(path) if path.is_file() else None
-    if quoted is None:
-        return csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+            note(f"{path}: its columns are separated by {_NAMES_OF_MARKS[mark]}")
+        if mark != "\t":
+            # Not left out, so that lines keep their numbers; an empty row is none.
+            lines = ("\n" if _STATED.fullmatch(line.strip()) else line for line in lines)
+            return _reader(lines, mark, quoted=True)
+    quoted = quotes_are_marks(path)
+    if quoted is not None:
+        how = (
+            "around fields are read as in CSV"
+            if quoted
+            else "are read as text, not as marks around fields"
+        )
+        note(f"{path}: quotation marks {how} (RFC 4180)")
+    return _reader(lines, mark, quoted=bool(quoted))
+
+
+def _reader(lines: Iterator[str], mark: str, quoted: bool) -> Any:
     if quoted:
-        note(f"{path}: quotation marks around fields are read as in CSV (RFC 4180)")
-        return csv.reader(lines, delimiter="\t", strict=True)
-    note(f"{path}: quotation marks are read as text, not as marks around fields (RFC 4180)")
-    return csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return csv.reader(lines, delimiter=mark, strict=True)
+    return csv.reader(lines, delimiter=mark, quoting=csv.QUOTE_NONE)
 
 
-def separator_of(path: Path) -> str:
-    """Return what separates the columns of a CSV file: a comma, or a semicolon or tab if they do throughout.
+def separator_of(path: Path, has_names: bool = True) -> str:
+    """Return what separates the columns of a CSV file: a comma, or what its first line states, or what all rows hold.
 
-    Spreadsheets write semicolons where numbers have decimal commas.
+    Spreadsheets write semicolons where numbers have decimal commas; tab-separated files are often called ``.csv``.
+
+    Args:
+        path: of a file that can be read twice.
+        has_names: whether its first row names the columns. Without names only tabs count: a text may hold a semicolon.
     """
     first = next((line for line in stream_lines(path) if line), "")
-    for mark in ";\t":
-        has_one_field = len(next(csv.reader([first]), [])) == 1
-        if mark in first and has_one_field and _separates(mark, path):
-            return mark
+    if stated := _STATED.fullmatch(first):
+        return stated[1]
+    if first and all("\t" in line for line in stream_lines(path) if line):
+        return "\t"
+    has_one_field = len(next(csv.reader([first]), [])) == 1
+    if has_names and has_one_field:
+        return next((mark for mark in ";\t" if mark in first and _separates(mark, path)), ",")
     return ","
 
 
@@ -153,7 +182,6 @@ def _values(
     reader: Any,
     source: str,
     columns: Sequence[str],
-    file_format: str,
     note: Callable[[str], None],
     named: bool,
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
@@ -163,9 +191,9 @@ def _values(
     if not beginning:
         return
     first = beginning[0][1]
-    width = len(first)
+    mark, width, may_be_wider = reader.dialect.delimiter, len(first), False
     if named or has_header(columns, [row for _, row in beginning]):
-        _check_head(first, source, file_format)
+        _check_head(first, source, mark)
         chosen = resolve_columns(columns, first, first, source)
         indices = [first.index(column) for column in chosen]
         del beginning[0]
@@ -178,25 +206,32 @@ def _values(
         if width <= max(indices):
             line, _ = beginning[0]
             raise line_error(source, line, f"there is no column {max(indices)} (from 0)")
-    empty: list[tuple[int, list[str]]] = []
-    for line, row in chain(beginning, rows):
-        if len(row) != width:
-            hint = (
-                'A text that holds a comma stands in quotes: "one, two"'
-                if file_format == "csv"
-                else ""
-            )
-            problem = f"{len(row)} columns, where the first line has {width}"
-            raise line_error(source, line, problem, hint)
-        if width > 1 and not "".join(row).strip():
-            empty.append((line, row))
-            continue
-        for number, fields in empty:
-            yield number, tuple([fields[index] for index in indices])
-        empty.clear()
+        if (
+            mark == "\t"
+        ):  # other rows may have more columns behind these; a comma may be one of a text
+            width, may_be_wider = max(indices) + 1, True
+    widths = set[int]()
+
+    def checked() -> Iterator[tuple[int, list[str]]]:
+        for line, row in chain(beginning, rows):
+            if len(row) != width and not (may_be_wider and len(row) > width):
+                raise _uneven(source, line, len(row), width, mark)
+            widths.add(len(row))
+            yield line, row
+
+    for line, row in without_empty_end(checked(), source, note):
         yield line, tuple([row[index] for index in indices])
-    if empty:
-        note(f"{source}: empty rows at the end, left out: {len(empty):,}")
+    if len(widths) > 1:
+        note(f"{source}: rows of {min(widths)} to {max(widths)} columns, read by their numbers")
+
+
+def _uneven(source: str, line: int, n: int, width: int, mark: str) -> DataFormatError:
+    hints = {
+        ",": 'A text that holds a comma stands in quotes: "one, two"',
+        ";": 'A text that holds a semicolon stands in quotes: "one; two"',
+    }
+    problem = f"{n} columns, where the first line has {width}"
+    return line_error(source, line, problem, hints.get(mark, ""))
 
 
 def has_header(columns: Sequence[str], beginning: Sequence[Sequence[str]]) -> bool:
@@ -221,20 +256,18 @@ def has_header(columns: Sequence[str], beginning: Sequence[Sequence[str]]) -> bo
     return place < len(beginning[1]) and not _NUMBER.fullmatch(beginning[1][place].strip())
 
 
-def _check_head(names: Sequence[str], source: str, file_format: str) -> None:
-    """Refuse a CSV file whose columns are separated by another mark than the comma."""
-    if (
-        file_format == "csv"
-        and len(names) == 1
-        and (mark := next((mark for mark in ";\t" if mark in names[0]), ""))
-    ):
-        problem = (
-            f"{source} is read as separated by commas, and its only column is {shown(names[0])}."
-        )
-        by_tabs = "Give the file a name that ends in .tsv"
-        hint = (
-            by_tabs
-            if mark == "\t"
-            else "Separate its columns by commas, and put texts that hold commas in quotes"
-        )
-        raise DataFormatError(problem, hint)
+def _check_head(names: Sequence[str], source: str, mark: str) -> None:
+    """Refuse a CSV file whose first line has another mark than the comma, but whose rows have not."""
+    other = next((own for own in ";\t" if len(names) == 1 and own in names[0]), "")
+    if mark != "," or not other:
+        return
+    width = names[0].count(other) + 1
+    problem = f"{source} is read as separated by commas, and its only column is {shown(names[0])}."
+    hint = f"Rows that {_NAMES_OF_MARKS[other]} separate must all have {width} columns"
+    lines = (line + "\n" for line in stream_lines(Path(source).expanduser()) if line)
+    with suppress(csv.Error):
+        for number, row in enumerate(csv.reader(lines, delimiter=other), start=1):
+            if len(row) != width:
+                hint += f"; row {number} has {len(row)}"
+                break
+    raise DataFormatError(problem, f"{hint}.")

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import math
 import sys
+import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,11 +14,12 @@ from pathlib import Path
 from typing import IO, cast
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError
+from mirrorbench.data.readers.folders import is_member, member
 
 _CHUNK = 1 << 20
 STDIN = "-"
 MAX_UNPACKED = 1 << 30
-"""Limit in bytes on a decompressed ``.gz`` file: a megabyte of gzip can hold a gigabyte of zeros."""
+"""Limit in bytes on a decompressed ``.gz`` file or file of an archive: a megabyte can hold a gigabyte of zeros."""
 
 
 def pieces(path: Path) -> Iterator[bytes]:
@@ -40,19 +42,32 @@ def sha256_of(path: Path) -> str:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file to read (``-``: standard input), decompressed if it ends in ``.gz``; reading errors become ours."""
+    """Open a file to read (``-``: standard input), decompressed if it ends in ``.gz``; reading errors become ours.
+
+    It may lie in a zip archive (``folders``).
+    """
     try:
         if str(path) == STDIN:
             yield sys.stdin.buffer
             return
-        with cast(
-            "IO[bytes]", gzip.open(path) if path.suffix == ".gz" else path.open("rb")
-        ) as stream:
+        with _stream(path) as stream:
             yield stream
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataFormatError(f"{path}: the gzip stream is damaged ({error}).") from None
+    except (zipfile.BadZipFile, NotImplementedError) as error:
+        raise DataFormatError(f"{path}: the archive is damaged ({error}).") from None
     except OSError as error:
         raise DataUnavailableError(f"Cannot read {path}: {error.strerror}.") from None
+
+
+@contextmanager
+def _stream(path: Path) -> Iterator[IO[bytes]]:
+    with member(path) if is_member(path) else path.open("rb") as stream:
+        if path.suffix != ".gz":
+            yield stream
+            return
+        with gzip.open(stream) as unpacked:
+            yield cast("IO[bytes]", unpacked)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -62,13 +77,19 @@ def read_bytes(path: Path) -> bytes:
 
 
 def bounded_lines(stream: IO[bytes], path: Path) -> Iterator[bytes]:
-    """Read the lines of a stream; more than ``MAX_UNPACKED`` bytes of a ``.gz`` file are an error."""
-    left = MAX_UNPACKED if path.suffix == ".gz" else math.inf
+    """Read the lines of a stream; more than ``MAX_UNPACKED`` bytes of a compressed file are an error."""
+    left = most_bytes(path)
     while line := stream.readline(MAX_UNPACKED + 1):
         left -= len(line)
         if left < 0:
             raise too_large(path)
         yield line
+
+
+def most_bytes(path: Path) -> float:
+    """Return the limit on the bytes of a file: ``MAX_UNPACKED`` if it is compressed or in an archive, else none."""
+    is_compressed = path.suffix == ".gz" or is_member(path)
+    return MAX_UNPACKED if is_compressed else math.inf
 
 
 def too_large(path: Path) -> DataFormatError:

@@ -1,16 +1,16 @@
-"""JSON files that are one document: arrays of objects, tables of pandas, exports of annotation tools."""
+"""JSON files that are one document: arrays of objects, tables of pandas, exports of annotation tools (``annotations``)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from mirrorbench.core.errors import DataFormatError
+from mirrorbench.data.readers.annotations import Row, rows_of_export, tool_of
 from mirrorbench.data.readers.json_lines import parse_json
 from mirrorbench.data.readers.text import stream_lines
 
-Row = dict[str, Any]
 _EXAMPLE = 'An array of objects is read: [{"text": "..."}]'
 
 
@@ -57,10 +57,9 @@ def document_rows(document: Any, source: str, note: Callable[[str], None]) -> li
             raise DataFormatError(problem, _EXAMPLE)
     if all(isinstance(record, str) for record in records):
         return [(number, {"text": record}) for number, record in enumerate(records, start=1)]
-    for tool in _TOOLS:
-        if all(isinstance(record, dict) and tool.wrote(record) for record in records):
-            return _rows_of_export(tool, records, source, note)
-    return list(enumerate(records, start=1))
+    numbered = list(enumerate(records, start=1))
+    tool = tool_of(records[0])
+    return numbered if tool is None else rows_of_export(tool, numbered, source, note)
 
 
 def _records(document: Any, source: str) -> Sequence[Any]:
@@ -108,85 +107,3 @@ def _of_table(document: Mapping[str, Mapping[str, Any]], source: str) -> list[Ro
     if by_rows:
         return [dict(row) for row in document.values()]
     return [{column: values[name] for column, values in document.items()} for name in inner]
-
-
-class _Tool(NamedTuple):
-    """A tool whose exports nest texts and answers."""
-
-    name: str
-    wrote: Callable[[Row], bool]
-    """Whether it wrote a record."""
-    row: Callable[[Row], Row | None]
-    """The texts and answers of a record; ``None`` without an answer."""
-
-
-def _rows_of_export(
-    tool: _Tool, records: Sequence[Any], source: str, note: Callable[[str], None]
-) -> list[tuple[int, Row]]:
-    rows: list[tuple[int, Row]] = []
-    for number, record in enumerate(records, start=1):
-        try:
-            row = tool.row(record)
-        except (AttributeError, IndexError, KeyError, TypeError) as error:
-            problem = f"{source}, record {number}: not as {tool.name} exports it."
-            raise DataFormatError(problem) from error
-        if row is not None:
-            rows.append((number, row))
-    if not rows:
-        problem = f"{source}: this export of {tool.name} has no answer."
-        raise DataFormatError(problem, "Read are choices, ratings, numbers and texts.")
-    left_out = len(records) - len(rows)
-    more = f"; without an answer, left out: {left_out:,}" if left_out else ""
-    note(f"{source}: read as an export of {tool.name}, the first answer to each question{more}")
-    return rows
-
-
-def _is_label_studio(record: Row) -> bool:
-    return isinstance(record.get("data"), dict) and isinstance(record.get("annotations"), list)
-
-
-_ANSWERS = {
-    "choices": "choices",
-    "rating": "rating",
-    "number": "number",
-    "textarea": "text",
-    "pairwise": "selected",
-}
-"""Where the value of an answer is, by its type in Label Studio; spans of a text are no answers."""
-
-
-def _row_of_label_studio(record: Row) -> Row | None:
-    """Data and answers by the names of their controls, of the annotation that is the ground truth, or else the first."""
-    done = [own for own in record["annotations"] if not own.get("was_cancelled")]
-    done.sort(key=lambda own: not own.get("ground_truth"))
-    answers = {
-        result["from_name"]: _only(result["value"][_ANSWERS[result["type"]]])
-        for result in (done[0]["result"] if done else [])
-        if result.get("type") in _ANSWERS
-    }
-    return {**record["data"], **answers} if answers else None
-
-
-def _is_argilla(record: Row) -> bool:
-    return isinstance(record.get("fields"), dict) and isinstance(record.get("responses"), dict)
-
-
-def _row_of_argilla(record: Row) -> Row | None:
-    """Fields, and the first submitted response to each question."""
-    answers = {}
-    for question, responses in record["responses"].items():
-        submitted = [own for own in responses if own.get("status", "submitted") == "submitted"]
-        if submitted:
-            answers[question] = _only(submitted[0]["value"])
-    return {**record["fields"], **answers} if answers else None
-
-
-def _only(value: Any) -> Any:
-    """The only one of several choices; several are no single answer and stay a list."""
-    return value[0] if isinstance(value, list) and len(value) == 1 else value
-
-
-_TOOLS = (
-    _Tool("Label Studio", _is_label_studio, _row_of_label_studio),
-    _Tool("Argilla", _is_argilla, _row_of_argilla),
-)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from mirrorbench.data.readers.annotations import UNANSWERED, rows_of_export, tool_of
 from mirrorbench.data.readers.columns import resolve_columns
 from mirrorbench.data.readers.files import STDIN
+from mirrorbench.data.readers.folders import is_rereadable
 from mirrorbench.data.readers.json_documents import document_rows, read_document
 from mirrorbench.data.readers.json_lines import objects_of_lines
 
@@ -19,10 +22,17 @@ def json_values(
 
     ``note`` is called with remarks on how a document of several records is read (``json_documents``).
     """
+    n_unanswered: Counter[str] = Counter()
     for number, row in json_objects(source, note):
         texts = [] if columns else [name for name, value in row.items() if isinstance(value, str)]
         columns = resolve_columns(columns, row, texts, f"{source}, line {number}")
-        yield number, tuple(row[column] for column in columns)
+        values = tuple(row[column] for column in columns)
+        if UNANSWERED in values:
+            n_unanswered[columns[values.index(UNANSWERED)]] += 1
+        else:
+            yield number, values
+    for column, n in n_unanswered.items():
+        note(f"{source}: without an answer to {column!r}, left out: {n:,}")
 
 
 def json_objects(
@@ -30,7 +40,12 @@ def json_objects(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Read the objects of a user's JSON lines, or of a JSON document, with line numbers, or numbers of records."""
     path = Path(source).expanduser()
-    document = read_document(path) if source != STDIN and path.is_file() else None
-    if document is None:
+    if source == STDIN or not is_rereadable(path):
         return objects_of_lines(path, source)
-    return iter(document_rows(document, source, note))
+    document = read_document(path)
+    if document is not None:
+        return iter(document_rows(document, source, note))
+    first = next(objects_of_lines(path, source), None)
+    tool = tool_of(first[1]) if first else None
+    lines = objects_of_lines(path, source)
+    return iter(rows_of_export(tool, list(lines), source, note)) if tool else lines

@@ -11,8 +11,10 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.data.readers.columns import text_of
 from mirrorbench.data.readers.csv_tables import table_values
 from mirrorbench.data.readers.files import STDIN
+from mirrorbench.data.readers.folders import exists
 from mirrorbench.data.readers.json_rows import json_values
 from mirrorbench.data.readers.parquet import parquet_values
+from mirrorbench.data.readers.spreadsheets import sheet_values
 from mirrorbench.data.readers.text import stream_lines
 
 PLAIN_TEXT = "text"
@@ -25,11 +27,14 @@ _FORMATS = {
     ".csv": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".xlsx": "xlsx",
 }
+ENDINGS = ", ".join(_FORMATS)
+"""The endings of files with columns, for messages."""
 
 
 def format_of(source: str) -> str:
-    """Return the format of a file by its name: ``text``, ``jsonl``, ``tsv``, ``csv`` or ``parquet``."""
+    """Return the format of a file by its name: ``text``, ``jsonl``, ``tsv``, ``csv``, ``parquet`` or ``xlsx``."""
     return _FORMATS.get(Path(source.lower().removesuffix(".gz")).suffix, PLAIN_TEXT)
 
 
@@ -47,8 +52,8 @@ def read_rows(
     r"""Read a file; returns line or row numbers (from 1), each with the values of ``columns``.
 
     The format, unless it is given, follows from the suffix: ``.jsonl``, ``.ndjson`` and ``.json`` are JSON lines or one document
-    (``json_documents``), ``.tsv`` and ``.csv`` tables, ``.parquet`` and ``.pq`` Parquet, all else plain text, one text per line. ``.gz`` (not of Parquet) is
-    decompressed. ``-`` is standard input: plain text, or JSON lines where columns are named. Lines end at ``\n`` alone;
+    (``json_documents``), ``.tsv`` and ``.csv`` tables, ``.parquet`` and ``.pq`` Parquet, ``.xlsx`` Excel's, all else plain text, one text per line. ``.gz``
+    (not of Parquet and Excel) is decompressed. ``-`` is standard input: plain text, or JSON lines where columns are named. Lines end at ``\n`` alone;
     a byte order mark and one ``\r`` before the end are dropped. Columns of ``.tsv`` and ``.csv`` may be numbers from 0
     that are no names in the first line (``has_header``; never with ``named``), and then there is no header line. The
     default is the column ``text`` or ``sentence``, or the only one. Quotation marks of ``.tsv`` are read by
@@ -62,26 +67,27 @@ def read_rows(
     path, file_format = Path(source).expanduser(), file_format or format_of(source)
     if source == STDIN:
         file_format = "jsonl" if columns else PLAIN_TEXT
-    elif source.lower().endswith(".gz") and file_format == "parquet":
+    elif source.lower().endswith(".gz") and file_format in ("parquet", "xlsx"):
+        name = {"parquet": "Parquet", "xlsx": "Excel's format"}[file_format]
         raise UsageError(
-            f"{source}: Parquet is compressed inside, not by gzip", "Decompress it: gunzip FILE"
+            f"{source}: {name} is compressed inside, not by gzip", "Decompress it: gunzip FILE"
         )
     elif os.path.isdir(path):  # unlike Path.is_dir, does not raise for a name that is too long
         raise UsageError(f"{path} is a folder", "Name one file of texts.")
-    elif not os.path.exists(path):
+    elif not exists(path):
         raise UsageError(f"there is no file {path}", "Name a text file, or - for standard input.")
     if file_format == PLAIN_TEXT and columns:
-        hint = "Columns are in files ending in .jsonl, .tsv, .csv or .parquet; give the file such a name."
+        hint = f"Columns are in files ending in {ENDINGS}; give the file such a name."
         raise UsageError(f"{source} is read as plain text, which has no columns", hint)
     if file_format == PLAIN_TEXT:
         return ((number, (line,)) for number, line in enumerate(stream_lines(path), start=1))
     if file_format == "jsonl":
         return json_values(source, columns, note)
-    return (
-        parquet_values(source, columns)
-        if file_format == "parquet"
-        else table_values(source, columns, file_format, note, named)
-    )
+    if file_format == "parquet":
+        return parquet_values(source, columns)
+    if file_format == "xlsx":
+        return sheet_values(source, columns, note)
+    return table_values(source, columns, file_format, note, named)
 
 
 def read_strings(

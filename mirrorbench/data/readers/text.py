@@ -5,12 +5,17 @@ from __future__ import annotations
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator
 from io import TextIOWrapper
-from math import inf
 from pathlib import Path
 from typing import IO
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.readers.files import MAX_UNPACKED, bounded_lines, opened, too_large
+from mirrorbench.data.readers.files import (
+    MAX_UNPACKED,
+    bounded_lines,
+    most_bytes,
+    opened,
+    too_large,
+)
 
 
 def read_lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
@@ -34,7 +39,7 @@ def _beginning(stream: IO[bytes]) -> bytes:
 
 def _of_utf16(stream: IO[bytes], path: Path) -> Iterator[str]:
     """The lines of a file whose mark says that it is UTF-16, as Excel writes Unicode text."""
-    number, left = 0, MAX_UNPACKED if path.suffix == ".gz" else inf
+    number, left = 0, most_bytes(path)
     try:
         text = TextIOWrapper(stream, "utf-16", newline="\n")
         while line := text.readline(MAX_UNPACKED // 2):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from numbers import Number
 from pathlib import Path
+from typing import Any
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.quoting import shown
@@ -29,6 +31,20 @@ class Ids:
             )
         self._places[identity] = path, line
         return identity
+
+
+def is_label(value: Any) -> bool:
+    """Return whether a value of a table is a label, score or id: a text that is not blank, or a number."""
+    if isinstance(value, str):
+        return bool(value.strip())
+    return isinstance(value, Number) and value == value  # Parquet has NaN for a missing number
+
+
+def label_text(value: Any) -> str:
+    """Write a label, score or id as text, whole numbers without a fraction: 1.0 of Parquet and JSON as 1."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).strip()
 
 
 def parse_index(text: str) -> int:

@@ -163,6 +163,30 @@ def test_random_tables_of_pandas_are_read_as_pandas_reads_them(tmp_path: Path) -
         assert [list(row) for row in values] == expected[1:]
 
 
+@pytest.mark.parametrize("mark", [";", "|"])
+def test_separator_may_be_stated_in_the_first_line(tmp_path: Path, mark: str) -> None:
+    """As Excel writes and reads it; lines keep their numbers."""
+    path = tmp_path / "a.csv"
+    path.write_text(f"sep={mark}\r\ntext{mark}score\r\na, b{mark}1\r\n", newline="")
+    assert list(read_rows(str(path), ["text", "score"])) == [(3, ("a, b", "1"))]
+    assert table_header(path, "csv") == ["text", "score"]
+
+
+def test_tabs_in_all_lines_separate_whatever_the_name_says(tmp_path: Path) -> None:
+    """Without a header rows may have more columns behind those that are read, which is said."""
+    path = tmp_path / "a.csv"
+    path.write_text('x\ta, "b"\nx\t"c\tmore\n')
+    values, notes = read(path, "1")
+    assert values == [('a, "b"',), ('"c',)]
+    assert notes == [
+        f"{path}: its columns are separated by tabs",
+        f"{path}: quotation marks are read as text, not as marks around fields (RFC 4180)",
+        f"{path}: rows of 2 to 3 columns, read by their numbers",
+    ]
+    path.write_text("x\ta\nx\n")
+    assert read(path, "0") == ([("x\ta",), ("x",)], [])  # not in all lines
+
+
 @pytest.mark.parametrize("mark", [";", "\t"])
 def test_separator_of_spreadsheets_is_read_and_said(tmp_path: Path, mark: str) -> None:
     """Where the whole file has as many columns by it; else the comma is missed."""
@@ -171,12 +195,15 @@ def test_separator_of_spreadsheets_is_read_and_said(tmp_path: Path, mark: str) -
     frame.to_csv(path, index=False, sep=mark, decimal=",")
     expected = [("a, b", "1,5"), ('c "d"; e', "2,0"), ("f\ng", "3,0")]
     name = {";": "semicolons", "\t": "tabs"}[mark]
-    assert read(path, "text", "score") == (
-        expected,
-        [f"{path}: its columns are separated by {name}"],
-    )
+    values, (note, *_) = read(path, "text", "score")
+    assert (values, note) == (expected, f"{path}: its columns are separated by {name}")
     path.write_text(f"text{mark}score\na{mark}1\nb{mark}2{mark}3\n")
-    with pytest.raises(DataFormatError, match="only column is"):
+    if mark == "\t":
+        with pytest.raises(DataFormatError, match="line 3: 3 columns, where the first line has 2"):
+            read(path, "text")
+        return
+    with pytest.raises(DataFormatError, match="only column is") as caught:
         read(path, "text")
-    path.write_text("text;more\na\n")
-    assert table_header(path, "csv") == ["text;more"]
+    assert caught.value.hint == f"Rows that {name} separate must all have 2 columns; row 3 has 3."
+    with pytest.raises(DataFormatError, match="only column is"):
+        table_header(path, "csv")

@@ -68,7 +68,8 @@ def test_answers_in_label_studio_are_columns(tmp_path: Path) -> None:
     assert rows_of(path) == (
         [("a cat", "x"), ("d", "y")],
         [
-            "read as an export of Label Studio, the first answer to each question; without an answer, left out: 2"
+            "read as an export of Label Studio, the first answer to each question",
+            "without an answer to 'label', left out: 2",
         ],
     )
 
@@ -85,7 +86,8 @@ def test_submitted_responses_of_argilla_are_columns(tmp_path: Path) -> None:
     assert rows_of(path) == (
         [("a", "a submitted")],
         [
-            "read as an export of Argilla, the first answer to each question; without an answer, left out: 1"
+            "read as an export of Argilla, the first answer to each question",
+            "without an answer to 'label', left out: 1",
         ],
     )
 

@@ -77,7 +77,13 @@ def test_columns_are_selected_by_name(tmp_path: Path, suffix: str) -> None:
         ("a.jsonl", b'{"x": "a", "y": "b"}', (), UsageError, "several columns"),
         ("a.csv", b'text\n"open', (), DataFormatError, "line"),
         ("a.csv", b"text;id\nhello there;1;\n", (), DataFormatError, "only column is 'text;id'"),
-        ("a.csv", b"nr\ttext\n1\thello\t\n", (), DataFormatError, "only column is"),
+        (
+            "a.csv",
+            b"nr\ttext\n1\thello\t\n",
+            (),
+            DataFormatError,
+            "3 columns, where the first line has 2",
+        ),
         (
             "a.csv",
             b"text\nhello, there\n",

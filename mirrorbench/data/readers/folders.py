@@ -1,0 +1,91 @@
+"""Files of a user's folder, or of a zip archive in place of one.
+
+A file in an archive has the path of the archive and its own below it: ``beir.zip/corpus.jsonl``. Nothing is unpacked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, cast
+
+from mirrorbench.core.errors import DataUnavailableError
+from mirrorbench.data.archives import Archive, open_archive
+
+
+def is_archive(name: str) -> bool:
+    """Return whether a file is a zip archive by its name."""
+    return name.lower().endswith(".zip")
+
+
+def archive_of(path: Path) -> Path | None:
+    """Return the zip archive that a path is or lies in; ``None`` for any other."""
+    return next(
+        (part for part in (path, *path.parents) if is_archive(part.name) and part.is_file()), None
+    )
+
+
+def is_member(path: Path) -> bool:
+    """Return whether a path lies in an archive."""
+    return archive_of(path) not in (None, path)
+
+
+def exists(path: Path) -> bool:
+    """Return whether there is a file or a folder, or a file in an archive."""
+    if os.path.exists(path):  # unlike Path.exists, does not raise for a name that is too long
+        return True
+    return is_member(path) and path in _files(path)
+
+
+def is_rereadable(path: Path) -> bool:
+    """Return whether a file can be read twice, as a pipe cannot."""
+    return path.is_file() or archive_of(path) is not None
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Return the files of a folder, or of a folder in an archive, by their names; none where there is no such folder."""
+    if archive_of(folder) is not None:
+        return sorted(file for file in _files(folder) if file.parent == folder)
+    return sorted(file for file in folder.iterdir() if file.is_file()) if folder.is_dir() else []
+
+
+def root_of(path: Path) -> Path:
+    """Return the folder that an archive holds, if it is the only one and holds all files; any other path as it is."""
+    if archive_of(path) != path:
+        return path
+    folders = {file.relative_to(path).parts[:-1][:1] for file in _files(path)}
+    return path.joinpath(*folders.pop()) if len(folders) == 1 else path
+
+
+@contextmanager
+def member(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file in an archive; errors are those of ``open_archive``."""
+    with _opened(path) as (archive, root):
+        name = next((name for name in archive.sizes if root / name == path), None)
+        if name is None:
+            raise DataUnavailableError(f"There is no file {path}.")
+        with BufferedReader(cast(Any, archive.opener(name))) as stream:
+            yield stream
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Archive, Path]]:
+    """The archive that a path is or lies in, and the path of the archive."""
+    root = archive_of(path)
+    assert root is not None
+    with open_archive(root) as archive:
+        yield archive, root
+
+
+def _files(path: Path) -> list[Path]:
+    """The paths of all files in an archive but those that macOS adds (``__MACOSX``)."""
+    with _opened(path) as (archive, root):
+        return [root / name for name in archive.sizes if _is_inside(name)]
+
+
+def _is_inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return not path.is_absolute() and not {"..", "__MACOSX"} & {*path.parts}

@@ -1,0 +1,143 @@
+"""The tables among a user's files: one in a file, or in the shards that the hub makes of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mirrorbench.core.errors import DataFormatError, UsageError
+from mirrorbench.data.readers.csv_tables import table_header
+from mirrorbench.data.readers.folders import archive_of, files_in
+from mirrorbench.data.readers.json_rows import json_objects
+from mirrorbench.data.readers.parquet import pyarrow
+from mirrorbench.data.readers.rows import PLAIN_TEXT, format_of, read_rows
+from mirrorbench.data.readers.spreadsheets import sheet_header
+from mirrorbench.data.readers.text import stream_lines
+
+_SHARD = re.compile(r"-(\d{5})-of-(\d{5})(-[0-9a-f]{16})?$")
+_WHOLE_FILES = ("parquet", "xlsx")
+"""Formats that are not read out of archives."""
+
+
+@dataclass(frozen=True)
+class OwnTable:
+    """A table in one file, or in several shards, whose rows are counted on from file to file.
+
+    Attributes:
+        files: the file, or the shards in their order.
+    """
+
+    files: tuple[Path, ...]
+
+    def __str__(self) -> str:
+        more = len(self.files) - 1
+        return str(self.files[0]) if not more else f"{self.files[0]} (and {more} more)"
+
+    @property
+    def file(self) -> Path:
+        """The file, or the first shard."""
+        return self.files[0]
+
+    @property
+    def name(self) -> str:
+        """The name of the file without folder and endings, and without the number of a shard."""
+        return stem(self.file)
+
+    @property
+    def format(self) -> str:
+        """The format of the files (``table_format``)."""
+        return table_format(self.file)
+
+    def columns(self) -> list[str]:
+        """Read the names of the columns: the header, the keys of the first line, or the schema."""
+        columns = _columns_of(self.file)
+        if not columns:
+            raise DataFormatError(f"{self.file} is empty.")
+        return columns
+
+    def rows(
+        self, columns: Sequence[str], note: Callable[[str], None], named: bool
+    ) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        """Yield line numbers and the values of columns, as ``read_rows`` does."""
+        before = number = 0
+        for file in self.files:
+            for line, values in read_rows(str(file), columns, note, named, self.format):
+                number = before + line
+                yield number, values
+            before = number
+
+
+def tables_in(path: Path, but: str = "") -> dict[str, OwnTable]:
+    """Return the tables of a folder or archive ``but`` one, or the table that a file is, by name without endings.
+
+    A folder without tables may have them in a folder ``data``, as on the hub.
+    """
+    if path.is_file() and archive_of(path) is None:
+        return {} if table_format(path) == PLAIN_TEXT else {stem(path): OwnTable((path,))}
+    for folder in (path, path / "data"):
+        tables: dict[str, OwnTable] = {}
+        files = [file for file in files_in(folder) if _is_table(file) and stem(file) != but]
+        for table in whole_tables(files):
+            first = tables.setdefault(table.name, table)
+            if first is not table:
+                problem = f"{first.file} and {table.file.name} are both the table {table.name!r}"
+                raise UsageError(problem, "Leave one in the folder.")
+        if tables:
+            return tables
+    return {}
+
+
+def whole_tables(files: Sequence[Path]) -> list[OwnTable]:
+    """Return the table of each file, of several where they are its shards, in the order of the files."""
+    shards: dict[str, list[Path]] = {}
+    for file in files:
+        _, dot, endings = file.name.partition(".")
+        shards.setdefault(f"{stem(file)}{dot}{endings}", []).append(file)
+    tables = []
+    for name, own in shards.items():
+        numbers = [_SHARD.search(file.name.partition(".")[0]) for file in own]
+        expected = int(numbers[0][2]) if numbers[0] else 1
+        found = [int(number[1]) for number in numbers if number]
+        if len(own) != expected or found not in ([], list(range(expected))):
+            problem = f"{own[0].parent} has {len(own)} of {expected} shards of {name}"
+            raise UsageError(problem, "Fetch the others: each holds a part of the rows.")
+        tables.append(OwnTable(tuple(own)))
+    return tables
+
+
+def _is_table(file: Path) -> bool:
+    """Whether a file is a table by its name; macOS puts others beside them (``._test.tsv``)."""
+    is_read = table_format(file) not in (PLAIN_TEXT, *(_WHOLE_FILES if archive_of(file) else ()))
+    return is_read and not file.name.startswith("._")
+
+
+def table_format(file: Path) -> str:
+    """Return the format of a file by its name; text whose first line has tabs is a table of them, as Excel writes it."""
+    is_text = file.name.lower().removesuffix(".gz").endswith(".txt")
+    if is_text and "\t" in next(stream_lines(file), ""):
+        return "tsv"
+    return format_of(file.name)
+
+
+def stem(file: Path) -> str:
+    """Return the name of a file without its endings, and without the number of a shard as on the hub."""
+    return _SHARD.sub("", file.name.partition(".")[0])
+
+
+def _columns_of(file: Path) -> list[str]:
+    file_format = table_format(file)
+    if file_format == "parquet":
+        parquet, arrow = pyarrow()
+        try:
+            return list(parquet.read_schema(file).names)
+        except (arrow.ArrowException, OSError) as error:
+            reason = str(error).splitlines()[0]
+            raise DataFormatError(f"{file} cannot be read as Parquet: {reason}") from None
+    if file_format in ("csv", "tsv"):
+        return table_header(file, file_format)
+    if file_format == "xlsx":
+        return sheet_header(file)
+    return next((list(row) for _, row in json_objects(str(file))), [])
