@@ -189,6 +189,22 @@ def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     console.print(table)
 
 
+def print_numbers(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table of numbers, named in its first column: drawn on a terminal, Markdown into a file or a pipe."""
+    if console.is_terminal:
+        table = Grid(box=None, pad_edge=False, header_style="bold")
+        for column in head:
+            table.add_column(column, justify="left" if column == head[0] else "right")
+        for row in rows:
+            table.add_row(*map(Text, row))
+        console.print(table)
+        return
+    from tabulate import tabulate
+
+    sides = ["left", *["right"] * (len(head) - 1)]
+    say(tabulate(rows, head, tablefmt="pipe", colalign=sides, disable_numparse=True))
+
+
 def print_json(value: Any) -> None:
     """Print a value as JSON."""
     import json

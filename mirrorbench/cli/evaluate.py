@@ -18,11 +18,13 @@ from mirrorbench.cli.display import (
     PluginFiles,
     Quiet,
     print_json,
+    print_numbers,
     say,
 )
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.quoting import without_texts
 from mirrorbench.own_data.answers import Evaluation, items_needed
+from mirrorbench.own_data.measures import FOLDS
 from mirrorbench.own_data.planning import (
     Data,
     data_name,
@@ -34,6 +36,7 @@ from mirrorbench.own_data.planning import (
     without_repeats,
 )
 from mirrorbench.reports.comparable import stored_results
+from mirrorbench.reports.renderers import number
 from mirrorbench.reports.statistics.equality import asked_for
 
 if TYPE_CHECKING:
@@ -147,7 +150,15 @@ def evaluate(
     stored = stored_results(outcome, plan, space.results)
     specs = list(map(str, rows.values()))
     evaluation = Evaluation(
-        stored, plan, outcome.failures, specs, read, space.plugins, seen, equality
+        stored,
+        plan,
+        outcome.failures,
+        specs,
+        read,
+        space.plugins,
+        seen,
+        equality,
+        outcome.predictions,
     )
     if as_json:
         print_json(as_object(evaluation, items) | {"overlap": overlap})
@@ -157,10 +168,6 @@ def evaluate(
         unread = () if quiet else encoder_lines(outcome.results, own_labels, read)
         for line in (*overlap, *unread):
             say(line, err=True)
-        for failure in outcome.failures:
-            label = evaluation.labels[str(failure.spec)]
-            line = f"Failed: {label} on {read[failure.task].title}: {failure.reason}"
-            say(f"{line}\n{failure.hint}".rstrip(), err=True)
     raise typer.Exit(1 if outcome.failures else 0)
 
 
@@ -171,27 +178,84 @@ def print_evaluation(
     from mirrorbench.cli.display import print_table
 
     print_table(evaluation.leaderboard.table, "all" if notes == "all" else "none")
-    first, *compared = evaluation.encoders
-    if not compared:
+    print_missing(evaluation, data)
+    if not evaluation.encoders[1:]:
         say("Name a second encoder (-e) to compare it with the first.", err=True)
     if notes in ("", "short"):
         print_answers(evaluation)
     print_items_needed(evaluation, data)
-    for tested in data.values():
-        if not evaluation.is_scored(first, tested.name):
-            say(
-                f"{tested.title}: no answer, since {evaluation.labels[first]} has no score",
-                err=True,
-            )
-    for result in evaluation.leaderboard.results:
-        if result.main_score is None:
-            reasons = "; ".join(result.notes) or "undefined"
-            where = f"{evaluation.labels[result.spec]} on {data[result.task].title}"
-            say(f"{where}: no score: {reasons}", err=True)
+    print_thresholds(evaluation, data)
+    print_in_use(evaluation)
     for verdict in evaluation.on_encoders if n_items else ():
         own = data[verdict.column]
         title = f"{evaluation.labels[verdict.spec]} on {own.title}"
         print_changes(evaluation.changes(verdict, n_items), title, own)
+
+
+def print_missing(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
+    """Print why scores are missing in the table, and what has no answer for it."""
+    for result in evaluation.leaderboard.results:
+        if result.main_score is None:
+            reasons = "; ".join(result.notes) or "undefined"
+            say(
+                f"{evaluation.labels[result.spec]} on {data[result.task].title}: no score: {reasons}"
+            )
+    for failure in evaluation.leaderboard.failures:
+        label = evaluation.labels[str(failure.spec)]
+        line = f"Failed: {label} on {data[failure.task].title}: {failure.reason}"
+        say(f"{line}\n{failure.hint}".rstrip())
+    first = evaluation.encoders[0]
+    for tested in data.values():
+        if not evaluation.is_scored(first, tested.name):
+            say(f"{tested.title}: no answer, since {evaluation.labels[first]} has no score")
+
+
+def print_thresholds(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
+    """Print for pairs the cosine above which they are alike, and how often that is right on pairs that did not choose it."""
+    rows = []
+    for tested in data.values():
+        scored = [own for own in evaluation.leaderboard.results if own.task == tested.name]
+        if tested.task.kind == "pairs" and any("threshold" not in own.metrics for own in scored):
+            say(f"{tested.title}: no threshold, which needs {FOLDS} different texts of each label")
+    for result in evaluation.leaderboard.results:
+        if "threshold" in result.metrics and result.spec in evaluation.encoders:
+            where = f" on {data[result.task].title}" if len(data) > 1 else ""
+            values = (result.metrics[name] for name in _DECISION)
+            shown = ["-" if value is None else number(value) for value in values]
+            rows.append([f"{evaluation.labels[result.spec]}{where}", *shown])
+    if rows:
+        say(
+            "\nPairs are alike above the threshold, chosen for F1; scored on pairs that did not choose it:\n"
+        )
+        print_numbers(["encoder", *_DECISION.values()], rows)
+
+
+_DECISION = {
+    "threshold": "cosine above",
+    "precision": "precision",
+    "recall": "recall",
+    "f1": "F1",
+}
+"""Metrics of a threshold, and their names in a table."""
+
+
+def print_in_use(evaluation: Evaluation) -> None:
+    """Print the speed of each encoder, the size of its vectors and the share of texts that it cuts."""
+    rows = []
+    for spec, own in evaluation.in_use.items():
+        speed = own.texts_per_second
+        rows.append(
+            [
+                evaluation.labels[spec],
+                "-" if speed is None else f"{speed:,.0f}",
+                f"{own.dimensions:,}",
+                f"{own.bytes_per_vector:,}",
+                f"{own.share_cut:.1%}",
+            ]
+        )
+    if rows:
+        say()
+        print_numbers(["encoder", "texts/s", "dimensions", "bytes a vector", "texts cut"], rows)
 
 
 def print_answers(evaluation: Evaluation) -> None:
@@ -200,7 +264,8 @@ def print_answers(evaluation: Evaluation) -> None:
     from mirrorbench.reports.statistics.verdicts import caveat_notes
 
     table = evaluation.leaderboard.table
-    say()
+    if table.verdicts:
+        say()
     for _, text in sentences(table):
         say(text)
     most = max((verdict.n_tests for verdict in table.verdicts), default=1)
@@ -223,8 +288,6 @@ def print_items_needed(evaluation: Evaluation, data: Mapping[str, Data]) -> None
 
 def print_changes(changes: tuple[list[Change], list[Change]], title: str, data: Data) -> None:
     """Print the items that gained and lost most: their scores, texts and predictions."""
-    from mirrorbench.reports.renderers import number
-
     if not any(changes):
         say(f"\n{title}: no item changed")
     values = f" ({data.task.values_name})" if data.task.values_name else ""
@@ -264,6 +327,10 @@ def as_object(evaluation: Evaluation, n_items: int) -> dict[str, object]:
                 "notes": result.notes,
             }
             for result in board.results
+        ],
+        "encoders": [
+            {"encoder": labels[spec], "spec": spec, **asdict(own)}
+            for spec, own in evaluation.in_use.items()
         ],
         "answers": _answers(evaluation),
         "notes": [*board.table.warnings, *board.table.notes],

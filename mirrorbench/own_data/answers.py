@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from types import MappingProxyType
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from mirrorbench.own_data.in_use import InUse
 from mirrorbench.reports.leaderboard import Leaderboard, build_table
 from mirrorbench.reports.statistics import LEVEL
 from mirrorbench.reports.statistics.items import (
@@ -125,11 +126,13 @@ class Evaluation:
         plugins: plugins with the metrics.
         tuned_on: the overlap of data, by name, with texts that encoders were tuned on elsewhere.
         equality: with the margin within which encoders are tested to be equal.
+        computed: cell ids of the results that were computed in this run.
 
     Attributes:
         leaderboard: the table, with a verdict on each other row and data; the results; the failures.
         encoders: as given.
         labels: of all rows, by spec.
+        in_use: speed, size of vectors and share of cut texts of the encoders that have results, by spec.
     """
 
     def __init__(
@@ -142,6 +145,7 @@ class Evaluation:
         plugins: Plugins,
         tuned_on: Mapping[str, Contamination] = MappingProxyType({}),
         equality: Equality | None = None,
+        computed: Container[str] = (),
     ) -> None:
         self.encoders = encoders
         self._data = data
@@ -168,6 +172,11 @@ class Evaluation:
         table = with_verdicts(table, verdicts)
         self.leaderboard = Leaderboard(table, results, tuple(failures), plugins)
         self.labels = {row.spec: row.label for row in table.rows}
+        self.in_use = {
+            spec: InUse.of(own, computed)
+            for spec in encoders
+            if (own := [result for result in results if result.spec == spec])
+        }
 
     @property
     def on_encoders(self) -> list[Verdict]:

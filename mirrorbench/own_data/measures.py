@@ -98,12 +98,36 @@ def folds(
     )
 
 
+def dealt(labels: NDArray[Any], groups: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the fold of each item: groups are dealt in the order of their numbers of items with label 1.
+
+    Deterministic, and in seconds for a million groups, of which scikit-learn's ``StratifiedGroupKFold`` (``folds``) takes
+    a tenth of a millisecond each.
+
+    Args:
+        labels: 1 or 0 of each item.
+        groups: its group, a number from 0.
+    """
+    n_items, n_positive = np.bincount(groups), np.bincount(groups, weights=labels)
+    chance = np.random.default_rng(0).random(len(n_items))
+    order = np.lexsort((chance, n_items, n_positive))
+    fold_of_group = np.empty(len(order), dtype=np.intp)
+    fold_of_group[order] = np.arange(len(order)) % FOLDS
+    folds_of_items: NDArray[np.intp] = fold_of_group[groups]
+    return folds_of_items
+
+
+def rare_labels(labels: NDArray[Any], groups: NDArray[Any]) -> dict[Any, int]:
+    """Return the labels that have too few groups of items to be in all folds, with their numbers of groups."""
+    n_groups = {label: len(np.unique(groups[labels == label])) for label in np.unique(labels)}
+    return {label: n for label, n in n_groups.items() if n < FOLDS}
+
+
 def check_folds(data: str, labels: NDArray[Any], groups: NDArray[Any]) -> None:
     """Raise ``DataFormatError`` if a label has too few groups of items to be in all folds."""
-    for label in np.unique(labels):
-        if (n := len(np.unique(groups[labels == label]))) < FOLDS:
-            problem = f"{data}: without a split each label needs {FOLDS} different texts, and {shown(str(label))} has {n}"
-            raise DataFormatError(problem, "Add examples of it, leave it out, or give a split.")
+    for label, n in rare_labels(labels, groups).items():
+        problem = f"{data}: without a split each label needs {FOLDS} different texts, and {shown(str(label))} has {n}"
+        raise DataFormatError(problem, "Add examples of it, leave it out, or give a split.")
 
 
 def text_groups(texts: Sequence[tuple[str, ...]]) -> NDArray[np.intp]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mirrorbench.core.checksums import FileStates, settled, state
 from mirrorbench.core.encoder_protocol import TextInput
@@ -17,10 +18,13 @@ from mirrorbench.core.quoting import shown
 from mirrorbench.data.items import Pair
 from mirrorbench.own_data.layouts import DataLayout
 from mirrorbench.own_data.measures import (
+    FOLDS,
     RETRIEVAL,
     average_precision,
     check_folds,
+    dealt,
     folds,
+    rare_labels,
     resampling_groups,
     text_groups,
 )
@@ -37,7 +41,7 @@ from mirrorbench.own_data.retrieval import Collection
 from mirrorbench.tasks.base import Scores, TaskKind, Vectors
 from mirrorbench.tasks.metrics import auc, cosine
 from mirrorbench.tasks.pairs import PairSimilarity
-from mirrorbench.tasks.thresholds import exact_threshold, notes_on_choice
+from mirrorbench.tasks.thresholds import exact_threshold, f1_threshold, notes_on_choice
 
 _NO_BM25 = "no query has a word of a document, so BM25 has no row"
 if TYPE_CHECKING:
@@ -274,32 +278,40 @@ class Pairs(Rated):
 
     Metrics: average precision (``cosine_ap``) and the area under the ROC curve (``auc``); if it is the main metric,
     also ``accuracy`` under a threshold of the cosine, chosen for each of five folds on the others. Pairs that share a
-    text are in one fold.
+    text are in one fold. ``threshold`` is that of the cosine with the best F1 on all pairs; ``precision``, ``recall`` and
+    ``f1`` are those of thresholds chosen in the same way, for each fold on the others. They are left out where a label
+    has too few texts for five folds.
     """
 
     kind = "pairs"
     main_metric = "cosine_ap"
     measures = (main_metric, "auc", "accuracy")
+    version = 2
 
     def check(self, items: Sequence[Pair]) -> None:
         """Check the pairs and, for a threshold, that each label is in all folds."""
         super().check(items)
         if self.main_metric == "accuracy":
-            groups = text_groups([(pair.left, pair.right) for pair in items])
-            check_folds(self.name, np.array([int(pair.gold) for pair in items]), groups)
+            labels, texts = _labels_and_texts(items)
+            check_folds(self.name, labels, text_groups(texts))
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Score the cosines against the labels."""
         cosines, gold = self.cosines(items, vectors), np.array([pair.gold for pair in items])
-        metrics = {
-            name: f(cosines, gold) for name, f in (("cosine_ap", average_precision), ("auc", auc))
+        labels, texts = _labels_and_texts(items)
+        metrics: dict[str, float | None] = {
+            "cosine_ap": average_precision(cosines, gold),
+            "auc": auc(cosines, gold),
         }
         ids = [pair.id for pair in items]
+        groups = text_groups(texts)
+        if not rare_labels(labels, groups):
+            metrics |= _decisions(cosines, labels, dealt(labels, groups))
         if self.main_metric != "accuracy":
             return Scores(metrics, ids, cosines, gold)
         hits = np.zeros(len(gold))
         fewest = len(gold)
-        for rows, held in folds(gold.astype(int), [(pair.left, pair.right) for pair in items]):
+        for rows, held in folds(labels, texts):
             fewest = min(fewest, len(rows))
             hits[held] = (cosines[held] > exact_threshold(cosines[rows], gold[rows])) == gold[held]
         extra = {"cosine": cosines, "label": gold}
@@ -311,6 +323,29 @@ class Pairs(Rated):
             notes=tuple(notes_on_choice(fewest)),
             extra=extra,
         )
+
+
+def _labels_and_texts(items: Sequence[Pair]) -> tuple[NDArray[Any], list[tuple[str, str]]]:
+    """The labels of pairs as whole numbers, and their texts."""
+    return np.array([int(pair.gold) for pair in items]), [(pair.left, pair.right) for pair in items]
+
+
+def _decisions(
+    cosines: NDArray[Any], labels: NDArray[Any], fold: NDArray[np.intp]
+) -> dict[str, float | None]:
+    """The threshold with the best F1, and precision, recall and F1 of thresholds that were chosen on other folds."""
+    predicted = np.zeros(len(labels), bool)
+    for number in range(FOLDS):
+        held = fold == number
+        predicted[held] = cosines[held] > f1_threshold(cosines[~held], labels[~held])
+    right = np.count_nonzero(predicted & (labels == 1))
+    n_predicted, n_positive = np.count_nonzero(predicted), np.count_nonzero(labels)
+    return {
+        "threshold": f1_threshold(cosines, labels),
+        "precision": right / n_predicted if n_predicted else None,
+        "recall": right / n_positive,
+        "f1": 2 * right / (n_predicted + n_positive),
+    }
 
 
 class Triplet(NamedTuple):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,14 +150,35 @@ def is_whole(folder: Path, name: str, vectors: Array | None = None) -> bool:
         return False
 
 
+class Encoded(NamedTuple):
+    """Stored vectors by pooling, and the work that was done for them now."""
+
+    vectors: dict[Pooling | None, EmbeddingCache]
+    texts: int
+    """Number of inputs that had no vectors yet."""
+    seconds: float
+    """Wall-clock time of their encoding, with writing."""
+
+    def to_json(self) -> dict[str, float]:
+        """Return counts and speed as results store them; empty where nothing was encoded."""
+        if not self.texts:
+            return {}
+        speed = self.texts / max(self.seconds, 1e-9)
+        return {
+            "texts": self.texts,
+            "seconds": round(self.seconds, 4),
+            "texts_per_second": round(speed, 1),
+        }
+
+
 def encode_missing(
     encoder: Encoder,
     wanted: Mapping[Pooling | None, Iterable[TextInput]],
     model: ModelRef,
     precision: str,
     workspace: Workspace,
-) -> dict[Pooling | None, EmbeddingCache]:
-    """Encode the inputs that have no vectors yet under a pooling; return the stored vectors of each pooling.
+) -> Encoded:
+    """Encode the inputs that have no vectors yet under a pooling.
 
     ``wanted`` holds inputs by pooling. An input that several poolings miss is read once for all of them.
     """
@@ -169,11 +191,12 @@ def encode_missing(
     for item in dict.fromkeys(chain.from_iterable(missing.values())):
         together = tuple(pooling for pooling, items in missing.items() if item in items)
         passes.setdefault(together, []).append(item)
+    started = time.perf_counter()
     for together, inputs in passes.items():
         _encode(
             encoder, inputs, {pooling: stored[pooling] for pooling in together}, model, workspace
         )
-    return stored
+    return Encoded(stored, sum(map(len, passes.values())), time.perf_counter() - started)
 
 
 def _vectors_key(encoder: Encoder, pooling: Pooling | None, model: ModelRef, precision: str) -> str:
@@ -242,8 +265,8 @@ def fitted_posts(
             inputs = fit_inputs(corpora[corpus].texts, model, pooling, workspace)
             inputs = [replace(item, language=language) for item in inputs]
             with naming_lines(corpus.name, workspace.plugins.corpora.by_name()):
-                stored = encode_missing(encoder, {pooling: inputs}, model, precision, workspace)
-            affine = fit(stored[pooling].get(inputs), post.transformation)
+                encoded = encode_missing(encoder, {pooling: inputs}, model, precision, workspace)
+            affine = fit(encoded.vectors[pooling].get(inputs), post.transformation)
             workspace.cache.save_transformation(key, affine)
         return affine
 

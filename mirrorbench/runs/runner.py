@@ -35,7 +35,7 @@ from mirrorbench.models.pooling import Pooling, PoolingEncoder
 from mirrorbench.models.transformations import transform
 from mirrorbench.models.transformer_encoder import Cost
 from mirrorbench.runs.cells import Cell, CellGroup, CorpusRef
-from mirrorbench.runs.embedding_cache import encode_missing, fitted_posts
+from mirrorbench.runs.embedding_cache import Encoded, encode_missing, fitted_posts
 from mirrorbench.runs.encoder_loading import EncoderLoader, opening_notes
 from mirrorbench.runs.outcomes import CellOutcome, failed
 from mirrorbench.runs.results import Result, predictions_of
@@ -201,7 +201,7 @@ class Runner:
         while parts:
             part = parts.pop(0)
             try:
-                vectors, encoding = self._encode(encoder, part)
+                vectors, encoded = self._encode(encoder, part)
             except (Exception, SystemExit) as error:  # as above
                 failures, names = failed(part, error), dict.fromkeys(cell.task for cell in part)
                 if len(names) > 1 and not isinstance(error, StorageError):
@@ -217,9 +217,7 @@ class Runner:
                     own = after.get(key := (cell.pooling, cell.model.posts))
                     if own is None:
                         own = after[key] = self._transformed(encoder, cell, vectors[cell.pooling])
-                    result, scores = self._score(
-                        cell, own, encoder, {"train": tuning, "encode": encoding}
-                    )
+                    result, scores = self._score(cell, own, encoder, encoded, tuning)
                 except (Exception, SystemExit) as error:
                     yield from failed([cell], error)
                 else:
@@ -227,8 +225,8 @@ class Runner:
 
     def _encode(
         self, encoder: Encoder, cells: list[Cell]
-    ) -> tuple[dict[Pooling | None, Vectors], float]:
-        """Vectors of all inputs of the cells' tasks, by pooling, and the seconds that encoding took."""
+    ) -> tuple[dict[Pooling | None, Vectors], Encoded]:
+        """Vectors of all inputs of the cells' tasks, by pooling, and what was encoded for them."""
         wanted: dict[Pooling | None, dict[TextInput, None]] = {}
         for reading in dict.fromkeys(map(_Reading.of, cells)):
             self._adapted[reading] = self._adapt(encoder, self._read[reading])
@@ -236,9 +234,8 @@ class Runner:
             wanted.setdefault(cell.pooling, {}).update(
                 dict.fromkeys(self._adapted[_Reading.of(cell)].inputs)
             )
-        started = time.perf_counter()
         try:
-            stored = encode_missing(
+            encoded = encode_missing(
                 encoder, wanted, cells[0].model, cells[0].precision, self.workspace
             )
         except UnreadableTextError as error:
@@ -246,10 +243,11 @@ class Runner:
             if not place:
                 raise
             raise error.at(place) from error
-        seconds, device = time.perf_counter() - started, str(self.workspace.torch_device)
+        device = str(self.workspace.torch_device)
         return {
-            p: Vectors(inputs, stored[p].get(list(inputs)), device) for p, inputs in wanted.items()
-        }, seconds
+            pooling: Vectors(inputs, encoded.vectors[pooling].get(list(inputs)), device)
+            for pooling, inputs in wanted.items()
+        }, encoded
 
     def _place(self, text: str, cells: Sequence[Cell]) -> str:
         """Return the task and the item or document that has a text; empty for none."""
@@ -285,10 +283,14 @@ class Runner:
             cache.describe_model(key) if cell.model.recipe is not None and cache.model(key) else {}
         )
 
-    def _cost(self, cell: Cell, encoder: Encoder, tuning: dict[str, Any]) -> dict[str, Any]:
-        """Return the ``cost`` of a result, from the description of its tuning."""
+    def _cost(
+        self, cell: Cell, encoder: Encoder, encoded: Encoded, tuning: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return the ``cost`` of a result, from what was encoded and the description of its tuning."""
         cost, kept = getattr(encoder, "cost", None), self.loader.from_cache
-        spent = {"encoding": cost.to_json()} if isinstance(cost, Cost) and cost.texts else {}
+        # Only our own encoders count tokens too.
+        counts = cost if isinstance(cost, Cost) and cost.texts else encoded
+        spent = {"encoding": counts.to_json()} if counts.to_json() else {}
         if any(model.key in kept for model in cell.model.with_members()):
             return spent | {"tuning": {**tuning.get("cost", {}), "from_cache": True}}
         return spent | ({"tuning": tuning.get("cost", {})} if tuning else {})
@@ -301,14 +303,18 @@ class Runner:
             return failed([cell], error)[0]
 
     def _score(
-        self, cell: Cell, vectors: Vectors, encoder: Encoder, seconds: dict[str, float]
+        self, cell: Cell, vectors: Vectors, encoder: Encoder, encoded: Encoded, tuned: float
     ) -> tuple[Result, Scores]:
         adapted = self._adapted[_Reading.of(cell)]
         task, started = adapted.task, time.perf_counter()
         scores = score_task(
             task, adapted.items, vectors, cell.protocol, self.workspace.plugins.metrics
         )
-        seconds["score"] = time.perf_counter() - started
+        seconds = {
+            "train": tuned,
+            "encode": encoded.seconds,
+            "score": time.perf_counter() - started,
+        }
         overlap = self._contamination(cell, adapted)
         if overlap:
             scores = replace(scores, extra={**scores.extra, "overlap": overlap.flags(scores.ids)})
@@ -368,7 +374,7 @@ class Runner:
                 *(f"{_name(cell)}: {note}" for note in getattr(encoder, "notes", ())),
                 *_progress(cell, tuning),
             ],
-            cost=self._cost(cell, encoder, tuning),
+            cost=self._cost(cell, encoder, encoded, tuning),
             overlap=overlap.to_json() if overlap else None,
             held_out=tuning.get("held_out"),
         )

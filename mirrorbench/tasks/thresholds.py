@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -33,12 +35,35 @@ def exact_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
     It lies midway between two neighbouring scores, just below the lowest (all predicted 1), or on the highest (all 0).
     """
     distinct, correct = _correct_above(scores, gold)
+    return _best_cut(distinct, correct)
+
+
+def f1_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
+    """Return the threshold with the best F1 of label 1; among equally good ones the highest, as in ``exact_threshold``."""
+    labels = np.asarray(gold, dtype=bool)
+    distinct, group = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True)
+    found = np.bincount(group[labels], minlength=len(distinct))
+    predicted = np.bincount(group, minlength=len(distinct))
+    found_above, predicted_above = (
+        np.concatenate([np.cumsum(counts[::-1])[::-1], [0]]) for counts in (found, predicted)
+    )
+    n = predicted_above + np.count_nonzero(labels)
+    return _best_cut(distinct, 2 * found_above / np.maximum(n, 1))
+
+
+def _best_cut(distinct: NDArray[np.float64], value: NDArray[Any]) -> float:
+    """The threshold of the best value; among equally good ones the highest.
+
+    Args:
+        distinct: the m distinct scores, rising.
+        value: for i = 0..m the value with predictions of 1 from the i-th score on.
+    """
     low, high = distinct[:-1], distinct[1:]
     middle = low + (high - low) / 2
     # Nothing lies midway between adjacent floating-point numbers.
     between = np.where(middle < high, middle, low)
     cuts = np.concatenate([[np.nextafter(distinct[0], -np.inf)], between, distinct[-1:]])
-    return float(cuts[::-1][np.argmax(correct[::-1])])
+    return float(cuts[::-1][np.argmax(value[::-1])])
 
 
 def stepped_threshold(scores: ArrayLike, gold: ArrayLike) -> float:

@@ -47,7 +47,10 @@ def test_answers_report_differences_and_holm_p_values(tmp_path: Path, shell: She
     command = "mirrorbench evaluate a.csv --plugin letters.py -e ab -e abcdef -e ba"
     done, answers = shell(command), json.loads(shell(f"{command} --json").out)["answers"]
     assert done.code == 0, done.err
-    better, same, corrected = done.out.splitlines()[-3:]
+    lines = done.out.splitlines()
+    better, same, corrected = lines[-9:-6]
+    speed, *sizes = [cell.strip() for cell in lines[-1].split("|")[2:-1]]
+    assert (int(speed.replace(",", "")) > 0, sizes) == (True, ["2", "8", "0.0%"])
     assert corrected == "In brackets: p is corrected for up to 2 tests (Holm); intervals are not."
     assert better.startswith("abcdef beats ab: +")
     assert better == answers[0]["sentence"]
@@ -171,13 +174,42 @@ def test_results_with_hidden_texts_remain_comparable(
         "anchor,positive,negative\n" + "".join(f"c{n},cc,ab\n" for n in range(9))
     )
     command = "mirrorbench evaluate a.csv --plugin letters.py -q -e ab"
+    shell(f"{command} -e abcdef -o shown")
     expected = shell(f"{command} -e abcdef --items 1 -o shown").out
     shell(f"{command} -o mixed")
     monkeypatch.setenv("MIRRORBENCH_NO_TEXTS", "1")
+    shell(f"{command} -e abcdef -o mixed")
     done = shell(f"{command} -e abcdef --items 1 -o mixed").out
     shown, hidden = "c0 | cc | ab", "(a text of 12 characters)"
     assert f"gained most\n  .000 → 1.000  {shown}\n" in expected
     assert done == expected.replace(shown, hidden)
+
+
+def test_threshold_of_pairs_and_the_reason_for_a_missing_score_are_printed(
+    tmp_path: Path, shell: Shell
+) -> None:
+    rows = [f"{'a' * n} b,{'a' * n},{n % 2}\n" for n in range(1, 21)]
+    (tmp_path / "a.csv").write_text("text1,text2,label\n" + "".join(rows))
+    (tmp_path / "b.csv").write_text("text1,text2,label\na,a,1\nb,b,0\n")
+    (tmp_path / "c.csv").write_text("text1,text2,score\na,a,1\nb,b,2\nbb,b,3\n")
+    command = "mirrorbench evaluate a.csv b.csv c.csv --plugin letters.py -e ab"
+    done = shell(command)
+    assert done.code == 0, done.err
+    report = json.loads(shell(f"{command} --json").out)
+    metrics = report["scores"][0]["scores"]
+    (row,) = [line for line in done.out.splitlines() if line.startswith("| ab on a.csv ")]
+    values = [float(cell) for cell in row.split("|")[2:-1]]
+    assert values == [
+        round(metrics[name], 3) for name in ("threshold", "precision", "recall", "f1")
+    ]
+    assert "b.csv: no threshold, which needs 5 different texts of each label" in done.out
+    assert "ab on c.csv: no score: all similarities are equal" in done.out
+    (encoder,) = report["encoders"]
+    assert (encoder["encoder"], encoder["dimensions"], encoder["bytes_per_vector"]) == (
+        "abc",
+        3,
+        12,
+    )
 
 
 def test_failed_encoder_does_not_stop_the_comparison(tmp_path: Path, shell: Shell) -> None:
@@ -191,7 +223,7 @@ def test_failed_encoder_does_not_stop_the_comparison(tmp_path: Path, shell: Shel
     assert done.code == 1
     assert "abcdef beats ab" in done.out or "abcdef over ab" in done.out
     assert "./none beats" not in done.out
-    assert "Failed: ./none on a.csv: backbone ./none: there is no such directory" in done.err
+    assert "Failed: ./none on a.csv: backbone ./none: there is no such directory" in done.out
     done = shell("mirrorbench evaluate a.csv --plugin letters.py -e ./none -e ab --json")
     report = json.loads(done.out)
     assert (done.code, report["answers"]) == (1, [])
@@ -202,7 +234,7 @@ def test_failed_encoder_does_not_stop_the_comparison(tmp_path: Path, shell: Shel
         ("ab", {"accuracy"})
     ]
     done = shell("mirrorbench evaluate a.csv --plugin letters.py -e ./none -e ab")
-    assert "a.csv: no answer, since ./none has no score" in done.err
+    assert "a.csv: no answer, since ./none has no score" in done.out
 
 
 def test_equally_named_files_get_separate_columns(tmp_path: Path, shell: Shell) -> None:

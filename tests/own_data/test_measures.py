@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, f1_score
 
-from mirrorbench.own_data.measures import average_precision, macro_f1, resampling_groups
+from mirrorbench.own_data.measures import (
+    average_precision,
+    dealt,
+    macro_f1,
+    rare_labels,
+    resampling_groups,
+)
 
 
 @pytest.mark.parametrize("decimals", [0, 1, 12])
@@ -51,3 +57,18 @@ def test_items_with_shared_texts_form_one_group() -> None:
     assert groups["a"] == groups["b"] == groups["c"]
     assert len(set(groups.values())) == 4
     assert resampling_groups(fewer := {item: texts[item] for item in "abcde"}) == fewer
+
+
+def test_groups_are_dealt_to_folds_with_equal_shares_of_labels() -> None:
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(400), rng.integers(1, 4, size=400))
+    labels = (rng.random(len(groups)) < 0.2).astype(int)
+    folds = dealt(labels, groups)
+    assert all(len(set(folds[groups == group])) == 1 for group in range(400))
+    positives = np.bincount(folds, weights=labels)
+    assert len(positives) == 5
+    assert np.ptp(positives) <= 3
+    assert np.ptp(np.bincount(folds)) <= 6
+    few = np.array([1, 0, 0, 0, 0, 0])
+    assert rare_labels(few, np.arange(6)) == {1: 1}
+    assert set(dealt(np.array([1, 0] * 5), np.arange(10))[::2]) == set(range(5))

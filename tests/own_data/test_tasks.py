@@ -19,13 +19,14 @@ from helpers.own_data_files import (
 )
 from helpers.page_reader import Shell
 from scipy.stats import spearmanr
-from sklearn.metrics import ndcg_score
+from sklearn.metrics import f1_score, ndcg_score, precision_recall_fscore_support
 from sklearn.model_selection import StratifiedGroupKFold
 
 import mirrorbench
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.store import DataStore
+from mirrorbench.own_data.measures import dealt
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.jsonl.gz", "a.parquet"])
@@ -66,6 +67,35 @@ def test_pair_threshold_is_fitted_on_disjoint_texts(plugins: Plugins, write: Wri
             write("b.csv", {"sentence1": ["a"] * 4, "sentence2": list("bcde"), "label": [0, 1] * 2})
             + ":metric=accuracy",
         )
+
+
+def test_decisions_on_pairs_are_those_of_thresholds_chosen_on_others(
+    plugins: Plugins, write: Write
+) -> None:
+    labels = [int(n % 3 == 0) for n in range(40)]
+    columns = {"sentence1": TEXTS, "sentence2": OTHERS, "label": labels}
+    _, scores = task_and_scores(plugins, write("a.csv", columns))
+    values, gold = np.diag(cosines(TEXTS, OTHERS)), np.array(labels)
+
+    def best(rows: np.ndarray) -> float:
+        by_f1 = {cut: f1_score(gold[rows], values[rows] > cut) for cut in [-2, *values[rows]]}
+        return max(cut for cut in by_f1 if by_f1[cut] == max(by_f1.values()))
+
+    predicted, fold = np.zeros(40, int), dealt(gold, np.arange(40))
+    for number in range(5):
+        held = fold == number
+        highest = best(np.flatnonzero(~held))
+        nearest = min(values[~held][values[~held] > highest])
+        predicted[held] = values[held] > ((highest + nearest) / 2 if highest > -2 else nearest)
+    expected = precision_recall_fscore_support(gold, predicted, average="binary")
+    found = [scores.metrics[name] for name in ("precision", "recall", "f1")]
+    assert found == pytest.approx(expected[:3])
+    chosen = scores.metrics["threshold"]
+    assert chosen is not None
+    assert f1_score(gold, values > chosen) == f1_score(gold, values > best(np.arange(40)))
+    columns = {"sentence1": TEXTS[:6], "sentence2": OTHERS[:6], "label": labels[:6]}
+    _, scores = task_and_scores(plugins, write("b.csv", columns))
+    assert set(scores.metrics) == {"cosine_ap", "auc"}
 
 
 def test_triplets_of_the_test_split_are_scored(plugins: Plugins, write: Write) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import accuracy_score
+from sklearn.metrics import accuracy_score, f1_score
 
 from mirrorbench.tasks import thresholds
 
@@ -37,6 +37,18 @@ def test_exact_threshold_is_optimal(drawn: list[tuple[float, int]]) -> None:
         accuracy_score(gold, scores > found)
     )
     assert thresholds.accuracy(scores, gold, found) >= best - 1e-12
+
+
+@FEWER
+@given(scored)
+@example([(0.5, 1), (0.5, 0)])
+@example([(0.3, 0)])
+@example([(0.1, 1), (0.2, 0), (0.3, 1), (0.3, 0)])
+def test_f1_threshold_is_optimal(drawn: list[tuple[float, int]]) -> None:
+    scores, gold = (np.array(column) for column in zip(*drawn, strict=True))
+    cuts = [-2.0, *scores, 2.0, thresholds.f1_threshold(scores, gold)]
+    values = [f1_score(gold, scores > cut, zero_division=0) for cut in cuts]
+    assert values[-1] == pytest.approx(max(values))
 
 
 def test_exact_threshold_lies_midway_between_scores() -> None:

@@ -1,0 +1,68 @@
+"""What an encoder is in use, beside its scores: speed, size of its vectors, share of texts that it cuts."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING
+
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.models.transformations import BINARY, INT8, split_post
+
+if TYPE_CHECKING:
+    from mirrorbench.runs.results import Result
+
+_FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class InUse:
+    """An encoder in use.
+
+    Attributes:
+        texts_per_second: speed of its encoding in this run, on this machine; ``None`` if all vectors were in the cache.
+        dimensions: of a vector.
+        bytes_per_vector: with numbers of four bytes, or of ``type=int8`` or ``type=binary``.
+        texts: number of distinct texts in all data.
+        cut: number of those that are longer than it reads.
+    """
+
+    texts_per_second: float | None
+    dimensions: int
+    bytes_per_vector: int
+    texts: int
+    cut: int
+
+    @classmethod
+    def of(cls, results: Iterable[Result], computed: Container[str]) -> InUse:
+        """Return what the results of an encoder on some data say; ``computed`` holds the cell ids of this run."""
+        results = list(results)
+        # The encoder counts all of its work, so that the last result has the most of it.
+        speeds = [
+            result.cost["encoding"]["texts_per_second"]
+            for result in results
+            if result.cell_id in computed and "encoding" in result.cost
+        ]
+        dimensions = int(results[0].encoder["dimensions"])
+        return cls(
+            speeds[-1] if speeds else None,
+            dimensions,
+            _bytes_per_vector(results[0].spec, dimensions),
+            sum(int(result.encoder.get("texts", 0)) for result in results),
+            sum(int(result.encoder.get("truncation", {}).get("cut", 0)) for result in results),
+        )
+
+    @property
+    def share_cut(self) -> float:
+        """Share of the texts that are cut."""
+        return self.cut / self.texts if self.texts else 0.0
+
+
+def _bytes_per_vector(spec: str, dimensions: int) -> int:
+    _, post = split_post(parse_spec(spec))
+    if post is not None and post.type == INT8:
+        return dimensions
+    if post is not None and post.type == BINARY:
+        return ceil(dimensions / 8)
+    return _FLOAT_BYTES * dimensions
