@@ -191,7 +191,7 @@ def test_threshold_of_pairs_and_the_reason_for_a_missing_score_are_printed(
     rows = [f"{'a' * n} b,{'a' * n},{n % 2}\n" for n in range(1, 21)]
     (tmp_path / "a.csv").write_text("text1,text2,label\n" + "".join(rows))
     (tmp_path / "b.csv").write_text("text1,text2,label\na,a,1\nb,b,0\n")
-    (tmp_path / "c.csv").write_text("text1,text2,score\na,a,1\nb,b,2\nbb,b,3\n")
+    (tmp_path / "c.csv").write_text("text1,text2,score\nx,y,1\ny,z,2\nz,x,3\n")
     command = "mirrorbench evaluate a.csv b.csv c.csv --plugin letters.py -e ab"
     done = shell(command)
     assert done.code == 0, done.err
