@@ -12,6 +12,7 @@ from pathlib import Path
 
 import command_page
 import measured_page
+import own_data_files_page
 import plugin_page
 import task_pages
 
@@ -70,6 +71,7 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "plugins.md", plugin_page.page()
     yield "backbones.md", backbone_list()
     yield "computations.md", computations()
+    yield "own_data_files.md", own_data_files_page.page()
     yield measured_page.PAGE, measured_page.page()
     yield from task_pages.pages().items()
 

@@ -196,7 +196,8 @@ def print_missing(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
     """Print why scores are missing in the table, and what has no answer for it."""
     for result in evaluation.leaderboard.results:
         if result.main_score is None:
-            reasons = "; ".join(result.notes) or "undefined"
+            own_notes = [note for note in result.notes if note not in result.remarks]
+            reasons = "; ".join(own_notes) or "undefined"
             say(
                 f"{evaluation.labels[result.spec]} on {data[result.task].title}: no score: {reasons}"
             )

@@ -40,11 +40,20 @@ _DAMAGED = (
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """An open archive and the sizes in bytes of its regular files, without links, devices and encrypted members."""
+    """An open archive.
+
+    Attributes:
+        path: of the archive.
+        sizes: of its regular files in bytes, without links, devices and encrypted members; of several with one name it is
+            the last, as for other programs.
+        opener: opens one of these.
+        encrypted: names of the encrypted members.
+    """
 
     path: Path
     sizes: dict[str, int]
     opener: Callable[[str], IO[bytes]]
+    encrypted: tuple[str, ...] = ()
 
     def find(self, name: str) -> str:
         """Return the member with a name, or the only one whose path ends in it (``a.txt`` finds ``data/a.txt``)."""
@@ -80,23 +89,19 @@ def _of_zip(path: Path, archive: zipfile.ZipFile) -> Archive:
     members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
         mode = info.external_attr >> 16
-        if (
-            not info.filename
-            or info.is_dir()
-            or (stat.S_IFMT(mode) and not stat.S_ISREG(mode))
-            or info.flag_bits & 0x1
-        ):
-            continue  # files without a name, folders, links, devices, encrypted members
-        members.setdefault(info.filename, info)
-    sizes = {name: info.file_size for name, info in members.items()}
-    return Archive(path, sizes, lambda name: archive.open(members[name]))
+        if not info.filename or info.is_dir() or (stat.S_IFMT(mode) and not stat.S_ISREG(mode)):
+            continue  # files without a name, folders, links, devices
+        members[info.filename] = info
+    encrypted = tuple(name for name, info in members.items() if info.flag_bits & 0x1)
+    sizes = {name: info.file_size for name, info in members.items() if name not in encrypted}
+    return Archive(path, sizes, lambda name: archive.open(members[name]), encrypted)
 
 
 def _of_tar(path: Path, archive: tarfile.TarFile) -> Archive:
     members: dict[str, tarfile.TarInfo] = {}
     for info in archive:
         if info.isreg() and not info.issparse():
-            members.setdefault(info.name, info)
+            members[info.name] = info
     sizes = {name: info.size for name, info in members.items()}
     return Archive(path, sizes, lambda name: cast("IO[bytes]", archive.extractfile(members[name])))
 

@@ -26,7 +26,7 @@ from mirrorbench.core.quoting import without_texts
 from mirrorbench.data.readers.folders import archive_of, files_in, root_of
 from mirrorbench.data.readers.rows import PLAIN_TEXT, format_of
 from mirrorbench.data.readers.values import parse_index
-from mirrorbench.own_data.tables import OwnTable, stem, tables_in, whole_tables
+from mirrorbench.own_data.tables import OwnTable, shards_of, stem, tables_in, whole_tables
 
 TABLES: dict[str, tuple[str, ...]] = {
     "similarity": ("sentence1", "sentence2", "score"),
@@ -98,6 +98,8 @@ SPLITS = (TRAIN, TEST, "dev", "val", "valid", "validation")
 class DataLayout:
     """The layout of own data: their kind, and their files by part (``corpus``, ``train``, ``names`` ...)."""
 
+    path: Path
+    """The file, folder or archive that holds them, for options in messages."""
     kind: str
     tables: Mapping[str, OwnTable]
     renamed: Mapping[str, str]
@@ -160,12 +162,15 @@ def find_layout(path: Path, kind: str, renamed: Mapping[str, str]) -> DataLayout
     Raises:
         UsageError: the columns or files are not of ``kind``, or of no or several kinds.
     """
-    path = root_of(path)
-    tables = tables_in(path, but=_QRELS)
-    corpus, queries = _part(path, tables, "corpus", _COLLECTION), _part(path, tables, "queries")
-    judgements = _judgements_in(path)
-    if kind == "retrieval" or (not kind and (judgements or (corpus and queries))):
-        return _retrieval(path, {"corpus": corpus, "queries": queries}, judgements, renamed)
+    root = root_of(path)
+    tables = tables_in(root, but=_QRELS)
+    texts = {
+        "corpus": _part(root, tables, "corpus", _COLLECTION),
+        "queries": _part(root, tables, "queries"),
+    }
+    judgements = _judgements_in(root)
+    if kind == "retrieval" or (not kind and (judgements or all(texts.values()))):
+        return _retrieval(path, root, texts, judgements, renamed)
     if not tables:
         return None
     if kind in ("", "linking") and len(tables) > 1 and (linking := _linking(path, tables, renamed)):
@@ -173,10 +178,19 @@ def find_layout(path: Path, kind: str, renamed: Mapping[str, str]) -> DataLayout
     if kind == "linking":
         hint = "Linking needs a table with the columns name, id and one with mention, id."
         raise UsageError(f"{path} is not a folder of a dictionary and mentions", hint)
-    layout = _labelled_table(_split_tables(path, tables), kind, renamed)
-    test = layout.tables[TEST]
-    chosen = len(tables) > 1 and test.name != TEST
-    return replace(layout, chosen=[f"rows of {test.file.name}"] if chosen else [])
+    layout = _labelled_table(path, _split_tables(path, tables), kind, renamed)
+    return replace(layout, chosen=list(_chosen(layout, len(tables) > 1)))
+
+
+def _chosen(layout: DataLayout, among_others: bool) -> Iterator[str]:
+    """Remarks on the tables that are read where their names do not say it all."""
+    test, train = layout.tables[TEST], layout.tables.get(TRAIN)
+    if among_others and test.name != TEST:
+        yield f"rows of {test.file.name}"
+    if train and train.name != TRAIN:
+        yield f"trained on {train.file.name}"
+    if (n := shards_of(test.file)) > len(test.files):
+        yield f"one of {n} shards; all of them are read where their folder is named"
 
 
 _COLLECTION, _QRELS = "collection", "qrels"
@@ -196,12 +210,18 @@ def _judgements_in(path: Path) -> list[OwnTable]:
     """The tables of judgements of a collection: of the test split, of no split, of others, by name."""
     beside = [file for file in files_in(path) if file.name.startswith(_QRELS)]
     files = [file for file in (*files_in(path / _QRELS), *beside) if _holds_judgements(file)]
+    return sorted(whole_tables(files), key=_rank_of_judgements)
 
-    def rank(table: OwnTable) -> tuple[bool, bool, str]:
-        splits = _splits_in(table.file)
-        return TEST not in splits, bool(splits), table.file.name
 
-    return sorted(whole_tables(files), key=rank)
+def _rank_of_judgements(table: OwnTable) -> tuple[bool, bool, bool]:
+    """The order in which judgements are chosen: of the test split, of no split, without other words in their name."""
+    splits = _splits_in(table.file)
+    words = {*re.split(r"[-_. ]", table.file.name.partition(".")[0])}
+    return (
+        TEST not in splits,
+        bool(splits),
+        not words <= {*splits, _QRELS} and not shards_of(table.file) > 1,
+    )
 
 
 def _holds_judgements(file: Path) -> bool:
@@ -220,13 +240,14 @@ def _splits_in(file: Path) -> set[str]:
 
 def _retrieval(
     path: Path,
+    root: Path,
     texts: Mapping[str, OwnTable | None],
     judgements: Sequence[OwnTable],
     renamed: Mapping[str, str],
 ) -> DataLayout:
     tables = {part: table for part, table in texts.items() if table}
     if len(tables) == len(texts) and not judgements:  # as the hub has it
-        judgements = [table for name, table in tables_in(path / "data").items() if name == TEST]
+        judgements = [table for name, table in tables_in(root / "data").items() if name == TEST]
     missing = [*sorted(texts.keys() - tables.keys()), *([] if judgements else ["judgements"])]
     if missing:
         hint = "Retrieval needs corpus.jsonl, queries.jsonl and qrels/test.tsv."
@@ -235,10 +256,20 @@ def _retrieval(
         part: _usual(table.columns(), DOCUMENTS, renamed, USUAL_TEXTS[part])
         for part, table in tables.items()
     }
-    qrels = judgements[0]
+    qrels, *others = judgements
+    same = [
+        table.file.name
+        for table in others
+        if _rank_of_judgements(table) == _rank_of_judgements(qrels)
+    ]
+    if same and TEST in _splits_in(qrels.file):
+        raise UsageError(
+            f"{path} has several files of judgements: {', '.join((qrels.file.name, *same))}",
+            "Leave one in the folder.",
+        )
     if qrels.format != PLAIN_TEXT:
         usual[_QRELS] = _usual(qrels.columns(), JUDGEMENTS, renamed, USUAL_JUDGEMENTS)
-    return DataLayout("retrieval", {**tables, _QRELS: qrels}, renamed, usual)
+    return DataLayout(path, "retrieval", {**tables, _QRELS: qrels}, renamed, usual)
 
 
 def _linking(
@@ -258,7 +289,7 @@ def _linking(
             raise UsageError(
                 f"{path} has several tables of one kind: {repeated}", "Leave one in the folder."
             )
-    return DataLayout("linking", {part: found[0] for part, found in fitting.items()}, renamed)
+    return DataLayout(path, "linking", {part: found[0] for part, found in fitting.items()}, renamed)
 
 
 def _split_tables(path: Path, tables: Mapping[str, OwnTable]) -> dict[str, OwnTable]:
@@ -272,6 +303,13 @@ def _split_tables(path: Path, tables: Mapping[str, OwnTable]) -> dict[str, OwnTa
             raise UsageError(f"{path} has several tables {part}: {names}", "Name one of them.")
         if found:
             split[part] = found[0]
+    if len(split) == 2:
+        before = {part: table.name.lower().partition(part) for part, table in split.items()}
+        if before[TRAIN][0] != before[TEST][0] or before[TRAIN][2] not in ("", before[TEST][2]):
+            raise UsageError(
+                f"{path}: it is not certain that {split[TRAIN].file.name} is trained on for {split[TEST].file.name}",
+                "Name them alike: train and test, or my-train and my-test.",
+            )
     if TEST in split:
         return split
     if len(tables) > 1 or (TRAIN in split and split[TRAIN].file != path):
@@ -284,7 +322,7 @@ def _split_tables(path: Path, tables: Mapping[str, OwnTable]) -> dict[str, OwnTa
 
 
 def _labelled_table(
-    tables: Mapping[str, OwnTable], kind: str, renamed: Mapping[str, str]
+    path: Path, tables: Mapping[str, OwnTable], kind: str, renamed: Mapping[str, str]
 ) -> DataLayout:
     """The layout of one of ``TABLES``, by the columns of the test split."""
     file, has = tables[TEST].file, tables[TEST].columns()
@@ -297,7 +335,7 @@ def _labelled_table(
         if found and not _has_other_texts(has, TABLES[name], renamed, found)
     ]
     if not fits and not recognised:
-        raise _nearest(file, has, kinds, renamed)
+        raise _nearest(path, has, kinds, renamed)
     if not fits:
         # A pair with a label has a text with a label too.
         most = max(len(TABLES[name]) for name in recognised)
@@ -318,7 +356,7 @@ def _labelled_table(
     names = usual.get(fits[0], {})
     # Only classifiers are trained.
     read = tables if fits[0] == "classification" else {TEST: tables[TEST]}
-    return DataLayout(fits[0], read, renamed, {part: names for part in read})
+    return DataLayout(path, fits[0], read, renamed, {part: names for part in read})
 
 
 def _usual(
@@ -367,13 +405,13 @@ def are_numbers(names: Sequence[str], has: Sequence[str]) -> bool:
 
 
 def _nearest(
-    file: Path, has: Sequence[str], kinds: Sequence[str], renamed: Mapping[str, str]
+    path: Path, has: Sequence[str], kinds: Sequence[str], renamed: Mapping[str, str]
 ) -> UsageError:
     """The error for a table of no layout, with the layout that lacks the fewest columns."""
     mismatch = "are those of no kind of data" if len(kinds) > 1 else f"are not those of {kinds[0]}"
     # The first line of a file without a header holds texts.
     names = f"{len(has)} columns" if without_texts() else f"the columns {', '.join(has)}"
-    problem = f"{file} has {names}, which {mismatch}"
+    problem = f"{path} has {names}, which {mismatch}"
     needed = {column for kind in kinds for column in TABLES[kind]}
     if len(kinds) > 1:  # it may be a label of pairs
         needed.discard("positive")
@@ -383,7 +421,7 @@ def _nearest(
         if column in needed and not (name in has or are_numbers([name], has))
     ]
     if absent:
-        return UsageError(f"{file} has no column {absent[0]!r}", f"It has {names}.")
+        return UsageError(f"{path} has no column {absent[0]!r}", f"It has {names}.")
     similar = {name.strip().lower(): name for name in has}
     missing = {kind: [c for c in TABLES[kind] if renamed.get(c, c) not in has] for kind in kinds}
     unlike = {kind: [c for c in missing[kind] if c not in similar] for kind in kinds}
@@ -395,7 +433,7 @@ def _nearest(
         )
     renames = ",".join(f"{c}={similar.get(c, 'ITS_NAME')}" for c in missing[near])
     return UsageError(
-        problem, f"{hint}. Columns of other names: {file}:{renames}, or --columns for each."
+        problem, f"{hint}. Columns of other names: {path}:{renames}, or --columns for each."
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from mirrorbench.core.errors import DataFormatError, UsageError, not_installed, unknown_name
 from mirrorbench.core.quoting import shown
 from mirrorbench.data.readers.columns import line_error
+from mirrorbench.data.readers.csv_tables import separator_of
 from mirrorbench.data.readers.json_rows import json_objects
 from mirrorbench.data.readers.rows import PLAIN_TEXT
 from mirrorbench.data.readers.text import stream_lines
@@ -30,6 +31,7 @@ from mirrorbench.own_data.rankings import DEPTH, Ranking
 from mirrorbench.own_data.tables import OwnTable
 
 _TITLE = re.compile(r'"title"\s*:')
+_FLOAT = re.compile(r"([0-9]+)\.0+")
 _GRADE = re.compile(r"\s*(-?[0-9]{1,9})(\.0+)?\s*")
 
 
@@ -85,12 +87,12 @@ def read_collection(layout: DataLayout, language: str) -> Collection:
     """
     queries = _queries(layout)
     documents, documents_too = _documents(layout, queries)
-    judgements = _judgements(layout, queries, documents_too)
+    judgements = _judgements(layout, queries, documents, documents_too)
     judged = judgements.grades
     relevant = {query: grades for query, grades in judged.items() if max(grades.values()) > 0}
     if not relevant:
         unknown = next(iter(judgements.unknown_queries), None)
-        why = "" if unknown is None else f"; {unknown!r} is judged and not among the queries"
+        why = "" if unknown is None else f"; {shown(unknown)} is judged and not among the queries"
         raise DataFormatError(f"{layout.tables['qrels']}: no query has a relevant document{why}.")
     documents_too &= relevant.keys()
     queries_left = {query: queries[query] for query in relevant}
@@ -120,6 +122,8 @@ class _Judgements:
     n_repeated: int = 0
     n_of_queries: int = 0
     """Judgements of a query as its own document."""
+    n_as_floats: int = 0
+    """Judgements whose ids are written as floats, 1.0 for 1."""
 
     def notes(self, documents: Mapping[str, str]) -> Iterator[str]:
         """Yield remarks on what was left out, and on documents that are missing."""
@@ -129,6 +133,7 @@ class _Judgements:
             "judged queries that are not among the queries": len(self.unknown_queries),
             "judgements that stand twice, counted once": self.n_repeated,
             "judgements of a query as its own document, left out": self.n_of_queries,
+            "judgements with ids such as 1.0, read as 1": self.n_as_floats,
         }
         yield from (f"{remark}: {n:,}" for remark, n in counts.items() if n)
         if missing:
@@ -136,11 +141,16 @@ class _Judgements:
 
 
 def _judgements(
-    layout: DataLayout, queries: Mapping[str, str], documents_too: Container[str]
+    layout: DataLayout,
+    queries: Mapping[str, str],
+    documents: Mapping[str, str],
+    documents_too: Container[str],
 ) -> _Judgements:
     """Read the judgements of the queries."""
     source, read = str(layout.tables["qrels"]), _Judgements()
-    for line, (query, document, written) in _rows_of_judgements(layout):
+    for line, (written_query, written_document, written) in _rows_of_judgements(layout):
+        query, document = _known(written_query, queries), _known(written_document, documents)
+        read.n_as_floats += (query, document) != (written_query, written_document)
         if not (whole := _GRADE.fullmatch(written)):
             problem = f"the score {shown(written)} is no whole number of at most nine digits"
             raise line_error(source, line, problem)
@@ -157,9 +167,17 @@ def _judgements(
         elif grades[document] == grade:
             read.n_repeated += 1
         else:
-            problem = f"the score of {document} for the query {query} is {grade}, and {grades[document]} before"
+            pair = f"{shown(document)} for the query {shown(query)}"
+            problem = f"the score of {pair} is {grade}, and {grades[document]} before"
             raise line_error(source, line, problem, "Leave one of the two judgements.")
     return read
+
+
+def _known(identity: str, texts: Mapping[str, str]) -> str:
+    """An id of a query or document, without the fraction with which floats are written, if there is only that one."""
+    if identity in texts or not (whole := _FLOAT.fullmatch(identity)):
+        return identity
+    return whole[1] if whole[1] in texts else identity
 
 
 def _rows_of_judgements(layout: DataLayout) -> Iterator[tuple[int, Sequence[str]]]:
@@ -168,12 +186,14 @@ def _rows_of_judgements(layout: DataLayout) -> Iterator[tuple[int, Sequence[str]
     TREC has a column between query and document that says nothing; some files leave it out.
     """
     table = layout.tables["qrels"]
-    if table.format not in (PLAIN_TEXT, "tsv"):
+    if table.format not in (PLAIN_TEXT, "tsv", "csv"):
         return _named_judgements(layout)
-    stripped = (line.strip() for line in stream_lines(table.file))
+    stripped = (line.strip() for file in table.files for line in stream_lines(file))
     lines = ((number, line) for number, line in enumerate(stripped, start=1) if line)
     number, first = next(lines, (0, ""))
     mark = "\t" if "\t" in first else None
+    if table.format == "csv":
+        mark = separator_of(table.file)
     width = len(first.split(mark))
     if width in (3, 4) and _GRADE.fullmatch(first.split(mark)[-1]):
         form = "TREC's four columns" if width == 4 else "query, document and grade"
@@ -227,7 +247,7 @@ def _queries(layout: DataLayout) -> dict[str, str]:
     source, queries = str(layout.tables["queries"]), dict[str, str]()
     for line, name, text, _ in _entries(layout, "queries"):
         if not text.strip():
-            raise line_error(source, line, f"the query {name!r} has no text")
+            raise line_error(source, line, f"the query {shown(name)} has no text")
         queries[name] = text
     return queries
 
@@ -259,7 +279,7 @@ def _entries(layout: DataLayout, part: str) -> Iterator[tuple[int, str, str, str
             if not isinstance(value, str) or (column == columns[0] and not value):
                 raise line_error(source, line, f"the {column} is no text")
         if name in seen:
-            raise line_error(source, line, f"a second {name!r}")
+            raise line_error(source, line, f"a second {shown(name)}")
         seen.add(name)
         yield line, name, text, titles[0] if titles else ""
     if not seen:

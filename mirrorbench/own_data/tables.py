@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError, UsageError
+from mirrorbench.data.readers.annotations import answers_in_table, is_table_of_label_studio
 from mirrorbench.data.readers.csv_tables import table_header
+from mirrorbench.data.readers.files import opened
 from mirrorbench.data.readers.folders import archive_of, files_in
 from mirrorbench.data.readers.json_rows import json_objects
 from mirrorbench.data.readers.parquet import pyarrow
 from mirrorbench.data.readers.rows import PLAIN_TEXT, format_of, read_rows
 from mirrorbench.data.readers.spreadsheets import sheet_header
-from mirrorbench.data.readers.text import stream_lines
 
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})(-[0-9a-f]{16})?$")
 _WHOLE_FILES = ("parquet", "xlsx")
@@ -62,6 +63,15 @@ class OwnTable:
         self, columns: Sequence[str], note: Callable[[str], None], named: bool
     ) -> Iterator[tuple[int, tuple[Any, ...]]]:
         """Yield line numbers and the values of columns, as ``read_rows`` does."""
+        is_export = named and self.format in ("csv", "tsv")
+        if is_export and is_table_of_label_studio(self.columns()):
+            rows = self._rows([*columns, "id"], note, named)
+            return answers_in_table(rows, str(self.file), note)
+        return self._rows(columns, note, named)
+
+    def _rows(
+        self, columns: Sequence[str], note: Callable[[str], None], named: bool
+    ) -> Iterator[tuple[int, tuple[Any, ...]]]:
         before = number = 0
         for file in self.files:
             for line, values in read_rows(str(file), columns, note, named, self.format):
@@ -79,8 +89,7 @@ def tables_in(path: Path, but: str = "") -> dict[str, OwnTable]:
         return {} if table_format(path) == PLAIN_TEXT else {stem(path): OwnTable((path,))}
     for folder in (path, path / "data"):
         tables: dict[str, OwnTable] = {}
-        files = [file for file in files_in(folder) if _is_table(file) and stem(file) != but]
-        for table in whole_tables(files):
+        for table in whole_tables(_table_files(folder, but)):
             first = tables.setdefault(table.name, table)
             if first is not table:
                 problem = f"{first.file} and {table.file.name} are both the table {table.name!r}"
@@ -88,6 +97,20 @@ def tables_in(path: Path, but: str = "") -> dict[str, OwnTable]:
         if tables:
             return tables
     return {}
+
+
+def _table_files(folder: Path, but: str) -> list[Path]:
+    """The files of a folder that are tables by their endings, without macOS' beside them (``._test.tsv``).
+
+    Where there is none, those of text are that are tables by their first line (SICK's); beside others they are notes.
+    """
+    files = [
+        file for file in files_in(folder) if not file.name.startswith("._") and stem(file) != but
+    ]
+    unread = (PLAIN_TEXT, *(_WHOLE_FILES if archive_of(folder) else ()))
+    return [file for file in files if format_of(file.name) not in unread] or [
+        file for file in files if table_format(file) not in unread
+    ]
 
 
 def whole_tables(files: Sequence[Path]) -> list[OwnTable]:
@@ -98,28 +121,34 @@ def whole_tables(files: Sequence[Path]) -> list[OwnTable]:
         shards.setdefault(f"{stem(file)}{dot}{endings}", []).append(file)
     tables = []
     for name, own in shards.items():
-        numbers = [_SHARD.search(file.name.partition(".")[0]) for file in own]
-        expected = int(numbers[0][2]) if numbers[0] else 1
-        found = [int(number[1]) for number in numbers if number]
-        if len(own) != expected or found not in ([], list(range(expected))):
-            problem = f"{own[0].parent} has {len(own)} of {expected} shards of {name}"
-            raise UsageError(problem, "Fetch the others: each holds a part of the rows.")
+        matches = [_SHARD.search(file.name.partition(".")[0]) for file in own]
+        numbers = [int(match[1]) for match in matches if match]
+        if numbers and numbers != list(range(shards_of(own[0]))):
+            named = ", ".join(file.name for file in own)
+            problem = f"{own[0].parent} does not hold each shard of {name} once, but {named}"
+            raise UsageError(problem, "Each holds a part of the rows: fetch the others.")
         tables.append(OwnTable(tuple(own)))
     return tables
 
 
-def _is_table(file: Path) -> bool:
-    """Whether a file is a table by its name; macOS puts others beside them (``._test.tsv``)."""
-    is_read = table_format(file) not in (PLAIN_TEXT, *(_WHOLE_FILES if archive_of(file) else ()))
-    return is_read and not file.name.startswith("._")
+def shards_of(file: Path) -> int:
+    """Return of how many shards a file is one by its name; 1 for any other."""
+    number = _SHARD.search(file.name.partition(".")[0])
+    return int(number[2]) if number else 1
 
 
 def table_format(file: Path) -> str:
     """Return the format of a file by its name; text whose first line has tabs is a table of them, as Excel writes it."""
     is_text = file.name.lower().removesuffix(".gz").endswith(".txt")
-    if is_text and "\t" in next(stream_lines(file), ""):
+    if is_text and b"\t" in _first_line(file):
         return "tsv"
     return format_of(file.name)
+
+
+def _first_line(file: Path) -> bytes:
+    """The bytes of the first line of a file, as far as they are among the first 64 KiB."""
+    with opened(file) as stream:
+        return stream.read(1 << 16).partition(b"\n")[0]
 
 
 def stem(file: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
 from math import isfinite
@@ -13,7 +14,6 @@ from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
 from mirrorbench.core.files import resolved
 from mirrorbench.core.quoting import shown, without_texts
 from mirrorbench.data.items import Pair
-from mirrorbench.data.readers.annotations import answer_in_cell
 from mirrorbench.data.readers.columns import line_error
 from mirrorbench.data.readers.csv_tables import separator_of
 from mirrorbench.data.readers.values import is_label, label_text
@@ -116,7 +116,7 @@ def _read_texts(
                     source,
                     line,
                     f"the split {shown(str(values[-1]))} is none of {', '.join(SPLITS)}",
-                    f"If the column is no split: {source}:split={NO_SPLIT}",
+                    f"If the column is no split: {layout.path}:split={NO_SPLIT}",
                 )
             continue
         texts = []
@@ -148,7 +148,7 @@ def _checked_text(value: Any, column: str, name: str, source: str, line: int) ->
     if value is None or value != value or not str(value).strip():
         raise line_error(source, line, f"the column {name!r} is empty")
     if column in ("label", "score", "id") and is_label(value):
-        return answer_in_cell(label_text(value))
+        return label_text(value)
     if not isinstance(value, str):
         kind = type(value).__name__
         raise line_error(
@@ -204,7 +204,7 @@ def _labels(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[floa
     """The labels of pairs as 1 and 0, from lines and values: of certain meaning, or with ``positive`` the one that is 1."""
     (values,) = unified(_with_decimal_points(layout, [value for _, value in written], "labels"))
     distinct = sorted(set(values))
-    positive = layout.renamed.get("positive", "")
+    ((positive,),) = unified([layout.renamed.get("positive", "")])
     if positive in distinct:
         return [float(value == positive) for value in values]
     known = {value: LABELS.get(value.lower()) for value in distinct}
@@ -236,10 +236,14 @@ def _uncertain_labels(
     if positive := layout.renamed.get("positive", ""):
         problem = f"{source}: no label is {shown(positive)}, the positive one."
         return DataFormatError(problem, f"There are: {named}")
-    name_it = f"{source}:positive=LABEL"
+    name_it = f"{layout.path}:positive=LABEL"
     if len(distinct) == 2:
         can_be_written = not without_texts() and not any({*label} & {*",:="} for label in distinct)
-        ways = [f"{source}:positive={label}" for label in distinct] if can_be_written else [name_it]
+        ways = (
+            [shlex.quote(f"{layout.path}:positive={label}") for label in distinct]
+            if can_be_written
+            else [name_it]
+        )
         return DataFormatError(
             f"{source}: the labels are {named}, and it is not certain which is the positive one.",
             f"Name it: {' or '.join(ways)}",
@@ -272,8 +276,10 @@ def _with_decimal_points(layout: DataLayout, values: Sequence[str], what: str) -
 
 
 def _is_of_spreadsheet(table: OwnTable) -> bool:
-    """Whether columns are separated by semicolons or tabs, as where numbers have decimal commas."""
-    return table.format == "tsv" or (table.format == "csv" and separator_of(table.file) != ",")
+    """Whether a spreadsheet, in which numbers may have decimal commas, may be its source: not if commas separate columns."""
+    if table.format == "csv":
+        return separator_of(table.file) != ","
+    return table.format in ("tsv", "xlsx")
 
 
 def _have_decimal_commas(values: Sequence[str]) -> bool:

@@ -16,6 +16,7 @@ from mirrorbench.core.quoting import is_text, printable
 from mirrorbench.core.specs import LEVELS, parse_params
 from mirrorbench.data.card_files import builtin_cards, load_card
 from mirrorbench.data.cards import CORPUS_KIND, Card
+from mirrorbench.data.readers.rows import ENDINGS
 from mirrorbench.tasks.base import Task, TaskKind
 from mirrorbench.tasks.pairs import PairClassification, PairSimilarity
 from mirrorbench.tasks.words_in_context import SimilarityChange, UsageSimilarity, WordInContext
@@ -142,14 +143,17 @@ class TaskRegistry(Registry[Task]):
         for reader in self.readers:
             if task := call(reader, object, reader.value, name, data_path, given):
                 return Entry(name, _complete(cast("Task", task)), reader.origin, reader.description)
-        raise UsageError(
-            f"nothing that is installed reads {path}",
-            "docs/own_data.md lists the tables and folders that are read.",
-        )
+        hint = f"Read are files ending in {ENDINGS} (also .gz), and folders and .zip of these: docs/own_data.md"
+        if data_path.suffix.lower() in _OTHER_SPREADSHEETS:
+            hint = "Save it as Excel workbook (.xlsx), or as CSV (UTF-8)."
+        raise UsageError(f"nothing that is installed reads {path}", hint)
 
     def __contains__(self, name: object) -> bool:
         base = name.partition(":")[0] if isinstance(name, str) else ""
         return _is_path(base) or super().__contains__(base or name)
+
+
+_OTHER_SPREADSHEETS = (".xls", ".xlsb", ".xltx", ".ods", ".numbers")
 
 
 def _is_path(name: str) -> bool:

@@ -206,9 +206,9 @@ def test_threshold_of_pairs_and_the_reason_for_a_missing_score_are_printed(
     assert "ab on c.csv: no score: all similarities are equal" in done.out
     (encoder,) = report["encoders"]
     assert (encoder["encoder"], encoder["dimensions"], encoder["bytes_per_vector"]) == (
-        "abc",
-        3,
-        12,
+        "ab",
+        2,
+        8,
     )
 
 

@@ -259,7 +259,7 @@ def document_unknown(case: Case) -> None:
 
 
 @mutation(
-    "refused", "the score of d1 for the query q0 is ., and 2 before", ("retrieval",), ("qrels",)
+    "refused", "the score of 'd1' for the query 'q0' is ., and 2 before", ("retrieval",), ("qrels",)
 )
 def judgement_contradicted(case: Case) -> None:
     case.add({"query-id": "q0", "corpus-id": "d1", "score": case.rng.choice("01")})

@@ -154,14 +154,32 @@ def test_split_may_be_a_word_in_the_name_of_a_file(write: Write, tmp_path: Path)
         "train": "my_train",
         "test": "my_test_2",
     }
-    assert layout.recognised == ["rows of my_test_2.csv"]
+    assert layout.recognised == ["rows of my_test_2.csv", "trained on my_train.csv"]
     write("data/other-test.csv", columns)
     with pytest.raises(UsageError, match=r"several tables test: my_test_2\.csv, other-test\.csv"):
         find_layout(tmp_path / "data", "", {})
     write("data/test.csv", columns)
+    with pytest.raises(UsageError, match=r"not certain that my_train\.csv is trained on for test"):
+        find_layout(tmp_path / "data", "", {})
+    write("data/train.csv", columns)
     layout = find_layout(tmp_path / "data", "", {})
     assert layout is not None
     assert (layout.tables["test"].name, layout.recognised) == ("test", [])
+    for train in ("train_old", "imdb-train"):
+        for test in ("test", "sst-test"):
+            names = {"train": f"{train}.csv", "test": f"{test}.csv"}
+            for name in names.values():
+                write(f"{train}{test}/{name}", columns)
+            with pytest.raises(UsageError, match="not certain that"):
+                find_layout(tmp_path / f"{train}{test}", "", {})
+
+
+def test_one_of_several_shards_is_said(write: Write) -> None:
+    path = write("test-00000-of-00003.csv", {"text": TEXTS, "label": ["x", "y"] * 20})
+    layout = find_layout(Path(path), "", {})
+    assert layout is not None
+    (remark,) = layout.recognised
+    assert remark.startswith("one of 3 shards")
 
 
 def test_text_file_with_tabs_is_a_table(tmp_path: Path) -> None:

@@ -125,7 +125,9 @@ def test_judgements_as_published_data_have_them(collection: Written, plugins: Pl
 
 def test_contradicting_judgements_are_refused(collection: Written, plugins: Plugins) -> None:
     folder = collection([("a", "", "x")], {"q": "x"}, "q\ta\t1\nq\ta\t2\n")
-    with pytest.raises(DataFormatError, match="line 3: the score of a for the query q is 2, and 1"):
+    with pytest.raises(
+        DataFormatError, match="line 3: the score of 'a' for the query 'q' is 2, and 1"
+    ):
         read(plugins, folder)
 
 
@@ -178,6 +180,12 @@ JUDGED = {"1": {"a": 2}, "2": {"b": 1, "c": 0}}
             "qid,docno,rel\n1,a,2\n2,b,1.0\n2,c,0\n",
             "qrels.csv: columns qid, docno, rel read as query-id, corpus-id, score",
         ),
+        ("qrels.csv", "1;a;2\n2;b;1.0\n2;c;0\n", "without a header, read as query, document"),
+        (
+            "qrels/dev.csv",
+            "query-id,corpus-id,score\n1.0,a,2\n2.0,b,1\n2.0,c,0\n",
+            "judgements with ids such as 1.0, read as 1: 3",
+        ),
         (
             "qrels/dev.jsonl",
             "".join(
@@ -203,9 +211,16 @@ def test_judgements_are_read_as_others_write_them(
 def test_judgements_of_the_test_split_come_first(collection: Written, plugins: Plugins) -> None:
     """Then those of no split; other files beside them are none."""
     folder = collection(DOCUMENTS, QUERIES, "1\ta\t2\n")
-    for name in ("qrels.train.tsv", "qrels.tsv.bak", "qrels.md"):
+    others = ("qrels.train.tsv", "qrels.tsv.bak", "qrels.md", "qrels.tsv", "qrels/test (1).tsv")
+    for name in (*others, "qrels/test-old.tsv"):
         (folder / name).write_text("2\tb\t1\n")
     assert read(plugins, folder).judged == {"1": {"a": 2}}
+    (folder / "qrels" / "test.csv").write_text("query-id,corpus-id,score\n")
+    with pytest.raises(UsageError, match=r"several files of judgements: test\.csv, test\.tsv"):
+        read(load_plugins(discover=False), folder)
+    (folder / "qrels" / "test.csv").unlink()
+    for name in (*others[3:], "qrels/test-old.tsv"):
+        (folder / name).unlink()
     (folder / "qrels" / "test.tsv").unlink()
     (folder / "qrels.txt").write_text("2\tb\t1\n")
     assert read(load_plugins(discover=False), folder).judged == {"2": {"b": 1}}
@@ -261,6 +276,14 @@ def test_collection_of_the_hub_is_read(tmp_path: Path, plugins: Plugins) -> None
     assert (dict(items.queries), items.judged) == (QUERIES, JUDGED)
 
 
+def test_judgements_in_shards_are_all_read(collection: Written, plugins: Plugins) -> None:
+    folder = collection(DOCUMENTS, QUERIES, "")
+    (folder / "qrels" / "test.tsv").unlink()
+    for shard, line in enumerate(("1\ta\t2\n", "2\tb\t1\n2\tc\t0\n")):
+        (folder / "qrels" / f"test-{shard:05}-of-00002.tsv").write_text(line)
+    assert read(plugins, folder).judged == JUDGED
+
+
 def test_zip_of_beir_is_read_as_its_folder(collection: Written, plugins: Plugins) -> None:
     folder = collection(DOCUMENTS, QUERIES, "1\ta\t2\n2\tb\t1\n2\tc\t0\n")
     path = folder.parent / f"{folder.name}.zip"
@@ -271,7 +294,8 @@ def test_zip_of_beir_is_read_as_its_folder(collection: Written, plugins: Plugins
     assert packed == unpacked
     with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
         archive.writestr("beir/queries.jsonl", "")
-    assert read(plugins, path) == unpacked  # the first of two of one name
+    with pytest.raises(DataFormatError, match="is empty"):  # the last of one name, as for others
+        read(plugins, path)
     path.unlink()
     with zipfile.ZipFile(path, "w") as archive:
         archive.write(folder / "corpus.jsonl", "corpus.jsonl")

@@ -25,8 +25,15 @@ def test_shards_of_the_hub_are_one_table_whose_rows_are_counted_on(
     first = tmp_path / "data" / "test-00000-of-00003.parquet"
     assert (str(tables["test"]), tables["test"].columns()) == (f"{first} (and 2 more)", ["text"])
     (tmp_path / "data" / "test-00001-of-00003.parquet").unlink()
-    with pytest.raises(UsageError, match=r"has 2 of 3 shards of test\.parquet"):
+    with pytest.raises(UsageError, match=r"does not hold each shard of test\.parquet once"):
         tables_in(tmp_path)
+
+
+def test_text_with_tabs_is_a_table_where_there_is_no_other(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "README.txt").write_bytes(b"caf\xe9\tnote\n")
+    assert list(tables_in(tmp_path)) == ["README"]
+    write("mine.csv", {"text": ["a"]})
+    assert list(tables_in(tmp_path)) == ["mine"]
 
 
 def test_table_in_two_formats_is_refused(write: Write, tmp_path: Path) -> None:

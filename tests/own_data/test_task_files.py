@@ -153,6 +153,8 @@ def test_positive_label_is_named_where_it_is_uncertain(plugins: Plugins, write: 
         labels_of(plugins, path)
     assert caught.value.hint == f"Name it: {path}:positive=other or {path}:positive=same"
     assert labels_of(plugins, f"{path}:positive=same") == [1, 0, 1, 0]
+    numbers = write("e.csv", {**columns, "label": [2.0, 1.0, 2.0, 1.0]})
+    assert labels_of(plugins, f"{numbers}:positive=2.0") == [1, 0, 1, 0]
     with pytest.raises(DataFormatError, match="no label is 'equal'") as caught:
         labels_of(plugins, f"{path}:positive=equal")
     assert caught.value.hint == "There are: 'other', 'same'"
@@ -218,7 +220,8 @@ def test_labels_may_have_decimal_commas(plugins: Plugins, write: Write) -> None:
 
 def test_ratings_of_label_studio_in_a_table_are_scores(plugins: Plugins, write: Write) -> None:
     ratings = [f'[{{"rating":{n}}}]' for n in (5, 4, 0)]
-    columns = {"text1": TEXTS[:3], "text2": OTHERS[:3], "rating": ratings}
+    added = {name: [1, 2, 3] for name in ("annotation_id", "annotator", "id", "lead_time")}
+    columns = {"text1": TEXTS[:3], "text2": OTHERS[:3], "rating": ratings, **added}
     assert labels_of(plugins, write("a.csv", columns)) == [5, 4, 0]
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from mirrorbench.core.errors import DataFormatError
+from mirrorbench.data.readers.columns import line_error
 
 Row = dict[str, Any]
 UNANSWERED = object()
@@ -21,6 +22,11 @@ class Tool(NamedTuple):
     """Whether it wrote a record."""
     read: Callable[[Row], tuple[Row, Row]]
     """The texts of a record, and its answers by question."""
+    repeats_tasks: bool = False
+    """Whether a task has a record for each annotator."""
+
+
+_FURTHER = "further answers to the same texts, left out"
 
 
 def tool_of(record: Any) -> Tool | None:
@@ -41,12 +47,19 @@ def rows_of_export(
         DataFormatError: a record is not as the tool writes it, or none has an answer.
     """
     read: list[tuple[int, Row, Row]] = []
+    seen = set[Any]()
+    n_further = 0
     for number, record in records:
         try:
             if not tool.wrote(record):
                 raise KeyError(number)
+            task = record["id"] if tool.repeats_tasks else number
+            if task in seen:
+                n_further += 1
+                continue
+            seen.add(task)
             read.append((number, *tool.read(record)))
-        except (AttributeError, IndexError, KeyError, TypeError) as error:
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             problem = f"{source}, record {number}: not as {tool.name} exports it."
             raise DataFormatError(problem) from error
     questions = dict.fromkeys(question for _, _, answers in read for question in answers)
@@ -54,6 +67,8 @@ def rows_of_export(
         problem = f"{source}: this export of {tool.name} has no answer."
         raise DataFormatError(problem, "Read are choices, ratings, numbers and texts.")
     note(f"{source}: read as an export of {tool.name}, the first answer to each question")
+    if n_further:
+        note(f"{source}: {_FURTHER}: {n_further:,}")
     unanswered = dict.fromkeys(questions, UNANSWERED)
     return [(number, {**texts, **unanswered, **answers}) for number, texts, answers in read]
 
@@ -73,8 +88,8 @@ _ANSWERS = {
     "pairwise": "selected",
 }
 """Where the value of an answer is, by its type; spans of a text are no answers."""
-_MIN = {"annotation_id", "annotator", "lead_time"}
-"""Keys that JSON-MIN adds to the data of a task."""
+_MIN = {"annotation_id", "annotator", "id", "lead_time"}
+"""Keys that JSON-MIN, CSV and TSV add to the data of a task."""
 _CELL = re.compile(r'\[\{"(?:rating|number)": ?(-?[0-9.]+)\}\]')
 
 
@@ -86,11 +101,12 @@ def _of_label_studio(record: Row) -> tuple[Row, Row]:
     """Data, and answers by the names of their controls, of the annotation that is the ground truth, or else the first."""
     done = [own for own in record["annotations"] if not own.get("was_cancelled")]
     done.sort(key=lambda own: not own.get("ground_truth"))
-    answers = {
-        result["from_name"]: _only(result["value"][_ANSWERS[result["type"]]])
-        for result in (done[0]["result"] if done else [])
-        if result.get("type") in _ANSWERS
-    }
+    answers: Row = {}
+    for result in done[0]["result"] if done else []:
+        if result.get("type") in _ANSWERS:
+            value = _only(result["value"][_ANSWERS[result["type"]]])
+            if value != []:  # no choice
+                answers.setdefault(result["from_name"], value)
     return record["data"], answers
 
 
@@ -107,8 +123,44 @@ def _of_result(value: Any) -> Any:
     return value
 
 
-def answer_in_cell(cell: str) -> str:
-    """Return the rating or number in a cell of Label Studio's CSV, ``[{"rating":4}]``; any other text as it is."""
+def is_table_of_label_studio(columns: Collection[str]) -> bool:
+    """Return whether columns are those of a CSV or TSV file that Label Studio wrote."""
+    return {*columns} >= _MIN
+
+
+def answers_in_table(
+    rows: Iterable[tuple[int, tuple[Any, ...]]], source: str, note: Callable[[str], None]
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Yield the rows of a table of Label Studio with their answers as values: the first of each task, if it has one.
+
+    Args:
+        rows: line numbers, values of the columns that are read, and behind them the id of the task.
+        source: name of the file, for messages.
+        note: called with remarks on rows that are left out.
+
+    Raises:
+        DataFormatError: an answer of several choices.
+    """
+    seen = set[Any]()
+    n_repeated = n_unanswered = 0
+    for number, (*values, task) in rows:
+        if task in seen:
+            n_repeated += 1
+        elif not all(values):
+            n_unanswered += 1
+        else:
+            seen.add(task)
+            yield number, tuple(_answer(value, source, number) for value in values)
+    if n_repeated:
+        note(f"{source}: {_FURTHER}: {n_repeated:,}")
+    if n_unanswered:
+        note(f"{source}: without an answer, left out: {n_unanswered:,}")
+
+
+def _answer(cell: str, source: str, number: int) -> str:
+    """The rating or number in a cell such as ``[{"rating":4}]``; any other text as it is."""
+    if cell.startswith('{"choices":'):
+        raise line_error(source, number, "an answer of several choices")
     found = _CELL.fullmatch(cell)
     return found[1] if found else cell
 
@@ -158,7 +210,7 @@ def _of_flat_argilla(record: Row) -> tuple[Row, Row]:
 
 _TOOLS = (
     Tool("Label Studio", _is_label_studio, _of_label_studio),
-    Tool("Label Studio", lambda record: record.keys() >= _MIN, _of_label_studio_min),
+    Tool("Label Studio", lambda record: record.keys() >= _MIN, _of_label_studio_min, True),
     Tool("Argilla", _is_argilla, _of_argilla),
     Tool("Argilla", _is_flat_argilla, _of_flat_argilla),
 )

@@ -9,6 +9,8 @@ from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.quoting import shown, without_texts
 
 _USUAL_COLUMNS = ("text", "sentence")  # the default of several columns
+_ROWS = (".parquet", ".pq", ".xlsx", ".xlsm")
+"""Endings of files that have no lines."""
 
 
 def text_of(value: Any, source: str, number: int) -> str:
@@ -20,8 +22,9 @@ def text_of(value: Any, source: str, number: int) -> str:
 
 
 def line_error(source: str, number: int, problem: str, hint: str = "") -> DataFormatError:
-    """Return an error that names the line of a file."""
-    return DataFormatError(f"{source}, line {number}: {problem}.", hint)
+    """Return an error that names the line of a file, or the row of one without lines."""
+    unit = "row" if source.lower().endswith(_ROWS) else "line"
+    return DataFormatError(f"{source}, {unit} {number}: {problem}.", hint)
 
 
 def resolve_columns(
@@ -53,12 +56,15 @@ def resolve_columns(
 
 
 def without_empty_end(
-    rows: Iterable[tuple[int, Sequence[Any]]], source: str, note: Callable[[str], None]
+    rows: Iterable[tuple[int, Sequence[Any]]],
+    source: str,
+    note: Callable[[str], None],
+    fewest: int = 2,
 ) -> Iterator[tuple[int, Sequence[Any]]]:
-    """Leave out the empty rows of several columns at the end of a table, as spreadsheets write them, and note it."""
+    """Leave out the empty rows of ``fewest`` columns and more at the end of a table, as spreadsheets write them, and note it."""
     empty: list[tuple[int, Sequence[Any]]] = []
     for number, row in rows:
-        if len(row) > 1 and not any(str(field).strip() for field in row if field is not None):
+        if len(row) >= fewest and not any(str(field).strip() for field in row if field is not None):
             empty.append((number, row))
             continue
         yield from empty

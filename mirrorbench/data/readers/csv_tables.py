@@ -28,8 +28,9 @@ _OPEN = re.compile(rf'(?:(?:{_QUOTED}|[^"\t]*)\t)*"[^"]*(?:""[^"]*)*')
 """The first line of such a row whose last field goes on in the next line."""
 
 
-_STATED = re.compile(r'"?sep=([;,|])"?', re.IGNORECASE)
-"""A first line that says what separates the columns, as Excel reads and writes it."""
+_STATED = re.compile(r'"?sep=([;,|])"?[;,|\s]*', re.IGNORECASE)
+"""A first line that says what separates the columns, as Excel reads and writes it, perhaps with empty fields behind it."""
+_SAY_SEPARATOR = "If semicolons separate the columns, say so in a line above the first: sep=;"
 _NAMES_OF_MARKS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 
@@ -83,10 +84,10 @@ def _rows(path: Path, file_format: str, note: Callable[[str], None], has_names: 
         mark = separator_of(path, has_names)
         if mark != ",":
             note(f"{path}: its columns are separated by {_NAMES_OF_MARKS[mark]}")
+        elif not has_names and _separates(";", path):
+            note(f"{path}: its semicolons are read as text. {_SAY_SEPARATOR}")
         if mark != "\t":
-            # Not left out, so that lines keep their numbers; an empty row is none.
-            lines = ("\n" if _STATED.fullmatch(line.strip()) else line for line in lines)
-            return _reader(lines, mark, quoted=True)
+            return _reader(_without_statement(lines), mark, quoted=True)
     quoted = quotes_are_marks(path)
     if quoted is not None:
         how = (
@@ -96,6 +97,15 @@ def _rows(path: Path, file_format: str, note: Callable[[str], None], has_names: 
         )
         note(f"{path}: quotation marks {how} (RFC 4180)")
     return _reader(lines, mark, quoted=bool(quoted))
+
+
+def _without_statement(lines: Iterator[str]) -> Iterator[str]:
+    """Empty the first line that is not empty if it states the separator: an empty row is none, and lines keep their numbers."""
+    for line in lines:
+        yield "\n" if _STATED.fullmatch(line.strip()) else line
+        if line.strip():
+            break
+    yield from lines
 
 
 def _reader(lines: Iterator[str], mark: str, quoted: bool) -> Any:
@@ -205,7 +215,8 @@ def _values(
         indices = [parse_index(column) for column in columns]
         if width <= max(indices):
             line, _ = beginning[0]
-            raise line_error(source, line, f"there is no column {max(indices)} (from 0)")
+            hint = _SAY_SEPARATOR if mark == "," and ";" in "".join(first) else ""
+            raise line_error(source, line, f"there is no column {max(indices)} (from 0)", hint)
         if (
             mark == "\t"
         ):  # other rows may have more columns behind these; a comma may be one of a text

@@ -12,7 +12,7 @@ from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
-from mirrorbench.core.errors import DataUnavailableError
+from mirrorbench.core.errors import DataFormatError, DataUnavailableError
 from mirrorbench.data.archives import Archive, open_archive
 
 
@@ -53,11 +53,17 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def root_of(path: Path) -> Path:
-    """Return the folder that an archive holds, if it is the only one and holds all files; any other path as it is."""
+    """Return the folder that holds all files of an archive but those about it (README); any other path as it is."""
     if archive_of(path) != path:
         return path
-    folders = {file.relative_to(path).parts[:-1][:1] for file in _files(path)}
-    return path.joinpath(*folders.pop()) if len(folders) == 1 else path
+    files = [file for file in _files(path) if not _is_about(file)]
+    folders = [str(file.parent) for file in files]
+    return Path(os.path.commonpath(folders)) if folders else path
+
+
+def _is_about(file: Path) -> bool:
+    """Whether a file is about the others by its name."""
+    return file.name.lower().startswith(("readme", "license", "licence", "."))
 
 
 @contextmanager
@@ -81,11 +87,15 @@ def _opened(path: Path) -> Iterator[tuple[Archive, Path]]:
 
 
 def _files(path: Path) -> list[Path]:
-    """The paths of all files in an archive but those that macOS adds (``__MACOSX``)."""
+    """The paths of all files in an archive but those that macOS adds (``__MACOSX``); none may be encrypted."""
     with _opened(path) as (archive, root):
+        if archive.encrypted:
+            problem = f"{root}: {archive.encrypted[0]} is encrypted."
+            raise DataFormatError(problem, "Unpack the archive with its password.")
         return [root / name for name in archive.sizes if _is_inside(name)]
 
 
 def _is_inside(name: str) -> bool:
     path = PurePosixPath(name)
-    return not path.is_absolute() and not {"..", "__MACOSX"} & {*path.parts}
+    is_elsewhere = path.is_absolute() or "\\" in name or ".." in path.parts
+    return not is_elsewhere and "__MACOSX" not in path.parts

@@ -28,6 +28,7 @@ _FORMATS = {
     ".parquet": "parquet",
     ".pq": "parquet",
     ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
 }
 ENDINGS = ", ".join(_FORMATS)
 """The endings of files with columns, for messages."""

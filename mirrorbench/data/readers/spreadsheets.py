@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -10,11 +11,9 @@ from xml.etree.ElementTree import ParseError
 
 from mirrorbench.core.errors import DataFormatError, UsageError, not_installed
 from mirrorbench.core.quoting import shown
-from mirrorbench.data.archives import open_archive
+from mirrorbench.data.archives import MEMBER_LIMIT, open_archive
 from mirrorbench.data.readers.columns import line_error, resolve_columns, without_empty_end
 
-MOST_BYTES = 1 << 28
-"""Limit in bytes on the unpacked parts of a file, all of whose texts openpyxl holds in memory."""
 _DAMAGED = (
     zipfile.BadZipFile,
     ParseError,
@@ -27,10 +26,11 @@ _DAMAGED = (
     ValueError,
 )
 """What openpyxl raises for a file that is damaged or is no Excel file."""
+_ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 
 
-class _FailedFormula(str):
-    """The error in a cell, such as #N/A, which is no text."""
+class _NoValue(str):
+    """Why a cell with a formula has no value, which is an error where the cell is read."""
 
 
 def sheet_values(
@@ -43,19 +43,21 @@ def sheet_values(
 
     Raises:
         UsageError: openpyxl is not installed, or the columns are not named and not certain.
-        DataFormatError: the file is damaged, larger than ``MOST_BYTES`` once it is unpacked, has no such column, or holds a
-            formula with an error in one; the message names the row.
+        DataFormatError: the file is damaged, a part of it is larger than ``MEMBER_LIMIT`` once it is unpacked, it has no
+            such column, or one holds a formula with an error or without a value; the message names the row.
     """
-    rows = _rows(Path(source).expanduser(), note)
+    path = Path(source).expanduser()
+    rows = _rows(path, note)
     _, head = next(rows, (0, ()))
     names = _names(head)
     chosen = resolve_columns(columns, names, [name for name in names if name], source)
     places = [names.index(column) for column in chosen]
-    for number, row in without_empty_end(rows, source, note):
+    for number, row in without_empty_end(_with_formulas(rows, path), source, note, fewest=0):
         values = tuple(row[place] if place < len(row) else None for place in places)
         for value in values:
-            if isinstance(value, _FailedFormula):
-                raise line_error(source, number, f"a formula with the error {value}")
+            if isinstance(value, _NoValue):
+                hint = "Open the file in a spreadsheet program, which computes its formulas, and save it."
+                raise line_error(source, number, f"a formula {value}", hint)
         yield number, values
 
 
@@ -75,33 +77,92 @@ def _names(head: Sequence[Any]) -> list[str]:
 
 def _rows(path: Path, note: Callable[[str], None]) -> Iterator[tuple[int, Sequence[Any]]]:
     """The values of the rows of the first sheet, from its first row that is not empty, with their numbers."""
+    is_below_the_top = False
+    for number, cells in _cells(path, note):
+        values = [_value(cell) for cell in cells]
+        is_below_the_top |= any(value is not None for value in values)
+        if is_below_the_top:
+            yield number, values
+
+
+def _with_formulas(
+    rows: Iterator[tuple[int, Sequence[Any]]], path: Path
+) -> Iterator[tuple[int, Sequence[Any]]]:
+    """Rows in which cells whose formula has no stored value, which look empty, say so."""
+    formulas: set[tuple[int, int]] | None = None
+    for number, row in rows:
+        if None not in row:
+            yield number, row
+            continue
+        if formulas is None:  # few files have empty cells
+            formulas = _places_of_formulas(path)
+        yield (
+            number,
+            [
+                _NoValue("without a stored value")
+                if value is None and (number, place) in formulas
+                else value
+                for place, value in enumerate(row)
+            ],
+        )
+
+
+def _places_of_formulas(path: Path) -> set[tuple[int, int]]:
+    """Row (from 1) and column (from 0) of each cell with a formula."""
+    return {
+        (number, place)
+        for number, cells in _cells(path, lambda message: None, formulas=True)
+        for place, cell in enumerate(cells)
+        if cell.data_type == "f"
+    }
+
+
+def _cells(
+    path: Path, note: Callable[[str], None], formulas: bool = False
+) -> Iterator[tuple[int, Sequence[Any]]]:
+    """The cells of the rows of the first sheet, with their numbers; with values, or else with formulas."""
     try:
         import openpyxl
     except ImportError as error:
         raise not_installed(UsageError, "Excel files need", "openpyxl", "evaluate") from error
-    with open_archive(path) as archive:
-        if sum(archive.sizes.values()) > MOST_BYTES:
-            problem = f"{path} holds more than {MOST_BYTES >> 20} MiB once it is unpacked."
-            raise DataFormatError(problem, "Save the sheet as CSV (UTF-8).")
+    _check_size(path)
     try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        book = openpyxl.load_workbook(path, read_only=True, data_only=not formulas)
+        if not book.worksheets:
+            raise DataFormatError(
+                f"{path} has no sheet in a form that is read.",
+                "Save it as Excel workbook (.xlsx), not as Strict Open XML.",
+            )
         sheet, *others = book.worksheets
         if others:
-            note(
-                f"{path}: only the first of {len(others) + 1} sheets is read, {shown(sheet.title)}"
-            )
+            n = len(others) + 1
+            note(f"{path}: only the first of {n} sheets is read, {shown(sheet.title)}")
         sheet.reset_dimensions()  # some programs state a size that is not the sheet's
-        is_below_the_top = False
-        for number, cells in enumerate(sheet.iter_rows(), start=1):
-            values = [_value(cell) for cell in cells]
-            is_below_the_top |= any(value is not None for value in values)
-            if is_below_the_top:
-                yield number, values
+        yield from enumerate(sheet.iter_rows(), start=1)
         book.close()
     except _DAMAGED as error:
         reason = " ".join(str(error).split())
         raise DataFormatError(f"{path} cannot be read as an Excel file ({reason}).") from error
 
 
+def _check_size(path: Path) -> None:
+    """Refuse a file that is no archive, as workbooks are, or that unpacks to too much: openpyxl holds all texts in memory."""
+    if not zipfile.is_zipfile(path):
+        problem = (
+            f"{path} is no Excel workbook, perhaps an older one (.xls) or one with a password."
+        )
+        hint = "Save it as Excel workbook (.xlsx) without a password, or as CSV (UTF-8)."
+        raise DataFormatError(problem, hint)
+    with open_archive(path) as archive:
+        if max(archive.sizes.values(), default=0) > MEMBER_LIMIT:
+            problem = f"{path} holds more than {MEMBER_LIMIT >> 20} MiB once it is unpacked."
+            raise DataFormatError(problem, "Save the sheet as CSV (UTF-8).")
+
+
 def _value(cell: Any) -> Any:
-    return _FailedFormula(cell.value) if cell.data_type == "e" else cell.value
+    """The value of a cell; control characters in texts are stored as ``_x000D_``."""
+    if cell.data_type == "e":
+        return _NoValue(f"with the error {cell.value}")
+    if isinstance(cell.value, str):
+        return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), cell.value)
+    return cell.value

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.data.readers.annotations import answer_in_cell
+from mirrorbench.data.readers.annotations import answers_in_table, is_table_of_label_studio
 from mirrorbench.data.readers.rows import read_rows
 
 
@@ -28,23 +28,42 @@ def write(path: Path, records: list[dict[str, Any]]) -> Path:
 
 
 def test_ratings_of_json_min_are_numbers(tmp_path: Path) -> None:
-    added = {"annotator": "a@b", "annotation_id": 10, "lead_time": 1.0, "id": 1}
+    added = {"annotator": "a@b", "annotation_id": 10, "lead_time": 1.0}
+    first, second, third = ({**added, "text": text, "id": text} for text in "abc")
     records = [
-        {"text": "a", **added, "rating": [{"rating": 4}], "same": "yes", "size": [{"number": 2}]},
-        {"text": "b", **added, "rating": [{"rating": 0}], "same": {"choices": ["x", "y"]}},
-        {"text": "c", **added, "same": "no"},
+        {**first, "rating": [{"rating": 4}], "same": "yes", "size": [{"number": 2}]},
+        {**second, "rating": [{"rating": 0}], "same": {"choices": ["x", "y"]}},
+        {**third, "same": "no"},
+        {**first, "rating": [{"rating": 1}], "same": "no"},  # of another annotator
     ]
     path = write(tmp_path / "a.json", records)
     rows, notes = read(path, "text", "rating")
     assert rows == [("a", 4), ("b", 0)]
-    assert notes[1:] == ["without an answer to 'rating', left out: 1"]
+    assert notes[1:] == [
+        "further answers to the same texts, left out: 1",
+        "without an answer to 'rating', left out: 1",
+    ]
     assert read(path, "size")[0] == [(2,)]
     assert read(path, "same")[0] == [("yes",), ({"choices": ["x", "y"]},), ("no",)]
-    assert [answer_in_cell(cell) for cell in ('[{"rating":4}]', '[{"number": -1.5}]', "[4]")] == [
-        "4",
-        "-1.5",
-        "[4]",
+
+
+def test_answers_in_a_table_of_label_studio_are_the_first_of_each_task() -> None:
+    assert is_table_of_label_studio(["annotation_id", "annotator", "id", "lead_time", "text"])
+    assert not is_table_of_label_studio(["id", "text"])
+    cells = [("a", '[{"rating":4}]', "1"), ("b", "", "2"), ("a", '[{"rating":1}]', "1")]
+    cells += [("c", '[{"number": -1.5}]', "3"), ("d", "[4]", "4")]
+    notes: list[str] = []
+    assert list(answers_in_table(enumerate(cells, start=2), "x.csv", notes.append)) == [
+        (2, ("a", "4")),
+        (5, ("c", "-1.5")),
+        (6, ("d", "[4]")),
     ]
+    assert notes == [
+        "x.csv: further answers to the same texts, left out: 1",
+        "x.csv: without an answer, left out: 1",
+    ]
+    with pytest.raises(DataFormatError, match=r"x\.csv, line 2: an answer of several choices"):
+        list(answers_in_table([(2, ("a", '{"choices":["x","y"]}', "1"))], "x.csv", print))
 
 
 @pytest.mark.parametrize("ending", [".json", ".jsonl"])
@@ -85,5 +104,12 @@ def test_records_of_another_form_among_an_export_are_an_error(tmp_path: Path) ->
     records = [{"fields": {"text": "a"}, "responses": {}}, {"text": "b"}]
     with pytest.raises(DataFormatError, match="record 2: not as Argilla exports it"):
         read(write(tmp_path / "a.json", records), "text")
+    flat = {
+        "label.responses": ["x", "y"],
+        "label.responses.users": [],
+        "label.responses.status": [],
+    }
+    with pytest.raises(DataFormatError, match="record 1: not as Argilla exports it"):
+        read(write(tmp_path / "c.json", [flat, flat]), "text")
     with pytest.raises(DataFormatError, match="this export of Argilla has no answer"):
         read(write(tmp_path / "b.json", records[:1]), "text")

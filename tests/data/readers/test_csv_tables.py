@@ -167,8 +167,13 @@ def test_random_tables_of_pandas_are_read_as_pandas_reads_them(tmp_path: Path) -
 def test_separator_may_be_stated_in_the_first_line(tmp_path: Path, mark: str) -> None:
     """As Excel writes and reads it; lines keep their numbers."""
     path = tmp_path / "a.csv"
-    path.write_text(f"sep={mark}\r\ntext{mark}score\r\na, b{mark}1\r\n", newline="")
-    assert list(read_rows(str(path), ["text", "score"])) == [(3, ("a, b", "1"))]
+    for padding in ("", " ", mark * 2):
+        lines = [f"sep={mark}{padding}", f"text{mark}score", f"a, b{mark}1", f'"sep={mark}"{mark}2']
+        path.write_text("".join(line + "\r\n" for line in lines), newline="")
+        assert list(read_rows(str(path), ["text", "score"])) == [
+            (3, ("a, b", "1")),
+            (4, (f"sep={mark}", "2")),
+        ]
     assert table_header(path, "csv") == ["text", "score"]
 
 
@@ -185,6 +190,21 @@ def test_tabs_in_all_lines_separate_whatever_the_name_says(tmp_path: Path) -> No
     ]
     path.write_text("x\ta\nx\n")
     assert read(path, "0") == ([("x\ta",), ("x",)], [])  # not in all lines
+
+
+def test_semicolons_in_all_lines_of_a_table_without_names_are_text_which_is_said(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("x;a\ny;b\n")
+    values, (note,) = read(path, "0")
+    assert values == [("x;a",), ("y;b",)]
+    assert note.startswith(f"{path}: its semicolons are read as text. If semicolons separate")
+    with pytest.raises(DataFormatError, match="there is no column 1") as caught:
+        read(path, "1")
+    assert caught.value.hint.endswith("say so in a line above the first: sep=;")
+    path.write_text("sep=;\nx;a\ny;b\n")
+    assert read(path, "1")[0] == [("a",), ("b",)]
 
 
 @pytest.mark.parametrize("mark", [";", "\t"])

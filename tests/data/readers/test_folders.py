@@ -31,6 +31,8 @@ def test_archive_is_read_as_the_folder_that_it_holds(tmp_path: Path) -> None:
     assert [exists(root / name) for name in ("a", "c")] == [True, False]
     assert [is_member(path), is_member(root / "a")] == [False, True]
     assert is_rereadable(root / "a")
+    deep = zipped(tmp_path / "deep.zip", a__b__c="", a__b__d__e="", README="", a__LICENSE="")
+    assert root_of(deep) == deep / "a" / "b"
     flat = zipped(tmp_path / "flat.zip", a="", b__c="")
     assert root_of(flat) == flat
     assert root_of(tmp_path) == tmp_path
@@ -46,11 +48,20 @@ def test_folder_outside_archives_is_listed_too(tmp_path: Path) -> None:
 def test_members_outside_the_archive_and_of_macos_are_no_files(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as archive:
-        for name in ("../up", "/etc/hosts", "__MACOSX/._a", "a"):
+        for name in ("../up", "/etc/hosts", "__MACOSX/._a", "b\\c", "a"):
             archive.writestr(name, "x")
     assert files_in(root_of(path)) == [path / "a"]
     with pytest.raises(DataUnavailableError, match="There is no file"):
         read_lines(path / "b")
+
+
+def test_encrypted_member_is_an_error(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "a.zip", a="x", b="y")
+    content = bytearray(path.read_bytes())
+    content[content.rindex(b"PK\x01\x02") + 8] |= 1  # the flag of the last member
+    path.write_bytes(content)
+    with pytest.raises(DataFormatError, match=r"a\.zip: b is encrypted"):
+        root_of(path)
 
 
 def test_what_unpacks_to_too_much_is_an_error(

@@ -42,7 +42,10 @@ def test_values_are_those_of_pandas(tmp_path: Path) -> None:
 
 def test_rows_around_the_table_and_other_sheets_are_left_out_and_said(tmp_path: Path) -> None:
     rows = [[], ["text", None, "label"], ["a", 5, "x"], ["b", None, None, "aside"], [" ", "", None]]
-    path = save(tmp_path / "a.xlsx", *rows, Notes=["y"])
+    path = save(tmp_path / "a.xlsx", *rows, [" "], Notes=["y"])
+    book = openpyxl.load_workbook(path)
+    book.active.row_dimensions[9].height = 30
+    book.save(path)
     notes: list[str] = []
     assert list(read_rows(str(path), ["text", "label"], notes.append)) == [
         (3, ("a", "x")),
@@ -50,7 +53,7 @@ def test_rows_around_the_table_and_other_sheets_are_left_out_and_said(tmp_path: 
     ]
     assert notes == [
         f"{path}: only the first of 2 sheets is read, 'Sheet'",
-        f"{path}: empty rows at the end, left out: 1",
+        f"{path}: empty rows at the end, left out: 5",
     ]
 
 
@@ -65,10 +68,22 @@ def test_size_that_a_file_states_of_its_sheet_is_not_believed(tmp_path: Path) ->
     assert list(read_rows(str(other), ["label"])) == [(2, ("x",))]
 
 
+def test_control_characters_of_texts_are_read(tmp_path: Path) -> None:
+    """Shared texts hold them as ``_x000D_``, and a text of these letters as ``_x005F_x000D_``."""
+    path = save(tmp_path / "a.xlsx", ["text"], ["a_x000D_\nb"], ["_x005F_x000D_"])
+    assert [text for _, (text,) in read_rows(str(path))] == ["a\r\nb", "_x000D_"]
+
+
 @pytest.mark.parametrize(
     ("rows", "columns", "error", "message"),
     [
-        ([["text"], ["#N/A"]], ["text"], DataFormatError, "line 2: a formula with the error #N/A"),
+        ([["text"], ["#N/A"]], ["text"], DataFormatError, "row 2: a formula with the error #N/A"),
+        (
+            [["text"], ["a"], ["=A2"]],
+            ["text"],
+            DataFormatError,
+            "row 3: a formula without a stored",
+        ),
         ([["text", "text"], ["a", "b"]], ["text"], DataFormatError, "several columns 'text'"),
         ([["a", "b"]], ["c"], DataFormatError, "no column 'c'"),
         ([["a", "b"]], [], UsageError, "several columns"),
@@ -88,13 +103,13 @@ def test_damaged_and_enormous_files_are_rejected(
 ) -> None:
     path = tmp_path / "a.xlsx"
     path.write_bytes(b"PK no archive")
-    with pytest.raises(DataFormatError, match="damaged, or no tar or zip archive"):
+    with pytest.raises(DataFormatError, match="no Excel workbook, perhaps an older one"):
         sheet_header(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a.txt", "x")
     with pytest.raises(DataFormatError, match="cannot be read as an Excel file"):
         sheet_header(path)
     save(path, ["text"])
-    monkeypatch.setattr(spreadsheets, "MOST_BYTES", 1000)
+    monkeypatch.setattr(spreadsheets, "MEMBER_LIMIT", 100)
     with pytest.raises(DataFormatError, match="once it is unpacked"):
         sheet_header(path)
