@@ -418,17 +418,19 @@ class Session:
         column: str = "",
         words_in_context: bool = False,
         spans: Sequence[str] = (),
+        keep: Sequence[str] = (),
         level: str = "",
     ) -> EncodedFile:
         """Encode the texts of a file of any length; an interrupted call goes on where it was.
 
         Args:
-            texts: one text a line; or .jsonl, .tsv, .csv, .parquet; .gz too; ``-`` is standard input.
+            texts: one text a line; or .json, .jsonl, .tsv, .csv, .parquet, .xlsx; .gz too; ``-`` is standard input.
             encoder: a spec, or a directory.
             output: a file (.npy or .parquet), or a stream for one line of JSON a vector.
             column: of the texts.
             words_in_context: encode the word in [brackets] in each text.
             spans: columns of the target's first character and of the one after its last, instead of brackets.
+            keep: columns of the file that are written beside the vectors into .parquet.
             level: picks the recipe of a tuned encoder; by default ``sentence``.
 
         Raises:
@@ -445,6 +447,7 @@ class Session:
             column=column,
             words_in_context=words_in_context,
             spans=spans,
+            keep=keep,
             level=level,
         )
 

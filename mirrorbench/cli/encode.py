@@ -25,7 +25,7 @@ _Source = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        help="One text a line; or .jsonl, .tsv, .csv, .parquet; .gz too; - is standard input.",
+        help="One text a line; or .json, .jsonl, .tsv, .csv, .parquet, .xlsx; .gz too; - is standard input.",
     ),
 ]
 _VectorFile = Annotated[
@@ -53,6 +53,12 @@ _SpanColumns = Annotated[
         help="Columns of the target's characters, instead of brackets.",
     ),
 ]
+_Keep = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keep", metavar="NAME,...", help="Columns that are written beside the vectors (.parquet)."
+    ),
+]
 _Level = Annotated[
     str,
     typer.Option(
@@ -70,6 +76,7 @@ def encode(
     column: _Column = "",
     words_in_context: _InContext = False,
     span_columns: _SpanColumns = "",
+    keep: _Keep = None,
     level: _Level = "",
     device: Device = "auto",
     eval_precision: EvalPrecision = "auto",
@@ -81,6 +88,8 @@ def encode(
     """Encode texts, one per line or row, blank ones too; the same command resumes an interrupted run.
 
     `mirrorbench encode corpus.txt.gz --encoder ./my-encoder --output vectors.npy`
+
+    `mirrorbench encode shop.csv -e minilm -c description --keep id,team -o vectors.parquet`
 
     `echo "the [bank] of the river" | mirrorbench encode - -e bert --words-in-context`
     """
@@ -108,6 +117,7 @@ def encode(
             column=column,
             words_in_context=words_in_context,
             spans=spans,
+            keep=split_names(keep or []),
             level=level,
         )
     if output and not quiet:

@@ -23,7 +23,7 @@ _TextFile = Annotated[
     str,
     typer.Argument(
         metavar="TEXTS",
-        help="One text (or text1||text2) a line; .jsonl, .tsv, .csv, .parquet; .gz too; - is standard input; own data.",
+        help="One text (or text1||text2) a line; .json, .jsonl, .tsv, .csv, .parquet, .xlsx; .gz too; - is standard input; own data.",
     ),
 ]
 _Output = Annotated[

@@ -35,13 +35,16 @@ from mirrorbench.data.readers.inputs import read_inputs
 from mirrorbench.data.readers.parquet import pyarrow
 from mirrorbench.runs.embedding_cache import EmbeddingCache
 from mirrorbench.runs.run import load_encoder
+from mirrorbench.texts.kept_columns import KeptColumns
 
 if TYPE_CHECKING:
     from mirrorbench.runs.workspace import Workspace
 
 ROWS_PER_CHUNK = 2048
 """Inputs of a chunk, and the most that an interrupted run encodes again."""
-WriteChunk = Callable[[list[TextInput], Array], None]
+Numbered = tuple[int, TextInput]
+"""An input, with the number of its line or row."""
+WriteChunk = Callable[[list[Numbered], Array], None]
 """Writes inputs and their vectors, shape (len(inputs), d)."""
 
 
@@ -71,6 +74,7 @@ def encode_texts(
     column: str = "",
     words_in_context: bool = False,
     spans: Sequence[str] = (),
+    keep: Sequence[str] = (),
     level: str = "",
 ) -> EncodedFile:
     """Encode as ``Session.encode`` does; a text stream gets each vector as a line of JSON."""
@@ -81,6 +85,9 @@ def encode_texts(
         )
     if isinstance(output, Path):
         check_vector_file(output)
+    if keep and (not isinstance(output, Path) or output.suffix == ".npy"):
+        raise UsageError("--keep: columns are kept in .parquet", "Add --output FILE.parquet.")
+    kept = KeptColumns(source, keep) if keep else None
     lines = read_inputs(source, column, in_context, spans, workspace.reporter.note)
 
     def opened() -> Encoder:
@@ -89,11 +96,11 @@ def encode_texts(
         return encoder
 
     if isinstance(output, Path):
-        done = encode_file(source, lines, opened, output, workspace.reporter.advance)
+        done = encode_file(source, lines, opened, output, workspace.reporter.advance, kept)
         _say_cut(done, source, workspace)
         return done
 
-    def write(chunk: list[TextInput], vectors: Array) -> None:
+    def write(chunk: list[Numbered], vectors: Array) -> None:
         output.writelines(
             "[" + ",".join(map(str, vector)) + "]\n" for vector in vectors
         )  # shortest exact float32
@@ -126,10 +133,17 @@ def encode_file(
     opened: Callable[[], Encoder],
     output: Path,
     advance: Callable[[int], None],
+    kept: KeptColumns | None = None,
 ) -> EncodedFile:
     """Encode a stream of numbered inputs into a ``.npy`` or ``.parquet`` file, resuming an interrupted run.
 
-    ``source``: name of the file of the inputs, for messages.
+    Args:
+        source: name of the file of the inputs, for messages.
+        lines: the inputs, with the numbers of their lines or rows.
+        opened: returns the encoder.
+        output: the file.
+        advance: called with the number of inputs of each chunk.
+        kept: columns that are written beside the vectors into ``.parquet``.
     """
     with beside(output) as workplace:
         complete = workplace / "vectors"
@@ -139,7 +153,7 @@ def encode_file(
         chunks = workplace / "chunks"
         for left in workplace.glob(f"{TEMPORARY}*"):  # by a killed run
             left.unlink()
-        with writing(complete, output) as file, _WRITERS[output.suffix](file) as write:
+        with writing(complete, output) as file, _WRITERS[output.suffix](file, kept) as write:
             done = _encode_chunks(source, lines, encoder, write, chunks / digest(identity), advance)
             if not done.rows:
                 raise UsageError("the input holds no text, so there is nothing to encode")
@@ -184,7 +198,7 @@ def _encode_chunks(
                 f"the encoder's vectors have {vectors.shape[1]} and {dimensions} dimensions"
             )
         positions = {item: row for row, item in enumerate(distinct)}
-        write(chunk, vectors[[positions[item] for item in chunk]])
+        write(numbered, vectors[[positions[item] for item in chunk]])
         rows, dimensions, number = rows + len(chunk), vectors.shape[1], number + 1
         advance(len(chunk))
     return EncodedFile(rows, before, dimensions, truncation)
@@ -215,11 +229,11 @@ def _naming_lines(source: str, lines: Sequence[tuple[int, TextInput]]) -> Iterat
 
 
 @contextmanager
-def _npy(file: IO[bytes]) -> Iterator[WriteChunk]:
-    """A ``.npy`` file of float32, shape (n, d); its header, which leaves room for n, is rewritten at the end."""
+def _npy(file: IO[bytes], kept: KeptColumns | None) -> Iterator[WriteChunk]:
+    """A ``.npy`` file of float32, shape (n, d), without columns; its header, which leaves room for n, is rewritten at the end."""
     rows = dimensions = 0
 
-    def write(inputs: list[TextInput], vectors: Array) -> None:
+    def write(numbered: list[Numbered], vectors: Array) -> None:
         nonlocal rows, dimensions
         if not rows:
             head(vectors.shape)
@@ -237,19 +251,18 @@ def _npy(file: IO[bytes]) -> Iterator[WriteChunk]:
 
 
 @contextmanager
-def _parquet(file: IO[bytes]) -> Iterator[WriteChunk]:
-    """A Parquet table of texts, their targets if they have any, and vectors; a row group for each chunk."""
+def _parquet(file: IO[bytes], kept: KeptColumns | None) -> Iterator[WriteChunk]:
+    """A Parquet table of kept columns, texts, targets if there are any, and vectors; a row group for each chunk."""
     parquet, arrow = pyarrow()
     writer = None
 
-    def write(inputs: list[TextInput], vectors: Array) -> None:
+    def write(numbered: list[Numbered], vectors: Array) -> None:
         nonlocal writer
+        inputs = [item for _, item in numbered]
         flat = arrow.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
-        columns = (
-            {}
-            if without_texts()
-            else {"text": arrow.array([item.text for item in inputs], arrow.string())}
-        )
+        columns = kept.take([number for number, _ in numbered]) if kept else {}
+        if not without_texts():
+            columns["text"] = arrow.array([item.text for item in inputs], arrow.string())
         if any(item.spans for item in inputs):
             spans = [[list(span) for span in item.spans] for item in inputs]
             columns["target"] = arrow.array(spans, arrow.list_(arrow.list_(arrow.int32())))

@@ -101,6 +101,12 @@ def read_tuning_texts(
         raise UsageError("what to tune on must be strings, or pairs of two strings", hint)
     if texts:
         pairs = pairs_of(texts, name, raw)
+        if pairs and len(columns) < 2:
+            mark = "a tab" if all("\t" in line for line in texts) else "||"
+            note(
+                f"{name}: each {unit} holds {mark}, so that all are pairs of texts; to tune on them as they are, name the "
+                "method: BACKBONE+mirror"
+            )
         given = [*pairs] if pairs else [(text,) for text in texts]
     # A tab separates the texts of a pair, so tabs in texts become spaces.
     stripped = [tuple(" ".join(text.split("\t")).strip() for text in line) for line in given]

@@ -167,6 +167,36 @@ def test_parquet_holds_texts_targets_and_vectors(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.array(table["vector"]), ToyEncoder().encode(items))
 
 
+def test_columns_are_kept_beside_resumed_vectors(tmp_path: Path, plugins: Plugins) -> None:
+    """In the types that fit all rows, of which those of the first chunk hold less."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = [{"text": f"t {n}", "id": n, "size": None, "mixed": n} for n in range(N)]
+    rows[-1] |= {"size": 2.5, "mixed": "x"}
+    file = tmp_path / "a.jsonl"
+    file.write_text("\n\n".join(map(json.dumps, rows)))
+    plugins.add(ToyPlugin({"toy": ToyEncoder()}), "toy")
+    workspace, output = Workspace(Settings(data_dir=tmp_path), plugins), tmp_path / "v.parquet"
+    done = encode.encode_texts(
+        str(file),
+        EncoderSpec("toy"),
+        output,
+        workspace,
+        column="text",
+        keep=("id", "mixed", "size"),
+    )
+    table = parquet.read_table(output)
+    assert (done.rows, table.column_names) == (N, ["id", "mixed", "size", "text", "vector"])
+    assert table["id"].to_pylist() == list(range(N))
+    assert table["size"].to_pylist() == [None] * (N - 1) + [2.5]
+    assert table["mixed"].to_pylist() == [*map(str, range(N - 1)), "x"]
+    assert table["text"].to_pylist() == [f"t {n}" for n in range(N)]
+    for target in (tmp_path / "v.npy", io.StringIO()):
+        with pytest.raises(UsageError, match=r"columns are kept in \.parquet"):
+            encode.encode_texts(
+                str(file), EncoderSpec("toy"), target, workspace, column="text", keep=("id",)
+            )
+
+
 def test_number_of_cut_texts_is_said_once(random_model: Models, tmp_path: Path) -> None:
     file = tmp_path / "texts.txt"
     file.write_text("\n".join(["short", *["dog " * 100] * (2 * CHUNK)]))

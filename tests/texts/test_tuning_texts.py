@@ -45,6 +45,19 @@ def test_tuning_pairs_are_read_from_lines_and_columns(tmp_path: Path) -> None:
     assert not read_tuning_texts(["if (a || b)", "one", "two", "three"], held_out=0).are_pairs
 
 
+def test_reading_as_pairs_is_said_where_nobody_named_them(tmp_path: Path) -> None:
+    path, notes = tmp_path / "a.txt", list[str]()
+    path.write_text("".join(f"a {n}||b {n}\n" for n in range(20)))
+    read_tuning_texts(path, note=notes.append)
+    (note,) = notes
+    assert note.startswith("./a.txt: each line holds ||, so that all are pairs of texts")
+    path = tmp_path / "a.csv"
+    path.write_text("one,two\n" + "".join(f"a {n},b {n}\n" for n in range(20)))
+    read_tuning_texts(path, ["one", "two"], note=notes.append)
+    read_tuning_texts(path, ["one"], note=notes.append)
+    assert len(notes) == 1
+
+
 def test_unusable_tuning_texts_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"text": "a"}\n{"text": null}\n')
     with pytest.raises(DataFormatError, match="line 2"):

@@ -28,9 +28,21 @@ def line_error(source: str, number: int, problem: str, hint: str = "") -> DataFo
 
 
 def resolve_columns(
-    columns: Sequence[str], names: Collection[str], texts: Sequence[str], where: str
+    columns: Sequence[str],
+    names: Collection[str],
+    texts: Sequence[str],
+    where: str,
+    note: Callable[[str], None],
 ) -> Sequence[str]:
-    """Return the named columns, if they exist, or the default one among ``texts``, the columns of texts."""
+    """Return the named columns, if they exist, or the default one.
+
+    Args:
+        columns: the named ones.
+        names: of all columns.
+        texts: names of the columns of texts.
+        where: the file, and perhaps its line, for messages.
+        note: called with a remark where one of several columns was taken unnamed.
+    """
     if not columns:
         columns = [name for name in _USUAL_COLUMNS if name in texts][:1] or texts
         if len(columns) != 1:
@@ -43,6 +55,8 @@ def resolve_columns(
                 f"{where} has {'several columns' if texts else 'no column of text'}, none is named",
                 hint,
             )
+        if len(names) > 1:
+            note(f"{where}: texts are taken from the column {columns[0]!r}")
     for column in columns:
         if column not in names:
             # The first line of a file without a header holds texts.

@@ -204,7 +204,7 @@ def _values(
     mark, width, may_be_wider = reader.dialect.delimiter, len(first), False
     if named or has_header(columns, [row for _, row in beginning]):
         _check_head(first, source, mark)
-        chosen = resolve_columns(columns, first, first, source)
+        chosen = resolve_columns(columns, first, first, source, note)
         indices = [first.index(column) for column in chosen]
         del beginning[0]
         if not named and any(parse_index(column) >= 0 for column in columns):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +10,16 @@ from mirrorbench.core.errors import DataFormatError, UsageError, not_installed
 from mirrorbench.data.readers.columns import resolve_columns
 
 
-def parquet_values(source: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Read the values of columns of a user's Parquet file, with row numbers from 1."""
+def parquet_values(
+    source: str, columns: Sequence[str], note: Callable[[str], None]
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Read the values of columns of a user's Parquet file, with row numbers from 1; ``note`` is called with remarks."""
     parquet, arrow = pyarrow()
     try:
         with parquet.ParquetFile(Path(source).expanduser()) as file:
             schema = file.schema_arrow
             strings = [f.name for f in schema if _holds_texts(f.type)]
-            columns = resolve_columns(columns, schema.names, strings, source)
+            columns = resolve_columns(columns, schema.names, strings, source, note)
             number = 0
             for batch in file.iter_batches(batch_size=1024, columns=list(dict.fromkeys(columns))):
                 for values in zip(

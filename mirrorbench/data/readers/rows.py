@@ -85,7 +85,7 @@ def read_rows(
     if file_format == "jsonl":
         return json_values(source, columns, note)
     if file_format == "parquet":
-        return parquet_values(source, columns)
+        return parquet_values(source, columns, note)
     if file_format == "xlsx":
         return sheet_values(source, columns, note)
     return table_values(source, columns, file_format, note, named)

@@ -50,7 +50,7 @@ def sheet_values(
     rows = _rows(path, note)
     _, head = next(rows, (0, ()))
     names = _names(head)
-    chosen = resolve_columns(columns, names, [name for name in names if name], source)
+    chosen = resolve_columns(columns, names, [name for name in names if name], source, note)
     places = [names.index(column) for column in chosen]
     for number, row in without_empty_end(_with_formulas(rows, path), source, note, fewest=0):
         values = tuple(row[place] if place < len(row) else None for place in places)

@@ -19,16 +19,21 @@ from mirrorbench.data.readers.columns import resolve_columns, text_of
     ],
 )
 def test_unnamed_column_is_the_usual_or_only_one(texts: tuple[str, ...], chosen: list[str]) -> None:
-    assert list(resolve_columns((), ("n", *texts), texts, "a.csv")) == chosen
+    notes: list[str] = []
+    assert list(resolve_columns((), ("n", *texts), texts, "a.csv", notes.append)) == chosen
+    assert notes == [f"a.csv: texts are taken from the column {chosen[0]!r}"]
+    for named, names in (((), texts[:1]), (texts[:1], ("n", *texts))):
+        resolve_columns(named, names, texts[:1], "a.csv", notes.append)
+    assert len(notes) == 1  # nothing was decided for the user
 
 
 def test_unnamed_column_of_several_is_refused() -> None:
     with pytest.raises(UsageError, match=r"a\.csv has several columns, none is named") as caught:
-        resolve_columns((), ("one", "two"), ("one", "two"), "a.csv")
+        resolve_columns((), ("one", "two"), ("one", "two"), "a.csv", print)
     assert "--column NAME" in caught.value.hint
     assert "one, two" in caught.value.hint
     with pytest.raises(UsageError, match="has no column of text, none is named"):
-        resolve_columns((), ("n",), (), "a.csv")
+        resolve_columns((), ("n",), (), "a.csv", print)
 
 
 @pytest.mark.parametrize(("value", "kind"), [(None, r"empty \(null\)"), (3, "of type int")])
