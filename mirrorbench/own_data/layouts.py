@@ -90,6 +90,8 @@ _TEXTS = {
 """Names of columns of texts; one that is left over says that the kind is another."""
 KINDS = ("retrieval", *TABLES, "linking")
 TRAIN, TEST = "train", "test"
+NO_SPLIT = "none"
+"""Value of the option ``split`` that says that a column of this name is none."""
 SPLITS = (TRAIN, TEST, "dev", "val", "valid", "validation")
 """Values of a column ``split``; rows of the last four are not read."""
 
@@ -103,7 +105,7 @@ class DataLayout:
     kind: str
     tables: Mapping[str, OwnTable]
     renamed: Mapping[str, str]
-    """Names of columns in the tables, by option, if they differ."""
+    """Names of columns in the tables, by option, if they differ; ``positive`` of pairs is a label, and ``split`` may be ``NO_SPLIT``."""
     usual: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Other usual names of columns in the tables, by part and column."""
     chosen: Sequence[str] = ()
@@ -122,6 +124,20 @@ class DataLayout:
         if len(self.tables) > 1 and self.kind in ("retrieval", "linking"):
             columns = {part: f"{self.tables[part].file.name}: {columns[part]}" for part in columns}
         return list(dict.fromkeys((*self.chosen, *columns.values())))
+
+    @property
+    def positive(self) -> str:
+        """The label of pairs that is named as the positive one; empty for none."""
+        return self.renamed.get("positive", "")
+
+    @property
+    def split_column(self) -> str:
+        """The column that says which rows are trained on and which are scored; empty for none."""
+        name = self.renamed.get("split", "split")
+        if TRAIN in self.tables or TEST not in self.tables:
+            return ""
+        is_named = "split" in self.renamed and name != NO_SPLIT
+        return name if is_named or name in self.columns(TEST) else ""
 
     def files(self) -> list[tuple[str, Path]]:
         """Return the files that are read, with a name each; an archive in place of those that it holds."""

@@ -25,6 +25,7 @@ from mirrorbench.own_data.layouts import (
     KINDS,
     MENTIONS,
     NAMES,
+    NO_SPLIT,
     SPLITS,
     TABLES,
     TEST,
@@ -52,8 +53,6 @@ LABELS = {
     **dict.fromkeys(("0", "0.0", "-1", "-1.0", "false", "no", "n", "f"), 0.0),
 }
 """Labels of pairs whose meaning is certain, in small letters."""
-NO_SPLIT = "none"
-"""Value of the option ``split`` that says that a column of this name is none."""
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?")
 
 
@@ -108,7 +107,7 @@ def _read_texts(
     source, rows = str(layout.tables[part]), []
     names = [layout.file_column(column, part) for column in columns]
     known: dict[str, str] = {}  # equal texts are one object: there may be millions of them
-    by_column = part == TEST and TRAIN not in layout.tables and _has_train(layout)
+    by_column = part == TEST and bool(layout.split_column)
     for line, values in layout.rows(part, [*columns, "split"] if by_column else columns):
         if by_column and values[-1] != split:
             if values[-1] not in SPLITS:
@@ -204,7 +203,7 @@ def _labels(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[floa
     """The labels of pairs as 1 and 0, from lines and values: of certain meaning, or with ``positive`` the one that is 1."""
     (values,) = unified(_with_decimal_points(layout, [value for _, value in written], "labels"))
     distinct = sorted(set(values))
-    ((positive,),) = unified([layout.renamed.get("positive", "")])
+    ((positive,),) = unified([layout.positive])
     if positive in distinct:
         return [float(value == positive) for value in values]
     known = {value: LABELS.get(value.lower()) for value in distinct}
@@ -233,7 +232,7 @@ def _uncertain_labels(
     """
     source = str(layout.tables[TEST])
     named = ", ".join(map(shown, distinct[:_NAMED])) + ", ..." * (len(distinct) > _NAMED)
-    if positive := layout.renamed.get("positive", ""):
+    if positive := layout.positive:
         problem = f"{source}: no label is {shown(positive)}, the positive one."
         return DataFormatError(problem, f"There are: {named}")
     name_it = f"{layout.path}:positive=LABEL"
@@ -319,7 +318,9 @@ def _triplets(layout: DataLayout) -> list[Triplet]:
 def _labelled(layout: DataLayout) -> list[Labelled]:
     in_files = TRAIN in layout.tables
     train_part, columns = TRAIN if in_files else TEST, TABLES["classification"]
-    train = _read_texts(layout, train_part, columns, TRAIN) if _has_train(layout) else []
+    train = (
+        _read_texts(layout, train_part, columns, TRAIN) if in_files or layout.split_column else []
+    )
     test = _read_texts(layout, TEST, columns)
     train_labels, test_labels = unified(
         *([label for _, (_, label) in rows] for rows in (train, test))
@@ -339,16 +340,6 @@ def _labelled(layout: DataLayout) -> list[Labelled]:
             for (line, (text, _)), label in zip(test, test_labels, strict=True)
         ),
     ]
-
-
-def _has_train(layout: DataLayout) -> bool:
-    """Whether the data are split into training and test rows."""
-    if TRAIN in layout.tables:
-        return True
-    column = layout.renamed.get("split", "split")
-    if column == NO_SPLIT and column not in layout.columns(TEST):
-        return False
-    return "split" in layout.renamed or "split" in layout.columns(TEST)
 
 
 def _linked(layout: DataLayout) -> Linked:

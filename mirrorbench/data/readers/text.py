@@ -72,7 +72,11 @@ def decoded(lines: Iterable[bytes], where: str, encoding: str = "utf-8-sig") -> 
         if number == 1 and not is_utf8 and raw.startswith(BOM_UTF8):
             raise DataFormatError(f"{where} begins with the mark of UTF-8, and {name} is expected.")
         if b"\0" in raw:
-            raise DataFormatError(f"{where}, line {number}: a NUL byte; this is not a text file.")
+            is_wide = raw.count(b"\0") >= len(raw) // 3  # as in UTF-16 without its mark
+            form = "utf-16be" if raw.startswith(b"\0") else "utf-16le"
+            hint = f"If it is UTF-16: iconv -f {form} -t utf-8 FILE > NEWFILE" if is_wide else ""
+            problem = f"{where}, line {number}: a NUL byte; this is not a text file."
+            raise DataFormatError(problem, hint)
         try:
             text = raw.decode(encoding if number == 1 else encoding.removesuffix("-sig"))
         except UnicodeDecodeError as error:

@@ -71,8 +71,10 @@ def test_utf_16_with_its_mark_is_read(tmp_path: Path, name: str) -> None:
         (tmp_path / name).write_bytes(gzip.compress(marked) if name.endswith("gz") else marked)
         assert read_lines(tmp_path / name) == lines
         (tmp_path / "b.txt").write_bytes(raw[2:] if encoding == "utf-16" else raw)
-        with pytest.raises(DataFormatError):
+        with pytest.raises(DataFormatError) as caught:
             read_lines(tmp_path / "b.txt")
+        form = "utf-16le" if encoding == "utf-16" else "utf-16be"
+        assert caught.value.hint == f"If it is UTF-16: iconv -f {form} -t utf-8 FILE > NEWFILE"
 
 
 @pytest.mark.parametrize(
