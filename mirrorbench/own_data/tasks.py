@@ -416,7 +416,9 @@ class Linking(OwnData, TaskKind[Linked]):
         """Check that ids of mentions are unique, and that some are in the dictionary."""
         self.check_ids([identity for identity, *_ in items.mentions])
         if not {right for *_, right in items.mentions} & {name for _, name in items.names}:
-            raise DataFormatError(f"{self.name}: no mention has an id of the dictionary")
+            of_mention, of_name = items.mentions[0][-1], items.names[0][-1]
+            example = f"the first have {shown(of_mention)} and {shown(of_name)}"
+            raise DataFormatError(f"{self.name}: no mention has an id of the dictionary; {example}")
 
     def summary(self, items: Linked) -> str:
         """Return the numbers of mentions and names, and the remarks on them."""

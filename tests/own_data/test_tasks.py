@@ -111,6 +111,15 @@ def test_triplets_of_the_test_split_are_scored(plugins: Plugins, write: Write) -
     assert (scores.metrics["accuracy"], len(scores.ids)) == (np.mean(hits), 20)
 
 
+def test_ids_of_mentions_and_names_that_do_not_meet_are_shown(
+    plugins: Plugins, write: Write
+) -> None:
+    folder = Path(write("data/dictionary.csv", {"name": ["a", "b"], "id": ["C1", "C2"]})).parent
+    write("data/mentions.csv", {"mention": ["c"], "id": ["MESH:1"]})
+    with pytest.raises(DataFormatError, match="the first have 'MESH:1' and 'C1'"):
+        task_and_scores(plugins, str(folder))
+
+
 def test_linking_accuracy_counts_unknown_ids_as_errors(plugins: Plugins, write: Write) -> None:
     folder = Path(
         write("data/dictionary.csv", {"name": OTHERS, "id": [str(n % 20) for n in range(40)]})
