@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from math import floor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -217,11 +218,15 @@ def print_thresholds(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
     for tested in data.values():
         scored = [own for own in evaluation.leaderboard.results if own.task == tested.name]
         if tested.task.kind == "pairs" and any("threshold" not in own.metrics for own in scored):
-            say(f"{tested.title}: no threshold, which needs {FOLDS} different texts of each label")
+            needs = f"{FOLDS} groups of pairs of each label that share no text"
+            say(f"{tested.title}: no threshold, which needs {needs}")
     for result in evaluation.leaderboard.results:
         if "threshold" in result.metrics and result.spec in evaluation.encoders:
             where = f" on {data[result.task].title}" if len(data) > 1 else ""
-            values = (result.metrics[name] for name in _DECISION)
+            threshold, *shares = (result.metrics[name] for name in _DECISION)
+            assert threshold is not None
+            # Rounded down, so that no pair above it falls below what is printed.
+            values = [floor(threshold * 1000) / 1000, *shares]
             shown = ["-" if value is None else number(value) for value in values]
             rows.append([f"{evaluation.labels[result.spec]}{where}", *shown])
     if rows:

@@ -24,7 +24,7 @@ class InUse:
         texts_per_second: speed of its encoding in this run, on this machine; ``None`` if all vectors were in the cache.
         dimensions: of a vector.
         bytes_per_vector: with numbers of four bytes, or of ``type=int8`` or ``type=binary``.
-        texts: number of distinct texts in all data.
+        texts: number of texts, distinct within each of the data.
         cut: number of those that are longer than it reads.
     """
 

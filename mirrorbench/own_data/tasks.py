@@ -279,8 +279,8 @@ class Pairs(Rated):
     Metrics: average precision (``cosine_ap``) and the area under the ROC curve (``auc``); if it is the main metric,
     also ``accuracy`` under a threshold of the cosine, chosen for each of five folds on the others. Pairs that share a
     text are in one fold. ``threshold`` is that of the cosine with the best F1 on all pairs; ``precision``, ``recall`` and
-    ``f1`` are those of thresholds chosen in the same way, for each fold on the others. They are left out where a label
-    has too few texts for five folds.
+    ``f1`` are those of thresholds chosen in the same way, for each fold on the others. They are left out where there
+    are not five groups of pairs of each label that share no text.
     """
 
     kind = "pairs"
@@ -305,8 +305,10 @@ class Pairs(Rated):
         }
         ids = [pair.id for pair in items]
         groups = text_groups(texts)
-        if not rare_labels(labels, groups):
-            metrics |= _decisions(cosines, labels, dealt(labels, groups))
+        fold = dealt(labels, groups)
+        has_both = all(len(np.unique(labels[fold != number])) == 2 for number in range(FOLDS))
+        if has_both and not rare_labels(labels, groups):
+            metrics |= _decisions(cosines, labels, fold)
         if self.main_metric != "accuracy":
             return Scores(metrics, ids, cosines, gold)
         hits = np.zeros(len(gold))

@@ -20,7 +20,6 @@ import numpy as np
 from mirrorbench.core.encoder_protocol import (
     Array,
     Encoder,
-    TextInput,
     check_inputs,
     encode_checked,
 )
@@ -31,7 +30,7 @@ from mirrorbench.core.quoting import without_texts
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.core.truncation import Truncation, truncation_of
 from mirrorbench.data.readers.files import STDIN
-from mirrorbench.data.readers.inputs import read_inputs
+from mirrorbench.data.readers.inputs import Line, read_inputs
 from mirrorbench.data.readers.parquet import pyarrow
 from mirrorbench.runs.embedding_cache import EmbeddingCache
 from mirrorbench.runs.run import load_encoder
@@ -42,9 +41,7 @@ if TYPE_CHECKING:
 
 ROWS_PER_CHUNK = 2048
 """Inputs of a chunk, and the most that an interrupted run encodes again."""
-Numbered = tuple[int, TextInput]
-"""An input, with the number of its line or row."""
-WriteChunk = Callable[[list[Numbered], Array], None]
+WriteChunk = Callable[[list[Line], Array], None]
 """Writes inputs and their vectors, shape (len(inputs), d)."""
 
 
@@ -88,7 +85,7 @@ def encode_texts(
     if keep and (not isinstance(output, Path) or output.suffix == ".npy"):
         raise UsageError("--keep: columns are kept in .parquet", "Add --output FILE.parquet.")
     kept = KeptColumns(source, keep) if keep else None
-    lines = read_inputs(source, column, in_context, spans, workspace.reporter.note)
+    lines = read_inputs(source, column, in_context, spans, workspace.reporter.note, keep)
 
     def opened() -> Encoder:
         encoder = load_encoder(workspace, spec, "wic" if in_context else level or "sentence")[0]
@@ -100,7 +97,7 @@ def encode_texts(
         _say_cut(done, source, workspace)
         return done
 
-    def write(chunk: list[Numbered], vectors: Array) -> None:
+    def write(chunk: list[Line], vectors: Array) -> None:
         output.writelines(
             "[" + ",".join(map(str, vector)) + "]\n" for vector in vectors
         )  # shortest exact float32
@@ -129,7 +126,7 @@ def check_vector_file(output: Path) -> None:
 
 def encode_file(
     source: str,
-    lines: Iterable[tuple[int, TextInput]],
+    lines: Iterable[Line],
     opened: Callable[[], Encoder],
     output: Path,
     advance: Callable[[int], None],
@@ -169,7 +166,7 @@ def encode_file(
 
 def _encode_chunks(
     source: str,
-    lines: Iterable[tuple[int, TextInput]],
+    lines: Iterable[Line],
     encoder: Encoder,
     write: WriteChunk,
     store: Path | None,
@@ -180,7 +177,7 @@ def _encode_chunks(
     rows = before = dimensions = 0
     truncation: Truncation | None = None
     while numbered := list(islice(stream, ROWS_PER_CHUNK)):
-        chunk = [item for _, item in numbered]
+        chunk = [item for _, item, _ in numbered]
         distinct = list(dict.fromkeys(chunk))
         cache = EmbeddingCache(store / f"{number:08}") if store else None
         if cache and not cache.missing(distinct):
@@ -204,25 +201,23 @@ def _encode_chunks(
     return EncodedFile(rows, before, dimensions, truncation)
 
 
-def _checked(
-    source: str, lines: Iterable[tuple[int, TextInput]], encoder: Encoder
-) -> Iterator[tuple[int, TextInput]]:
+def _checked(source: str, lines: Iterable[Line], encoder: Encoder) -> Iterator[Line]:
     """Return a stream of numbered inputs, of which an encoder that refuses texts has seen all: they are kept for that."""
     if not getattr(encoder, "refuses_texts", False):
         return iter(lines)
     kept = list(lines)
     with _naming_lines(source, kept):
-        check_inputs(encoder, [item for _, item in kept])
+        check_inputs(encoder, [item for _, item, _ in kept])
     return iter(kept)
 
 
 @contextmanager
-def _naming_lines(source: str, lines: Sequence[tuple[int, TextInput]]) -> Iterator[None]:
+def _naming_lines(source: str, lines: Sequence[Line]) -> Iterator[None]:
     """Name the line of a text that the encoder cannot read."""
     try:
         yield
     except UnreadableTextError as error:
-        number = next((number for number, item in lines if item.text == error.text), None)
+        number = next((number for number, item, _ in lines if item.text == error.text), None)
         if number is None:  # a plugin's encoder changed the text
             raise
         raise error.at(f"{source}, line {number}") from error
@@ -233,7 +228,7 @@ def _npy(file: IO[bytes], kept: KeptColumns | None) -> Iterator[WriteChunk]:
     """A ``.npy`` file of float32, shape (n, d), without columns; its header, which leaves room for n, is rewritten at the end."""
     rows = dimensions = 0
 
-    def write(numbered: list[Numbered], vectors: Array) -> None:
+    def write(numbered: list[Line], vectors: Array) -> None:
         nonlocal rows, dimensions
         if not rows:
             head(vectors.shape)
@@ -256,11 +251,11 @@ def _parquet(file: IO[bytes], kept: KeptColumns | None) -> Iterator[WriteChunk]:
     parquet, arrow = pyarrow()
     writer = None
 
-    def write(numbered: list[Numbered], vectors: Array) -> None:
+    def write(numbered: list[Line], vectors: Array) -> None:
         nonlocal writer
-        inputs = [item for _, item in numbered]
+        inputs = [line.item for line in numbered]
         flat = arrow.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
-        columns = kept.take([number for number, _ in numbered]) if kept else {}
+        columns = kept.arrays([line.kept for line in numbered]) if kept else {}
         if not without_texts():
             columns["text"] = arrow.array([item.text for item in inputs], arrow.string())
         if any(item.spans for item in inputs):

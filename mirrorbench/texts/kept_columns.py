@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Sequence
+from io import BytesIO
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from mirrorbench.core.errors import UsageError, changed_while_read
 from mirrorbench.core.quoting import shown
 from mirrorbench.data.readers.files import STDIN
+from mirrorbench.data.readers.folders import exists, is_rereadable
 from mirrorbench.data.readers.parquet import pyarrow
-from mirrorbench.data.readers.rows import read_rows
+from mirrorbench.data.readers.rows import format_of, read_rows
 
 WRITTEN = ("text", "target", "vector")
 """Columns that a file of vectors has anyway."""
@@ -19,23 +23,24 @@ _ROWS = 8192
 
 
 class KeptColumns:
-    """Columns of a file, in types that fit all of their values.
+    """Columns of a file in types that fit all of their values: those of the file if it is Parquet.
 
-    The file is read once for the types before anything is encoded. Where values of a column have no common type, they are
-    written as texts.
+    Any other file is read once for the types before anything is encoded. Where values of a column have no common type,
+    they become texts, those that are none as JSON.
 
     Args:
         source: the file.
         names: of the columns.
 
     Raises:
-        UsageError: a name stands twice or is one of ``WRITTEN``, or the file is standard input or has no columns.
+        UsageError: a name stands twice or is one of ``WRITTEN``, or the file cannot be read twice or has no columns.
         DataFormatError: the file has no such column.
     """
 
     def __init__(self, source: str, names: Sequence[str]) -> None:
-        if source == STDIN:
-            raise UsageError("--keep: columns of standard input are not kept", "Name a file.")
+        path = Path(source).expanduser()
+        if source == STDIN or (exists(path) and not is_rereadable(path)):
+            raise UsageError(f"--keep: columns of {source} are not kept", "Name a file.")
         for name in names:
             if name in WRITTEN:
                 problem = f"--keep {shown(name)}: the output has a column of its own of this name"
@@ -45,44 +50,36 @@ class KeptColumns:
         self._source = source
         self._names = tuple(names)
         self._types = self._read_types()
-        self._rows = self._read()
-
-    def _read(self) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        return read_rows(self._source, self._names)
 
     def _read_types(self) -> list[Any]:
         """Arrow's type of each column; ``None`` for texts of values without a common type."""
-        _, arrow = pyarrow()
-        rows = self._read()
+        parquet, arrow = pyarrow()
+        rows = read_rows(self._source, self._names, named=True)
+        first = list(islice(rows, 1))  # finds that a column is not there
+        if format_of(self._source) == "parquet":
+            schema = parquet.read_schema(Path(self._source).expanduser())
+            return [schema.field(name).type for name in self._names]
         types: list[Any] = [arrow.null() for _ in self._names]
-        while part := list(islice(rows, _ROWS)):
+        while part := [*first, *islice(rows, _ROWS)]:
+            first = []
             for place, known in enumerate(types):
                 if known is not None:
                     types[place] = _common_type(known, [values[place] for _, values in part])
-        return types
+        return [own if own is not None and _is_written(own) else None for own in types]
 
-    def take(self, numbers: Sequence[int]) -> dict[str, Any]:
-        """Return an array of each column at rising numbers of lines or rows, which follow those of the last call.
+    def arrays(self, rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+        """Return an array of each column for some rows of values.
 
         Raises:
-            DataFormatError: the file changed since its types were read.
+            DataFormatError: a value is not of the type of its column: the file changed since they were read.
         """
         _, arrow = pyarrow()
-        found: dict[int, tuple[Any, ...]] = {}
-        for number, values in self._rows:
-            found[number] = values
-            if number >= numbers[-1]:
-                break
         try:
             return {
-                name: _array(
-                    # A record of an annotation tool may have no answer to a question.
-                    [found[number][place] if number in found else None for number in numbers],
-                    self._types[place],
-                )
+                name: _array([values[place] for values in rows], self._types[place])
                 for place, name in enumerate(self._names)
             }
-        except arrow.ArrowException as error:
+        except (arrow.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise changed_while_read(self._source) from error
 
 
@@ -93,13 +90,29 @@ def _common_type(known: Any, values: list[Any]) -> Any:
     try:
         schemas.append(arrow.schema([("column", arrow.array(values).type)]))
         return arrow.unify_schemas(schemas, promote_options="permissive").field(0).type
-    except arrow.ArrowException:
+    except (arrow.ArrowException, OverflowError):
         return None
+
+
+def _is_written(column_type: Any) -> bool:
+    """Whether Parquet can hold a type; it has no objects without members."""
+    parquet, arrow = pyarrow()
+    table = arrow.schema([("column", column_type)]).empty_table()
+    try:
+        parquet.write_table(table, BytesIO())
+    except arrow.ArrowException:
+        return False
+    return True
 
 
 def _array(values: list[Any], column_type: Any) -> Any:
     _, arrow = pyarrow()
     if column_type is None:
-        texts = [None if value is None else str(value) for value in values]
-        return arrow.array(texts, arrow.string())
+        return arrow.array([_as_text(value) for value in values], arrow.string())
     return arrow.array(values, column_type)
+
+
+def _as_text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -20,6 +20,7 @@ from mirrorbench.core.errors import EncodingError, StorageError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.core.truncation import Truncation
+from mirrorbench.data.readers.inputs import Line
 from mirrorbench.runs.workspace import Settings, Workspace
 from mirrorbench.texts import encode
 from mirrorbench.texts.encode import EncodedFile, check_vector_file
@@ -49,7 +50,7 @@ def stream(n: int = N, cut_at: int = -1) -> Iterator[TextInput]:
 
 def encode_file(inputs: Iterable[TextInput], encoder: ToyEncoder, output: Path) -> EncodedFile:
     check_vector_file(output)
-    lines = enumerate(inputs, start=1)
+    lines = (Line(number, item) for number, item in enumerate(inputs, start=1))
     return encode.encode_file("texts.txt", lines, lambda: encoder, output, lambda n: None)
 
 
@@ -190,6 +191,27 @@ def test_columns_are_kept_beside_resumed_vectors(tmp_path: Path, plugins: Plugin
     assert table["size"].to_pylist() == [None] * (N - 1) + [2.5]
     assert table["mixed"].to_pylist() == [*map(str, range(N - 1)), "x"]
     assert table["text"].to_pylist() == [f"t {n}" for n in range(N)]
+    other = tmp_path / "other"
+    other.write_text("".join(json.dumps({**row, "id": 0}) + "\n" for row in rows))
+
+    class Replacing(ToyEncoder):
+        """The file is replaced after the first chunk: what is written are the rows that were encoded."""
+
+        def encode(self, inputs: Sequence[TextInput]) -> Any:
+            if other.exists():
+                other.replace(file)
+            return super().encode(inputs)
+
+    plugins.add(ToyPlugin({"replacing": Replacing()}), "replacing")
+    encode.encode_texts(
+        str(file),
+        EncoderSpec("replacing"),
+        tmp_path / "w.parquet",
+        workspace,
+        column="text",
+        keep=("id",),
+    )
+    assert parquet.read_table(tmp_path / "w.parquet")["id"].to_pylist() == list(range(N))
     for target in (tmp_path / "v.npy", io.StringIO()):
         with pytest.raises(UsageError, match=r"columns are kept in \.parquet"):
             encode.encode_texts(

@@ -9,12 +9,18 @@ from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.quoting import shown, without_texts
 
 _USUAL_COLUMNS = ("text", "sentence")  # the default of several columns
-_ROWS = (".parquet", ".pq", ".xlsx", ".xlsm")
+_SPREADSHEETS = (".xlsx", ".xlsm")
+_ROWS = (".parquet", ".pq", *_SPREADSHEETS)
 """Endings of files that have no lines."""
 
 
 def text_of(value: Any, source: str, number: int) -> str:
-    """Return a value of a row, which must be a text; any other is a ``DataFormatError`` with file and line."""
+    """Return a value of a row, which must be a text; any other is a ``DataFormatError`` with file and line.
+
+    An empty cell of a spreadsheet is a blank text, as in CSV.
+    """
+    if value is None and source.lower().endswith(_SPREADSHEETS):
+        return ""
     if not isinstance(value, str):
         problem = "empty (null)" if value is None else f"of type {type(value).__name__}, not a text"
         raise line_error(source, number, f"the value is {problem}")
@@ -34,16 +40,17 @@ def resolve_columns(
     where: str,
     note: Callable[[str], None],
 ) -> Sequence[str]:
-    """Return the named columns, if they exist, or the default one.
+    """Return the named columns, if they exist, with the default one for none.
 
     Args:
-        columns: the named ones.
+        columns: the named ones; the first may be empty for the default.
         names: of all columns.
         texts: names of the columns of texts.
         where: the file, and perhaps its line, for messages.
         note: called with a remark where one of several columns was taken unnamed.
     """
-    if not columns:
+    if not columns or not columns[0]:
+        others = columns[1:]
         columns = [name for name in _USUAL_COLUMNS if name in texts][:1] or texts
         if len(columns) != 1:
             hint = (
@@ -57,6 +64,7 @@ def resolve_columns(
             )
         if len(names) > 1:
             note(f"{where}: texts are taken from the column {columns[0]!r}")
+        columns = [*columns, *others]
     for column in columns:
         if column not in names:
             # The first line of a file without a header holds texts.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import UsageError
@@ -14,38 +14,62 @@ from mirrorbench.data.readers.rows import read_rows, silent
 from mirrorbench.data.readers.values import parse_index
 
 
+class Line(NamedTuple):
+    """An input to encode.
+
+    Attributes:
+        number: of its line or row, from 1.
+        item: the text, or the word in it.
+        kept: values of other columns of the row.
+    """
+
+    number: int
+    item: TextInput
+    kept: tuple[Any, ...] = ()
+
+
 def read_inputs(
     source: str,
     column: str = "",
     in_context: bool = False,
     spans: Sequence[str] = (),
     note: Callable[[str], None] = silent,
-) -> Iterator[tuple[int, TextInput]]:
+    keep: Sequence[str] = (),
+) -> Iterator[Line]:
     """Read texts to encode, or, with ``in_context``, words in square brackets in their texts (``parse_marked``).
 
-    Returns the line or row number (from 1) of each with it. Instead of brackets, ``spans`` are the columns of a target's
-    first character (from 0) and of the one after its last. ``note`` is called with remarks on how the file is read.
+    Args:
+        source: the file, as in ``read_rows``.
+        column: of the texts; empty for the default.
+        in_context: whether targets stand in brackets.
+        spans: instead of brackets, the columns of a target's first character (from 0) and of the one after its last.
+        note: called with remarks on how the file is read.
+        keep: columns whose values are returned beside the inputs; then all columns are names.
     """
     if spans and not column:
         raise UsageError(
             "--span-columns says where targets are, but not in which text", "Add --column NAME."
         )
-    if spans:
-        return (
-            (number, _spanned(source, number, *values))
-            for number, values in read_rows(source, (column, *spans), note)
-        )
-    rows = read_rows(source, (column,) if column else (), note)
-    if not in_context:
-        return ((number, TextInput(text_of(value, source, number))) for number, (value,) in rows)
-    return (
-        (number, parse_marked(text_of(value, source, number), f"{source}, line {number}"))
-        for number, (value,) in rows
-    )
+    columns = (column, *spans, *keep) if column or keep else ()
+    rows = read_rows(source, columns, note, named=bool(keep))
+    return _lines(rows, source, in_context, len(spans))
 
 
-def _spanned(source: str, number: int, value: Any, *span: Any) -> TextInput:
-    text = text_of(value, source, number)
+def _lines(
+    rows: Iterator[tuple[int, tuple[Any, ...]]], source: str, in_context: bool, n_spans: int
+) -> Iterator[Line]:
+    for number, (value, *others) in rows:
+        text = text_of(value, source, number)
+        if n_spans:
+            item = _spanned(source, number, text, *others[:n_spans])
+        elif in_context:
+            item = parse_marked(text, f"{source}, line {number}")
+        else:
+            item = TextInput(text)
+        yield Line(number, item, tuple(others[n_spans:]))
+
+
+def _spanned(source: str, number: int, text: str, *span: Any) -> TextInput:
     start, end = (_position(value, source, number) for value in span)
     if not 0 <= start < end <= len(text):
         raise line_error(

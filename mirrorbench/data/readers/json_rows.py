@@ -24,7 +24,11 @@ def json_values(
     """
     n_unanswered: Counter[str] = Counter()
     for number, row in json_objects(source, note):
-        texts = [] if columns else [name for name, value in row.items() if isinstance(value, str)]
+        texts = (
+            []
+            if columns and columns[0]
+            else [name for name, value in row.items() if isinstance(value, str)]
+        )
         columns = resolve_columns(columns, row, texts, f"{source}, line {number}", note)
         values = tuple(row[column] for column in columns)
         if UNANSWERED in values:

@@ -27,7 +27,7 @@ def parquet_values(
                 ):
                     number += 1
                     yield number, values
-    except (arrow.ArrowException, OSError) as error:
+    except (arrow.ArrowException, OSError, ValueError) as error:
         raise DataFormatError(
             f"{source} cannot be read as Parquet: {str(error).splitlines()[0]}"
         ) from None

@@ -17,7 +17,7 @@ def test_span_columns_are_read_and_validated(tmp_path: Path) -> None:
     good = {"s": "the bank", "from": 4, "to": "8"}
     file.write_text(json.dumps(good) + "\n")
     assert list(read_inputs(str(file), "s", spans=("from", "to"))) == [
-        (1, TextInput("the bank", ((4, 8),)))
+        (1, TextInput("the bank", ((4, 8),)), ())
     ]
     with pytest.raises(UsageError, match="--column"):
         list(read_inputs(str(file), "", spans=("from", "to")))

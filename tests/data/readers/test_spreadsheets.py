@@ -12,6 +12,7 @@ import pytest
 
 from mirrorbench.core.errors import DataFormatError, MirrorbenchError, UsageError
 from mirrorbench.data.readers import spreadsheets
+from mirrorbench.data.readers.inputs import read_inputs
 from mirrorbench.data.readers.rows import read_rows
 from mirrorbench.data.readers.spreadsheets import sheet_header
 
@@ -72,6 +73,11 @@ def test_control_characters_of_texts_are_read(tmp_path: Path) -> None:
     """Shared texts hold them as ``_x000D_``, and a text of these letters as ``_x005F_x000D_``."""
     path = save(tmp_path / "a.xlsx", ["text"], ["a_x000D_\nb"], ["_x005F_x000D_"])
     assert [text for _, (text,) in read_rows(str(path))] == ["a\r\nb", "_x000D_"]
+
+
+def test_empty_cell_is_a_blank_text_as_in_csv(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.xlsx", ["text", "id"], ["a", 1], [None, 2], ["b", 3])
+    assert [line.item.text for line in read_inputs(str(path), "text")] == ["a", "", "b"]
 
 
 @pytest.mark.parametrize(
