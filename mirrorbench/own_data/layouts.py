@@ -319,13 +319,6 @@ def _split_tables(path: Path, tables: Mapping[str, OwnTable]) -> dict[str, OwnTa
             raise UsageError(f"{path} has several tables {part}: {names}", "Name one of them.")
         if found:
             split[part] = found[0]
-    if len(split) == 2:
-        before = {part: table.name.lower().partition(part) for part, table in split.items()}
-        if before[TRAIN][0] != before[TEST][0] or before[TRAIN][2] not in ("", before[TEST][2]):
-            raise UsageError(
-                f"{path}: it is not certain that {split[TRAIN].file.name} is trained on for {split[TEST].file.name}",
-                "Name them alike: train and test, or my-train and my-test.",
-            )
     if TEST in split:
         return split
     if len(tables) > 1 or (TRAIN in split and split[TRAIN].file != path):
@@ -335,6 +328,17 @@ def _split_tables(path: Path, tables: Mapping[str, OwnTable]) -> dict[str, OwnTa
             hint,
         )
     return {TEST: next(iter(tables.values()))}
+
+
+def _check_names(path: Path, tables: Mapping[str, OwnTable]) -> None:
+    """Refuse tables of a split whose names differ before the word for it: they may be of two data sets."""
+    train, test = (tables[part].name.lower().partition(part) for part in (TRAIN, TEST))
+    if train[0] != test[0] or train[2] not in ("", test[2]):
+        names = [tables[part].file.name for part in (TRAIN, TEST)]
+        raise UsageError(
+            f"{path}: it is not certain that {names[0]} is trained on for {names[1]}",
+            "Name them alike: train and test, or my-train and my-test.",
+        )
 
 
 def _labelled_table(
@@ -371,7 +375,10 @@ def _labelled_table(
         )
     names = usual.get(fits[0], {})
     # Only classifiers are trained.
-    read = tables if fits[0] == "classification" else {TEST: tables[TEST]}
+    is_trained = fits[0] == "classification" and TRAIN in tables
+    if is_trained:
+        _check_names(path, tables)
+    read = tables if is_trained else {TEST: tables[TEST]}
     return DataLayout(path, fits[0], read, renamed, {part: names for part in read})
 
 

@@ -217,9 +217,8 @@ def _values(
             line, _ = beginning[0]
             hint = _SAY_SEPARATOR if mark == "," and ";" in "".join(first) else ""
             raise line_error(source, line, f"there is no column {max(indices)} (from 0)", hint)
-        if (
-            mark == "\t"
-        ):  # other rows may have more columns behind these; a comma may be one of a text
+        # Other rows may have more columns behind these; a comma may be one of a text.
+        if mark == "\t":
             width, may_be_wider = max(indices) + 1, True
     widths = set[int]()
 
