@@ -7,8 +7,9 @@ DATA (default ``../shared/data``) has ``retrieval/cranfield`` and ``retrieval/db
 it; the results stay in the output folder. A null set are their outputs for some of the items, exchanged at random for
 each item, or for all items together that share a text or are chained by shared texts: as good as one another by what is
 drawn. Exchanged by text, those together that have one text in common. Cosines are exchanged as ranks, since two
-encoders have cosines of different spread. Printed are the share of the sets with p below .05, and the standard error of
-a difference times the root of the number of items.
+encoders have cosines of different spread. A cluster depends on all texts: of clustering, an item is a pair of STS 2014
+with its part, and of each the two encoders, which are one model, read one sentence each, drawn at random. Printed are
+the share of the sets with p below .05, and the standard error of a difference times the root of the number of items.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest, rankdata
 
-from mirrorbench import Session
+from mirrorbench import Session, load
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.corpora import shared_codes
+from mirrorbench.own_data.clustering import k_means
 from mirrorbench.own_data.measures import resampling_groups, text_groups
 from mirrorbench.reports.comparable import read_stored
 from mirrorbench.reports.statistics.comparisons import Comparisons
@@ -40,6 +42,8 @@ from mirrorbench.runs.results import read_predictions
 ENCODERS = tuple(
     f"minilm+base:max_length=64,normalize=true,pooling={pooling}" for pooling in ("mean", "cls")
 )
+PARTS = ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news")
+"""Parts of STS 2014."""
 SIZES = (25, 40, 100, 200)
 PAIRS, TEXTS = 1500, 1500
 """Pairs of QNLI and labelled sentences that are encoded, drawn once."""
@@ -119,6 +123,43 @@ class Outputs:
 
 
 @dataclass(frozen=True)
+class Views:
+    """Vectors of both sentences of pairs, whose clusters are compared.
+
+    Attributes:
+        vectors: shape (2, n, dimensions).
+        labels: shape (n,).
+        sizes: numbers of items of a null set.
+    """
+
+    vectors: NDArray[np.float32]
+    labels: Rows
+    sizes: tuple[int, ...] = (100, 200, 400)
+    kind: str = "clustering"
+    measure: str = "v_measure"
+    data: str = "parts of STS 2014"
+
+    def draw(
+        self, rng: np.random.Generator, n: int
+    ) -> dict[tuple[str, str], dict[int, ItemScores]]:
+        """Draw a null set of n pairs, and cluster one sentence of each for each encoder."""
+        rows = rng.permutation(len(self.labels))[:n]
+        first = rng.integers(2, size=n)
+        labels, ids = self.labels[rows], tuple(map(str, rows))
+        return {
+            (encoder, "t"): {
+                0: ItemScores(
+                    "v_measure",
+                    ids,
+                    k_means(self.vectors[side, rows], len(set(labels))).astype(np.float64),
+                    labels.astype(np.float64),
+                )
+            }
+            for encoder, side in (("A", first), ("B", 1 - first))
+        }
+
+
+@dataclass(frozen=True)
 class Found:
     """Results of the null sets of one size."""
 
@@ -178,8 +219,7 @@ def sts(folder: Path, part: str) -> list[tuple[str, str, str]]:
 
 def genres_of(folder: Path, to: Path) -> str:
     """Read first sentences of STS 2014 with their part, such as captions of images."""
-    parts = ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news")
-    rows = [(text, part) for part in parts for text, *_ in sts(folder, part)]
+    rows = [(text, part) for part in PARTS for text, *_ in sts(folder, part)]
     kept = np.random.default_rng(0).permutation(len(rows))[:TEXTS]
     return write_table(to / "genres.csv", ["text", "label"], [rows[row] for row in kept])
 
@@ -255,7 +295,15 @@ def measures(kind: str, one: Arrays, other: Arrays) -> dict[str, tuple[str, Floa
     return {"ndcg_at_10": ("ndcg_at_10", scores, gold)}
 
 
-def alarms(of: Outputs, n: int, sets: int, plugins: Plugins) -> Found:
+def views(data: Path) -> Views:
+    """Encode both sentences of the pairs of STS 2014."""
+    pairs = [(pair[:2], part) for part in PARTS for pair in sts(data / "sts/sts14", part)]
+    encoder = load(ENCODERS[0])
+    sides = [encoder.encode([texts[side] for texts, _ in pairs]) for side in range(2)]
+    return Views(np.stack(sides), np.array([PARTS.index(part) for _, part in pairs]))
+
+
+def alarms(of: Outputs | Views, n: int, sets: int, plugins: Plugins) -> Found:
     """Compare the encoders of so many null sets."""
     rng = np.random.default_rng(crc32(f"{of.kind} {of.measure} {of.data} {n}".encode()))
     estimates = [
@@ -317,7 +365,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the numbers there too")
     options = parser.parse_args()
     plugins = Session(offline=True).workspace.plugins
-    outputs, found = evaluated(options.data, options.output), list[Found]()
+    outputs: list[Outputs | Views] = [*evaluated(options.data, options.output), views(options.data)]
+    found = list[Found]()
     print(
         "\n| kind | measure | data | items | called different | sd per item |\n|---|---|---|---|---|---|",
         flush=True,

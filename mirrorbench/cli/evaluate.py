@@ -25,6 +25,7 @@ from mirrorbench.cli.display import (
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.quoting import without_texts
 from mirrorbench.own_data.answers import Evaluation, items_needed
+from mirrorbench.own_data.clustering import SEEDS
 from mirrorbench.own_data.measures import FOLDS
 from mirrorbench.own_data.planning import (
     Data,
@@ -186,6 +187,7 @@ def print_evaluation(
         print_answers(evaluation)
     print_items_needed(evaluation, data)
     print_thresholds(evaluation, data)
+    print_seeds(evaluation, data)
     print_in_use(evaluation)
     for verdict in evaluation.on_encoders if n_items else ():
         own = data[verdict.column]
@@ -243,6 +245,20 @@ _DECISION = {
     "f1": "F1",
 }
 """Metrics of a threshold, and their names in a table."""
+
+
+def print_seeds(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
+    """Print for clusterings how far the seeds of k-means deviate, which the intervals hold too."""
+    for tested in data.values():
+        deviations = [
+            f"{evaluation.labels[own.spec]} {number(deviation)}"
+            for own in evaluation.leaderboard.results
+            if own.task == tested.name
+            and (deviation := own.metrics.get("v_measure_std")) is not None
+        ]
+        if deviations:
+            seeds = f"mean over {len(SEEDS)} seeds of k-means; their standard deviation"
+            say(f"{tested.title}: {seeds}: {', '.join(deviations)}")
 
 
 def print_in_use(evaluation: Evaluation) -> None:

@@ -28,10 +28,12 @@ def register_metrics(register: Register) -> None:
     """Register the measures of own data."""
     from mirrorbench.own_data.measures import RETRIEVAL, average_precision, macro_f1
     from mirrorbench.tasks.metrics import mean, spearman
+    from mirrorbench.tasks.v_measure import v_measure
 
     register("cosine_spearman", spearman, "Spearman's correlation of the cosine")
     register("cosine_ap", average_precision, "average precision of the cosine")
     register("macro_f1", macro_f1, "mean over labels of F1")
+    register("v_measure", v_measure, "V-measure of clusters, mean over clusterings")
     for name in RETRIEVAL:
         register(name, mean, f"{name.replace('_', ' ')}, mean over queries")
 

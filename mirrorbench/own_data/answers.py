@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from mirrorbench.own_data.clustering import labels_of_most
 from mirrorbench.own_data.in_use import InUse
 from mirrorbench.reports.leaderboard import Leaderboard, build_table
 from mirrorbench.reports.statistics import LEVEL
 from mirrorbench.reports.statistics.items import (
+    CLUSTERS,
+    MEAN,
     ItemScores,
     common,
     influence,
@@ -255,11 +258,7 @@ class Evaluation:
             }
             for row in rows
         )
-        if now.statistic == "macro_f1":  # its values are indices of labels
-            now, before = (
-                replace(items, statistic="mean", values=(items.values == items.gold) * 1.0)
-                for items in (now, before)
-            )
+        now, before = _with_answers(now), _with_answers(before)
         gains = self._item_values(now) - self._item_values(before)
         order = np.argsort(-gains, kind="stable")
 
@@ -279,9 +278,23 @@ class Evaluation:
         )
 
     def _item_values(self, items: ItemScores) -> Any:
-        if items.statistic == "mean":
+        if items.statistic == MEAN:
             return items.values
         return influence(replace(items, shared=None), self._plugins)
+
+
+def _with_answers(items: ItemScores) -> ItemScores:
+    """The items with right (1) and wrong (0) answers in place of indices of labels and of clusters."""
+    if items.statistic == "macro_f1":
+        return replace(items, statistic=MEAN, values=(items.values == items.gold) * 1.0)
+    if items.statistic == CLUSTERS:
+        labels = items.gold.astype(np.intp)
+        right = [
+            labels_of_most(clusters, labels) == labels
+            for clusters in items.values.T.astype(np.intp)
+        ]
+        return replace(items, statistic=MEAN, values=np.mean(right, axis=0))
+    return items
 
 
 def _titled(table: Table, data: Mapping[str, Data]) -> Table:

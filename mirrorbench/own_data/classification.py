@@ -81,7 +81,7 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
         if not trained or trained.keys() & scored.keys():
             return
         first, other = (shown(next(iter(labels))) for labels in (scored, trained))
-        like = _differing_in_case([*trained, *scored])
+        like = differing_in_case([*trained, *scored])
         raise DataFormatError(
             f"{self.name}: none of the {len(scored)} scored labels (the first is {first}) is trained on "
             f"(the first of those is {other}){f'; in case alone differ {like}' if like else ''}",
@@ -99,7 +99,7 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
             ),
             "trained on too": sum(item.text in texts for item in scored),
         }
-        like = _differing_in_case(item.label for item in items)
+        like = differing_in_case(item.label for item in items)
         return [
             *super().remarks(items),
             *(f"texts {what}: {n:,}" for what, n in counts.items() if n),
@@ -150,7 +150,7 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
         )
 
 
-def _differing_in_case(labels: Iterable[str]) -> str:
+def differing_in_case(labels: Iterable[str]) -> str:
     """Return the labels that are others but for case, such as ``'Food' and 'food'``; empty for none."""
     spellings: dict[str, dict[str, None]] = {}
     for label in labels:

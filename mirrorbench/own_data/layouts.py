@@ -6,6 +6,7 @@
 ``pairs``          columns ``sentence1``, ``sentence2``, ``label`` (two values)
 ``triplets``       columns ``anchor``, ``positive``, ``negative``
 ``classification``  columns ``text``, ``label``
+``clustering``      the same, where the kind is named
 ``linking``        folder with two tables, of the columns ``name``, ``id`` and of ``mention``, ``id``
 =================  ==========================================================================================
 
@@ -33,8 +34,11 @@ TABLES: dict[str, tuple[str, ...]] = {
     "pairs": ("sentence1", "sentence2", "label"),
     "triplets": ("anchor", "positive", "negative"),
     "classification": ("text", "label"),
+    "clustering": ("text", "label"),
 }
 """Columns of each kind that is one table."""
+NAMED_ONLY = ("clustering",)
+"""Kinds that are never recognised by columns, which are those of others too."""
 NAMES, MENTIONS = ("name", "id"), ("mention", "id")
 """Columns of the two tables of ``linking``."""
 DOCUMENTS, JUDGEMENTS = ("_id", "text"), ("query-id", "corpus-id", "score")
@@ -346,7 +350,7 @@ def _labelled_table(
 ) -> DataLayout:
     """The layout of one of ``TABLES``, by the columns of the test split."""
     file, has = tables[TEST].file, tables[TEST].columns()
-    kinds = [kind] if kind in TABLES else list(TABLES)
+    kinds = [kind] if kind in TABLES else [name for name in TABLES if name not in NAMED_ONLY]
     fits = [name for name in kinds if _have(has, TABLES[name], renamed)]
     usual = {} if fits else {name: _usual(has, TABLES[name], renamed) for name in kinds}
     recognised = [

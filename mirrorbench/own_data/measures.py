@@ -29,6 +29,7 @@ USUAL_NAMES = {
     "cosine_ap": "AP",
     "auc": "AUC",
     "macro_f1": "macro F1",
+    "v_measure": "V-measure",
 }
 """Names of measures in headings; the others are called by their own."""
 SPREAD = {
@@ -42,6 +43,7 @@ SPREAD = {
     "auc": 0.3,
     "accuracy": 0.4,
     "macro_f1": 0.6,
+    "v_measure": 0.45,
     "accuracy@1": 0.4,
     "accuracy@5": 0.4,
 }

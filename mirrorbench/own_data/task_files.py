@@ -19,6 +19,7 @@ from mirrorbench.data.readers.csv_tables import separator_of
 from mirrorbench.data.readers.values import is_label, label_text
 from mirrorbench.models.pooling import STATED
 from mirrorbench.own_data.classification import Classification, Labelled
+from mirrorbench.own_data.clustering import Clustering
 from mirrorbench.own_data.layouts import (
     DOCUMENTS,
     JUDGEMENTS,
@@ -342,6 +343,15 @@ def _labelled(layout: DataLayout) -> list[Labelled]:
     ]
 
 
+def _clustered(layout: DataLayout) -> list[Labelled]:
+    rows = _read_texts(layout, TEST, TABLES["clustering"])
+    (labels,) = unified([label for _, (_, label) in rows])
+    return [
+        Labelled(str(line), text, label, False)
+        for (line, (text, _)), label in zip(rows, labels, strict=True)
+    ]
+
+
 def _linked(layout: DataLayout) -> Linked:
     names = _read_texts(layout, "names", NAMES)
     mentions = _read_texts(layout, "mentions", MENTIONS)
@@ -357,7 +367,8 @@ def _linked(layout: DataLayout) -> Linked:
 
 
 _TASK_CLASSES: dict[str, Any] = {
-    task.kind: task for task in (Retrieval, Similarity, Pairs, Triplets, Classification, Linking)
+    task.kind: task
+    for task in (Retrieval, Similarity, Pairs, Triplets, Classification, Clustering, Linking)
 }
 _READERS: dict[str, Any] = {
     "retrieval": read_collection,
@@ -365,5 +376,6 @@ _READERS: dict[str, Any] = {
     "triplets": _triplets,
     "pairs": partial(_pairs, column="label"),
     "classification": _labelled,
+    "clustering": _clustered,
     "linking": _linked,
 }

@@ -214,6 +214,27 @@ def test_threshold_of_pairs_and_the_reason_for_a_missing_score_are_printed(
     )
 
 
+def test_clusters_are_compared_and_shown(tmp_path: Path, shell: Shell) -> None:
+    rows = [f"{'ab'[n % 2] * 4}{'cdef'[n % 3] * n},{n % 2}\n" for n in range(30)]
+    (tmp_path / "a.csv").write_text("text,label\n" + "".join(rows))
+    command = "mirrorbench evaluate a.csv --kind clustering --plugin letters.py -e abcdef -e ab"
+    done = shell(f"{command} --items 1 --margin .05")
+    assert done.code == 0, done.err
+    assert "a.csv: clustering, 30 texts, 2 labels" in done.err
+    assert "a.csv (V-measure)" in done.out
+    assert "ab beats abcdef" in done.out
+    assert "is not tested for this score" in done.out
+    report = json.loads(shell(f"{command} --json").out)
+    deviations = [
+        f"{score['scores']['v_measure_std']:.3f}".lstrip("0") for score in report["scores"]
+    ]
+    named = f"abcdef {deviations[0]}, ab {deviations[1]}"
+    assert f"mean over 10 seeds of k-means; their standard deviation: {named}" in done.out
+    gained = done.out.partition("gained most")[2].splitlines()
+    assert gained[0] == " (shares of seeds in which most of the text's cluster have its label)"
+    assert "    now    * " in gained[3]
+
+
 def test_failed_encoder_does_not_stop_the_comparison(tmp_path: Path, shell: Shell) -> None:
     """The others are compared; without the first encoder there is no answer, which is reported."""
     (tmp_path / "a.csv").write_text(

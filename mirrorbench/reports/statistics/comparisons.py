@@ -35,6 +35,7 @@ from mirrorbench.reports.statistics.items import (
     influence,
     named_alike,
     score_on,
+    variance_over_runs,
 )
 from mirrorbench.reports.statistics.sharing import SharedTexts, joined, membership, with_loners
 from mirrorbench.reports.table import Unseen
@@ -328,6 +329,8 @@ class Comparisons:
         _, of_first, _ = self._scores(row, tasks, aligned.first)
         _, of_second, _ = self._scores(over, tasks, aligned.second)
         dependence = self._dependence_on(tasks, aligned.items)
+        if not all(items.measure in SCORES for of_task in aligned.items for items in of_task):
+            return Basis(dependence.groups, 1.0, 0.0, False, inf, simulated=False)
         differ = [
             np.sign(difference_of(_ranked(first), _ranked(second)).round(_DIGITS))
             for first, second in zip(aligned.first, aligned.second, strict=True)
@@ -341,7 +344,7 @@ class Comparisons:
             carrying=dependence.carrying(differences(of_first, of_second)),
             counted=plain and dependence.are_independent and all(own.hits for own in every),
             effect=largest_effect(every) if plain else inf,
-            simulated=all(items.measure in SCORES for items in every),
+            simulated=True,
         )
 
     def covariance(self, rows: Sequence[RowKey], tasks: Sequence[str]) -> FloatArray:
@@ -435,6 +438,7 @@ class Comparisons:
         )
         mean = statistics.fmean(statistics.fmean(scores.values()) for scores, _ in scored)
         over_seeds = [(variance, min(n for n in counts if n > 1) - 1.0)] if shifts else []
+        over_seeds += _over_runs(own)
         seed_mean = SeedMean(mean, sqrt(variance * counts[0]) if alike else None, min(counts))
         return seed_mean, [influences / len(tasks) for _, influences in scored], over_seeds
 
@@ -463,6 +467,14 @@ class Comparisons:
         if key not in self._dependence:
             self._dependence[key] = Dependence(items)
         return self._dependence[key]
+
+
+def _over_runs(tasks: Sequence[Seeds]) -> list[Variance]:
+    """The variances of a mean over tasks from random clusterings, of tasks with one seed: several seeds vary by them too."""
+    found = [
+        variance_over_runs(items) for seeds in tasks if len(seeds) == 1 for items in seeds.values()
+    ]
+    return [(variance / len(tasks) ** 2, df) for variance, df in filter(None, found)]
 
 
 def _scale(tasks: Sequence[Sequence[ItemScores]]) -> Scale:

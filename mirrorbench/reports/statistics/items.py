@@ -18,6 +18,7 @@ from mirrorbench.data.corpora import NONE
 from mirrorbench.reports.comparable import Stored
 from mirrorbench.runs.results import Result, hidden_id
 from mirrorbench.tasks.metrics import mean
+from mirrorbench.tasks.v_measure import of_each_clustering, without_groups
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
@@ -33,6 +34,9 @@ def influence(items: ItemScores, plugins: Plugins) -> FloatArray:
         return known(items.values, items.gold)
     if items.statistic == "cosine_ap" and items.groups.max() + 1 == len(items.ids):
         return _on_average_precision(items.values, items.gold)
+    if items.statistic == CLUSTERS:
+        without = without_groups(items.values, items.gold, items.groups)
+        return _of_losses(without, items.groups)
     return influence_of_leaving_out(
         plugins.metrics[items.statistic], items.values, items.gold, items.groups
     )
@@ -117,9 +121,22 @@ def influence_of_leaving_out(
         metric(values[kept], gold[kept])
         for kept in (groups != group for group in range(len(sizes)))
     )
-    left = np.array([np.nan if value is None else value for value in without])
-    lost: FloatArray = ((left.mean() - left) * (1 - 1 / len(sizes)) / sizes)[groups]
+    return _of_losses(np.array([np.nan if value is None else value for value in without]), groups)
+
+
+def _of_losses(without: FloatArray, groups: NDArray[np.intp]) -> FloatArray:
+    """Influences of items from the scores without each of their groups."""
+    sizes = np.bincount(groups)
+    lost: FloatArray = ((without.mean() - without) * (1 - 1 / len(sizes)) / sizes)[groups]
     return lost
+
+
+def variance_over_runs(items: ItemScores) -> tuple[float, float] | None:
+    """Return the variance of a mean over random clusterings, and its degrees of freedom; ``None`` for other scores."""
+    if items.statistic != CLUSTERS:
+        return None
+    scores = of_each_clustering(items.values, items.gold)
+    return float(scores.var(ddof=1)) / len(scores), len(scores) - 1.0
 
 
 def _on_average_precision(values: FloatArray, gold: FloatArray) -> FloatArray:
@@ -172,6 +189,8 @@ def _above_less_below(values: FloatArray, amounts: FloatArray) -> FloatArray:
 
 
 MEAN = "mean"
+CLUSTERS = "v_measure"
+"""The statistic of clusters, of which each item has one for each clustering."""
 _TOLERANCE = 1e-6
 """Allowed difference of a recomputed from the stored score; predictions may be stored as float32."""
 
@@ -183,7 +202,7 @@ class ItemScores:
     Attributes:
         statistic: (weighted) ``mean`` of the values, or the name of a metric of values and gold.
         ids: unique identifiers.
-        values: shape (n,).
+        values: shape (n,); of ``v_measure`` the clusters of several clusterings, shape (n, clusterings).
         gold: shape (n,); zeros for a mean.
         overlap: overlap of each item with the tuning corpus (``mirrorbench.data.corpora``), shape (n,); ``None``
             without a corpus or where unknown.
@@ -354,6 +373,8 @@ def _items(metric: str, arrays: Mapping[str, NDArray[Any]], plugins: Plugins) ->
         return _mean(arrays, ranks <= int(match[2]) if match[2] else 1 / ranks.astype(np.float64))
     if metric == "accuracy":
         return _mean(arrays, arrays["scores"])
+    if metric == CLUSTERS:
+        return _make(arrays, CLUSTERS, arrays["clusters"]) if "clusters" in arrays else None
     statistic = metric.removeprefix("subtask1_")
     if statistic not in plugins.metrics:
         return None

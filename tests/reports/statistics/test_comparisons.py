@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from sklearn.metrics import v_measure_score
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.reports.statistics.comparisons import Comparison, Comparisons
@@ -145,6 +146,36 @@ def test_seed_variance_adds_to_item_variance(plugins: Plugins) -> None:
     assert (
         len(compared(first, second[:1], plugins).estimate.parts) == 2
     )  # one seed says nothing about seeds
+
+
+def test_clusterings_of_one_seed_vary_like_seeds(plugins: Plugins) -> None:
+    """Left out are texts with their clusters; the mean over clusterings varies as they do."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, N)
+    first, second = (
+        np.where(rng.random((N, 4)) < share, labels[:, None], rng.integers(0, 3, (N, 4)))
+        for share in (0.9, 0.7)
+    )
+    both = [ItemScores("v_measure", IDS, own * 1.0, labels * 1.0) for own in (first, second)]
+    found = compared([both[0]], [both[1]], plugins)
+
+    def score(clusters: Floats, kept: NDArray[np.intp]) -> list[float]:
+        return [v_measure_score(labels[kept], column[kept]) for column in clusters.T]
+
+    every = np.arange(N)
+    values = score(first, every), score(second, every)
+    assert found.difference == pytest.approx(np.mean(values[0]) - np.mean(values[1]))
+    left = np.array(
+        [
+            np.mean(score(first, np.delete(every, n))) - np.mean(score(second, np.delete(every, n)))
+            for n in range(N)
+        ]
+    )
+    (items, _), *runs = found.estimate.parts
+    assert items == pytest.approx((N - 1) / N * np.sum((left - left.mean()) ** 2))
+    assert runs == [(pytest.approx(np.var(own, ddof=1) / 4), 3) for own in values]
+    seeds = compared([both[0]] * 2, [both[1]], plugins)
+    assert [df for _, df in seeds.estimate.parts[1:]] == [1, 3]  # seeds vary by clusterings too
 
 
 def test_repeated_tasks_do_not_change_p_value(plugins: Plugins) -> None:
