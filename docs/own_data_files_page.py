@@ -33,6 +33,7 @@ is refused with the option that decides it.
 | documents | `corpus.*`, MS MARCO's `collection.*` (without a header: id, text), or a folder `corpus` |
 | queries | `queries.*`, or a folder `queries` |
 | judgements | `qrels/test.*`, else of another split, or `qrels.*`, `qrels.test.tsv`, TREC's `qrels`; beside folders `data/test-*`. With a header, or of three or four columns (TREC's second says nothing) |
+| candidates, for reranking | `top_ranked.*` or `top_ranked/test.*`: query and list of documents, or query and document; a run of TREC (six columns); two columns without a header |
 
 ## Names of columns
 
@@ -42,13 +43,21 @@ Upper and lower case are alike. A name is recognised where it can be only one co
 
 def page() -> str:
     """The whole page."""
-    from mirrorbench.own_data.layouts import USUAL, USUAL_JUDGEMENTS, USUAL_TEXTS
+    from mirrorbench.own_data.layouts import (
+        USUAL,
+        USUAL_CANDIDATES,
+        USUAL_JUDGEMENTS,
+        USUAL_TEXTS,
+    )
 
     tables = {"tables": USUAL}
     tables |= {
         {"corpus": "documents"}.get(part, part): names for part, names in USUAL_TEXTS.items()
     }
     tables["judgements"] = USUAL_JUDGEMENTS
+    tables["candidates"] = {
+        column: names for column, names in USUAL_CANDIDATES.items() if column != "score"
+    }
     return "\n".join([FILES, *_rows(tables)]) + "\n"
 
 

@@ -265,16 +265,11 @@ def print_in_use(evaluation: Evaluation) -> None:
     """Print the speed of each encoder, the size of its vectors and the share of texts that it cuts."""
     rows = []
     for spec, own in evaluation.in_use.items():
-        speed = own.texts_per_second
-        rows.append(
-            [
-                evaluation.labels[spec],
-                "-" if speed is None else f"{speed:,.0f}",
-                f"{own.dimensions:,}",
-                f"{own.bytes_per_vector:,}",
-                f"{own.share_cut:.1%}",
-            ]
-        )
+        counts = (own.texts_per_second, own.dimensions, own.bytes_per_vector)
+        speed, *sizes = ("-" if count is None else f"{count:,.0f}" for count in counts)
+        if own.dimensions is None and speed != "-":
+            speed = f"{speed} pairs"
+        rows.append([evaluation.labels[spec], speed, *sizes, f"{own.share_cut:.1%}"])
     if rows:
         say()
         print_numbers(["encoder", "texts/s", "dimensions", "bytes a vector", "texts cut"], rows)

@@ -17,7 +17,7 @@ Array = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class TextInput:
-    """A text, or a word in a text.
+    """A text, a word in a text, or a pair of texts.
 
     Attributes:
         text: the whole text.
@@ -25,12 +25,14 @@ class TextInput:
             text.
         language: ISO code where a task mixes languages that may have encoders of their own; empty otherwise.
         role: ``query`` or ``document`` where models may read these under prompts of their own.
+        second: the second text of a pair, for encoders that score pairs; empty otherwise.
     """
 
     text: str
     spans: tuple[tuple[int, int], ...] = ()
     language: str = ""
     role: str = ""
+    second: str = ""
 
     @property
     def target(self) -> str:
@@ -40,6 +42,8 @@ class TextInput:
     def key(self) -> bytes:
         """Return sixteen bytes that identify this input (BLAKE2b of all its fields)."""
         data = f"{self.text}\0{self.spans}{self.language}" + f"\0{self.role}" * bool(self.role)
+        if self.second:
+            data += f"\0pair with {len(self.text)}\0{self.second}"
         return hashlib.blake2b(data.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
@@ -66,6 +70,11 @@ class VocabularyEncoder(Encoder, Protocol):
 
     def vocabulary(self, language: str) -> Sequence[str]:
         """Return the encoder's distinct words of a language (ISO code), the most frequent first."""
+
+
+def reads_pairs(encoder: Encoder) -> bool:
+    """Return whether an encoder scores pairs of texts (its attribute ``reads_pairs``) and has no vectors of texts."""
+    return bool(getattr(encoder, "reads_pairs", False))
 
 
 def check_inputs(

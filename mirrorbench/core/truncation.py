@@ -25,12 +25,14 @@ class Truncation:
         texts: number of texts.
         window: tokens that are read of a text, special tokens included.
         positions: tokens of a text for which the model has positions, beside those of a prompt; 0 if unknown.
+        noun: what is read, plural: ``texts``, or ``pairs`` of them.
     """
 
     cut: int
     texts: int
     window: int
     positions: int = 0
+    noun: str = "texts"
 
     @classmethod
     def total(cls, parts: Iterable[Truncation | None]) -> Truncation | None:
@@ -43,32 +45,34 @@ class Truncation:
             sum(part.texts for part in counted),
             min(part.window for part in counted),
             min(part.positions for part in counted),
+            counted[0].noun,
         )
 
     @classmethod
-    def of_json(cls, counts: Mapping[str, int]) -> Truncation:
+    def of_json(cls, counts: Mapping[str, Any]) -> Truncation:
         """Return the counts that a result stores."""
-        return cls(counts["cut"], counts["texts"], counts["window"], counts["positions"])
+        return cls(**counts)
 
-    def to_json(self) -> dict[str, int]:
-        """Return the counts as results store them."""
-        return {
+    def to_json(self) -> dict[str, int | str]:
+        """Return the counts as results store them; the noun only if they are not of texts."""
+        counts: dict[str, int | str] = {
             "cut": self.cut,
             "texts": self.texts,
             "window": self.window,
             "positions": self.positions,
         }
+        return counts if self.noun == "texts" else counts | {"noun": self.noun}
 
     @property
     def sentence(self) -> str:
         """The sentence for the user; empty if no text is cut."""
         if not self.cut:
             return ""
-        texts = f"{self.cut:,} of {self.texts:,} texts are"
+        texts = f"{self.cut:,} of {self.texts:,} {self.noun} are"
         if self.texts == 1:
-            texts = "the text is"
+            texts = f"the {self.noun.removesuffix('s')} is"
         elif self.cut == 1:
-            texts = f"1 of {self.texts:,} texts is"
+            texts = f"1 of {self.texts:,} {self.noun} is"
         were = "was" if self.cut == 1 else "were"
         return f"{texts} longer than {self.window:,} tokens and {were} cut{self._remedy}"
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mirrorbench.core.checksums import content
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
 
 _READ = ("*.safetensors", "*.bin")
@@ -81,3 +82,17 @@ def json_object(path: Path) -> dict[str, Any]:
     if not isinstance(settings, dict):
         raise ModelUnavailableError(f"{path} is not a JSON object of settings")
     return settings
+
+
+_IGNORED = {"README.md", "onnx", "openvino", ".git", ".gitattributes", ".cache"}
+
+
+def directory_checksum(path: Path) -> str:
+    """Return the SHA-256 of all files below a model directory, except documentation and other weight formats."""
+    return content(model_files(path))
+
+
+def model_files(path: Path) -> list[tuple[str, Path]]:
+    """Return the files of a model that its checksum covers, with their names in the directory."""
+    named = ((file.relative_to(path), file) for file in sorted(path.rglob("*")) if file.is_file())
+    return [(name.as_posix(), file) for name, file in named if _IGNORED.isdisjoint(name.parts)]

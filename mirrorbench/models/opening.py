@@ -195,6 +195,22 @@ def read_sentence_transformer(path: Path, device: str, precision: str = "fp32") 
     return model
 
 
+def read_cross_encoder(path: Path, device: str, precision: str = "fp32") -> Any:
+    """Open the cross-encoder of sentence-transformers in a directory: in float32 for ``fp32``, else in its files' precision."""
+    from sentence_transformers import CrossEncoder
+
+    folder = text_folder(path)
+    _check_quantized(folder, configuration(folder))
+    options: dict[str, Any] = {"model_kwargs": {"dtype": "float32"}} if precision == "fp32" else {}
+    with quiet_transformers():
+        model = CrossEncoder(str(path), device=device, **options, **_SAFE)
+    if reads_file(folder):
+        _replace_tokenizer(model[0], read_tokenizer(folder))
+    _check_floating(folder, model)
+    _keep_within_positions(model[0])
+    return model
+
+
 def _keep_within_positions(module: Any) -> None:
     """Cut the texts of a transformer of sentence-transformers at its positions, if it states a greater length."""
     positions, stated = positions_of_model(module.auto_model), module.max_seq_length

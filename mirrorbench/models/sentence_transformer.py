@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mirrorbench.core.checksums import content, unchanged
+from mirrorbench.core.checksums import unchanged
 from mirrorbench.core.devices import autocast, device_type, out_of_memory, own_weights
 from mirrorbench.core.encoder_protocol import as_inputs
 from mirrorbench.core.errors import ModelUnavailableError, not_installed
@@ -25,6 +25,7 @@ from mirrorbench.models.encoder_systems import EncoderContext, LazyModel
 from mirrorbench.models.families import not_telling_apart, positions_of, unreadable
 from mirrorbench.models.input_modules import InputModule, input_modules
 from mirrorbench.models.long_texts import MOST_CHARACTERS
+from mirrorbench.models.model_files import directory_checksum, model_files
 from mirrorbench.models.opening import (
     quiet_transformers,
     read_sentence_transformer,
@@ -32,7 +33,7 @@ from mirrorbench.models.opening import (
     text_folder,
 )
 from mirrorbench.models.pooling import TEXT
-from mirrorbench.models.sentence_transformer_files import length_note
+from mirrorbench.models.sentence_transformer_files import MOST_TOKENS, length_note
 from mirrorbench.models.tokenizer_files import TOKENS_OF_FILE
 from mirrorbench.models.traits import ROUNDING, reads_by_longest
 
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
     import torch
 
     from mirrorbench.core.encoder_protocol import Array, TextInput
-
-MOST_TOKENS = 512
-"""Maximum length, in tokens, of a model of sentence-transformers that names none."""
 
 
 def sentence_transformer(
@@ -59,7 +57,7 @@ def sentence_transformer(
     files = directory_checksum(path)
 
     def load() -> _BatchedModel:
-        with unchanged(lambda: _model_files(path), files, str(path)):
+        with unchanged(lambda: model_files(path), files, str(path)):
             model = _load_sentence_transformer(path, context)
             own_weights(model)
             if max_length is not None:
@@ -256,16 +254,3 @@ def _reads_padding(model: _BatchedModel, words: Sequence[str]) -> bool:
     beside = model.encode(as_inputs([words[0], " ".join(words[:12])]))[0]
     rounding = ROUNDING[model.precision] * np.linalg.norm(alone)
     return bool(np.linalg.norm(alone - beside) > rounding)
-
-
-_IGNORED = {"README.md", "onnx", "openvino", ".git", ".gitattributes", ".cache"}
-
-
-def directory_checksum(path: Path) -> str:
-    """Return the SHA-256 of all files below a model directory, except documentation and other weight formats."""
-    return content(_model_files(path))
-
-
-def _model_files(path: Path) -> list[tuple[str, Path]]:
-    named = ((file.relative_to(path), file) for file in sorted(path.rglob("*")) if file.is_file())
-    return [(name.as_posix(), file) for name, file in named if _IGNORED.isdisjoint(name.parts)]

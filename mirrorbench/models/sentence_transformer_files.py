@@ -46,6 +46,8 @@ _PLAIN: Mapping[str, Sequence[Any]] = {
 IDENTITY = "torch.nn.modules.linear.Identity"
 """Activation of an affine ``Dense``."""
 _LONGEST = 100_000
+MOST_TOKENS = 512
+"""Maximum length, in tokens, of a model of sentence-transformers that names none."""
 MOST_STATED = 512
 """Most tokens of a text that are read by what a tokenizer states, or a model's positions."""
 

@@ -6,12 +6,19 @@ Scripts without spaces between words are read by pairs of characters, as by Luce
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mirrorbench.own_data.rankings import Ranking, best_columns, in_order_of_ties, rankings_of
+from mirrorbench.own_data.rankings import (
+    Ranking,
+    best_columns,
+    in_order_of_ties,
+    ranked,
+    rankings_of,
+)
 
 LANGUAGES = ("da", "de", "en", "es", "fr", "it", "nl", "no", "pt", "ru", "sv", "tr")
 """Languages with stop words in bm25s and a stemmer in PyStemmer."""
@@ -36,20 +43,13 @@ def bm25_rankings(
 
     ``language`` is that of the stop words and of the stemmer.
     """
-    import bm25s
-
     names = in_order_of_ties(documents)
-    words = _words([documents[name] for name in names], language)
-    if not any(words):
-        return [{} for _ in queries]
-    index = bm25s.BM25()
-    index.index(words, show_progress=False)
     rankings: list[Ranking] = []
-    for query in _words(queries.values(), language):
-        if not query:
+    for all_scores in _scores([documents[name] for name in names], queries.values(), language):
+        if all_scores is None:
             rankings.append({})
             continue
-        scores = index.get_scores(query)[None]
+        scores = all_scores[None]
         rows = best_columns(scores, depth)
         best = np.take_along_axis(scores, rows, axis=1)
         order = np.argsort(-best, axis=1, kind="stable")
@@ -59,6 +59,42 @@ def bm25_rankings(
         )
         rankings += rankings_of(names, rows, best, least=0)
     return rankings
+
+
+def bm25_order(
+    documents: Mapping[str, str],
+    queries: Mapping[str, str],
+    candidates: Mapping[str, Sequence[str]],
+    language: str,
+) -> list[Ranking]:
+    """Return the ranking of each query's candidates; those that share no word with it have a score of 0.
+
+    Words are weighted by all documents. ``language`` as for ``bm25_rankings``.
+    """
+    rows = {name: row for row, name in enumerate(documents)}
+    rankings: list[Ranking] = []
+    found = _scores(documents.values(), queries.values(), language)
+    for query, scores in zip(queries, found, strict=True):
+        names = candidates[query]
+        own = np.zeros(len(names)) if scores is None else scores[[rows[name] for name in names]]
+        rankings.append(ranked(names, own))
+    return rankings
+
+
+def _scores(
+    documents: Iterable[str], queries: Iterable[str], language: str
+) -> Iterator[NDArray[Any] | None]:
+    """Yield the scores of all documents for each query; ``None`` for a query without words, or where no document has any."""
+    import bm25s
+
+    words, words_of_queries = _words(documents, language), _words(queries, language)
+    if not any(words):
+        yield from [None] * len(words_of_queries)
+        return
+    index = bm25s.BM25()
+    index.index(words, show_progress=False)
+    for query in words_of_queries:
+        yield index.get_scores(query) if query else None
 
 
 def _words(texts: Iterable[str], language: str) -> Any:

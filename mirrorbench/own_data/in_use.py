@@ -22,15 +22,15 @@ class InUse:
 
     Attributes:
         texts_per_second: speed of its encoding in this run, on this machine; ``None`` if all vectors were in the cache.
-        dimensions: of a vector.
-        bytes_per_vector: with numbers of four bytes, or of ``type=int8`` or ``type=binary``.
-        texts: number of texts, distinct within each of the data.
+        dimensions: of a vector; ``None`` for an encoder that scores pairs of texts.
+        bytes_per_vector: with numbers of four bytes, or of ``type=int8`` or ``type=binary``; ``None`` without vectors.
+        texts: number of texts, or of pairs, distinct within each of the data.
         cut: number of those that are longer than it reads.
     """
 
     texts_per_second: float | None
-    dimensions: int
-    bytes_per_vector: int
+    dimensions: int | None
+    bytes_per_vector: int | None
     texts: int
     cut: int
 
@@ -44,11 +44,13 @@ class InUse:
             for result in results
             if result.cell_id in computed and "encoding" in result.cost
         ]
-        dimensions = int(results[0].encoder["dimensions"])
+        first = results[0]
+        has_vectors = "scores" not in first.encoder
+        dimensions = int(first.encoder["dimensions"]) if has_vectors else None
         return cls(
             speeds[-1] if speeds else None,
             dimensions,
-            _bytes_per_vector(results[0].spec, dimensions),
+            _bytes_per_vector(first.spec, dimensions) if dimensions else None,
             sum(int(result.encoder.get("texts", 0)) for result in results),
             sum(int(result.encoder.get("truncation", {}).get("cut", 0)) for result in results),
         )

@@ -2,9 +2,11 @@
 
 =================  ==========================================================================================
 ``retrieval``      folder with ``corpus`` and ``queries`` (JSON lines) and ``qrels/SPLIT.tsv``, as BEIR has them
+``reranking``      the same with candidates in ``top_ranked``, as MTEB has them; or columns ``query``, ``positive``,
+                   ``negative``, which hold lists
 ``similarity``     columns ``sentence1``, ``sentence2``, ``score``
 ``pairs``          columns ``sentence1``, ``sentence2``, ``label`` (two values)
-``triplets``       columns ``anchor``, ``positive``, ``negative``
+``triplets``       columns ``anchor``, ``positive``, ``negative``, texts
 ``classification``  columns ``text``, ``label``
 ``clustering``      the same, where the kind is named
 ``linking``        folder with two tables, of the columns ``name``, ``id`` and of ``mention``, ``id``
@@ -26,7 +28,7 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.core.quoting import without_texts
 from mirrorbench.data.readers.folders import archive_of, files_in, root_of
 from mirrorbench.data.readers.rows import PLAIN_TEXT, format_of
-from mirrorbench.data.readers.values import parse_index
+from mirrorbench.data.readers.values import is_list, parse_index
 from mirrorbench.own_data.tables import OwnTable, shards_of, stem, tables_in, whole_tables
 
 TABLES: dict[str, tuple[str, ...]] = {
@@ -35,14 +37,17 @@ TABLES: dict[str, tuple[str, ...]] = {
     "triplets": ("anchor", "positive", "negative"),
     "classification": ("text", "label"),
     "clustering": ("text", "label"),
+    "reranking": ("query", "positive", "negative"),
 }
 """Columns of each kind that is one table."""
-NAMED_ONLY = ("clustering",)
-"""Kinds that are never recognised by columns, which are those of others too."""
+NOT_BY_COLUMNS = ("clustering", "reranking")
+"""Kinds that are not recognised by their columns, which are those of others too."""
 NAMES, MENTIONS = ("name", "id"), ("mention", "id")
 """Columns of the two tables of ``linking``."""
 DOCUMENTS, JUDGEMENTS = ("_id", "text"), ("query-id", "corpus-id", "score")
 """Columns of the files of ``retrieval``; documents may have a ``title``."""
+CANDIDATES, LISTED_CANDIDATES = ("query-id", "corpus-id"), ("query-id", "corpus-ids")
+"""Columns of candidates for ``reranking``: one in a row, or the list of a query."""
 USUAL: dict[str, tuple[str, ...]] = {
     "sentence1": (
         "sentence_1",
@@ -67,8 +72,9 @@ USUAL: dict[str, tuple[str, ...]] = {
     "score": ("similarity", "similarity_score", "relatedness_score", "rating"),
     "label": ("is_duplicate", "duplicate", "category", "class", "intent", "sentiment", "topic"),
     "anchor": ("query", "question"),
-    "positive": ("pos", "positive_passage"),
-    "negative": ("neg", "negative_passage"),
+    "positive": ("positives", "pos", "positive_passage", "positive_passages"),
+    "negative": ("negatives", "neg", "negative_passage", "negative_passages"),
+    "query": ("question", "anchor"),
     "text": ("sentence", "content", "utterance", "review"),
 }
 """Other usual names of columns, in small letters."""
@@ -86,6 +92,11 @@ USUAL_JUDGEMENTS: dict[str, tuple[str, ...]] = {
     "score": ("relevance", "rel", "grade", "label"),
 }
 """The same of judgements."""
+USUAL_CANDIDATES: dict[str, tuple[str, ...]] = {
+    **USUAL_JUDGEMENTS,
+    "corpus-ids": ("corpus_ids", "doc_ids", "docids", "document_ids", "pids", "passage_ids"),
+}
+"""The same of candidates."""
 _TEXTS = {
     name
     for column in ("sentence1", "sentence2", "anchor", "positive", "negative", "text")
@@ -125,7 +136,7 @@ class DataLayout:
             for part, names in self.usual.items()
             if names
         }
-        if len(self.tables) > 1 and self.kind in ("retrieval", "linking"):
+        if len(self.tables) > 1 and self.kind in ("retrieval", "reranking", "linking"):
             columns = {part: f"{self.tables[part].file.name}: {columns[part]}" for part in columns}
         return list(dict.fromkeys((*self.chosen, *columns.values())))
 
@@ -183,14 +194,20 @@ def find_layout(path: Path, kind: str, renamed: Mapping[str, str]) -> DataLayout
         UsageError: the columns or files are not of ``kind``, or of no or several kinds.
     """
     root = root_of(path)
-    tables = tables_in(root, but=_QRELS)
+    tables = tables_in(root, but=(QRELS, TOP_RANKED))
     texts = {
         "corpus": _part(root, tables, "corpus", _COLLECTION),
         "queries": _part(root, tables, "queries"),
     }
-    judgements = _judgements_in(root)
-    if kind == "retrieval" or (not kind and (judgements or all(texts.values()))):
+    judgements, candidates = _of_splits(root, QRELS), _of_splits(root, TOP_RANKED)
+    is_collection = bool(judgements) or all(texts.values())
+    if kind == "retrieval" or (not kind and is_collection and not candidates):
         return _retrieval(path, root, texts, judgements, renamed)
+    if candidates and kind in ("", "reranking"):
+        return _reranking(_retrieval(path, root, texts, judgements, renamed), candidates)
+    if kind == "reranking" and is_collection:
+        hint = f"They are in {TOP_RANKED}.jsonl: query-id, corpus-ids. Without them all documents are ranked: kind=retrieval."
+        raise UsageError(f"{path} has no file of candidates", hint)
     if not tables:
         return None
     if kind in ("", "linking") and len(tables) > 1 and (linking := _linking(path, tables, renamed)):
@@ -199,7 +216,17 @@ def find_layout(path: Path, kind: str, renamed: Mapping[str, str]) -> DataLayout
         hint = "Linking needs a table with the columns name, id and one with mention, id."
         raise UsageError(f"{path} is not a folder of a dictionary and mentions", hint)
     layout = _labelled_table(path, _split_tables(path, tables), kind, renamed)
+    if not kind and layout.kind == "triplets" and _holds_lists(layout):
+        layout = _labelled_table(path, _split_tables(path, tables), "reranking", renamed)
     return replace(layout, chosen=list(_chosen(layout, len(tables) > 1)))
+
+
+def _holds_lists(layout: DataLayout) -> bool:
+    """Whether the first row of triplets has a list of positives or negatives, so that it is one of a query."""
+    rows = layout.rows(TEST, TABLES["triplets"][1:])
+    _, cells = next(rows, (0, ()))
+    layout.notes.clear()
+    return any(map(is_list, cells))
 
 
 def _chosen(layout: DataLayout, among_others: bool) -> Iterator[str]:
@@ -213,8 +240,10 @@ def _chosen(layout: DataLayout, among_others: bool) -> Iterator[str]:
         yield f"one of {n} shards; all of them are read where their folder is named"
 
 
-_COLLECTION, _QRELS = "collection", "qrels"
-"""Names of MS MARCO for documents, and of files or folders of judgements."""
+_COLLECTION = "collection"
+"""Name of MS MARCO for documents."""
+QRELS, TOP_RANKED = "qrels", "top_ranked"
+"""Names of files or folders of judgements, and of candidates."""
 
 
 def _part(path: Path, tables: Mapping[str, OwnTable], *names: str) -> OwnTable | None:
@@ -226,31 +255,34 @@ def _part(path: Path, tables: Mapping[str, OwnTable], *names: str) -> OwnTable |
     return None
 
 
-def _judgements_in(path: Path) -> list[OwnTable]:
-    """The tables of judgements of a collection: of the test split, of no split, of others, by name."""
-    beside = [file for file in files_in(path) if file.name.startswith(_QRELS)]
-    files = [file for file in (*files_in(path / _QRELS), *beside) if _holds_judgements(file)]
-    return sorted(whole_tables(files), key=_rank_of_judgements)
+def _of_splits(path: Path, name: str) -> list[OwnTable]:
+    """The tables in a folder ``name`` or beside of that name: of the test split, of no split, of others, by name."""
+    beside = [file for file in files_in(path) if file.name.startswith(name)]
+    files = [file for file in (*files_in(path / name), *beside) if _is_of_split(file, name)]
+    return sorted(whole_tables(files), key=_rank_of_split)
 
 
-def _rank_of_judgements(table: OwnTable) -> tuple[bool, bool, bool]:
-    """The order in which judgements are chosen: of the test split, of no split, without other words in their name."""
+def _rank_of_split(table: OwnTable) -> tuple[bool, bool, bool]:
+    """The order in which tables are chosen: of the test split, of no split, without other words in their name."""
     splits = _splits_in(table.file)
     words = {*re.split(r"[-_. ]", table.file.name.partition(".")[0])}
     return (
         TEST not in splits,
         bool(splits),
-        not words <= {*splits, _QRELS} and not shards_of(table.file) > 1,
+        not words <= {*splits, *_WORDS_OF_NAMES} and not shards_of(table.file) > 1,
     )
 
 
-def _holds_judgements(file: Path) -> bool:
-    """Whether a file holds judgements by its name: a table, or text of a split or called so, as of TREC."""
+_WORDS_OF_NAMES = (QRELS, *TOP_RANKED.split("_"))
+
+
+def _is_of_split(file: Path, name: str) -> bool:
+    """Whether a file holds judgements or candidates by its name: a table, or text of a split or called so, as of TREC."""
     if file.name.startswith("."):
         return False
-    name = file.name.lower().removesuffix(".gz")
-    is_text = name.endswith(".txt") or "." not in name
-    return stem(file) in (*SPLITS, _QRELS) if is_text else format_of(file.name) != PLAIN_TEXT
+    ending = file.name.lower().removesuffix(".gz")
+    is_text = ending.endswith(".txt") or "." not in ending
+    return stem(file) in (*SPLITS, name) if is_text else format_of(file.name) != PLAIN_TEXT
 
 
 def _splits_in(file: Path) -> set[str]:
@@ -276,20 +308,34 @@ def _retrieval(
         part: _usual(table.columns(), DOCUMENTS, renamed, USUAL_TEXTS[part])
         for part, table in tables.items()
     }
-    qrels, *others = judgements
-    same = [
-        table.file.name
-        for table in others
-        if _rank_of_judgements(table) == _rank_of_judgements(qrels)
-    ]
-    if same and TEST in _splits_in(qrels.file):
+    qrels = _first_of(path, judgements, "judgements")
+    if qrels.format != PLAIN_TEXT:
+        usual[QRELS] = _usual(qrels.columns(), JUDGEMENTS, renamed, USUAL_JUDGEMENTS)
+    return DataLayout(path, "retrieval", {**tables, QRELS: qrels}, renamed, usual)
+
+
+def _first_of(path: Path, tables: Sequence[OwnTable], what: str) -> OwnTable:
+    """The first of some tables; ``UsageError`` if others are of the test split too."""
+    first, *others = tables
+    same = [table.file.name for table in others if _rank_of_split(table) == _rank_of_split(first)]
+    if same and TEST in _splits_in(first.file):
         raise UsageError(
-            f"{path} has several files of judgements: {', '.join((qrels.file.name, *same))}",
+            f"{path} has several files of {what}: {', '.join((first.file.name, *same))}",
             "Leave one in the folder.",
         )
-    if qrels.format != PLAIN_TEXT:
-        usual[_QRELS] = _usual(qrels.columns(), JUDGEMENTS, renamed, USUAL_JUDGEMENTS)
-    return DataLayout(path, "retrieval", {**tables, _QRELS: qrels}, renamed, usual)
+    return first
+
+
+def _reranking(collection: DataLayout, candidates: Sequence[OwnTable]) -> DataLayout:
+    """The layout of a collection with its candidates."""
+    table = _first_of(collection.path, candidates, "candidates")
+    usual = dict(collection.usual)
+    if table.format != PLAIN_TEXT:
+        for columns in (LISTED_CANDIDATES, CANDIDATES):
+            found = _usual(table.columns(), columns, collection.renamed, USUAL_CANDIDATES)
+            usual[TOP_RANKED] = {**found, **usual.get(TOP_RANKED, {})}
+    tables = {**collection.tables, TOP_RANKED: table}
+    return replace(collection, kind="reranking", tables=tables, usual=usual)
 
 
 def _linking(
@@ -350,7 +396,7 @@ def _labelled_table(
 ) -> DataLayout:
     """The layout of one of ``TABLES``, by the columns of the test split."""
     file, has = tables[TEST].file, tables[TEST].columns()
-    kinds = [kind] if kind in TABLES else [name for name in TABLES if name not in NAMED_ONLY]
+    kinds = [kind] if kind in TABLES else [name for name in TABLES if name not in NOT_BY_COLUMNS]
     fits = [name for name in kinds if _have(has, TABLES[name], renamed)]
     usual = {} if fits else {name: _usual(has, TABLES[name], renamed) for name in kinds}
     recognised = [

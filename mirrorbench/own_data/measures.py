@@ -19,6 +19,8 @@ FEWEST = 5
 """Fewest scored texts of each label from which the error of macro F1 can be estimated."""
 RETRIEVAL = ("ndcg_at_10", "map", "mrr_at_10", "recall_at_10", "recall_at_100")
 """Measures that are means over queries."""
+RERANKING = ("ndcg_at_10", "map", "mrr_at_10")
+"""Those of rankings that hold all candidates."""
 USUAL_NAMES = {
     "ndcg_at_10": "nDCG@10",
     "map": "MAP",

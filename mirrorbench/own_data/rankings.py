@@ -90,6 +90,14 @@ def rankings_of(
     ]
 
 
+def ranked(names: Sequence[str], scores: NDArray[Any]) -> Ranking:
+    """Return the ranking of documents by their scores, shape (len(names),)."""
+    by_name = dict(zip(names, scores.astype(np.float64).tolist(), strict=True))
+    order = in_order_of_ties(by_name)
+    order.sort(key=by_name.__getitem__, reverse=True)
+    return {name: by_name[name] for name in order}
+
+
 def fuse(*rankings: Sequence[Ranking]) -> list[Ranking]:
     """Fuse several rankings of each query: documents by the sum of their reciprocal ranks, best first."""
     combined: list[Ranking] = []

@@ -80,8 +80,8 @@ class OwnTable:
             before = number
 
 
-def tables_in(path: Path, but: str = "") -> dict[str, OwnTable]:
-    """Return the tables of a folder or archive ``but`` one, or the table that a file is, by name without endings.
+def tables_in(path: Path, but: Sequence[str] = ()) -> dict[str, OwnTable]:
+    """Return the tables of a folder or archive ``but`` those of some names, or the table that a file is, by name without endings.
 
     A folder without tables may have them in a folder ``data``, as on the hub.
     """
@@ -99,13 +99,15 @@ def tables_in(path: Path, but: str = "") -> dict[str, OwnTable]:
     return {}
 
 
-def _table_files(folder: Path, but: str) -> list[Path]:
+def _table_files(folder: Path, but: Sequence[str]) -> list[Path]:
     """The files of a folder that are tables by their endings, without macOS' beside them (``._test.tsv``).
 
     Where there is none, those of text are that are tables by their first line (SICK's); beside others they are notes.
     """
     files = [
-        file for file in files_in(folder) if not file.name.startswith("._") and stem(file) != but
+        file
+        for file in files_in(folder)
+        if not file.name.startswith("._") and stem(file) not in but
     ]
     unread = (PLAIN_TEXT, *(_WHOLE_FILES if archive_of(folder) else ()))
     return [file for file in files if format_of(file.name) not in unread] or [

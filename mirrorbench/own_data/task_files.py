@@ -16,18 +16,18 @@ from mirrorbench.core.quoting import shown, without_texts
 from mirrorbench.data.items import Pair
 from mirrorbench.data.readers.columns import line_error
 from mirrorbench.data.readers.csv_tables import separator_of
-from mirrorbench.data.readers.values import is_label, label_text
 from mirrorbench.models.pooling import STATED
+from mirrorbench.own_data.checked_rows import read_texts
 from mirrorbench.own_data.classification import Classification, Labelled
 from mirrorbench.own_data.clustering import Clustering
+from mirrorbench.own_data.collection import check_ranking, read_collection
 from mirrorbench.own_data.layouts import (
     DOCUMENTS,
     JUDGEMENTS,
     KINDS,
+    LISTED_CANDIDATES,
     MENTIONS,
     NAMES,
-    NO_SPLIT,
-    SPLITS,
     TABLES,
     TEST,
     TRAIN,
@@ -35,14 +35,14 @@ from mirrorbench.own_data.layouts import (
     as_option,
     find_layout,
 )
-from mirrorbench.own_data.retrieval import check_retrieval, read_collection
+from mirrorbench.own_data.ranking_tasks import Reranking, Retrieval
+from mirrorbench.own_data.reranking import read_candidates
 from mirrorbench.own_data.tables import OwnTable
 from mirrorbench.own_data.tasks import (
     Linked,
     Linking,
     OwnData,
     Pairs,
-    Retrieval,
     Similarity,
     Triplet,
     Triplets,
@@ -62,7 +62,15 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
 
     Options are ``kind``, ``metric``, ``language`` (of BM25), and names of columns in the files.
     """
-    tables = (*TABLES.values(), NAMES, MENTIONS, DOCUMENTS, JUDGEMENTS, ("split",))
+    tables = (
+        *TABLES.values(),
+        NAMES,
+        MENTIONS,
+        DOCUMENTS,
+        JUDGEMENTS,
+        LISTED_CANDIDATES,
+        ("split",),
+    )
     columns = {as_option(column) for needed in tables for column in needed}
     settings = ("kind", "metric", "language")
     for key in options:
@@ -76,21 +84,23 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
     )
     if layout is None:
         return None
-    if language and layout.kind != "retrieval":
+    is_ranked = layout.kind in ("retrieval", "reranking")
+    if language and not is_ranked:
         raise UsageError(
-            f"{name}: language= is only for retrieval, not for {layout.kind}", "Leave it out."
+            f"{name}: language= is only for retrieval and reranking, not for {layout.kind}",
+            "Leave it out.",
         )
-    if "positive" in options and layout.kind not in ("pairs", "triplets"):
+    if "positive" in options and layout.kind not in ("pairs", "triplets", "reranking"):
         raise UsageError(
-            f"{name}: positive= is a label of pairs or a column of triplets, not of {layout.kind}",
+            f"{name}: positive= is a label of pairs or a column of triplets and reranking, not of {layout.kind}",
             "Leave it out.",
         )
     task_class = _TASK_CLASSES[layout.kind]
     if metric and metric not in task_class.measures:
         raise unknown_name(f"measure of {layout.kind}", metric, list(task_class.measures))
     read = partial(_READERS[layout.kind], layout)
-    if layout.kind == "retrieval":
-        check_retrieval(path, language or "en")
+    if is_ranked:
+        check_ranking(path, layout.kind, language or "en")
         read = partial(read, language=language or "en")
     task: TaskKind[Any] = task_class(
         name, lambda data: read(), title=resolved(path).name, main_metric=metric
@@ -99,62 +109,6 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
     assert isinstance(task, OwnData)
     task.layout = layout
     return task
-
-
-def _read_texts(
-    layout: DataLayout, part: str, columns: Sequence[str], split: str = TEST
-) -> list[tuple[int, list[str]]]:
-    """Line numbers and values of the rows of a split; no value may be empty."""
-    source, rows = str(layout.tables[part]), []
-    names = [layout.file_column(column, part) for column in columns]
-    known: dict[str, str] = {}  # equal texts are one object: there may be millions of them
-    by_column = part == TEST and bool(layout.split_column)
-    for line, values in layout.rows(part, [*columns, "split"] if by_column else columns):
-        if by_column and values[-1] != split:
-            if values[-1] not in SPLITS:
-                raise line_error(
-                    source,
-                    line,
-                    f"the split {shown(str(values[-1]))} is none of {', '.join(SPLITS)}",
-                    f"If the column is no split: {layout.path}:split={NO_SPLIT}",
-                )
-            continue
-        texts = []
-        for value, column, name in zip(values, columns, names, strict=False):
-            text = _checked_text(value, column, name, source, line)
-            texts.append(known.setdefault(text, text))
-        if texts == names:
-            raise line_error(
-                source, line, "the names of the columns a second time", "Remove the line."
-            )
-        rows.append((line, texts))
-    if not rows:
-        raise DataFormatError(
-            f"{source} has no rows{f' of the split {split}' if by_column else ''}."
-        )
-    return rows
-
-
-def _checked_text(value: Any, column: str, name: str, source: str, line: int) -> str:
-    """A value as text, which only labels, scores and ids may be as numbers.
-
-    Args:
-        value: of a row.
-        column: the column of the layout.
-        name: its name in the file.
-        source: the file, for messages.
-        line: of the row.
-    """
-    if value is None or value != value or not str(value).strip():
-        raise line_error(source, line, f"the column {name!r} is empty")
-    if column in ("label", "score", "id") and is_label(value):
-        return label_text(value)
-    if not isinstance(value, str):
-        kind = type(value).__name__
-        raise line_error(
-            source, line, f"the column {name!r} is not a text, but a value of type {kind}"
-        )
-    return value
 
 
 _PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
@@ -187,7 +141,7 @@ def _shortest(number: str) -> str:
 
 def _pairs(layout: DataLayout, column: str) -> list[Pair]:
     source = str(layout.tables[TEST])
-    rows = _read_texts(layout, TEST, ("sentence1", "sentence2", column))
+    rows = read_texts(layout, TEST, ("sentence1", "sentence2", column))
     written = [(line, value) for line, (*_, value) in rows]
     gold = _labels(layout, written) if column == "label" else _scores(layout, written)
     if len(set(gold)) < 2:
@@ -312,7 +266,7 @@ def _number(text: str) -> float | None:
 
 def _triplets(layout: DataLayout) -> list[Triplet]:
     return [
-        Triplet(str(line), *texts) for line, texts in _read_texts(layout, TEST, TABLES["triplets"])
+        Triplet(str(line), *texts) for line, texts in read_texts(layout, TEST, TABLES["triplets"])
     ]
 
 
@@ -320,9 +274,9 @@ def _labelled(layout: DataLayout) -> list[Labelled]:
     in_files = TRAIN in layout.tables
     train_part, columns = TRAIN if in_files else TEST, TABLES["classification"]
     train = (
-        _read_texts(layout, train_part, columns, TRAIN) if in_files or layout.split_column else []
+        read_texts(layout, train_part, columns, TRAIN) if in_files or layout.split_column else []
     )
-    test = _read_texts(layout, TEST, columns)
+    test = read_texts(layout, TEST, columns)
     train_labels, test_labels = unified(
         *([label for _, (_, label) in rows] for rows in (train, test))
     )
@@ -344,7 +298,7 @@ def _labelled(layout: DataLayout) -> list[Labelled]:
 
 
 def _clustered(layout: DataLayout) -> list[Labelled]:
-    rows = _read_texts(layout, TEST, TABLES["clustering"])
+    rows = read_texts(layout, TEST, TABLES["clustering"])
     (labels,) = unified([label for _, (_, label) in rows])
     return [
         Labelled(str(line), text, label, False)
@@ -353,8 +307,8 @@ def _clustered(layout: DataLayout) -> list[Labelled]:
 
 
 def _linked(layout: DataLayout) -> Linked:
-    names = _read_texts(layout, "names", NAMES)
-    mentions = _read_texts(layout, "mentions", MENTIONS)
+    names = read_texts(layout, "names", NAMES)
+    mentions = read_texts(layout, "mentions", MENTIONS)
     ids, answers = unified_ids(
         *([identity for _, (_, identity) in rows] for rows in (names, mentions))
     )
@@ -368,10 +322,20 @@ def _linked(layout: DataLayout) -> Linked:
 
 _TASK_CLASSES: dict[str, Any] = {
     task.kind: task
-    for task in (Retrieval, Similarity, Pairs, Triplets, Classification, Clustering, Linking)
+    for task in (
+        Retrieval,
+        Reranking,
+        Similarity,
+        Pairs,
+        Triplets,
+        Classification,
+        Clustering,
+        Linking,
+    )
 }
 _READERS: dict[str, Any] = {
     "retrieval": read_collection,
+    "reranking": read_candidates,
     "similarity": partial(_pairs, column="score"),
     "triplets": _triplets,
     "pairs": partial(_pairs, column="label"),

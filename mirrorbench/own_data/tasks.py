@@ -1,4 +1,4 @@
-"""Tasks of own data: retrieval, pairs, triplets and linking; ``classification`` is in a module of its own."""
+"""Tasks of own data: their base class, pairs, triplets and linking; the others are in modules of their own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from mirrorbench.data.items import Pair
 from mirrorbench.own_data.layouts import DataLayout
 from mirrorbench.own_data.measures import (
     FOLDS,
-    RETRIEVAL,
     average_precision,
     check_folds,
     dealt,
@@ -29,21 +28,13 @@ from mirrorbench.own_data.measures import (
     text_groups,
 )
 from mirrorbench.own_data.rankings import (
-    DEPTH,
-    Ranking,
-    fuse,
-    in_order_of_ties,
-    measure,
-    rankings_of,
     search,
 )
-from mirrorbench.own_data.retrieval import Collection
 from mirrorbench.tasks.base import Scores, TaskKind, Vectors
 from mirrorbench.tasks.metrics import auc, cosine
 from mirrorbench.tasks.pairs import PairSimilarity
 from mirrorbench.tasks.thresholds import exact_threshold, f1_threshold, notes_on_choice
 
-_NO_BM25 = "no query has a word of a document, so BM25 has no row"
 if TYPE_CHECKING:
     from mirrorbench.data.store import DataStore
 
@@ -135,124 +126,6 @@ class OwnData:
     def retrieved(self, items: Any, item: str, predictions: Sequence[Any]) -> list[str]:
         """Return a line for each prediction of an item, best first; right ones are marked with a star."""
         return []
-
-
-class Retrieval(OwnData, TaskKind[Collection]):
-    """Retrieval of documents for queries by cosine.
-
-    Metrics: ``ndcg_at_10``, ``map`` (of the first 1,000 documents), ``mrr_at_10``, ``recall_at_10`` and
-    ``recall_at_100``, means over the queries that have a relevant document. The prefix ``bm25_`` stands for BM25
-    without the encoder, ``fused_`` for the reciprocal rank fusion of both; there is none where BM25 finds nothing.
-    """
-
-    kind, items_name = "retrieval", "queries"
-    level = "sentence"
-    main_metric = "ndcg_at_10"
-    measures = RETRIEVAL
-    version = 2
-
-    def summary(self, items: Collection) -> str:
-        """Return the numbers of queries and documents, and the notes on them."""
-        counts = f"{self.count_items(len(items.queries))}, {len(items.documents):,} documents"
-        return "; ".join((counts, *self.remarks(items)))
-
-    def remarks(self, items: Collection) -> Sequence[str]:
-        """Return the notes on documents, queries and judgements."""
-        return (*super().remarks(items), *items.notes)
-
-    def documents(self, items: Collection) -> Sequence[str]:
-        """Return all documents."""
-        return list(items.documents.values())
-
-    def retrieved(self, items: Collection, item: str, predictions: Sequence[Any]) -> list[str]:
-        """Return the first documents."""
-        right = items.judged[item]
-        return [
-            f"{'*' if right.get(name, 0) > 0 else ' '} {name}: {items.documents[name]}"
-            for name in predictions
-            if name
-        ]
-
-    @property
-    def baselines(self) -> Mapping[str, str]:  # type: ignore[override]
-        """Name the metric of BM25."""
-        return {"BM25": f"bm25_{self.main_metric}"}
-
-    def check(self, items: Collection) -> None:
-        """Do nothing: ``read_collection`` has checked the collection."""
-
-    def written(self, items: Collection) -> str:
-        """Return texts and judgements as text, for the checksum."""
-        judged = {query: sorted(grades.items()) for query, grades in items.judged.items()}
-        own = sorted(items.documents_too)
-        return repr((dict(items.documents), dict(items.queries), judged, own))
-
-    def first(self, items: Collection, limit: int) -> Collection:
-        """Return the first queries, with all documents."""
-        judged = dict(list(items.judged.items())[:limit])
-        queries = {query: items.queries[query] for query in judged}
-        return replace(items, queries=queries, judged=judged)
-
-    def inputs(self, items: Collection) -> list[TextInput]:
-        """Return all documents and queries, with their role."""
-        return [*_with_role("document", items.documents), *_with_role("query", items.queries)]
-
-    def place(self, items: Collection, text: str) -> str:
-        """Return the id of the query or the document that has a text."""
-        for part, texts in (("query", items.queries), ("document", items.documents)):
-            for name, own in texts.items():
-                if own == text:
-                    return f"{part} {name}"
-        return ""
-
-    def texts(self, items: Collection) -> Mapping[str, tuple[str, ...]]:
-        """Return the text of each query; documents are not test items."""
-        return {query: (text,) for query, text in items.queries.items()}
-
-    def shared(self, items: Collection) -> Mapping[str, tuple[str, ...]]:
-        """Return the groups of each query, by its text and its relevant documents."""
-        relevant = {
-            query: [f"document {name}" for name, grade in grades.items() if grade > 0]
-            for query, grades in items.judged.items()
-        }
-        return resampling_groups(
-            {query: (text, *relevant[query]) for query, text in items.queries.items()}
-        )
-
-    def score(self, items: Collection, vectors: Vectors, protocol: str) -> Scores:
-        """Search the documents of each query, and measure their ranking."""
-        names = in_order_of_ties(items.documents)
-        documents = vectors(_with_role("document", {n: items.documents[n] for n in names}))
-        queries = vectors(_with_role("query", items.queries))
-        found = rankings_of(names, *search(queries, documents, DEPTH + 1))
-        by_vectors = items.without_queries(found)
-        rankings = {"": by_vectors}
-        if any(items.bm25):
-            rankings |= {"bm25_": items.bm25, "fused_": fuse(by_vectors, items.bm25)}
-        measured = {
-            f"{system}{name}": values
-            for system, ranking in rankings.items()
-            for name, values in measure(items.judged, ranking).items()
-        }
-        return Scores(
-            {name: float(values.mean()) for name, values in measured.items()},
-            list(items.judged),
-            measured[self.main_metric],
-            np.zeros(len(items.judged)),
-            notes=() if any(items.bm25) else (_NO_BM25,),
-            extra={name: values for name, values in measured.items() if name != self.main_metric}
-            | {"found": np.array([_first_names(ranking) for ranking in by_vectors])},
-        )
-
-
-def _first_names(ranking: Ranking) -> list[str]:
-    """The names that are stored of a ranking; empty ones where it has fewer."""
-    names = list(ranking)[:STORED_PREDICTIONS]
-    return names + [""] * (STORED_PREDICTIONS - len(names))
-
-
-def _with_role(role: str, texts: Mapping[str, str]) -> list[TextInput]:
-    return [TextInput(text, role=role) for text in texts.values()]
 
 
 class Rated(OwnData, PairSimilarity):

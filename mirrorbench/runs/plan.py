@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mirrorbench.core import checksums
+from mirrorbench.core.encoder_protocol import reads_pairs
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec
 from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_corpus
@@ -331,8 +332,22 @@ class Planner:
             planned = self._transformers(request, plain, purpose)
         if transformation is None:
             return planned
+        self._check_has_vectors(spec, plain, request)
         posts = self._posts(spec, transformation, planned[0].model, purpose, tuned)
         return [PlannedModel(replace(model, posts=posts), pooling) for model, pooling in planned]
+
+    def _check_has_vectors(self, spec: EncoderSpec, plain: EncoderSpec, request: Request) -> None:
+        """Raise a ``UsageError`` for a transformation of an encoder that scores pairs of texts."""
+        if plain.backbone not in self.plugins.encoders:
+            return
+        system = EncoderLoader(self.workspace).system(
+            plain, None, self.precision(request, "encoding")
+        )
+        if reads_pairs(system):
+            raise UsageError(
+                f"{spec}: {plain.backbone} has scores of pairs, and no vectors to transform",
+                f"Write {plain}",
+            )
 
     def _joined(self, request: Request, spec: EncoderSpec, purpose: Purpose) -> list[PlannedModel]:
         """Models of languages that have backbones of their own, joined into one for each seed."""

@@ -40,6 +40,7 @@ BUILTIN_PLUGINS = (
     "mirrorbench.reports.papers",
     "mirrorbench.runs.pool",
     "mirrorbench.models.sbert",
+    "mirrorbench.models.cross_encoder",
     "mirrorbench.models.word_vectors",
     "mirrorbench.training.static_distillation",
     "mirrorbench.runs.installation",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from mirrorbench.core.devices import cpu_threads
-from mirrorbench.core.encoder_protocol import Encoder, TextInput, VocabularyEncoder
+from mirrorbench.core.encoder_protocol import Encoder, TextInput, VocabularyEncoder, reads_pairs
 from mirrorbench.core.errors import StorageError, UnreadableTextError, changed_while_read
 from mirrorbench.core.files import POLL_SECONDS
 from mirrorbench.core.truncation import Truncation, truncation_of
@@ -269,7 +269,10 @@ class Runner:
         )
 
     def _adapt(self, encoder: Encoder, read: _TaskInputs) -> _TaskInputs:
-        """Return a task's items and inputs for an encoder; the task may use the encoder's own vocabulary."""
+        """Return a task's items and inputs for an encoder: in pairs, or with the encoder's own vocabulary if the task uses it."""
+        if reads_pairs(encoder):
+            items = read.task.as_pairs(read.items)
+            return replace(read, items=items, inputs=read.task.inputs(items))
         if isinstance(encoder, VocabularyEncoder):
             items = read.task.with_vocabulary(read.items, encoder.vocabulary)
             if items is not read.items:
@@ -332,7 +335,9 @@ class Runner:
             )  # counted here, since vectors may come from the cache
             lost = encoder.lost_targets(distinct, cell.pooling)._asdict()
         truncation = None if lost else truncation_of(encoder, distinct, cell.pooling)
-        counted = {"truncation": truncation.to_json()} if truncation and truncation.cut else {}
+        counted: dict[str, Mapping[str, Any]] = {}
+        if truncation and truncation.cut:
+            counted["truncation"] = truncation.to_json()
         unknown = unknown_words_of(encoder, distinct, task.texts(adapted.items))
         if unknown and unknown.items:
             counted["unknown_words"] = unknown.to_json()
@@ -463,6 +468,8 @@ def _progress(cell: Cell, tuning: dict[str, Any]) -> Iterator[str]:
 def _description(encoder: Encoder, pooling: Pooling | None, dimensions: int) -> dict[str, Any]:
     """Return the keys of a result's ``encoder`` that are the same for all tasks."""
     description: dict[str, Any] = {"fingerprint": encoder.fingerprint, "dimensions": dimensions}
+    if reads_pairs(encoder):
+        description["scores"] = "pairs"
     if pooling:
         description |= pooling.to_json()
     transformer = getattr(encoder, "transformer", None)

@@ -176,6 +176,15 @@ class Task(ABC):
         """
         return items
 
+    def as_pairs(self, items: Any) -> Any:
+        """Return the items for an encoder that scores pairs of texts (a cross-encoder), whose ``inputs`` are pairs.
+
+        Raises:
+            UsageError: the task needs vectors, as most do.
+        """
+        hint = "Data of the kind reranking can be scored by a cross-encoder."
+        raise UsageError(f"{self.title} needs vectors of texts, and a cross-encoder has none", hint)
+
     def first(self, items: Any, limit: int) -> Any:
         """Return the first ``limit`` items of each split, for a smoke run; ``UsageError`` if they are no sequence."""
         if not isinstance(items, Sequence):

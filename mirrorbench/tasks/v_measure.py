@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlogy
 
 FloatArray = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -77,11 +76,15 @@ def _numbered(clusters: Any, labels: Any) -> Iterator[tuple[Codes, Codes, Codes]
 
 def _sum(counts: NDArray[Any]) -> float:
     """The sum of n log n over counts: with n items in all, log n less an n-th of it is their entropy."""
+    from scipy.special import xlogy
+
     return float(xlogy(counts, counts).sum())
 
 
 def _sums_without(codes: Codes, groups: Codes) -> FloatArray:
     """``_sum`` of the counts of codes without each group, shape (groups,), in time that grows with the items."""
+    from scipy.special import xlogy
+
     counts = np.bincount(codes)
     # Each group takes items of few codes away, so that only these counts change.
     taken, n_taken = np.unique(np.stack([groups, codes]), axis=1, return_counts=True)

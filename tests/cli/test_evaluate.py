@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -233,6 +234,39 @@ def test_clusters_are_compared_and_shown(tmp_path: Path, shell: Shell) -> None:
     gained = done.out.partition("gained most")[2].splitlines()
     assert gained[0] == " (shares of seeds in which most of the text's cluster have its label)"
     assert "    now    * " in gained[3]
+
+
+def test_cross_encoder_is_a_row_of_reranking_alone(
+    tmp_path: Path, shell: Shell, random_model: Callable[[str], Path]
+) -> None:
+    from sentence_transformers import CrossEncoder
+
+    model = CrossEncoder(str(random_model("bert")), num_labels=1, local_files_only=True)
+    model.save_pretrained(str(tmp_path / "reranker"))
+    rows = [{"query": f"a{n}", "positive": [f"b{n}"], "negative": [f"c{n}", "d"]} for n in range(6)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "b.csv").write_text("anchor,positive,negative\na,ab,c\nb,bb,c\n")
+    done = shell(
+        "mirrorbench evaluate a.jsonl b.csv --plugin letters.py -e ab -e crossencoder:path=reranker --baselines"
+    )
+    assert done.code == 1
+    scores = [
+        max(model.predict([(row["query"], text) for text in row["negative"]]))
+        < model.predict([(row["query"], row["positive"][0])])[0]
+        for row in rows
+    ]
+    (result,) = [
+        own for own in read_results(tmp_path / "results") if own.spec.startswith("crossencoder")
+    ]
+    assert result.metrics["mrr_at_10"] >= np.mean(scores)
+    assert "b.csv needs vectors of texts, and a cross-encoder has none" in done.out
+    assert "crossencoder has scores of pairs, and no vectors to transform" in done.err
+    (row,) = [
+        line
+        for line in done.out.splitlines()
+        if line.startswith("| crossencoder") and "pairs" in line
+    ]
+    assert [cell.strip() for cell in row.split("|")[3:5]] == ["-", "-"]
 
 
 def test_failed_encoder_does_not_stop_the_comparison(tmp_path: Path, shell: Shell) -> None:

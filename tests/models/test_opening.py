@@ -53,6 +53,7 @@ def test_loaders_are_called_safely_from_one_module() -> None:
         "_tokenizer_of_file",
         "empty_model",
         "read_config",
+        "read_cross_encoder",
         "read_sentence_transformer",
         "read_weights",
     ]

@@ -19,8 +19,8 @@ from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models import batching
 from mirrorbench.models.encoder_systems import EncoderContext
+from mirrorbench.models.model_files import directory_checksum
 from mirrorbench.models.sbert import create_sbert
-from mirrorbench.models.sentence_transformer import directory_checksum
 
 CONTEXT = EncoderContext()
 

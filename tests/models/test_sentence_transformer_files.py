@@ -24,7 +24,7 @@ from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import backbones
-from mirrorbench.models.sentence_transformer import directory_checksum
+from mirrorbench.models.model_files import directory_checksum
 from mirrorbench.models.sentence_transformer_files import NoPoolingError, window
 from mirrorbench.runs.ladder import expand_ladder
 from mirrorbench.runs.plan import Planner, Purpose, Request

@@ -16,7 +16,7 @@ from mirrorbench.core import checksums
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.store import DataStore
-from mirrorbench.own_data import task_files
+from mirrorbench.own_data import checked_rows
 from mirrorbench.runs.registry import load_plugins
 
 MESSAGE = "changed while it was read"
@@ -148,12 +148,12 @@ def test_change_in_the_middle_of_reading_is_an_error(
 ) -> None:
     path = tmp_path / "a.csv"
     pairs(path, 30)
-    checked = task_files._checked_text
+    checked = checked_rows._checked_text
 
     def changing(*args: object) -> str:
         pairs(path, 41)
         return checked(*args)
 
-    monkeypatch.setattr(task_files, "_checked_text", changing)
+    monkeypatch.setattr(checked_rows, "_checked_text", changing)
     with pytest.raises(DataFormatError, match=MESSAGE):
         plugins.tasks[str(path)].load(DataStore(tmp_path))

@@ -40,6 +40,13 @@ def is_label(value: Any) -> bool:
     return isinstance(value, Number) and value == value  # Parquet has NaN for a missing number
 
 
+def is_list(value: Any) -> bool:
+    """Return whether a value of a table is a list: of JSON, of Parquet, or written as text in brackets."""
+    if isinstance(value, str):
+        return value.strip().startswith("[") and value.strip().endswith("]")
+    return isinstance(value, list | tuple)
+
+
 def label_text(value: Any) -> str:
     """Write a label, score or id as text, whole numbers without a fraction: 1.0 of Parquet and JSON as 1."""
     if isinstance(value, float) and value.is_integer():

@@ -15,8 +15,8 @@ from helpers.own_data_files import task_and_scores
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.store import DataStore
+from mirrorbench.own_data.collection import Collection
 from mirrorbench.own_data.rankings import DEPTH
-from mirrorbench.own_data.retrieval import Collection
 from mirrorbench.runs.registry import load_plugins
 
 Written = Callable[..., Path]

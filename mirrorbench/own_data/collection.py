@@ -1,4 +1,4 @@
-"""Retrieval collections in BEIR's layout: reading and checking them."""
+"""Collections of documents, queries and judgements in BEIR's layout: reading and checking them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mirrorbench.data.readers.json_rows import json_objects
 from mirrorbench.data.readers.rows import PLAIN_TEXT
 from mirrorbench.data.readers.text import stream_lines
 from mirrorbench.data.readers.values import is_label, label_text
-from mirrorbench.own_data.bm25 import LANGUAGES, bm25_rankings, is_unspaced
+from mirrorbench.own_data.bm25 import LANGUAGES, bm25_order, bm25_rankings, is_unspaced
 from mirrorbench.own_data.layouts import (
     DOCUMENTS,
     JUDGEMENTS,
@@ -48,10 +48,16 @@ class Collection:
     """Language of the stop words and the stemmer of BM25."""
     documents_too: frozenset[str] = frozenset()
     """Queries that are documents themselves, under the same id, and are not searched for."""
+    candidates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Documents that are ranked for each query; empty where all are."""
+    by_pairs: bool = False
+    """Whether pairs of a query and a candidate are scored, not vectors of each."""
 
     @cached_property
     def bm25(self) -> list[Ranking]:
-        """Rankings by BM25 of the documents that share a word with each query."""
+        """Rankings by BM25: of the documents that share a word with each query, or of all its candidates."""
+        if self.candidates:
+            return bm25_order(self.documents, self.queries, self.candidates, self.language)
         found = bm25_rankings(self.documents, self.queries, self.language, DEPTH + 1)
         return self.without_queries(found)
 
@@ -65,7 +71,7 @@ class Collection:
         return kept
 
 
-def check_retrieval(path: Path, language: str) -> None:
+def check_ranking(path: Path, kind: str, language: str) -> None:
     """Raise ``UsageError`` if a library is missing, or has no stemmer and stop words of a language."""
     for module, package in (
         ("pytrec_eval", "pytrec-eval-terrier"),
@@ -73,7 +79,7 @@ def check_retrieval(path: Path, language: str) -> None:
         ("Stemmer", "PyStemmer"),
     ):
         if find_spec(module) is None:
-            raise not_installed(UsageError, f"retrieval ({path}) needs", package, "evaluate")
+            raise not_installed(UsageError, f"{kind} ({path}) needs", package, "evaluate")
     if language not in LANGUAGES:
         raise unknown_name("language of BM25", language, list(LANGUAGES))
 
@@ -149,7 +155,7 @@ def _judgements(
     """Read the judgements of the queries."""
     source, read = str(layout.tables["qrels"]), _Judgements()
     for line, (written_query, written_document, written) in _rows_of_judgements(layout):
-        query, document = _known(written_query, queries), _known(written_document, documents)
+        query, document = known_id(written_query, queries), known_id(written_document, documents)
         read.n_as_floats += (query, document) != (written_query, written_document)
         if not (whole := _GRADE.fullmatch(written)):
             problem = f"the score {shown(written)} is no whole number of at most nine digits"
@@ -173,8 +179,8 @@ def _judgements(
     return read
 
 
-def _known(identity: str, texts: Mapping[str, str]) -> str:
-    """An id of a query or document, without the fraction with which floats are written, if there is only that one."""
+def known_id(identity: str, texts: Mapping[str, str]) -> str:
+    """Return an id of a query or document, without the fraction with which floats are written, if there is only that one."""
     if identity in texts or not (whole := _FLOAT.fullmatch(identity)):
         return identity
     return whole[1] if whole[1] in texts else identity

@@ -1,0 +1,85 @@
+"""Rows of own tables: those of a split, with their values as texts that are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mirrorbench.core.errors import DataFormatError
+from mirrorbench.core.quoting import shown
+from mirrorbench.data.readers.columns import line_error
+from mirrorbench.data.readers.values import is_label, label_text
+from mirrorbench.own_data.layouts import NO_SPLIT, SPLITS, TEST, DataLayout
+
+
+def read_texts(
+    layout: DataLayout, part: str, columns: Sequence[str], split: str = TEST
+) -> list[tuple[int, list[str]]]:
+    """Return line numbers and values of the rows of a split; no value may be empty."""
+    source, rows = str(layout.tables[part]), []
+    names = [layout.file_column(column, part) for column in columns]
+    known: dict[str, str] = {}  # equal texts are one object: there may be millions of them
+    for line, values in rows_of_split(layout, part, columns, split):
+        texts = []
+        for value, column, name in zip(values, columns, names, strict=True):
+            text = _checked_text(value, column, name, source, line)
+            texts.append(known.setdefault(text, text))
+        if texts == names:
+            raise line_error(
+                source, line, "the names of the columns a second time", "Remove the line."
+            )
+        rows.append((line, texts))
+    return rows
+
+
+def rows_of_split(
+    layout: DataLayout, part: str, columns: Sequence[str], split: str = TEST
+) -> Iterator[tuple[int, Sequence[Any]]]:
+    """Yield line numbers and values of the rows of a split, or of all rows where no column says it.
+
+    Raises:
+        DataFormatError: an unknown split, or no row of it, after the last row.
+    """
+    source, is_empty = str(layout.tables[part]), True
+    by_column = part == TEST and bool(layout.split_column)
+    for line, values in layout.rows(part, [*columns, "split"] if by_column else columns):
+        if not by_column:
+            yield line, values
+        elif values[-1] == split:
+            yield line, values[:-1]
+        elif values[-1] not in SPLITS:
+            raise line_error(
+                source,
+                line,
+                f"the split {shown(str(values[-1]))} is none of {', '.join(SPLITS)}",
+                f"If the column is no split: {layout.path}:split={NO_SPLIT}",
+            )
+        else:
+            continue
+        is_empty = False
+    if is_empty:
+        raise DataFormatError(
+            f"{source} has no rows{f' of the split {split}' if by_column else ''}."
+        )
+
+
+def _checked_text(value: Any, column: str, name: str, source: str, line: int) -> str:
+    """A value as text, which only labels, scores and ids may be as numbers.
+
+    Args:
+        value: of a row.
+        column: the column of the layout.
+        name: its name in the file.
+        source: the file, for messages.
+        line: of the row.
+    """
+    if value is None or value != value or not str(value).strip():
+        raise line_error(source, line, f"the column {name!r} is empty")
+    if column in ("label", "score", "id") and is_label(value):
+        return label_text(value)
+    if not isinstance(value, str):
+        kind = type(value).__name__
+        raise line_error(
+            source, line, f"the column {name!r} is not a text, but a value of type {kind}"
+        )
+    return value

@@ -1,0 +1,221 @@
+"""Candidates of queries against naive sums and pytrec_eval: tables of lists and texts, and files beside a collection."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import pytrec_eval
+from helpers.own_data_files import OTHERS, TEXTS, cosines, task_and_scores, write_collection
+
+from mirrorbench.core.errors import DataFormatError, UsageError
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.data.store import DataStore
+from mirrorbench.own_data.bm25 import bm25_order, bm25_rankings
+
+ROWS: list[dict[str, Any]] = [
+    {"query": TEXTS[n], "positive": OTHERS[n : n + 1 + n % 3], "negative": OTHERS[n + 5 : n + 20]}
+    for n in range(12)
+]
+
+
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]], **names: str) -> str:
+    """Write rows of lists in the format of the ending; ``names`` are those of columns in the file."""
+    renamed = [{names.get(key, key): value for key, value in row.items()} for row in rows]
+    if path.suffix == ".parquet":
+        pd.DataFrame(renamed).to_parquet(path)
+    elif path.suffix == ".csv":
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(renamed[0])
+            writer.writerows(
+                [cell if isinstance(cell, str) else json.dumps(cell) for cell in row.values()]
+                for row in renamed
+            )
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(renamed))
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in renamed))
+    return str(path)
+
+
+def expected(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The measures of cosines by pytrec_eval."""
+    relevant, run = dict[str, dict[str, int]](), dict[str, dict[str, float]]()
+    for number, row in enumerate(rows):
+        texts = [*row["positive"], *row["negative"]]
+        scores = cosines([row["query"]], texts)[0]
+        relevant[str(number)] = {text: int(text in row["positive"]) for text in texts}
+        run[str(number)] = dict(zip(texts, map(float, scores), strict=True))
+    names = {"ndcg_cut.10", "map", "recip_rank"}
+    found = pytrec_eval.RelevanceEvaluator(relevant, names).evaluate(run)
+    reciprocal = [own["recip_rank"] for own in found.values()]
+    return {
+        "ndcg_at_10": np.mean([own["ndcg_cut_10"] for own in found.values()]),
+        "map": np.mean([own["map"] for own in found.values()]),
+        "mrr_at_10": np.mean([value if value >= 0.1 else 0 for value in reciprocal]),
+    }
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "json", "parquet", "csv"])
+def test_lists_of_candidates_equal_pytrec_eval(
+    plugins: Plugins, tmp_path: Path, ending: str
+) -> None:
+    path = write_rows(tmp_path / f"a.{ending}", ROWS)
+    task, scores = task_and_scores(plugins, path)
+    assert (task.kind, len(scores.ids)) == ("reranking", 12)
+    assert {name: scores.metrics[name] for name in expected(ROWS)} == pytest.approx(expected(ROWS))
+
+
+def test_rows_of_single_texts_are_taken_together(plugins: Plugins, tmp_path: Path) -> None:
+    """Without the option they are triplets."""
+    rows = [
+        {
+            "query": row["query"],
+            "positive": row["positive"][n % len(row["positive"])],
+            "negative": negative,
+        }
+        for row in ROWS
+        for n, negative in enumerate(row["negative"])
+    ]
+    path = write_rows(tmp_path / "a.csv", rows)
+    assert plugins.tasks[path].kind == "triplets"
+    _, scores = task_and_scores(plugins, f"{path}:kind=reranking")
+    assert {name: scores.metrics[name] for name in expected(ROWS)} == pytest.approx(expected(ROWS))
+    assert "rows of a query that other rows have too, taken together: 168" in scores.notes
+
+
+def test_rows_of_lists_are_queries_each(plugins: Plugins, tmp_path: Path) -> None:
+    rows = [*ROWS, {**ROWS[0], "negative": OTHERS[30:]}]
+    _, scores = task_and_scores(plugins, write_rows(tmp_path / "a.jsonl", rows))
+    assert {name: scores.metrics[name] for name in expected(rows)} == pytest.approx(expected(rows))
+
+
+def test_other_usual_names_are_recognised_and_said(plugins: Plugins, tmp_path: Path) -> None:
+    path = write_rows(
+        tmp_path / "a.jsonl", ROWS, query="anchor", positive="positives", negative="negatives"
+    )
+    task, scores = task_and_scores(plugins, path)
+    assert task.kind == "reranking"
+    said = "columns anchor, positives, negatives read as query, positive, negative"
+    assert said in scores.notes
+
+
+def test_what_rows_lack_is_counted(plugins: Plugins, tmp_path: Path) -> None:
+    rows = [*ROWS, {"query": "a", "positive": [], "negative": ["b"]}]
+    rows.append({"query": "a", "positive": ["b", "b"], "negative": []})
+    _, scores = task_and_scores(plugins, write_rows(tmp_path / "a.jsonl", rows))
+    assert "queries without a positive candidate, left out: 1" in scores.notes
+    assert "queries without a negative candidate, whose scores are 1: 1" in scores.notes
+    assert len(scores.ids) == 13
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"positive": ["a", "b"], "negative": ["b"]}, "line 2: 'b' is a positive and a negative"),
+        (
+            {"positive": ["a", " "], "negative": ["b"]},
+            "line 2: the column 'positive' holds an empty text",
+        ),
+        (
+            {"positive": ["a"], "negative": ["b", 3]},
+            "'negative' holds a value of type int, and no text",
+        ),
+        ({"query": "", "positive": ["a"], "negative": ["b"]}, "'query' holds an empty text"),
+    ],
+)
+def test_wrong_rows_are_refused(
+    plugins: Plugins, tmp_path: Path, row: dict[str, Any], problem: str
+) -> None:
+    path = write_rows(tmp_path / "a.jsonl", [ROWS[0], {"query": "q", **row}])
+    with pytest.raises(DataFormatError, match=problem):
+        task_and_scores(plugins, path)
+
+
+def test_lists_that_are_not_json_are_refused(plugins: Plugins, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("query,positive,negative\nq,\"['a', 'b']\",\"['c']\"\n")
+    with pytest.raises(
+        DataFormatError, match=r"line 2: .*'positive' holds a list that is not written as JSON"
+    ):
+        task_and_scores(plugins, str(tmp_path / "a.csv"))
+
+
+CANDIDATES = {f"q{n}": [f"d{m}" for m in range(n, n + 8)] for n in range(3)} | {
+    "q3": ["d9", "gone"]
+}
+FORMS = {
+    "top_ranked.jsonl": "".join(
+        json.dumps({"query-id": query, "corpus-ids": names}) + "\n"
+        for query, names in CANDIDATES.items()
+    ),
+    "top_ranked/test.tsv": "query_id\tdoc_id\n"
+    + "".join(f"{query}\t{name}\n" for query, names in CANDIDATES.items() for name in names),
+    "top_ranked.txt": "".join(
+        f"{query} Q0 {name} {rank} {9 - rank} bm25\n"
+        for query, names in CANDIDATES.items()
+        for rank, name in enumerate(names)
+    ),
+    "top_ranked.csv": "".join(
+        f"{query},{name}\n" for query, names in CANDIDATES.items() for name in names
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_candidates_of_a_collection_are_ranked(plugins: Plugins, tmp_path: Path, name: str) -> None:
+    """Relevant documents that are no candidates are missed, as in MTEB."""
+    judged = {"q0": {"d1": 2, "d4": 1}, "q1": {"d2": 1, "d30": 1}, "q3": {"d1": 1}}
+    lines = "".join(
+        f"{query}\t{document}\t{grade}\n"
+        for query, grades in judged.items()
+        for document, grade in grades.items()
+    )
+    folder = Path(write_collection(tmp_path / "own", lines))
+    assert plugins.tasks[str(folder)].kind == "retrieval"
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(FORMS[name])
+    task, scores = task_and_scores(plugins, f"{folder}/")
+    texts = {
+        f"d{n}": " ".join(filter(None, [f"title {n}", "" if n == 3 else OTHERS[n]]))
+        for n in range(40)
+    }
+    run = {}
+    for query in judged:
+        names = [document for document in CANDIDATES[query] if document in texts]
+        query_text = TEXTS[int(query[1:])]
+        values = cosines([query_text], [texts[document] for document in names])[0]
+        run[query] = dict(zip(names, map(float, values), strict=True))
+    found = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "map"}).evaluate(run)
+    assert task.kind == "reranking"
+    for metric, own in (("ndcg_at_10", "ndcg_cut_10"), ("map", "map")):
+        assert scores.metrics[metric] == pytest.approx(np.mean([q[own] for q in found.values()]))
+    assert "relevant documents that are no candidates, which no encoder can find: 2" in scores.notes
+    assert "queries without a relevant candidate, whose scores are 0: 1" in scores.notes
+    assert "candidates that are not in the corpus, left out: 1, the first 'gone'" in scores.notes
+    assert plugins.tasks[f"{folder}:kind=retrieval"].kind == "retrieval"
+
+
+def test_a_collection_without_candidates_is_no_reranking(plugins: Plugins, tmp_path: Path) -> None:
+    folder = write_collection(tmp_path / "own", "q0\td1\t1\n")
+    with pytest.raises(UsageError, match="has no file of candidates"):
+        plugins.tasks[f"{folder}:kind=reranking"].load(DataStore(tmp_path))
+
+
+def test_bm25_ranks_all_candidates() -> None:
+    """Those with words of the query as among all documents, the others behind them."""
+    documents = {f"d{n}": f"word{n % 3} word{n % 5} other" for n in range(10)}
+    queries = {"a": "word1 word2", "b": "nothing"}
+    (whole, _) = bm25_rankings(documents, queries, "en", 10)
+    candidates = {"a": ("d0", "d1", "d7", "d6"), "b": ("d2", "d3")}
+    first, second = bm25_order(documents, queries, candidates, "en")
+    shared = [name for name in whole if name in candidates["a"]]
+    assert list(first)[: len(shared)] == shared
+    assert {first[name] for name in candidates["a"] if name not in shared} <= {0.0}
+    assert second == {"d3": 0.0, "d2": 0.0}
