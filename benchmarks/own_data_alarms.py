@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ from scipy.stats import binomtest, rankdata
 from mirrorbench import Session, load
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.corpora import shared_codes
+from mirrorbench.data.store import DataStore
 from mirrorbench.own_data.clustering import k_means
 from mirrorbench.own_data.measures import resampling_groups, text_groups
 from mirrorbench.reports.comparable import read_stored
@@ -45,6 +47,8 @@ ENCODERS = tuple(
 PARTS = ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news")
 """Parts of STS 2014."""
 SIZES = (25, 40, 100, 200)
+CANDIDATES = 50
+"""Documents that are ranked for a query of Cranfield."""
 PAIRS, TEXTS = 1500, 1500
 """Pairs of QNLI and labelled sentences that are encoded, drawn once."""
 Floats = NDArray[np.float64]
@@ -224,6 +228,19 @@ def genres_of(folder: Path, to: Path) -> str:
     return write_table(to / "genres.csv", ["text", "label"], [rows[row] for row in kept])
 
 
+def candidates_of(collection: Path, to: Path) -> str:
+    """Copy a collection, with the documents that BM25 finds first for each query as candidates."""
+    task = Session(offline=True).workspace.plugins.tasks[str(collection)]
+    items = task.load(DataStore(collection))
+    shutil.copytree(collection, to, dirs_exist_ok=True)
+    lines = (
+        json.dumps({"query-id": query, "corpus-ids": list(ranking)[:CANDIDATES]}) + "\n"
+        for query, ranking in zip(items.queries, items.bm25, strict=True)
+    )
+    (to / "top_ranked.jsonl").write_text("".join(lines))
+    return str(to) if to.is_absolute() else f"./{to}"
+
+
 def evaluated(data: Path, output: Path) -> list[Outputs]:
     """Evaluate both encoders on all data sets; what is stored already is not computed again."""
     made, parts = output / "data", data / "sts/sts14"
@@ -233,6 +250,7 @@ def evaluated(data: Path, output: Path) -> list[Outputs]:
     sets = {
         f"{data}/retrieval/cranfield": ("retrieval", "Cranfield"),
         f"{data}/retrieval/dbpedia-50": ("retrieval", "DBpedia"),
+        candidates_of(data / "retrieval/cranfield", made / "cranfield"): ("reranking", "Cranfield"),
         f"{pairs_of(data / 'qnli/dev.tsv', made)}:metric=accuracy": ("pairs", "QNLI"),
         f"{genres_of(parts, made)}:metric=macro_f1": ("classification", "parts of STS 2014"),
         rated: ("similarity", "STS 2014, images"),
@@ -246,7 +264,8 @@ def evaluated(data: Path, output: Path) -> list[Outputs]:
         one, other = (read_predictions(entry.path, entry.result) for entry in entries)
         task = session.workspace.plugins.tasks[path]
         items = task.load(session.workspace.data)
-        of_items = task.shared(items) if kind == "retrieval" else task.texts(items)
+        is_ranked = kind in ("retrieval", "reranking")
+        of_items = task.shared(items) if is_ranked else task.texts(items)
         shared = [of_items[item] for item in one["ids"].tolist()]
         scores = ", ".join(
             f"{entry.result.main_metric} {entry.result.main_score:.3f}" for entry in entries
@@ -269,7 +288,7 @@ def evaluated(data: Path, output: Path) -> list[Outputs]:
                 if kind == "similarity"
                 else replace(every, sizes=(*(s for s in SIZES if s < n), n))
             )
-            found += [every] if kind == "retrieval" else every.variants()
+            found += [every] if is_ranked else every.variants()
     return found
 
 

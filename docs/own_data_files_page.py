@@ -33,7 +33,7 @@ is refused with the option that decides it.
 | documents | `corpus.*`, MS MARCO's `collection.*` (without a header: id, text), or a folder `corpus` |
 | queries | `queries.*`, or a folder `queries` |
 | judgements | `qrels/test.*`, else of another split, or `qrels.*`, `qrels.test.tsv`, TREC's `qrels`; beside folders `data/test-*`. With a header, or of three or four columns (TREC's second says nothing) |
-| candidates, for reranking | `top_ranked.*` or `top_ranked/test.*`: query and list of documents, or query and document; a run of TREC (six columns); two columns without a header |
+| candidates, for reranking | `top_ranked.*` or `top_ranked/test.*`: query and list of documents, or query and document; a run of TREC (six columns, also `.run`, `.trec`, `.txt`); two columns without a header. Others of that name are chosen as judgements are, and named |
 
 ## Names of columns
 

@@ -12,6 +12,7 @@ import typer
 from mirrorbench.cli.display import (
     DataDir,
     Device,
+    EvalPrecision,
     Json,
     Margin,
     Notes,
@@ -37,6 +38,7 @@ from mirrorbench.own_data.planning import (
     overlaps,
     without_repeats,
 )
+from mirrorbench.own_data.ranking_tasks import NO_BM25
 from mirrorbench.reports.comparable import stored_results
 from mirrorbench.reports.renderers import number
 from mirrorbench.reports.statistics.equality import asked_for
@@ -107,6 +109,7 @@ def evaluate(
     dry_run: _DryRun = False,
     output: _Output = Path("results"),
     device: Device = "auto",
+    eval_precision: EvalPrecision = "auto",
     data_dir: DataDir = None,
     offline: Offline = False,
     as_json: Json = False,
@@ -131,7 +134,12 @@ def evaluate(
     names = without_repeats([data_name(path, kind, columns or ()) for path in data])
     with on_interrupt_go_on(output), progress_display(quiet) as reporter:
         session = Session(
-            output, data_dir=data_dir, device=device, offline=offline or dry_run, reporter=reporter
+            output,
+            data_dir=data_dir,
+            device=device,
+            eval_precision=eval_precision,
+            offline=offline or dry_run,
+            reporter=reporter,
         )
         space = session.workspace
         reporter.stage("planning", "the evaluation")
@@ -210,6 +218,9 @@ def print_missing(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
         say(f"{line}\n{failure.hint}".rstrip())
     first = evaluation.encoders[0]
     for tested in data.values():
+        notes = [own.notes for own in evaluation.leaderboard.results if own.task == tested.name]
+        if any(NO_BM25 in own for own in notes):
+            say(f"{tested.title}: {NO_BM25}")
         if not evaluation.is_scored(first, tested.name):
             say(f"{tested.title}: no answer, since {evaluation.labels[first]} has no score")
 

@@ -178,6 +178,18 @@ def check_half_precision(device: torch.device, precisions: Iterable[str]) -> Non
         )
 
 
+def has_amx() -> bool:
+    """Return whether this processor multiplies matrices of bf16 in tiles (Intel's AMX), as torch sees it.
+
+    Versions of torch that cannot say so count as without.
+    """
+    import torch
+
+    if not hasattr(torch.cpu, "get_capabilities"):
+        return False
+    return bool(torch.cpu.get_capabilities().get("amx_bf16", False))
+
+
 def use_deterministic_algorithms() -> None:
     """Let torch use only algorithms that repeat bit for bit, on one model of GPU and version of torch and CUDA."""
     import torch

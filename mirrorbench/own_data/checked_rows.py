@@ -8,7 +8,7 @@ from typing import Any
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.quoting import shown
 from mirrorbench.data.readers.columns import line_error
-from mirrorbench.data.readers.values import is_label, label_text
+from mirrorbench.data.readers.values import is_label, is_list, label_text
 from mirrorbench.own_data.layouts import NO_SPLIT, SPLITS, TEST, DataLayout
 
 
@@ -79,7 +79,7 @@ def _checked_text(value: Any, column: str, name: str, source: str, line: int) ->
         return label_text(value)
     if not isinstance(value, str):
         kind = type(value).__name__
-        raise line_error(
-            source, line, f"the column {name!r} is not a text, but a value of type {kind}"
-        )
+        problem = f"the column {name!r} is not a text, but a value of type {kind}"
+        hint = "Lists of candidates are read with kind=reranking." if is_list(value) else ""
+        raise line_error(source, line, problem, hint)
     return value

@@ -89,7 +89,7 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
         )
 
     def remarks(self, items: Sequence[Labelled]) -> Sequence[str]:
-        """Count scored texts that are training texts too, and those whose label is not trained, and name like labels."""
+        """Count scored texts that are trained on or have an untrained label, texts with several labels, and name like labels."""
         train = [item for item in items if item.train]
         texts, labels = {item.text for item in train}, {item.label for item in train}
         scored = [item for item in items if not item.train] if train else []
@@ -98,6 +98,7 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
                 item.label not in labels for item in scored
             ),
             "trained on too": sum(item.text in texts for item in scored),
+            "with several labels": with_several_labels(items),
         }
         like = differing_in_case(item.label for item in items)
         return [
@@ -148,6 +149,14 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
             notes=(f"logistic regression of vectors of length 1, {training}",),
             extra={"found": predicted[:, None], "label": gold},
         )
+
+
+def with_several_labels(items: Iterable[Labelled]) -> int:
+    """Return the number of texts that have several labels."""
+    labels: dict[str, set[str]] = {}
+    for item in items:
+        labels.setdefault(item.text, set()).add(item.label)
+    return sum(len(found) > 1 for found in labels.values())
 
 
 def differing_in_case(labels: Iterable[str]) -> str:

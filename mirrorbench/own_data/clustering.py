@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.own_data.classification import Labelled, differing_in_case
+from mirrorbench.own_data.classification import Labelled, differing_in_case, with_several_labels
 from mirrorbench.own_data.tasks import OwnData
 from mirrorbench.tasks.base import Scores, TaskKind, Vectors
 from mirrorbench.tasks.v_measure import of_each_clustering
@@ -64,10 +64,13 @@ class Clustering(OwnData, TaskKind[Sequence[Labelled]]):
             raise DataFormatError(problem, hint)
 
     def remarks(self, items: Sequence[Labelled]) -> Sequence[str]:
-        """Name labels that differ in case alone."""
-        like = differing_in_case(item.label for item in items)
-        named = [f"labels that differ in case alone: {like}"] if like else []
-        return [*super().remarks(items), *named]
+        """Count texts with several labels, and name labels that differ in case alone."""
+        remarks = list(super().remarks(items))
+        if several := with_several_labels(items):
+            remarks.append(f"texts with several labels: {several:,}")
+        if like := differing_in_case(item.label for item in items):
+            remarks.append(f"labels that differ in case alone: {like}")
+        return remarks
 
     def summary(self, items: Sequence[Labelled]) -> str:
         """Return the numbers of texts and labels, and the remarks on them."""

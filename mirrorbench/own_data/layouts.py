@@ -201,6 +201,8 @@ def find_layout(path: Path, kind: str, renamed: Mapping[str, str]) -> DataLayout
     }
     judgements, candidates = _of_splits(root, QRELS), _of_splits(root, TOP_RANKED)
     is_collection = bool(judgements) or all(texts.values())
+    if not kind and is_collection and not candidates:
+        _check_read(path, root)
     if kind == "retrieval" or (not kind and is_collection and not candidates):
         return _retrieval(path, root, texts, judgements, renamed)
     if candidates and kind in ("", "reranking"):
@@ -222,11 +224,11 @@ def find_layout(path: Path, kind: str, renamed: Mapping[str, str]) -> DataLayout
 
 
 def _holds_lists(layout: DataLayout) -> bool:
-    """Whether the first row of triplets has a list of positives or negatives, so that it is one of a query."""
-    rows = layout.rows(TEST, TABLES["triplets"][1:])
-    _, cells = next(rows, (0, ()))
+    """Whether the first row of triplets that is not empty has a list, so that it is one of a query."""
+    rows = (cells for _, cells in layout.rows(TEST, TABLES["triplets"][1:]))
+    first = next((cells for cells in rows if any(cells)), ())
     layout.notes.clear()
-    return any(map(is_list, cells))
+    return any(map(is_list, first))
 
 
 def _chosen(layout: DataLayout, among_others: bool) -> Iterator[str]:
@@ -281,7 +283,7 @@ def _is_of_split(file: Path, name: str) -> bool:
     if file.name.startswith("."):
         return False
     ending = file.name.lower().removesuffix(".gz")
-    is_text = ending.endswith(".txt") or "." not in ending
+    is_text = ending.endswith((".txt", ".run", ".trec")) or "." not in ending
     return stem(file) in (*SPLITS, name) if is_text else format_of(file.name) != PLAIN_TEXT
 
 
@@ -318,12 +320,20 @@ def _first_of(path: Path, tables: Sequence[OwnTable], what: str) -> OwnTable:
     """The first of some tables; ``UsageError`` if others are of the test split too."""
     first, *others = tables
     same = [table.file.name for table in others if _rank_of_split(table) == _rank_of_split(first)]
-    if same and TEST in _splits_in(first.file):
+    if same and (TEST in _splits_in(first.file) or first.name.startswith(TOP_RANKED)):
         raise UsageError(
             f"{path} has several files of {what}: {', '.join((first.file.name, *same))}",
             "Leave one in the folder.",
         )
     return first
+
+
+def _check_read(path: Path, root: Path) -> None:
+    """Raise a ``UsageError`` for a file of candidates that is not read, by its ending."""
+    for file in (*files_in(root), *files_in(root / TOP_RANKED)):
+        if file.name.startswith(TOP_RANKED) or file.parent.name == TOP_RANKED:
+            hint = f"Tables are, and .txt, .run and .trec: docs/own_data_files.md. To rank all documents: {path}:kind=retrieval"
+            raise UsageError(f"{path}: candidates in {file.name} are not read", hint)
 
 
 def _reranking(collection: DataLayout, candidates: Sequence[OwnTable]) -> DataLayout:
@@ -335,7 +345,9 @@ def _reranking(collection: DataLayout, candidates: Sequence[OwnTable]) -> DataLa
             found = _usual(table.columns(), columns, collection.renamed, USUAL_CANDIDATES)
             usual[TOP_RANKED] = {**found, **usual.get(TOP_RANKED, {})}
     tables = {**collection.tables, TOP_RANKED: table}
-    return replace(collection, kind="reranking", tables=tables, usual=usual)
+    is_chosen = len(candidates) > 1 or table.name not in (TEST, TOP_RANKED)
+    chosen = (f"candidates of {table.file.name}",) if is_chosen else ()
+    return replace(collection, kind="reranking", tables=tables, usual=usual, chosen=chosen)
 
 
 def _linking(
@@ -405,7 +417,8 @@ def _labelled_table(
         if found and not _has_other_texts(has, TABLES[name], renamed, found)
     ]
     if not fits and not recognised:
-        raise _nearest(path, has, kinds, renamed)
+        has_query = not kind and any(name.strip().lower() == "query" for name in has)
+        raise _nearest(path, has, [*kinds, *(["reranking"] if has_query else [])], renamed)
     if not fits:
         # A pair with a label has a text with a label too.
         most = max(len(TABLES[name]) for name in recognised)
@@ -499,6 +512,8 @@ def _nearest(
     missing = {kind: [c for c in TABLES[kind] if renamed.get(c, c) not in has] for kind in kinds}
     unlike = {kind: [c for c in missing[kind] if c not in similar] for kind in kinds}
     near = min(kinds, key=lambda kind: (len(unlike[kind]), len(missing[kind])))
+    if not missing[near]:
+        return UsageError(problem, f"If they are of {near}, name the kind: {path}:kind={near}")
     hint = f"For {near} it needs {', '.join(missing[near])}"
     if len(unlike[near]) == len(TABLES[near]):
         hint = "Known columns: " + "; ".join(

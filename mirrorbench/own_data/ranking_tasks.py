@@ -26,7 +26,8 @@ from mirrorbench.own_data.rankings import (
 from mirrorbench.own_data.tasks import STORED_PREDICTIONS, OwnData
 from mirrorbench.tasks.base import Scores, TaskKind, Vectors
 
-_NO_BM25 = "no query has a word of a document, so BM25 has no row"
+NO_BM25 = "no query has a word of a document, so BM25 has no row"
+"""Note of results without BM25."""
 
 
 class RankingTask(OwnData, TaskKind[Collection]):
@@ -116,7 +117,11 @@ class RankingTask(OwnData, TaskKind[Collection]):
         rankings = {"": by_vectors}
         has_bm25 = any(score > 0 for ranking in items.bm25 for score in ranking.values())
         if has_bm25:
-            rankings |= {"bm25_": items.bm25, "fused_": fuse(by_vectors, items.bm25)}
+            ties = (
+                [items.candidates[query] for query in items.queries] if items.candidates else None
+            )
+            fused = fuse(by_vectors, items.bm25, ties=ties)
+            rankings |= {"bm25_": items.bm25, "fused_": fused}
         measured = {
             f"{system}{name}": values
             for system, ranking in rankings.items()
@@ -128,7 +133,7 @@ class RankingTask(OwnData, TaskKind[Collection]):
             list(items.judged),
             measured[self.main_metric],
             np.zeros(len(items.judged)),
-            notes=() if has_bm25 else (_NO_BM25,),
+            notes=() if has_bm25 else (NO_BM25,),
             extra={name: values for name, values in measured.items() if name != self.main_metric}
             | {"found": np.array([_first_names(ranking) for ranking in by_vectors])},
         )

@@ -91,25 +91,30 @@ def rankings_of(
 
 
 def ranked(names: Sequence[str], scores: NDArray[Any]) -> Ranking:
-    """Return the ranking of documents by their scores, shape (len(names),)."""
-    by_name = dict(zip(names, scores.astype(np.float64).tolist(), strict=True))
-    order = in_order_of_ties(by_name)
-    order.sort(key=by_name.__getitem__, reverse=True)
-    return {name: by_name[name] for name in order}
+    """Return the ranking of documents by their scores, shape (len(names),); of equal ones in the order of ``names``."""
+    values = scores.astype(np.float64)
+    order = np.argsort(-values, kind="stable")
+    return {names[row]: float(values[row]) for row in order}
 
 
-def fuse(*rankings: Sequence[Ranking]) -> list[Ranking]:
-    """Fuse several rankings of each query: documents by the sum of their reciprocal ranks, best first."""
+def fuse(
+    *rankings: Sequence[Ranking], ties: Sequence[Sequence[str]] | None = None
+) -> list[Ranking]:
+    """Fuse several rankings of each query: documents by the sum of their reciprocal ranks, best first.
+
+    ``ties`` holds the documents of each query in the order of equal sums; by default they are in that of all rankings.
+    """
     combined: list[Ranking] = []
-    for of_query in zip(*rankings, strict=True):
+    for number, of_query in enumerate(zip(*rankings, strict=True)):
         sums: Ranking = {}
         for ranking in of_query:
             for rank, name in enumerate(ranking, start=1):
                 sums[name] = sums.get(name, 0) + 1 / (RANK_CONSTANT + rank)
         # Sums of the same numbers in another order are equal only after rounding.
-        names = in_order_of_ties(sums)
+        names = in_order_of_ties(sums) if ties is None else list(ties[number])
         names.sort(key=lambda name: np.float32(sums[name]), reverse=True)
-        combined.append({name: sums[name] for name in names[:DEPTH]})
+        depth = DEPTH if ties is None else len(names)
+        combined.append({name: sums[name] for name in names[:depth]})
     return combined
 
 

@@ -1,11 +1,10 @@
 """Reading of candidates for reranking: rows of a query with positives and negatives, or a file beside a collection.
 
-A row is a query where a cell is a list. In a table of single texts the rows of one query are taken together.
+A row with a list is a query. Rows of single texts that have the same query are taken together.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,12 +12,11 @@ from itertools import chain
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.core.quoting import shown
+from mirrorbench.core.quoting import is_text, shown
 from mirrorbench.data.readers.columns import line_error
-from mirrorbench.data.readers.csv_tables import separator_of
 from mirrorbench.data.readers.rows import PLAIN_TEXT
 from mirrorbench.data.readers.text import stream_lines
-from mirrorbench.data.readers.values import is_label, is_list, label_text
+from mirrorbench.data.readers.values import is_label, is_list, label_text, listed
 from mirrorbench.own_data.checked_rows import rows_of_split
 from mirrorbench.own_data.collection import Collection, known_id, read_collection
 from mirrorbench.own_data.layouts import (
@@ -29,10 +27,10 @@ from mirrorbench.own_data.layouts import (
     TOP_RANKED,
     DataLayout,
 )
+from mirrorbench.own_data.rankings import in_order_of_ties
+from mirrorbench.own_data.tables import OwnTable
 
 _COLUMNS = TABLES["reranking"]
-_TREC_RUN = 6
-"""Columns of a run of TREC: query, Q0, document, rank, score, name of the system."""
 
 
 def read_candidates(layout: DataLayout, language: str) -> Collection:
@@ -54,31 +52,60 @@ class _Query:
     line: int
     grades: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def in_order_of_ties(self) -> list[str]:
+        """The candidates in the order of equal scores: negatives first."""
+        return sorted(self.grades, key=self.grades.__getitem__)
+
 
 def _of_table(layout: DataLayout, language: str) -> Collection:
-    source = str(layout.tables[TEST])
-    rows = [
-        (line, _text(query, _name(layout, "query"), source, line), positives, negatives)
-        for line, (query, positives, negatives) in rows_of_split(layout, TEST, _COLUMNS)
+    table = layout.tables[TEST]
+    source, names = str(table), [layout.file_column(column) for column in _COLUMNS]
+    rows = list(rows_of_split(layout, TEST, _COLUMNS))
+    # In a file that has lists of its own, a text is a text, unless a column holds nothing but written lists.
+    is_written = [
+        table.format in _WITHOUT_LISTS
+        or all(is_list(cell) for cell in cells if not _is_empty(cell))
+        for cells in zip(*(values[1:] for _, values in rows), strict=True)
     ]
-    has_lists = any(is_list(cell) for _, _, *cells in rows for cell in cells)
     queries: dict[str, _Query] = {}
     counts: Counter[str] = Counter()
-    for line, text, *cells in rows:
-        key = str(line) if has_lists else text
+    for line, (value, *cells) in rows:
+        text = _checked(value, names[0], source, line)
+        lists = [
+            is_list(cell) and (written or not isinstance(cell, str))
+            for cell, written in zip(cells, is_written, strict=True)
+        ]
+        key = f"line {line}" if any(lists) else text
         counts["rows of a query that other rows have too, taken together"] += key in queries
         query = queries.setdefault(key, _Query(text, line))
-        for column, grade, cell in zip(_COLUMNS[1:], (1, 0), cells, strict=True):
-            for candidate in _texts(cell, _name(layout, column), source, line):
-                before = query.grades.setdefault(candidate, grade)
-                if before != grade:
+        for grade, cell, name, has_list in zip((1, 0), cells, names[1:], lists, strict=True):
+            found = listed(cell, name, source, line) if has_list else [cell]
+            for candidate in [] if _is_empty(cell) else found:
+                candidate = _checked(candidate, name, source, line)
+                before = query.grades.get(candidate)
+                if before not in (None, grade):
                     problem = f"{shown(candidate)} is a positive and a negative of its query"
                     raise line_error(source, line, problem, "Leave one of the two.")
-    return _collection(source, queries.values(), counts, language)
+                if any(lists):
+                    counts["candidates that stand twice in a row, counted once"] += before == grade
+                query.grades[candidate] = grade
+    several = len(queries) - len({query.text for query in queries.values()})
+    counts["rows with the query of another row, ranked for themselves"] += several
+    return _collection(source, list(queries.values()), counts, language)
+
+
+_WITHOUT_LISTS = ("csv", "tsv", "xlsx")
+"""Formats in which lists are written as text."""
+
+
+def _is_empty(cell: Any) -> bool:
+    """Whether a cell holds nothing: null, NaN or an empty text."""
+    return cell is None or cell == "" or (isinstance(cell, float) and cell != cell)
 
 
 def _collection(
-    source: str, queries: Sequence[_Query] | Any, counts: Counter[str], language: str
+    source: str, queries: Sequence[_Query], counts: Counter[str], language: str
 ) -> Collection:
     """The collection of the queries of a table that have a positive candidate."""
     kept = [query for query in queries if any(query.grades.values())]
@@ -89,8 +116,7 @@ def _collection(
         all(query.grades.values()) for query in kept
     )
     texts = dict.fromkeys(chain.from_iterable(query.grades for query in kept))
-    # Ids in their order as numbers: of equal scores the last text comes first, which mostly is a negative.
-    names = {text: f"{number:0{len(str(len(texts)))}}" for number, text in enumerate(texts, 1)}
+    names = {text: str(number) for number, text in enumerate(texts, 1)}
     judged = {
         str(query.line): {names[text]: grade for text, grade in query.grades.items()}
         for query in kept
@@ -101,36 +127,21 @@ def _collection(
         judged,
         tuple(f"{what}: {n:,}" for what, n in counts.items() if n),
         language,
-        candidates={query: tuple(grades) for query, grades in judged.items()},
+        candidates={
+            str(query.line): tuple(names[text] for text in query.in_order_of_ties) for query in kept
+        },
     )
 
 
-def _name(layout: DataLayout, column: str) -> str:
-    return layout.file_column(column)
-
-
-def _texts(cell: Any, column: str, source: str, line: int) -> list[str]:
-    """The texts of a cell: several in a list, one in a text, none where it is empty."""
-    if cell is None or cell != cell or cell == "":
-        return []
-    if isinstance(cell, str) and is_list(cell):
-        try:
-            cell = json.loads(cell)
-        except ValueError:
-            problem = f"the column {column!r} holds a list that is not written as JSON"
-            hint = 'In CSV a list is written ["one", "two"]; JSON lines and Parquet have lists of their own.'
-            raise line_error(source, line, problem, hint) from None
-    cells = cell if isinstance(cell, list | tuple) else [cell]
-    return [_text(text, column, source, line) for text in cells]
-
-
-def _text(value: Any, column: str, source: str, line: int) -> str:
+def _checked(value: Any, column: str, source: str, line: int) -> str:
     """A value as it is if it is a text that is not blank."""
-    if isinstance(value, str) and value.strip():
-        return value
     problem = f"the column {column!r} holds an empty text"
     if value is not None and not isinstance(value, str):
         problem = f"the column {column!r} holds a value of type {type(value).__name__}, and no text"
+    elif value and not is_text(value):
+        problem = f"the column {column!r} holds half of a character (a lone surrogate)"
+    elif value and value.strip():
+        return str(value)
     raise line_error(source, line, problem)
 
 
@@ -139,12 +150,13 @@ def _of_collection(layout: DataLayout, collection: Collection) -> Collection:
     table = layout.tables[TOP_RANKED]
     candidates: dict[str, dict[str, None]] = {}
     unknown: dict[str, None] = {}
+    unknown_queries: dict[str, None] = {}
     for written_query, written_document in _ranked_documents(layout):
         query = known_id(written_query, collection.queries)
         document = known_id(written_document, collection.documents)
         if query not in collection.queries:
-            continue
-        if document not in collection.documents:
+            unknown_queries[query] = None
+        elif document not in collection.documents:
             unknown[document] = None
         elif not (query == document and query in collection.documents_too):
             candidates.setdefault(query, {})[document] = None
@@ -165,7 +177,7 @@ def _of_collection(layout: DataLayout, collection: Collection) -> Collection:
         queries=queries,
         judged=judged,
         documents_too=collection.documents_too & queries.keys(),
-        candidates={query: tuple(candidates[query]) for query in queries},
+        candidates={query: tuple(in_order_of_ties(candidates[query])) for query in queries},
         notes=(*collection.notes, *notes),
     )
 
@@ -201,50 +213,64 @@ def _notes_on_candidates(
 def _ranked_documents(layout: DataLayout) -> Iterator[tuple[str, str]]:
     """Yield query and document of each candidate: of named columns, of a run of TREC, or of two columns."""
     table = layout.tables[TOP_RANKED]
-    if table.format not in (PLAIN_TEXT, "tsv", "csv"):
-        yield from _named(layout)
-        return
-    lines = (line.strip() for file in table.files for line in stream_lines(file))
-    numbered = ((number, line) for number, line in enumerate(lines, start=1) if line)
-    number, first = next(numbered, (0, ""))
-    has_tabs = "\t" in first
-    mark = separator_of(table.file) if table.format == "csv" else "\t" if has_tabs else None
-    fields = first.split(mark)
     names = {layout.file_column(column, TOP_RANKED) for column in (*CANDIDATES, *LISTED_CANDIDATES)}
-    if table.format != PLAIN_TEXT and names & {*table.columns()}:
-        yield from _named(layout)
-        return
-    width = len(fields)
-    if width not in (2, _TREC_RUN):
+    if table.format not in (PLAIN_TEXT, "tsv", "csv") or (
+        table.format != PLAIN_TEXT and names & {*table.columns()}
+    ):
+        return _named(layout)
+    if table.format != PLAIN_TEXT and len(table.columns()) > 1:
+        width, rows = len(table.columns()), None
+    else:
+        rows = _fields(table)
+        width = len(next(_fields(table), (0, []))[1])
+    if width not in _UNNAMED:
         raise line_error(
             str(table),
-            number,
+            1,
             "not a query and a document, nor the six columns of a run of TREC",
             "With a header the columns are query-id and corpus-ids, a list, or corpus-id, one.",
         )
-    form = "a run of TREC" if width == _TREC_RUN else "query and document"
+    form, column = _UNNAMED[width]
     layout.notes.append(f"{table.file.name}: without a header, read as {form}")
-    for line, text in chain([(number, first)], numbered):
-        fields = text.split(mark)
+    if rows is None:
+        by_number = table.rows(("0", str(column)), lambda message: None, named=False)
+        return ((str(query), str(document)) for _, (query, document) in by_number)
+    return _unnamed(str(table), rows, width, column)
+
+
+_UNNAMED = {2: ("query and document", 1), 6: ("a run of TREC", 2)}
+"""Forms of candidates without a header, by their number of columns, with the column of the document."""
+
+
+def _fields(table: OwnTable) -> Iterator[tuple[int, list[str]]]:
+    """Yield line and fields, which are separated by white space."""
+    lines = (line for file in table.files for line in stream_lines(file))
+    for number, line in enumerate(lines, start=1):
+        if fields := line.split():
+            yield number, fields
+
+
+def _unnamed(
+    source: str, rows: Iterator[tuple[int, list[str]]], width: int, column: int
+) -> Iterator[tuple[str, str]]:
+    for line, fields in rows:
         if len(fields) != width:
             problem = f"{len(fields)} columns, where the first line has {width}"
-            raise line_error(str(table), line, problem)
-        yield fields[0], fields[2 if width == _TREC_RUN else 1]
+            raise line_error(source, line, problem)
+        yield fields[0], fields[column]
 
 
 def _named(layout: DataLayout) -> Iterator[tuple[str, str]]:
     """Yield query and document by the names of columns; documents may be in lists."""
     table = layout.tables[TOP_RANKED]
-    has = table.columns()
-    listed = layout.file_column(LISTED_CANDIDATES[-1], TOP_RANKED) in has
-    columns = LISTED_CANDIDATES if listed else CANDIDATES
-    for line, (query, documents) in layout.rows(TOP_RANKED, columns):
-        if isinstance(documents, str) and is_list(documents):
-            documents = json.loads(documents)
-        for document in documents if isinstance(documents, list | tuple) else [documents]:
-            for value, column in zip((query, document), columns, strict=True):
+    has_lists = layout.file_column(LISTED_CANDIDATES[-1], TOP_RANKED) in table.columns()
+    columns = LISTED_CANDIDATES if has_lists else CANDIDATES
+    names = [layout.file_column(column, TOP_RANKED) for column in columns]
+    for line, (query, cell) in layout.rows(TOP_RANKED, columns):
+        documents = listed(cell, names[1], str(table), line) if is_list(cell) else [cell]
+        for document in documents:
+            for value, name in zip((query, document), names, strict=True):
                 if not isinstance(value, str) and not is_label(value):
-                    name = layout.file_column(column, TOP_RANKED)
                     problem = f"the column {name!r} holds neither a text nor a number"
                     raise line_error(str(table), line, problem)
             yield label_text(query), label_text(document)

@@ -16,6 +16,7 @@ from mirrorbench.core.quoting import shown, without_texts
 from mirrorbench.data.items import Pair
 from mirrorbench.data.readers.columns import line_error
 from mirrorbench.data.readers.csv_tables import separator_of
+from mirrorbench.data.readers.values import is_list
 from mirrorbench.models.pooling import STATED
 from mirrorbench.own_data.checked_rows import read_texts
 from mirrorbench.own_data.classification import Classification, Labelled
@@ -102,6 +103,8 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
     if is_ranked:
         check_ranking(path, layout.kind, language or "en")
         read = partial(read, language=language or "en")
+    if layout.kind == "triplets":
+        read = partial(read, is_named=bool(kind))
     task: TaskKind[Any] = task_class(
         name, lambda data: read(), title=resolved(path).name, main_metric=metric
     )
@@ -264,10 +267,19 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _triplets(layout: DataLayout) -> list[Triplet]:
-    return [
-        Triplet(str(line), *texts) for line, texts in read_texts(layout, TEST, TABLES["triplets"])
-    ]
+def _triplets(layout: DataLayout, is_named: bool) -> list[Triplet]:
+    """Read triplets; texts that look like lists are read only if the kind ``is_named``."""
+    columns = TABLES["triplets"]
+    rows = read_texts(layout, TEST, columns)
+    for line, texts in () if is_named else rows:
+        for text, column in zip(texts, columns, strict=True):
+            if is_list(text):
+                problem = (
+                    f"the column {layout.file_column(column)!r} holds a list, and texts before"
+                )
+                hint = f"{layout.path}:kind=reranking takes lists, and kind=triplets reads texts in brackets."
+                raise line_error(str(layout.tables[TEST]), line, problem, hint)
+    return [Triplet(str(line), *texts) for line, texts in rows]
 
 
 def _labelled(layout: DataLayout) -> list[Labelled]:

@@ -34,6 +34,7 @@ from mirrorbench.models.pooling import Pooling, PoolingEncoder
 from mirrorbench.models.transformations import Affine, Taken, fit
 from mirrorbench.runs.cache import EMBEDDINGS, STATEMENT
 from mirrorbench.runs.cells import CorpusRef, ModelRef, PostRef
+from mirrorbench.runs.half_precision import advancing
 from mirrorbench.training.methods import OF_TWO, PairMaker, base_preset, words_in_context
 
 if TYPE_CHECKING:
@@ -194,7 +195,12 @@ def encode_missing(
     started = time.perf_counter()
     for together, inputs in passes.items():
         _encode(
-            encoder, inputs, {pooling: stored[pooling] for pooling in together}, model, workspace
+            encoder,
+            inputs,
+            {pooling: stored[pooling] for pooling in together},
+            model,
+            precision,
+            workspace,
         )
     return Encoded(stored, sum(map(len, passes.values())), time.perf_counter() - started)
 
@@ -223,6 +229,7 @@ def _encode(
     inputs: Sequence[TextInput],
     stored: Mapping[Pooling | None, EmbeddingCache],
     model: ModelRef,
+    precision: str,
     workspace: Workspace,
 ) -> None:
     """Encode inputs under some poolings in one pass, and store their vectors."""
@@ -231,15 +238,16 @@ def _encode(
     reporter.stage("encoding", str(spec), len(inputs), "texts")
     poolings = [pooling for pooling in stored if pooling is not None]
     check_inputs(encoder, inputs, poolings)
+    advance = advancing(workspace, "encoding", precision, len(inputs))
     size = WRITE_EVERY[device_type(workspace.torch_device)]
     for start in range(0, len(inputs), size):
         chunk = inputs[start : start + size]
         if poolings:
             assert isinstance(encoder, PoolingEncoder)  # only backbones have poolings
-            arrays = encoder.encode_pooled(chunk, poolings, reporter.advance)
+            arrays = encoder.encode_pooled(chunk, poolings, advance)
         else:
             arrays = [check_vectors(encoder.encode(chunk), len(chunk), f"the encoder {spec}")]
-            reporter.advance(len(chunk))
+            advance(len(chunk))
         for cache, array in zip(stored.values(), arrays, strict=True):
             cache.put(chunk, array)
 

@@ -30,6 +30,7 @@ from mirrorbench.models.transformations import TransformedEncoder
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cells import CorpusRef, ModelRef
 from mirrorbench.runs.embedding_cache import fitted_posts
+from mirrorbench.runs.half_precision import advancing
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.checkpoints import CHECKPOINTS, Checkpoint
 from mirrorbench.training.recipes import Recipe
@@ -388,7 +389,8 @@ def _tune(
         reporter.note(f"{stage}: goes on from its checkpoint at {done / total:.0%}")
     reporter.stage("tuning", stage, total - done, "strings")
     with cpu_threads(workspace.threads):
-        progress = Progress(transformer, recipe, aside, total, reporter.advance)
+        advance = advancing(workspace, "tuning", model.precision, total - done)
+        progress = Progress(transformer, recipe, aside, total, advance)
         if checkpoint:
             checkpoint.parts["progress"] = progress
         if saved:

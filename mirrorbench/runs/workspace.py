@@ -118,6 +118,8 @@ class Workspace:
         )
         self.threads = 0  # with which tuning computes on the CPU; 0: torch's own number
         self.share = 1.0  # of the GPU's memory, for this process
+        # Kinds of long work on which ``runs.half_precision`` has remarked.
+        self.remarked: set[str] = set()
         # Encoder systems that were planned and not loaded yet: planning needs their fingerprints.
         self.systems: dict[tuple[EncoderSpec, Path | None, str], Encoder] = {}
 

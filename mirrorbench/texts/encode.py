@@ -33,6 +33,7 @@ from mirrorbench.data.readers.files import STDIN
 from mirrorbench.data.readers.inputs import Line, read_inputs
 from mirrorbench.data.readers.parquet import pyarrow
 from mirrorbench.runs.embedding_cache import EmbeddingCache
+from mirrorbench.runs.half_precision import advancing
 from mirrorbench.runs.run import load_encoder
 from mirrorbench.texts.kept_columns import KeptColumns
 
@@ -92,8 +93,9 @@ def encode_texts(
         workspace.reporter.stage("encoding", str(source), 0, "texts")
         return encoder
 
+    advance = advancing(workspace, "encoding", workspace.numeric_precision["encoding"], 0)
     if isinstance(output, Path):
-        done = encode_file(source, lines, opened, output, workspace.reporter.advance, kept)
+        done = encode_file(source, lines, opened, output, advance, kept)
         _say_cut(done, source, workspace)
         return done
 
@@ -102,7 +104,7 @@ def encode_texts(
             "[" + ",".join(map(str, vector)) + "]\n" for vector in vectors
         )  # shortest exact float32
 
-    done = _encode_chunks(source, lines, opened(), write, None, workspace.reporter.advance)
+    done = _encode_chunks(source, lines, opened(), write, None, advance)
     _say_cut(done, source, workspace)
     return done
 

@@ -269,6 +269,22 @@ def test_cross_encoder_is_a_row_of_reranking_alone(
     assert [cell.strip() for cell in row.split("|")[3:5]] == ["-", "-"]
 
 
+def test_results_of_two_precisions_are_kept_apart(tmp_path: Path, shell: Shell) -> None:
+    rows = [f"a dog {n},a cat {n * 7},{n % 5}\n" for n in range(20)]
+    (tmp_path / "a.csv").write_text("sentence1,sentence2,score\n" + "".join(rows))
+    command = "mirrorbench evaluate a.csv -e tiny --json"
+    scores = [
+        json.loads(shell(f"{command} {option}").out)["scores"][0]["scores"]
+        for option in ("", "--eval-precision bf16", "", "--eval-precision bf16")
+    ]
+    assert scores[0] != scores[1]
+    assert scores[:2] == scores[2:]
+    shell("mirrorbench evaluate a.csv -e tiny+base:pooling=cls")
+    done = shell("mirrorbench leaderboard")
+    assert done.code == 2
+    assert "evaluated in bf16 and fp32" in done.err
+
+
 def test_failed_encoder_does_not_stop_the_comparison(tmp_path: Path, shell: Shell) -> None:
     """The others are compared; without the first encoder there is no answer, which is reported."""
     (tmp_path / "a.csv").write_text(

@@ -55,3 +55,10 @@ def test_labels_that_make_no_clusters_are_refused(
 def test_the_label_of_most_items_of_a_cluster_is_theirs() -> None:
     clusters, labels = np.array([0, 0, 0, 1, 1]), np.array([1, 1, 0, 2, 0])
     assert labels_of_most(clusters, labels).tolist() == [1, 1, 1, 0, 0]
+
+
+def test_texts_with_several_labels_are_counted(plugins: Plugins, write: Write) -> None:
+    path = write("a.csv", {"text": [*TEXTS, TEXTS[0]], "label": [*LABELS, LABELS[1]]})
+    for kind in ("clustering", "classification"):
+        _, scores = task_and_scores(plugins, f"{path}:kind={kind}")
+        assert "texts with several labels: 1" in scores.notes

@@ -113,6 +113,7 @@ def test_what_rows_lack_is_counted(plugins: Plugins, tmp_path: Path) -> None:
     _, scores = task_and_scores(plugins, write_rows(tmp_path / "a.jsonl", rows))
     assert "queries without a positive candidate, left out: 1" in scores.notes
     assert "queries without a negative candidate, whose scores are 1: 1" in scores.notes
+    assert "candidates that stand twice in a row, counted once: 1" in scores.notes
     assert len(scores.ids) == 13
 
 
@@ -139,12 +140,71 @@ def test_wrong_rows_are_refused(
         task_and_scores(plugins, path)
 
 
-def test_lists_that_are_not_json_are_refused(plugins: Plugins, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("query,positive,negative\nq,\"['a', 'b']\",\"['c']\"\n")
-    with pytest.raises(
-        DataFormatError, match=r"line 2: .*'positive' holds a list that is not written as JSON"
-    ):
-        task_and_scores(plugins, str(tmp_path / "a.csv"))
+def test_lists_behind_texts_are_no_triplets(plugins: Plugins, tmp_path: Path) -> None:
+    rows = [{"query": "q", "positive": "a", "negative": "b"}, ROWS[0], ROWS[1]]
+    for ending in ("csv", "jsonl"):
+        path = write_rows(tmp_path / f"a.{ending}", rows)
+        with pytest.raises(DataFormatError, match="list") as raised:
+            task_and_scores(plugins, path)
+        assert "kind=reranking" in raised.value.hint
+        _, scores = task_and_scores(plugins, f"{path}:kind=reranking")
+        assert len(scores.ids) == 3
+    nothing = {"query": "q", "positive": None, "negative": None}
+    path = write_rows(tmp_path / "b.jsonl", [nothing, *ROWS])
+    assert plugins.tasks[path].kind == "reranking"
+
+
+def test_equal_scores_put_negatives_first(plugins: Plugins, tmp_path: Path) -> None:
+    """Also of a negative that another row has before."""
+    rows = [
+        {"query": f"q{n}", "positive": [f"same {n}"], "negative": ["same", f"same {n}b"]}
+        for n in range(6)
+    ]
+    path = write_rows(tmp_path / "a.jsonl", rows)
+    _, scores = task_and_scores(plugins, path, lambda text: np.ones(3))
+    for system in ("", "bm25_", "fused_"):
+        assert scores.metrics.get(f"{system}mrr_at_10", 1 / 3) == pytest.approx(1 / 3)
+
+
+def test_queries_that_stand_in_several_rows_are_counted(plugins: Plugins, tmp_path: Path) -> None:
+    rows = [*ROWS, {"query": ROWS[0]["query"], "positive": ["x"], "negative": ["y"]}]
+    _, scores = task_and_scores(plugins, write_rows(tmp_path / "a.jsonl", rows))
+    assert "rows with the query of another row, ranked for themselves: 1" in scores.notes
+
+
+@pytest.mark.parametrize("cell", ["['a', 'b']", "['a' 'b']", '["a", "b"'])
+def test_lists_that_are_not_json_are_refused(plugins: Plugins, tmp_path: Path, cell: str) -> None:
+    rows = [ROWS[0], {"query": "q", "positive": cell, "negative": ["c"]}]
+    path = write_rows(tmp_path / "a.csv", rows)
+    with pytest.raises(DataFormatError, match=r"line 3: .*'positive' holds a list that is not"):
+        task_and_scores(plugins, path)
+    folder = Path(write_collection(tmp_path / "own", "q0\td1\t1\n"))
+    (folder / "top_ranked.csv").write_text(
+        f'query-id,corpus-ids\nq0,"{cell.replace(chr(34), chr(39))}"\n'
+    )
+    with pytest.raises(DataFormatError, match=r"'corpus-ids' holds a list that is not"):
+        task_and_scores(plugins, str(folder))
+
+
+def test_candidate_files_are_named_or_refused(plugins: Plugins, tmp_path: Path) -> None:
+    folder = Path(write_collection(tmp_path / "own", "q0\td1\t1\n"))
+    (folder / "top_ranked.pkl").write_text("x")
+    with pytest.raises(UsageError, match=r"candidates in top_ranked.pkl are not read"):
+        plugins.tasks[str(folder)].load(DataStore(tmp_path))
+    (folder / "top_ranked_bm25.txt").write_text("x")
+    (folder / "top_ranked_bm25.jsonl").write_text(FORMS["top_ranked.jsonl"])
+    _, scores = task_and_scores(plugins, f"{folder}/")
+    assert "candidates of top_ranked_bm25.jsonl" in scores.notes
+    (folder / "top_ranked_other.jsonl").write_text(FORMS["top_ranked.jsonl"])
+    with pytest.raises(UsageError, match="has several files of candidates"):
+        plugins.tasks[f"{folder}/."].load(DataStore(tmp_path))
+
+
+def test_texts_in_brackets_are_no_lists(plugins: Plugins, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("query,positive,negative\na,[deleted],[removed]\nb,c,d\n")
+    assert plugins.tasks[str(tmp_path / "a.csv")].kind == "triplets"
+    _, scores = task_and_scores(plugins, f"{tmp_path}/a.csv:kind=reranking")
+    assert len(scores.ids) == 2
 
 
 CANDIDATES = {f"q{n}": [f"d{m}" for m in range(n, n + 8)] for n in range(3)} | {
@@ -162,8 +222,13 @@ FORMS = {
         for query, names in CANDIDATES.items()
         for rank, name in enumerate(names)
     ),
+    "top_ranked.run": "".join(
+        f"{query}\tQ0\t{name}\t{rank}\t{9 - rank}\tbm25\n"
+        for query, names in CANDIDATES.items()
+        for rank, name in enumerate(names)
+    ),
     "top_ranked.csv": "".join(
-        f"{query},{name}\n" for query, names in CANDIDATES.items() for name in names
+        f'"{query}","{name}"\n' for query, names in CANDIDATES.items() for name in names
     ),
 }
 

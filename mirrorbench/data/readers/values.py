@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
+from collections.abc import Sequence
 from numbers import Number
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.quoting import shown
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
+_LIST = re.compile(r"""\s*\[\s*(?:["']|\]\s*$)""")
+"""The beginning of a list of texts, or an empty list."""
 _DIGITS = 9
 
 
@@ -41,10 +45,33 @@ def is_label(value: Any) -> bool:
 
 
 def is_list(value: Any) -> bool:
-    """Return whether a value of a table is a list: of JSON, of Parquet, or written as text in brackets."""
+    """Return whether a value of a table is a list: of JSON, of Parquet, or the beginning of one of texts, written as text.
+
+    >>> is_list('["one", "two"]'), is_list("['one' 'two']"), is_list("[deleted]")
+    (True, True, False)
+    """
     if isinstance(value, str):
-        return value.strip().startswith("[") and value.strip().endswith("]")
+        return _LIST.match(value) is not None
     return isinstance(value, list | tuple)
+
+
+def listed(value: Any, column: str, source: str, line: int) -> Sequence[Any]:
+    """Return the values of a list (``is_list``).
+
+    Raises:
+        DataFormatError: a list that is written as text is not JSON.
+    """
+    if not isinstance(value, str):
+        values: Sequence[Any] = value
+        return values
+    try:
+        parsed = json.loads(value)
+    except (ValueError, RecursionError):
+        raise DataFormatError(
+            f"{source}, line {line}: the column {column!r} holds a list that is not written as JSON.",
+            'In CSV a list is written ["one", "two"]; JSON lines and Parquet have lists of their own.',
+        ) from None
+    return parsed if isinstance(parsed, list) else [value]
 
 
 def label_text(value: Any) -> str:
