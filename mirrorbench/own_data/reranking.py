@@ -5,6 +5,7 @@ A row with a list is a query. Rows of single texts that have the same query are 
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from typing import Any
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.quoting import is_text, shown
 from mirrorbench.data.readers.columns import line_error
+from mirrorbench.data.readers.csv_tables import separator_of
 from mirrorbench.data.readers.rows import PLAIN_TEXT
 from mirrorbench.data.readers.text import stream_lines
 from mirrorbench.data.readers.values import is_label, is_list, label_text, listed
@@ -162,11 +164,11 @@ def _of_collection(layout: DataLayout, collection: Collection) -> Collection:
             candidates.setdefault(query, {})[document] = None
     if not candidates:
         known = next(iter(collection.queries))
-        why = f"; the first unknown document is {shown(next(iter(unknown)))}" if unknown else ""
-        problem = (
-            f"{table}: no judged query, such as {shown(known)}, has a document of the corpus{why}."
-        )
-        raise DataFormatError(problem)
+        problem = f"{table}: no judged query, such as {shown(known)}, has a document of the corpus"
+        for what, found in (("query", unknown_queries), ("document", unknown)):
+            if found:
+                problem += f"; the first unknown {what} is {shown(next(iter(found)))}"
+        raise DataFormatError(f"{problem}.")
     queries = {query: text for query, text in collection.queries.items() if query in candidates}
     judged = {query: collection.judged[query] for query in queries}
     names = dict.fromkeys(chain.from_iterable(candidates.values()))
@@ -214,50 +216,53 @@ def _ranked_documents(layout: DataLayout) -> Iterator[tuple[str, str]]:
     """Yield query and document of each candidate: of named columns, of a run of TREC, or of two columns."""
     table = layout.tables[TOP_RANKED]
     names = {layout.file_column(column, TOP_RANKED) for column in (*CANDIDATES, *LISTED_CANDIDATES)}
-    if table.format not in (PLAIN_TEXT, "tsv", "csv") or (
-        table.format != PLAIN_TEXT and names & {*table.columns()}
-    ):
+    if table.format not in (PLAIN_TEXT, "tsv", "csv"):
         return _named(layout)
-    if table.format != PLAIN_TEXT and len(table.columns()) > 1:
-        width, rows = len(table.columns()), None
-    else:
-        rows = _fields(table)
-        width = len(next(_fields(table), (0, []))[1])
-    if width not in _UNNAMED:
-        raise line_error(
-            str(table),
-            1,
-            "not a query and a document, nor the six columns of a run of TREC",
-            "With a header the columns are query-id and corpus-ids, a list, or corpus-id, one.",
-        )
-    form, column = _UNNAMED[width]
-    layout.notes.append(f"{table.file.name}: without a header, read as {form}")
-    if rows is None:
-        by_number = table.rows(("0", str(column)), lambda message: None, named=False)
-        return ((str(query), str(document)) for _, (query, document) in by_number)
-    return _unnamed(str(table), rows, width, column)
+    if table.format != PLAIN_TEXT and names & {*table.columns()}:
+        return _named(layout)
+    return _unnamed(layout)
 
 
 _UNNAMED = {2: ("query and document", 1), 6: ("a run of TREC", 2)}
 """Forms of candidates without a header, by their number of columns, with the column of the document."""
 
 
-def _fields(table: OwnTable) -> Iterator[tuple[int, list[str]]]:
-    """Yield line and fields, which are separated by white space."""
-    lines = (line for file in table.files for line in stream_lines(file))
-    for number, line in enumerate(lines, start=1):
-        if fields := line.split():
-            yield number, fields
-
-
-def _unnamed(
-    source: str, rows: Iterator[tuple[int, list[str]]], width: int, column: int
-) -> Iterator[tuple[str, str]]:
-    for line, fields in rows:
+def _unnamed(layout: DataLayout) -> Iterator[tuple[str, str]]:
+    """Yield query and document by the number of columns."""
+    table = layout.tables[TOP_RANKED]
+    width = 0
+    for number, fields in _fields(table):
+        if not width:
+            width = len(fields)
+            if width not in _UNNAMED:
+                raise line_error(
+                    str(table),
+                    number,
+                    "not a query and a document, nor the six columns of a run of TREC",
+                    "With a header the columns are query-id and corpus-ids, a list, or corpus-id, one.",
+                )
+            form = _UNNAMED[width][0]
+            layout.notes.append(f"{table.file.name}: without a header, read as {form}")
         if len(fields) != width:
             problem = f"{len(fields)} columns, where the first line has {width}"
-            raise line_error(source, line, problem)
-        yield fields[0], fields[column]
+            raise line_error(str(table), number, problem)
+        yield fields[0], fields[_UNNAMED[width][1]]
+
+
+def _fields(table: OwnTable) -> Iterator[tuple[int, list[str]]]:
+    """Yield line and fields: of CSV by its separator, of others by tabs, or without any by white space."""
+    lines = (line.strip() for file in table.files for line in stream_lines(file))
+    rows: Iterator[list[str]]
+    if table.format == "csv":
+        rows = csv.reader(lines, delimiter=separator_of(table.file))
+    else:
+        rows = (line.split("\t") if "\t" in line else line.split() for line in lines)
+    try:
+        for number, fields in enumerate(rows, start=1):
+            if fields:
+                yield number, [field.strip() for field in fields]
+    except csv.Error as error:
+        raise DataFormatError(f"{table} cannot be read as CSV: {error}.") from None
 
 
 def _named(layout: DataLayout) -> Iterator[tuple[str, str]]:

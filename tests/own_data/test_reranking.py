@@ -227,6 +227,9 @@ FORMS = {
         for query, names in CANDIDATES.items()
         for rank, name in enumerate(names)
     ),
+    "top_ranked/test.csv": "".join(
+        f"{query};{name}\n" for query, names in CANDIDATES.items() for name in names
+    ),
     "top_ranked.csv": "".join(
         f'"{query}","{name}"\n' for query, names in CANDIDATES.items() for name in names
     ),
@@ -265,6 +268,14 @@ def test_candidates_of_a_collection_are_ranked(plugins: Plugins, tmp_path: Path,
     assert "queries without a relevant candidate, whose scores are 0: 1" in scores.notes
     assert "candidates that are not in the corpus, left out: 1, the first 'gone'" in scores.notes
     assert plugins.tasks[f"{folder}:kind=retrieval"].kind == "retrieval"
+
+
+def test_candidates_of_other_ids_are_refused(plugins: Plugins, tmp_path: Path) -> None:
+    folder = Path(write_collection(tmp_path / "own", "q0\td1\t1\n"))
+    (folder / "top_ranked.tsv").write_text("d1\tq0\n")
+    problem = "no judged query, such as 'q0', has a document of the corpus; the first unknown query is 'd1'"
+    with pytest.raises(DataFormatError, match=problem):
+        task_and_scores(plugins, str(folder))
 
 
 def test_a_collection_without_candidates_is_no_reranking(plugins: Plugins, tmp_path: Path) -> None:
