@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mirrorbench.reports.table import Table
     from mirrorbench.runs.registry import Renderer
 
+ENCODER_HELP = "BACKBONE[+METHOD][:KEY=VALUE,...]; BACKBONE is a short name (mirrorbench list encoders), a hub id or a directory"
 DEVICE_HELP = "auto, cpu, cuda, cuda:N or mps."
 PRECISION_HELP = (
     "Of tuning: auto (on CUDA bf16, before Ampere fp16; else fp32), fp32, bf16 or fp16."
@@ -78,7 +79,7 @@ EncoderSpecText = Annotated[
         "--encoder",
         "-e",
         metavar="SPEC",
-        help="BACKBONE[+METHOD][:KEY=VALUE,...].",
+        help=f"{ENCODER_HELP}.",
         autocompletion=complete("encoders"),
     ),
 ]

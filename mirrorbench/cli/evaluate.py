@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mirrorbench.cli.display import (
+    ENCODER_HELP,
     DataDir,
     Device,
     EvalPrecision,
@@ -58,7 +59,7 @@ _Encoders = Annotated[
         "--encoder",
         "-e",
         metavar="SPEC",
-        help="Encoders; all are compared with the first. A bare backbone is its untuned row.",
+        help=f"All are compared with the first. {ENCODER_HELP}; a bare backbone is its untuned row.",
     ),
 ]
 _Kind = Annotated[

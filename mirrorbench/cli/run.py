@@ -55,7 +55,7 @@ _GridName = Annotated[
 _Encoders = Annotated[
     list[str] | None,
     display.encoders_option(
-        "BACKBONE[+METHOD][:KEY=VALUE,...], also BACKBONE@REVISION; a bare backbone is several rows. May be repeated.",
+        f"{display.ENCODER_HELP}, also with @REVISION; a bare backbone is several rows. May be repeated.",
         "tiny, the model inside the package",
     ),
 ]

@@ -33,7 +33,7 @@ from mirrorbench.reports.leaderboard import (
 )
 from mirrorbench.reports.table import Table, read_table
 from mirrorbench.runs.ladder import POOLING_KEYS, place_of_row
-from mirrorbench.runs.results import Result, read_result, result_files
+from mirrorbench.runs.results import Result, folders_of_smoke_runs, read_result, result_files
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
@@ -325,6 +325,10 @@ def select(
     """
     stored, where = read_stored(folders), ", ".join(map(str, folders))
     if not stored:
+        smoke_runs = [str(run) for folder in folders for run in folders_of_smoke_runs(folder)]
+        if smoke_runs:
+            hint = f"Those of smoke runs (--limit) are in {', '.join(smoke_runs)}: name it."
+            raise UsageError(f"no results in {where}", hint)
         raise UsageError(f"no results in {where}", "Make some: mirrorbench run")
     known = [entry.result for entry in stored]
     kept = [

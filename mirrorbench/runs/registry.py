@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mirrorbench.core.errors import PluginError, unknown_name
+from mirrorbench.core.errors import PluginError, UnknownNameError, unknown_name
 from mirrorbench.core.plugins import Hook, Plugins, Registry, add_function
 from mirrorbench.core.specs import Value
 from mirrorbench.data.card_files import builtin_suites, load_cards
@@ -198,6 +198,9 @@ def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
     tasks: dict[str, None] = {}
     for name in names:
         if name not in suites and name not in plugins.tasks:
+            if Path(name.partition(":")[0]).exists():
+                hint = f"If it is your own file or folder, write it with a slash: ./{name}"
+                raise UnknownNameError(f"unknown task or suite {name!r}", hint)
             listing = "mirrorbench list tasks; suites by: mirrorbench list suites"
             raise unknown_name("task or suite", name, [*suites, *plugins.tasks.names()], listing)
         tasks.update(dict.fromkeys(suites.get(name, [name])))

@@ -173,6 +173,11 @@ def limited(root: Path, limit: int) -> Path:
     return root / f"limit-{limit}" if limit else root
 
 
+def folders_of_smoke_runs(root: Path) -> list[Path]:
+    """Return the folders of results on a part of the items (``limited``) in a folder of results."""
+    return [path for path in sorted(root.glob("limit-*")) if _APART.fullmatch(path.name)]
+
+
 def slug(spec: EncoderSpec, protocol: str = "paper") -> str:
     """Return the directory name of a spec."""
     return _directory_name(str(spec)) + ("" if protocol == "paper" else f"~{protocol}")

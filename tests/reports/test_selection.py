@@ -152,3 +152,7 @@ def test_selection_of_nonexistent_results_is_rejected(
             select([folder], plugins, choice)
     with pytest.raises(UsageError, match="no results in"):
         select([tmp_path], plugins)
+    (tmp_path / "limit-5").mkdir()
+    with pytest.raises(UsageError, match="no results in") as raised:
+        select([tmp_path], plugins)
+    assert str(tmp_path / "limit-5") in raised.value.hint

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mirrorbench.core.errors import UnknownNameError
@@ -21,3 +23,13 @@ def test_suites_expand_to_tasks_in_order(registered: Plugins) -> None:
     with pytest.raises(UnknownNameError, match="unknown task or suite 'stss'") as caught:
         expand_tasks(["stss"], registered)
     assert "sts" in caught.value.hint
+
+
+def test_own_file_without_a_slash_is_recognised(
+    registered: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "stss.csv").touch()
+    with pytest.raises(UnknownNameError, match="unknown task or suite") as caught:
+        expand_tasks(["stss.csv:kind=pairs"], registered)
+    assert "./stss.csv:kind=pairs" in caught.value.hint
