@@ -148,19 +148,17 @@ class Views:
     ) -> dict[tuple[str, str], dict[int, ItemScores]]:
         """Draw a null set of n pairs, and cluster one sentence of each for each encoder."""
         rows = rng.permutation(len(self.labels))[:n]
+        labels = self.labels[rows]
+        ids = tuple(map(str, rows))
         first = rng.integers(2, size=n)
-        labels, ids = self.labels[rows], tuple(map(str, rows))
-        return {
-            (encoder, "t"): {
-                0: ItemScores(
-                    "v_measure",
-                    ids,
-                    k_means(self.vectors[side, rows], len(set(labels))).astype(np.float64),
-                    labels.astype(np.float64),
-                )
-            }
-            for encoder, side in (("A", first), ("B", 1 - first))
-        }
+        drawn = {}
+        for encoder, side in (("A", first), ("B", 1 - first)):
+            clusters = k_means(self.vectors[side, rows], len(set(labels)))
+            items = ItemScores(
+                "v_measure", ids, clusters.astype(np.float64), labels.astype(np.float64)
+            )
+            drawn[encoder, "t"] = {0: items}
+        return drawn
 
 
 @dataclass(frozen=True)

@@ -155,10 +155,8 @@ class _CrossEncoder:
                 "a cross-encoder scores pairs of texts, and has no vector of a text",
                 "It can score data of the kind reranking: docs/own_data.md",
             )
-        first, second = (
-            shorten([text for text in texts], self.tokenizer, self.window)
-            for texts in zip(*((item.text, item.second) for item in inputs), strict=True)
-        )
+        first = shorten([item.text for item in inputs], self.tokenizer, self.window)
+        second = shorten([item.second for item in inputs], self.tokenizer, self.window)
         with quiet_transformers(), autocast(self.device, self.precision):
             scores = self.model.predict(
                 list(zip(first, second, strict=True)),

@@ -207,6 +207,7 @@ def read_cross_encoder(path: Path, device: str, precision: str = "fp32") -> Any:
     if reads_file(folder):
         _replace_tokenizer(model[0], read_tokenizer(folder))
     _check_floating(folder, model)
+    _check_head(folder, model[0].auto_model)
     _keep_within_positions(model[0])
     return model
 
@@ -258,6 +259,32 @@ def _check_floating(path: Path, model: Any) -> None:
                 continue
             if name in tails or any(name.endswith(f".{parameter}") for parameter in parameters):
                 raise _quantized(f"{file} holds {name} as {dtype}")
+
+
+def _check_head(path: Path, model: Any) -> None:
+    """Raise for a classifier of which the files hold no weight: transformers would fill it with random numbers."""
+    names = [name for name, _ in model.named_parameters()]
+    head = {name for name in names if not name.startswith(f"{model.base_model_prefix}.")}
+    is_classifier = type(model).__name__.endswith("ForSequenceClassification")
+    if is_classifier and head and head.isdisjoint(_stored_names(path)):
+        raise ModelUnavailableError(
+            f"{path} has no weights of its score ({', '.join(sorted(head))}), which would be random",
+            "Train it, or take the directory of a trained cross-encoder.",
+        )
+
+
+def _stored_names(path: Path) -> set[str]:
+    """The names of the weights in a model's files."""
+    import torch
+    from safetensors import safe_open
+
+    names: set[str] = set()
+    for file in sorted(path.glob("model*.safetensors")):
+        with safe_open(file, "numpy") as tensors:
+            names.update(tensors.keys())
+    for file in () if names else sorted(path.glob("pytorch_model*.bin")):
+        names.update(torch.load(file, weights_only=True, mmap=True))
+    return names
 
 
 def _quantized(problem: str) -> ModelUnavailableError:

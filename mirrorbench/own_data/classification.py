@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
-from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.quoting import shown
 from mirrorbench.core.vectors import unit
+from mirrorbench.own_data.labelled_texts import Labelled, LabelledTexts, differing_in_case
 from mirrorbench.own_data.measures import FEWEST, FOLDS, check_folds, folds, macro_f1, text_groups
-from mirrorbench.own_data.tasks import OwnData
-from mirrorbench.tasks.base import Scores, TaskKind, Vectors
+from mirrorbench.tasks.base import Scores, Vectors
 
 
-class Labelled(NamedTuple):
-    """A text with its label; ``train`` marks training texts, which are not scored."""
-
-    id: str
-    text: str
-    label: str
-    train: bool
-
-
-class Classification(OwnData, TaskKind[Sequence[Labelled]]):
+class Classification(LabelledTexts):
     """Texts with labels: logistic regression on the vectors, scaled to length 1 as for cosines.
 
     The classifier is trained on the split ``train`` and scored on ``test``; without a split, each of five stratified
@@ -34,24 +23,13 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
     ``macro_f1``, the mean F1 over the labels.
     """
 
-    kind, items_name = "classification", "texts"
-    level = "sentence"
+    kind = "classification"
     main_metric = "accuracy"
     measures = (main_metric, "macro_f1")
 
     def documents(self, items: Sequence[Labelled]) -> Sequence[str]:
         """Return the training texts; without a split all texts."""
         return [item.text for item in items if item.train] or [item.text for item in items]
-
-    def retrieved(
-        self, items: Sequence[Labelled], item: str, predictions: Sequence[Any]
-    ) -> list[str]:
-        """Return the predicted label, with the right one."""
-        right = next(text.label for text in items if text.id == item)
-        return [
-            f"* {label}" if label == right else f"  {label} (right: {right})"
-            for label in predictions
-        ]
 
     def check(self, items: Sequence[Labelled]) -> None:
         """Check that ids are unique, and that labels have enough items for folds and ``macro_f1``.
@@ -89,7 +67,7 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
         )
 
     def remarks(self, items: Sequence[Labelled]) -> Sequence[str]:
-        """Count scored texts that are trained on or have an untrained label, texts with several labels, and name like labels."""
+        """Count also scored texts that are trained on, and those with a label that is not."""
         train = [item for item in items if item.train]
         texts, labels = {item.text for item in train}, {item.label for item in train}
         scored = [item for item in items if not item.train] if train else []
@@ -98,22 +76,9 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
                 item.label not in labels for item in scored
             ),
             "trained on too": sum(item.text in texts for item in scored),
-            "with several labels": with_several_labels(items),
         }
-        like = differing_in_case(item.label for item in items)
-        return [
-            *super().remarks(items),
-            *(f"texts {what}: {n:,}" for what, n in counts.items() if n),
-            *([f"labels that differ in case alone: {like}"] if like else []),
-        ]
-
-    def inputs(self, items: Sequence[Labelled]) -> list[TextInput]:
-        """Return all texts."""
-        return [TextInput(item.text) for item in items]
-
-    def texts(self, items: Sequence[Labelled]) -> Mapping[str, tuple[str, ...]]:
-        """Return the text of each scored item."""
-        return {item.id: (item.text,) for item in items if not item.train}
+        counted = [f"texts {what}: {n:,}" for what, n in counts.items() if n]
+        return [*super().remarks(items), *counted]
 
     def score(self, items: Sequence[Labelled], vectors: Vectors, protocol: str) -> Scores:
         """Train, predict, and compute accuracy and macro F1."""
@@ -149,20 +114,3 @@ class Classification(OwnData, TaskKind[Sequence[Labelled]]):
             notes=(f"logistic regression of vectors of length 1, {training}",),
             extra={"found": predicted[:, None], "label": gold},
         )
-
-
-def with_several_labels(items: Iterable[Labelled]) -> int:
-    """Return the number of texts that have several labels."""
-    labels: dict[str, set[str]] = {}
-    for item in items:
-        labels.setdefault(item.text, set()).add(item.label)
-    return sum(len(found) > 1 for found in labels.values())
-
-
-def differing_in_case(labels: Iterable[str]) -> str:
-    """Return the labels that are others but for case, such as ``'Food' and 'food'``; empty for none."""
-    spellings: dict[str, dict[str, None]] = {}
-    for label in labels:
-        spellings.setdefault(label.casefold(), {})[label] = None
-    like = [" and ".join(map(shown, group)) for group in spellings.values() if len(group) > 1]
-    return ", ".join(like)

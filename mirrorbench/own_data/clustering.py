@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.own_data.classification import Labelled, differing_in_case, with_several_labels
-from mirrorbench.own_data.tasks import OwnData
-from mirrorbench.tasks.base import Scores, TaskKind, Vectors
+from mirrorbench.own_data.labelled_texts import Labelled, LabelledTexts
+from mirrorbench.tasks.base import Scores, Vectors
 from mirrorbench.tasks.v_measure import of_each_clustering
 
 if TYPE_CHECKING:
@@ -24,7 +22,7 @@ BATCH = 500
 """Texts in a step of k-means, as in MTEB."""
 
 
-class Clustering(OwnData, TaskKind[Sequence[Labelled]]):
+class Clustering(LabelledTexts):
     """Texts with labels, clustered without them: k-means on all vectors, as they are, with as many clusters as labels.
 
     The protocol of MTEB's first version: scikit-learn's ``MiniBatchKMeans`` with batches of ``BATCH`` texts. Metrics:
@@ -32,21 +30,10 @@ class Clustering(OwnData, TaskKind[Sequence[Labelled]]):
     which are left out of the clusters in groups, and seeds.
     """
 
-    kind, items_name = "clustering", "texts"
-    level = "sentence"
+    kind = "clustering"
     main_metric = "v_measure"
     measures = (main_metric,)
     values_name = "shares of seeds in which most of the text's cluster have its label"
-
-    def retrieved(
-        self, items: Sequence[Labelled], item: str, predictions: Sequence[Any]
-    ) -> list[str]:
-        """Return the label of most texts of the cluster, by the first seed, with the right one."""
-        right = next(text.label for text in items if text.id == item)
-        return [
-            f"* {label}" if label == right else f"  {label} (right: {right})"
-            for label in predictions
-        ]
 
     def check(self, items: Sequence[Labelled]) -> None:
         """Check that ids are unique, and that there are fewer labels than texts, but two at least.
@@ -63,27 +50,10 @@ class Clustering(OwnData, TaskKind[Sequence[Labelled]]):
             problem = f"{self.name}: each of {len(items):,} texts has a label of its own"
             raise DataFormatError(problem, hint)
 
-    def remarks(self, items: Sequence[Labelled]) -> Sequence[str]:
-        """Count texts with several labels, and name labels that differ in case alone."""
-        remarks = list(super().remarks(items))
-        if several := with_several_labels(items):
-            remarks.append(f"texts with several labels: {several:,}")
-        if like := differing_in_case(item.label for item in items):
-            remarks.append(f"labels that differ in case alone: {like}")
-        return remarks
-
     def summary(self, items: Sequence[Labelled]) -> str:
         """Return the numbers of texts and labels, and the remarks on them."""
         counts = f"{self.count_items(len(items))}, {len({item.label for item in items}):,} labels"
         return "; ".join((counts, *self.remarks(items)))
-
-    def inputs(self, items: Sequence[Labelled]) -> list[TextInput]:
-        """Return all texts."""
-        return [TextInput(item.text) for item in items]
-
-    def texts(self, items: Sequence[Labelled]) -> Mapping[str, tuple[str, ...]]:
-        """Return the text of each item."""
-        return {item.id: (item.text,) for item in items}
 
     def score(self, items: Sequence[Labelled], vectors: Vectors, protocol: str) -> Scores:
         """Cluster with each seed, and compute the V-measure."""
@@ -91,17 +61,16 @@ class Clustering(OwnData, TaskKind[Sequence[Labelled]]):
         clusters = k_means(vectors(self.inputs(items)), len(names))
         values = of_each_clustering(clusters, labels)
         deviation = float(values.std(ddof=1))
-        note = f"k-means with {len(names)} clusters, seeds {SEEDS[0]} to {SEEDS[-1]}, which deviate by {deviation:.3f}"
+        seeds = f"seeds {SEEDS[0]} to {SEEDS[-1]}, which deviate by {deviation:.3f}"
+        first = clusters[:, 0]
+        found = names[labels_of_most(first, labels)]
         return Scores(
             {"v_measure": float(values.mean()), "v_measure_std": deviation},
             [item.id for item in items],
-            clusters[:, 0].astype(np.float64),
+            first.astype(np.float64),
             labels.astype(np.float64),
-            notes=(note,),
-            extra={
-                "clusters": clusters,
-                "found": names[labels_of_most(clusters[:, 0], labels)][:, None],
-            },
+            notes=(f"k-means with {len(names)} clusters, {seeds}",),
+            extra={"clusters": clusters, "found": found[:, None]},
         )
 
 
@@ -109,12 +78,10 @@ def k_means(vectors: Array, n_clusters: int) -> NDArray[np.int32]:
     """Return the cluster of each vector for each of ``SEEDS``, numbered from 0, shape (n, seeds)."""
     from sklearn.cluster import MiniBatchKMeans
 
-    columns = [
-        MiniBatchKMeans(n_clusters, batch_size=BATCH, random_state=seed, n_init="auto").fit_predict(
-            vectors
-        )
-        for seed in SEEDS
-    ]
+    columns = []
+    for seed in SEEDS:
+        model = MiniBatchKMeans(n_clusters, batch_size=BATCH, random_state=seed, n_init="auto")
+        columns.append(model.fit_predict(vectors))
     return np.stack(columns, axis=1).astype(np.int32)
 
 

@@ -14,7 +14,6 @@ from typing import Any
 from mirrorbench.core.errors import DataFormatError, UsageError, not_installed, unknown_name
 from mirrorbench.core.quoting import shown
 from mirrorbench.data.readers.columns import line_error
-from mirrorbench.data.readers.csv_tables import separator_of
 from mirrorbench.data.readers.json_rows import json_objects
 from mirrorbench.data.readers.rows import PLAIN_TEXT
 from mirrorbench.data.readers.text import stream_lines
@@ -23,12 +22,12 @@ from mirrorbench.own_data.bm25 import LANGUAGES, bm25_order, bm25_rankings, is_u
 from mirrorbench.own_data.layouts import (
     DOCUMENTS,
     JUDGEMENTS,
+    QRELS,
     TEST,
     USUAL_TEXTS,
     DataLayout,
 )
 from mirrorbench.own_data.rankings import DEPTH, Ranking
-from mirrorbench.own_data.tables import OwnTable
 
 _TITLE = re.compile(r'"title"\s*:')
 _FLOAT = re.compile(r"([0-9]+)\.0+")
@@ -49,7 +48,7 @@ class Collection:
     documents_too: frozenset[str] = frozenset()
     """Queries that are documents themselves, under the same id, and are not searched for."""
     candidates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Documents that are ranked for each query; empty where all are."""
+    """Documents that are ranked for each query, in the order of equal scores; empty where all are."""
     by_pairs: bool = False
     """Whether pairs of a query and a candidate are scored, not vectors of each."""
 
@@ -60,6 +59,13 @@ class Collection:
             return bm25_order(self.documents, self.queries, self.candidates, self.language)
         found = bm25_rankings(self.documents, self.queries, self.language, DEPTH + 1)
         return self.without_queries(found)
+
+    @property
+    def ties(self) -> list[tuple[str, ...]] | None:
+        """The candidates of each query in the order of equal scores; ``None`` where all documents are ranked."""
+        if not self.candidates:
+            return None
+        return [self.candidates[query] for query in self.queries]
 
     def without_queries(self, rankings: Sequence[Ranking]) -> list[Ranking]:
         """Return the rankings of the queries without the query itself, of at most ``DEPTH`` documents."""
@@ -99,7 +105,7 @@ def read_collection(layout: DataLayout, language: str) -> Collection:
     if not relevant:
         unknown = next(iter(judgements.unknown_queries), None)
         why = "" if unknown is None else f"; {shown(unknown)} is judged and not among the queries"
-        raise DataFormatError(f"{layout.tables['qrels']}: no query has a relevant document{why}.")
+        raise DataFormatError(f"{layout.tables[QRELS]}: no query has a relevant document{why}.")
     documents_too &= relevant.keys()
     queries_left = {query: queries[query] for query in relevant}
     notes = [*_notes(documents, relevant), *judgements.notes(documents)]
@@ -111,7 +117,7 @@ def read_collection(layout: DataLayout, language: str) -> Collection:
         notes.append(f"queries without a relevant document, left out: {left_out:,}")
     if any(map(is_unspaced, queries_left.values())):
         notes.append("BM25 reads scripts without spaces by pairs of characters")
-    qrels = layout.tables["qrels"]
+    qrels = layout.tables[QRELS]
     if qrels.name != TEST:
         notes.append(f"judgements of {qrels.file.name}")
     return Collection(
@@ -153,7 +159,7 @@ def _judgements(
     documents_too: Container[str],
 ) -> _Judgements:
     """Read the judgements of the queries."""
-    source, read = str(layout.tables["qrels"]), _Judgements()
+    source, read = str(layout.tables[QRELS]), _Judgements()
     for line, (written_query, written_document, written) in _rows_of_judgements(layout):
         query, document = known_id(written_query, queries), known_id(written_document, documents)
         read.n_as_floats += (query, document) != (written_query, written_document)
@@ -191,20 +197,16 @@ def _rows_of_judgements(layout: DataLayout) -> Iterator[tuple[int, Sequence[str]
 
     TREC has a column between query and document that says nothing; some files leave it out.
     """
-    table = layout.tables["qrels"]
+    table = layout.tables[QRELS]
     if table.format not in (PLAIN_TEXT, "tsv", "csv"):
         return _named_judgements(layout)
-    stripped = (line.strip() for file in table.files for line in stream_lines(file))
-    lines = ((number, line) for number, line in enumerate(stripped, start=1) if line)
-    number, first = next(lines, (0, ""))
-    mark = "\t" if "\t" in first else None
-    if table.format == "csv":
-        mark = separator_of(table.file)
-    width = len(first.split(mark))
-    if width in (3, 4) and _GRADE.fullmatch(first.split(mark)[-1]):
-        form = "TREC's four columns" if width == 4 else "query, document and grade"
+    rows = table.unnamed_rows()
+    number, first = next(rows, (0, [""]))
+    if len(first) in (3, 4) and _GRADE.fullmatch(first[-1]):
+        form = "TREC's four columns" if len(first) == 4 else "query, document and grade"
         layout.notes.append(f"{table.file.name}: without a header, read as {form}")
-        return _unnamed_judgements(table, chain([(number, first)], lines), mark, width)
+        every = chain([(number, first)], rows)
+        return ((line, (fields[0], fields[-2], fields[-1])) for line, fields in every)
     if table.format == PLAIN_TEXT:
         raise line_error(
             str(table),
@@ -216,24 +218,20 @@ def _rows_of_judgements(layout: DataLayout) -> Iterator[tuple[int, Sequence[str]
 
 
 def _named_judgements(layout: DataLayout) -> Iterator[tuple[int, Sequence[str]]]:
-    for line, values in layout.rows("qrels", JUDGEMENTS):
-        for column, value in zip(JUDGEMENTS, values, strict=True):
-            if not isinstance(value, str) and not is_label(value):
-                name = layout.file_column(column, "qrels")
-                problem = f"the column {name!r} holds neither a text nor a number"
-                raise line_error(str(layout.tables["qrels"]), line, problem)
-        yield line, [label_text(value) for value in values]
+    names = [layout.file_column(column, QRELS) for column in JUDGEMENTS]
+    source = str(layout.tables[QRELS])
+    for line, values in layout.rows(QRELS, JUDGEMENTS):
+        yield (
+            line,
+            [id_text(value, name, source, line) for value, name in zip(values, names, strict=True)],
+        )
 
 
-def _unnamed_judgements(
-    table: OwnTable, lines: Iterator[tuple[int, str]], mark: str | None, width: int
-) -> Iterator[tuple[int, Sequence[str]]]:
-    for line, text in lines:
-        fields = text.split(mark)
-        if len(fields) != width:
-            problem = f"{len(fields)} columns, where the first line has {width}"
-            raise line_error(str(table), line, problem)
-        yield line, (fields[0], fields[-2], fields[-1])
+def id_text(value: Any, column: str, source: str, line: int) -> str:
+    """Return an id or grade as text; a ``DataFormatError`` if it is neither a text nor a number."""
+    if isinstance(value, str) or is_label(value):
+        return label_text(value)
+    raise line_error(source, line, f"the column {column!r} holds neither a text nor a number")
 
 
 def _notes(documents: Mapping[str, str], judged: Mapping[str, Mapping[str, int]]) -> Iterator[str]:

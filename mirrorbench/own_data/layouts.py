@@ -199,10 +199,10 @@ def find_layout(path: Path, kind: str, renamed: Mapping[str, str]) -> DataLayout
         "corpus": _part(root, tables, "corpus", _COLLECTION),
         "queries": _part(root, tables, "queries"),
     }
-    judgements, candidates = _of_splits(root, QRELS), _of_splits(root, TOP_RANKED)
+    judgements, candidates = _tables_named(root, QRELS), _tables_named(root, TOP_RANKED)
     is_collection = bool(judgements) or all(texts.values())
     if not kind and is_collection and not candidates:
-        _check_read(path, root)
+        _check_candidates_are_read(path, root)
     if kind == "retrieval" or (not kind and is_collection and not candidates):
         return _retrieval(path, root, texts, judgements, renamed)
     if candidates and kind in ("", "reranking"):
@@ -257,10 +257,10 @@ def _part(path: Path, tables: Mapping[str, OwnTable], *names: str) -> OwnTable |
     return None
 
 
-def _of_splits(path: Path, name: str) -> list[OwnTable]:
-    """The tables in a folder ``name`` or beside of that name: of the test split, of no split, of others, by name."""
+def _tables_named(path: Path, name: str) -> list[OwnTable]:
+    """The tables in the folder ``name``, and those beside it that bear the name, in the order of ``_rank_of_split``."""
     beside = [file for file in files_in(path) if file.name.startswith(name)]
-    files = [file for file in (*files_in(path / name), *beside) if _is_of_split(file, name)]
+    files = [file for file in (*files_in(path / name), *beside) if _is_table_named(file, name)]
     return sorted(whole_tables(files), key=_rank_of_split)
 
 
@@ -278,8 +278,8 @@ def _rank_of_split(table: OwnTable) -> tuple[bool, bool, bool]:
 _WORDS_OF_NAMES = (QRELS, *TOP_RANKED.split("_"))
 
 
-def _is_of_split(file: Path, name: str) -> bool:
-    """Whether a file holds judgements or candidates by its name: a table, or text of a split or called so, as of TREC."""
+def _is_table_named(file: Path, name: str) -> bool:
+    """Whether a file is a table by its ending, or text that is called ``name`` or after a split, as files of TREC are."""
     if file.name.startswith("."):
         return False
     ending = file.name.lower().removesuffix(".gz")
@@ -310,14 +310,14 @@ def _retrieval(
         part: _usual(table.columns(), DOCUMENTS, renamed, USUAL_TEXTS[part])
         for part, table in tables.items()
     }
-    qrels = _first_of(path, judgements, "judgements")
+    qrels = _first_table(path, judgements, "judgements")
     if qrels.format != PLAIN_TEXT:
         usual[QRELS] = _usual(qrels.columns(), JUDGEMENTS, renamed, USUAL_JUDGEMENTS)
     return DataLayout(path, "retrieval", {**tables, QRELS: qrels}, renamed, usual)
 
 
-def _first_of(path: Path, tables: Sequence[OwnTable], what: str) -> OwnTable:
-    """The first of some tables; ``UsageError`` if others are of the test split too."""
+def _first_table(path: Path, tables: Sequence[OwnTable], what: str) -> OwnTable:
+    """The first table; a ``UsageError`` if another has the same rank, so that it is not certain which is meant."""
     first, *others = tables
     same = [table.file.name for table in others if _rank_of_split(table) == _rank_of_split(first)]
     if same and (TEST in _splits_in(first.file) or first.name.startswith(TOP_RANKED)):
@@ -328,8 +328,8 @@ def _first_of(path: Path, tables: Sequence[OwnTable], what: str) -> OwnTable:
     return first
 
 
-def _check_read(path: Path, root: Path) -> None:
-    """Raise a ``UsageError`` for a file of candidates that is not read, by its ending."""
+def _check_candidates_are_read(path: Path, root: Path) -> None:
+    """Raise a ``UsageError`` for a file that bears the name of candidates and is not read because of its ending."""
     for file in (*files_in(root), *files_in(root / TOP_RANKED)):
         if file.name.startswith(TOP_RANKED) or file.parent.name == TOP_RANKED:
             hint = f"Tables are, and .txt, .run and .trec: docs/own_data_files.md. To rank all documents: {path}:kind=retrieval"
@@ -338,7 +338,7 @@ def _check_read(path: Path, root: Path) -> None:
 
 def _reranking(collection: DataLayout, candidates: Sequence[OwnTable]) -> DataLayout:
     """The layout of a collection with its candidates."""
-    table = _first_of(collection.path, candidates, "candidates")
+    table = _first_table(collection.path, candidates, "candidates")
     usual = dict(collection.usual)
     if table.format != PLAIN_TEXT:
         for columns in (LISTED_CANDIDATES, CANDIDATES):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.vectors import unit
@@ -117,25 +118,22 @@ class RankingTask(OwnData, TaskKind[Collection]):
         rankings = {"": by_vectors}
         has_bm25 = any(score > 0 for ranking in items.bm25 for score in ranking.values())
         if has_bm25:
-            ties = (
-                [items.candidates[query] for query in items.queries] if items.candidates else None
-            )
-            fused = fuse(by_vectors, items.bm25, ties=ties)
-            rankings |= {"bm25_": items.bm25, "fused_": fused}
-        measured = {
-            f"{system}{name}": values
-            for system, ranking in rankings.items()
-            for name, values in measure(items.judged, ranking).items()
-            if name in self.measures
-        }
+            rankings["bm25_"] = items.bm25
+            rankings["fused_"] = fuse(by_vectors, items.bm25, ties=items.ties)
+        measured: dict[str, NDArray[np.float64]] = {}
+        for system, of_system in rankings.items():
+            of_each = measure(items.judged, of_system)
+            measured |= {f"{system}{name}": of_each[name] for name in self.measures}
+        main = measured.pop(self.main_metric)
+        means = {name: float(values.mean()) for name, values in measured.items()}
+        found = np.array([_first_names(ranking) for ranking in by_vectors])
         return Scores(
-            {name: float(values.mean()) for name, values in measured.items()},
+            {self.main_metric: float(main.mean()), **means},
             list(items.judged),
-            measured[self.main_metric],
+            main,
             np.zeros(len(items.judged)),
             notes=() if has_bm25 else (NO_BM25,),
-            extra={name: values for name, values in measured.items() if name != self.main_metric}
-            | {"found": np.array([_first_names(ranking) for ranking in by_vectors])},
+            extra={**measured, "found": found},
         )
 
 

@@ -5,7 +5,6 @@ A row with a list is a query. Rows of single texts that have the same query are 
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,12 +14,10 @@ from typing import Any
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.quoting import is_text, shown
 from mirrorbench.data.readers.columns import line_error
-from mirrorbench.data.readers.csv_tables import separator_of
 from mirrorbench.data.readers.rows import PLAIN_TEXT
-from mirrorbench.data.readers.text import stream_lines
-from mirrorbench.data.readers.values import is_label, is_list, label_text, listed
+from mirrorbench.data.readers.values import is_list, listed
 from mirrorbench.own_data.checked_rows import rows_of_split
-from mirrorbench.own_data.collection import Collection, known_id, read_collection
+from mirrorbench.own_data.collection import Collection, id_text, known_id, read_collection
 from mirrorbench.own_data.layouts import (
     CANDIDATES,
     LISTED_CANDIDATES,
@@ -30,7 +27,6 @@ from mirrorbench.own_data.layouts import (
     DataLayout,
 )
 from mirrorbench.own_data.rankings import in_order_of_ties
-from mirrorbench.own_data.tables import OwnTable
 
 _COLUMNS = TABLES["reranking"]
 
@@ -114,24 +110,25 @@ def _collection(
     if not kept:
         raise DataFormatError(f"{source}: no query has a positive candidate.")
     counts["queries without a positive candidate, left out"] += len(queries) - len(kept)
-    counts["queries without a negative candidate, whose scores are 1"] += sum(
-        all(query.grades.values()) for query in kept
-    )
+    without_negative = [query for query in kept if all(query.grades.values())]
+    counts["queries without a negative candidate, whose scores are 1"] += len(without_negative)
     texts = dict.fromkeys(chain.from_iterable(query.grades for query in kept))
     names = {text: str(number) for number, text in enumerate(texts, 1)}
-    judged = {
-        str(query.line): {names[text]: grade for text, grade in query.grades.items()}
-        for query in kept
-    }
+    queries_by_id: dict[str, str] = {}
+    judged: dict[str, dict[str, int]] = {}
+    candidates: dict[str, tuple[str, ...]] = {}
+    for query in kept:
+        identity = str(query.line)
+        queries_by_id[identity] = query.text
+        judged[identity] = {names[text]: grade for text, grade in query.grades.items()}
+        candidates[identity] = tuple(names[text] for text in query.in_order_of_ties)
     return Collection(
-        {name: text for text, name in names.items()},
-        {str(query.line): query.text for query in kept},
-        judged,
-        tuple(f"{what}: {n:,}" for what, n in counts.items() if n),
-        language,
-        candidates={
-            str(query.line): tuple(names[text] for text in query.in_order_of_ties) for query in kept
-        },
+        documents={name: text for text, name in names.items()},
+        queries=queries_by_id,
+        judged=judged,
+        notes=tuple(f"{what}: {n:,}" for what, n in counts.items() if n),
+        language=language,
+        candidates=candidates,
     )
 
 
@@ -230,52 +227,32 @@ _UNNAMED = {2: ("query and document", 1), 6: ("a run of TREC", 2)}
 def _unnamed(layout: DataLayout) -> Iterator[tuple[str, str]]:
     """Yield query and document by the number of columns."""
     table = layout.tables[TOP_RANKED]
-    width = 0
-    for number, fields in _fields(table):
-        if not width:
-            width = len(fields)
-            if width not in _UNNAMED:
-                raise line_error(
-                    str(table),
-                    number,
-                    "not a query and a document, nor the six columns of a run of TREC",
-                    "With a header the columns are query-id and corpus-ids, a list, or corpus-id, one.",
-                )
-            form = _UNNAMED[width][0]
-            layout.notes.append(f"{table.file.name}: without a header, read as {form}")
-        if len(fields) != width:
-            problem = f"{len(fields)} columns, where the first line has {width}"
-            raise line_error(str(table), number, problem)
-        yield fields[0], fields[_UNNAMED[width][1]]
-
-
-def _fields(table: OwnTable) -> Iterator[tuple[int, list[str]]]:
-    """Yield line and fields: of CSV by its separator, of others by tabs, or without any by white space."""
-    lines = (line.strip() for file in table.files for line in stream_lines(file))
-    rows: Iterator[list[str]]
-    if table.format == "csv":
-        rows = csv.reader(lines, delimiter=separator_of(table.file))
-    else:
-        rows = (line.split("\t") if "\t" in line else line.split() for line in lines)
-    try:
-        for number, fields in enumerate(rows, start=1):
-            if fields:
-                yield number, [field.strip() for field in fields]
-    except csv.Error as error:
-        raise DataFormatError(f"{table} cannot be read as CSV: {error}.") from None
+    rows = table.unnamed_rows()
+    number, first = next(rows, (0, []))
+    if len(first) not in _UNNAMED:
+        raise line_error(
+            str(table),
+            number,
+            "not a query and a document, nor the six columns of a run of TREC",
+            "With a header the columns are query-id and corpus-ids, a list, or corpus-id, one.",
+        )
+    form, column = _UNNAMED[len(first)]
+    layout.notes.append(f"{table.file.name}: without a header, read as {form}")
+    for _, fields in chain([(number, first)], rows):
+        yield fields[0], fields[column]
 
 
 def _named(layout: DataLayout) -> Iterator[tuple[str, str]]:
     """Yield query and document by the names of columns; documents may be in lists."""
     table = layout.tables[TOP_RANKED]
+    source = str(table)
     has_lists = layout.file_column(LISTED_CANDIDATES[-1], TOP_RANKED) in table.columns()
     columns = LISTED_CANDIDATES if has_lists else CANDIDATES
-    names = [layout.file_column(column, TOP_RANKED) for column in columns]
+    query_name, document_name = (layout.file_column(column, TOP_RANKED) for column in columns)
     for line, (query, cell) in layout.rows(TOP_RANKED, columns):
-        documents = listed(cell, names[1], str(table), line) if is_list(cell) else [cell]
+        documents = listed(cell, document_name, source, line) if is_list(cell) else [cell]
         for document in documents:
-            for value, name in zip((query, document), names, strict=True):
-                if not isinstance(value, str) and not is_label(value):
-                    problem = f"the column {name!r} holds neither a text nor a number"
-                    raise line_error(str(table), line, problem)
-            yield label_text(query), label_text(document)
+            yield (
+                id_text(query, query_name, source, line),
+                id_text(document, document_name, source, line),
+            )

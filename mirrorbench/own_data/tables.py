@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.data.readers.annotations import answers_in_table, is_table_of_label_studio
-from mirrorbench.data.readers.csv_tables import table_header
+from mirrorbench.data.readers.columns import line_error
+from mirrorbench.data.readers.csv_tables import separator_of, table_header
 from mirrorbench.data.readers.files import opened
 from mirrorbench.data.readers.folders import archive_of, files_in
 from mirrorbench.data.readers.json_rows import json_objects
 from mirrorbench.data.readers.parquet import pyarrow
 from mirrorbench.data.readers.rows import PLAIN_TEXT, format_of, read_rows
 from mirrorbench.data.readers.spreadsheets import sheet_header
+from mirrorbench.data.readers.text import stream_lines
 
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})(-[0-9a-f]{16})?$")
 _WHOLE_FILES = ("parquet", "xlsx")
@@ -68,6 +72,39 @@ class OwnTable:
             rows = self._rows([*columns, "id"], note, named)
             return answers_in_table(rows, str(self.file), note)
         return self._rows(columns, note, named)
+
+    def unnamed_rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield line and fields of a text table without a header; blank lines are left out.
+
+        Fields of CSV are separated as ``separator_of`` says, with quotation marks; others by tabs where the first line has
+        any, else by white space.
+
+        Raises:
+            DataFormatError: a line has another number of fields than the first.
+        """
+        lines = (line.strip() for file in self.files for line in stream_lines(file))
+        numbered = ((number, line) for number, line in enumerate(lines, start=1) if line)
+        mark, width = None, 0
+        for number, line in numbered:
+            if not width and "\t" in line:
+                mark = "\t"
+            fields = line.split(mark) if self.format != "csv" else self._fields_of_csv(line, number)
+            width = width or len(fields)
+            if len(fields) != width:
+                problem = f"{len(fields)} columns, where the first line has {width}"
+                raise line_error(str(self), number, problem)
+            yield number, fields
+
+    def _fields_of_csv(self, line: str, number: int) -> list[str]:
+        try:
+            (fields,) = csv.reader([line], delimiter=self._separator)
+        except csv.Error as error:
+            raise line_error(str(self), number, f"not CSV: {error}") from None
+        return [field.strip() for field in fields]
+
+    @cached_property
+    def _separator(self) -> str:
+        return separator_of(self.file)
 
     def _rows(
         self, columns: Sequence[str], note: Callable[[str], None], named: bool

@@ -19,9 +19,10 @@ from mirrorbench.data.readers.csv_tables import separator_of
 from mirrorbench.data.readers.values import is_list
 from mirrorbench.models.pooling import STATED
 from mirrorbench.own_data.checked_rows import read_texts
-from mirrorbench.own_data.classification import Classification, Labelled
+from mirrorbench.own_data.classification import Classification
 from mirrorbench.own_data.clustering import Clustering
 from mirrorbench.own_data.collection import check_ranking, read_collection
+from mirrorbench.own_data.labelled_texts import Labelled
 from mirrorbench.own_data.layouts import (
     DOCUMENTS,
     JUDGEMENTS,

@@ -45,6 +45,8 @@ SHARD = re.compile(r"[0-9a-f]{64}")
 """The name of a shard of vectors."""
 WRITE_EVERY = {"cpu": 8_192, "mps": 8_192, "cuda": 65_536}
 """Texts encoded between two writes to the cache, by device: some seconds of work, which a killed run does again."""
+ONE_CALL = 1_024
+"""Texts in one call of an encoder system on a CPU, which says nothing of its progress before it ends."""
 _logger = logging.getLogger(__name__)
 
 
@@ -240,6 +242,8 @@ def _encode(
     check_inputs(encoder, inputs, poolings)
     advance = advancing(workspace, "encoding", precision, len(inputs))
     size = WRITE_EVERY[device_type(workspace.torch_device)]
+    if not poolings and device_type(workspace.torch_device) == "cpu":
+        size = ONE_CALL
     for start in range(0, len(inputs), size):
         chunk = inputs[start : start + size]
         if poolings:

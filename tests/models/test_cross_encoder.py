@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder
 
 from mirrorbench.core.encoder_protocol import TextInput, reads_pairs
@@ -81,3 +82,11 @@ def test_models_that_are_no_rerankers_are_refused(
     positions = json.loads(config.read_text())["max_position_embeddings"]
     with pytest.raises(UsageError, match=f"has {positions} positions"):
         scores_of(f"crossencoder:path={reranker},max_length={positions + 1}")
+
+
+def test_a_head_without_weights_is_refused(reranker: Path) -> None:
+    file = reranker / "model.safetensors"
+    weights = {name: own for name, own in load_file(file).items() if "classifier" not in name}
+    save_file(weights, file, {"format": "pt"})
+    with pytest.raises(ModelUnavailableError, match="has no weights of its score"):
+        scores_of(f"crossencoder:path={reranker}")

@@ -182,6 +182,11 @@ JUDGED = {"1": {"a": 2}, "2": {"b": 1, "c": 0}}
         ),
         ("qrels.csv", "1;a;2\n2;b;1.0\n2;c;0\n", "without a header, read as query, document"),
         (
+            "qrels.csv",
+            '"1","a","2"\n"2","b","1"\n"2","c","0"\n',
+            "read as query, document and grade",
+        ),
+        (
             "qrels/dev.csv",
             "query-id,corpus-id,score\n1.0,a,2\n2.0,b,1\n2.0,c,0\n",
             "judgements with ids such as 1.0, read as 1: 3",

@@ -1,0 +1,71 @@
+"""Texts with labels: what the tasks on them have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mirrorbench.core.encoder_protocol import TextInput
+from mirrorbench.core.quoting import shown
+from mirrorbench.own_data.tasks import OwnData
+from mirrorbench.tasks.base import TaskKind
+
+
+class Labelled(NamedTuple):
+    """A text with its label; ``train`` marks training texts, which are not scored."""
+
+    id: str
+    text: str
+    label: str
+    train: bool
+
+
+class LabelledTexts(OwnData, TaskKind[Sequence[Labelled]]):
+    """Base class of tasks on texts with labels."""
+
+    items_name = "texts"
+    level = "sentence"
+
+    def inputs(self, items: Sequence[Labelled]) -> list[TextInput]:
+        """Return all texts."""
+        return [TextInput(item.text) for item in items]
+
+    def texts(self, items: Sequence[Labelled]) -> Mapping[str, tuple[str, ...]]:
+        """Return the text of each scored item."""
+        return {item.id: (item.text,) for item in items if not item.train}
+
+    def retrieved(
+        self, items: Sequence[Labelled], item: str, predictions: Sequence[Any]
+    ) -> list[str]:
+        """Return the labels that were found for a text, with the right one."""
+        right = next(text.label for text in items if text.id == item)
+        return [
+            f"* {label}" if label == right else f"  {label} (right: {right})"
+            for label in predictions
+        ]
+
+    def remarks(self, items: Sequence[Labelled]) -> Sequence[str]:
+        """Count texts with several labels, and name labels that differ in case alone."""
+        remarks = list(super().remarks(items))
+        if several := _with_several_labels(items):
+            remarks.append(f"texts with several labels: {several:,}")
+        if like := differing_in_case(item.label for item in items):
+            remarks.append(f"labels that differ in case alone: {like}")
+        return remarks
+
+
+def _with_several_labels(items: Iterable[Labelled]) -> int:
+    """The number of texts that have several labels."""
+    labels: dict[str, set[str]] = {}
+    for item in items:
+        labels.setdefault(item.text, set()).add(item.label)
+    return sum(len(found) > 1 for found in labels.values())
+
+
+def differing_in_case(labels: Iterable[str]) -> str:
+    """Return the labels that are others but for case, such as ``'Food' and 'food'``; empty for none."""
+    spellings: dict[str, dict[str, None]] = {}
+    for label in labels:
+        spellings.setdefault(label.casefold(), {})[label] = None
+    like = [" and ".join(map(shown, group)) for group in spellings.values() if len(group) > 1]
+    return ", ".join(like)
