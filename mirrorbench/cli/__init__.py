@@ -191,7 +191,16 @@ def _command(name: str, value: Any) -> Any:
         options = [param for param in member.params if param.param_type_name == "option"]
         for param in options if len(options) > MOST_IN_ONE_PANEL else ():
             param.rich_help_panel = param.rich_help_panel or _PANEL_OF.get(param.name)
+        for param in member.params:
+            _name_default_once(param)
     return command
+
+
+def _name_default_once(param: Any) -> None:
+    """Show the words on a parameter's default in one pair of brackets; Typer puts a second one around them."""
+    words = param.show_default
+    if isinstance(words, str):
+        param._get_default_string = lambda **context: words
 
 
 def main() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -172,22 +172,73 @@ class _Console(Console):
 
 
 console, stderr = _Console(), _Console(stderr=True)
+_NARROWEST = 24
+"""Characters in which a text of several words is still read."""
+_GAP = 2
+"""Characters between two columns of a listing."""
+
+
+def print_wrapped(label: str, text: str) -> None:
+    """Print a text behind its label; a terminal breaks it between words, and indents what follows."""
+    if not console.is_terminal:
+        say(label + text)
+        return
+    lines = wrap(
+        text,
+        max(console.width - len(label), _NARROWEST),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    for number, line in enumerate(lines or [""]):
+        say((" " * len(label) if number else label) + line)
 
 
 def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a listing: drawn on a terminal; elsewhere tab-separated, where nothing is wrapped or cut off."""
-    if not sys.stdout.isatty():
+    """Print a listing: drawn on a terminal; elsewhere tab-separated, where nothing is wrapped.
+
+    On a terminal names, which are in the first column, are never cut, and other cells break between words. Columns
+    that leave no room for that are left out, the widest one first.
+    """
+    if not console.is_terminal:
         for row in (head, *rows):
             say("\t".join(row))
         return
+    columns = list(zip(head, *rows, strict=True))
+    longest = [max(map(len, column)) for column in columns]
+    least = [longest[0], *map(_least_width, columns[1:])]
+    shown = _columns_that_fit(least, console.width)
+    room = console.width - _drawn_width(shown, least)
     table = Grid(box=None, pad_edge=False, header_style="bold")
-    for column in head:
-        table.add_column(column, overflow="fold", no_wrap=column != head[-1])
+    for i in shown:
+        width = min(longest[i], least[i] + max(room, 0))
+        room -= width - least[i]
+        table.add_column(head[i], overflow="fold", width=width)
     for row in rows:
-        table.add_row(
-            *(Text(cell) for cell in row)
-        )  # a name may hold square brackets, which are markup
+        # Text, since a name may hold square brackets, which are markup.
+        table.add_row(*(Text(row[i]) for i in shown))
     console.print(table)
+    if left_out := [name for i, name in enumerate(head) if i not in shown]:
+        names = ", ".join(left_out)
+        say(f"(no room in {console.width} columns for: {names}; --json has all)", err=True)
+
+
+def _columns_that_fit(least: Sequence[int], width: int) -> list[int]:
+    """Return the columns that stay in a listing, of which the first always does and the widest goes first."""
+    shown = list(range(len(least)))
+    while len(shown) > 1 and _drawn_width(shown, least) > width:
+        shown.remove(max(shown[1:], key=lambda i: least[i]))
+    return shown
+
+
+def _drawn_width(columns: Sequence[int], widths: Sequence[int]) -> int:
+    return sum(widths[i] for i in columns) + _GAP * (len(columns) - 1)
+
+
+def _least_width(cells: Sequence[str]) -> int:
+    """Return the width that a column needs: of its longest word, and of enough words to be read in few lines."""
+    longest_word = max((len(word) for cell in cells for word in cell.split()), default=0)
+    longest_cell = max(map(len, cells))
+    return max(longest_word, min(longest_cell, _NARROWEST))
 
 
 def print_numbers(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -226,12 +277,12 @@ def print_or_write(text: str, output: Path | None) -> None:
 
 @contextmanager
 def on_interrupt(message: str) -> Iterator[None]:
-    """Turn Ctrl-C inside into a message and exit code 130."""
+    """Turn Ctrl-C inside into a message, with the notes of what was interrupted, and exit code 130."""
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         # Not through rich, which swallows all later lines if it is interrupted while it prints.
-        say(message, err=True)
+        say(" ".join([message, *getattr(interrupt, "__notes__", ())]), err=True)
         raise typer.Exit(130) from None
 
 

@@ -10,7 +10,16 @@ import typer
 from rich.filesize import decimal
 from rich.text import Text
 
-from mirrorbench.cli.display import DataDir, Json, Offline, PluginFiles, console, print_json, say
+from mirrorbench.cli.display import (
+    DataDir,
+    Json,
+    Offline,
+    PluginFiles,
+    console,
+    print_json,
+    print_wrapped,
+    say,
+)
 
 
 def doctor(
@@ -72,7 +81,7 @@ def doctor(
         ],
     )
     for line in _conclusion(report):
-        say(line)
+        print_wrapped("", line)
     raise typer.Exit(1 if report["problems"] else 0)
 
 
@@ -97,7 +106,7 @@ def _section(title: str, rows: Sequence[tuple[str, ...]]) -> None:
     console.print(Text(title, "bold"))
     width = max(len(row[0]) for row in rows)
     for name, text in rows:
-        say(f"  {name:{width}}  {text}")
+        print_wrapped(f"  {name:{width}}  ", text)
     say("")
 
 

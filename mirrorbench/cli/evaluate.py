@@ -324,14 +324,24 @@ def print_changes(changes: tuple[list[Change], list[Change]], title: str, data: 
         if changed:
             say(f"\n{title}: {verb} most{values}")
         for change in changed:
-            text = _short(data.task.describe(data.items, change.item))
-            say(f"  {number(change.before)} → {number(change.now)}  {text}")
+            scores = f"  {number(change.before)} → {number(change.now)}  "
+            for place, line in enumerate(_lines_of_item(data, change.item)):
+                say((" " * len(scores) if place else scores) + line)
             for word, predictions in (
                 ("before", change.predictions_before),
                 ("now", change.predictions_now),
             ):
                 for line in data.task.retrieved(data.items, change.item, predictions):
                     say(f"    {word:6} {_short(line)}")
+
+
+def _lines_of_item(data: Data, item: str) -> list[str]:
+    """Return the texts of an item and what the data say of it, a line each."""
+    lines = [_short(text) for text in data.task.texts(data.items)[item]]
+    if names := data.task.text_names:
+        lines = [f"{name}: {line}" for name, line in zip(names, lines, strict=True)]
+    gold = data.task.gold_words(data.items, item)
+    return [*lines, gold] if gold else lines
 
 
 def _short(text: str, most: int = 100) -> str:

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 PLAIN_INTERVAL = 10.0
 """Seconds between two progress lines where there is no terminal."""
+LONGEST_INTERVAL = 120.0
+"""The most seconds between two lines while nothing happens, before which each interval is twice the last one."""
+MEASURED = 10.0
+"""Seconds of a stage after which its end is estimated from the units done so far."""
 LOG = "failures.log"
 """File in the folder of results with the reason of each failure, in full."""
 
@@ -45,6 +49,13 @@ class Display(Reporter):
         self._said: set[str] = set()
         self._began = time.monotonic()
         self._stage, self._unit, self._size, self._count = "", "", 0, 0
+        self._stage_began = self._began
+        self._told = ""
+        """What the last line said was done, ..."""
+        self._told_at = 0.0
+        """... when it was printed, ..."""
+        self._silence = 0.0
+        """... and the seconds after which the same is said again."""
         self._bar = progress.add_task("", total=1) if progress else None
 
     @property
@@ -59,6 +70,7 @@ class Display(Reporter):
     def stage(self, name: Stage, of: str, total: int = 0, unit: str = "") -> None:
         """Show a stage."""
         self._stage, self._size, self._unit, self._count = f"{name} {of}", total, unit, 0
+        self._stage_began = time.monotonic()
         self._update()
 
     def advance(self, n: int) -> None:
@@ -78,11 +90,31 @@ class Display(Reporter):
             self.progress.update(self._bar, completed=part, description=self._state())
 
     def tell(self) -> None:
-        """Print in a line what the bar shows."""
-        if line := self._state():
-            self._line(line)
+        """Print in a line what the bar shows, with the seconds elapsed; seldom while nothing changes."""
+        done = self._done()
+        now = time.monotonic()
+        if not done or (done == self._told and now < self._told_at + self._silence):
+            return
+        changed = done != self._told
+        self._silence = PLAIN_INTERVAL if changed else min(2 * self._silence, LONGEST_INTERVAL)
+        self._told = done
+        self._told_at = now
+        self._line(f"{self._state()}; {self.elapsed}")
 
     def _state(self) -> str:
+        """Return what is done, and when the stage is likely to end."""
+        return ", ".join(filter(None, (self._done(), self._remaining())))
+
+    def _remaining(self) -> str:
+        """Estimate the time to the end of the stage; empty in its first seconds, and where its size is unknown."""
+        spent = time.monotonic() - self._stage_began
+        if spent < MEASURED or not self._size or not self._count:
+            return ""
+        left = spent / self._count * (self._size - self._count)
+        of_stage = " of this step" if self.total > 1 else ""
+        return f"about {in_words(left)} left{of_stage}"
+
+    def _done(self) -> str:
         """Return the cells that are done, the stage and its units that are done, and the number of failures."""
         cells = f"{self.done:,} of {self.total:,} cells" if self.total > 1 else ""
         stage = self._stage + (
@@ -189,7 +221,13 @@ def progress_display(quiet: bool = False) -> Iterator[Display]:
         with _telling(Display()) as display:
             yield display
         return
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
     from rich.table import Column
 
     with Progress(
@@ -198,6 +236,7 @@ def progress_display(quiet: bool = False) -> Iterator[Display]:
         ),
         BarColumn(bar_width=20),
         TaskProgressColumn(),
+        TimeElapsedColumn(),
         console=stderr,
         transient=True,
         expand=True,

@@ -104,7 +104,7 @@ def tune(
     base = str(replace(as_spec(encoder), method="", params=()))
     if evaluate:  # what is wrong with the data is said before the tuning
         compare_on_own_data(evaluate, [base], dry_run=True, **settings)
-    stays = f"Interrupted; nothing was written to {output}. The same command continues from a checkpoint."
+    stays = f"Interrupted; nothing was written to {output}."
     with display.on_interrupt(stays), progress_display(quiet) as reporter:
         session = Session(
             device=device, precision=precision, offline=offline or dry_run, reporter=reporter
@@ -141,6 +141,8 @@ def _print_plan(planned: TuningPlan) -> None:
 
 
 def _print_report(tuned: TunedEncoder, elapsed: str) -> None:
+    from mirrorbench.cli.progress import in_words
+
     if rows := tuned.rows():
         display.print_rows(rows[0], rows[1:])
         if tuned.held_out:
@@ -151,7 +153,11 @@ def _print_report(tuned: TunedEncoder, elapsed: str) -> None:
                 f"  {_short(text)}\n    before: {_short(before)}\n    after:  {_short(after)}"
             )
         display.say("")
-    display.say(f"{tuned.spec}, tuned in {tuned.seconds:.0f} s ({elapsed} in all): {tuned.folder}")
+    if tuned.from_cache:
+        duration = f"tuned before in {in_words(tuned.seconds)}, from the cache in {elapsed}"
+    else:
+        duration = f"tuned in {in_words(tuned.seconds)} ({elapsed} with loading and checks)"
+    display.say(f"{tuned.spec}, {duration}: {tuned.folder}")
 
 
 def _short(text: str, most: int = 100) -> str:

@@ -56,6 +56,8 @@ class OwnData:
     measures: ClassVar[tuple[str, ...]]
     items_name: ClassVar[str]
     values_name: ClassVar[str] = ""
+    text_names: ClassVar[tuple[str, ...]] = ()
+    """Names of the texts of an item, where one must know which is which."""
 
     untuned: ClassVar[bool] = True
     private: ClassVar[bool] = True
@@ -115,9 +117,9 @@ class OwnData:
         """Return the groups of each item, which are resampled together."""
         return resampling_groups(self.texts(items))  # type: ignore[attr-defined]
 
-    def describe(self, items: Any, item: str) -> str:
-        """Return the texts of an item as one line."""
-        return " | ".join(self.texts(items)[item])  # type: ignore[attr-defined]
+    def gold_words(self, items: Any, item: str) -> str:
+        """Return what the data say of an item, such as ``label 1``; empty where its texts say it."""
+        return ""
 
     def documents(self, items: Any) -> Sequence[str]:
         """Return the texts for fitting transformations; by default all."""
@@ -132,16 +134,20 @@ class Rated(OwnData, PairSimilarity):
     """Pairs of texts with a number each."""
 
     values_name = "cosines, by their influence on the score"
+    gold_name: ClassVar[str]
+    """What the number of a pair is, in one word."""
 
-    def describe(self, items: Sequence[Pair], item: str) -> str:
-        """Return both texts and the number as one line."""
-        return f"{super().describe(items, item)} ({next(pair.gold for pair in items if pair.id == item):g})"
+    def gold_words(self, items: Sequence[Pair], item: str) -> str:
+        """Return the number of a pair."""
+        gold = next(pair.gold for pair in items if pair.id == item)
+        return f"{self.gold_name} {gold:g}"
 
 
 class Similarity(Rated):
     """Pairs with a rating, scored by ``cosine_spearman`` and the metrics of ``PairSimilarity``."""
 
     kind = "similarity"
+    gold_name = "rating"
     main_metric = "cosine_spearman"
     measures = (main_metric,)
 
@@ -157,6 +163,7 @@ class Pairs(Rated):
     """
 
     kind = "pairs"
+    gold_name = "label"
     main_metric = "cosine_ap"
     measures = (main_metric, "auc", "accuracy")
     version = 2
@@ -239,6 +246,7 @@ class Triplets(OwnData, TaskKind[Sequence[Triplet]]):
     level = "sentence"
     main_metric = "accuracy"
     measures = (main_metric,)
+    text_names = ("anchor", "positive", "negative")
 
     def check(self, items: Sequence[Triplet]) -> None:
         """Check that ids are unique."""

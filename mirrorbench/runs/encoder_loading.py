@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from mirrorbench.runs.cells import CorpusRef, ModelRef
 from mirrorbench.runs.embedding_cache import fitted_posts
 from mirrorbench.runs.half_precision import advancing
 from mirrorbench.training.augmentations import Augmentation
-from mirrorbench.training.checkpoints import CHECKPOINTS, Checkpoint
+from mirrorbench.training.checkpoints import CHECKPOINTS, Checkpoint, damaged
 from mirrorbench.training.recipes import Recipe
 
 if TYPE_CHECKING:
@@ -250,7 +250,10 @@ class EncoderLoader:
             if cached := self._cached(model, precision):
                 return cached
             cache.sweep_model(model.key)
-            with naming_lines(model.corpus.name, self.workspace.plugins.corpora.by_name()):
+            with (
+                naming_lines(model.corpus.name, self.workspace.plugins.corpora.by_name()),
+                _naming_checkpoint(self._checkpoint(model)),
+            ):
                 transformer, description = tune_model(
                     model, corpus.texts, self.workspace, corpus.held_out, self._checkpoint(model)
                 )
@@ -301,6 +304,17 @@ class EncoderLoader:
         self.workspace.reporter.stage("checking", str(model.spec))
         try_opened(opened, model, key, precision, self.workspace.cache)
         return opened
+
+
+@contextmanager
+def _naming_checkpoint(folder: Path) -> Iterator[None]:
+    """Add to an interrupt inside that the tuning goes on from its checkpoint, where there is one."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        if not damaged(folder):
+            interrupt.add_note("The tuning goes on from its last checkpoint.")
+        raise
 
 
 def tune_model(

@@ -39,7 +39,8 @@ class TunedEncoder:
         corpus: name, checksum and number of strings of its tuning corpus.
         held_out: the states of the tuning on held-out texts; ``None`` where none were held out.
         neighbours: for a few held-out texts: the text, and the nearest other one before and after tuning.
-        seconds: duration of the tuning, also where the model came from the cache.
+        seconds: duration of the tuning alone, also where the model came from the cache.
+        from_cache: whether the model had been tuned before, and came from the cache.
     """
 
     folder: Path
@@ -50,6 +51,7 @@ class TunedEncoder:
     held_out: Trajectory | None
     neighbours: tuple[tuple[str, str, str], ...]
     seconds: float
+    from_cache: bool = False
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the heading and rows of the report on held-out texts: a measure's title, its values, its direction."""

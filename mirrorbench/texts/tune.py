@@ -200,9 +200,8 @@ def _computed(planned: TuningPlan) -> tuple[Encoder, TunedEncoder, dict[str, Any
     )
     assert pooling is not None
     assert ref is not None
-    loaded, seconds = EncoderLoader(workspace).load_transformed(
-        model, pooling, cell.precision, planned.corpora
-    )
+    loader = EncoderLoader(workspace)
+    loaded, seconds = loader.load_transformed(model, pooling, cell.precision, planned.corpora)
     workspace.reporter.stage("checking", "the held-out lines")
     pairs = positive_pairs(read.aside(), seed, workspace.plugins.methods[spec.method].pairs)
     report = _trajectory(workspace, model, pooling, _backbone(loaded), pairs)
@@ -226,7 +225,17 @@ def _computed(planned: TuningPlan) -> tuple[Encoder, TunedEncoder, dict[str, Any
     }
     _say_window(planned, _backbone(loaded))
     neighbours = _neighbours(pairs, report)
-    tuned = TunedEncoder(planned.output, spec, recipe, pooling, corpus, report, neighbours, seconds)
+    tuned = TunedEncoder(
+        planned.output,
+        spec,
+        recipe,
+        pooling,
+        corpus,
+        report,
+        neighbours,
+        seconds,
+        from_cache=model.key in loader.from_cache,
+    )
     return loaded, tuned, description
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from rich.console import Console
 
-from mirrorbench.cli.display import chosen_format
+from mirrorbench.cli import display
+from mirrorbench.cli.display import chosen_format, print_rows, print_wrapped
 from mirrorbench.core.errors import UnknownNameError
 from mirrorbench.core.plugins import Registry
 from mirrorbench.reports.table import Table
@@ -54,3 +56,50 @@ def test_missing_network_is_summarised_in_few_lines(
     fetch = ("data", "fetch", "sts", "--data-dir", "data")
     said = mirrorbench(*fetch).assert_fails(1, "7 of 7 data sets", "mirrorbench data fetch NAME")
     assert len(said.err.splitlines()) <= 15
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Makes standard output a terminal of so many columns."""
+
+    def made(width: int) -> None:
+        console = Console(force_terminal=True, width=width, color_system=None)
+        monkeypatch.setattr(display, "console", console)
+
+    return made
+
+
+@pytest.mark.parametrize("width", [30, 50, 80, 120])
+def test_names_are_never_cut_in_listings(
+    terminal: Callable[[int], None], capsys: pytest.CaptureFixture[str], width: int
+) -> None:
+    terminal(width)
+    rows = [
+        [
+            "multisimlex-english",
+            "word",
+            "similarity of many word pairs in English",
+            "mirrorbench.tasks",
+        ],
+        ["x" * 29, "word", "short", "mirrorbench.training.methods"],
+    ]
+    print_rows(["name", "level", "description", "plugin"], rows)
+    shown = capsys.readouterr()
+    words = set(shown.out.split())
+    assert {row[0] for row in rows} <= words
+    # A column is shown with whole words, or is named as left out.
+    left_out = shown.err.partition("for: ")[2].partition(";")[0].split(", ")
+    for position, column in enumerate(["level", "description", "plugin"], 1):
+        complete = {word for row in rows for word in row[position].split()} <= words
+        assert complete != (column in left_out)
+
+
+def test_wrapped_text_breaks_between_words(
+    terminal: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal(40)
+    print_wrapped("  data  ", "missing: bc5cdr-chemical, multisimlex-en and more")
+    assert capsys.readouterr().out.splitlines() == [
+        "  data  missing: bc5cdr-chemical,",
+        "        multisimlex-en and more",
+    ]

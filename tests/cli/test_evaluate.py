@@ -181,9 +181,24 @@ def test_results_with_hidden_texts_remain_comparable(
     monkeypatch.setenv("MIRRORBENCH_NO_TEXTS", "1")
     shell(f"{command} -e abcdef -o mixed")
     done = shell(f"{command} -e abcdef --items 1 -o mixed").out
-    shown, hidden = "c0 | cc | ab", "(a text of 12 characters)"
-    assert f"gained most\n  .000 → 1.000  {shown}\n" in expected
+    names = ["  .000 → 1.000  anchor: ", "positive: ", "negative: "]
+    shown, hidden = (
+        f"\n{' ' * 16}".join(map("".join, zip(names, texts, strict=True)))
+        for texts in (["c0", "cc", "ab"], ["(a text of 2 characters)"] * 3)
+    )
+    assert f"gained most\n{shown}\n" in expected
     assert done == expected.replace(shown, hidden)
+
+
+def test_changed_pairs_show_both_texts_and_label(tmp_path: Path, shell: Shell) -> None:
+    rows = [f"{'a' * n} {'x' * 200},{'ab'[n % 2]}c,{n % 2}\n" for n in range(1, 12)]
+    (tmp_path / "a.csv").write_text("text1,text2,label\n" + "".join(rows))
+    done = shell("mirrorbench evaluate a.csv --plugin letters.py -e ab -e abcdef --items 1")
+    first, second, label = done.out.partition("gained most")[2].splitlines()[1:4]
+    assert "  a" in first
+    assert first.endswith("x…")
+    assert second.strip() in ("ac", "bc")
+    assert label.strip() == ("label 1" if second.strip() == "bc" else "label 0")
 
 
 def test_threshold_of_pairs_and_the_reason_for_a_missing_score_are_printed(

@@ -164,3 +164,10 @@ def test_debug_mode_raises_the_original_error(
     monkeypatch.setenv("MIRRORBENCH_DEBUG", "1")
     with pytest.raises(UnknownNameError):
         mirrorbench("run", "--tasks", "nothing")
+
+
+@pytest.mark.parametrize("command", ["run", "leaderboard", "evaluate"])
+def test_defaults_stand_in_one_pair_of_brackets(mirrorbench: Callable, command: str) -> None:
+    said = mirrorbench(command, "--help").assert_works().out
+    assert "[default: " in said
+    assert "default: (" not in said

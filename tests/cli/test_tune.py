@@ -14,6 +14,7 @@ from helpers.toy_plugin import PLUGIN
 
 from mirrorbench.cli.progress import Display
 from mirrorbench.core.quoting import NO_TEXTS
+from mirrorbench.training import checkpoints
 
 LINES = [
     f"line {n} of a corpus about {word}"
@@ -86,20 +87,30 @@ def test_invalid_tune_arguments_are_rejected(
     assert [p.name for p in corpus.iterdir()] == ["mine.txt"]
 
 
-def test_interrupted_tuning_leaves_no_files(
+@pytest.mark.parametrize("saved", [False, True])
+def test_interrupted_tuning_names_its_checkpoint(
     mirrorbench: Callable,
     corpus: Path,
     monkeypatch: pytest.MonkeyPatch,
     random_model: Callable[[str], Path],
+    saved: bool,
 ) -> None:
+    """A checkpoint is named only where one was written, and nothing else is left."""
+    steps = []
+
     def interrupt(self: Display, n: int) -> None:
-        if self._stage.startswith("tuning"):
+        steps.append(n)
+        if self._stage.startswith("tuning") and len(steps) > 1:
             raise KeyboardInterrupt
 
+    if saved:
+        monkeypatch.setattr(checkpoints, "INTERVAL", 0)
+        monkeypatch.setattr(checkpoints, "SHARE", float("inf"))
     monkeypatch.setattr(Display, "advance", interrupt)
-    mirrorbench(
-        "tune", "mine.txt", "-e", str(random_model("bert")), "-o", "enc", "--device", "cpu"
-    ).assert_fails(130, "nothing was written")
+    encoder = f"{random_model('bert')}:batch_size=4"
+    said = mirrorbench("tune", "mine.txt", "-e", encoder, "-o", "enc", "--device", "cpu")
+    said.assert_fails(130, "nothing was written to enc.")
+    assert said.err.endswith("The tuning goes on from its last checkpoint.\n") == saved
     assert [p.name for p in corpus.iterdir()] == ["mine.txt"]
 
 
