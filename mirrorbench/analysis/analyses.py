@@ -195,13 +195,14 @@ def projection(study: Study, word: str, texts: str, method: str) -> Analysis:
         {"encoder": label, **counts, "silhouette": value} for label, value in silhouettes.items()
     ]
     document = {"method": method, "source": examples.source, "encodings": table}
-    draw = partial(figures.projection_figure, points, examples.senses, method == "pca")
+    draw = partial(figures.projection_figure, points, examples.senses, method == "pca", silhouettes)
     values = {
         label: {"n": counts["contexts"], "silhouette": value}
         for label, value in silhouettes.items()
     }
     subject = Path(texts).stem if texts else word or "spring"
-    title = f"{subject}: contexts by sense ({'t-SNE' if method == 'tsne' else method.upper()})"
+    projection_name = "t-SNE" if method == "tsne" else method.upper()
+    title = f"{subject}: contexts by sense ({projection_name}); silhouettes by cosine, before projection"
     name = f"projection-{word or 'contexts'}-{method}"
     return Analysis(name, rows, document, draw, table, title=title, values=values)
 

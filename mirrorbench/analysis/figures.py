@@ -5,11 +5,12 @@ No figure depends on colour alone: markers, line styles or positions differ as w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -20,6 +21,7 @@ from mirrorbench.core.errors import UsageError, not_installed, unknown_name
 from mirrorbench.core.files import writing
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -36,8 +38,15 @@ COLUMN, PAGE = 3.03, 6.3
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 """Okabe and Ito's palette for colour-blind readers, without yellow."""
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-LINES = ("-", "--", "-.", ":")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LINES: tuple[Any, ...] = (
+    "-",
+    (0, (4, 1.5)),
+    (0, (5, 1, 1, 1)),
+    (0, (1, 1)),
+    (0, (6, 1, 1, 1, 1, 1)),
+)
+"""Solid, dashed, dash-dotted, dotted, and a dash with two dots."""
 
 _STYLE: dict[str, Any] = {
     "font.size": 8,
@@ -57,8 +66,9 @@ _STYLE: dict[str, Any] = {
     "lines.linewidth": 1.2,
     "lines.markersize": 3.5,
     "legend.frameon": False,
-    "legend.handlelength": 2.2,
+    "legend.handlelength": 3.0,
     "axes.grid": False,
+    "hatch.linewidth": 0.5,
     "figure.dpi": 100,
     "savefig.dpi": 300,
     "pdf.fonttype": 42,
@@ -111,13 +121,17 @@ def _panels(
 
 def titled(figure: Figure, title: str) -> Figure:
     """Write a title above the legend of a figure, which grows by the height of the title."""
-    text = _wrapped(title, figure.get_figwidth())
+    text = _wrapped(title, figure.get_figwidth() - 0.2)
+    if not text:
+        return figure
     if figure.legends:
-        figure.legends[0].set_title(text)
-        figure.legends[0].get_title().set_fontsize(8)
-    elif text:
-        figure.suptitle(text, fontsize=8)
-    figure.set_figheight(figure.get_figheight() + _LINE * len(text.splitlines()))
+        legend = figure.legends[0]
+        height_without_title = _height(legend)
+        legend.set_title(text)
+        legend.get_title().set_fontsize(8)
+        _grow(figure, _height(legend) - height_without_title)
+    else:
+        _grow(figure, _height(figure.suptitle(text, fontsize=8)))
     return figure
 
 
@@ -130,69 +144,100 @@ def save(figure: Figure, stem: Path, formats: Sequence[str]) -> list[Path]:
     return files
 
 
-_ROW, _LINE, _LETTER = 0.24, 0.17, 0.06
-"""Height of a row, height of a line of the legend, and width of a letter, in inches."""
+_LINE = 0.15
+"""Height of a line of text, in inches."""
 
 
 def isotropy_figure(table: TableRows) -> Figure:
     """Draw three isotropy measures of each encoder (Mirror-BERT, Table 14, as a figure)."""
-    figure, axes = _panels(1, 3, PAGE, 0.75 + _ROW * len(table), sharey=True)
-    names = ("log_isotropy", "mean_vector_norm", "mean_cosine")
-    titles = ("log isotropy score", "mean-vector norm", "mean cosine")
+    labels = [_wrapped(row["encoder"], 2.0) for row in table]
+    # All rows are as high as the longest label.
+    row_height = 0.09 + _LINE * max(_line_count(label) for label in labels)
+    figure, axes = _panels(1, 3, PAGE, 0.85 + row_height * len(table), sharey=True)
+    titles = {
+        "log_isotropy": "log isotropy score",
+        "mean_vector_norm": "mean-vector norm",
+        "mean_cosine": "mean cosine",
+    }
     rows = np.arange(len(table))
-    for ax, name, title in zip(axes, names, titles, strict=True):
+    for ax, (name, title) in zip(axes, titles.items(), strict=True):
         values = _column(table, name)
         ax.hlines(rows, 0, values, color="0.75", linewidth=1.5, zorder=1)
-        ax.scatter(
-            values,
-            rows,
-            color=[_line_style(row)["color"] for row in range(len(table))],
-            s=18,
-            zorder=2,
-        )
+        ax.scatter(values, rows, color=COLOURS[0], s=18, zorder=2)
         ax.axvline(0, color="0.4", linewidth=0.6)
-        ax.set(xlabel=title, xmargin=0.08)
+        ax.set(xlabel=_wrapped(title, 1.0), xmargin=0.08)
         ax.spines["left"].set_visible(False)
         ax.tick_params(left=False)
-    axes[0].set_yticks(rows, [_wrapped(row["encoder"], 2.0) for row in table])
+    axes[0].set_yticks(rows, labels)
     axes[0].set_ylim(len(table) - 0.5, -0.5)
     return figure
 
 
 def similarity_figure(distributions: Mapping[str, dict[str, Any]]) -> Figure:
-    """Draw histograms of the cosines in each band of pairs, a panel for each encoder (Mirror-BERT, Figure 7)."""
-    figure, axes = _panels(
-        len(distributions), 1, COLUMN, 0.45 + 0.95 * len(distributions), sharex=True
-    )
-    # Blue positives and orange negatives, as in the paper; line styles differ for print without colour.
-    looks = {
-        "negative": (1, "--"),
-        "positive": (0, "-"),
-        "low": (1, "--"),
-        "middle": (4, ":"),
-        "high": (0, "-"),
-    }
-    for ax, (label, distribution) in zip(axes, distributions.items(), strict=True):
-        for band in distribution["bands"]:
-            (colour, line), edges = looks[band["name"]], distribution["edges"]
-            density = np.where(
-                band["density"] > 0, band["density"], np.nan
-            )  # draws no line along the axis
-            ax.stairs(density, edges, fill=True, color=COLOURS[colour], alpha=0.35)
-            ax.stairs(
-                density,
-                edges,
-                color=COLOURS[colour],
-                linewidth=0.9,
-                linestyle=line,
-                label=band["name"],
-            )
-        ax.set_title(_wrapped(label, COLUMN), loc="left")
-        ax.set_yticks([])
-        ax.spines["left"].set_visible(False)
+    """Draw histograms of the cosines in each band of pairs, a panel for each encoder (Mirror-BERT, Figure 7).
+
+    The area that the lowest and the highest band share is hatched; its size stands in the title of the panel.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    columns, width = (1, COLUMN) if len(distributions) <= 4 else (2, PAGE)
+    rows = -(-len(distributions) // columns)
+    titles = [
+        _similarity_title(label, distribution, width / columns - 0.5)
+        for label, distribution in distributions.items()
+    ]
+    title_lines = max(_line_count(title) for title in titles)
+    height = 0.45 + rows * (0.95 + _LINE * title_lines)
+    figure, axes = _panels(rows, columns, width, height, sharex=True)
+    for ax, title, distribution in zip(axes, titles, distributions.values(), strict=False):
+        _draw_bands(ax, distribution)
+        ax.set_title(title, loc="left")
+        ax.yaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
         ax.set_ylim(bottom=0)
-    axes[-1].set_xlabel("cosine similarity")
+    for ax in axes[len(distributions) :]:
+        ax.set_visible(False)
+    for ax in axes[len(distributions) - columns : len(distributions)]:
+        ax.tick_params(labelbottom=True)
+    figure.supxlabel("cosine similarity", fontsize=8)
+    figure.supylabel("density of pairs", fontsize=8)
     return _with_legend(figure, axes[0])
+
+
+def _similarity_title(label: str, distribution: Mapping[str, Any], inches: float) -> str:
+    """The label of an encoder, and a line with the numbers that compare its lowest and highest band."""
+    numbers = f"overlap {distribution['overlap']:.2f}, AUC {distribution['auc']:.3f}"
+    return f"{_wrapped(label, inches)}\n{numbers}"
+
+
+def _draw_bands(ax: Axes, distribution: Mapping[str, Any]) -> None:
+    """Draw the histogram of each band, and hatch the area that the lowest and the highest share."""
+    # Blue positives and orange negatives, as in the paper; line styles differ for print without colour.
+    styles = {
+        "negative": (COLOURS[1], "--"),
+        "positive": (COLOURS[0], "-"),
+        "low": (COLOURS[1], "--"),
+        "middle": (COLOURS[4], ":"),
+        "high": (COLOURS[0], "-"),
+    }
+    bands, edges = distribution["bands"], distribution["edges"]
+    for band in bands:
+        colour, line = styles[band["name"]]
+        # NaN draws no line along the axis.
+        density = np.where(band["density"] > 0, band["density"], np.nan)
+        ax.stairs(density, edges, fill=True, color=colour, alpha=0.35)
+        ax.stairs(density, edges, color=colour, linewidth=0.9, linestyle=line, label=band["name"])
+    lowest, highest = bands[0], bands[-1]
+    if lowest is not highest:
+        ax.stairs(
+            np.minimum(lowest["density"], highest["density"]),
+            edges,
+            fill=True,
+            facecolor="none",
+            edgecolor="0.25",
+            linewidth=0,
+            hatch="//////",
+            label=f"overlap: area shared by {lowest['name']} and {highest['name']}",
+        )
 
 
 def layers_figure(measures: Mapping[str, TableRows], metric: str) -> Figure:
@@ -209,9 +254,16 @@ def layers_figure(measures: Mapping[str, TableRows], metric: str) -> Figure:
     spreads = {"log_isotropy": "log_isotropy_sd", "random_similarity": "random_sd"}
     for ax, (name, title) in zip(axes, titles.items(), strict=True):
         ax.set_ylabel(_wrapped(title, 1.6))
-        for number, (label, measured) in enumerate(measures.items()):
-            spread = _column(measured, spreads[name]) if name in spreads else None
-            _line(ax, _column(measured, "layer"), _column(measured, name), number, label, spread)
+        series = [
+            _LineData(
+                label,
+                _column(measured, "layer"),
+                _column(measured, name),
+                [row[spreads[name]] for row in measured] if name in spreads else [],
+            )
+            for label, measured in measures.items()
+        ]
+        _draw_lines(ax, series)
     for ax in axes[2:]:
         ax.set_xlabel("layer")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -219,20 +271,33 @@ def layers_figure(measures: Mapping[str, TableRows], metric: str) -> Figure:
 
 
 def projection_figure(
-    points: Mapping[str, NDArray[np.float64]], senses: Sequence[str], axis_names: bool
+    points: Mapping[str, NDArray[np.float64]],
+    senses: Sequence[str],
+    axis_names: bool,
+    silhouettes: Mapping[str, float | None],
 ) -> Figure:
     """Draw contexts of a word in two dimensions, marked by sense, a panel for each encoder (MirrorWiC, Figure 3).
 
     ``axis_names``: label the axes as components of a PCA; the axes of t-SNE and UMAP have no meaning and no scale.
+    ``silhouettes``: the silhouette of each encoder's vectors, which stands above its panel; ``None`` if undefined.
     """
     columns = min(3, len(points))
     rows = -(-len(points) // columns)
     width = COLUMN if columns == 1 else PAGE
-    figure, axes = _panels(rows, columns, width, 0.5 + rows * (0.25 + width / columns * 0.9))
-    for ax, (label, plane) in zip(axes, points.items(), strict=False):
+    panel_width = width / columns - (0.6 if axis_names else 0.2)
+    titles = []
+    for label in points:
+        value = silhouettes[label]
+        silhouette = "undefined" if value is None else f"{value:.3f}".replace("-", "\N{MINUS SIGN}")
+        titles.append(f"{_wrapped(label, panel_width)}\nsilhouette: {silhouette}")
+    title_lines = max(_line_count(title) for title in titles)
+    axis_height = 0.35 if axis_names else 0.1
+    height = 0.1 + rows * (panel_width + axis_height + _LINE * title_lines)
+    figure, axes = _panels(rows, columns, width, height)
+    for ax, title, plane in zip(axes, titles, points.values(), strict=False):
         for number, name in enumerate(dict.fromkeys(senses)):
             _dots(ax, plane[[sense == name for sense in senses]], number, name, s=14)
-        ax.set_title(_wrapped(label, width / columns), loc="left")
+        ax.set_title(title, loc="left")
         ax.set_aspect("equal", adjustable="datalim")
         if axis_names:
             ax.set(xlabel="component 1", ylabel="component 2")
@@ -253,8 +318,20 @@ def roc_figure(curves: Mapping[str, dict[str, Any]]) -> Figure:
         ax.plot(
             roc["fpr"],
             roc["tpr"],
-            label=f"{label}: {roc['auc']:.3f}",
-            **_line_style(number) | {"marker": None},
+            label=f"{label}, AUC\N{NO-BREAK SPACE}{roc['auc']:.3f}",
+            markevery=[],  # markers are drawn below, on top of all curves
+            linewidth=_line_width(number, len(curves)),
+            **_line_style(number),
+        )
+        x, y = _marker_places(roc["fpr"], roc["tpr"], number, len(curves))
+        ax.plot(
+            x,
+            y,
+            clip_on=False,
+            zorder=3,
+            markeredgecolor="white",
+            markeredgewidth=0.3,
+            **_line_style(number) | {"linestyle": "none"},
         )
     ax.set(
         xlim=(-0.005, 1),
@@ -262,18 +339,39 @@ def roc_figure(curves: Mapping[str, dict[str, Any]]) -> Figure:
         xlabel="false positive rate",
         ylabel="true positive rate",
         box_aspect=1,
+        anchor="S",  # a square in the middle of its room would cut off the label below
     )
     return _with_legend(figure, ax)
+
+
+_MARKERS_OF_A_CURVE = 3
+
+
+def _marker_places(
+    x: Sequence[float], y: Sequence[float], number: int, curves: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return places on a curve for its markers.
+
+    The markers of several curves stand at different distances from the start, so those of equal curves differ too.
+    """
+    steps = np.hypot(np.diff(x), np.diff(y))
+    distances = np.concatenate([[0.0], np.cumsum(steps)])
+    shift = (number + 0.5) / curves
+    places = distances[-1] * (np.arange(_MARKERS_OF_A_CURVE) + shift) / _MARKERS_OF_A_CURVE
+    return np.interp(places, distances, x), np.interp(places, distances, y)
 
 
 def curves_figure(curves: Mapping[str, Series], key: str, log: bool) -> Figure:
     """Draw scores by a hyper-parameter, with the deviation over seeds (Mirror-BERT, Figure 5; MirrorWiC, Figure 4)."""
     figure, (ax,) = _panels(1, 1, COLUMN, 2.1)
-    for number, (label, curve) in enumerate(curves.items()):
+    series = []
+    for label, curve in curves.items():
         x, y, spread = ([point[name] for point in curve.points] for name in ("x", "mean", "sd"))
-        _line(ax, x, y, number, label, spread)
+        series.append(_LineData(label, x, y, spread))
     if log:
         ax.set_xscale("log")
+    _draw_lines(ax, series)
+    if log:
         values = sorted({point["x"] for curve in curves.values() for point in curve.points})
         ax.set_xticks(
             values, [f"{value:g}" for value in values], rotation=60 if len(values) > 5 else 0
@@ -286,12 +384,12 @@ def curves_figure(curves: Mapping[str, Series], key: str, log: bool) -> Figure:
 def frequency_figure(buckets: TableRows, lines: Mapping[str, Series]) -> Figure:
     """Draw words of a task by frequency bucket (bars), and scores after tuning on it (lines; Mirror-BERT, Figure 8).
 
-    A bucket without words and scores is left out; each bar has its number above it.
+    A bucket without words and scores is left out; each bar has its number above it, and the lines are above the bars.
     """
     buckets = [
         row for row in buckets if row["words"] or any(row[label] is not None for label in lines)
     ]
-    figure, (ax,) = _panels(1, 1, COLUMN, 2.3)
+    figure, (ax,) = _panels(1, 1, COLUMN, 2.8 if lines else 2.3)
     bars = ax.bar(
         np.arange(len(buckets)), [row["words"] for row in buckets], width=0.8, color="0.82"
     )
@@ -304,15 +402,17 @@ def frequency_figure(buckets: TableRows, lines: Mapping[str, Series]) -> Figure:
     scores = ax.twinx()
     scores.spines["right"].set_visible(True)
     scores.set_ylabel(_metric(lines))
-    for number, label in enumerate(lines):
+    series = []
+    for label in lines:
         x = [index for index, row in enumerate(buckets) if row[label] is not None]
-        y, spread = (
-            [buckets[index][label] for index in x],
-            [buckets[index][f"{label} sd"] or 0.0 for index in x],
-        )
-        scores.errorbar(
-            x, y, yerr=spread, capsize=2, elinewidth=0.8, label=label, **_line_style(number)
-        )
+        y = [buckets[index][label] for index in x]
+        spread = [buckets[index][f"{label} sd"] for index in x]
+        series.append(_LineData(label, x, y, spread))
+    _draw_lines(scores, series)
+    # Bars in the lower half and lines in the upper half do not cover each other.
+    ax.set_ylim(0, 2.2 * max([1, *(row["words"] for row in buckets)]))
+    lowest, highest = scores.get_ylim()
+    scores.set_ylim(lowest - 1.1 * (highest - lowest), highest)
     return _with_legend(figure, scores)
 
 
@@ -328,7 +428,7 @@ def errors_figure(
             {"s": 8, "linewidths": 0, "alpha": 0.6},
         )
         ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.6)
-        ax.set_box_aspect(1)
+        ax.set(box_aspect=1, anchor="S")
     else:
         names, measure, look = ("corrected", "spoiled"), "score − threshold", {"s": 12}
         ax.axhline(0, color="0.6", linewidth=0.6)
@@ -342,19 +442,29 @@ def errors_figure(
             for side in ("before", "after")
         ]
         _dots(ax, np.transpose(sides), number, f"{name} ({len(rows)})", **look)
-    across, up = (_wrapped(f"{label}: {measure}", 2.2) for label in labels)
+    across, up = (f"{_wrapped(label, 2.2)}\n{measure}" for label in labels)
     ax.set(xlabel=across, ylabel=up)
     return _with_legend(figure, ax)
 
 
 def _line_style(number: int) -> dict[str, Any]:
-    """Colour, line style and marker; markers shift by one after each round of colours, so 64 combinations differ."""
-    marker = MARKERS[(number + number // len(COLOURS)) % len(MARKERS)]
+    """Colour, line style and marker of a line.
+
+    The numbers of colours, line styles and markers have no common factor. So any 35 lines in a row differ in each two
+    of the three, for example in line style and marker where there is no colour.
+    """
     return {
         "color": COLOURS[number % len(COLOURS)],
         "linestyle": LINES[number % len(LINES)],
-        "marker": marker,
+        "marker": MARKERS[number % len(MARKERS)],
     }
+
+
+def _line_width(number: int, lines: int) -> float:
+    """Width of a line in points: later lines are thinner, so earlier ones show beneath them."""
+    if lines == 1:
+        return 1.2
+    return 1.8 - 0.9 * number / (lines - 1)
 
 
 def _dots(ax: Axes, points: NDArray[np.float64], number: int, label: str, **options: Any) -> None:
@@ -366,21 +476,73 @@ def _dots(ax: Axes, points: NDArray[np.float64], number: int, label: str, **opti
     ax.scatter(points[:, 0], points[:, 1], label=label, **look, **border, **options)
 
 
-def _line(
-    ax: Axes,
-    x: Sequence[float],
-    y: Sequence[float],
-    number: int,
-    label: str,
-    spread: Sequence[float | None] | None,
-) -> None:
-    """A line with a band of the standard deviation."""
-    ax.plot(x, y, label=label, **_line_style(number))
-    if spread:
-        centre, sd = np.array(y), np.array([value or 0.0 for value in spread])
-        ax.fill_between(
-            x, centre - sd, centre + sd, color=_line_style(number)["color"], alpha=0.2, linewidth=0
+@dataclass(frozen=True)
+class _LineData:
+    """A line of a figure.
+
+    Attributes:
+        label: its name in the legend.
+        x: positions of its points.
+        y: values of its points.
+        spread: standard deviation of each value, if any has one.
+    """
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    spread: Sequence[float | None]
+
+
+_PLOT_WIDTH = 170.0
+"""Approximate width of the plots with lines, in points; both kinds of page width have it."""
+_LARGEST_SHIFT, _LEAST_SHIFT = 4.0, 2.0
+"""Limits of the distance between the markers of two lines with equal values, in points."""
+
+
+def _draw_lines(ax: Axes, series: Sequence[_LineData]) -> None:
+    """Draw lines with bars of the standard deviation, so that lines with equal values can all be seen.
+
+    Each line is shifted a little to the side, by less than a third of the distance between two of its points. Where
+    that is too little to see, a line has markers and bars at some of its points only, and the next line at others.
+    """
+    from matplotlib.transforms import ScaledTranslation
+
+    room = 0.6 * _least_distance(ax, series) / len(series)
+    shifted = room >= _LEAST_SHIFT
+    distance = min(room, _LARGEST_SHIFT) if shifted else 0.0
+    # Wide enough for the markers of the outermost lines.
+    ax.set_xmargin(0.05 + 0.5 * distance * (len(series) - 1) / _PLOT_WIDTH)
+    for number, line in enumerate(series):
+        every = 1 if shifted else min(len(series), len(line.x))
+        first = number % every
+        deviations = [value or 0.0 for value in line.spread]
+        drawn = ax.errorbar(
+            line.x,
+            line.y,
+            yerr=deviations if any(deviations) else None,
+            errorevery=(first, every),
+            markevery=(first, every),
+            elinewidth=0.7,
+            linewidth=_line_width(number, len(series)),
+            label=line.label,
+            **_line_style(number),
         )
+        if shifted:
+            points = distance * (number - (len(series) - 1) / 2)
+            shift = ScaledTranslation(points / 72, 0, ax.figure.dpi_scale_trans)
+            for artist in drawn.get_children():
+                artist.set_transform(ax.transData + shift)
+
+
+def _least_distance(ax: Axes, series: Sequence[_LineData]) -> float:
+    """The least distance between two positions of points, in points of the page."""
+    positions = np.unique([x for line in series for x in line.x])
+    if ax.get_xscale() == "log":
+        positions = np.log(positions)
+    if len(positions) < 2:
+        return _PLOT_WIDTH
+    distances = np.diff(positions)
+    return float(_PLOT_WIDTH * distances.min() / distances.sum())
 
 
 def _column(rows: TableRows, name: str) -> list[float]:
@@ -395,18 +557,54 @@ def _metric(lines: Mapping[str, Series]) -> str:
 
 def _with_legend(figure: Figure, ax: Axes) -> Figure:
     """One legend above all panels, in as many columns as fit; the figure grows by its height."""
+    size = _STYLE["legend.fontsize"]
     width = figure.get_figwidth()
     handles, labels = ax.get_legend_handles_labels()
-    labels = [_wrapped(label, width - 0.6) for label in labels]
-    longest = max(len(line) for label in labels for line in label.splitlines())
-    columns = max(1, min(len(labels), int(width / (0.55 + _LETTER * longest))))
-    lines = [label.count("\n") + 1 for label in labels]
-    rows = sum(max(lines[row : row + columns]) for row in range(0, len(lines), columns))
-    figure.set_figheight(figure.get_figheight() + _LINE * rows + 0.1)
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+    labels = [_wrapped(label, width - 0.65, size) for label in labels]
+    longest = max(_text_width(line, size) for label in labels for line in label.splitlines())
+    columns = max(1, min(len(labels), int((width - 0.1) / (0.6 + longest))))
+    legend = figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+    _grow(figure, _height(legend))
     return figure
 
 
-def _wrapped(text: str, inches: float) -> str:
-    """A text broken into lines of a width."""
-    return "\n".join(wrap(text, max(8, int(inches / _LETTER)), break_long_words=False)) or text
+def _grow(figure: Figure, inches: float) -> None:
+    figure.set_figheight(figure.get_figheight() + inches)
+
+
+def _height(artist: Artist) -> float:
+    """Height of a legend or text, in inches."""
+    figure = cast("Figure", artist.figure)
+    return artist.get_window_extent().height / figure.dpi
+
+
+def _line_count(text: str) -> int:
+    return text.count("\n") + 1
+
+
+def _text_width(text: str, size: float) -> float:
+    """Width of a line of text in a font size, in inches."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    width, _, _ = text_to_path.get_text_width_height_descent(
+        text, FontProperties(size=size), ismath=False
+    )
+    return float(width) / 72
+
+
+_PARTS = re.compile(r"\+?[^ ,:/+]*[ ,:/]+|\+?[^ ,:/+]+|\+")
+"""Parts of a text between which a line may break: at spaces, and at the separators of specs and paths."""
+
+
+def _wrapped(text: str, inches: float, size: float = 8) -> str:
+    """Break a text into lines of a width, at spaces and separators, or inside a word that is wider than a line."""
+    lines = [""]
+    for part in _PARTS.findall(text):
+        if lines[-1] and _text_width((lines[-1] + part).rstrip(" "), size) > inches:
+            lines.append("")
+        for letter in part:
+            if lines[-1] and _text_width((lines[-1] + letter).rstrip(" "), size) > inches:
+                lines.append("")
+            lines[-1] += letter
+    return "\n".join(line.strip(" ") for line in lines)

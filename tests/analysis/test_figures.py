@@ -85,7 +85,10 @@ def _roc() -> Any:
 def _projection(n: int, senses: int, axis_names: bool) -> Any:
     names = [f"sense {k % senses}" for k in range(30)]
     return figures.projection_figure(
-        {f"encoder {k}": RNG.normal(size=(30, 2)) for k in range(n)}, names, axis_names
+        {f"encoder {k}": RNG.normal(size=(30, 2)) for k in range(n)},
+        names,
+        axis_names,
+        {f"encoder {k}": -0.25 if k else None for k in range(n)},
     )
 
 
@@ -190,3 +193,124 @@ def test_senses_have_distinct_markers() -> None:
         for dots in ax.collections
     }
     assert len(looks) == len(ax.collections) == 30
+
+
+LONG_SPEC = "tiny+mirror:pooling=cls,dropout=0.2,span_mask=3,corpus_size=50,epochs=1"
+"""A label without a space, wider than a column."""
+
+
+def _equal_roc(n: int) -> Any:
+    curve = scores.roc_curve({"scores": np.arange(8.0), "gold": np.arange(8) % 2.0})
+    return figures.roc_figure({f"{LONG_SPEC} {k}": curve for k in range(n)})
+
+
+def _marker_places(line: Any) -> set[tuple[float, ...]]:
+    """Places of a line's markers on the page."""
+    points = line.get_xydata()
+    every = line.get_markevery()
+    if isinstance(every, tuple):
+        first, step = every
+        points = points[first::step]
+    elif every is not None:
+        points = points[every]
+    places = line.get_transform().transform(points)
+    return set(map(tuple, places.round(2).tolist()))
+
+
+def test_many_curves_differ_without_colour() -> None:
+    styles = [figures._line_style(number) for number in range(24)]
+    assert len({(style["marker"], style["linestyle"]) for style in styles}) == 24
+    assert len({(style["color"], style["linestyle"]) for style in styles}) == 24
+    with figures.style():
+        lines = _equal_roc(24).axes[0].lines[1::2]
+    assert [line.get_marker() for line in lines] == [style["marker"] for style in styles]
+
+
+def test_equal_roc_curves_have_separate_markers() -> None:
+    with figures.style():
+        figure = _equal_roc(9)
+        figure.draw_without_rendering()
+        places = [_marker_places(line) for line in figure.axes[0].lines[2::2]]
+    assert len(set.union(*places)) == sum(map(len, places)) == 27
+
+
+@pytest.mark.parametrize("layers", [3, 13])
+def test_equal_layers_have_separate_markers(layers: int) -> None:
+    """Few layers are drawn side by side; of many layers, each encoder marks others."""
+    columns = ("score", "log_isotropy", "random_similarity", "adjusted_intra_similarity")
+    numbers = dict.fromkeys(columns, 0.5) | dict.fromkeys(("log_isotropy_sd", "random_sd"), 0.1)
+    rows = [{"layer": layer, **numbers} for layer in range(layers)]
+    with figures.style():
+        figure = figures.layers_figure({f"encoder {k}": rows for k in range(5)}, "accuracy")
+        figure.draw_without_rendering()
+        for ax in figure.axes:
+            places = [_marker_places(line) for line in ax.lines]
+            assert len(places) == 5
+            assert len(set.union(*places)) == sum(map(len, places))
+
+
+def test_long_specs_in_legends_are_wrapped() -> None:
+    with figures.style():
+        figure = _equal_roc(9)
+        figure.draw_without_rendering()
+        (legend,) = figure.legends
+        box = legend.get_window_extent()
+    assert figure.bbox.x0 <= box.x0
+    assert box.x1 <= figure.bbox.x1
+
+
+def test_long_titles_of_panels_are_wrapped() -> None:
+    points = {f"{LONG_SPEC},seed={k}": RNG.normal(size=(30, 2)) for k in range(3)}
+    with figures.style():
+        figure = figures.projection_figure(points, ["a", "b"] * 15, False, dict.fromkeys(points))
+        figure.draw_without_rendering()
+        boxes = [ax._left_title.get_window_extent() for ax in figure.axes]
+    edges = [*(box.x0 for box in boxes[1:]), figure.bbox.x1]
+    assert all(box.x1 <= edge for box, edge in zip(boxes, edges, strict=True))
+
+
+def test_isotropy_axis_labels_stay_apart() -> None:
+    rows = [{"encoder": LONG_SPEC, **geometry.measure_isotropy(RNG.normal(size=(20, 4)))}]
+    with figures.style():
+        figure = figures.isotropy_figure(rows)
+        figure.draw_without_rendering()
+        boxes = [ax.xaxis.label.get_window_extent() for ax in figure.axes]
+    assert boxes[0].x1 < boxes[1].x0
+    assert boxes[1].x1 < boxes[2].x0
+
+
+def test_similarity_panels_have_a_density_axis() -> None:
+    with figures.style():
+        figure = _similarity(RNG.integers(0, 2, 200))
+    assert figure.get_supylabel() == "density of pairs"
+    assert all(len(ax.get_yticks()) > 1 for ax in figure.axes)
+
+
+def test_overlap_is_shown_and_explained() -> None:
+    gold = np.array([0.0, 0.0, 1.0, 1.0])
+    cosines = np.array([0.1, 0.6, 0.6, 0.9])
+    edges = np.array([0.0, 0.5, 0.7, 1.0])
+    overlap = scores.distribution({"scores": cosines, "gold": gold}, edges)
+    with figures.style():
+        figure = figures.similarity_figure({"BERT": overlap})
+    assert figure.axes[0].get_title("left") == "BERT\noverlap 0.50, AUC 0.875"
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "overlap: area shared by negative and positive" in legend
+
+
+def test_projections_state_their_silhouettes() -> None:
+    with figures.style():
+        first, second = _projection(2, 3, False).axes
+    assert first.get_title("left") == "encoder 0\nsilhouette: undefined"
+    assert second.get_title("left") == "encoder 1\nsilhouette: −0.250"
+
+
+def test_frequency_lines_stay_above_the_bars() -> None:
+    """Scores that fall from bucket to bucket, as the words do, cover no number of a bar."""
+    with figures.style():
+        figure = _frequency(2)
+        figure.draw_without_rendering()
+        bars, lines = figure.axes
+        number = bars.texts[0].get_window_extent()
+        points = [y for line in lines.lines for _, y in _marker_places(line)]
+    assert min(points) > number.y1
