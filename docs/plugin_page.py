@@ -61,6 +61,7 @@ PURPOSES = {
     "reports.renderers.numbers": "numbers and metrics as texts",
     "reports.renderers.tex": "LaTeX",
     "reports.renderers.text": "Markdown",
+    "reports.renderers.titles": "titles of tables",
     "reports.selection": "tables of papers",
     "reports.statistics.comparisons": "comparisons",
     "reports.statistics.estimates": "corrected p-values",

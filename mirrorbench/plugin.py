@@ -155,8 +155,9 @@ if TYPE_CHECKING:
         p_words,
         with_deviation,
     )
-    from mirrorbench.reports.renderers.tex import DEFAULT_TITLE, breakable, ended, latex_heading
+    from mirrorbench.reports.renderers.tex import breakable, ended, latex_heading
     from mirrorbench.reports.renderers.text import escape_markdown
+    from mirrorbench.reports.renderers.titles import title_of
     from mirrorbench.reports.comparable import Stored, newest, without_repeats
     from mirrorbench.reports.leaderboard import Leaderboard, mean_over_seeds, provenance, row_label
     from mirrorbench.reports.selection import Layout

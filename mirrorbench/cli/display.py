@@ -93,7 +93,7 @@ Format = Annotated[
     typer.Option(
         "--format",
         "-f",
-        help="markdown, latex, html, csv, json, or a plugin's; its options follow: latex:resize=true.",
+        help="markdown, latex, html, csv, json, or a plugin's; its options follow: latex:columns=2.",
         show_default="by the ending of --output; drawn; Markdown into a pipe",
         autocompletion=complete("renderers"),
     ),

@@ -95,7 +95,7 @@ def leaderboard(
 ) -> None:
     """Render stored results as a table.
 
-    `mirrorbench leaderboard results --format latex:resize=true,percent=true,label=tab:sts --output table.tex`
+    `mirrorbench leaderboard results --format latex:columns=2,percent=true,label=tab:sts --output table.tex`
 
     `mirrorbench leaderboard results more-results -t sts,simlex -e bert --ties --output leaderboard.html`
     """

@@ -34,10 +34,13 @@ LOG = "failures.log"
 
 
 def in_words(seconds: float) -> str:
-    """Return a duration for people: ``40 s``, ``12 min``, ``3.5 h``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    """Return a duration for people: ``40 s``, ``12 min 5 s``, ``3 h 20 min``."""
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 class Display(Reporter):

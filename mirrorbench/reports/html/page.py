@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -21,10 +23,12 @@ from mirrorbench.reports.html.sources import (
     leaderboard_commands,
 )
 from mirrorbench.reports.renderers import escape_latex, latex
-from mirrorbench.reports.renderers.notes import note_lines
+from mirrorbench.reports.renderers.notes import answer_lines, note_lines
 from mirrorbench.reports.renderers.numbers import MISSING, TIED, metric_words, with_deviation
-from mirrorbench.reports.renderers.tex import DEFAULT_TITLE, latex_heading
+from mirrorbench.reports.renderers.tex import latex_heading
 from mirrorbench.reports.renderers.text import escape_markdown
+from mirrorbench.reports.renderers.titles import title_of
+from mirrorbench.reports.renderers.verdicts import names_of, sentence
 from mirrorbench.reports.table import DIGITS, Table, to_object
 
 if TYPE_CHECKING:
@@ -49,7 +53,9 @@ def html(table: Table) -> str:
         _templates()
         .get_template("page.html")
         .render(
-            title=_line(table.heading) or DEFAULT_TITLE,
+            title=_line(title_of(replace(table, banner=""))),
+            banner=_line(table.banner),
+            answers=_answers(table),
             style=style,
             style_hash=_checksum(style),
             script=script,
@@ -66,6 +72,7 @@ def html(table: Table) -> str:
 def notebook(table: Table) -> str:
     """Render an HTML fragment for notebooks: the table and its notes."""
     board = {"banner": table.banner, **_board(table)}
+    board["notes"] = [_line(note) for _, note in note_lines(table)]
     return _templates().get_template("notebook.html").render(board)
 
 
@@ -90,6 +97,7 @@ def page_data(table: Table) -> dict[str, Any]:
             "error_commands": commands.get((row.spec, row.protocol), {}),
         }
     data["display"] = {
+        "differences": _differences(table),
         "digits": DIGITS,
         "missing": {"plain": MISSING, "latex": escape_latex(MISSING)},
         "tied": {"plain": TIED, "latex": escape_latex(TIED)},
@@ -98,9 +106,53 @@ def page_data(table: Table) -> dict[str, Any]:
             {"plain": _line(note), "markdown": escape_markdown(note)}
             for _, note in note_lines(table)
         ],
-        "latex": latex(table),
+        "latex": _around_tabular(latex(table)),
     }
     return data
+
+
+_KINDS = {"+": "gain", "-": "loss", "=": "neither", "!": "warning"}
+"""Classes of the marks of notes."""
+
+
+def _answers(table: Table) -> list[tuple[str, str, str]]:
+    """The sentences above the table: class, mark and text of each."""
+    return [
+        (_KINDS.get(mark, ""), mark.replace("-", "−"), _line(text))
+        for mark, text in answer_lines(table)
+    ]
+
+
+def _differences(table: Table) -> list[dict[str, Any]]:
+    """The verdicts with an interval, for a plot: names, rows, numbers, and whether the difference is significant."""
+    differences = []
+    for verdict in table.verdicts:
+        if verdict.difference is None or verdict.interval is None:
+            continue
+        names = names_of(table, verdict)
+        _, text = sentence(verdict, names)
+        differences.append(
+            {
+                "column": verdict.column,
+                "rows": [[spec, verdict.protocol] for spec in (verdict.spec, verdict.over)],
+                "row": names.row,
+                "over": names.over,
+                "difference": verdict.difference,
+                "interval": verdict.interval,
+                "separable": verdict.separable,
+                "sentence": _line(text),
+            }
+        )
+    return differences
+
+
+def _around_tabular(text: str) -> dict[str, str]:
+    """Split LaTeX at the ``tabular`` of the scores, whose lines the script writes anew for the shown rows."""
+    above, _, rest = text.partition("\n\\toprule\n")
+    _, _, below = rest.partition("\n\\bottomrule\n")
+    # The types of the columns, such as "lcc}", depend on what is shown.
+    before = re.sub(r"lc*\}$", "", above)
+    return {"before": before, "after": below}
 
 
 def _embedded(data: dict[str, Any] | None) -> str:
@@ -137,7 +189,8 @@ def _board(table: Table) -> dict[str, Any]:
                 (mean.replace("-", "−"), deviation, rank, TIED if score and score.tied else "")
             )
         rows.append((_line(row.label), cells))
-    notes = [_line(note) for _, note in note_lines(table)]
+    above = [text for _, text in answer_lines(table)]
+    notes = [_line(note) for _, note in note_lines(table) if note not in above]
     heads = list(map(full_heading, table.columns))
     return {
         "groups": table.groups(),

@@ -18,7 +18,7 @@ __all__ = ["as_json", "comma_separated", "draw", "escape_latex", "latex", "markd
 def register_renderers(register: Register) -> None:
     """Register the built-in formats."""
     register("markdown", markdown, "a GitHub table", endings=(".md",))
-    options = "split, resize, percent, deviations, standalone, label"
+    options = "columns, split, resize, percent, deviations, standalone, label"
     register("latex", latex, f"a booktabs table ({options})", endings=(".tex",))
     register(
         "csv",

@@ -12,6 +12,7 @@ from mirrorbench.reports.renderers.verdicts import (
     Line,
     Names,
     Show,
+    column_phrase,
     headline,
     names_of,
     sentence,
@@ -88,8 +89,19 @@ def note_lines(table: Table, show: Show = number) -> list[Line]:
         return [*lines[: MOST_LINES - 1], ("", MORE)]
     if table.shown == "all":
         return [*_summary(table, show, sentence), *_other_lines(table, show)]
+    return [*_short_lines(table, show), ("", f"{_uncorrected(table)}{MORE}")]
+
+
+def answer_lines(table: Table, show: Show = number) -> list[Line]:
+    """Return the notes of a leaderboard that a page shows above the table: the short ones, unless none are shown."""
+    if table.shown == "none" or table.layout != "leaderboard":
+        return []
+    return _short_lines(table, show)
+
+
+def _short_lines(table: Table, show: Show) -> list[Line]:
     lines = [_first_sentence(line) for line in summary_lines(table, show)]
-    return [*lines[: MOST_LINES - 1], ("", f"{_uncorrected(table)}{MORE}")]
+    return lines[: MOST_LINES - 1]
 
 
 def _uncorrected(table: Table) -> str:
@@ -113,7 +125,34 @@ def _summary(table: Table, show: Show, say: Callable[[Verdict, Names, Show], Lin
     for verdict in chosen:
         mark, text = say(verdict, names_of(table, verdict), show)
         lines.append((mark, text + _without_gain(table, verdict)))
+    if leader := _leader(table, chosen, show):
+        lines.append(("", leader))
     return [*lines, *_measured(table), *_warnings(table, chosen, show)]
+
+
+def _leader(table: Table, verdicts: Sequence[Verdict], show: Show) -> str:
+    """A sentence on the row with the best score on the longest average, or on the only task, and on the second one.
+
+    Empty where a headline is about the best row, where no two rows have a score, and without such a column.
+    """
+    averages = [column for column in table.columns if column.average_of]
+    longest = max(averages, key=lambda column: len(column.average_of), default=None)
+    if longest is None and len(table.columns) != 1:
+        return ""
+    column = longest or table.columns[0]
+    at = table.columns.index(column)
+    scored = [row for row in table.rows if row.spec and row.scores[at]]
+    scored.sort(key=lambda row: row.scores[at].mean, reverse=True)  # type: ignore[union-attr]
+    if len(scored) < 2:
+        return ""
+    best, second = scored[:2]
+    if any(best in table.rows_of(verdict) for verdict in verdicts):
+        return ""
+    values = [show(row.scores[at].mean) for row in (best, second)]  # type: ignore[union-attr]
+    where = column_phrase(column, table.columns)
+    tied = [row.label for row in scored[1:] if row.scores[at].tied]  # type: ignore[union-attr]
+    certain = f"not separable from {', '.join(tied)}" if tied else "not tested against it"
+    return f"Best{where}: {best.label} {values[0]}, then {second.label} {values[1]}; {certain}"
 
 
 def _first_sentence(line: Line) -> Line:

@@ -12,8 +12,20 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.reports.renderers.notes import note_lines
+from mirrorbench.reports.renderers.notes import MORE, note_lines
 from mirrorbench.reports.renderers.numbers import TIED, number, with_deviation
+from mirrorbench.reports.renderers.tex_layout import (
+    COLUMN_LINE,
+    SIZES,
+    WIDE_LINE,
+    Cell,
+    Layout,
+    fitting_layout,
+    notes_that_fit,
+    table_height,
+    table_width,
+)
+from mirrorbench.reports.renderers.titles import DEFAULT_TITLE, title_of
 from mirrorbench.reports.table import Score, Table
 
 if TYPE_CHECKING:
@@ -63,13 +75,10 @@ _ESCAPES = {
 }
 _LAST_LATIN = "\u017f"  # T1 has Latin letters up to here
 _RANK_MARKS = ("{}", r"\textbf{{{}}}", r"\underline{{{}}}")
-DEFAULT_TITLE = "Leaderboard"
 _HEADING = 12
 """Characters of a line of a heading."""
 _LONG, _BREAKS = 16, ",:=/+_.-"
 """The longest word that may not break, and the marks after which longer ones do."""
-_FLOAT = 1200
-"""Characters of notes that stay in the float of their table; longer ones would not fit on its page."""
 
 
 def escape_latex(text: str) -> str:
@@ -96,26 +105,34 @@ def latex(
     deviations: bool = True,
     standalone: bool = False,
     label: str = "",
+    columns: int = 1,
 ) -> str:
     r"""Render a booktabs table: bold best, underlined second, suites above their columns, a rule between backbones.
 
-    The title is the caption; notes stand below the table. Comments at the top name the packages that it needs.
+    The title is the caption. Notes stand below the table in its float (threeparttable), as many as a page has room for;
+    the others are comments. A table that is wider than the line, or higher than a page, is set over both columns of a
+    page with two, then smaller, at last scaled down (graphicx). Comments at the top say why, and name the packages.
 
     Args:
         table: the table.
         split: a float for each suite.
-        resize: scale what is wider than the line or higher than the page down to it (graphicx).
+        resize: scale what is wider than the line or higher than the page down to it, whatever its estimated width.
         percent: scores times 100 with one digit.
         deviations: print standard deviations over seeds.
         standalone: a document that compiles; it is resized.
         label: for \ref; by default made from the title.
+        columns: of a page of the document class, 1 or 2.
 
     Raises:
-        UsageError: percent or deviations are asked of a paper's table, which is as printed.
+        UsageError: percent or deviations are asked of a paper's table, which is as printed; columns are not 1 or 2.
     """
     if table.layout != "leaderboard" and (percent or not deviations):
         raise UsageError(
             "a paper's table has the numbers as printed", "Leave percent and deviations out."
+        )
+    if columns not in (1, 2):
+        raise UsageError(
+            f"latex:columns={columns}: a page has 1 or 2 columns", "Write latex:columns=2."
         )
     if not deviations:
         rows = (
@@ -123,25 +140,38 @@ def latex(
             for row in table.rows
         )
         table = replace(table, rows=tuple(rows))
-    title, show = table.heading or DEFAULT_TITLE, _percent if percent else number
+    title = title_of(table)
+    show = _percent if percent else number
     name = re.sub(r"[^a-z0-9]+", "-", (table.title or DEFAULT_TITLE).lower()).strip("-")
-    notes = " ".join(ended(note) for _, note in note_lines(table, show))
+    # The line on what else there is helps the author, and no reader of a paper.
+    lines = [note.removesuffix(MORE) for _, note in note_lines(table, show)]
+    notes = [ended(line) for line in lines if line]
+    blocks = _column_blocks(table, split)
+    tabulars = [
+        _tabular(
+            table, block, show, columns, resize or standalone, bool(notes) and block is blocks[-1]
+        )
+        for block in blocks
+    ]
+    fitting = _fitting_notes(tabulars[-1], notes, standalone)
     words = " ".join(
         [
             title,
-            notes,
+            *notes,
             *(row.label for row in table.rows),
             *(column.title for column in table.columns),
         ]
     )
     return _template().render(
-        tabulars=[_tabular(table, columns, show) for columns in _column_blocks(table, split)],
-        notes=breakable(notes),
-        whole=len(notes) < _FLOAT,
+        tabulars=tabulars,
+        notes=[breakable(note) for note in notes[:fitting]],
+        notes_size="footnotesize" if tabulars[-1]["layout"].size.name == "small" else "scriptsize",
+        left_out=notes[fitting:],
         caption=breakable(title),
         label=label or f"tab:{name}",
         standalone=standalone,
-        resize=resize or standalone,
+        columns=columns,
+        packages=_packages(tabulars, bool(fitting)),
         t1=any(c == '"' or (not c.isascii() and c not in _ESCAPES) for c in words),
     )
 
@@ -160,16 +190,102 @@ def _column_blocks(table: Table, split: bool) -> list[list[int]]:
     return blocks
 
 
-def _tabular(table: Table, columns: Sequence[int], show: Callable[[float], str]) -> dict[str, Any]:
+def _tabular(
+    table: Table,
+    columns: Sequence[int],
+    show: Callable[[float], str],
+    columns_of_page: int,
+    resize: bool,
+    with_notes: bool,
+) -> dict[str, Any]:
     """The values of a ``tabular`` in the template; rows without a score in the columns are left out."""
     every = table.layout != "leaderboard" or len(columns) == len(table.columns)
     rows = [i for i, row in enumerate(table.rows) if every or any(row.scores[c] for c in columns)]
     types = "l" * len(table.labels()[0]) + ("l" if table.layout == "facts" else "c") * len(columns)
+    head = _head(table, columns)
+    cells = _cells_by_column(table, rows, columns, show)
+    layout = fitting_layout(cells, len(head), columns_of_page, with_notes)
+    if resize:
+        layout = replace(layout, size=SIZES[0], float_name="table", scaled=True, share=0.0)
     return {
         "types": types,
-        "head": _head(table, columns),
+        "head": head,
         "body": _body(table, rows, columns, show),
+        "layout": layout,
+        "reason": "" if resize else _reason(layout, cells, len(head)),
+        "height": table_height(layout, len(rows) + len(head)),
+        **_environment(layout, types),
     }
+
+
+def _environment(layout: Layout, types: str) -> dict[str, str]:
+    """The beginning and the end of a ``tabular``, which is stretched where its notes need a longer line."""
+    if layout.share:
+        width = rf"{{{layout.share:g}\linewidth}}"
+        begin = rf"\begin{{tabular*}}{width}{{@{{\extracolsep{{\fill}}}}{types}}}"
+        return {"begin": begin, "end": r"\end{tabular*}"}
+    return {"begin": rf"\begin{{tabular}}{{{types}}}", "end": r"\end{tabular}"}
+
+
+def _cells_by_column(
+    table: Table, rows: Sequence[int], columns: Sequence[int], show: Callable[[float], str]
+) -> list[list[Cell]]:
+    """The texts of each column, of labels and of scores, whose widths are then estimated."""
+    corner, *labels = table.labels()
+    cells = [
+        [Cell(corner[part]), *(Cell(labels[i][part]) for i in rows)] for part in range(len(corner))
+    ]
+    ranks = table.ranks()
+    for c in columns:
+        heading = [Cell(line) for line in _heading_lines(table.columns[c].title)]
+        scores = [_plain_cell(table.rows[i].scores[c], ranks[i][c], show) for i in rows]
+        cells.append([*heading, *scores])
+    return cells
+
+
+def _plain_cell(score: Score | None, rank: int, show: Callable[[float], str]) -> Cell:
+    text = with_deviation(score, show)
+    if score and score.tied:
+        text += TIED
+    interval = ""
+    if score and score.interval:
+        interval = f" [{', '.join(map(show, score.interval))}]"
+    return Cell(text, interval, bold=rank == 1)
+
+
+def _reason(layout: Layout, cells: Sequence[Sequence[Cell]], head_lines: int) -> str:
+    """Say why a table is not a usual float in the usual size; empty where it is one."""
+    usual = SIZES[0]
+    if (layout.size, layout.float_name, layout.scaled) == (usual, "table", False):
+        return ""
+    width = table_width(cells, usual)
+    n_lines = max(map(len, cells), default=0) + head_lines
+    wanted = rf"In \small it is about {width:.0f} pt wide and has {n_lines} lines"
+    if layout.float_name == "table*":
+        wanted += f" (a column: {COLUMN_LINE:.0f} pt), so it stands over both columns"
+    else:
+        wanted += f" (a line: {layout.line:.0f} pt)"
+    if layout.scaled:
+        return f"{wanted}, scaled down. A float for each suite: --format latex:split=true"
+    return wanted if layout.size is usual else rf"{wanted}, in \{layout.size.name}"
+
+
+def _fitting_notes(tabular: dict[str, Any], notes: Sequence[str], standalone: bool) -> int:
+    """The number of notes that fit below the last table."""
+    layout = tabular["layout"]
+    if standalone:
+        layout = replace(layout, line=WIDE_LINE)
+    return notes_that_fit(notes, layout, tabular["height"])
+
+
+def _packages(tabulars: Sequence[dict[str, Any]], notes: bool) -> str:
+    """The packages that tables need."""
+    packages = ["booktabs"]
+    if notes:
+        packages.append("threeparttable")
+    if any(tabular["layout"].scaled for tabular in tabulars):
+        packages.append("graphicx")
+    return ",".join(packages)
 
 
 def ended(text: str) -> str:
@@ -197,12 +313,13 @@ def _head(table: Table, columns: Sequence[int]) -> list[str]:
 
 def latex_heading(title: str) -> str:
     """Return a title in LaTeX, broken into lines if it is long."""
-    lines = [
-        escape_latex(line)
-        for line in wrap(title, _HEADING, break_long_words=False, break_on_hyphens=False)
-    ]
+    lines = [escape_latex(line) for line in _heading_lines(title)]
     text = r" \\{} ".join(lines)
     return rf"\shortstack{{{text}}}" if len(lines) > 1 else text
+
+
+def _heading_lines(title: str) -> list[str]:
+    return wrap(title, _HEADING, break_long_words=False, break_on_hyphens=False)
 
 
 def _body(

@@ -28,6 +28,7 @@ from helpers.page_browser import (
 from helpers.toy_tables import HOSTILE, NASTY, NO_ROWS, SIMLEX, score
 
 from mirrorbench.reports.renderers import comma_separated, latex, markdown, number
+from mirrorbench.reports.renderers.notes import summary_lines
 from mirrorbench.reports.table import Column, Row, Table, Verdict, read_table
 
 __all__ = ["browser", "shown"]
@@ -110,6 +111,128 @@ def test_plots_draw_scores_and_intervals_to_scale(shown: Callable) -> None:
     assert not page.find_element("id", "plot").is_displayed()
 
 
+def open_all(page: Any) -> None:
+    for summary in page.find_elements("css selector", "details:not([hidden]) summary"):
+        if summary.is_displayed():
+            summary.click()
+
+
+VERDICTS = (
+    Verdict(
+        "bert+mirror",
+        "bert+base:pooling=mean",
+        "paper",
+        "stsb",
+        0.296,
+        (0.25, 0.34),
+        0.001,
+        0.002,
+        True,
+    ),
+    Verdict(
+        "roberta+mirror",
+        "roberta+base",
+        "paper",
+        "stsb",
+        -0.1,
+        (-0.3, 0.1),
+        0.2,
+        0.2,
+        False,
+    ),
+    Verdict(
+        "bert+mirror",
+        "bert+base:pooling=cls",
+        "paper",
+        "sts12",
+        0.455,
+        (0.4, 0.5),
+        0.001,
+        0.002,
+        True,
+    ),
+)
+
+
+def test_tested_differences_are_drawn_around_zero(shown: Callable) -> None:
+    page = shown(replace(BOARD, verdicts=VERDICTS))
+    figures = "[...document.querySelectorAll('#differences figure')]"
+    drawn = page.execute_script(
+        f"return {figures}.map(f => [f.querySelector('figcaption').textContent,"
+        "+f.querySelector('.zero').getAttribute('x1'),"
+        "[...f.querySelectorAll('circle')].map(e => [+e.getAttribute('cx'), e.getAttribute('class')]),"
+        "[...f.querySelectorAll('.interval')].map(e => [+e.getAttribute('x1'), +e.getAttribute('x2')])])"
+    )
+    by_title = {title: rest for title, *rest in drawn}
+    assert set(by_title) == {"STS-b", "STS12"}
+    zero, dots, bars = by_title["STS-b"]
+    assert [kind for _, kind in dots] == ["tuned", "untuned"]  # filled: significant
+    slope = (dots[0][0] - zero) / 0.296
+    for verdict, (at, _), bar in zip(VERDICTS[:2], dots, bars, strict=True):
+        values = [verdict.difference, *verdict.interval]
+        assert [at, *bar] == pytest.approx([zero + slope * value for value in values], abs=0.3)
+    choose(page, "text", "roberta")
+    titles = page.execute_script(f"return {figures}.map(f => f.textContent)")
+    assert len(titles) == 1
+    assert "over RoBERTa-mp" in titles[0]
+
+
+def test_first_screen_answers_with_terminal_sentences(shown: Callable, emulate: Callable) -> None:
+    table = replace(BOARD, title="", banner="Smoke run: 10 items a task", verdicts=VERDICTS)
+    page = shown(table)
+    emulate("setDeviceMetricsOverride", width=1280, height=800, deviceScaleFactor=1, mobile=False)
+    assert page.title == "Smoke run: 10 items a task. 5 encoders on 5 tasks"
+    assert page.find_element("css selector", "h1").text == "5 encoders on 5 tasks"
+    assert page.find_element("id", "banner").text == table.banner
+    lines = page.find_elements("css selector", "#answers li")
+    stated = [text for _, text in summary_lines(table)]
+    assert [line.text.splitlines()[-1] for line in lines] == stated[: len(lines)]
+    assert "beats" in lines[0].text
+    assert "gain" in (lines[0].get_attribute("class") or "")
+    board = page.find_element("id", "board").rect["y"]
+    assert all(line.rect["y"] < board for line in lines)
+    assert board < 800
+    notes = [e.text for e in page.find_elements("css selector", "#notes li")]
+    assert not set(notes) & set(stated)
+
+
+def test_lines_join_only_neighbours_of_the_table(shown: Callable) -> None:
+    """Sorted by STS-b, the rows of a backbone meet in another order."""
+    rows = [replace(BOARD.rows[i], backbone="bert") for i in (2, 0, 1, 3)]
+    page = shown(replace(BOARD, rows=tuple(rows)))
+    ladders = "return document.querySelectorAll('#panels figure:nth-child(2) .ladder').length"
+    assert page.execute_script(ladders) == 3
+    page.find_elements("css selector", "#board .sort")[2].click()
+    assert column(page, 0) == [rows[i].label for i in (3, 0, 2, 1)]
+    assert page.execute_script(ladders) == 0
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_details_do_not_cover_the_sorted_column(
+    shown: Callable, emulate: Callable, width: int
+) -> None:
+    page = shown(BOARD)
+    emulate(
+        "setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500
+    )
+    page.find_elements("css selector", "#board .sort")[2].click()
+    for row in range(5):
+        for cell in (1, 2, 3):
+            page.execute_script(
+                "document.querySelectorAll('#board tbody tr')[arguments[0]].cells[arguments[1]].focus()",
+                row,
+                cell,
+            )
+            covered = page.execute_script(
+                "const tip = document.getElementById('tip').getBoundingClientRect();"
+                "const cells = [...document.querySelectorAll('#board tbody tr')].map(row => row.cells[2]);"
+                "const hits = (r) => Math.min(r.right, tip.right) > Math.max(r.left, tip.left)"
+                "  && Math.min(r.bottom, tip.bottom) > Math.max(r.top, tip.top);"
+                "return cells.filter(cell => hits(cell.getBoundingClientRect())).length"
+            )
+            assert covered == 0
+
+
 def test_wide_table_fits_screen_and_print(shown: Callable, emulate: Callable) -> None:
     columns = tuple(
         Column(f"task-{i}", f"Task {i:02}", "st"[i // 6], "word", ("en",)) for i in range(12)
@@ -148,6 +271,30 @@ def test_phone_scrolls_table_instead_of_page(shown: Callable, emulate: Callable)
     )
     assert (width, left) == (390, 200)
     assert 0 <= first < 40  # the encoders stay
+    assert page.find_element("id", "more").is_displayed()
+    emulate("setDeviceMetricsOverride", width=2400, height=900, deviceScaleFactor=1, mobile=False)
+    choose(page, "suite", "wic")
+    assert not page.find_element("id", "more").is_displayed()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_axe_finds_no_violation(
+    shown: Callable, emulate: Callable, scheme: str, width: int
+) -> None:
+    axe = pytest.importorskip("axe_core_python", reason="axe-core-python is not installed")
+    emulate("setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    emulate(
+        "setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500
+    )
+    page = shown(replace(BOARD, banner="Smoke run", verdicts=VERDICTS, warnings=("Mixed: a",)))
+    open_all(page)
+    page.execute_script((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+    violations = page.execute_async_script(
+        "const done = arguments[0];"
+        "axe.run().then(found => done(found.violations.map(v => [v.id, v.nodes[0].html])))"
+    )
+    assert violations == []
 
 
 def test_page_lists_sources_with_accessible_names(
@@ -161,8 +308,7 @@ def test_page_lists_sources_with_accessible_names(
         in page.find_element("css selector", "#board tbody th").text
     )
     assert "384" not in page.find_elements("css selector", "#board tbody th")[1].text
-    for summary in page.find_elements("css selector", "summary"):
-        summary.click()
+    open_all(page)
     commands = page.find_element("css selector", "#commands pre").text.splitlines()
     assert (
         "mirrorbench run -e bert+mirror -t sts12,stsb,multisimlex-en,multisimlex-fr,wic --seeds 3"

@@ -10,8 +10,9 @@ from helpers.toy_tables import BOARD, EMPTY, HOSTILE
 from mirrorbench.core.errors import UnknownNameError
 from mirrorbench.reports.renderers import (
     markdown,
+    number,
 )
-from mirrorbench.reports.renderers.notes import MORE, MOST_LINES, note_lines
+from mirrorbench.reports.renderers.notes import MORE, MOST_LINES, note_lines, summary_lines
 from mirrorbench.reports.table import NOTES, Column, Row, Score, Table, Unseen, Verdict
 
 BASE, STATIC, TUNED, WHITENED = (
@@ -160,6 +161,23 @@ def test_largest_gain_is_noted_without_an_average() -> None:
     )
 
 
+def test_best_row_is_named_where_no_verdict_is_about_it() -> None:
+    def leader(table: Table) -> list[str]:
+        return [text for _, text in summary_lines(table) if text.startswith("Best")]
+
+    untested = replace(TABLE, verdicts=())
+    values = sorted((s.mean for row in TABLE.rows for s in row.scores if s), reverse=True)
+    (line,) = leader(untested)
+    assert f" {number(values[0])}, then " in line
+    assert f" {number(values[1])}; not tested against it" in line
+    assert leader(TABLE) == []
+    second = next(row for row in TABLE.rows if row.scores[0] and row.scores[0].mean == values[1])
+    tied = replace(second, scores=(replace(second.scores[0], tied=True),))
+    rows = tuple(tied if row is second else row for row in TABLE.rows)
+    assert leader(replace(untested, rows=rows))[0].endswith(f"; not separable from {second.label}")
+    assert leader(replace(untested, rows=TABLE.rows[:1])) == []
+
+
 def test_warnings_precede_remaining_notes() -> None:
     warned = replace(
         TABLE, warnings=("Mixed, not comparable: a. The newest counts.", "b"), notes=("missing: c",)
@@ -167,7 +185,7 @@ def test_warnings_precede_remaining_notes() -> None:
     lines = short(warned)
     assert len(lines) == MOST_LINES
     assert lines[-2] == "! Mixed, not comparable: a"
-    assert short(replace(warned, verdicts=()))[1:3] == ["! Mixed, not comparable: a", "! b"]
+    assert short(replace(warned, verdicts=()))[2:4] == ["! Mixed, not comparable: a", "! b"]
     assert {"b", "missing: c"} <= {note for _, note in note_lines(warned.with_notes("all"))}
 
 

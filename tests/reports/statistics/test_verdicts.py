@@ -167,8 +167,8 @@ def test_best_tuned_row_is_compared_with_best_untuned(tmp_path: Path, plugins: P
     ]
     steps = [v for v in table.verdicts if not v.best]
     assert any(not v.separable for v in steps)
-    measured = 1
-    assert len(note_lines(table)) == len(table.verdicts) + measured + len(table.notes)
+    leader, measured = 1, 1
+    assert len(note_lines(table)) == len(table.verdicts) + leader + measured + len(table.notes)
     path = tmp_path / "table.json"
     path.write_text(as_json(table))
     for level in NOTES:

@@ -62,12 +62,33 @@ function showTip(target) {
   placeTip();
 }
 
+// Below, above, right or left of the cell: the first place where the details cover none of the column that is sorted
+// by, else the one where they cover least of it.
 function placeTip() {
   const box = tipTarget.getBoundingClientRect();
   const tip = $("tip").getBoundingClientRect();
-  const below = box.bottom + 6 + tip.height < window.innerHeight;
-  $("tip").style.top = `${below ? box.bottom + 6 : Math.max(4, box.top - tip.height - 6)}px`;
-  $("tip").style.left = `${Math.max(4, Math.min(box.right - tip.width, window.innerWidth - tip.width - 4))}px`;
+  const area = document.querySelector(".scroller").getBoundingClientRect();
+  const head = document.querySelector("#board [aria-sort]")?.getBoundingClientRect();
+  const column = head && { left: head.left, right: head.right, top: area.top, bottom: area.bottom };
+  const inside = (value, size, room) => Math.max(4, Math.min(value, room - size - 4));
+  const places = [
+    [box.right - tip.width, box.bottom + 6],
+    [box.right - tip.width, box.top - tip.height - 6],
+    [Math.max(box.right, head?.right ?? 0) + 6, box.top],
+    [Math.min(box.left, head?.left ?? box.left) - tip.width - 6, box.top],
+    [box.right - tip.width, area.bottom + 6],
+    [box.right - tip.width, area.top - tip.height - 6],
+  ].map(([left, top]) => [inside(left, tip.width, window.innerWidth), inside(top, tip.height, window.innerHeight)]);
+  const overlap = ([left, top], other) => {
+    const across = Math.min(left + tip.width, other.right) - Math.max(left, other.left);
+    const down = Math.min(top + tip.height, other.bottom) - Math.max(top, other.top);
+    return Math.max(0, across) * Math.max(0, down);
+  };
+  const covered = (place) => overlap(place, box) + (column ? overlap(place, column) : 0);
+  const least = Math.min(...places.map(covered));
+  const [left, top] = places.find((place) => covered(place) === least);
+  $("tip").style.left = `${left}px`;
+  $("tip").style.top = `${top}px`;
 }
 
 function hideTip() {
@@ -240,6 +261,7 @@ function start() {
   const scroller = document.querySelector(".scroller");
   scroller.addEventListener("scroll", () => {
     scroller.classList.toggle("scrolled", scroller.scrollLeft > 0);
+    hint();
     scrolled();
   });
   window.addEventListener("scroll", scrolled, { passive: true });

@@ -36,6 +36,15 @@ function fit() {
   scroller.classList.remove("narrow");
   scroller.classList.toggle("narrow", scroller.scrollWidth > scroller.clientWidth);
   $("spread").hidden = !scroller.classList.contains("narrow") || !view.deviates.includes(true);
+  hint();
+}
+
+// A table that is wider than its area says so until its right end is in view.
+function hint() {
+  const scroller = document.querySelector(".scroller");
+  const rest = scroller.scrollWidth - scroller.clientWidth - scroller.scrollLeft;
+  $("more").hidden = scroller.scrollWidth <= scroller.clientWidth + 1;
+  scroller.parentNode.classList.toggle("more-right", rest > 1);
 }
 
 const room = () => element("small", { class: "unseen", "aria-hidden": "true" }, `± ${number(0)}`);
@@ -50,7 +59,9 @@ function cell(entry, i) {
   if (!score) return made;
   const text = minus(number(score.mean));
   made.append([text, element("b", {}, text), element("i", {}, text)][entry.ranks[i]]);
-  const tied = score.tied && entry.whole ? [element("span", { class: "tied" }, data.display.tied.plain)] : [];
+  // A dagger, or the space of one where another row of the column has it, so that the decimal points stay aligned.
+  const dagger = score.tied && entry.whole ? data.display.tied.plain : "";
+  const tied = view.ties[i] ? [element("span", { class: "tied" }, dagger)] : [];
   if (score.sd !== null) made.append(" ", element("small", {}, `± ${number(score.sd)}`), ...tied);
   else made.append(...tied, ...space);
   if ($("seeds").checked && score.seeds.length > 1) {
@@ -121,48 +132,103 @@ function ticks(low, high) {
   return Array.from({ length: 12 }, (_, i) => (Math.ceil(low / step) + i) * step).filter((value) => value <= high);
 }
 
-// The scores of a column, in the order of the rows.
-function panel({ column, over }, at) {
-  const entries = view.rows.filter(({ scores }) => scores[at]);
-  if (!entries.length) return [];
-  const all = entries.flatMap(({ scores }) => [scores[at].mean, ...ends(scores[at])]);
-  const [least, most] = [Math.min(...all), Math.max(...all)];
+// A plot with a row for each name, which has one or two lines; ``draw`` makes the marks of a row, and ``lines`` what lies
+// below all marks.
+function chart(names, values, label, draw, lines = () => []) {
+  const [least, most] = [Math.min(...values), Math.max(...values)];
   const margin = (most - least || 0.1) * 0.06;
   const [low, high] = [least - margin, most + margin];
-  const names = entries.map(({ row }) => cut(row.encoder, 36));
-  const left = 16 + 6.1 * Math.max(...names.map((name) => name.length)); // letters of 10.5 pixels
-  const [width, line, top] = [left + 190, 17, 8];
-  const bottom = top + entries.length * line;
+  const left = 16 + 6.1 * Math.max(...names.flat().map((name) => name.length)); // letters of 10.5 pixels
+  const height = 5 + 12 * Math.max(...names.map((name) => name.length));
+  const [width, top] = [left + 190, 8];
+  const bottom = top + names.length * height;
   const x = (value) => (left + ((value - low) / (high - low)) * (width - left - 16)).toFixed(1);
-  const y = (i) => top + (i + 0.5) * line;
+  const y = (i) => top + (i + 0.5) * height;
   const drawn = ticks(low, high).flatMap((value) => [
     shape("line", { class: "grid", x1: x(value), x2: x(value), y1: top, y2: bottom }),
     shape("text", { x: x(value), y: bottom + 13, "text-anchor": "middle" }, minus(number(value))),
   ]);
-  entries.forEach(({ row, scores }, i) => {
-    const before = entries[i - 1];
-    if (row.spec && before?.row.backbone === row.backbone) {
-      drawn.push(shape("line", { class: "ladder", x1: x(before.scores[at].mean), y1: y(i - 1), x2: x(scores[at].mean), y2: y(i) }));
-    }
+  drawn.push(...lines(x, y, top, bottom));
+  names.forEach((name, i) => {
+    const first = y(i) + 4 - 6 * (name.length - 1);
+    name.forEach((text, k) => {
+      drawn.push(shape("text", { x: left - 8, y: first + 12 * k, "text-anchor": "end" }, text));
+    });
+    drawn.push(...draw(i, x, y(i)));
   });
-  entries.forEach(({ row, scores }, i) => {
-    const [from, to] = ends(scores[at]);
-    const name = shape("text", { x: left - 8, y: y(i) + 4, "text-anchor": "end" }, names[i]);
-    drawn.push(name, shape("line", { class: "interval", x1: x(from), x2: x(to), y1: y(i), y2: y(i) }));
-    drawn.push(shape("circle", { class: row.tuned ? "tuned" : "untuned", cx: x(scores[at].mean), cy: y(i), r: 3.6 },
-      shape("title", {}, `${row.encoder}: ${minus(withDeviation(scores[at]))}`)));
-  });
+  const size = { width: 1.15 * width, viewBox: `0 0 ${width} ${bottom + 18}` };
+  return shape("svg", { ...size, role: "img", "aria-label": label }, ...drawn);
+}
+
+// A dot with its bar, and a text for a pointer.
+function dot(x, y, value, [from, to], filled, text) {
+  return [
+    shape("line", { class: "interval", x1: x(from), x2: x(to), y1: y, y2: y }),
+    shape("circle", { class: filled ? "tuned" : "untuned", cx: x(value), cy: y, r: 3.6 }, shape("title", {}, text)),
+  ];
+}
+
+function caption({ column, over }) {
   const averaged = over ?? column.average_of;
-  const title = averaged.length ? `Average of ${averaged.length} tasks` : column.display.heading;
+  return averaged.length ? `Average of ${averaged.length} tasks` : column.display.heading;
+}
+
+// The scores of a column, in the order of the rows.
+function panel(shown, at) {
+  const entries = view.rows.filter(({ scores }) => scores[at]);
+  if (!entries.length) return [];
+  const title = caption(shown);
+  const values = entries.flatMap(({ scores }) => [scores[at].mean, ...ends(scores[at])]);
   const text = `${title}: ${entries.map(({ row, scores }) => `${row.encoder} ${number(scores[at].mean)}`).join(", ")}`;
-  return element("figure", {}, element("figcaption", {}, title, column.display.metric ? element("small", {}, ` ${column.display.metric}`) : ""),
-    shape("svg", { viewBox: `0 0 ${width} ${bottom + 18}`, role: "img", "aria-label": text }, ...drawn));
+  const ladders = (x, y) => entries.flatMap(({ row, scores, place }, i) => {
+    const before = entries[i - 1];
+    // Only rows that follow each other in the table too: sorted rows are in no such order.
+    const follows = before && before.place + 1 === place && row.spec && before.row.backbone === row.backbone;
+    return follows
+      ? [shape("line", { class: "ladder", x1: x(before.scores[at].mean), y1: y(i - 1), x2: x(scores[at].mean), y2: y(i) })]
+      : [];
+  });
+  const marks = (i, x, y) => {
+    const { row, scores } = entries[i];
+    const words = `${row.encoder}: ${minus(withDeviation(scores[at]))}`;
+    return dot(x, y, scores[at].mean, ends(scores[at]), row.tuned, words);
+  };
+  const drawn = chart(entries.map(({ row }) => [cut(row.encoder, 36)]), values, text, marks, ladders);
+  const metric = shown.column.display.metric;
+  return element("figure", {}, element("figcaption", {}, title, metric ? element("small", {}, ` ${metric}`) : ""), drawn);
+}
+
+// The tested differences of a column between rows that are shown.
+function differencePanel(shown) {
+  if (shown.over) return []; // an average of other tasks than those of the tests
+  const keys = new Set(view.rows.map(({ row }) => JSON.stringify([row.spec, row.protocol])));
+  const tested = data.display.differences.filter(({ column, rows }) =>
+    column === shown.column.name && rows.every((row) => keys.has(JSON.stringify(row))));
+  if (!tested.length) return [];
+  const title = caption(shown);
+  const values = [0, ...tested.flatMap(({ difference, interval }) => [difference, ...interval])];
+  const zero = (x, y, top, bottom) => [shape("line", { class: "zero", x1: x(0), x2: x(0), y1: top, y2: bottom })];
+  const marks = (i, x, y) => {
+    const { difference, interval, separable, sentence } = tested[i];
+    return dot(x, y, difference, interval, separable, minus(sentence));
+  };
+  const text = `Differences on ${title}: ${tested.map(({ sentence }) => sentence).join("; ")}`;
+  const names = tested.map(({ row, over }) => [cut(row, 36), `over ${cut(over, 44)}`]);
+  const drawn = chart(names, values, text, marks, zero);
+  return [element("figure", {}, element("figcaption", {}, title), drawn)];
 }
 
 function drawPlots() {
   const panels = view.columns.flatMap(panel);
   $("panels").replaceChildren(...panels);
   $("plot").hidden = !panels.length;
+  // The column of the longest average first, which the sentences above the table are about.
+  const longest = (a, b) => b.column.average_of.length - a.column.average_of.length;
+  const [first, ...others] = [...view.columns].sort(longest).flatMap(differencePanel);
+  $("main-difference").replaceChildren(...(first ? [first] : []));
+  $("other-differences").hidden = !others.length;
+  $("other-differences").querySelector(".panels").replaceChildren(...others);
+  $("differences").hidden = !first;
 }
 
 function say(text) {

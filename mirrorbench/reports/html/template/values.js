@@ -89,8 +89,8 @@ function look() {
   const columns = shownColumns();
   const words = $("text").value.toLowerCase().split(/\s+/).filter(Boolean);
   const filtered = Object.keys(FILTERS).some((id) => $(id).value);
-  let rows = data.rows.map((row) => ({
-    row, scores: columns.map(({ column, over }) => (over ? average(row, over) : row.scores[column.name])),
+  let rows = data.rows.map((row, place) => ({
+    row, place, scores: columns.map(({ column, over }) => (over ? average(row, over) : row.scores[column.name])),
   }));
   rows = rows.filter(({ row, scores }) => {
     const text = `${row.encoder} ${row.spec}`.toLowerCase();
@@ -102,6 +102,7 @@ function look() {
   const marks = columns.map((_, i) => ranks(rows, i));
   // A score is tied with the best of all rows, so the mark is dropped while rows are hidden.
   const whole = rows.length === data.rows.length;
+  view.ties = columns.map((_, i) => whole && rows.some(({ scores }) => scores[i]?.tied));
   view.rows = rows.map((entry, i) => ({ ...entry, ranks: marks.map((column) => column[i]), whole }));
 }
 
@@ -157,12 +158,13 @@ function markdown() {
   return `${title}${drawn.join("\n")}${notes("markdown").map((note) => `\n\n${note}`).join("")}\n`;
 }
 
+// The lines of a tabular, from the types of its columns on.
 function tabular() {
   const marks = [(text) => text, (text) => `\\textbf{${text}}`, (text) => `\\underline{${text}}`];
   const sign = (text) => text.replaceAll("-", "$-$");
   const print = (score) => sign(withDeviation(score)).replace("±", "$\\pm$");
   const interval = (ends) => (ends ? `\\,{\\scriptsize [${ends.map((end) => sign(number(end))).join(", ")}]}` : "");
-  const lines = [`\\begin{tabular}{l${"c".repeat(view.columns.length)}}`, "\\toprule"];
+  const lines = [`l${"c".repeat(view.columns.length)}}`, "\\toprule"];
   const groups = neighbours();
   if (groups.length) {
     let last = 1;
@@ -183,11 +185,11 @@ function tabular() {
       : data.display.missing.latex));
     lines.push(`${[row.display.latex, ...cells].join(" & ")} \\\\`);
   });
-  lines.push("\\bottomrule", "\\end{tabular}");
+  lines.push("\\bottomrule", "");
   return lines.join("\n");
 }
 
 // The table as the command writes it, with the rows and columns that are shown.
 function latex() {
-  return data.display.latex.replace(/\\begin\{tabular\}[^]*\\end\{tabular\}/, tabular);
+  return data.display.latex.before + tabular() + data.display.latex.after;
 }
