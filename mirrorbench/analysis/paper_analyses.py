@@ -102,7 +102,7 @@ def _result(
         coverage=1.0,
         seconds={"analyse": round(seconds, 4)},
         data={"version": cell.task_version, "files": dict(cell.data)},
-        encoder={"weights": cell.model.fingerprint, "revision": cell.spec.revision}
+        encoder={"weights": cell.model.weights, "revision": cell.spec.revision}
         | (pooling.to_json() if pooling else {}),
         environment=describe_environment(workspace.torch_device),
         created=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -125,7 +125,7 @@ def evaluate(
     `mirrorbench evaluate ./cranfield -e minilm -e ./tuned --items 5`
     """
     from mirrorbench.cli.display import on_interrupt_go_on
-    from mirrorbench.cli.progress import progress_display
+    from mirrorbench.cli.progress import print_logged, progress_display
     from mirrorbench.runs.run import execute_plan
     from mirrorbench.session import Session
 
@@ -179,6 +179,7 @@ def evaluate(
         unread = () if quiet else encoder_lines(outcome.results, own_labels, read)
         for line in (*overlap, *unread):
             say(line, err=True)
+    print_logged(outcome.failures, output)
     raise typer.Exit(1 if outcome.failures else 0)
 
 

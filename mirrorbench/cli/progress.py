@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -190,10 +191,24 @@ class Display(Reporter):
             )
             for line in summary(lack for failure in short for lack in failure.lacks):
                 stderr.print(Text(line), soft_wrap=True)
-        if short or len(reasons) > 2:
-            with suppress(StorageError):  # a full disk may be among the reasons
-                log = write_log(outcome.failures, root)
-                stderr.print(Text(f"Every reason in full: {log}"), soft_wrap=True)
+        print_logged(outcome.failures, root, more=bool(short) or len(reasons) > 2)
+
+
+def print_logged(failures: Sequence[Failure], root: Path, more: bool = False) -> None:
+    """Write the log of failures, and print its name, if it says ``more`` than was printed, as a traceback does.
+
+    With MIRRORBENCH_DEBUG=1 tracebacks are printed too.
+    """
+    tracebacks = list(dict.fromkeys(own.traceback for own in failures if own.traceback))
+    if os.environ.get("MIRRORBENCH_DEBUG") == "1":
+        for traceback in tracebacks:
+            stderr.print(Text(traceback), soft_wrap=True)
+    if not more and not tracebacks:
+        return
+    content = "Every reason in full" + (", with tracebacks" if tracebacks else "")
+    with suppress(StorageError):  # a full disk may be among the reasons
+        log = write_log(failures, root)
+        stderr.print(Text(f"{content}: {log}"), soft_wrap=True)
 
 
 @contextmanager
@@ -252,7 +267,8 @@ def write_log(failures: Sequence[Failure], folder: Path) -> Path:
     cells: dict[str, list[str]] = {}
     for failure in failures:
         seed = "" if failure.seed is None else f" seed {failure.seed}"
-        reason = f"{failure.reason}\n{failure.hint}".strip().replace("\n", "\n  ")
+        parts = [failure.reason, failure.hint, failure.traceback]
+        reason = "\n".join(filter(None, parts)).strip().replace("\n", "\n  ")
         cells.setdefault(reason, []).append(f"{failure.spec} {failure.task}{seed}\n")
     with writing(folder / LOG) as sink:
         sink.writelines(

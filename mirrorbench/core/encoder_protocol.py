@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.errors import EncodingError, MirrorbenchError
+from mirrorbench.core.foreign_errors import describe
 
 Array = NDArray[np.float32]
 
@@ -96,7 +97,7 @@ def encode_checked(encoder: Encoder, inputs: Sequence[TextInput], who: str) -> A
     except MirrorbenchError:
         raise
     except (Exception, SystemExit) as error:
-        raise EncodingError(f"{who} failed: {type(error).__name__}: {error}") from error
+        raise EncodingError(f"{who} failed: {describe(error)}") from error
     return check_vectors(vectors, len(inputs), who)
 
 

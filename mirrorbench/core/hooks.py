@@ -23,11 +23,12 @@ class HookSpecs:
 
     @hookspec
     def register_encoders(self, register: Register) -> None:
-        """``register(name, open_encoder, description="")``: encoders with names of their own.
+        """``register(name, open_encoder, description="", keys=None)``: encoders with names of their own.
 
         ``open_encoder(spec, context)`` gets an ``EncoderSpec`` and an ``EncoderContext`` (device, precision, offline).
         It returns an object with ``encode(inputs)``, a float array of shape (n, d), and ``fingerprint``, a text that
-        changes whenever the vectors change.
+        changes whenever the vectors change. ``keys`` are the keys of its spec with their types, such as
+        ``{"dims": int}``; others are then refused. Without ``keys`` the encoder has to check them itself.
         """
 
     @hookspec

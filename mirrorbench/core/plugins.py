@@ -11,9 +11,9 @@ import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from importlib.metadata import EntryPoint
@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 
 import pluggy
 
+from mirrorbench.core.checksums import content
 from mirrorbench.core.entry_points import (
     DISABLE,
     command_points,
@@ -35,6 +36,7 @@ from mirrorbench.core.errors import (
     PluginError,
     unknown_name,
 )
+from mirrorbench.core.foreign_errors import describe, remember_plugin
 from mirrorbench.core.hooks import PROJECT, HookSpecs
 
 _T = TypeVar("_T")
@@ -74,11 +76,7 @@ class Registry(Generic[_T]):
                 f"{origin} describes the {self.noun} {name!r} by a {type(description).__name__}"
             )
         if name in self._entries:
-            problem = f"the {self.noun} {name!r} is registered twice: by {self._entries[name].origin} and by {origin}"
-            raise DuplicateNameError(
-                problem,
-                f"Rename one of them, or disable the plugin that is not built in: {DISABLE}=NAME",
-            )
+            raise name_taken(self.noun, name, self._entries[name].origin, origin)
         self._entries[name] = Entry(name, value, origin, description)
 
     def open_to_any_name(self) -> Registry[_T]:
@@ -87,9 +85,20 @@ class Registry(Generic[_T]):
         twin._any_name, twin._entries = True, dict(self._entries)
         return twin
 
-    def keep(self, names: Iterable[str]) -> None:
-        """Keep only these names."""
-        self._entries = {name: self._entries[name] for name in names}
+    @property
+    def of_this_process(self) -> bool:
+        """Whether names are those of objects that the caller gave, which stand for themselves."""
+        return self._any_name
+
+    def replace(self, name: str, value: _T) -> None:
+        """Give an entry another value."""
+        self._entries[name] = replace(self._entries[name], value=value)
+
+    def drop(self, origin: str) -> None:
+        """Remove what a plugin registered."""
+        self._entries = {
+            name: entry for name, entry in self._entries.items() if entry.origin != origin
+        }
 
     def __getitem__(self, name: str) -> _T:
         return self.entry(name).value
@@ -116,6 +125,12 @@ class Registry(Generic[_T]):
     def names(self) -> list[str]:
         """Return all names, in the order of registration."""
         return list(self._entries)
+
+
+def name_taken(noun: str, name: str, owner: str, origin: str) -> DuplicateNameError:
+    """Return the error for a name that ``owner`` has registered, and now ``origin`` too."""
+    problem = f"the {noun} {name!r} is registered twice: by {owner} and by {origin}"
+    return DuplicateNameError(problem, f"Take another name for that of {origin}.")
 
 
 class PluginWarning(UserWarning):
@@ -163,20 +178,13 @@ def call(
     except MirrorbenchError:
         raise
     except Exception as error:
-        problem = f"{entry.name!r} of {entry.origin} failed: {_in_one_line(error)}"
-        raise PluginError(problem, "Where it failed: MIRRORBENCH_DEBUG=1") from error
+        problem = f"{entry.name!r} of {entry.origin} failed: {describe(error)}"
+        raise PluginError(problem, "Its traceback: MIRRORBENCH_DEBUG=1") from error
     return value
 
 
 def _distribution(point: EntryPoint) -> str:
     return f"{point.dist.name} {point.dist.version}" if point.dist else "unknown distribution"
-
-
-def _in_one_line(error: BaseException) -> str:
-    text = (
-        error.message if isinstance(error, MirrorbenchError) else f"{type(error).__name__}: {error}"
-    )
-    return " ".join(text.split())
 
 
 class Plugins:
@@ -198,6 +206,7 @@ class Plugins:
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(HookSpecs)
         self.files: list[Path] = []  # those that add_file loaded, for workers in other processes
+        self._checksums: dict[str, str] = {}  # of these files, by the name of their plugin
         self._distributions = dict.fromkeys(builtin, _BUILT_IN)
         self._registries: dict[str, Registry[Any]] = {}
         for name in builtin:
@@ -225,10 +234,9 @@ class Plugins:
         """Warn of a broken plugin that was installed; stop for one that the user named (``--plugin FILE``)."""
         if named or os.environ.get("MIRRORBENCH_STRICT_PLUGINS") == "1":
             hint = error.hint if isinstance(error, MirrorbenchError) else ""
-            raise PluginError(f"plugin {plugin} failed: {_in_one_line(error)}", hint) from error
-        warnings.warn(
-            f"plugin {plugin} skipped: {_in_one_line(error)}", PluginWarning, stacklevel=2
-        )
+            raise PluginError(f"plugin {plugin} failed: {describe(error)}", hint) from error
+        message = f"plugin {plugin} skipped: {describe(error)}"
+        warnings.warn(message, PluginWarning, stacklevel=2)
 
     def add(self, plugin: Any, name: str, distribution: str = _FILE) -> None:
         """Register a plugin object; without hooks, or with one of a wrong name or argument, a ``PluginError``."""
@@ -251,6 +259,7 @@ class Plugins:
             raise PluginError(f"plugin {name!r} has no hook", advice)
         self._distributions[name] = distribution
         self._registries.clear()
+        remember_plugin(plugin)
 
     def add_file(self, path: Path) -> None:
         """Load one Python file as a plugin (``--plugin FILE``)."""
@@ -264,9 +273,18 @@ class Plugins:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:
             del sys.modules[spec.name]
-            raise PluginError(f"plugin file {path} failed: {_in_one_line(error)}") from error
+            raise PluginError(f"plugin file {path} failed: {describe(error)}") from error
         self.add(module, str(path))
         self.files.append(path.resolve())
+        self._checksums[str(path)] = content([("", path)])
+
+    def checksum_of_file(self, hook: str, name: str) -> str:
+        """Return the checksum of the plugin file that registered a name; empty for a name of an installed plugin.
+
+        An edited file, unlike a new version of a package, has no version. Modules that it imports are not read.
+        """
+        registry = self.registry(hook)
+        return self._checksums.get(registry.entry(name).origin, "") if name in registry else ""
 
     def extended(self, hook: str, *args: Any, **kwargs: Any) -> Plugins:
         """Return a copy in which ``register(*args, **kwargs)`` of a hook was called, with any text as name."""
@@ -277,34 +295,66 @@ class Plugins:
         return twin
 
     def registry(self, hook: str) -> Registry[Any]:
-        """Return the registry of a hook, filled at first use."""
+        """Return the registry of a hook, filled at first use.
+
+        The other hooks of installed plugins are filled with it, so that a plugin is skipped before anything of it is
+        used.
+        """
         if hook not in self._registries:
-            its = self._hooks[hook]
-            registry = its.registry(its.noun, self)
-            for impl in getattr(self._manager.hook, hook).get_hookimpls():
-                self._collect(impl, registry, partial(its.add, registry, impl.plugin_name))
-            self._registries[hook] = registry
+            self._fill(hook)
+            for other in self._hooks_of_installed():
+                if other not in self._registries:
+                    self._fill(other)
         return self._registries[hook]
 
+    def _hooks_of_installed(self) -> list[str]:
+        """The hooks of plugins that are neither built in nor files."""
+        hooks: dict[str, None] = {}
+        for name, plugin in self._manager.list_name_plugin():
+            if plugin is not None and self._distributions[name] not in (_BUILT_IN, _FILE):
+                callers = self._manager.get_hookcallers(plugin) or ()
+                hooks.update(dict.fromkeys(caller.name for caller in callers))
+        return list(hooks)
+
+    def _fill(self, hook: str) -> None:
+        its = self._hooks[hook]
+        registry = self._registries[hook] = its.registry(its.noun, self)
+        try:
+            for impl in getattr(self._manager.hook, hook).get_hookimpls():
+                self._collect(impl, registry, partial(its.add, registry, impl.plugin_name))
+        except BaseException:
+            del self._registries[hook]
+            raise
+
     def _collect(self, impl: Any, registry: Registry[Any], register: Callable[..., None]) -> None:
-        dist = self._distributions[impl.plugin_name]
+        plugin = impl.plugin_name
+        if plugin not in self._distributions:  # it was skipped while another hook was filled
+            return
+        dist = self._distributions[plugin]
         if dist == _BUILT_IN:
             impl.function(register)
             return
-        before = registry.names()
         try:
             returned = impl.function(register)
             if returned is not None:
                 name, returned_type = impl.function.__name__, type(returned).__name__
                 raise PluginError(f"its {name} returned a {returned_type}; a hook calls register")
         except (Exception, SystemExit) as error:  # as above: third-party code
-            registry.keep(before)  # nothing of a skipped plugin stays
-            if isinstance(error, DuplicateNameError):
-                raise
             named = dist == _FILE
-            self._report(
-                impl.plugin_name if named else f"{impl.plugin_name} ({dist})", error, named
-            )
+            if named:
+                registry.drop(plugin)
+            else:
+                self._skip(plugin)
+            if named and isinstance(error, DuplicateNameError):
+                raise
+            self._report(plugin if named else f"{plugin} ({dist})", error, named)
+
+    def _skip(self, name: str) -> None:
+        """Remove a plugin and all that it registered."""
+        self._manager.unregister(name=name)
+        del self._distributions[name]
+        for registry in self._registries.values():
+            registry.drop(name)
 
     def listing(self) -> list[dict[str, Any]]:
         """List each plugin's name, distribution, hooks and commands, in the order of loading."""

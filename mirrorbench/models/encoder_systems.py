@@ -52,6 +52,25 @@ def create_encoder(spec: EncoderSpec, plugins: Plugins, context: EncoderContext)
     return encoder
 
 
+OpenEncoder = Callable[[EncoderSpec, EncoderContext], Encoder]
+"""Makes the encoder of a spec."""
+_KEY_TYPES = (bool, int, float, str)
+
+
+def open_with_keys(open_encoder: OpenEncoder, keys: Mapping[str, type], who: str) -> OpenEncoder:
+    """Return ``open_encoder`` after a check that a spec has only these keys; ``who`` stands in errors on ``keys``."""
+    if not isinstance(keys, Mapping) or not set(keys.values()) <= set(_KEY_TYPES):
+        names = ", ".join(type_.__name__ for type_ in _KEY_TYPES)
+        hint = f'Such as keys={{"dims": int}}; a type is one of {names}.'
+        raise PluginError(f"{who} states its keys as {keys!r:.80}", hint)
+
+    def open_checked(spec: EncoderSpec, context: EncoderContext) -> Encoder:
+        checked_params(spec, **keys)
+        return open_encoder(spec, context)
+
+    return open_checked
+
+
 def checked_params(spec: EncoderSpec, **types: type) -> dict[str, Any]:
     """Return the keys of a spec after checks of their names and types; values of text keys are converted to text."""
     for key, value in spec.params:

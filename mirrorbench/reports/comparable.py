@@ -162,7 +162,10 @@ def mixtures(results: Sequence[Result], plugins: Plugins) -> list[str]:
         *_several("protocols", {result.protocol for result in results}),
         *_several("evaluated in", {result.evaluated_in for result in results}),
         *(f"{task}: {n} different versions of its data" for task, n in data.items()),
-        *(f"{spec}: {n} different models ({languages})" for (spec, languages), n in models.items()),
+        *(
+            f"{spec}: {n} different models, or versions of one ({languages})"
+            for (spec, languages), n in models.items()
+        ),
         *(
             f"{spec} on {task}, seed {seed}: {n} {experiments}"
             for (spec, _, task, _, seed), n in repeats.items()

@@ -76,6 +76,8 @@ class ModelRef:
     """Measured properties of its backbone (``models.traits``)."""
     members: tuple[tuple[str, ModelRef], ...] = ()
     """The model of each language, for a task whose languages have backbones of their own."""
+    code: str = ""
+    """Checksum of the plugin files that have a part in it; empty without such files."""
     posts: tuple[tuple[str, PostRef], ...] = ()
     """Transformations of its vectors, by language; under ``""`` to all. No part of ``identity``: rows that differ in it
     alone share the model and its vectors."""
@@ -86,9 +88,10 @@ class ModelRef:
             return {"languages": {language: member.identity() for language, member in self.members}}
         if not self.method:
             # With its name: two systems with the same fingerprint must not share vectors and results.
-            return {"system": self.spec.backbone, "fingerprint": self.fingerprint}
+            return {"system": self.spec.backbone, "fingerprint": self.fingerprint, **self._files}
         backbone = {
             "backbone": self.fingerprint,
+            **self._files,
             **({"equal_lengths": True} if self.traits.pads else {}),
         }
         if self.recipe is None or self.corpus is None:
@@ -109,6 +112,17 @@ class ModelRef:
             ),
             "computation": COMPUTATION,
         }
+
+    @property
+    def _files(self) -> dict[str, str]:
+        return {"plugin_files": self.code} if self.code else {}
+
+    @property
+    def weights(self) -> str:
+        """The fingerprint, together with that of the plugin files: what tells two versions of a model apart."""
+        return (
+            digest({"weights": self.fingerprint, **self._files}) if self.code else self.fingerprint
+        )
 
     @property
     def key(self) -> str:

@@ -26,7 +26,7 @@ from mirrorbench.core.encoder_protocol import (
     check_inputs,
     check_vectors,
 )
-from mirrorbench.core.errors import StorageError
+from mirrorbench.core.errors import EncodingError, StorageError
 from mirrorbench.core.files import writing
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.data.corpora import Corpus, naming_lines
@@ -119,6 +119,11 @@ class EmbeddingCache:
                 np.save(sink, array)
         self._state()
         self._add(keys, vectors)
+
+    @property
+    def dimensions(self) -> int | None:
+        """Dimensions of the stored vectors; ``None`` without any."""
+        return int(self._shards[-1].shape[1]) if self._shards else None
 
     def get(self, inputs: Sequence[TextInput]) -> Array:
         """Vectors of inputs that are all stored, float32 of shape (len(inputs), dimensions)."""
@@ -216,6 +221,8 @@ def _vectors_key(encoder: Encoder, pooling: Pooling | None, model: ModelRef, pre
         "precision": precision,
         "computation": COMPUTATION,
     }
+    if model.code:
+        parts["plugin_files"] = model.code
     return digest(parts)
 
 
@@ -253,6 +260,12 @@ def _encode(
             arrays = [check_vectors(encoder.encode(chunk), len(chunk), f"the encoder {spec}")]
             advance(len(chunk))
         for cache, array in zip(stored.values(), arrays, strict=True):
+            if cache.dimensions not in (None, array.shape[1]):
+                problem = f"the encoder {spec} returned vectors of {array.shape[1]} dimensions"
+                raise EncodingError(
+                    f"{problem}, and before of {cache.dimensions}",
+                    "An encoder whose vectors change needs another fingerprint.",
+                )
             cache.put(chunk, array)
 
 

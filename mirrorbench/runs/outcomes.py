@@ -8,6 +8,7 @@ from typing import Literal
 
 from mirrorbench.core.devices import lost_device, out_of_memory
 from mirrorbench.core.errors import Lack, MirrorbenchError
+from mirrorbench.core.foreign_errors import describe, traceback_of
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.results import Predictions, Result
@@ -27,6 +28,8 @@ class Failure:
     """The data sets and models whose absence is the cause."""
     full: bool = False
     """Whether a device had no memory left for it."""
+    traceback: str = field(default="", compare=False, repr=False)
+    """Of an error of a plugin or a library."""
 
     @classmethod
     def of(
@@ -40,10 +43,22 @@ class Failure:
             raise lost from error
         if isinstance(error, MirrorbenchError):
             return cls(
-                spec, task, error.message, error.hint, seed, error.lacks, out_of_memory(error)
+                spec,
+                task,
+                error.message,
+                error.hint,
+                seed,
+                error.lacks,
+                out_of_memory(error),
+                traceback_of(error),
             )
         return cls(
-            spec, task, f"{type(error).__name__}: {error}", seed=seed, full=out_of_memory(error)
+            spec,
+            task,
+            describe(error),
+            seed=seed,
+            full=out_of_memory(error),
+            traceback=traceback_of(error),
         )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mirrorbench.core import checksums
 from mirrorbench.core.encoder_protocol import reads_pairs
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
+from mirrorbench.core.identity import digest
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec
 from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_corpus
 from mirrorbench.data.readers.line_parts import have_parts, pairs_of
@@ -373,9 +374,17 @@ class Planner:
         if spec.backbone in self.plugins.encoders:
             if "{lang}" in str(spec.get("path")) and spec.get("language") is None:
                 spec = spec.with_params(language=purpose.languages[0])
-            return ModelRef(spec, loader.system(spec, None, precision).fingerprint)
+            code = self._code([("register_encoders", spec.backbone)])
+            return ModelRef(spec, loader.system(spec, None, precision).fingerprint, code=code)
         path = self.files.locate(spec, purpose.languages[0])
-        return ModelRef(spec, loader.system(spec, path, precision).fingerprint, path, spec.method)
+        code = self._code([("register_methods", spec.method)])
+        system = loader.system(spec, path, precision)
+        return ModelRef(spec, system.fingerprint, path, spec.method, code=code)
+
+    def _code(self, names: Sequence[tuple[str, str]]) -> str:
+        """Return the checksum of the plugin files that registered names, each with its hook; empty without any."""
+        found = {self.plugins.checksum_of_file(hook, name) for hook, name in names} - {""}
+        return digest({"files": sorted(found)}) if found else ""
 
     def _transformers(
         self, request: Request, spec: EncoderSpec, purpose: Purpose
@@ -396,8 +405,18 @@ class Planner:
         )
         traits = self.files.family(path).traits
         weights = fingerprint(path)
+        parts = [("register_methods", spec.method), ("register_poolings", pooling.mode)]
+        if method.tunes:
+            parts.append(("register_losses", recipe.loss))
+            parts += [("register_augmentations", name) for name, _ in recipe.augment]
         untuned = ModelRef(
-            spec, weights, path, spec.method, attention=recipe.attention, traits=traits
+            spec,
+            weights,
+            path,
+            spec.method,
+            attention=recipe.attention,
+            traits=traits,
+            code=self._code(parts),
         )
         if not method.tunes:
             return [PlannedModel(untuned, pooling)]

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mirrorbench.core.errors import PluginError, UnknownNameError, unknown_name
-from mirrorbench.core.plugins import Hook, Plugins, Registry, add_function
+from mirrorbench.core.plugins import Hook, Plugins, Registry, add_function, name_taken
 from mirrorbench.core.specs import Value
 from mirrorbench.data.card_files import builtin_suites, load_cards
 from mirrorbench.data.cards import Card
 from mirrorbench.data.corpora import GeneratedCorpus
+from mirrorbench.models.backbones import BACKBONES
+from mirrorbench.models.encoder_systems import open_with_keys
 from mirrorbench.runs.outcomes import CellOutcome
 from mirrorbench.tasks.base import TaskKind
 from mirrorbench.tasks.kinds import TaskRegistry, as_task
@@ -130,9 +132,29 @@ def _add_kind(
     registry.add(name, kind, origin, description)
 
 
+def _add_encoder(
+    registry: Registry[Any],
+    origin: str,
+    name: str,
+    open_encoder: Any,
+    description: str = "",
+    keys: Mapping[str, type] | None = None,
+) -> None:
+    add_function(registry, origin, name, open_encoder, description)
+    if keys is not None:
+        opened = open_with_keys(open_encoder, keys, f"the encoder {name!r} of {origin}")
+        registry.replace(name, opened)
+    # Backbones that are encoder systems too, as sbert is, are registered by built-in modules.
+    if name in BACKBONES and origin not in BUILTIN_PLUGINS and not registry.of_this_process:
+        raise name_taken("encoder", name, "the backbones of mirrorbench", origin)
+
+
 def _add_task(registry: TaskRegistry, origin: str, task: Any) -> None:
     for source in load_cards(Path(task)) if isinstance(task, str | Path) else (task,):
         added = as_task(source, registry.kinds)
+        # The built-in suite of a single task has its name, as wic has.
+        if added.name in builtin_suites() and origin not in BUILTIN_PLUGINS:
+            raise name_taken("task", added.name, "the suites of mirrorbench", origin)
         registry.add(added.name, added, origin, added.title)
 
 
@@ -154,7 +176,7 @@ def _add_paper(
 
 
 HOOKS = {
-    "register_encoders": Hook("encoder", add_function),
+    "register_encoders": Hook("encoder", _add_encoder),
     "register_methods": Hook("method", _add_method),
     "register_poolings": Hook("pooling", add_function),
     "register_losses": Hook("loss", add_function),

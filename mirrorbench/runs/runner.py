@@ -360,7 +360,7 @@ class Runner:
             | ({"limit": cell.limit} if cell.limit else {}),
             encoder=_description(encoder, cell.pooling, vectors.array.shape[1])
             | {
-                "weights": cell.model.fingerprint,
+                "weights": cell.model.weights,
                 "revision": cell.spec.revision,
                 "texts": len(distinct),
             }
@@ -376,6 +376,7 @@ class Runner:
                 *_notes(cell, task.languages, **lost),
                 *_truncation_notes(cell, truncation),
                 *_unknown_words_notes(cell, task, unknown),
+                *_zero_vectors_notes(cell, encoder, vectors),
                 *(f"{_name(cell)}: {note}" for note in getattr(encoder, "notes", ())),
                 *_progress(cell, tuning),
             ],
@@ -389,6 +390,12 @@ class Runner:
         """Items with texts of the corpora of the encoder; ``None`` if it has no corpus."""
         strings = [text for corpus in cell.model.corpora for text in self.corpora[corpus].texts]
         return find_contamination(adapted.task.texts(adapted.items), strings) if strings else None
+
+
+def _zero_vectors_notes(cell: Cell, encoder: Encoder, vectors: Vectors) -> Iterator[str]:
+    """Return a note on an encoder that has found nothing in any text."""
+    if len(vectors.array) and not vectors.array.any() and not reads_pairs(encoder):
+        yield f"{_name(cell)}: all its vectors are zero"
 
 
 def _of_directory(cell: Cell) -> dict[str, bool]:

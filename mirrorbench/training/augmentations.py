@@ -87,6 +87,20 @@ class Augmentation:
                 f"It must be one of {', '.join(_INPUTS)}.",
             )
 
+    def apply(self, value: Any, context: AugmentationContext) -> Any:
+        """Return a text or ids after the augmentation.
+
+        Raises:
+            PluginError: it returned something else.
+        """
+        changed = self.function(value, context)  # type: ignore[operator]
+        wanted = str if self.on == "text" else Sequence | np.ndarray
+        if not isinstance(changed, wanted) or (self.on == "tokens" and isinstance(changed, str)):
+            kind = "text" if self.on == "text" else "list of token ids"
+            problem = f"the augmentation {self.name!r} returned a {type(changed).__name__}"
+            raise PluginError(f"{problem}, not a {kind}", "Let its function return what it made.")
+        return changed
+
     def check(self, rate: float) -> None:
         """Raise a ``UsageError`` for a negative rate, or a probability of 1 or more."""
         if rate < 0 or (self.probability and rate >= 1):
@@ -101,7 +115,8 @@ def in_use(
 
     For ``model``, functions of rate 0 are included and come first: ``dropout=0`` must not undo ``controlled_dropout``.
     """
-    pairs = [(registered[name].function, rate) for name, rate in rates if registered[name].on == on]
+    chosen = [(registered[name], rate) for name, rate in rates if registered[name].on == on]
+    pairs = [(own.function if on == "model" else own.apply, rate) for own, rate in chosen]
     return (
         sorted(pairs, key=lambda pair: pair[1] > 0)
         if on == "model"

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from mirrorbench.cli.progress import PLAIN_INTERVAL, Display, progress_display
+from mirrorbench.cli.progress import (
+    LOG,
+    PLAIN_INTERVAL,
+    Display,
+    print_logged,
+    progress_display,
+)
+from mirrorbench.core.specs import parse_spec
+from mirrorbench.runs.outcomes import Failure
 
 
 def told(shown: Display, capsys: pytest.CaptureFixture[str]) -> str:
@@ -107,3 +117,17 @@ def test_progress_without_plan_counts_stage_units(capsys: pytest.CaptureFixture[
 def test_quiet_display_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     Display(quiet=True).note("something")
     assert capsys.readouterr().err == ""
+
+
+def test_tracebacks_are_logged_and_printed_when_debugging(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failure = Failure(parse_spec("tiny"), "stsb", "KeyError: 'a'", traceback="line 7, in encode")
+    print_logged([replace(failure, traceback="")], tmp_path)
+    assert capsys.readouterr().err == ""
+    print_logged([failure], tmp_path)
+    assert "line 7" not in capsys.readouterr().err
+    assert "line 7, in encode" in (tmp_path / LOG).read_text()
+    monkeypatch.setenv("MIRRORBENCH_DEBUG", "1")
+    print_logged([failure], tmp_path)
+    assert "line 7, in encode" in capsys.readouterr().err

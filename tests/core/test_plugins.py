@@ -76,9 +76,45 @@ def test_duplicate_names_are_errors_with_both_origins(plugins: Plugins) -> None:
     plugins.add(ToyPlugin(tasks=[PairSimilarity("stsb", CATS)]), "intruder")
     with pytest.raises(PluginError, match=r"'stsb'.*mirrorbench\.tasks\.kinds.*intruder") as caught:
         plugins.tasks  # noqa: B018
-    assert "MIRRORBENCH_DISABLE_PLUGINS" in caught.value.hint
+    assert caught.value.hint == "Take another name for that of intruder."
     with pytest.raises(PluginError, match="'intruder' is loaded already"):
         plugins.add(ToyPlugin(), "intruder")
+
+
+@pytest.mark.parametrize(
+    ("body", "owner"),
+    [
+        ("register_encoders(register): register('sbert', max)", "mirrorbench.models.sbert"),
+        ("register_encoders(register): register('tiny', max)", "the backbones of mirrorbench"),
+        (
+            "register_augmentations(register): register('drophead', max)",
+            "mirrorbench.training.augmentations",
+        ),
+    ],
+)
+def test_installed_plugin_with_a_taken_name_is_skipped_alone(
+    install: Install, body: str, owner: str
+) -> None:
+    """All of it, also what it registered by other hooks before; other plugins stay."""
+    more = "\n@mirrorbench.hookimpl\ndef register_metrics(register): register('half', max)"
+    install("bad", HOOK + body + more)
+    install("good", GOOD)
+    plugins = load_plugins()
+    with pytest.warns(PluginWarning) as caught:
+        names = plugins.metrics.names()
+    assert {"spearman", "good-metric", "half"} & set(names) == {"spearman", "good-metric"}
+    assert plugins.encoders.entry("sbert").origin == "mirrorbench.models.sbert"
+    assert "tiny" not in plugins.encoders
+    assert plugins.augmentations.entry("drophead").origin == "mirrorbench.training.augmentations"
+    (warning,) = caught
+    assert f"by {owner} and by bad" in str(warning.message)
+    assert "bad" not in [row["name"] for row in plugins.listing()]
+
+
+def test_task_with_the_name_of_a_suite_is_refused(plugins: Plugins) -> None:
+    plugins.add(ToyPlugin(tasks=[PairSimilarity("sts", CATS)]), "intruder")
+    with pytest.raises(PluginError, match="the suites of mirrorbench and by intruder"):
+        plugins.tasks  # noqa: B018
 
 
 def test_plugins_added_later_are_registered(plugins: Plugins, tmp_path: Path) -> None:

@@ -44,7 +44,10 @@ def test_mixed_experiments_are_detected_and_named(
             replace(other, cell=other.cell | {"protocol": "released"}),
             "protocols paper and released",
         ),
-        (replace(other, encoder={"weights": "another"}), "bert+mirror: 2 different models (en)"),
+        (
+            replace(other, encoder={"weights": "another"}),
+            "bert+mirror: 2 different models, or versions of one (en)",
+        ),
         (replace(one, cell_id="c"), f"bert+mirror on stsb, seed 0: 2 {what}"),
         (
             stored("bert+mirror", "stsb", 0.5, 1, corpus="b"),

@@ -213,7 +213,7 @@ def test_unavailable_encoders_and_tasks_fail_alone(make: Make, registered: Plugi
     assert plan.failures[0].hint == "look elsewhere"
     plan = make("nothing", "toy", "unopened")
     assert [str(cell.spec) for cell in plan.cells] == ["toy"]
-    assert [failure.reason for failure in plan.failures] == [
+    assert [failure.reason.partition(" (")[0] for failure in plan.failures] == [
         "the encoder 'nothing' of more has no encode() or no fingerprint",
         "ZeroDivisionError: no weights",
     ]

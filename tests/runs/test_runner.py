@@ -94,10 +94,10 @@ class WordList(ToyEncoder):
 
 
 def test_encoder_vocabulary_replaces_the_tasks_candidates(bench: Bench) -> None:
-    task = LexiconInduction("bli", LEXICON, languages=("en", "de"))
+    task = LexiconInduction("words-bli", LEXICON, languages=("en", "de"))
     with_words, without = WordList("words"), ToyEncoder("no words")
     bench.plugins.add(ToyPlugin({"with": with_words, "without": without}, [task]), "toys")
-    assert not bench.run("with", "without", "with", tasks=("bli",)).failures
+    assert not bench.run("with", "without", "with", tasks=("words-bli",)).failures
     dictionaries = {"cat", "dog", "pig", "katze", "hund", "ferkel"}
     assert set(with_words.asked) == dictionaries | {
         "apple",
@@ -224,7 +224,8 @@ def test_encoder_error_on_one_task_spares_others(bench: Bench) -> None:
     bench.plugins.add(ToyPlugin({"toy": WordList()}, [*toy_tasks(), *tasks]), "toys")
     outcome = bench.run("toy", tasks=["words-xx", "cats", "dogs", "words-de"])
     assert [result.task for result in outcome.results] == ["dogs", "words-de"]
-    assert {failure.task: failure.reason for failure in outcome.failures} == {
+    reasons = {failure.task: failure.reason.partition(" (")[0] for failure in outcome.failures}
+    assert reasons == {
         "words-xx": "KeyError: 'xx'",
         "cats": "ValueError: nothing is known of zebras",
     }
@@ -249,9 +250,8 @@ def test_failures_are_retried_and_constant_vectors_score_undefined(
     bench: Bench, toy: ToyEncoder
 ) -> None:
     toy.broken = RuntimeError("not today")
-    assert [failure.reason for failure in bench.run("toy").failures] == 2 * [
-        "RuntimeError: not today"
-    ]
+    reasons = [failure.reason for failure in bench.run("toy").failures]
+    assert [reason.partition(" (")[0] for reason in reasons] == 2 * ["RuntimeError: not today"]
     toy.broken = np.ones((5, 4))
     outcome = bench.run("toy", tasks=["cats"])
     assert (outcome.computed, outcome.failures) == (1, ())

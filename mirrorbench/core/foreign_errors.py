@@ -1,0 +1,81 @@
+"""Errors of code that is not ours, such as a plugin's: what they say, and the line of that code that raised them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from mirrorbench.core.errors import MirrorbenchError
+
+_OURS = Path(__file__).resolve().parents[1]
+_LIBRARIES = tuple(
+    Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib")
+)
+_plugin_code: set[Path] = set()
+"""Files, and folders of packages, of the plugins that this process loaded: they may lie among the libraries."""
+
+
+def remember_plugin(plugin: Any) -> None:
+    """Remember the code of a loaded plugin, whose lines then stand in messages."""
+    name = getattr(plugin, "__name__", "") if isinstance(plugin, ModuleType) else ""
+    module = sys.modules.get(name.partition(".")[0], plugin)
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return
+    path = Path(file).resolve()
+    _plugin_code.add(path.parent if path.name == "__init__.py" else path)
+
+
+def describe(error: BaseException) -> str:
+    """Return an error in one line: its type, its words, and the line of foreign code that raised it, if any.
+
+    ``KeyError: 'boom' (letters.py, line 12, in encode)``. Errors of this package are their message alone.
+    """
+    if isinstance(error, MirrorbenchError):
+        return " ".join(error.message.split())
+    words = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
+    place = place_of(error)
+    return f"{words} ({place})" if place else words
+
+
+def place_of(error: BaseException) -> str:
+    """Return file, line and function of the innermost frame of foreign code; empty where libraries alone were called."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [frame for frame in frames if _is_foreign(frame.filename)]
+    if not places:
+        return ""
+    last = places[-1]
+    function = "" if last.name == "<module>" else f", in {last.name}"
+    return f"{_short_path(last.filename)}, line {last.lineno}{function}"
+
+
+def traceback_of(error: BaseException) -> str:
+    """Return the traceback of an error that has its cause outside of this package; empty for others."""
+    cause: BaseException | None = error
+    while isinstance(cause, MirrorbenchError):
+        cause = cause.__cause__
+    if cause is None:
+        return ""
+    return "".join(traceback.format_exception(cause))
+
+
+def _is_foreign(filename: str) -> bool:
+    """Whether a file is a plugin's or the user's, and neither ours nor a library's."""
+    path = Path(filename).resolve()
+    if any(path.is_relative_to(code) for code in _plugin_code):
+        return True
+    if not path.is_file() or path.is_relative_to(_OURS):
+        return False
+    return not any(path.is_relative_to(folder) for folder in _LIBRARIES)
+
+
+def _short_path(filename: str) -> str:
+    """The path from the working directory, if the file is below it."""
+    path = Path(filename)
+    here = Path(os.getcwd())
+    return str(path.relative_to(here)) if path.is_relative_to(here) else filename

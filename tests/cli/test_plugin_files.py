@@ -1,0 +1,98 @@
+"""Plugin files as their authors try them: errors with their line, taken names, stated keys, edited code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mirrorbench.runs.results import read_results
+
+ENCODER = """
+import mirrorbench
+import numpy as np
+
+class Encoder:
+    fingerprint = "1"
+    def encode(self, inputs):
+        {encode}
+
+@mirrorbench.hookimpl
+def register_encoders(register):
+    register("mine", lambda spec, context: Encoder(), "", keys={{"dims": int}})
+"""
+COUNTS = "return np.array([[len(item.text), item.text.count('a'), 1.0] for item in inputs])"
+
+
+@pytest.fixture
+def run(mirrorbench: Callable, folder: Path) -> Callable:
+    """Runs the encoder of a plugin file, whose ``encode`` has a body, on a task."""
+
+    def made(encode: str, *options: str, encoder: str = "mine", task: str = "quick-sts") -> object:
+        (folder / "mine.py").write_text(ENCODER.format(encode=encode))
+        command = ("run", "--plugin", "mine.py", "-e", encoder, "-t", task, *options)
+        return mirrorbench(*command)
+
+    return made
+
+
+def test_error_of_a_plugin_names_its_line(run: Callable, folder: Path) -> None:
+    said = run("return {}['boom']")
+    said.assert_fails(1, "KeyError: 'boom' (mine.py, line 8, in encode)")
+    said.assert_fails(1, "with tracebacks: results/failures.log")
+    log = (folder / "results" / "failures.log").read_text()
+    assert "return {}['boom']" in log.partition("Traceback")[2]
+
+
+def test_vectors_of_other_dimensions_are_refused(run: Callable) -> None:
+    run(COUNTS).assert_works()
+    said = run("return np.ones((len(inputs), 2))", task="quick-simlex")
+    assert said.code == 0  # an edited file is another encoder
+    said = run("self.n = getattr(self, 'n', 1) + 1; return np.eye(len(inputs), self.n)")
+    assert said.code == 0  # texts of one call
+    said = run("return np.random.rand(len(inputs), np.random.randint(3, 90))", task="quick")
+    said.assert_fails(1, "dimensions, and before of", "another fingerprint")
+
+
+def test_zero_vectors_are_noted(run: Callable) -> None:
+    said = run("return np.zeros((len(inputs), 3))", "--notes", "all")
+    assert "mine: all its vectors are zero" in said.out
+
+
+def test_unstated_keys_of_a_plugin_encoder_are_refused(run: Callable) -> None:
+    run(COUNTS, encoder="mine:dimz=3").assert_fails(
+        2, "unknown key of mine 'dimz'", "Did you mean dims?"
+    )
+    run(COUNTS, encoder="mine:dims=x").assert_fails(2, "dims=x is not a whole number")
+    run(COUNTS, encoder="mine:dims=3").assert_works()
+
+
+def test_edited_plugin_file_is_computed_anew(run: Callable, folder: Path) -> None:
+    run(COUNTS)
+    (first,) = read_results(folder / "results")
+    assert "from earlier runs" in run(COUNTS).err
+    run(COUNTS.replace("'a'", "'e'"))
+    (second,) = read_results(folder / "results")
+    assert second.main_score != first.main_score
+    run(COUNTS)
+    (again,) = read_results(folder / "results")
+    assert again.main_score == first.main_score
+
+
+def test_augmentation_without_text_is_named(
+    mirrorbench: Callable, folder: Path, random_model: Callable[[str], Path]
+) -> None:
+    source = "import mirrorbench\n@mirrorbench.hookimpl\ndef register_augmentations(register):\n"
+    (folder / "swap.py").write_text(f"{source}    register('swap', lambda text, context: None)\n")
+    encoder = f"{random_model('bert')}+mirror:swap=0.5,corpus=quick-sentences,corpus_size=40"
+    said = mirrorbench("run", "--plugin", "swap.py", "-e", encoder, "-t", "quick-sts")
+    said.assert_fails(1, "the augmentation 'swap' returned a NoneType, not a text")
+
+
+def test_taken_name_in_a_plugin_file_is_an_error(mirrorbench: Callable, folder: Path) -> None:
+    source = ENCODER.format(encode=COUNTS).replace('"mine"', '"tiny"')
+    (folder / "mine.py").write_text(source)
+    mirrorbench("run", "--plugin", "mine.py", "-e", "tiny", "-t", "quick-sts").assert_fails(
+        2, "the encoder 'tiny'", "backbones of mirrorbench and by mine.py", "Take another name"
+    )
