@@ -12,6 +12,8 @@ from mirrorbench.core.identity import __version__
 from mirrorbench.core.moved_modules import forward_moved_modules
 
 if TYPE_CHECKING:
+    from mirrorbench.api import FailureWarning as FailureWarning
+    from mirrorbench.api import compare as compare
     from mirrorbench.api import evaluate as evaluate
     from mirrorbench.api import leaderboard as leaderboard
     from mirrorbench.api import load as load
@@ -22,7 +24,18 @@ if TYPE_CHECKING:
 
 forward_moved_modules()
 
-__all__ = ["Session", "__version__", "evaluate", "hookimpl", "leaderboard", "load", "run", "tune"]
+__all__ = [
+    "FailureWarning",
+    "Session",
+    "__version__",
+    "compare",
+    "evaluate",
+    "hookimpl",
+    "leaderboard",
+    "load",
+    "run",
+    "tune",
+]
 
 
 def __getattr__(name: str) -> Any:

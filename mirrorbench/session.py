@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Unpack
 
+from mirrorbench.core.arguments import check_count, checks_keywords
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.specs import (
     PROTOCOLS,
     EncoderSpec,
     Specs,
     as_names,
+    as_several,
     as_spec,
     as_texts,
 )
@@ -23,12 +25,15 @@ from mirrorbench.runs.workspace import Settings, SettingsFields, Workspace
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.data.corpora import Contamination
-    from mirrorbench.reports.encoder_pairs import EncoderComparison
+    from mirrorbench.reports.encoder_comparison import EncoderComparison
     from mirrorbench.reports.leaderboard import Leaderboard
     from mirrorbench.runs.outcomes import Reporter
     from mirrorbench.runs.plan import Plan
     from mirrorbench.texts.encode import EncodedFile
     from mirrorbench.texts.model_card import TunedEncoder
+
+
+_SETTINGS = tuple(SettingsFields.__annotations__)
 
 
 class Session:
@@ -46,8 +51,18 @@ class Session:
 
     Raises:
         UsageError: no such executor. (Device and precisions are checked when they are first needed.)
+
+    Example:
+        >>> from mirrorbench import Session
+        >>> session = Session("results", device="cpu")
+        >>> board = session.run("tiny+base:pooling=mean", "quick-sts", limit=40)
+        >>> [column.title for column in board.table.columns]
+        ['STS17']
+        >>> session.load("tiny").encode(["a cat"]).shape
+        (1, 256)
     """
 
+    @checks_keywords(_SETTINGS)
     def __init__(
         self,
         results: str | Path = "results",
@@ -58,10 +73,11 @@ class Session:
     ) -> None:
         self.workspace = Workspace(Settings(results, **settings), plugins, reporter)
 
+    @checks_keywords()
     def plan(
         self,
         encoders: Specs = (),
-        tasks: str | Sequence[str] = (),
+        tasks: str | Path | Sequence[str | Path] = (),
         *,
         seeds: int | None = None,
         corpus: str = "",
@@ -76,6 +92,9 @@ class Session:
         from mirrorbench.runs.plan import Plan, Request
         from mirrorbench.runs.run import make_plan
 
+        check_count("limit", limit)
+        if seeds is not None:
+            check_count("seeds", seeds, least=1)
         space, names = self.workspace, as_names(tasks)
         typed = self._specs(encoders)
         specs = tuple(typed)
@@ -117,8 +136,7 @@ class Session:
 
         plugins, folder = self.workspace.plugins, self.workspace.results.root
         specs: dict[EncoderSpec, str] = {}
-        several = [encoders] if isinstance(encoders, str | Path | EncoderSpec) else encoders
-        for encoder in several:
+        for encoder in as_several(encoders):
             if isinstance(encoder, EncoderSpec):
                 specs.setdefault(encoder, "")
             else:
@@ -126,10 +144,11 @@ class Session:
                 specs.setdefault(as_spec(labelled(text, folder, plugins)), text)
         return specs
 
+    @checks_keywords()
     def run(
         self,
         encoders: Specs = (),
-        tasks: str | Sequence[str] = (),
+        tasks: str | Path | Sequence[str | Path] = (),
         *,
         seeds: int | None = None,
         corpus: str = "",
@@ -193,10 +212,52 @@ class Session:
             table = judged(table, stored, plugins)
         return Leaderboard(table, outcome.results, outcome.failures, plugins)
 
+    @checks_keywords()
+    def evaluate(
+        self,
+        encoders: Sequence[str | EncoderSpec],
+        data: Sequence[str],
+        *,
+        margin: float | None = None,
+    ) -> Leaderboard:
+        """Compare encoders with the first one on own data, as ``mirrorbench evaluate`` does.
+
+        Args:
+            encoders: specs; a bare backbone is its untuned row.
+            data: paths of files or folders of own data, with options behind a colon.
+            margin: also test whether they are equal within it, between 0 and 1.
+
+        Returns:
+            The leaderboard, with a verdict on each other encoder and data.
+        """
+        from mirrorbench.own_data.answers import Evaluation
+        from mirrorbench.own_data.planning import Data, encoder_rows, evaluation_plan
+        from mirrorbench.reports.comparable import stored_results
+        from mirrorbench.reports.statistics.equality import asked_for
+        from mirrorbench.runs.run import execute_plan
+
+        equality = asked_for(margin)
+        space = self.workspace
+        read = Data.read(data, space)
+        rows = encoder_rows(encoders, space)
+        plan = evaluation_plan(rows, read, space, baselines=False, fetch=True)
+        outcome = execute_plan(space, plan)
+        return Evaluation(
+            stored_results(outcome, plan, space.results),
+            plan,
+            outcome.failures,
+            list(map(str, rows.values())),
+            read,
+            space.plugins,
+            equality=equality,
+            computed=outcome.predictions,
+        ).leaderboard
+
+    @checks_keywords()
     def leaderboard(
         self,
         results: str | Path | Sequence[str | Path] = (),
-        tasks: str | Sequence[str] = (),
+        tasks: str | Path | Sequence[str | Path] = (),
         *,
         encoders: Specs = (),
         table: str = "",
@@ -251,11 +312,12 @@ class Session:
         shown = leaderboard.table.sorted_by(sort) if sort else leaderboard.table
         return replace(leaderboard, table=replace(shown, title=title or shown.title))
 
+    @checks_keywords()
     def compare(
         self,
         first: str,
         second: str,
-        tasks: str | Sequence[str] = (),
+        tasks: str | Path | Sequence[str | Path] = (),
         *,
         results: Sequence[str | Path] = (),
         protocol: str = "",
@@ -286,8 +348,7 @@ class Session:
         )
         if len(folders) > 2:
             raise UsageError(
-                f"--results was given {len(folders)} times",
-                "Once for both, or twice: A's, then B's.",
+                f"results names {len(folders)} folders", "One of both, or two: A's, then B's."
             )
         left, right = results_of_two(first, second, (folders[0], folders[-1]), protocol, plugins)
         names = expand_tasks(as_names(tasks), plugins) or tuple(
@@ -303,6 +364,7 @@ class Session:
                 notes.append(note)
         return replace(comparison, notes=(*notes, *comparison.notes))
 
+    @checks_keywords()
     def paper(self, table: str, *, encoder: str = "", protocol: str = "paper") -> Any:
         """Return a table or figure of the papers: published, measured (from the session's results), difference.
 
@@ -316,6 +378,7 @@ class Session:
             self.workspace, table, encoder, protocol
         )
 
+    @checks_keywords()
     def papers(self, paper: str = "", *, encoder: str = "", protocol: str = "paper") -> Any:
         """Return all tables and figures by name, or those of one paper (``mirrorwic``); arguments as of ``paper``."""
         _check_protocol(protocol)
@@ -323,6 +386,7 @@ class Session:
             self.workspace, paper, encoder, protocol
         )
 
+    @checks_keywords()
     def run_paper(
         self, table: str, *, encoder: str = "", seeds: int = 1, protocol: str = "paper"
     ) -> Any:
@@ -332,6 +396,7 @@ class Session:
             self.workspace, table, encoder, seeds, protocol
         )
 
+    @checks_keywords()
     def load(self, spec: str | Path, level: str = "sentence") -> TextEncoder:
         """Load an encoder from its spec; a tuned one is taken from the cache, or tuned now with seed 0.
 
@@ -353,6 +418,7 @@ class Session:
         encoder, row = load_encoder(self.workspace, as_spec(spec), level)
         return TextEncoder(encoder, str(row), typed=str(spec))
 
+    @checks_keywords()
     def tune(
         self,
         texts: str | Path | Sequence[str] | Sequence[tuple[str, str]],
@@ -409,6 +475,7 @@ class Session:
                 merge,
             )
 
+    @checks_keywords()
     def encode(
         self,
         texts: str,
@@ -460,6 +527,7 @@ class Session:
         """
         return self.workspace.plugins.analyses[name](self.workspace, **options)
 
+    @checks_keywords()
     def overlap(
         self, corpus: str | Path, tasks: str | Sequence[str]
     ) -> dict[str, Contamination | MirrorbenchError | None]:

@@ -44,7 +44,7 @@ def test_leaderboard_reads_scores_stored_by_run() -> None:
         "mirrorbench.reports.table"
     )  # the subpackage of the same name stands in nobody's way
     assert mirrorbench.leaderboard("results", "cats")["cats"] == results["cats"]
-    with pytest.raises(UsageError, match="no folder of results nowhere"):
+    with pytest.raises(UsageError, match="no folder nowhere with results"):
         mirrorbench.leaderboard("nowhere")
 
 
@@ -79,7 +79,7 @@ def test_results_convert_to_data_frame_and_text(monkeypatch: pytest.MonkeyPatch)
 
 def test_invalid_api_calls_are_rejected() -> None:
     encoder = mirrorbench.load("letters")
-    with pytest.raises(UsageError, match="list of texts"):
+    with pytest.raises(UsageError, match="are a list, and got one string"):
         encoder.encode("one string")
     with pytest.raises(UsageError, match="unknown level 'novel'"):
         mirrorbench.load("tiny", level="novel")

@@ -429,7 +429,7 @@ def _results(study: Study, folders: Sequence[Path], tasks: Sequence[str]) -> lis
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(
-                f"there is no folder of results {folder}", "Make some: mirrorbench run"
+                f"there is no folder {folder} with results", "Make some: mirrorbench run"
             )
     names = expand_tasks(tasks, study.workspace.plugins)
     read = [

@@ -25,7 +25,7 @@ from typer.core import TyperCommand, TyperGroup
 from mirrorbench.core.devices import lost_device
 from mirrorbench.core.entry_points import COMMANDS as GROUP
 from mirrorbench.core.entry_points import DISABLE, command_points
-from mirrorbench.core.errors import MirrorbenchError, PluginError, UsageError
+from mirrorbench.core.errors import MirrorbenchError, PluginError, UsageError, naming_options
 from mirrorbench.core.files import unwritable
 from mirrorbench.core.quoting import NO_TEXTS, printable
 
@@ -208,7 +208,7 @@ def main() -> None:
     debug = os.environ.get("MIRRORBENCH_DEBUG") == "1"
     _open_streams()
     try:
-        with _plain_warnings():
+        with _plain_warnings(), naming_options():
             try:
                 app()
             finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from math import isfinite, nan
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,9 +22,8 @@ from mirrorbench.cli.display import (
 )
 
 if TYPE_CHECKING:
-    from mirrorbench.reports.encoder_pairs import EncoderComparison, TaskComparison
+    from mirrorbench.reports.encoder_comparison import EncoderComparison, TaskComparison
     from mirrorbench.reports.statistics.comparisons import SeedMean
-    from mirrorbench.reports.table import Table
 
 _First = Annotated[
     str,
@@ -79,6 +78,7 @@ def compare(
 
     `mirrorbench compare tiny+mirror tiny+base:pooling=mean`
     """
+    from mirrorbench.reports.encoder_comparison import pair_table
     from mirrorbench.session import Session
 
     compared = Session().compare(
@@ -93,72 +93,7 @@ def compare(
     if as_json:
         print_json({"a": first, "b": second, **_as_json(compared)})
     else:
-        print_table(_table(compared, f"A: {first}, B: {second}"), notes or "all")
-
-
-def _table(compared: EncoderComparison, title: str) -> Table:
-    """Return a line for each task, and for the average over several; the verdicts as sentences below."""
-    from mirrorbench.reports.renderers.numbers import p_words
-    from mirrorbench.reports.statistics import LEVEL
-    from mirrorbench.reports.statistics.verdicts import caveat_notes
-    from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table
-
-    heads = ("items", "A", "B", "A - B", f"{LEVEL:.0%} interval", "p", "verdict")
-    rows = []
-    for entry in compared.every:
-        ends = entry.test.interval
-        cells = (
-            f"{entry.n:,}",
-            _score(entry.first),
-            _score(entry.second),
-            _number(entry.difference, "+"),
-            f"[{', '.join(map(_number, ends))}]" if ends else "undefined",
-            "undefined" if entry.corrected is None else p_words(entry.corrected).removeprefix("= "),
-            entry.verdict,
-        )
-        name = entry.task if entry.task != AVERAGE else f"{AVERAGE} of {len(compared.tasks)}"
-        rows.append(Row(name, "", tuple(Score(nan, None, 1, text=cell) for cell in cells)))
-    *of_tasks, last = compared.sentences()  # that of the average, if there is one
-    notes = [last, _explanation(compared), *compared.notes, *of_tasks]
-    notes += caveat_notes([entry.test for entry in compared.every])
-    columns = tuple(Column(head, head) for head in heads)
-    return Table(
-        title,
-        columns,
-        tuple(rows),
-        tuple(notes),
-        "facts",
-        "task",
-        banner=compared.banner,
-    )
-
-
-def _explanation(compared: EncoderComparison) -> str:
-    """The note on the numbers of the table."""
-    sides = [side for task in compared.tasks for side in (task.first, task.second)]
-    tested = "p of the difference" if any(entry.test.equality for entry in compared.every) else "p"
-    text = f"Interval and {tested}: over items and, if several, seeds"
-    if any(side.sd is not None for side in sides):
-        text = f"±: over seeds. {text}"
-    if len(compared.tasks) > 1:
-        text += f"; p of tasks: corrected for {len(compared.tasks)} (Holm), intervals are not"
-    if any(entry.test.best for entry in compared.every):
-        text += (
-            "; best rows of the leaderboard: p and interval are corrected for the choice, as there"
-        )
-    return f"{text}."
-
-
-def _number(value: float, sign: str = "") -> str:
-    from mirrorbench.reports.renderers.numbers import number
-
-    return f"{sign if value > 0 else ''}{number(value)}" if isfinite(value) else "undefined"
-
-
-def _score(score: SeedMean) -> str:
-    return (
-        _number(score.mean) if score.sd is None else f"{_number(score.mean)} ± {_number(score.sd)}"
-    )
+        print_table(pair_table(compared, f"A: {first}, B: {second}"), notes or "all")
 
 
 def _finite(value: float) -> float | None:
@@ -166,6 +101,7 @@ def _finite(value: float) -> float | None:
 
 
 def _as_json(compared: EncoderComparison) -> dict[str, Any]:
+    from mirrorbench.reports.encoder_comparison import explanation
     from mirrorbench.reports.statistics.verdicts import caveat_notes
 
     entries = [
@@ -177,7 +113,7 @@ def _as_json(compared: EncoderComparison) -> dict[str, Any]:
     return {
         "tasks": entries[:n],
         "average": entries[n] if compared.average else None,
-        "notes": [_explanation(compared), *compared.notes, *caveat_notes(tests)],
+        "notes": [explanation(compared), *compared.notes, *caveat_notes(tests)],
         "banner": compared.banner,
     }
 

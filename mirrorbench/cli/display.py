@@ -178,10 +178,10 @@ _GAP = 2
 """Characters between two columns of a listing."""
 
 
-def print_wrapped(label: str, text: str) -> None:
+def print_wrapped(label: str, text: str, err: bool = False) -> None:
     """Print a text behind its label; a terminal breaks it between words, and indents what follows."""
     if not console.is_terminal:
-        say(label + text)
+        say(label + text, err=err)
         return
     lines = wrap(
         text,
@@ -190,7 +190,7 @@ def print_wrapped(label: str, text: str) -> None:
         break_on_hyphens=False,
     )
     for number, line in enumerate(lines or [""]):
-        say((" " * len(label) if number else label) + line)
+        say((" " * len(label) if number else label) + line, err=err)
 
 
 def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -204,9 +204,10 @@ def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
             say("\t".join(row))
         return
     columns = list(zip(head, *rows, strict=True))
+    filled = [i for i, cells in enumerate(columns) if i == 0 or any(cells[1:])]
     longest = [max(map(len, column)) for column in columns]
     least = [longest[0], *map(_least_width, columns[1:])]
-    shown = _columns_that_fit(least, console.width)
+    shown = _columns_that_fit(filled, least, console.width)
     room = console.width - _drawn_width(shown, least)
     table = Grid(box=None, pad_edge=False, header_style="bold")
     for i in shown:
@@ -217,14 +218,16 @@ def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         # Text, since a name may hold square brackets, which are markup.
         table.add_row(*(Text(row[i]) for i in shown))
     console.print(table)
-    if left_out := [name for i, name in enumerate(head) if i not in shown]:
+    if left_out := [head[i] for i in filled if i not in shown]:
         names = ", ".join(left_out)
-        say(f"(no room in {console.width} columns for: {names}; --json has all)", err=True)
+        print_wrapped(
+            "", f"(no room in {console.width} columns for: {names}; --json has all)", True
+        )
 
 
-def _columns_that_fit(least: Sequence[int], width: int) -> list[int]:
+def _columns_that_fit(columns: Sequence[int], least: Sequence[int], width: int) -> list[int]:
     """Return the columns that stay in a listing, of which the first always does and the widest goes first."""
-    shown = list(range(len(least)))
+    shown = list(columns)
     while len(shown) > 1 and _drawn_width(shown, least) > width:
         shown.remove(max(shown[1:], key=lambda i: least[i]))
     return shown

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mirrorbench.cli.completion import complete
-from mirrorbench.cli.display import DataDir, Json, PluginFiles, print_json, print_rows, say
+from mirrorbench.cli.display import (
+    DataDir,
+    Json,
+    PluginFiles,
+    print_json,
+    print_rows,
+    print_wrapped,
+    say,
+)
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import LEVELS
 
@@ -74,9 +82,11 @@ def list_registered(
     )
     _print(rows, as_json)
     if listed is Listed.encoders and not as_json:
-        say(
-            "\nA backbone stands alone (a ladder of rows) or with a method: roberta+mirror. OWNER/NAME of the hub and "
-            "./DIRECTORY\nare backbones too.",
+        say(err=True)
+        print_wrapped(
+            "",
+            "A backbone stands alone (a ladder of rows) or with a method: roberta+mirror. OWNER/NAME of the hub and "
+            "./DIRECTORY are backbones too.",
             err=True,
         )
 

@@ -29,7 +29,9 @@ PLAIN_INTERVAL = 10.0
 LONGEST_INTERVAL = 120.0
 """The most seconds between two lines while nothing happens, before which each interval is twice the last one."""
 MEASURED = 10.0
-"""Seconds of a stage after which its end is estimated from the units done so far."""
+"""Seconds of a run after which its end is estimated from what is done so far."""
+LEAST_MEASURED = 3.0
+"""Seconds of a stage whose throughput is known well enough."""
 LOG = "failures.log"
 """File in the folder of results with the reason of each failure, in full."""
 
@@ -110,9 +112,19 @@ class Display(Reporter):
         return ", ".join(filter(None, (self._done(), self._remaining())))
 
     def _remaining(self) -> str:
-        """Estimate the time to the end of the stage; empty in its first seconds, and where its size is unknown."""
-        spent = time.monotonic() - self._stage_began
-        if spent < MEASURED or not self._size or not self._count:
+        """Estimate the time to the end of the run from its cells, before the first one to that of the stage.
+
+        Empty in the first seconds, and where a size is unknown.
+        """
+        now = time.monotonic()
+        spent = now - self._stage_began
+        computed = self.done - self.cached
+        if now - self._began < MEASURED:
+            return ""
+        if computed:
+            left = (now - self._began) / computed * (self.total - self.done)
+            return f"about {in_words(left)} left" if left >= 1 else ""
+        if spent < LEAST_MEASURED or not self._count or self._size <= self._count:
             return ""
         left = spent / self._count * (self._size - self._count)
         of_stage = " of this step" if self.total > 1 else ""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import NamedTuple, TypeVar
 
@@ -26,6 +28,65 @@ def without_credentials(text: str) -> str:
     return _CREDENTIALS.sub(r"\1", text)
 
 
+_OPTION = re.compile(
+    r"(?<![\w-])--(?P<name>[a-z][a-z-]*)"
+    r"(?: (?P<value>[A-Z][A-Z_]*\b|\.?\d[\w.]*|(?:auto|cpu|cuda(?::\d+)?|mps|fp32|bf16|fp16|tiny|all|none)\b|\./\S+))?"
+)
+_COMMAND = re.compile(r"\b(?:mirrorbench [a-z]+|pip install) ")
+_FLAGS = frozenset(
+    [
+        "offline",
+        "force",
+        "merge",
+        "baselines",
+        "intervals",
+        "ties",
+        "deterministic",
+        "allow-mixed",
+        "without-overlap",
+        "words-in-context",
+    ]
+)
+_ARGUMENTS = {"encoder": "encoders", "span-columns": "spans", "log": "log=True"}
+_wording = {"options": False}
+"""Whether errors name the options of the command line; in Python they name arguments."""
+
+
+@contextmanager
+def naming_options() -> Iterator[None]:
+    """Let errors name options inside, as the command line has them."""
+    before = _wording["options"]
+    _wording["options"] = True
+    try:
+        yield
+    finally:
+        _wording["options"] = before
+
+
+def as_arguments(text: str) -> str:
+    """Return a text in which options of the command line are the arguments of the Python functions.
+
+    ``Use --device cpu.`` becomes ``Use device='cpu'.``; commands such as ``mirrorbench list tasks`` stay.
+    """
+    lines = []
+    for line in text.split("\n"):
+        command = _COMMAND.search(line)
+        end = command.start() if command else len(line)
+        lines.append(_OPTION.sub(_argument, line[:end]) + line[end:])
+    return "\n".join(lines)
+
+
+def _argument(option: re.Match[str]) -> str:
+    name, value = option["name"], option["value"]
+    argument = _ARGUMENTS.get(name, name.replace("-", "_"))
+    if name in _FLAGS:
+        return f"{argument}=True" + (f" {value}" if value else "")
+    if value is None:
+        return argument
+    is_text = value[0].islower() or value.startswith("./")
+    return f"{argument}={value!r}" if is_text else f"{argument}={value}"
+
+
 class MirrorbenchError(Exception):
     """Base of all errors caused by input, data or environment rather than by a bug.
 
@@ -42,7 +103,8 @@ class MirrorbenchError(Exception):
         self.lacks = lacks
 
     def __str__(self) -> str:
-        return f"{self.message}\n{self.hint}" if self.hint else self.message
+        text = f"{self.message}\n{self.hint}" if self.hint else self.message
+        return text if _wording["options"] else as_arguments(text)
 
 
 _Error = TypeVar("_Error", bound=MirrorbenchError)

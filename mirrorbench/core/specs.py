@@ -149,6 +149,11 @@ def as_spec(encoder: str | Path | EncoderSpec) -> EncoderSpec:
     """Return a spec, parsed if it is a text; a ``Path`` may hold reserved characters."""
     if isinstance(encoder, EncoderSpec):
         return encoder
+    if not isinstance(encoder, str | Path):
+        raise UsageError(
+            f"an encoder is named by a text or a path, and got {encoder!r:.60}",
+            "Such as 'tiny', 'roberta+mirror' or './my-encoder'.",
+        )
     return (
         EncoderSpec(str(encoder.absolute())) if isinstance(encoder, Path) else parse_spec(encoder)
     )
@@ -159,17 +164,37 @@ def as_specs(encoders: Specs) -> tuple[EncoderSpec, ...]:
     return tuple(dict.fromkeys(map(parse_spec, as_texts(encoders))))
 
 
+def as_several(encoders: Specs) -> Sequence[str | Path | EncoderSpec]:
+    """Return one or several encoders as a sequence; ``UsageError`` for anything else."""
+    if isinstance(encoders, str | Path | EncoderSpec):
+        return [encoders]
+    if isinstance(encoders, Iterable):
+        return list(encoders)
+    return [as_spec(encoders)]
+
+
 def as_texts(encoders: Specs) -> tuple[str, ...]:
     """Return one or several encoders as they are written, which may be labels of rows."""
-    several = [encoders] if isinstance(encoders, str | Path | EncoderSpec) else encoders
+    several = as_several(encoders)
     return tuple(
         encoder if isinstance(encoder, str) else str(as_spec(encoder)) for encoder in several
     )
 
 
-def as_names(names: str | Sequence[str]) -> list[str]:
-    """Return names of tasks or suites from a list, or from one text with commas."""
-    return split_names([names] if isinstance(names, str) else names)
+def as_names(names: str | Path | Sequence[str | Path]) -> list[str]:
+    """Return names of tasks or suites from a list, or from one text with commas; a ``Path`` is that of own data."""
+    several = [names] if isinstance(names, str | Path) else names
+    found: list[str] = []
+    for name in several:
+        if isinstance(name, Path):
+            path = str(name)
+            found.append(path if "/" in path or path.startswith((".", "~")) else f"./{path}")
+        elif isinstance(name, str):
+            found += split_names([name])
+        else:
+            problem = f"a task is named by a text or a path, and got {name!r:.60}"
+            raise UsageError(problem, "Such as 'stsb' or './pairs.csv'.")
+    return found
 
 
 def parse_params(tail: str, whole: str) -> tuple[tuple[str, Value], ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from mirrorbench.core.arguments import check_texts
 from mirrorbench.core.encoder_protocol import Encoder, as_inputs, check_vectors
 from mirrorbench.core.errors import PluginError, UsageError, unknown_name
 from mirrorbench.core.identity import digest
@@ -252,13 +253,10 @@ class TextEncoder:
         The first call with texts that are longer than the encoder reads gives a ``TruncationWarning``.
 
         Raises:
-            UsageError: ``texts`` is a single string.
+            UsageError: ``texts`` is a single string, or one of them is no text.
             EncodingError: the encoder returned an array of another shape, or numbers that are not finite.
         """
-        if isinstance(texts, str):
-            raise UsageError(
-                "encode() takes a list of texts, and got one string", "Write encode([text])."
-            )
+        check_texts(texts)
         inputs = as_inputs(texts)
         vectors = check_vectors(self.encoder.encode(inputs), len(inputs), "the encoder")
         said = self.truncation is not None and self.truncation.cut > 0

@@ -13,7 +13,7 @@ import numpy as np
 
 from mirrorbench.core.errors import UsageError, changed_while_read
 from mirrorbench.core.files import resolved
-from mirrorbench.core.specs import parse_spec
+from mirrorbench.core.specs import as_spec
 from mirrorbench.core.truncation import Truncation
 from mirrorbench.core.unknown_words import UnknownWords
 from mirrorbench.data.corpora import Contamination
@@ -137,20 +137,21 @@ def without_repeats(names: Sequence[str]) -> list[str]:
     return list(first.values())
 
 
-def encoder_rows(encoders: Sequence[str], workspace: Workspace) -> dict[str, EncoderSpec]:
+def encoder_rows(
+    encoders: Sequence[str | EncoderSpec], workspace: Workspace
+) -> dict[str, EncoderSpec]:
     """Return the spec of each encoder by its text; ``UsageError`` if two are the same encoder."""
     from mirrorbench.runs.plan import Planner
 
     planner = Planner(workspace)
     rows: dict[str, EncoderSpec] = {}
-    for text in encoders:
-        row = planner.untuned(parse_spec(text))
+    for encoder in encoders:
+        text = str(encoder)
+        row = planner.untuned(as_spec(encoder))
         same = [encoder for encoder, spec in rows.items() if _is_same(spec, row)]
         if same:
             first = same[0]
-            raise UsageError(
-                f"-e {first} and -e {text} are the same encoder, {row}", "Name each once."
-            )
+            raise UsageError(f"{first} and {text} are the same encoder, {row}", "Name each once.")
         rows[text] = row
     return rows
 

@@ -57,7 +57,7 @@ def read_stored(folders: Sequence[Path]) -> list[Stored]:
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(
-                f"there is no folder of results {folder}", "Make some: mirrorbench run"
+                f"there is no folder {folder} with results", "Make some: mirrorbench run"
             )
     return [Stored(read_result(path), path) for folder in folders for path in result_files(folder)]
 

@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.reports.comparable import incomparable, newest_shared
+from mirrorbench.reports.encoder_comparison import EncoderComparison, TaskComparison
 from mirrorbench.reports.leaderboard import build_table
-from mirrorbench.reports.renderers.verdicts import (
-    Names,
-    column_phrase,
-    margin_words,
-    over_name,
-    row_name,
-    sentence,
-)
 from mirrorbench.reports.selection import Choice, read_items, select
-from mirrorbench.reports.statistics.comparisons import Comparison, Comparisons, RowKey, Seeds
+from mirrorbench.reports.statistics.comparisons import Comparisons, RowKey, Seeds
 from mirrorbench.reports.statistics.equality import asked_for
 from mirrorbench.reports.statistics.items import ItemScores, items_of
 from mirrorbench.reports.statistics.steps import find_steps, with_caveats
@@ -30,7 +23,7 @@ from mirrorbench.reports.statistics.verdicts import (
     tested,
     with_corrections,
 )
-from mirrorbench.reports.table import AVERAGE, Column, Equality, Row, Table, Unseen, Verdict
+from mirrorbench.reports.table import AVERAGE, Equality, Table, Verdict
 from mirrorbench.runs.results import Result
 
 if TYPE_CHECKING:
@@ -40,87 +33,6 @@ if TYPE_CHECKING:
 
 _Results = dict[str, list[list[Result]]]
 """For each task the results of the seeds of A, and those of B."""
-
-
-@dataclass(frozen=True)
-class TaskComparison(Comparison):
-    """Two encoders, A and B, on one task or on average.
-
-    Attributes:
-        task: its name; ``avg.`` for the average.
-        metric: of the task; empty for the average.
-        test: the verdict on A against B, as below a leaderboard.
-    """
-
-    task: str
-    metric: str
-    test: Verdict
-
-    @property
-    def corrected(self) -> float | None:
-        """The p-value, corrected for ``test.n_tests`` tests."""
-        return self.test.corrected
-
-    @property
-    def this_model(self) -> bool:
-        """Whether an encoder was tuned with one seed, so that the verdict is about that model."""
-        return self.test.this_model
-
-    @property
-    def unseen(self) -> Unseen | None:
-        """The difference on the items without a text of a tuning corpus; ``None`` where that is all."""
-        return self.test.unseen
-
-    @property
-    def verdict(self) -> str:
-        """The better encoder, if the corrected p-value is significant, or that they are equal within the margin."""
-        if self.test.answer in ("not tested", "not separable"):
-            return self.test.answer
-        answer = "A better" if self.test.answer == "better" else "B better"
-        if self.test.answer == "equal" and self.test.equality:
-            answer = f"equal within {margin_words(self.test.equality.margin)}"
-        return f"{answer}{' (this model)' if self.this_model else ''}"
-
-
-@dataclass(frozen=True)
-class EncoderComparison:
-    """Two encoders, A and B.
-
-    Attributes:
-        tasks: each comparable task.
-        average: over several tasks; ``None`` for one.
-        notes: on left-out results and corrections.
-        rows: of A and B in a table.
-        columns: of that table: the tasks, and their average.
-        banner: of that table, such as that of a smoke run.
-    """
-
-    tasks: tuple[TaskComparison, ...]
-    average: TaskComparison | None
-    notes: tuple[str, ...]
-    rows: tuple[Row, Row]
-    columns: tuple[Column, ...]
-    banner: str = ""
-
-    @property
-    def every(self) -> tuple[TaskComparison, ...]:
-        """The tasks, and their average if there are several."""
-        return (*self.tasks, *([self.average] if self.average else []))
-
-    def sentences(self) -> list[str]:
-        """Return the verdicts of ``every`` as sentences, as below a leaderboard."""
-        first, second = self.rows
-        columns = {column.name: column for column in self.columns}
-        sentences = []
-        for entry in self.every:
-            best = entry.test.best and first.tuned
-            row, over = row_name(first, self.rows), over_name(second, self.rows, best)
-            if first.label == second.label:  # in two folders
-                row, over = f"{first.label} (A)", f"{second.label} (B)"
-            names = Names(row, over, column_phrase(columns[entry.task], self.columns))
-            _, text = sentence(entry.test, names)
-            sentences.append(text)
-        return sentences
 
 
 def compare_encoders(

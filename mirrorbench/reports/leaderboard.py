@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.errors import UsageError, not_installed, unknown_name
+from mirrorbench.core.errors import UsageError, as_arguments, not_installed, unknown_name
 from mirrorbench.core.plugins import call
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.core.truncation import Truncation
@@ -375,7 +375,16 @@ def _with_averages(tasks: Sequence[Column]) -> list[Column]:
 
 @dataclass(frozen=True, repr=False)
 class Leaderboard:
-    """The result of ``run``, ``evaluate`` and ``leaderboard``: a table, the results behind it, and failed cells."""
+    """The result of ``run``, ``evaluate`` and ``leaderboard``: a table, the results behind it, and failed cells.
+
+    Example:
+        >>> import mirrorbench
+        >>> board = mirrorbench.evaluate("tiny+base:pooling=mean", "quick-sts")
+        >>> print(board.render("csv").splitlines()[0])
+        encoder,spec,quick-sts,quick-sts sd,quick-sts seeds
+        >>> board.failures
+        ()
+    """
 
     table: Table
     results: tuple[Result, ...]
@@ -422,10 +431,6 @@ class Leaderboard:
         Raises:
             UsageError: pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise not_installed(UsageError, "a DataFrame needs", "pandas", "frames") from error
         labels = {parse_spec(row.spec): row.label for row in self.table.rows if row.spec}
         rows: list[dict[str, Any]] = [
             {
@@ -442,13 +447,22 @@ class Leaderboard:
             }
             for r in self.results
         ]
-        return pd.DataFrame(rows)
+        return data_frame(rows)
 
     def __repr__(self) -> str:
-        return self.render("markdown", "short")
+        return as_arguments(self.render("markdown", "short"))
 
     def _repr_html_(self) -> str | None:
         return self.render("notebook", "short") if "notebook" in self.plugins.renderers else None
+
+
+def data_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return rows as a DataFrame; a ``UsageError`` where pandas is not installed."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise not_installed(UsageError, "a DataFrame needs", "pandas", "frames") from error
+    return pd.DataFrame(rows)
 
 
 def provenance(results: Sequence[Result], metrics: Collection[str] = ()) -> list[str]:

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from multiprocessing import get_context, resource_tracker
+from multiprocessing import current_process, get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,10 @@ def _defaults(**variables: str) -> Iterator[None]:
             del os.environ[name]
 
 
+UNGUARDED_SCRIPT = 78
+"""Exit code of a worker that is asked to start workers while it imports the script of the user."""
+
+
 @hookimpl
 def register_executors(register: Register) -> None:
     """Register the executor ``pool``."""
@@ -65,6 +69,9 @@ def register_executors(register: Register) -> None:
 
 def execute(job: Job) -> Iterator[CellOutcome]:
     """Compute a job in a process for each of its devices."""
+    if getattr(current_process(), "_inheriting", False):
+        # This process is a worker that imports the user's script, whose call brought it here. It cannot start others.
+        os._exit(UNGUARDED_SCRIPT)
     devices = worker_devices(job)
     job.share()
     yield from Pool(job, devices).run()
@@ -268,6 +275,11 @@ class Pool:
     def _handle_death(self, worker: _Worker) -> Iterator[CellOutcome]:
         """Return the group of a worker that died."""
         worker.process.join()
+        if worker.process.exitcode == UNGUARDED_SCRIPT:
+            raise UsageError(
+                "workers are processes that import your script first, and it starts them again",
+                'Put the call below the line: if __name__ == "__main__":',
+            )
         worker.ended, worker.group, worker.full = True, (), []
         if isinstance(worker.lost, _UnusableError):
             self.waiting.extend([worker.cells] if worker.cells else [])

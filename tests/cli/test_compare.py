@@ -139,8 +139,8 @@ def test_comparison_requires_one_protocol_and_predictions(
     ("arguments", "message"),
     [
         ("good goof", "Did you mean good?"),
-        ("good bad -r nowhere", "there is no folder of results nowhere"),
-        ("good bad -r a -r b -r c", "--results was given 3 times"),
+        ("good bad -r nowhere", "there is no folder nowhere with results"),
+        ("good bad -r a -r b -r c", "results names 3 folders"),
         ("good bad+", "cannot read the encoder spec"),
     ],
 )

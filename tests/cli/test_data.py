@@ -96,7 +96,7 @@ def test_failed_fetch_does_not_stop_other_fetches(data: Callable[..., str], tmp_
 @pytest.mark.usefixtures("toys")
 def test_offline_option_prevents_downloads(data: Callable[..., str], server: Any) -> None:
     for command in ("fetch", "path"):
-        with pytest.raises(DataUnavailableError, match="--offline"):
+        with pytest.raises(DataUnavailableError, match="offline=True"):
             data(command, "toy", "--offline")
     assert server.asked == []
 
@@ -105,7 +105,7 @@ def test_fetch_requires_valid_names_or_all(data: Callable[..., str]) -> None:
     with pytest.raises(UnknownNameError, match="sts12"):
         data("fetch", "sst12")
     for arguments in ([], ["stsb", "--all"]):
-        with pytest.raises(UsageError, match="--all"):
+        with pytest.raises(UsageError, match="all"):
             data("fetch", *arguments)
 
 

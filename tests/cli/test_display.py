@@ -88,7 +88,7 @@ def test_names_are_never_cut_in_listings(
     words = set(shown.out.split())
     assert {row[0] for row in rows} <= words
     # A column is shown with whole words, or is named as left out.
-    left_out = shown.err.partition("for: ")[2].partition(";")[0].split(", ")
+    left_out = " ".join(shown.err.split()).partition("for: ")[2].partition(";")[0].split(", ")
     for position, column in enumerate(["level", "description", "plugin"], 1):
         complete = {word for row in rows for word in row[position].split()} <= words
         assert complete != (column in left_out)

@@ -65,7 +65,7 @@ def test_results_are_rendered_in_every_format(toys: Callable, stored: Path, fold
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("nowhere", "there is no folder of results nowhere"),
+        ("nowhere", "there is no folder nowhere with results"),
         ("-f latx", "unknown renderer 'latx'"),
         ("-t birds", "unknown task or suite 'birds'"),
         ("--table nope", "unknown table 'nope'"),

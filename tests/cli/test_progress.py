@@ -73,11 +73,11 @@ def test_end_of_stage_is_estimated_from_its_throughput(
     shown = Display()
     clock(60)
     shown.stage("tuning", "a", 1000, "strings")
-    clock(9)
-    shown.advance(90)
-    assert told(shown, capsys) == "tuning a: 90 of 1,000 strings; 69 s"
-    clock(11)
-    shown.advance(110)
+    clock(2)
+    shown.advance(20)
+    assert told(shown, capsys) == "tuning a: 20 of 1,000 strings; 62 s"
+    clock(18)
+    shown.advance(180)
     assert told(shown, capsys) == "tuning a: 200 of 1,000 strings, about 80 s left; 80 s"
     shown.begin(2)
     shown.advance(300)
@@ -87,6 +87,14 @@ def test_end_of_stage_is_estimated_from_its_throughput(
     clock(20)
     shown.stage("encoding", "a", 10, "texts")
     assert "left" not in told(shown, capsys)
+    shown.begin(18)
+    shown.done = 5
+    assert "left" in told(shown, capsys)
+    shown.done = 6
+    shown.cached = 1  # which took no time
+    assert told(shown, capsys) == (
+        "6 of 20 cells, encoding a: 0 of 10 texts, about 4 min 40 s left; 100 s"
+    )
 
 
 def test_progress_counts_cells_and_stage_units(capsys: pytest.CaptureFixture[str]) -> None:

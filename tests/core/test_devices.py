@@ -16,8 +16,8 @@ def test_unknown_or_absent_devices_are_rejected() -> None:
     unknown = {name: f"unknown device '{name}'" for name in ("gpu", "cuda:")}
     for name, message in {
         **unknown,
-        "cuda": "--device cuda: ",
-        "cuda:3": "--device cuda:3: ",
+        "cuda": "device='cuda': ",
+        "cuda:3": "device='cuda:3': ",
     }.items():
         with pytest.raises(UsageError, match=message):
             devices.pick_device(name)
@@ -106,18 +106,18 @@ def test_worker_device_matches_requested_device_and_gpus(
         (
             "cuda:1",
             1,
-            "--device cuda:1: a worker of this executor sees only the GPUs that.*\n.*--device cuda",
+            "device='cuda:1': a worker of this executor sees only the GPUs that.*\n.*device='cuda'",
         ),
-        ("mps", None, "--device mps.*\n.*--device cuda"),
-        ("cuda", 0, "--device cuda, but gpus=0 of the executor.*\nLeave out"),
-        ("cpu", 1, "--device cpu, but gpus=1 of the executor.*\nLeave out"),
+        ("mps", None, "device='mps'.*\n.*device='cuda'"),
+        ("cuda", 0, "device='cuda', but gpus=0 of the executor.*\nLeave out"),
+        ("cpu", 1, "device='cpu', but gpus=1 of the executor.*\nLeave out"),
         ("auto", "two", "executor option gpus=two is not a number"),
     ]
     for asked, number, message in given:
         with pytest.raises(UsageError, match=message):
             devices.worker_device(asked, number)
     assert devices.worker_device("auto", None, here=True) == "cpu"
-    with pytest.raises(UsageError, match="--device cuda: "):
+    with pytest.raises(UsageError, match="device='cuda': "):
         devices.worker_device("auto", 1, here=True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     assert devices.worker_device("auto", None, here=True) == "cuda"

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from mirrorbench.core.errors import UnknownNameError, UsageError, unknown_name
+from mirrorbench.core.errors import (
+    UnknownNameError,
+    UsageError,
+    as_arguments,
+    naming_options,
+    unknown_name,
+)
 from mirrorbench.core.plugins import Plugins, Registry
 
 
@@ -38,3 +44,25 @@ def test_passwords_are_removed_from_error_addresses() -> None:
         ("mail me@host.org", "mail me@host.org"),
     ):
         assert str(UsageError(text, text)) == f"{shown}\n{shown}"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Use --device cpu.", "Use device='cpu'."),
+        ("--device cuda:1: no", "device='cuda:1': no"),
+        ("choose with --protocol or --tasks", "choose with protocol or tasks"),
+        ("downloads are off (--offline)", "downloads are off (offline=True)"),
+        ("hold out more (--held-out N)", "hold out more (held_out=N)"),
+        ("one seed (--seeds 3 for more)", "one seed (seeds=3 for more)"),
+        ("All: --notes all", "All: notes='all'"),
+        ("by: mirrorbench paper T --run", "by: mirrorbench paper T --run"),
+        ("a -- b --- c", "a -- b --- c"),
+    ],
+)
+def test_options_become_arguments_in_python(text: str, expected: str) -> None:
+    assert as_arguments(text) == expected
+    error = UsageError(text)
+    assert str(error) == expected
+    with naming_options():
+        assert str(error) == text

@@ -215,7 +215,7 @@ def test_hub_fetch_stores_splits_and_reports_errors(fetched: Any, tmp_path: Path
 def test_hub_corpus_is_unavailable_offline_or_without_datasets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_network: None
 ) -> None:
-    with pytest.raises(DataUnavailableError, match="--offline") as caught:
+    with pytest.raises(DataUnavailableError, match="offline=True") as caught:
         read_corpus(f"{TOY}/train#text", DataStore(tmp_path, offline=True), {})
     assert f"huggingface.co/datasets/owner/toy/tree/{REVISION}" in caught.value.message
     assert f"mirrorbench data fetch {TOY}/train\n" in caught.value.hint

@@ -63,7 +63,7 @@ class TestFetching:
         for attempt in (store.resolve, store.fetch):
             with pytest.raises(DataUnavailableError) as caught:
                 attempt(card)
-            for part in ("--offline", "http://127.0.0.1:1/a.txt", "mirrorbench data fetch toy"):
+            for part in ("offline=True", "http://127.0.0.1:1/a.txt", "mirrorbench data fetch toy"):
                 assert part in str(caught.value)
         assert store.status(card) == {"a.txt": "missing"}
         assert store.checksums(card) == {"a.txt": card.files[0].sha256}
@@ -224,7 +224,7 @@ class TestConverted:
         with pytest.raises(DataIntegrityError):
             DataStore(tmp_path).resolve(card)
         request.getfixturevalue("no_network")  # only now: the server needed a socket
-        with pytest.raises(DataUnavailableError, match="--offline"):
+        with pytest.raises(DataUnavailableError, match="offline=True"):
             DataStore(tmp_path / "other", offline=True).resolve(card)
 
     def test_originals_take_precedence_over_converted_copy(

@@ -28,7 +28,7 @@ def test_data_names_and_encoder_rows_are_normalised(tmp_path: Path) -> None:
         f"{tmp_path}:kind=pairs",
     ]
     assert data_name("./b", "", ["_id=i", "corpus-id=d"]) == "./b:id=i,corpus=d"
-    with pytest.raises(UsageError, match="--columns label is not COLUMN=NAME"):
+    with pytest.raises(UsageError, match="columns label is not COLUMN=NAME"):
         data_name("a", "", ["label"])
     workspace = Workspace(Settings(tmp_path, offline=True))
     rows = ["tiny", "tiny+base:pooling=cls"]
@@ -44,9 +44,7 @@ def test_data_names_and_encoder_rows_are_normalised(tmp_path: Path) -> None:
         f"sbert:path={tmp_path}/asks",
         "minilm+base:max_length=256,normalize=true,pooling=mean",
     ]
-    with pytest.raises(
-        UsageError, match="-e tiny and -e tiny\\+base are the same encoder, tiny\\+base"
-    ):
+    with pytest.raises(UsageError, match="tiny and tiny\\+base are the same encoder, tiny\\+base"):
         encoder_rows(["tiny", "tiny+base"], workspace)
 
 

@@ -17,8 +17,8 @@ from mirrorbench.core.errors import UsageError
 def test_unsupported_adapter_settings_are_rejected(random_model: Models, tmp_path: Path) -> None:
     folder, path = tmp_path / "enc", random_model("llama")
     for spec, merge, told in (
-        ("+mirror", True, "no adapter that --merge"),
-        ("+mirror:lora=4,attention=bidirectional", False, "Add --merge"),
+        ("+mirror", True, "no adapter that merge=True"),
+        ("+mirror:lora=4,attention=bidirectional", False, "Add merge=True"),
         ("+mirror:lora=-1", False, "out of range"),
         ("+mirror:lora=0.5", False, "not of type int"),
         ("+mirror:pooling=mean-padded", False, "mean-padded"),

@@ -25,7 +25,7 @@ from mirrorbench.reports.html.sources import (
 from mirrorbench.reports.renderers import escape_latex, latex
 from mirrorbench.reports.renderers.notes import answer_lines, note_lines
 from mirrorbench.reports.renderers.numbers import MISSING, TIED, metric_words, with_deviation
-from mirrorbench.reports.renderers.tex import latex_heading
+from mirrorbench.reports.renderers.tex import at_start, latex_heading
 from mirrorbench.reports.renderers.text import escape_markdown
 from mirrorbench.reports.renderers.titles import title_of
 from mirrorbench.reports.renderers.verdicts import names_of, sentence
@@ -93,7 +93,7 @@ def page_data(table: Table) -> dict[str, Any]:
     for row, entry in zip(table.rows, data["rows"], strict=True):
         entry["display"] = {
             "markdown": escape_markdown(row.label),
-            "latex": escape_latex(row.label),
+            "latex": at_start(escape_latex(row.label)),
             "error_commands": commands.get((row.spec, row.protocol), {}),
         }
     data["display"] = {
@@ -118,7 +118,7 @@ _KINDS = {"+": "gain", "-": "loss", "=": "neither", "!": "warning"}
 def _answers(table: Table) -> list[tuple[str, str, str]]:
     """The sentences above the table: class, mark and text of each."""
     return [
-        (_KINDS.get(mark, ""), mark.replace("-", "−"), _line(text))
+        (_KINDS.get(mark, ""), mark.replace("-", "−"), _typeset(text))
         for mark, text in answer_lines(table)
     ]
 
@@ -140,7 +140,7 @@ def _differences(table: Table) -> list[dict[str, Any]]:
                 "difference": verdict.difference,
                 "interval": verdict.interval,
                 "separable": verdict.separable,
-                "sentence": _line(text),
+                "sentence": _typeset(text),
             }
         )
     return differences
@@ -190,7 +190,7 @@ def _board(table: Table) -> dict[str, Any]:
             )
         rows.append((_line(row.label), cells))
     above = [text for _, text in answer_lines(table)]
-    notes = [_line(note) for _, note in note_lines(table) if note not in above]
+    notes = [_typeset(note) for _, note in note_lines(table) if note not in above]
     heads = list(map(full_heading, table.columns))
     return {
         "groups": table.groups(),
@@ -199,6 +199,13 @@ def _board(table: Table) -> dict[str, Any]:
         "rows": rows,
         "notes": notes,
     }
+
+
+def _typeset(text: str) -> str:
+    """A sentence on one line, with minus signs, and without breaks inside an interval or a p-value."""
+    text = re.sub(r"(?<=[\s\[(])-(?=\.?\d)", "−", _line(text))
+    text = re.sub(r"\[([^\[\]]*), ([^\[\]]*)\]", "[\\1,\u00a0\\2]", text)
+    return re.sub(r"\bp ([<=]) ", "p\u00a0\\1\u00a0", text)
 
 
 def _line(text: str) -> str:

@@ -16,11 +16,14 @@ from mirrorbench.reports.renderers.notes import MORE, note_lines
 from mirrorbench.reports.renderers.numbers import TIED, number, with_deviation
 from mirrorbench.reports.renderers.tex_layout import (
     COLUMN_LINE,
+    PAGE_LINE,
     SIZES,
     WIDE_LINE,
     Cell,
     Layout,
+    fits_height,
     fitting_layout,
+    lines_of_page,
     notes_that_fit,
     table_height,
     table_width,
@@ -86,6 +89,11 @@ def escape_latex(text: str) -> str:
     text = re.sub(r"(?<![\w-])-(?=\.?\d)", "−", " ".join(text.split()))
     parts = re.split(r"(?<=-)(?=-)", text)  # two hyphens would be printed as a dash
     return "{}".join("".join(map(_escape, part)) for part in parts)
+
+
+def at_start(tex: str) -> str:
+    """Return LaTeX that may follow a line break or an item, which take a star or a bracket for their own."""
+    return f"{{}}{tex}" if tex.startswith(("[", "*")) else tex
 
 
 def _escape(char: str) -> str:
@@ -164,7 +172,7 @@ def latex(
     )
     return _template().render(
         tabulars=tabulars,
-        notes=[breakable(note) for note in notes[:fitting]],
+        notes=[at_start(breakable(note)) for note in notes[:fitting]],
         notes_size="footnotesize" if tabulars[-1]["layout"].size.name == "small" else "scriptsize",
         left_out=notes[fitting:],
         caption=breakable(title),
@@ -172,6 +180,7 @@ def latex(
         standalone=standalone,
         columns=columns,
         packages=_packages(tabulars, bool(fitting)),
+        splits=len(blocks) == 1 < len(_column_blocks(table, True)),
         t1=any(c == '"' or (not c.isascii() and c not in _ESCAPES) for c in words),
     )
 
@@ -204,16 +213,18 @@ def _tabular(
     types = "l" * len(table.labels()[0]) + ("l" if table.layout == "facts" else "c") * len(columns)
     head = _head(table, columns)
     cells = _cells_by_column(table, rows, columns, show)
-    layout = fitting_layout(cells, len(head), columns_of_page, with_notes)
+    n_lines = len(rows) + len(head)
+    layout = fitting_layout(cells, n_lines, columns_of_page, with_notes)
     if resize:
-        layout = replace(layout, size=SIZES[0], float_name="table", scaled=True, share=0.0)
+        line = COLUMN_LINE if columns_of_page == 2 else PAGE_LINE
+        layout = Layout(SIZES[0], "table", True, table_width(cells, SIZES[0]), line)
     return {
         "types": types,
         "head": head,
         "body": _body(table, rows, columns, show),
         "layout": layout,
-        "reason": "" if resize else _reason(layout, cells, len(head)),
-        "height": table_height(layout, len(rows) + len(head)),
+        "reason": "" if resize else _reason(layout, table_width(cells, SIZES[0]), n_lines),
+        "height": table_height(layout, n_lines),
         **_environment(layout, types),
     }
 
@@ -253,21 +264,26 @@ def _plain_cell(score: Score | None, rank: int, show: Callable[[float], str]) ->
     return Cell(text, interval, bold=rank == 1)
 
 
-def _reason(layout: Layout, cells: Sequence[Sequence[Cell]], head_lines: int) -> str:
-    """Say why a table is not a usual float in the usual size; empty where it is one."""
+def _reason(layout: Layout, width: float, n_lines: int) -> str:
+    """Say why a table is not a usual float in the usual size, where it has a width; empty where it is one."""
     usual = SIZES[0]
     if (layout.size, layout.float_name, layout.scaled) == (usual, "table", False):
         return ""
-    width = table_width(cells, usual)
-    n_lines = max(map(len, cells), default=0) + head_lines
-    wanted = rf"In \small it is about {width:.0f} pt wide and has {n_lines} lines"
+    line = COLUMN_LINE if layout.float_name == "table*" else layout.line
+    noun = "a column" if layout.float_name == "table*" else "a line"
+    reasons = []
+    if width > line:
+        reasons.append(f"about {width:.0f} pt wide ({noun}: {line:.0f} pt)")
+    if not fits_height(n_lines, usual):
+        reasons.append(f"{n_lines} lines high (a page: about {lines_of_page(usual)})")
+    ways = []
     if layout.float_name == "table*":
-        wanted += f" (a column: {COLUMN_LINE:.0f} pt), so it stands over both columns"
-    else:
-        wanted += f" (a line: {layout.line:.0f} pt)"
+        ways.append("over both columns")
     if layout.scaled:
-        return f"{wanted}, scaled down. A float for each suite: --format latex:split=true"
-    return wanted if layout.size is usual else rf"{wanted}, in \{layout.size.name}"
+        ways.append("scaled down")
+    elif layout.size is not usual:
+        ways.append(rf"in \{layout.size.name}")
+    return rf"In \small it is {' and '.join(reasons)}, so it is set {', '.join(ways)}"
 
 
 def _fitting_notes(tabular: dict[str, Any], notes: Sequence[str], standalone: bool) -> int:
@@ -297,7 +313,7 @@ def ended(text: str) -> str:
 def _head(table: Table, columns: Sequence[int]) -> list[str]:
     """The lines of the heading, with suites above their columns where there are several."""
     shown = [table.columns[i] for i in columns]
-    labels = [escape_latex(part) for part in table.labels()[0]]
+    labels = [at_start(escape_latex(part)) for part in table.labels()[0]]
     head = [" & ".join([*labels, *(latex_heading(column.title) for column in shown)]) + r" \\"]
     if table.groups() and any(column.suite for column in shown):
         suites, rules, start = ["" for _ in labels], [], len(labels) + 1
@@ -330,7 +346,8 @@ def _body(
         if before is not None and any(before < start <= i for start in starts):
             lines.append(r"\midrule" if table.layout == "leaderboard" else r"\addlinespace")
         cells = [_cell(table.rows[i].scores[c], ranks[i][c], show) for c in columns]
-        lines.append(" & ".join([*map(escape_latex, labels[i]), *cells]) + r" \\")
+        first, *others = map(escape_latex, labels[i])
+        lines.append(" & ".join([at_start(first), *others, *cells]) + r" \\")
     return lines
 
 

@@ -119,7 +119,7 @@ def layouts(columns_of_page: int) -> Iterator[tuple[Size, str, float]]:
 
 def fitting_layout(
     columns: Sequence[Sequence[Cell]],
-    head_lines: int,
+    n_lines: int,
     columns_of_page: int,
     notes: bool,
 ) -> Layout:
@@ -127,18 +127,26 @@ def fitting_layout(
 
     Args:
         columns: their cells, each with the lines of its heading first.
-        head_lines: number of lines of the heading.
+        n_lines: number of lines of the table, its heading included.
         columns_of_page: of the document class, 1 or 2.
         notes: whether notes stand below the table.
     """
-    n_rows = max(map(len, columns), default=0)
     for size, float_name, line in layouts(columns_of_page):
         width = table_width(columns, size)
-        height = (n_rows + head_lines) * size.baseline + _CAPTION
-        if width <= line and height <= PAGE_HEIGHT:
+        if width <= line and fits_height(n_lines, size):
             share = _NARROW if notes and width < _NARROW * line else 0.0
             return Layout(size, float_name, False, width, line, share)
     return Layout(size, float_name, True, width, line)
+
+
+def fits_height(n_lines: int, size: Size) -> bool:
+    """Return whether so many lines and a caption fit on a page."""
+    return n_lines <= lines_of_page(size)
+
+
+def lines_of_page(size: Size) -> int:
+    """Return how many lines fit on a page beside a caption."""
+    return int((PAGE_HEIGHT - _CAPTION) / size.baseline)
 
 
 def table_height(layout: Layout, n_lines: int) -> float:

@@ -19,7 +19,7 @@ def test_span_columns_are_read_and_validated(tmp_path: Path) -> None:
     assert list(read_inputs(str(file), "s", spans=("from", "to"))) == [
         (1, TextInput("the bank", ((4, 8),)), ())
     ]
-    with pytest.raises(UsageError, match="--column"):
+    with pytest.raises(UsageError, match="column=NAME"):
         list(read_inputs(str(file), "", spans=("from", "to")))
     wrongs = (
         {"to": 9},

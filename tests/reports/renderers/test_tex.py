@@ -41,10 +41,10 @@ PLAIN = replace(
 
 def test_latex_table_has_marks_groups_and_blocks() -> None:
     lines = latex(PLAIN, columns=2).splitlines()
-    assert lines[:4] == [
+    assert lines[:5] == [
         r"% Needs \usepackage{booktabs,threeparttable,graphicx}",
-        r"% In \small it is about 629 pt wide and has 9 lines (a column: 219 pt), so it stands over both columns, "
-        "scaled down. A float for each suite: --format latex:split=true",
+        r"% In \small it is about 629 pt wide (a column: 219 pt), so it is set over both columns, scaled down",
+        "% A float for each suite: --format latex:split=true",
         r"\begin{table*}[t]",
         r"\centering",
     ]
@@ -160,7 +160,7 @@ def test_estimated_widths_are_slightly_above_real_ones(tmp_path: Path) -> None:
     sizes = [re.search(r"\\centering\n\\(\w+)", text) for text in texts]
     for text, size, points in zip(texts, sizes, real, strict=True):
         assert size is not None
-        stated = re.search(r"about (\d+) pt wide", text)
+        stated = re.search(r"about (\d+) pt wide \(", text)
         if stated and size[1] == "small":
             assert points <= int(stated[1]) <= 1.12 * points
 
@@ -201,6 +201,34 @@ def test_wide_table_becomes_wide_float_then_smaller() -> None:
     ]
     with pytest.raises(UsageError, match="1 or 2 columns"):
         latex(PLAIN, columns=3)
+
+
+def test_comment_says_what_does_not_fit() -> None:
+    """The number of lines is that of the table with its heading."""
+    tall = replace(NARROW, rows=tuple(replace(NARROW.rows[0], spec=f"s{n}") for n in range(80)))
+    text = latex(tall)
+    assert "81 lines high (a page: about 41), so it is set scaled down" in text
+    assert "split=true" not in text  # it has one suite
+
+
+@pytest.mark.slow
+def test_labels_and_notes_may_begin_with_brackets_and_stars(tmp_path: Path) -> None:
+    r"""LaTeX takes a bracket or a star behind \\\\ or \\item for its own."""
+    labels = ("中文 model", "[x] foo", "*star", "日本", "[1ex]")
+    rows = tuple(replace(PLAIN.rows[0], label=label, spec=label) for label in labels)
+    table = replace(PLAIN, rows=rows, notes=("[x] beats y", "* a star"), corner="[encoder]")
+    text = latex(table)
+    assert text.count("\n{}[") == 5
+    assert "\n{}*star" in text
+    assert r"\item {}[x] beats y." in text
+    assert r"\item {}* a star." in text
+    assert_nothing_leaves_the_page(tmp_path, document(HEADS["article"], [text]))
+
+
+@pytest.mark.slow
+def test_resized_table_with_notes_fits_one_of_two_columns(tmp_path: Path) -> None:
+    text = latex(MANY_NOTES, columns=2, resize=True)
+    assert_nothing_leaves_the_page(tmp_path, document(HEADS["two columns"], [text]))
 
 
 def test_notes_stand_in_the_float_or_as_comments() -> None:

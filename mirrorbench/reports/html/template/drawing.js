@@ -44,6 +44,7 @@ function hint() {
   const scroller = document.querySelector(".scroller");
   const rest = scroller.scrollWidth - scroller.clientWidth - scroller.scrollLeft;
   $("more").hidden = scroller.scrollWidth <= scroller.clientWidth + 1;
+  $("more").classList.toggle("unseen", rest <= 1);
   scroller.parentNode.classList.toggle("more-right", rest > 1);
 }
 
@@ -193,7 +194,7 @@ function panel(shown, at) {
     const words = `${row.encoder}: ${minus(withDeviation(scores[at]))}`;
     return dot(x, y, scores[at].mean, ends(scores[at]), row.tuned, words);
   };
-  const drawn = chart(entries.map(({ row }) => [cut(row.encoder, 36)]), values, text, marks, ladders);
+  const drawn = chart(entries.map(({ row }) => [cut(row.encoder, 48)]), values, text, marks, ladders);
   const metric = shown.column.display.metric;
   return element("figure", {}, element("figcaption", {}, title, metric ? element("small", {}, ` ${metric}`) : ""), drawn);
 }
@@ -213,7 +214,7 @@ function differencePanel(shown) {
     return dot(x, y, difference, interval, separable, minus(sentence));
   };
   const text = `Differences on ${title}: ${tested.map(({ sentence }) => sentence).join("; ")}`;
-  const names = tested.map(({ row, over }) => [cut(row, 36), `over ${cut(over, 44)}`]);
+  const names = tested.map(({ row, over }) => [cut(row, 48), `over ${cut(over, 48)}`]);
   const drawn = chart(names, values, text, marks, zero);
   return [element("figure", {}, element("figcaption", {}, title), drawn)];
 }

@@ -1,0 +1,28 @@
+"""The examples in the docstrings of what users call."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mirrorbench
+from mirrorbench.reports.leaderboard import Leaderboard
+
+FUNCTIONS = ("compare", "evaluate", "leaderboard", "load", "run", "tune")
+CALLED = [*(getattr(mirrorbench, name) for name in FUNCTIONS), mirrorbench.Session, Leaderboard]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("called", CALLED, ids=lambda called: called.__name__)
+def test_docstring_example_runs(
+    called: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (example,) = doctest.DocTestFinder(recurse=False).find(called, called.__name__)
+    assert example.examples
+    report: list[str] = []
+    done = doctest.DocTestRunner().run(example, out=report.append)
+    assert done.failed == 0, "".join(report)

@@ -1,0 +1,122 @@
+"""Calls in Python as a new user gets them wrong: each has one error of this package that says what to pass."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.registered_toys import toys
+
+import mirrorbench
+from mirrorbench.core.errors import MirrorbenchError
+from mirrorbench.runs.pool import UNGUARDED_SCRIPT
+
+__all__ = ["toys"]
+
+
+class Shapeless:
+    def encode(self, texts: list[str]) -> Any:
+        return np.ones(len(texts))
+
+
+class Boom:
+    def encode(self, texts: list[str]) -> Any:
+        return {}["boom"]
+
+
+CALLS: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
+    "keyword": (lambda: mirrorbench.run(encoder="tiny"), ("run() has no argument", "encoders")),
+    "other word": (lambda: mirrorbench.run(model="tiny"), ("no argument 'model'", "encoders")),
+    "setting": (lambda: mirrorbench.load("tiny", devise="cpu"), ("load()", "device")),
+    "unknown word": (lambda: mirrorbench.evaluate("tiny", xyz=1), ("Its arguments: encoder",)),
+    "method": (lambda: mirrorbench.Session().run(task="cats"), ("run()", "tasks")),
+    "session": (lambda: mirrorbench.Session(devices="cpu"), ("Session()", "device")),
+    "load None": (lambda: mirrorbench.load(None), ("got None", "'tiny'")),
+    "run None": (lambda: mirrorbench.run(None, "cats"), ("got None", "'tiny'")),
+    "run number": (lambda: mirrorbench.run(["letters", 3], "cats"), ("got 3",)),
+    "no encoder": (lambda: mirrorbench.evaluate([], "cats"), ("0 encoders", "at least one")),
+    "names": (
+        lambda: mirrorbench.evaluate(["letters", "tiny"], "cats", name=["a"]),
+        ("2 encoders and 1 names",),
+    ),
+    "object": (lambda: mirrorbench.evaluate(object(), "cats"), ("has no encode(texts)",)),
+    "no task": (lambda: mirrorbench.run("letters", []), ("no task is named",)),
+    "task None": (lambda: mirrorbench.run("letters", [None]), ("got None", "'stsb'")),
+    "task": (lambda: mirrorbench.run("letters", "catz"), ("'catz'", "cats")),
+    "missing file": (
+        lambda: mirrorbench.evaluate("letters", Path("none.csv")),
+        ("no file or folder ./none.csv",),
+    ),
+    "string": (lambda: mirrorbench.load("letters").encode("a"), ("one string", "[text]")),
+    "text None": (
+        lambda: mirrorbench.load("letters").encode(["a", None]),
+        ("texts[1] is a NoneType", "empty cells"),
+    ),
+    "surrogate": (
+        lambda: mirrorbench.load("letters").encode(["a\ud800"]),
+        ("texts[0] holds U+D800", "UTF-8"),
+    ),
+    "limit": (lambda: mirrorbench.run("letters", "cats", limit=-1), ("limit=-1", "whole number")),
+    "part": (lambda: mirrorbench.run("letters", "cats", limit=3.7), ("limit=3.7", "whole number")),
+    "seeds": (lambda: mirrorbench.run("letters", "cats", seeds=0), ("seeds=0", "from 1 on")),
+    "device": (
+        lambda: mirrorbench.run("letters", "cats", device="gpu"),
+        ("device", "gpu", "cpu"),
+    ),
+    "compare": (lambda: mirrorbench.compare("a", "b"), ("no folder results with results",)),
+}
+
+
+@pytest.mark.parametrize("name", list(CALLS))
+def test_wrong_call_says_what_to_pass(name: str) -> None:
+    call, messages = CALLS[name]
+    with pytest.raises(MirrorbenchError) as caught:
+        call()
+    for message in messages:
+        assert message in str(caught.value)
+    assert "--" not in str(caught.value)
+
+
+def test_failures_are_warned_of() -> None:
+    with pytest.warns(mirrorbench.FailureWarning, match=r"1 of 2 cells failed: .*boom.*in encode"):
+        board = mirrorbench.evaluate([Boom(), "letters"], "cats", name=["b", "l"])
+    assert [str(failure.spec) for failure in board.failures] == ["b"]
+    with pytest.warns(mirrorbench.FailureWarning, match="shape"):
+        mirrorbench.evaluate(Shapeless(), "cats")
+
+
+def test_several_encoders_are_compared_on_own_data(tmp_path: Path) -> None:
+    rows = [f"{'a' * n} b,{'a' * n} {'b' * (n % 2)},{n % 2}\n" for n in range(1, 21)]
+    (tmp_path / "pairs.csv").write_text("text1,text2,label\n" + "".join(rows))
+    board = mirrorbench.evaluate(["letters", "letters:x=1"], tmp_path / "pairs.csv")
+    (verdict,) = board.table.verdicts
+    assert (verdict.spec, verdict.over) == ("letters:x=1", "letters")
+    assert len(board.to_frame()) == 2
+
+
+def test_comparison_shows_as_table_and_frame() -> None:
+    mirrorbench.run(["letters", "letters:x=1"], "cats,dogs")
+    compared = mirrorbench.compare("letters", "letters:x=1")
+    assert "| task" in repr(compared)
+    assert "<table>" in compared._repr_html_()
+    frame = compared.to_frame()
+    assert list(frame["task"]) == ["cats", "dogs", "avg."]
+    assert list(frame["difference"]) == [0.0, 0.0, 0.0]
+
+
+def test_script_without_guard_is_named(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import mirrorbench\n"
+        "mirrorbench.run('tiny+base:pooling=mean', 'quick-sts', workers=2, device='cpu')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode not in (0, UNGUARDED_SCRIPT)
+    assert 'if __name__ == "__main__":' in done.stderr.splitlines()[-1]
