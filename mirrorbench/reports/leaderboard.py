@@ -453,7 +453,9 @@ class Leaderboard:
         return as_arguments(self.render("markdown", "short"))
 
     def _repr_html_(self) -> str | None:
-        return self.render("notebook", "short") if "notebook" in self.plugins.renderers else None
+        if "notebook" not in self.plugins.renderers:
+            return None
+        return as_arguments(self.render("notebook", "short"))
 
 
 def data_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -12,6 +12,7 @@ import pytest
 
 HEADS = {
     "article": r"\documentclass{article}",
+    "article, 11 pt": r"\documentclass[11pt]{article}",
     "two columns": r"\documentclass[twocolumn]{article}",
     # The measures of acl.sty, whose letters are Times.
     "acl": r"\documentclass[11pt,twocolumn]{article}\usepackage{times}"

@@ -15,8 +15,8 @@ COLUMN_LINE = 219.0
 """Points of a line in the narrowest column of the two-column classes (acl; article has 229, IEEEtran 252)."""
 WIDE_LINE = 455.0
 """Points of both columns of such a class."""
-PAGE_HEIGHT = 500.0
-"""Points that a float may be high, with its notes and its caption."""
+PAGE_HEIGHT = 480.0
+"""Points that a float may be high, with its notes and its caption; a class with 11 pt has a tenth more of each line."""
 _CAPTION = 40.0
 """Points of a caption of two lines."""
 _NARROW = 0.6
