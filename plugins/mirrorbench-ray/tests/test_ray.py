@@ -72,5 +72,5 @@ def test_local_cluster_uses_this_machines_gpus(bench: Bench) -> None:
     """This machine has no GPU; another cluster may have some."""
     assert bench.planned("letters", "ray:address=head:6379,gpus=0.5", "auto")[0] == "cuda"
     assert bench.planned("letters", "ray", "auto")[0] == "cpu"
-    with pytest.raises(UsageError, match="--device cuda: "):
+    with pytest.raises(UsageError, match="device='cuda': "):
         bench.planned("letters", "ray:gpus=1", "auto")
