@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Unpack
 
-from mirrorbench.core.arguments import checks_keywords
+from mirrorbench.core.arguments import as_folders, checks_keywords
 from mirrorbench.core.errors import UsageError, as_arguments
 from mirrorbench.core.specs import EncoderSpec, Specs, as_names, as_spec
 from mirrorbench.runs.workspace import SettingsFields
@@ -112,6 +112,8 @@ def run(
         >>> list(board.to_frame()["task"])
         ['quick-sts', 'quick-sts']
     """
+    if isinstance(encoders, list | tuple) and not encoders:
+        raise UsageError(f"encoders={encoders!r:.60}", "Pass at least one encoder, such as 'tiny'.")
     session = _session(tasks, output, settings, reporter=reporter)
     board = session.run(
         encoders,
@@ -173,7 +175,9 @@ def evaluate(
     from mirrorbench.runs.registry import plugins
 
     encoders = list(encoder) if isinstance(encoder, list | tuple) else [encoder]
-    names = [name] * len(encoders) if isinstance(name, str) else list(name)
+    if not isinstance(name, str | list | tuple):
+        raise UsageError(f"name={name!r:.60}", "Pass a text, or a list of texts.")
+    names = [name] * len(encoders) if isinstance(name, str) else list(map(str, name))
     if not encoders or len(names) != len(encoders):
         problem = f"{len(encoders)} encoders and {len(names)} names"
         raise UsageError(problem, "Pass at least one encoder, and a name for each or none.")
@@ -226,7 +230,9 @@ def compare(
         >>> list(compared.to_frame()["verdict"])
         ['A better']
     """
-    folders = [results] if isinstance(results, str | Path) else results
+    folders = as_folders("results", results)
+    if not folders:
+        raise UsageError("no folder of results is named", "Such as results='results'.")
     return Session().compare(
         first,
         second,
@@ -253,7 +259,10 @@ def leaderboard(
         >>> mirrorbench.leaderboard("scores")["quick-sts"] == board["quick-sts"]
         True
     """
-    return Session().leaderboard(results, tasks, allow_mixed=allow_mixed)
+    folders = as_folders("results", results)
+    if not folders:
+        raise UsageError("no folder of results is named", "Such as results='results'.")
+    return Session().leaderboard(folders, tasks, allow_mixed=allow_mixed)
 
 
 def _session(

@@ -7,8 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Unpack
 
-from mirrorbench.core.arguments import check_count, checks_keywords
+from mirrorbench.core.arguments import (
+    as_text_list,
+    check_count,
+    check_folder,
+    check_type,
+    checks_keywords,
+)
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
+from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import (
     PROTOCOLS,
     EncoderSpec,
@@ -19,15 +26,14 @@ from mirrorbench.core.specs import (
     as_texts,
 )
 from mirrorbench.models.encoder_systems import TextEncoder
+from mirrorbench.runs.outcomes import Reporter
 from mirrorbench.runs.registry import expand_tasks
 from mirrorbench.runs.workspace import Settings, SettingsFields, Workspace
 
 if TYPE_CHECKING:
-    from mirrorbench.core.plugins import Plugins
     from mirrorbench.data.corpora import Contamination
     from mirrorbench.reports.encoder_comparison import EncoderComparison
     from mirrorbench.reports.leaderboard import Leaderboard
-    from mirrorbench.runs.outcomes import Reporter
     from mirrorbench.runs.plan import Plan
     from mirrorbench.texts.encode import EncodedFile
     from mirrorbench.texts.model_card import TunedEncoder
@@ -71,6 +77,14 @@ class Session:
         reporter: Reporter | None = None,
         **settings: Unpack[SettingsFields],
     ) -> None:
+        if plugins is not None:
+            check_type(
+                "plugins", plugins, (Plugins,), "what mirrorbench.plugin.load_plugins returns"
+            )
+        if reporter is not None:
+            check_type(
+                "reporter", reporter, (Reporter,), "a subclass of mirrorbench.plugin.Reporter"
+            )
         self.workspace = Workspace(Settings(results, **settings), plugins, reporter)
 
     @checks_keywords()
@@ -93,6 +107,9 @@ class Session:
         from mirrorbench.runs.run import make_plan
 
         check_count("limit", limit)
+        check_type("baselines", baselines, (bool,), "True or False")
+        check_type("corpus", corpus, (str, Path), "the name of a corpus, or the path of a file")
+        corpus = str(corpus)
         if seeds is not None:
             check_count("seeds", seeds, least=1)
         space, names = self.workspace, as_names(tasks)
@@ -454,6 +471,12 @@ class Session:
             ModelUnavailableError: the backbone cannot be had.
             TuningError: too few texts.
         """
+        if not isinstance(texts, str | Path):
+            texts = _checked_tuning_texts(texts)
+        check_folder("output", output)
+        check_count("seed", seed)
+        if held_out is not None:
+            check_count("held_out", held_out)
         from mirrorbench.texts.export import claiming
         from mirrorbench.texts.tune import plan_tuning, tune_texts
 
@@ -545,6 +568,13 @@ class Session:
         """Return versions, devices, folders, plugins, missing data and ``problems``: ``mirrorbench doctor --json``."""
         report: dict[str, Any] = self.workspace.plugins.tools["doctor"](self.workspace)
         return report
+
+
+def _checked_tuning_texts(texts: Any) -> list[Any]:
+    """Return texts, or pairs of texts, as a list."""
+    if isinstance(texts, list | tuple) and texts and isinstance(texts[0], list | tuple):
+        return [tuple(as_text_list(pair, f"texts[{n}]")) for n, pair in enumerate(texts)]
+    return as_text_list(texts)
 
 
 def _check_protocol(protocol: str) -> None:

@@ -68,6 +68,26 @@ CALLS: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: mirrorbench.run("letters", "cats", device="gpu"),
         ("device", "gpu", "cpu"),
     ),
+    "level": (lambda: mirrorbench.load("tiny", level=3), ("unknown level 3", "Known")),
+    "device number": (lambda: mirrorbench.load("tiny", device=0), ("device=0", "Pass a text")),
+    "output": (lambda: mirrorbench.run("letters", "cats", output=3), ("output=3", "a path")),
+    "workers": (lambda: mirrorbench.run("letters", "cats", workers=0), ("workers=0", "from 1 on")),
+    "flag": (lambda: mirrorbench.run("letters", "cats", baselines="no"), ("baselines='no'",)),
+    "tasks number": (lambda: mirrorbench.run("letters", 3), ("got int", "'stsb'")),
+    "corpus": (lambda: mirrorbench.run("letters", "cats", corpus=3), ("corpus=3", "corpus")),
+    "reporter": (lambda: mirrorbench.run("letters", "cats", reporter=print), ("reporter=",)),
+    "margin": (lambda: mirrorbench.compare("a", "b", margin="x"), ("no folder",)),
+    "class": (lambda: mirrorbench.evaluate(Boom, "cats"), ("is a class", "Boom()")),
+    "object in run": (lambda: mirrorbench.run(Boom(), "cats"), ("mirrorbench.evaluate",)),
+    "batch size": (
+        lambda: mirrorbench.load("letters").encode(["a"], batch_size=3),
+        ("encode() has no argument 'batch_size'", "texts"),
+    ),
+    "mapping": (lambda: mirrorbench.load("letters").encode({"a": 1}), ("got a dict", "column")),
+    "tuning texts": (lambda: mirrorbench.tune(None, "tiny"), ("texts are a list, and got None",)),
+    "tuning surrogate": (lambda: mirrorbench.tune(["a\ud800"] * 40, "tiny"), ("texts[0] holds",)),
+    "seed": (lambda: mirrorbench.tune(["a b"] * 40, "tiny", seed=-1), ("seed=-1",)),
+    "results": (lambda: mirrorbench.leaderboard([]), ("no folder of results",)),
     "compare": (lambda: mirrorbench.compare("a", "b"), ("no folder results with results",)),
 }
 
@@ -80,6 +100,11 @@ def test_wrong_call_says_what_to_pass(name: str) -> None:
     for message in messages:
         assert message in str(caught.value)
     assert "--" not in str(caught.value)
+
+
+def test_texts_may_come_from_an_iterator() -> None:
+    encoder = mirrorbench.load("letters")
+    assert encoder.encode(iter(["a", "b"])).shape == encoder.encode(["a", "b"]).shape
 
 
 def test_failures_are_warned_of() -> None:

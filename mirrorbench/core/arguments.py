@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from mirrorbench.core.encoder_protocol import TextInput
@@ -66,21 +67,59 @@ def check_count(name: str, value: Any, least: int = 0) -> None:
         raise UsageError(f"{name}={value!r}", f"Pass a whole number from {least} on.")
 
 
-def check_texts(texts: Sequence[Any], name: str = "texts") -> None:
-    """Check that texts are strings or inputs, each of characters that have a code in UTF-8."""
-    if isinstance(texts, str):
+def check_type(name: str, value: Any, types: tuple[type, ...], meant: str) -> None:
+    """Check that an argument is of one of some types; ``meant`` says what to pass."""
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+        raise UsageError(f"{name}={value!r:.60}", f"Pass {meant}.")
+
+
+def check_folder(name: str, value: Any) -> None:
+    """Check that an argument names a folder or file, and is not empty."""
+    check_type(name, value, (str, Path), "a path")
+    if not str(value).strip():
+        raise UsageError(f"{name} is empty", "Pass a path, such as 'results'.")
+
+
+def as_folders(name: str, value: Any) -> list[str | Path]:
+    """Return one folder or several as a list."""
+    several = [value] if isinstance(value, str | Path) else value
+    if not isinstance(several, list | tuple):
+        raise UsageError(f"{name}={value!r:.60}", "Pass a path, or a list of paths.")
+    for folder in several:
+        check_folder(name, folder)
+    return list(several)
+
+
+def as_text_list(texts: Any, name: str = "texts") -> list[Any]:
+    """Return texts as a list, each a string or an input, of characters that have a code in UTF-8.
+
+    Raises:
+        UsageError: a single string, a mapping, a table, or something that holds other than texts.
+    """
+    if isinstance(texts, str | bytes):
         raise UsageError(f"{name} are a list, and got one string", "Pass [text].")
-    for position, text in enumerate(texts):
-        if isinstance(text, TextInput):
-            text = text.text
-        if not isinstance(text, str):
-            problem = f"{name}[{position}] is a {type(text).__name__}, not a text"
-            raise UsageError(problem, "Pass strings; leave empty cells out, or pass ''.")
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            code = f"U+{ord(text[error.start]):04X}"
-            raise UsageError(
-                f"{name}[{position}] holds {code}, half of a character, at {error.start}: {shown(text)}",
-                "Decode its bytes as UTF-8, or pass text.encode(errors='ignore').decode().",
-            ) from None
+    if isinstance(texts, Mapping) or hasattr(texts, "columns"):
+        kind = type(texts).__name__
+        raise UsageError(f"{name} are a list, and got a {kind}", "Pass a column of it as a list.")
+    if not isinstance(texts, Iterable):
+        raise UsageError(f"{name} are a list, and got {texts!r:.60}", "Pass a list of strings.")
+    found = list(texts)
+    for position, text in enumerate(found):
+        _check_text(text, f"{name}[{position}]")
+    return found
+
+
+def _check_text(text: Any, where: str) -> None:
+    if isinstance(text, TextInput):
+        text = text.text
+    if not isinstance(text, str):
+        problem = f"{where} is a {type(text).__name__}, not a text"
+        raise UsageError(problem, "Pass strings; leave empty cells out, or pass ''.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        code = f"U+{ord(text[error.start]):04X}"
+        raise UsageError(
+            f"{where} holds {code}, half of a character, at {error.start}: {shown(text)}",
+            "Decode its bytes as UTF-8, or pass text.encode(errors='ignore').decode().",
+        ) from None

@@ -103,6 +103,8 @@ def encode_checked(encoder: Encoder, inputs: Sequence[TextInput], who: str) -> A
 
 def check_vectors(vectors: object, n: int, who: str) -> Array:
     """Return vectors as float32; an ``EncodingError`` that names ``who`` unless each input has one finite vector."""
+    if vectors is None:
+        raise EncodingError(f"{who} returned None", "Let its encode() return the array.")
     try:
         array = np.asarray(vectors)
     except (

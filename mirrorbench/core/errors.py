@@ -206,7 +206,7 @@ def not_installed(
 
 def unknown_name(noun: str, name: str, known: list[str], listing: str = "") -> UnknownNameError:
     """Return the error for a name not in ``known``; the hint has the nearest names or the command ``listing``."""
-    if near := get_close_matches(name, known, n=3, cutoff=0.5):
+    if near := get_close_matches(str(name), known, n=3, cutoff=0.5):
         hint = f"Did you mean {' or '.join(near)}?"
     elif listing and len(known) > MOST_NAMED:
         hint = f"The {len(known):,} known names are listed by: {listing}"

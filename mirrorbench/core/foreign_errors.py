@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import sysconfig
@@ -52,6 +53,16 @@ def place_of(error: BaseException) -> str:
     last = places[-1]
     function = "" if last.name == "<module>" else f", in {last.name}"
     return f"{_short_path(last.filename)}, line {last.lineno}{function}"
+
+
+def defined_at(value: Any) -> str:
+    """Return `` (file, line N)`` of a foreign function, method or class; empty for other code and other values."""
+    function = inspect.unwrap(value) if callable(value) else None
+    function = getattr(function, "__func__", function)
+    code = getattr(function, "__code__", None)
+    if code is None or not _is_foreign(code.co_filename):
+        return ""
+    return f" ({_short_path(code.co_filename)}, line {code.co_firstlineno})"
 
 
 def traceback_of(error: BaseException) -> str:

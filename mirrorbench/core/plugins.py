@@ -297,21 +297,21 @@ class Plugins:
     def registry(self, hook: str) -> Registry[Any]:
         """Return the registry of a hook, filled at first use.
 
-        The other hooks of installed plugins are filled with it, so that a plugin is skipped before anything of it is
-        used.
+        The other hooks of plugins that are not built in are filled with it, so that a plugin is skipped, or refused,
+        before anything of it is used.
         """
         if hook not in self._registries:
             self._fill(hook)
-            for other in self._hooks_of_installed():
+            for other in self._hooks_of_others():
                 if other not in self._registries:
                     self._fill(other)
         return self._registries[hook]
 
-    def _hooks_of_installed(self) -> list[str]:
-        """The hooks of plugins that are neither built in nor files."""
+    def _hooks_of_others(self) -> list[str]:
+        """The hooks of plugins that are not built in."""
         hooks: dict[str, None] = {}
         for name, plugin in self._manager.list_name_plugin():
-            if plugin is not None and self._distributions[name] not in (_BUILT_IN, _FILE):
+            if plugin is not None and self._distributions[name] != _BUILT_IN:
                 callers = self._manager.get_hookcallers(plugin) or ()
                 hooks.update(dict.fromkeys(caller.name for caller in callers))
         return list(hooks)

@@ -152,7 +152,7 @@ def as_spec(encoder: str | Path | EncoderSpec) -> EncoderSpec:
     if not isinstance(encoder, str | Path):
         raise UsageError(
             f"an encoder is named by a text or a path, and got {encoder!r:.60}",
-            "Such as 'tiny', 'roberta+mirror' or './my-encoder'.",
+            "Such as 'tiny', 'roberta+mirror' or './my-encoder'; mirrorbench.evaluate takes objects too.",
         )
     return (
         EncoderSpec(str(encoder.absolute())) if isinstance(encoder, Path) else parse_spec(encoder)
@@ -168,9 +168,10 @@ def as_several(encoders: Specs) -> Sequence[str | Path | EncoderSpec]:
     """Return one or several encoders as a sequence; ``UsageError`` for anything else."""
     if isinstance(encoders, str | Path | EncoderSpec):
         return [encoders]
-    if isinstance(encoders, Iterable):
+    if isinstance(encoders, Iterable) and not hasattr(encoders, "encode"):
         return list(encoders)
-    return [as_spec(encoders)]
+    wrong: Any = encoders
+    return [as_spec(wrong)]
 
 
 def as_texts(encoders: Specs) -> tuple[str, ...]:
@@ -184,6 +185,9 @@ def as_texts(encoders: Specs) -> tuple[str, ...]:
 def as_names(names: str | Path | Sequence[str | Path]) -> list[str]:
     """Return names of tasks or suites from a list, or from one text with commas; a ``Path`` is that of own data."""
     several = [names] if isinstance(names, str | Path) else names
+    if not isinstance(several, Iterable) or hasattr(several, "columns"):
+        problem = f"tasks are named by texts or paths, and got {type(names).__name__}"
+        raise UsageError(problem, "Such as 'stsb' or './pairs.csv'.")
     found: list[str] = []
     for name in several:
         if isinstance(name, Path):

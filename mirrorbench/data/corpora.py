@@ -21,11 +21,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mirrorbench.core.errors import (
     DataFormatError,
+    PluginError,
     TuningError,
     UnreadableTextError,
     UsageError,
     unknown_name,
 )
+from mirrorbench.core.foreign_errors import defined_at
 from mirrorbench.core.quoting import printable
 from mirrorbench.core.specs import split_names
 from mirrorbench.data.cards import CORPUS_KIND, Card, hub_card, is_hub_id
@@ -270,6 +272,10 @@ def _source_and_lines(
         return str(corpus.path), [text for _, text in lines]
     if isinstance(corpus, GeneratedCorpus):
         source, texts = "generated", corpus.generate()
+        if not isinstance(texts, list | tuple) or not all(isinstance(t, str) for t in texts):
+            named = f"the corpus {corpus.name!r}{defined_at(corpus.generate)}"
+            problem = f"{named} generated a {type(texts).__name__}"
+            raise PluginError(problem, "Its function returns a list of texts.")
     else:
         source, texts = (
             ", ".join(f"{corpus.name}/{path}" for path in store.resolve(corpus).files),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.arguments import check_texts
+from mirrorbench.core.arguments import as_text_list, checks_keywords
 from mirrorbench.core.encoder_protocol import Encoder, as_inputs, check_vectors
 from mirrorbench.core.errors import PluginError, UsageError, unknown_name
 from mirrorbench.core.identity import digest
@@ -156,6 +156,10 @@ def as_encoder(model: Any) -> Encoder:
     """
     if isinstance(getattr(model, "fingerprint", None), str) and isinstance(model, Encoder):
         return model
+    if isinstance(model, type):
+        raise UsageError(
+            f"{model.__name__} is a class, not an encoder", f"Pass an object: {model.__name__}()."
+        )
     if not callable(getattr(model, "encode", None)):
         raise UsageError(
             f"a {type(model).__name__} is no encoder: it has no encode(texts)",
@@ -247,7 +251,8 @@ class TextEncoder:
         """Return for each text the number of its words and of those with a vector; ``None`` if all words are read."""
         return count_words(self.encoder, as_inputs(inputs))
 
-    def encode(self, texts: Sequence[str | TextInput]) -> Array:
+    @checks_keywords()
+    def encode(self, texts: Iterable[str | TextInput]) -> Array:
         """Return one vector per string or input with a target word, float32 of shape (len(texts), dimensions).
 
         The first call with texts that are longer than the encoder reads gives a ``TruncationWarning``.
@@ -256,8 +261,7 @@ class TextEncoder:
             UsageError: ``texts`` is a single string, or one of them is no text.
             EncodingError: the encoder returned an array of another shape, or numbers that are not finite.
         """
-        check_texts(texts)
-        inputs = as_inputs(texts)
+        inputs = as_inputs(as_text_list(texts))
         vectors = check_vectors(self.encoder.encode(inputs), len(inputs), "the encoder")
         said = self.truncation is not None and self.truncation.cut > 0
         self.truncation = Truncation.total([self.truncation, truncation_of(self.encoder, inputs)])

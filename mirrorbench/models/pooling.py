@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from mirrorbench.core.encoder_protocol import Array, Encoder, TextInput
-from mirrorbench.core.errors import ModelUnavailableError, UsageError, unknown_name
+from mirrorbench.core.errors import ModelUnavailableError, PluginError, UsageError, unknown_name
+from mirrorbench.core.foreign_errors import defined_at
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.specs import Value
 
@@ -327,5 +328,15 @@ def pool(
     states = (
         chosen[0].float() if len(chosen) == 1 else torch.stack([h.float() for h in chosen]).mean(0)
     )
-    vectors = registered[pooling.mode](states, tokens.of_target() if pooling.of_copy else tokens)
+    function = registered[pooling.mode]
+    vectors = function(states, tokens.of_target() if pooling.of_copy else tokens)
+    named = f"the pooling {pooling.mode!r}{defined_at(function)}"
+    if not isinstance(vectors, torch.Tensor):
+        kind = type(vectors).__name__
+        problem = f"{named} returned a {kind}, not a tensor"
+        raise PluginError(problem, "It returns a tensor of shape (texts, dimensions).")
+    if vectors.ndim < 2 or len(vectors) != len(states):
+        shape = tuple(vectors.shape)
+        problem = f"{named} returned shape {shape} for {len(states)} texts"
+        raise PluginError(problem, "It returns a tensor of shape (texts, dimensions).")
     return torch.nn.functional.normalize(vectors, dim=-1) if pooling.normalize else vectors

@@ -26,7 +26,7 @@ from mirrorbench.reports.comparable import mixtures, seed_key, version_of
 from mirrorbench.reports.renderers.numbers import metric_words
 from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table, TaskSource
 from mirrorbench.runs.outcomes import Failure
-from mirrorbench.runs.results import Result
+from mirrorbench.runs.results import ZERO_VECTORS, Result
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,6 +87,7 @@ def build_table(
         *_remarks(results, columns),
         *_truncations(results, labels, columns),
         *_unknown_words(results, labels, columns),
+        *_zero_vectors(results, labels, columns),
     )
     return Table(
         title,
@@ -180,6 +181,19 @@ def _unknown_words(
         column = titles[result.task]
         where = f"{labels[parse_spec(result.spec)]} on {column.title}"
         yield f"{where}: {UnknownWords.of_json(counts).sentence(column.items)}"
+
+
+def _zero_vectors(
+    results: Sequence[Result], labels: Mapping[EncoderSpec, str], columns: Sequence[Column]
+) -> Iterator[str]:
+    """Yield a sentence on each row whose vectors are all zero, with its tasks."""
+    titles = {column.name: column.title for column in columns}
+    tasks: dict[str, dict[str, None]] = {}
+    for result in results:
+        if result.encoder.get(ZERO_VECTORS) and result.task in titles:
+            tasks.setdefault(result.spec, {})[titles[result.task]] = None
+    for spec, names in tasks.items():
+        yield f"{labels[parse_spec(spec)]}: all its vectors are zero on {', '.join(names)}"
 
 
 def _rows(

@@ -28,6 +28,7 @@ from mirrorbench.core.encoder_protocol import (
 )
 from mirrorbench.core.errors import EncodingError, StorageError
 from mirrorbench.core.files import writing
+from mirrorbench.core.foreign_errors import defined_at
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.data.corpora import Corpus, naming_lines
 from mirrorbench.models.pooling import Pooling, PoolingEncoder
@@ -257,7 +258,8 @@ def _encode(
             assert isinstance(encoder, PoolingEncoder)  # only backbones have poolings
             arrays = encoder.encode_pooled(chunk, poolings, advance)
         else:
-            arrays = [check_vectors(encoder.encode(chunk), len(chunk), f"the encoder {spec}")]
+            named = f"the encoder {spec}{defined_at(encoder.encode)}"
+            arrays = [check_vectors(encoder.encode(chunk), len(chunk), named)]
             advance(len(chunk))
         for cache, array in zip(stored.values(), arrays, strict=True):
             if cache.dimensions not in (None, array.shape[1]):

@@ -18,11 +18,14 @@ from mirrorbench.data.cards import Card
 from mirrorbench.data.corpora import GeneratedCorpus
 from mirrorbench.models.backbones import BACKBONES
 from mirrorbench.models.encoder_systems import open_with_keys
+from mirrorbench.models.transformations import POST_KEYS
+from mirrorbench.runs.ladder import POOLING_KEYS
 from mirrorbench.runs.outcomes import CellOutcome
 from mirrorbench.tasks.base import TaskKind
 from mirrorbench.tasks.kinds import TaskRegistry, as_task
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.methods import Method
+from mirrorbench.training.recipes import OUTSIDE_KEYS, RECIPE_KEYS
 
 BUILTIN_PLUGINS = (
     "mirrorbench.training.methods",
@@ -48,6 +51,10 @@ BUILTIN_PLUGINS = (
     "mirrorbench.runs.installation",
 )
 """Modules that register the built-in parts, in the order of listings."""
+
+
+SPEC_KEYS = frozenset((*RECIPE_KEYS, *OUTSIDE_KEYS, *POST_KEYS, *POOLING_KEYS))
+"""Keys of encoder specs that are no augmentations."""
 
 
 class Executor(NamedTuple):
@@ -80,6 +87,9 @@ def _add_renderer(
         raise PluginError(
             f"the renderer {name!r} of {origin} is a {type(render).__name__}, not a function"
         )
+    for entry in registry:
+        for ending in set(endings) & set(entry.value.endings):
+            raise name_taken("ending of files", ending, entry.origin, origin)
     registry.add(name, Renderer(render, tuple(endings)), origin, description)
 
 
@@ -103,7 +113,15 @@ def _add_augmentation(
     description: str = "",
     probability: bool = False,
 ) -> None:
-    registry.add(name, Augmentation(name, function, on, probability), origin, description)
+    if name in SPEC_KEYS and origin not in BUILTIN_PLUGINS:
+        raise name_taken("key of encoder specs", name, "mirrorbench", origin)
+    augmentation = Augmentation(name, function, on, probability)
+    usable = callable(getattr(function, "configure", None)) if on == "model" else callable(function)
+    if not usable:
+        wanted = "a ModelAugmentation" if on == "model" else "a function"
+        kind = type(function).__name__
+        raise PluginError(f"the augmentation {name!r} of {origin} is a {kind}, not {wanted}")
+    registry.add(name, augmentation, origin, description)
 
 
 def _add_executor(
@@ -160,6 +178,12 @@ def _add_task(registry: TaskRegistry, origin: str, task: Any) -> None:
 
 def _add_corpus(registry: Registry[Any], origin: str, corpus: Any) -> None:
     ready = isinstance(corpus, Card | GeneratedCorpus)
+    if not ready and not isinstance(corpus, str | Path):
+        kind = type(corpus).__name__
+        raise PluginError(
+            f"{origin} registers a corpus that is a {kind}",
+            "Register a Card, the path of one, or a GeneratedCorpus.",
+        )
     for card in (corpus,) if ready else load_cards(Path(corpus)):
         registry.add(card.name, card, origin, card.title)
 

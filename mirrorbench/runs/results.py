@@ -65,6 +65,10 @@ _OF_ITEMS = (
 """Arrays of predictions with one entry an item; the first three are always there."""
 
 
+ZERO_VECTORS = "zero_vectors"
+"""Key in a result's ``encoder`` where all vectors of its task were zero."""
+
+
 @dataclass(frozen=True)
 class Result:
     """The result of a cell; the fields are the keys of the result file."""

@@ -38,9 +38,9 @@ from mirrorbench.runs.cells import Cell, CellGroup, CorpusRef
 from mirrorbench.runs.embedding_cache import Encoded, encode_missing, fitted_posts
 from mirrorbench.runs.encoder_loading import EncoderLoader, opening_notes
 from mirrorbench.runs.outcomes import CellOutcome, failed
-from mirrorbench.runs.results import Result, predictions_of
+from mirrorbench.runs.results import ZERO_VECTORS, Result, predictions_of
 from mirrorbench.runs.workspace import Workspace, describe_environment
-from mirrorbench.tasks.base import Scores, Task, Vectors, score_task
+from mirrorbench.tasks.base import Scores, Task, Vectors, inputs_of, score_task
 
 if TYPE_CHECKING:
     import numpy as np
@@ -178,7 +178,7 @@ class Runner:
                 _check_unchanged(task, dict(reading.data), checksums)
             if reading.limit:
                 items = task.first(items, reading.limit)
-            inputs = task.inputs(items)
+            inputs = inputs_of(task, items)
             self._read[reading] = _TaskInputs(task, items, inputs, tuple(sorted(checksums.items())))
 
     def _group(self, cells: list[Cell]) -> Iterator[CellOutcome]:
@@ -359,6 +359,7 @@ class Runner:
             data={"version": task.version, "files": dict(cell.data)}
             | ({"limit": cell.limit} if cell.limit else {}),
             encoder=_description(encoder, cell.pooling, vectors.array.shape[1])
+            | ({ZERO_VECTORS: True} if _are_zero(encoder, vectors) else {})
             | {
                 "weights": cell.model.weights,
                 "revision": cell.spec.revision,
@@ -376,7 +377,6 @@ class Runner:
                 *_notes(cell, task.languages, **lost),
                 *_truncation_notes(cell, truncation),
                 *_unknown_words_notes(cell, task, unknown),
-                *_zero_vectors_notes(cell, encoder, vectors),
                 *(f"{_name(cell)}: {note}" for note in getattr(encoder, "notes", ())),
                 *_progress(cell, tuning),
             ],
@@ -392,10 +392,10 @@ class Runner:
         return find_contamination(adapted.task.texts(adapted.items), strings) if strings else None
 
 
-def _zero_vectors_notes(cell: Cell, encoder: Encoder, vectors: Vectors) -> Iterator[str]:
-    """Return a note on an encoder that has found nothing in any text."""
-    if len(vectors.array) and not vectors.array.any() and not reads_pairs(encoder):
-        yield f"{_name(cell)}: all its vectors are zero"
+def _are_zero(encoder: Encoder, vectors: Vectors) -> bool:
+    """Whether an encoder has found nothing in any text."""
+    array = vectors.array
+    return len(array) > 0 and not array.any() and not reads_pairs(encoder)
 
 
 def _of_directory(cell: Cell) -> dict[str, bool]:

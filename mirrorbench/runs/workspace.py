@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from mirrorbench.core.arguments import check_count, check_folder, check_type
 from mirrorbench.core.errors import unknown_name
 from mirrorbench.core.identity import __version__
 from mirrorbench.core.plugins import Plugins
@@ -81,6 +82,30 @@ class Settings:
     executor: str = "local"
     workers: int | None = None
     address: str = ""
+
+    def __post_init__(self) -> None:
+        check_folder("output", self.results)
+        for name in ("data_dir", "cache"):
+            if getattr(self, name) is not None:
+                check_folder(name, getattr(self, name))
+        for name in ("device", "precision", "eval_precision", "executor", "address"):
+            check_type(
+                name, getattr(self, name), (str,), f"a text, such as {name}={_USUAL[name]!r}"
+            )
+        for name in ("offline", "deterministic"):
+            check_type(name, getattr(self, name), (bool,), "True or False")
+        if self.workers is not None:
+            check_count("workers", self.workers, least=1)
+
+
+_USUAL = {
+    "device": "cpu",
+    "precision": "fp32",
+    "eval_precision": "fp32",
+    "executor": "local",
+    "address": "auto",
+}
+"""Values that messages give as examples."""
 
 
 class Workspace:

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypedDict, TypeV
 import msgspec
 import numpy as np
 
+from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError, PluginError, UsageError
+from mirrorbench.core.foreign_errors import defined_at
 from mirrorbench.core.identity import checksum
 from mirrorbench.data.cards import BesideSource, whole_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from mirrorbench.core.encoder_protocol import Array, TextInput
+    from mirrorbench.core.encoder_protocol import Array
     from mirrorbench.core.plugins import Registry
     from mirrorbench.data.cards import Card
     from mirrorbench.data.store import DataStore
@@ -243,11 +245,29 @@ class Task(ABC):
         """
 
 
+def inputs_of(task: Task, items: Any) -> list[TextInput]:
+    """Return the inputs of a task; a ``PluginError`` where they are none."""
+    inputs = task.inputs(items)
+    wrong = None if isinstance(inputs, Iterable) else inputs
+    if isinstance(inputs, Iterable):
+        inputs = list(inputs)
+        wrong = next((own for own in inputs if not isinstance(own, TextInput)), None)
+        if wrong is None:
+            return inputs
+    named = f"inputs of the task {task.name!r}{defined_at(task.inputs)}"
+    problem = f"{named} returned a {type(wrong).__name__}, not TextInputs"
+    raise PluginError(problem, "Return [TextInput(text), ...] of mirrorbench.plugin.")
+
+
 def score_task(
     task: Task, items: Any, vectors: Vectors, protocol: str, metrics: Registry[Any]
 ) -> Scores:
     """Score vectors by ``task.score``, with the main metric added from the registered ones if it is missing."""
     scores = task.score(items, vectors, protocol)
+    if not isinstance(scores, Scores):
+        named = f"score of the task {task.name!r}{defined_at(task.score)}"
+        problem = f"{named} returned a {type(scores).__name__}, not Scores"
+        raise PluginError(problem, "Return mirrorbench.tasks.Scores(metrics, ids, scores, gold).")
     name = task.main_metric
     if name in scores.metrics:
         return scores

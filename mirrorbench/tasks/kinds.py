@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from mirrorbench.core.errors import PluginError, UsageError, unknown_name
 from mirrorbench.core.files import resolved
+from mirrorbench.core.foreign_errors import defined_at
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.plugins import Entry, Plugins, Registry, call
 from mirrorbench.core.quoting import is_text, printable
@@ -141,8 +142,14 @@ class TaskRegistry(Registry[Task]):
             problem = f"the path {printable(path)} is no UTF-8, and results are stored under it"
             raise UsageError(problem, "Rename it.")
         for reader in self.readers:
-            if task := call(reader, object, reader.value, name, data_path, given):
-                return Entry(name, _complete(cast("Task", task)), reader.origin, reader.description)
+            task = call(reader, object, reader.value, name, data_path, given)
+            if task is not None and not isinstance(task, Task):
+                kind = type(task).__name__
+                named = f"the reader {reader.name!r}{defined_at(reader.value)}"
+                problem = f"{named} of {reader.origin} returned a {kind}"
+                raise PluginError(problem, "It returns a Task, or None for data in another format.")
+            if task is not None:
+                return Entry(name, _complete(task), reader.origin, reader.description)
         hint = f"Read are files ending in {ENDINGS} (also .gz), and folders and .zip of these: docs/own_data.md"
         if data_path.suffix.lower() in _OTHER_SPREADSHEETS:
             hint = "Save it as Excel workbook (.xlsx), or as CSV (UTF-8)."

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from mirrorbench.core.errors import PluginError, TuningError, UsageError
+from mirrorbench.core.foreign_errors import defined_at
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.models.families import set_rates
 from mirrorbench.training.drophead import Drophead
@@ -97,7 +98,8 @@ class Augmentation:
         wanted = str if self.on == "text" else Sequence | np.ndarray
         if not isinstance(changed, wanted) or (self.on == "tokens" and isinstance(changed, str)):
             kind = "text" if self.on == "text" else "list of token ids"
-            problem = f"the augmentation {self.name!r} returned a {type(changed).__name__}"
+            problem = f"the augmentation {self.name!r}{defined_at(self.function)} returned a "
+            problem += type(changed).__name__
             raise PluginError(f"{problem}, not a {kind}", "Let its function return what it made.")
         return changed
 

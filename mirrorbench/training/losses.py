@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.devices import moved, out_of_memory
-from mirrorbench.core.errors import DeviceMemoryError
+from mirrorbench.core.errors import DeviceMemoryError, PluginError
+from mirrorbench.core.foreign_errors import defined_at
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.training.recipes import LOSS_PARAMETERS, MULTI_SIMILARITY
 
@@ -190,11 +191,33 @@ class OfVectors(Objective):
     def __init__(self, transformer: Transformer, recipe: Recipe, function: LossFunction) -> None:
         super().__init__(transformer, recipe)
         own = list(inspect.signature(function).parameters)[4:]
+        self.named = f"the loss {recipe.loss!r}{defined_at(function)}"
+        if unknown := [name for name in own if not hasattr(recipe, name)]:
+            problem = f"{self.named} has the arguments {', '.join(unknown)}"
+            raise PluginError(problem, "After the first four they are keys of the recipe.")
         self.function = partial(function, **{name: getattr(recipe, name) for name in own})
 
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
-        """Return the function's value."""
-        return self.function(left, right, self.recipe.temperature, moved(batch.labels, left.device))
+        """Return the function's value; a ``PluginError`` unless that is a scalar computed from the vectors."""
+        labels = moved(batch.labels, left.device)
+        value = self.function(left, right, self.recipe.temperature, labels)
+        if fault := _fault_of(value, learns=left.requires_grad):
+            raise PluginError(
+                f"{self.named} returned {fault}",
+                "It returns a scalar tensor, computed from the vectors.",
+            )
+        return value
+
+
+def _fault_of(value: object, learns: bool) -> str:
+    """Return what a loss returned instead of a scalar tensor, with gradients if the vectors have some; else empty."""
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return f"a {type(value).__name__}"
+    if value.ndim:
+        return f"a tensor of shape {tuple(value.shape)}"
+    return "a tensor without gradients" if learns and not value.requires_grad else ""
 
 
 def objective_of(

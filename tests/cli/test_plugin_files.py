@@ -55,9 +55,9 @@ def test_vectors_of_other_dimensions_are_refused(run: Callable) -> None:
     said.assert_fails(1, "dimensions, and before of", "another fingerprint")
 
 
-def test_zero_vectors_are_noted(run: Callable) -> None:
-    said = run("return np.zeros((len(inputs), 3))", "--notes", "all")
-    assert "mine: all its vectors are zero" in said.out
+def test_zero_vectors_are_warned_of(run: Callable) -> None:
+    said = run("return np.zeros((len(inputs), 3))")
+    assert "mine: all its vectors are zero on STS17" in said.out
 
 
 def test_unstated_keys_of_a_plugin_encoder_are_refused(run: Callable) -> None:
@@ -87,7 +87,74 @@ def test_augmentation_without_text_is_named(
     (folder / "swap.py").write_text(f"{source}    register('swap', lambda text, context: None)\n")
     encoder = f"{random_model('bert')}+mirror:swap=0.5,corpus=quick-sentences,corpus_size=40"
     said = mirrorbench("run", "--plugin", "swap.py", "-e", encoder, "-t", "quick-sts")
-    said.assert_fails(1, "the augmentation 'swap' returned a NoneType, not a text")
+    said.assert_fails(
+        1, "the augmentation 'swap' (swap.py, line 4) returned a NoneType, not a text"
+    )
+
+
+RETURNS = {
+    "pooling": (
+        "register_poolings(register): register('bad', lambda states, tokens: None)",
+        "tiny+base:pooling=bad",
+        "the pooling 'bad' (bad.py, line 3) returned a NoneType, not a tensor",
+    ),
+    "shape": (
+        "register_poolings(register): register('bad', lambda states, tokens: states[:1].mean(1))",
+        "tiny+base:pooling=bad",
+        "the pooling 'bad' (bad.py, line 3) returned shape (1, 256)",
+    ),
+    "loss": (
+        "register_losses(register): register('bad', lambda left, right, t, labels: 1.0)",
+        "tiny+mirror:loss=bad,corpus=quick-sentences,corpus_size=40",
+        "the loss 'bad' (bad.py, line 3) returned a float",
+    ),
+    "argument": (
+        "register_losses(register): register('bad', lambda left, right, t, labels, bogus: 1.0)",
+        "tiny+mirror:loss=bad,corpus=quick-sentences,corpus_size=40",
+        "the loss 'bad' (bad.py, line 3) has the arguments bogus",
+    ),
+    "corpus": (
+        "register_corpora(register): register(GeneratedCorpus('bad', '', lambda: 'abc'))",
+        "tiny+mirror:corpus=bad",
+        "the corpus 'bad' (bad.py, line 3) generated a str",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", list(RETURNS))
+def test_wrong_return_of_a_plugin_names_its_line(
+    mirrorbench: Callable, folder: Path, kind: str
+) -> None:
+    body, encoder, message = RETURNS[kind]
+    head = "import mirrorbench; from mirrorbench.plugin import GeneratedCorpus\n"
+    (folder / "bad.py").write_text(f"{head}@mirrorbench.hookimpl\ndef {body}\n")
+    said = mirrorbench("run", "--plugin", "bad.py", "-e", encoder, "-t", "quick-sts")
+    said.assert_fails(1, message)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            "register_renderers(register): register('mine', str, endings=('.tex',))",
+            "the ending of files '.tex' is registered twice",
+        ),
+        (
+            "register_augmentations(register): register('corpus', str)",
+            "the key of encoder specs 'corpus' is registered twice",
+        ),
+        ("register_augmentations(register): register('swap', None)", "is a NoneType, not a func"),
+        ("register_corpora(register): register(3)", "registers a corpus that is a int"),
+        ("register_metrics(register): register('spearman', max)", "'spearman' is registered twice"),
+    ],
+)
+def test_taken_names_of_all_kinds_stop_a_run_before_it_computes(
+    mirrorbench: Callable, folder: Path, body: str, message: str
+) -> None:
+    (folder / "bad.py").write_text(f"import mirrorbench\n@mirrorbench.hookimpl\ndef {body}\n")
+    said = mirrorbench("run", "--plugin", "bad.py", "-e", "tiny+base", "-t", "quick-sts")
+    said.assert_fails(2, message)
+    assert not (folder / "results").exists()
 
 
 def test_taken_name_in_a_plugin_file_is_an_error(mirrorbench: Callable, folder: Path) -> None:

@@ -52,6 +52,8 @@ def asked_for(margin: float | None) -> Equality | None:
     """
     if margin is None:
         return None
+    if isinstance(margin, bool) or not isinstance(margin, int | float):
+        raise UsageError(f"margin={margin!r:.60}", "Pass a number between 0 and 1, such as .01.")
     if not 0 < margin < 1:
         raise UsageError(
             f"a margin of {margin:g} is not between 0 and 1", "Such as --margin .01, one point"
