@@ -20,7 +20,8 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.registry import plugins
 from mirrorbench.runs.run import execute_plan, make_plan
-from mirrorbench.runs.workspace import Settings, Workspace
+from mirrorbench.runs.settings import Settings
+from mirrorbench.runs.workspace import Workspace
 
 EXECUTORS = "local,local:workers=2,ray:workers=2,slurm:cluster=debug,slurm:cluster=local;workers=2;groups=100"
 

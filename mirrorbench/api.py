@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from mirrorbench.core.arguments import as_folders, checks_keywords
 from mirrorbench.core.errors import UsageError, as_arguments
 from mirrorbench.core.specs import EncoderSpec, Specs, as_names, as_spec
-from mirrorbench.runs.workspace import SettingsFields
+from mirrorbench.runs.settings import SettingsFields
 from mirrorbench.session import Session
 
 if TYPE_CHECKING:

@@ -28,7 +28,8 @@ from mirrorbench.core.specs import (
 from mirrorbench.models.encoder_systems import TextEncoder
 from mirrorbench.runs.outcomes import Reporter
 from mirrorbench.runs.registry import expand_tasks
-from mirrorbench.runs.workspace import Settings, SettingsFields, Workspace
+from mirrorbench.runs.settings import Settings, SettingsFields
+from mirrorbench.runs.workspace import Workspace
 
 if TYPE_CHECKING:
     from mirrorbench.data.corpora import Contamination

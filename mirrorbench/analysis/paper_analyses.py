@@ -104,6 +104,6 @@ def _result(
         data={"version": cell.task_version, "files": dict(cell.data)},
         encoder={"weights": cell.model.weights, "revision": cell.spec.revision}
         | (pooling.to_json() if pooling else {}),
-        environment=describe_environment(workspace.torch_device),
+        environment=describe_environment(workspace.compute.device),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )

@@ -136,7 +136,7 @@ class Study:
         measures = {}
         for cell in self.plan.cells:
             try:
-                encoder, _ = EncoderLoader(self.workspace).load_transformed(
+                encoder, _ = EncoderLoader(self.workspace, self.plan.systems).load_transformed(
                     cell.model, cell.pooling, cell.precision, self.plan.corpora
                 )
                 measures[self.label(cell.spec)] = measure(cell, encoder)

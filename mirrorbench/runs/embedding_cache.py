@@ -1,53 +1,33 @@
-"""Vectors through the cache: those stored, those encoded now, and transformations fitted on them."""
+"""The vectors of an encoder on disk, by input."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 import re
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
-from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.core import checksums
-from mirrorbench.core.devices import device_type
 from mirrorbench.core.encoder_protocol import (
     Array,
-    Encoder,
     TextInput,
-    check_inputs,
-    check_vectors,
 )
-from mirrorbench.core.errors import EncodingError, StorageError
+from mirrorbench.core.errors import StorageError
 from mirrorbench.core.files import writing
-from mirrorbench.core.foreign_errors import defined_at
-from mirrorbench.core.identity import COMPUTATION, digest
-from mirrorbench.data.corpora import Corpus, naming_lines
-from mirrorbench.models.pooling import Pooling, PoolingEncoder
-from mirrorbench.models.transformations import Affine, Taken, fit
-from mirrorbench.runs.cache import EMBEDDINGS, STATEMENT
-from mirrorbench.runs.cells import CorpusRef, ModelRef, PostRef
-from mirrorbench.runs.half_precision import advancing
-from mirrorbench.training.methods import OF_TWO, PairMaker, base_preset, words_in_context
+from mirrorbench.core.identity import COMPUTATION
+from mirrorbench.runs.cache import STATEMENT
 
 if TYPE_CHECKING:
-    from mirrorbench.runs.workspace import Workspace
+    pass
 
 KEY_BYTES = 16
 SHARD = re.compile(r"[0-9a-f]{64}")
 """The name of a shard of vectors."""
-WRITE_EVERY = {"cpu": 8_192, "mps": 8_192, "cuda": 65_536}
-"""Texts encoded between two writes to the cache, by device: some seconds of work, which a killed run does again."""
-ONE_CALL = 1_024
-"""Texts in one call of an encoder system on a CPU, which says nothing of its progress before it ends."""
 _logger = logging.getLogger(__name__)
 
 
@@ -157,170 +137,3 @@ def is_whole(folder: Path, name: str, vectors: Array | None = None) -> bool:
         )
     except (OSError, ValueError, EOFError):
         return False
-
-
-class Encoded(NamedTuple):
-    """Stored vectors by pooling, and the work that was done for them now."""
-
-    vectors: dict[Pooling | None, EmbeddingCache]
-    texts: int
-    """Number of inputs that had no vectors yet."""
-    seconds: float
-    """Wall-clock time of their encoding, with writing."""
-
-    def to_json(self) -> dict[str, float]:
-        """Return counts and speed as results store them; empty where nothing was encoded."""
-        if not self.texts:
-            return {}
-        speed = self.texts / max(self.seconds, 1e-9)
-        return {
-            "texts": self.texts,
-            "seconds": round(self.seconds, 4),
-            "texts_per_second": round(speed, 1),
-        }
-
-
-def encode_missing(
-    encoder: Encoder,
-    wanted: Mapping[Pooling | None, Iterable[TextInput]],
-    model: ModelRef,
-    precision: str,
-    workspace: Workspace,
-) -> Encoded:
-    """Encode the inputs that have no vectors yet under a pooling.
-
-    ``wanted`` holds inputs by pooling. An input that several poolings miss is read once for all of them.
-    """
-    stored = {pooling: _stored(encoder, pooling, model, precision, workspace) for pooling in wanted}
-    missing = {
-        pooling: dict.fromkeys(stored[pooling].missing(list(inputs)))
-        for pooling, inputs in wanted.items()
-    }
-    passes: dict[tuple[Pooling | None, ...], list[TextInput]] = {}
-    for item in dict.fromkeys(chain.from_iterable(missing.values())):
-        together = tuple(pooling for pooling, items in missing.items() if item in items)
-        passes.setdefault(together, []).append(item)
-    started = time.perf_counter()
-    for together, inputs in passes.items():
-        _encode(
-            encoder,
-            inputs,
-            {pooling: stored[pooling] for pooling in together},
-            model,
-            precision,
-            workspace,
-        )
-    return Encoded(stored, sum(map(len, passes.values())), time.perf_counter() - started)
-
-
-def _vectors_key(encoder: Encoder, pooling: Pooling | None, model: ModelRef, precision: str) -> str:
-    """Return the name in the cache of the vectors of an encoder."""
-    read = pooling.identity if pooling else model.spec.backbone
-    parts = {
-        "encoder": encoder.fingerprint,
-        "readout": read,
-        "precision": precision,
-        "computation": COMPUTATION,
-    }
-    if model.code:
-        parts["plugin_files"] = model.code
-    return digest(parts)
-
-
-def _stored(
-    encoder: Encoder, pooling: Pooling | None, model: ModelRef, precision: str, workspace: Workspace
-) -> EmbeddingCache:
-    key = _vectors_key(encoder, pooling, model, precision)
-    return EmbeddingCache(workspace.cache.root / EMBEDDINGS / key)
-
-
-def _encode(
-    encoder: Encoder,
-    inputs: Sequence[TextInput],
-    stored: Mapping[Pooling | None, EmbeddingCache],
-    model: ModelRef,
-    precision: str,
-    workspace: Workspace,
-) -> None:
-    """Encode inputs under some poolings in one pass, and store their vectors."""
-    # Sorted, so that the same texts make the same batches in whatever order they come.
-    inputs, reporter, spec = sorted(inputs, key=TextInput.key), workspace.reporter, model.spec
-    reporter.stage("encoding", str(spec), len(inputs), "texts")
-    poolings = [pooling for pooling in stored if pooling is not None]
-    check_inputs(encoder, inputs, poolings)
-    advance = advancing(workspace, "encoding", precision, len(inputs))
-    size = WRITE_EVERY[device_type(workspace.torch_device)]
-    if not poolings and device_type(workspace.torch_device) == "cpu":
-        size = ONE_CALL
-    for start in range(0, len(inputs), size):
-        chunk = inputs[start : start + size]
-        if poolings:
-            assert isinstance(encoder, PoolingEncoder)  # only backbones have poolings
-            arrays = encoder.encode_pooled(chunk, poolings, advance)
-        else:
-            named = f"the encoder {spec}{defined_at(encoder.encode)}"
-            arrays = [check_vectors(encoder.encode(chunk), len(chunk), named)]
-            advance(len(chunk))
-        for cache, array in zip(stored.values(), arrays, strict=True):
-            if cache.dimensions not in (None, array.shape[1]):
-                problem = f"the encoder {spec} returned vectors of {array.shape[1]} dimensions"
-                raise EncodingError(
-                    f"{problem}, and before of {cache.dimensions}",
-                    "An encoder whose vectors change needs another fingerprint.",
-                )
-            cache.put(chunk, array)
-
-
-def fitted_posts(
-    encoder: Encoder,
-    model: ModelRef,
-    pooling: Pooling | None,
-    precision: str,
-    corpora: Mapping[CorpusRef, Corpus],
-    workspace: Workspace,
-) -> dict[str, Affine | Taken]:
-    """Transformations of a model by language: stored with it, cached, or fitted now on vectors of their corpora.
-
-    ``encoder`` returns the vectors before the transformation.
-    """
-
-    def fitted(language: str, post: PostRef, corpus: CorpusRef) -> Affine:
-        vectors_key = _vectors_key(encoder, pooling, model, precision)
-        key = digest({"vectors": vectors_key, "language": language, "post": post.identity()})
-        affine = workspace.cache.transformation(key)
-        if affine is None:
-            inputs = fit_inputs(corpora[corpus].texts, model, pooling, workspace)
-            inputs = [replace(item, language=language) for item in inputs]
-            with naming_lines(corpus.name, workspace.plugins.corpora.by_name()):
-                encoded = encode_missing(encoder, {pooling: inputs}, model, precision, workspace)
-            affine = fit(encoded.vectors[pooling].get(inputs), post.transformation)
-            workspace.cache.save_transformation(key, affine)
-        return affine
-
-    transformations: dict[str, Affine | Taken] = {}
-    for language, post in model.posts:
-        if file := post.stored:
-            with checksums.unchanged(partial(list, [("", file)]), post.checksum, str(file)):
-                transformations[language] = Affine.read(file)
-        elif post.corpus is None:
-            transformations[language] = Taken(post.transformation.number, post.transformation.type)
-        else:
-            affine = fitted(language, post, post.corpus)
-            transformations[language] = replace(affine, type=post.transformation.type)
-    return transformations
-
-
-def fit_inputs(
-    texts: Sequence[str], model: ModelRef, pooling: Pooling | None, workspace: Workspace
-) -> list[TextInput]:
-    """Distinct inputs of a corpus: texts, both texts of a pair, or a random word of each text in its context."""
-    of_target = pooling is not None and pooling.of_target
-    pairs = workspace.plugins.methods[model.method].pairs if model.recipe else None
-    if not of_target and pairs not in OF_TWO:
-        return [TextInput(text) for text in dict.fromkeys(texts)]
-    plain = replace(model.recipe or base_preset("", "", ""), augment=(), sides=1)
-    maker = PairMaker(plain, np.random.default_rng(0), "", "paper", {})
-    made = (
-        pairs(texts, maker) if pairs in OF_TWO else words_in_context(texts, maker)
-    )  # as MirrorWiC: paper 2, 3.1
-    return list(dict.fromkeys([*made.left, *made.right]))

@@ -29,8 +29,9 @@ from mirrorbench.models.traits import ModelTraits, drops, traits_of
 from mirrorbench.models.transformations import TransformedEncoder
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cells import CorpusRef, ModelRef
-from mirrorbench.runs.embedding_cache import fitted_posts
+from mirrorbench.runs.embedding import Embedder
 from mirrorbench.runs.half_precision import advancing
+from mirrorbench.runs.opened_systems import OpenedSystems
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.checkpoints import CHECKPOINTS, Checkpoint, damaged
 from mirrorbench.training.recipes import Recipe
@@ -152,37 +153,49 @@ def try_opened(
 
 
 class EncoderLoader:
-    """Loads the encoders of model references onto a workspace's device."""
+    """Loads the encoders of model references onto a workspace's device.
 
-    def __init__(self, workspace: Workspace) -> None:
-        enter_gpu(workspace.torch_device, workspace.share)
+    Args:
+        workspace: the workspace.
+        systems: encoder systems that planning has opened; by default none.
+    """
+
+    def __init__(self, workspace: Workspace, systems: OpenedSystems | None = None) -> None:
+        enter_gpu(workspace.compute.device, workspace.compute.share)
         self.workspace = workspace
+        self.systems = systems or OpenedSystems()
         self.from_cache: set[str] = set()
         """Keys of the tuned models that were taken from the cache."""
+
+    @property
+    def embedder(self) -> Embedder:
+        """Encodes texts; made anew, since a worker's reporter is another one for each group."""
+        space = self.workspace
+        return Embedder(space.cache, space.compute, space.plugins, space.reporter)
 
     def system(self, spec: EncoderSpec, path: Path | None, precision: str) -> Encoder:
         """Open an encoder system, or create what a method makes of the backbone in ``path`` instead of tuning it.
 
-        Kept until the next ``load`` or plan.
+        It is kept until the next ``load``.
         """
-        systems = self.workspace.systems
-        if (spec, path, precision) not in systems:
-            plugins = self.workspace.plugins
-            poolings = plugins.poolings.by_name()
-            reporter, device = self.workspace.reporter, str(self.workspace.torch_device)
-            offline, stage = (
-                self.workspace.settings.offline,
-                partial(reporter.stage, "loading", str(spec)),
-            )
-            context = EncoderContext(device, precision, offline, poolings, stage, reporter.advance)
-            create = plugins.methods[spec.method].create if path else None
-            made = (
-                create(spec, path, context)
-                if create and path
-                else create_encoder(spec, plugins, context)
-            )
-            systems[spec, path, precision] = made
-        return systems[spec, path, precision]
+        opening = partial(self._open_system, spec, path, precision)
+        return self.systems.get((spec, path, precision), opening)
+
+    def _open_system(self, spec: EncoderSpec, path: Path | None, precision: str) -> Encoder:
+        space = self.workspace
+        context = EncoderContext(
+            str(space.compute.device),
+            precision,
+            space.settings.offline,
+            space.plugins.poolings.by_name(),
+            partial(space.reporter.stage, "loading", str(spec)),
+            space.reporter.advance,
+        )
+        create = space.plugins.methods[spec.method].create if path else None
+        if create and path:
+            created: Encoder = create(spec, path, context)
+            return created
+        return create_encoder(spec, space.plugins, context)
 
     def load_transformed(
         self,
@@ -194,7 +207,7 @@ class EncoderLoader:
         """Load an encoder with the model's transformation."""
         encoder, seconds = self.load(model, pooling, precision, corpora)
         if model.posts:
-            affines = fitted_posts(encoder, model, pooling, precision, corpora, self.workspace)
+            affines = self.embedder.fitted_posts(encoder, model, pooling, precision, corpora)
             encoder = TransformedEncoder(encoder, affines)
         return encoder, seconds
 
@@ -221,10 +234,8 @@ class EncoderLoader:
                 seconds for _, seconds in loaded.values()
             )
         if model.path is None or pooling is None:
-            system = self.system(model.spec, model.path, precision)
-            del self.workspace.systems[
-                model.spec, model.path, precision
-            ]  # so that it is freed after its cells
+            key = (model.spec, model.path, precision)
+            system = self.systems.take(key, partial(self._open_system, *key))
             if system.fingerprint != model.fingerprint:
                 raise ModelUnavailableError(
                     f"{model.spec} changed after it was planned", "Run it again."
@@ -295,7 +306,7 @@ class EncoderLoader:
     ) -> Transformer:
         from mirrorbench.models.transformer import load_transformer
 
-        poolings, device = self.workspace.plugins.poolings.by_name(), self.workspace.torch_device
+        poolings, device = self.workspace.plugins.poolings.by_name(), self.workspace.compute.device
         # The configuration of a tuned model that was stored as a whole says in which direction it reads.
         attention = "" if model.recipe and not base else model.attention
         opened = load_transformer(
@@ -334,7 +345,7 @@ def tune_model(
     from mirrorbench.training.held_out import hold_out, positive_pairs
     from mirrorbench.training.loop import check_strings
 
-    recipe, device = model.recipe, workspace.torch_device
+    recipe, device = model.recipe, workspace.compute.device
     if recipe is None or model.path is None:
         raise TuningError(f"{model.spec} is nothing to tune")
     if recipe.stop == "auto" and not held_out:
@@ -402,8 +413,10 @@ def _tune(
     if saved:
         reporter.note(f"{stage}: goes on from its checkpoint at {done / total:.0%}")
     reporter.stage("tuning", stage, total - done, "strings")
-    with cpu_threads(workspace.threads):
-        advance = advancing(workspace, "tuning", model.precision, total - done)
+    with cpu_threads(workspace.compute.threads):
+        advance = advancing(
+            workspace.compute, workspace.reporter, "tuning", model.precision, total - done
+        )
         progress = Progress(transformer, recipe, aside, total, advance)
         if checkpoint:
             checkpoint.parts["progress"] = progress

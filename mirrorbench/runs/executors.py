@@ -11,7 +11,7 @@ import platform
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from mirrorbench.core.quoting import NO_TEXTS, without_texts
 from mirrorbench.core.specs import Value
 from mirrorbench.data.corpora import Corpus
 from mirrorbench.runs.cells import CellGroup, CorpusRef
+from mirrorbench.runs.opened_systems import OpenedSystems
 from mirrorbench.runs.outcomes import CellOutcome, Reporter, failed
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Job:
         options: ``workers``, ``address``, and the options after the executor's name; ``known`` refuses unknown ones.
         reporter: reports progress.
         workspace: the workspace of this process.
+        systems: the encoder systems that this process has opened.
     """
 
     groups: tuple[CellGroup, ...]
@@ -53,6 +55,7 @@ class Job:
     options: Mapping[str, Value]
     reporter: Reporter
     workspace: Workspace
+    systems: OpenedSystems = field(default_factory=OpenedSystems)
 
     def known(self, **defaults: Value) -> dict[str, Value]:
         """Return the options, with defaults for those not given.
@@ -110,7 +113,7 @@ def local(job: Job) -> Iterator[CellOutcome]:
         return
     from mirrorbench.runs.runner import Runner
 
-    yield from Runner(job.workspace, job.corpora).compute(job.groups)
+    yield from Runner(job.workspace, job.corpora, job.systems).compute(job.groups)
 
 
 def worker_devices(job: Job) -> list[str]:
@@ -189,7 +192,7 @@ def _check_device(workspace: Workspace, cells: CellGroup) -> None:
     precisions = {cell.precision for cell in cells}
     precisions |= {model.precision for cell in cells for model in cell.model.with_members()}
     try:
-        check_half_precision(workspace.torch_device, precisions)
+        check_half_precision(workspace.compute.device, precisions)
     except UsageError as error:
         raise UsageError(
             f"the run was planned for other devices than the worker on {platform.node()} has: {error.message}",

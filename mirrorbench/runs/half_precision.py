@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Literal
 from mirrorbench.core.devices import has_amx
 
 if TYPE_CHECKING:
-    from mirrorbench.runs.workspace import Workspace
+    from mirrorbench.runs.compute import Compute
+    from mirrorbench.runs.outcomes import Reporter
 
 Work = Literal["encoding", "tuning"]
 LONG = 60.0
@@ -25,18 +26,19 @@ OPTION = {"encoding": "--eval-precision bf16", "tuning": "--precision bf16"}
 
 
 def advancing(
-    workspace: Workspace, work: Work, precision: str, total: int
+    compute: Compute, reporter: Reporter, work: Work, precision: str, total: int
 ) -> Callable[[int], None]:
     """Return what is called with the number of units done; it reports them, and remarks once on long work in fp32.
 
     Args:
-        workspace: with the reporter and the device.
+        compute: with the device.
+        reporter: of the run.
         work: what is done.
         precision: in which it is computed.
         total: number of all units; 0 if unknown.
     """
-    advance = workspace.reporter.advance
-    if precision != "fp32" or workspace.torch_device.type != "cpu" or not has_amx():
+    advance = reporter.advance
+    if precision != "fp32" or compute.device.type != "cpu" or not has_amx():
         return advance
     started, done = time.perf_counter(), 0
 
@@ -46,9 +48,9 @@ def advancing(
         advance(n)
         seconds = time.perf_counter() - started
         whole = seconds * total / done if total and done else seconds
-        if seconds >= SETTLED and whole > LONG and work not in workspace.remarked:
-            workspace.remarked.add(work)
-            workspace.reporter.note(_remark(work, whole))
+        if seconds >= SETTLED and whole > LONG and work not in compute.remarked:
+            compute.remarked.add(work)
+            reporter.note(_remark(work, whole))
 
     return watched
 

@@ -31,6 +31,7 @@ from mirrorbench.runs.ladder import (
     with_baselines,
     with_pairs,
 )
+from mirrorbench.runs.opened_systems import OpenedSystems
 from mirrorbench.runs.outcomes import Failure
 from mirrorbench.runs.recipe_resolution import check_lines, recipe_and_readout
 from mirrorbench.tasks.base import Task
@@ -92,6 +93,8 @@ class Plan:
     """The title of the table."""
     names: Mapping[EncoderSpec, str] = field(default_factory=dict)
     """What the user calls the row of an encoder; other rows have the papers' names."""
+    systems: OpenedSystems = field(default_factory=OpenedSystems, repr=False, compare=False)
+    """The encoder systems that were opened for their fingerprints."""
 
     @cached_property
     def groups(self) -> dict[str, list[Cell]]:
@@ -103,7 +106,11 @@ class Plan:
 
 
 def merged(plans: Sequence[Plan]) -> Plan:
-    """Return one plan of several, without repeated cells; a ``UsageError`` if their results cannot be one table."""
+    """Return one plan of several by one planner, without repeated cells.
+
+    Raises:
+        UsageError: their results cannot be one table.
+    """
     if len(plans) == 1:
         return plans[0]
     cells = list(dict.fromkeys(cell for plan in plans for cell in plan.cells))
@@ -125,6 +132,7 @@ def merged(plans: Sequence[Plan]) -> Plan:
         tuple(dict.fromkeys(row for plan in plans for row in plan.rows)),
         tuple(dict.fromkeys(task for plan in plans for task in plan.tasks)),
         names={row: name for plan in plans for row, name in plan.names.items()},
+        systems=plans[0].systems,
     )
 
 
@@ -164,6 +172,7 @@ class Planner:
     Attributes:
         files: of backbones.
         corpora: the strings read so far.
+        systems: the encoder systems opened so far.
     """
 
     def __init__(self, workspace: Workspace, fetch: bool = True) -> None:
@@ -173,7 +182,7 @@ class Planner:
             workspace.settings.offline, partial(planned_traits, cache=workspace.cache)
         )
         self._lookups = Lookups()
-        workspace.systems.clear()  # of an earlier plan, whose files may have changed
+        self.systems = OpenedSystems()
 
     def plan(self, request: Request) -> Plan:
         """Plan every cell; what cannot be planned becomes a failure, a wrong request is a ``UsageError``."""
@@ -212,6 +221,7 @@ class Planner:
             tuple(rows),
             request.tasks,
             names=names,
+            systems=self.systems,
         )
 
     def _rows(self, request: Request, tasks: Sequence[Task]) -> dict[EncoderSpec, set[str]]:
@@ -341,7 +351,7 @@ class Planner:
         """Raise a ``UsageError`` for a transformation of an encoder that scores pairs of texts."""
         if plain.backbone not in self.plugins.encoders:
             return
-        system = EncoderLoader(self.workspace).system(
+        system = EncoderLoader(self.workspace, self.systems).system(
             plain, None, self.precision(request, "encoding")
         )
         if reads_pairs(system):
@@ -370,7 +380,8 @@ class Planner:
 
     def _system(self, request: Request, spec: EncoderSpec, purpose: Purpose) -> ModelRef:
         """Plan an encoder system, or the encoder that a method makes of a backbone without tuning it."""
-        loader, precision = EncoderLoader(self.workspace), self.precision(request, "encoding")
+        loader = EncoderLoader(self.workspace, self.systems)
+        precision = self.precision(request, "encoding")
         if spec.backbone in self.plugins.encoders:
             if "{lang}" in str(spec.get("path")) and spec.get("language") is None:
                 spec = spec.with_params(language=purpose.languages[0])
@@ -424,7 +435,9 @@ class Planner:
         name = purpose.corpus or default_corpus(level, purpose.languages, request.protocol)
         ref = self._corpus(spec, name, recipe.clean_corpus)
         check_lines(spec, name, self.corpora[ref].texts)
-        repeats = self.workspace.settings.deterministic and self.workspace.planned_device != "cpu"
+        repeats = (
+            self.workspace.compute.deterministic and self.workspace.compute.planned_device != "cpu"
+        )
         tuned = replace(
             untuned,
             recipe=recipe,
@@ -482,7 +495,7 @@ class Planner:
     def precision(self, request: Request, of: str) -> str:
         """Return the precision of ``tuning`` or ``encoding``."""
         asked = request.precision if of == "tuning" else request.eval_precision
-        return self.workspace.numeric_precision[of] if asked == "auto" else asked
+        return self.workspace.compute.precisions[of] if asked == "auto" else asked
 
     def _corpus(
         self, spec: EncoderSpec, name: str, clean: bool = True, fitted: bool = False

@@ -48,7 +48,7 @@ def load_encoder(
     request = Request((spec,), ())
     model, pooling = planner.models(request, spec, Purpose(level))[0]
     precision = planner.precision(request, "encoding")
-    loader = EncoderLoader(space)
+    loader = EncoderLoader(space, planner.systems)
     encoder, _ = loader.load_transformed(model, pooling, precision, planner.corpora)
     tuned_now = model.corpus is not None and model.key not in loader.from_cache
     of_encoder = () if tuned_now else getattr(encoder, "notes", ())  # its tuning said them
@@ -121,5 +121,13 @@ def _outcomes(space: Workspace, plan: Plan) -> Generator[CellOutcome, None, None
     if groups:
         wanted = {ref for cells in groups for cell in cells for ref in cell.model.corpora}
         corpora = {ref: corpus for ref, corpus in plan.corpora.items() if ref in wanted}
-        job = Job(tuple(groups), corpora, space.context(), space.options, space.reporter, space)
-        yield from space.plugins.executors[space.executor].execute(job)
+        job = Job(
+            tuple(groups),
+            corpora,
+            space.context(),
+            space.compute.options,
+            space.reporter,
+            space,
+            plan.systems,
+        )
+        yield from space.plugins.executors[space.compute.executor].execute(job)

@@ -35,8 +35,9 @@ from mirrorbench.models.pooling import Pooling, PoolingEncoder
 from mirrorbench.models.transformations import transform
 from mirrorbench.models.transformer_encoder import Cost
 from mirrorbench.runs.cells import Cell, CellGroup, CorpusRef
-from mirrorbench.runs.embedding_cache import Encoded, encode_missing, fitted_posts
+from mirrorbench.runs.embedding import Encoded
 from mirrorbench.runs.encoder_loading import EncoderLoader, opening_notes
+from mirrorbench.runs.opened_systems import OpenedSystems
 from mirrorbench.runs.outcomes import CellOutcome, failed
 from mirrorbench.runs.results import ZERO_VECTORS, Result, predictions_of
 from mirrorbench.runs.workspace import Workspace, describe_environment
@@ -99,10 +100,19 @@ class _TaskInputs:
 
 
 class Runner:
-    """Computes cells in this process; ``corpora`` holds the strings that they are tuned on."""
+    """Computes cells in this process; ``corpora`` holds the strings that they are tuned on.
 
-    def __init__(self, workspace: Workspace, corpora: Mapping[CorpusRef, Corpus]) -> None:
+    ``systems``: encoder systems that planning opened in this process.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        corpora: Mapping[CorpusRef, Corpus],
+        systems: OpenedSystems | None = None,
+    ) -> None:
         self.workspace, self.corpora = workspace, corpora
+        self.systems = systems
         self.tasks, self.results = workspace.plugins.tasks, workspace.results
         self._read: dict[_Reading, _TaskInputs] = {}
         self._adapted: dict[
@@ -113,7 +123,7 @@ class Runner:
     @cached_property
     def loader(self) -> EncoderLoader:
         """Loads encoders onto the workspace's device."""
-        return EncoderLoader(self.workspace)
+        return EncoderLoader(self.workspace, self.systems)
 
     def compute(self, groups: Sequence[CellGroup]) -> Iterator[CellOutcome]:
         """Compute groups of cells; a group that another process has leased is tried again after the others."""
@@ -235,15 +245,15 @@ class Runner:
                 dict.fromkeys(self._adapted[_Reading.of(cell)].inputs)
             )
         try:
-            encoded = encode_missing(
-                encoder, wanted, cells[0].model, cells[0].precision, self.workspace
+            encoded = self.loader.embedder.encode_missing(
+                encoder, wanted, cells[0].model, cells[0].precision
             )
         except UnreadableTextError as error:
             place = self._place(error.text, cells)
             if not place:
                 raise
             raise error.at(place) from error
-        device = str(self.workspace.torch_device)
+        device = str(self.workspace.compute.device)
         return {
             pooling: Vectors(inputs, encoded.vectors[pooling].get(list(inputs)), device)
             for pooling, inputs in wanted.items()
@@ -261,8 +271,8 @@ class Runner:
         """Return the vectors of a cell's pooling after its transformation; as they are without one."""
         if not cell.model.posts:
             return vectors
-        affines = fitted_posts(
-            encoder, cell.model, cell.pooling, cell.precision, self.corpora, self.workspace
+        affines = self.loader.embedder.fitted_posts(
+            encoder, cell.model, cell.pooling, cell.precision, self.corpora
         )
         return Vectors(
             vectors.inputs, transform(vectors.array, vectors.inputs, affines), vectors.device
@@ -343,9 +353,9 @@ class Runner:
             counted["unknown_words"] = unknown.to_json()
         remarks = list(task.remarks(adapted.items))
         cell, tuning = replace(cell, data=adapted.data), self._tuning(cell)
-        with cpu_threads(self.workspace.threads):
+        with cpu_threads(self.workspace.compute.threads):
             self._environment = self._environment or describe_environment(
-                self.workspace.torch_device
+                self.workspace.compute.device
             )
         result = Result(
             cell=cell.to_json(),

@@ -6,26 +6,24 @@ import os
 import platform
 import subprocess
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.arguments import check_count, check_folder, check_type
-from mirrorbench.core.errors import unknown_name
 from mirrorbench.core.identity import __version__
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.specs import EncoderSpec, Value, parse_params
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.cache import Cache
+from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.outcomes import Reporter
 from mirrorbench.runs.registry import plugins as process_plugins
 from mirrorbench.runs.results import ResultStore
+from mirrorbench.runs.settings import Settings
 
 if TYPE_CHECKING:
     import torch
 
-    from mirrorbench.core.encoder_protocol import Encoder
 
 _ENVIRONMENT = (
     "MIRRORBENCH_DISABLE_PLUGINS",
@@ -38,76 +36,6 @@ _ENVIRONMENT = (
 """Variables that decide which plugins and models a worker finds."""
 
 
-class SettingsFields(TypedDict, total=False):
-    """Settings as keyword arguments of the Python functions; meaning and defaults are those of ``Settings``."""
-
-    data_dir: str | Path | None
-    cache: str | Path | None
-    device: str
-    precision: str
-    eval_precision: str
-    offline: bool
-    deterministic: bool
-    executor: str
-    workers: int | None
-    address: str
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Folders, device, precisions and executor, as a user names them.
-
-    Attributes:
-        results: the folder of results.
-        data_dir: the folder of data files; by default ``MIRRORBENCH_DATA`` or the platform's data directory.
-        cache: the folder of tuned models and embeddings; by default ``MIRRORBENCH_CACHE`` or the platform's.
-        device: ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
-        precision: of tuning: ``auto`` (on CUDA bf16, before Ampere fp16; else fp32), ``fp32``, ``bf16`` or ``fp16``.
-        eval_precision: of evaluation and of encoding: ``auto`` (fp32), ``fp32``, ``bf16`` or ``fp16``.
-        offline: open no socket.
-        deterministic: on a GPU only algorithms that repeat bit for bit.
-        executor: where cells are computed: ``NAME[:KEY=VALUE,...]``.
-        workers: worker processes; by default this process, or one for each GPU.
-        address: where the executor's cluster is.
-    """
-
-    results: str | Path = "results"
-    data_dir: str | Path | None = None
-    cache: str | Path | None = None
-    device: str = "auto"
-    precision: str = "auto"
-    eval_precision: str = "auto"
-    offline: bool = False
-    deterministic: bool = False
-    executor: str = "local"
-    workers: int | None = None
-    address: str = ""
-
-    def __post_init__(self) -> None:
-        check_folder("output", self.results)
-        for name in ("data_dir", "cache"):
-            if getattr(self, name) is not None:
-                check_folder(name, getattr(self, name))
-        for name in ("device", "precision", "eval_precision", "executor", "address"):
-            check_type(
-                name, getattr(self, name), (str,), f"a text, such as {name}={_USUAL[name]!r}"
-            )
-        for name in ("offline", "deterministic"):
-            check_type(name, getattr(self, name), (bool,), "True or False")
-        if self.workers is not None:
-            check_count("workers", self.workers, least=1)
-
-
-_USUAL = {
-    "device": "cpu",
-    "precision": "fp32",
-    "eval_precision": "fp32",
-    "executor": "local",
-    "address": "auto",
-}
-"""Values that messages give as examples."""
-
-
 class Workspace:
     """Plugins (by default those of this process), folders, device and executor of a run, made from its settings.
 
@@ -116,67 +44,35 @@ class Workspace:
 
     def __init__(
         self,
-        settings: Settings = Settings(),
+        settings: Settings | None = None,
         plugins: Plugins | None = None,
         reporter: Reporter | None = None,
     ) -> None:
         from mirrorbench.core.devices import let_threads_sleep
 
         let_threads_sleep()
-        self.settings, self.plugins, self.reporter = (
-            settings,
-            plugins or process_plugins(),
-            reporter or Reporter(),
-        )
-        self.executor, _, tail = settings.executor.partition(":")
-        if self.executor not in self.plugins.executors:
-            unknown = unknown_name("executor", self.executor, self.plugins.executors.names())
-            hint = f"{unknown.hint}. Others are packages: pip install mirrorbench-EXECUTOR"
-            raise type(unknown)(unknown.message, hint)
-        self.options: dict[str, Value] = dict(parse_params(tail, settings.executor))
-        self.options |= {} if settings.workers is None else {"workers": settings.workers}
-        self.options |= {"address": settings.address} if settings.address else {}
+        self.settings = settings = settings or Settings()
+        self.plugins = plugins or process_plugins()
+        self.reporter = reporter or Reporter()
+        self.compute = Compute(settings, self.plugins)
         self.data = DataStore(_folder(settings.data_dir), settings.offline, self.plugins.parsers)
-        self.results, self.cache = (
-            ResultStore(Path(settings.results)),
-            Cache(_folder(settings.cache)),
-        )
-        self.threads = 0  # with which tuning computes on the CPU; 0: torch's own number
-        self.share = 1.0  # of the GPU's memory, for this process
-        # Kinds of long work on which ``runs.half_precision`` has remarked.
-        self.remarked: set[str] = set()
-        # Encoder systems that were planned and not loaded yet: planning needs their fingerprints.
-        self.systems: dict[tuple[EncoderSpec, Path | None, str], Encoder] = {}
+        self.results = ResultStore(Path(settings.results))
+        self.cache = Cache(_folder(settings.cache))
 
-    @cached_property
+    @property
+    def executor(self) -> str:
+        """Name of the executor."""
+        return self.compute.executor
+
+    @property
     def torch_device(self) -> torch.device:
-        """The device of this process. Where cells are computed elsewhere, the setting is not about this machine."""
-        from mirrorbench.core.devices import pick_device, use_deterministic_algorithms
+        """The device of this process."""
+        return self.compute.device
 
-        if self.settings.deterministic:
-            use_deterministic_algorithms()
-        elsewhere = self.plugins.executors[self.executor].device and self.settings.device != "cpu"
-        return pick_device("auto" if elsewhere else self.settings.device)
-
-    @cached_property
+    @property
     def planned_device(self) -> str:
         """The device that computes the cells, here or elsewhere."""
-        elsewhere = self.plugins.executors[self.executor].device
-        return (
-            elsewhere(self.settings.device, self.options) if elsewhere else str(self.torch_device)
-        )
-
-    @cached_property
-    def numeric_precision(self) -> dict[str, str]:
-        """``fp32``, ``bf16`` or ``fp16`` of ``tuning`` and of ``encoding``, whose default is fp32."""
-        import torch
-
-        from mirrorbench.core.devices import pick_precision, tuning_precision
-
-        here = self.plugins.executors[self.executor].device is None
-        usual = tuning_precision(torch.device(self.planned_device), here)
-        tuning = pick_precision(self.settings.precision, usual)
-        return {"tuning": tuning, "encoding": pick_precision(self.settings.eval_precision, "fp32")}
+        return self.compute.planned_device
 
     def context(self) -> WorkerContext:
         """Return the context from which a worker makes an equal workspace."""
@@ -186,7 +82,7 @@ class Workspace:
             self.results.root.absolute(),
             self.data.root.absolute(),
             self.cache.root.absolute(),
-            self.planned_device,
+            self.compute.planned_device,
             offline=self.settings.offline,
             deterministic=self.settings.deterministic,
         )
@@ -229,10 +125,9 @@ class WorkerContext:
         # For tokenisers, which start their threads at first use; for torch OMP_NUM_THREADS was read already.
         os.environ.setdefault("RAYON_NUM_THREADS", str(torch.get_num_threads()))
         space = Workspace(self.settings, registered)
-        space.threads, space.share = (
-            self.threads if self.settings.device == "cpu" else 0,
-            self.share,
-        )
+        if self.settings.device == "cpu":
+            space.compute.threads = self.threads
+        space.compute.share = self.share
         return space
 
 

@@ -93,7 +93,13 @@ def encode_texts(
         workspace.reporter.stage("encoding", str(source), 0, "texts")
         return encoder
 
-    advance = advancing(workspace, "encoding", workspace.numeric_precision["encoding"], 0)
+    advance = advancing(
+        workspace.compute,
+        workspace.reporter,
+        "encoding",
+        workspace.compute.precisions["encoding"],
+        0,
+    )
     if isinstance(output, Path):
         done = encode_file(source, lines, opened, output, advance, kept)
         _say_cut(done, source, workspace)

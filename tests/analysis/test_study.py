@@ -14,7 +14,8 @@ from mirrorbench.analysis import figures
 from mirrorbench.analysis.study import Analysis, Study
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.runs.workspace import Settings, Workspace
+from mirrorbench.runs.settings import Settings
+from mirrorbench.runs.workspace import Workspace
 
 pytest.importorskip("matplotlib", reason="figures need the extra 'figures'")
 

@@ -41,7 +41,8 @@ from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.plan import Planner, Purpose, Request
 from mirrorbench.runs.registry import load_plugins
-from mirrorbench.runs.workspace import Settings, Workspace
+from mirrorbench.runs.settings import Settings
+from mirrorbench.runs.workspace import Workspace
 from mirrorbench.texts.tuning_texts import read_tuning_texts
 
 CONTENT = b" b \n\na\nb\n\ta\t\nc\x12\n"

@@ -22,7 +22,8 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.outcomes import Outcome
 from mirrorbench.runs.plan import Request
 from mirrorbench.runs.run import execute_plan, make_plan
-from mirrorbench.runs.workspace import Settings, Workspace
+from mirrorbench.runs.settings import Settings
+from mirrorbench.runs.workspace import Workspace
 
 LETTERS = Path(letters_plugin.__file__)
 

@@ -27,7 +27,8 @@ from mirrorbench.runs.plan import Plan
 from mirrorbench.runs.registry import load_plugins
 from mirrorbench.runs.run import execute_plan
 from mirrorbench.runs.runner import Runner
-from mirrorbench.runs.workspace import Settings, Workspace
+from mirrorbench.runs.settings import Settings
+from mirrorbench.runs.workspace import Workspace
 from mirrorbench.training import checkpoints
 
 LEASE_SECONDS = 4.0

@@ -12,7 +12,8 @@ from mirrorbench.core.devices import worker_device
 from mirrorbench.core.specs import Value, parse_spec
 from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.run import make_plan
-from mirrorbench.runs.workspace import Settings, Workspace
+from mirrorbench.runs.settings import Settings
+from mirrorbench.runs.workspace import Workspace
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from mirrorbench.runs.outcomes import Outcome
 from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.results import ResultStore
 from mirrorbench.runs.run import execute_plan, make_plan
-from mirrorbench.runs.workspace import Settings, Workspace
+from mirrorbench.runs.settings import Settings
+from mirrorbench.runs.workspace import Workspace
 
 
 class Bench:

@@ -12,7 +12,8 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.run import make_plan
-from mirrorbench.runs.workspace import Settings, Workspace
+from mirrorbench.runs.settings import Settings
+from mirrorbench.runs.workspace import Workspace
 
 Make = Callable[..., Plan]
 

@@ -28,7 +28,8 @@ from mirrorbench.models.model_files import directory_checksum
 from mirrorbench.models.sentence_transformer_files import NoPoolingError, window
 from mirrorbench.runs.ladder import expand_ladder
 from mirrorbench.runs.plan import Planner, Purpose, Request
-from mirrorbench.runs.workspace import Settings, Workspace
+from mirrorbench.runs.settings import Settings
+from mirrorbench.runs.workspace import Workspace
 
 TEXTS = ["A man is playing a guitar.", "two WORDS", "x", "a rather long text of many words, " * 9]
 LINES = [f"line {number} of {word}" for number in range(12) for word in ("cats", "dogs")]

@@ -15,7 +15,8 @@ from mirrorbench.own_data.planning import (
     evaluation_plan,
     without_repeats,
 )
-from mirrorbench.runs.workspace import Settings, Workspace
+from mirrorbench.runs.settings import Settings
+from mirrorbench.runs.workspace import Workspace
 
 
 def test_data_names_and_encoder_rows_are_normalised(tmp_path: Path) -> None:

@@ -8,11 +8,8 @@ import numpy as np
 import pytest
 from helpers.damaged_files import DAMAGE, flip
 
-import mirrorbench
 from mirrorbench.core.encoder_protocol import TextInput
-from mirrorbench.runs import embedding_cache
 from mirrorbench.runs.embedding_cache import EmbeddingCache
-from mirrorbench.runs.outcomes import Reporter
 
 
 def inputs(*texts: str) -> list[TextInput]:
@@ -66,37 +63,3 @@ def test_damaged_vectors_are_detected_and_replaced(
     assert last.missing(inputs("a", "bb", "ccc")) == []
     np.testing.assert_array_equal(last.get(inputs("ccc", "a", "bb")), vectors("ccc", "a", "bb"))
     assert caplog.text == ""
-
-
-class Encoding(Reporter):
-    """Keeps how many texts were encoded at a time."""
-
-    def __init__(self) -> None:
-        self.stages: list[str] = []
-        self.counts: list[int] = []
-
-    def stage(self, name: str, of: str, total: int = 0, unit: str = "") -> None:
-        self.stages.append(name)
-
-    def advance(self, n: int) -> None:
-        if self.stages[-1] == "encoding":
-            self.counts.append(n)
-
-
-class Lengths:
-    """An encoder system of the lengths of texts."""
-
-    def encode(self, texts: list[str]) -> np.ndarray:
-        return np.array([[len(text), 1.0] for text in texts], dtype=np.float32)
-
-
-def test_progress_of_encoder_systems_is_reported_on_the_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(embedding_cache, "ONE_CALL", 2)
-    rows = [f"{'a' * n},{'b' * n * n},{n % 3}\n" for n in range(1, 5)]
-    (tmp_path / "a.csv").write_text("sentence1,sentence2,score\n" + "".join(rows))
-    reporter = Encoding()
-    board = mirrorbench.evaluate(Lengths(), f"{tmp_path}/a.csv", reporter=reporter, device="cpu")
-    assert not board.failures
-    assert reporter.counts == [2, 2, 2, 2]

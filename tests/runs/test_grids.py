@@ -20,7 +20,8 @@ from mirrorbench.runs.grids import GridFile, find_grid, grids_folder, plan_grid,
 from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.registry import expand_tasks
 from mirrorbench.runs.run import make_plan
-from mirrorbench.runs.workspace import Settings, Workspace
+from mirrorbench.runs.settings import Settings
+from mirrorbench.runs.workspace import Workspace
 from mirrorbench.session import Session
 
 Read = Callable[..., GridFile]

@@ -28,7 +28,8 @@ from mirrorbench.runs.plan import Request, merged
 from mirrorbench.runs.results import ResultStore, read_results
 from mirrorbench.runs.run import execute_plan, make_plan
 from mirrorbench.runs.runner import Runner
-from mirrorbench.runs.workspace import Settings, Workspace
+from mirrorbench.runs.settings import Settings
+from mirrorbench.runs.workspace import Workspace
 from mirrorbench.tasks import PairSimilarity, UsageSimilarity
 from mirrorbench.tasks.lexical import LexiconInduction
 

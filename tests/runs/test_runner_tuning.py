@@ -31,11 +31,12 @@ from mirrorbench.models.transformer import load_transformer
 from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cells import CorpusRef, ModelRef
-from mirrorbench.runs.embedding_cache import WRITE_EVERY
+from mirrorbench.runs.embedding import WRITE_EVERY
 from mirrorbench.runs.encoder_loading import open_for_tuning, tune_model
 from mirrorbench.runs.registry import load_plugins
 from mirrorbench.runs.results import ResultStore, read_results
-from mirrorbench.runs.workspace import Settings, Workspace
+from mirrorbench.runs.settings import Settings
+from mirrorbench.runs.workspace import Workspace
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import mirror_preset
 from mirrorbench.training.recipes import override

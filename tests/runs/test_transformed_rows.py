@@ -24,7 +24,7 @@ from mirrorbench.data.corpora import DEFAULT_CORPORA
 from mirrorbench.data.items import Pair
 from mirrorbench.models import transformations
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.runs import embedding_cache
+from mirrorbench.runs import embedding
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.encoder_loading import EncoderLoader
 from mirrorbench.runs.plan import Planner, Request
@@ -55,7 +55,7 @@ def naive_spearman(pairs: Sequence[Any], encode: Callable[[list[TextInput]], np.
 def spied(monkeypatch: pytest.MonkeyPatch) -> Mock:
     """Sees the vectors of each fit."""
     fit = Mock(wraps=transformations.fit)
-    monkeypatch.setattr(embedding_cache, "fit", fit)
+    monkeypatch.setattr(embedding, "fit", fit)
     return fit
 
 
@@ -114,7 +114,7 @@ def test_transformations_share_one_tuning_and_encoding(
 
 
 def test_killed_fit_reuses_stored_vectors(bench: Bench, toy: ToyEncoder) -> None:
-    killed = patch.object(embedding_cache, "fit", Mock(side_effect=KeyboardInterrupt))
+    killed = patch.object(embedding, "fit", Mock(side_effect=KeyboardInterrupt))
     with killed, pytest.raises(KeyboardInterrupt):
         bench.run("toy:post=center")
     assert set(LINES) <= set(toy.asked)
@@ -164,13 +164,13 @@ def test_impossible_transformation_fails_only_its_row(
 
 def test_fit_inputs_follow_pooling_and_paired_lines(bench: Bench, bert: str) -> None:
     work, cell = bench.workspace(), bench.plan(f"{bert}+base:pooling=target,post=center").cells[0]
-    found = embedding_cache.fit_inputs(LINES, cell.model, cell.pooling, work)
+    found = embedding.fit_inputs(LINES, cell.model, cell.pooling, work.plugins)
     assert [item.text for item in found] == LINES
     assert {item.text[slice(*item.spans[0])] for item in found} == {"line", "number"}
-    assert found == embedding_cache.fit_inputs(
-        LINES, cell.model, cell.pooling, work
+    assert found == embedding.fit_inputs(
+        LINES, cell.model, cell.pooling, work.plugins
     )  # the same draw
-    assert embedding_cache.fit_inputs(LINES, cell.model, Pooling(), work) == [
+    assert embedding.fit_inputs(LINES, cell.model, Pooling(), work.plugins) == [
         TextInput(line) for line in LINES
     ]
     pairs = [f"left {n}||right {n}" for n in range(20)]
@@ -178,7 +178,7 @@ def test_fit_inputs_follow_pooling_and_paired_lines(bench: Bench, bert: str) -> 
     cell = bench.plan(f"{bert}+pairs:post=center").cells[0]
     texts = [text for pair in pairs for text in pair.split("||")]
     assert sorted(
-        item.text for item in embedding_cache.fit_inputs(pairs, cell.model, cell.pooling, work)
+        item.text for item in embedding.fit_inputs(pairs, cell.model, cell.pooling, work.plugins)
     ) == sorted(texts)
     untuned = bench.plan(f"{bert}+base:post=zscore").cells
     bench.corpus.write_text("\n".join(texts))

@@ -12,9 +12,9 @@ from helpers.executor_bench import Bench, bench
 from helpers.plugin_fixtures import plugins
 from helpers.remote_workspaces import elsewhere, planned
 
-from mirrorbench.core.errors import UsageError
 from mirrorbench.runs import executors
-from mirrorbench.runs.workspace import Settings, SettingsFields, Workspace
+from mirrorbench.runs.settings import Settings, SettingsFields
+from mirrorbench.runs.workspace import Workspace
 
 __all__ = ["bench", "elsewhere", "plugins"]
 
@@ -35,15 +35,6 @@ def test_deterministic_setting_reaches_torch_and_workers(
             assert made.torch_device.type == "cpu"
             assert torch.are_deterministic_algorithms_enabled() == deterministic
             torch.use_deterministic_algorithms(False)
-
-
-def test_executor_text_is_parsed_into_options(bench: Bench) -> None:
-    made = Workspace(
-        Settings(executor="local:workers=3,cpus=1", workers=2, address="auto"), bench.plugins
-    )
-    assert (made.executor, made.options) == ("local", {"workers": 2, "cpus": 1, "address": "auto"})
-    with pytest.raises(UsageError, match="is not KEY=VALUE"):
-        Workspace(Settings(executor="local:workers"), bench.plugins)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.core.truncation import Truncation
 from mirrorbench.data.readers.inputs import Line
-from mirrorbench.runs.workspace import Settings, Workspace
+from mirrorbench.runs.settings import Settings
+from mirrorbench.runs.workspace import Workspace
 from mirrorbench.texts import encode
 from mirrorbench.texts.encode import EncodedFile, check_vector_file
 

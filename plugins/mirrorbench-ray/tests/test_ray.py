@@ -9,7 +9,7 @@ import pytest
 from helpers.executor_bench import Bench
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.compute import Compute
 
 TUNED = "tiny+mirror:batch_size=6"
 
@@ -54,7 +54,7 @@ def test_wrong_address_and_options_are_rejected(bench: Bench) -> None:
 @pytest.mark.full
 def test_unavailable_local_resources_are_rejected(bench: Bench) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Workspace, "planned_device", "cuda")  # as on a machine with some GPUs
+        patch.setattr(Compute, "planned_device", "cuda")  # as on a machine with some GPUs
         with pytest.raises(UsageError, match="this machine does not have 1 CPUs and 1000 GPUs"):
             bench.run("there", "letters", executor="ray", gpus=1000)
 

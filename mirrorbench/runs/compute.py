@@ -1,0 +1,94 @@
+"""Where and how a run computes: executor, device, precisions, threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from mirrorbench.core.errors import unknown_name
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import Value, parse_params
+from mirrorbench.runs.registry import Executor
+from mirrorbench.runs.settings import Settings
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Compute:
+    """Executor, device and precisions of a run.
+
+    Args:
+        settings: the settings of the run.
+        plugins: plugins with the executors.
+
+    Attributes:
+        executor: name of the executor.
+        options: of the executor.
+        threads: with which tuning computes on the CPU; 0 for torch's own number.
+        share: of a GPU's memory, for this process.
+        remarked: kinds of long work on which ``runs.half_precision`` has remarked.
+
+    Raises:
+        UsageError: no such executor. Device and precisions are checked at first use.
+    """
+
+    def __init__(self, settings: Settings, plugins: Plugins) -> None:
+        self._settings = settings
+        self._plugins = plugins
+        self.executor, _, tail = settings.executor.partition(":")
+        if self.executor not in plugins.executors:
+            unknown = unknown_name("executor", self.executor, plugins.executors.names())
+            hint = f"{unknown.hint}. Others are packages: pip install mirrorbench-EXECUTOR"
+            raise type(unknown)(unknown.message, hint)
+        self.options: dict[str, Value] = dict(parse_params(tail, settings.executor))
+        if settings.workers is not None:
+            self.options["workers"] = settings.workers
+        if settings.address:
+            self.options["address"] = settings.address
+        self.threads = 0
+        self.share = 1.0
+        self.remarked: set[str] = set()
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether on a GPU only algorithms compute that repeat bit for bit."""
+        return self._settings.deterministic
+
+    @cached_property
+    def device(self) -> torch.device:
+        """The device of this process. Where cells are computed elsewhere, the setting is not about this machine."""
+        from mirrorbench.core.devices import pick_device, use_deterministic_algorithms
+
+        if self.deterministic:
+            use_deterministic_algorithms()
+        asked = self._settings.device
+        if self._device_elsewhere and asked != "cpu":
+            asked = "auto"
+        return pick_device(asked)
+
+    @cached_property
+    def planned_device(self) -> str:
+        """The device that computes the cells, here or elsewhere."""
+        elsewhere = self._device_elsewhere
+        return elsewhere(self._settings.device, self.options) if elsewhere else str(self.device)
+
+    @cached_property
+    def precisions(self) -> dict[str, str]:
+        """``fp32``, ``bf16`` or ``fp16`` of ``tuning`` and of ``encoding``, whose default is fp32."""
+        import torch
+
+        from mirrorbench.core.devices import pick_precision, tuning_precision
+
+        usual = tuning_precision(torch.device(self.planned_device), self._device_elsewhere is None)
+        return {
+            "tuning": pick_precision(self._settings.precision, usual),
+            "encoding": pick_precision(self._settings.eval_precision, "fp32"),
+        }
+
+    @property
+    def _device_elsewhere(self) -> Callable[[str, Mapping[str, Value]], str] | None:
+        """The function that names the device of workers on other machines; ``None`` for workers of this one."""
+        executor: Executor = self._plugins.executors[self.executor]
+        return executor.device

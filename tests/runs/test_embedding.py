@@ -1,0 +1,46 @@
+"""Encoding of what the cache does not have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mirrorbench
+from mirrorbench.runs import embedding
+from mirrorbench.runs.outcomes import Reporter
+
+
+class Encoding(Reporter):
+    """Keeps how many texts were encoded at a time."""
+
+    def __init__(self) -> None:
+        self.stages: list[str] = []
+        self.counts: list[int] = []
+
+    def stage(self, name: str, of: str, total: int = 0, unit: str = "") -> None:
+        self.stages.append(name)
+
+    def advance(self, n: int) -> None:
+        if self.stages[-1] == "encoding":
+            self.counts.append(n)
+
+
+class Lengths:
+    """An encoder system of the lengths of texts."""
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        return np.array([[len(text), 1.0] for text in texts], dtype=np.float32)
+
+
+def test_progress_of_encoder_systems_is_reported_on_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedding, "ONE_CALL", 2)
+    rows = [f"{'a' * n},{'b' * n * n},{n % 3}\n" for n in range(1, 5)]
+    (tmp_path / "a.csv").write_text("sentence1,sentence2,score\n" + "".join(rows))
+    reporter = Encoding()
+    board = mirrorbench.evaluate(Lengths(), f"{tmp_path}/a.csv", reporter=reporter, device="cpu")
+    assert not board.failures
+    assert reporter.counts == [2, 2, 2, 2]
