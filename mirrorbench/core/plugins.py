@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from importlib.metadata import EntryPoint
@@ -36,7 +38,7 @@ from mirrorbench.core.errors import (
     PluginError,
     unknown_name,
 )
-from mirrorbench.core.foreign_errors import describe, remember_plugin
+from mirrorbench.core.foreign_errors import defined_at, describe, remember_plugin
 from mirrorbench.core.hooks import PROJECT, HookSpecs
 
 _T = TypeVar("_T")
@@ -232,11 +234,12 @@ class Plugins:
 
     def _report(self, plugin: str, error: BaseException, named: bool = False) -> None:
         """Warn of a broken plugin that was installed; stop for one that the user named (``--plugin FILE``)."""
+        # The function behind ``register`` is ours, and its name tells a plugin's author nothing.
+        reason = re.sub(r"\b_?add_\w+\(\)", "register()", describe(error))
         if named or os.environ.get("MIRRORBENCH_STRICT_PLUGINS") == "1":
             hint = error.hint if isinstance(error, MirrorbenchError) else ""
-            raise PluginError(f"plugin {plugin} failed: {describe(error)}", hint) from error
-        message = f"plugin {plugin} skipped: {describe(error)}"
-        warnings.warn(message, PluginWarning, stacklevel=2)
+            raise PluginError(f"plugin {plugin} failed: {reason}", hint) from error
+        warnings.warn(f"plugin {plugin} skipped: {reason}", PluginWarning, stacklevel=2)
 
     def add(self, plugin: Any, name: str, distribution: str = _FILE) -> None:
         """Register a plugin object; without hooks, or with one of a wrong name or argument, a ``PluginError``."""
@@ -252,6 +255,12 @@ class Plugins:
             self._manager.unregister(name=name)
             problem = " ".join(str(error).split("hookimpl definition: ")[-1].split())
             hint = f"A hook takes one argument, called register. Hooks: {hooks}"
+            if unknown := re.match(r"unknown hook '(\w+)'", problem):
+                problem = (
+                    f"unknown hook {unknown[1]!r}{defined_at(getattr(plugin, unknown[1], None))}"
+                )
+                if near := get_close_matches(unknown[1], list(self._hooks), n=1):
+                    hint = f"Did you mean {near[0]}?"
             raise PluginError(f"plugin {name!r}: {problem}", hint) from error
         if not self._manager.get_hookcallers(plugin):
             self._manager.unregister(plugin)

@@ -151,7 +151,7 @@ def test_builtin_plugins_are_listed_with_hooks(plugins: Plugins) -> None:
         ("x = 1", "has no hook"),
         (
             HOOK + "register_task(register): ...",
-            r"unknown hook 'register_task'.*\n.*register_tasks",
+            r"unknown hook 'register_task' \(.*bad.py, line 2\)\nDid you mean register_tasks",
         ),
         (HOOK + "register_tasks(registr): ...", "'registr'"),
     ],
@@ -182,6 +182,11 @@ def test_unloadable_plugin_is_reported_and_not_registered(
         ("register_encoders(register)", "yield", "returned a generator"),
         ("register_encoders(register)", "register('a')", "missing 1 required positional argument"),
         ("register_encoders(register)", "register('a', max, 5)", "by a int"),
+        (
+            "register_encoders(register)",
+            "register('a', max, desc='b')",
+            r"register\(\) got an unexpected keyword argument 'desc' \(.*bad.py, line 3",
+        ),
         ("register_encoders(register)", "register('sbert', max)", "registered twice"),
         *(
             (

@@ -48,7 +48,8 @@ class Bench:
         self.log = Log()
         folders = (self.folder / name, self.folder / "data", self.folder / f"{name}-cache")
         workspace = Workspace(Settings(*folders, "cpu", offline=True), self.plugins, self.log)
-        workspace.executor, workspace.options = executor, options
+        workspace.compute.executor = executor
+        workspace.compute.options = options
         specs, corpus = tuple(map(parse_spec, encoders)), str(self.folder / "mine.txt")
         return execute_plan(
             workspace, make_plan(workspace, Request(specs, ("cats", "dogs"), (0, 1), corpus))
