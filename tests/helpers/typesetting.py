@@ -28,6 +28,14 @@ def document(head: str, bodies: Sequence[str]) -> str:
     return f"{head}{PACKAGES}\n\\begin{{document}}\n{body}\n\\end{{document}}\n"
 
 
+def one_document(documents: Sequence[str]) -> str:
+    """Return one document with the bodies of several, below the head of the first."""
+    begin, end = r"\begin{document}", r"\end{document}"
+    bodies = [text.partition(begin)[2].rpartition(end)[0] for text in documents]
+    body = "\n\\clearpage\n".join(bodies)
+    return f"{documents[0].partition(begin)[0]}{begin}{body}\n{end}\n"
+
+
 def typeset(folder: Path, text: str) -> str:
     """Return the log of pdflatex for a document, which must compile."""
     if shutil.which("pdflatex") is None:

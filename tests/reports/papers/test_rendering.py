@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from helpers.paper_results import STS, filled, joined, table
 from helpers.stored_results import stored
-from helpers.typesetting import assert_nothing_leaves_the_page
+from helpers.typesetting import assert_nothing_leaves_the_page, one_document
 
 from mirrorbench.reports.papers.rendering import render_paper
 from mirrorbench.reports.papers.table_files import PaperTable, paper_tables
@@ -93,6 +93,5 @@ def test_every_paper_table_renders_and_latex_compiles(tmp_path: Path) -> None:
         text = render_paper(content, format_)
         assert len(text.splitlines()) >= 2, format_
         assert "[U+" not in text
-    assert_nothing_leaves_the_page(
-        tmp_path, [render_paper(content, "latex", standalone=True) for content in contents]
-    )
+    documents = [render_paper(content, "latex", standalone=True) for content in contents]
+    assert_nothing_leaves_the_page(tmp_path, one_document(documents))

@@ -14,6 +14,7 @@ from helpers.typesetting import (
     assert_nothing_leaves_the_page,
     document,
     natural_widths,
+    one_document,
 )
 
 from mirrorbench.core.errors import UsageError
@@ -132,11 +133,8 @@ TABLES = [HOSTILE, BOARD, LONG, EMPTY, NO_ROWS, replace(BOARD, rows=BOARD.rows[:
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"percent": True, "deviations": False}, {"split": True}])
 def test_standalone_latex_tables_fit_the_page(tmp_path: Path, options: dict[str, Any]) -> None:
-    begin, end = r"\begin{document}", r"\end{document}"
     documents = [latex(table, standalone=True, **options) for table in TABLES]
-    head = documents[0].partition(begin)[0]
-    bodies = [text.partition(begin)[2].rpartition(end)[0] for text in documents]
-    assert_nothing_leaves_the_page(tmp_path, document(head, bodies))
+    assert_nothing_leaves_the_page(tmp_path, one_document(documents))
 
 
 @pytest.mark.slow
