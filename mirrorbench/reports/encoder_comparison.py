@@ -72,6 +72,13 @@ class TaskComparison(Comparison):
 class EncoderComparison:
     """Two encoders, A and B.
 
+    Example:
+        >>> import mirrorbench
+        >>> board = mirrorbench.run(["tiny+base:pooling=mean", "tiny+base:pooling=cls"], "quick-sts")
+        >>> compared = mirrorbench.compare("tiny+base:pooling=mean", "tiny+base:pooling=cls")
+        >>> compared.tasks[0].verdict
+        'A better'
+
     Attributes:
         tasks: each comparable task.
         average: over several tasks; ``None`` for one.
@@ -138,18 +145,9 @@ def pair_table(compared: EncoderComparison, title: str) -> Table:
     heads = ("items", "A", "B", "A - B", f"{LEVEL:.0%} interval", "p", "verdict")
     rows = []
     for entry in compared.every:
-        ends = entry.test.interval
-        cells = (
-            f"{entry.n:,}",
-            _score(entry.first),
-            _score(entry.second),
-            _number(entry.difference, "+"),
-            f"[{', '.join(map(_number, ends))}]" if ends else "undefined",
-            "undefined" if entry.corrected is None else p_words(entry.corrected).removeprefix("= "),
-            entry.verdict,
-        )
         name = entry.task if entry.task != AVERAGE else f"{AVERAGE} of {len(compared.tasks)}"
-        rows.append(Row(name, "", tuple(Score(nan, None, 1, text=cell) for cell in cells)))
+        cells = [Score(nan, None, 1, text=text) for text in _cell_texts(entry)]
+        rows.append(Row(name, "", tuple(cells)))
     *of_tasks, last = compared.sentences()  # that of the average, if there is one
     notes = [last, explanation(compared), *compared.notes, *of_tasks]
     notes += caveat_notes([entry.test for entry in compared.every])
@@ -163,6 +161,18 @@ def pair_table(compared: EncoderComparison, title: str) -> Table:
         "task",
         banner=compared.banner,
     )
+
+
+def _cell_texts(entry: TaskComparison) -> list[str]:
+    """Return the cells of a task, in the order of the headings."""
+    interval = p = "undefined"
+    if entry.test.interval:
+        interval = f"[{', '.join(map(_number, entry.test.interval))}]"
+    if entry.corrected is not None:
+        p = p_words(entry.corrected).removeprefix("= ")
+    first, second = _score(entry.first), _score(entry.second)
+    difference = _number(entry.difference, "+")
+    return [f"{entry.n:,}", first, second, difference, interval, p, entry.verdict]
 
 
 def explanation(compared: EncoderComparison) -> str:

@@ -173,7 +173,7 @@ def latex(
     return _template().render(
         tabulars=tabulars,
         notes=[at_start(breakable(note)) for note in notes[:fitting]],
-        notes_size="footnotesize" if tabulars[-1]["layout"].size.name == "small" else "scriptsize",
+        notes_size=tabulars[-1]["layout"].notes_size.name,
         left_out=notes[fitting:],
         caption=breakable(title),
         label=label or f"tab:{name}",

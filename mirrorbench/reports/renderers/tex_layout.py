@@ -1,7 +1,7 @@
 """The float, font size and width that let a LaTeX table fit the line, from estimated widths.
 
-Widths are those of Computer Modern in a class with 10 pt, where a table of the estimated width is at most a few
-percent narrower; Times, which most two-column classes take at 10 or 11 pt, is not wider.
+Widths are estimated for Computer Modern in a class with 10 pt. The estimates are 1 to 10 % above the real widths, which
+leaves room for classes with 11 pt. Times, the font of most two-column classes, is not wider.
 """
 
 from __future__ import annotations
@@ -80,6 +80,11 @@ class Layout:
     line: float
     share: float = 0.0
 
+    @property
+    def notes_size(self) -> Size:
+        """The size of the notes below it, a step smaller where there is one."""
+        return SIZES[1] if self.size is SIZES[0] else SIZES[2]
+
 
 def text_width(text: str) -> float:
     """Return the width of a text in Computer Modern in em, estimated by classes of characters."""
@@ -157,7 +162,7 @@ def table_height(layout: Layout, n_lines: int) -> float:
 
 def notes_that_fit(notes: Sequence[str], layout: Layout, used: float) -> int:
     """Return how many notes fit below a table of ``used`` points, from the first on."""
-    size = SIZES[1] if layout.size is SIZES[0] else SIZES[2]
+    size = layout.notes_size
     width = layout.line
     if not layout.scaled:
         width = max(min(layout.width, layout.line), layout.share * layout.line)
