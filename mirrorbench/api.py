@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Unpack
 
 from mirrorbench.core.arguments import as_folders, checks_keywords
 from mirrorbench.core.errors import UsageError, as_arguments
-from mirrorbench.core.specs import EncoderSpec, Specs, as_names, as_spec
+from mirrorbench.core.specs import EncoderSpec, Specs, TaskNames, as_names, as_spec, is_path_name
 from mirrorbench.runs.settings import SettingsFields
 from mirrorbench.session import Session
 
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from mirrorbench.texts.model_card import TunedEncoder
 
 _SETTINGS = tuple(SettingsFields.__annotations__)
-Tasks = str | Path | Sequence[str | Path]
-"""Tasks, suites and paths of own data: a list, one path, or one string with commas."""
 
 
 class FailureWarning(UserWarning):
@@ -89,7 +86,7 @@ def tune(
 @checks_keywords(_SETTINGS)
 def run(
     encoders: Specs = "tiny",
-    tasks: Tasks = "quick",
+    tasks: TaskNames = "quick",
     *,
     seeds: int = 1,
     corpus: str = "",
@@ -130,7 +127,7 @@ def run(
 @checks_keywords(_SETTINGS)
 def evaluate(
     encoder: Any,
-    tasks: Tasks = "quick",
+    tasks: TaskNames = "quick",
     *,
     name: str | Sequence[str] = "",
     output: str | Path | None = None,
@@ -201,7 +198,7 @@ def evaluate(
                 requested.append(spec)
         session = _session(tasks, folder, settings, registered, reporter)
         paths = as_names(tasks)
-        if len(requested) > 1 and all(_is_own(path) for path in paths):
+        if len(requested) > 1 and all(map(is_path_name, paths)):
             return _with_warning(session.evaluate(requested, paths, margin=margin))
         plan = session.plan(requested, tasks, protocol=protocol)
         return _with_warning(session.execute(plan))
@@ -211,7 +208,7 @@ def evaluate(
 def compare(
     first: str,
     second: str,
-    tasks: Tasks = (),
+    tasks: TaskNames = (),
     *,
     results: str | Path | Sequence[str | Path] = "results",
     protocol: str = "",
@@ -230,14 +227,11 @@ def compare(
         >>> list(compared.to_frame()["verdict"])
         ['A better']
     """
-    folders = as_folders("results", results)
-    if not folders:
-        raise UsageError("no folder of results is named", "Such as results='results'.")
     return Session().compare(
         first,
         second,
         tasks,
-        results=folders,
+        results=as_folders("results", results),
         protocol=protocol,
         allow_mixed=allow_mixed,
         margin=margin,
@@ -247,7 +241,7 @@ def compare(
 @checks_keywords()
 def leaderboard(
     results: str | Path | Sequence[str | Path] = "results",
-    tasks: Tasks = (),
+    tasks: TaskNames = (),
     *,
     allow_mixed: bool = False,
 ) -> Leaderboard:
@@ -260,13 +254,11 @@ def leaderboard(
         True
     """
     folders = as_folders("results", results)
-    if not folders:
-        raise UsageError("no folder of results is named", "Such as results='results'.")
     return Session().leaderboard(folders, tasks, allow_mixed=allow_mixed)
 
 
 def _session(
-    tasks: Tasks,
+    tasks: TaskNames,
     output: str | Path,
     settings: SettingsFields,
     plugins: Plugins | None = None,
@@ -280,23 +272,25 @@ def _session(
 
 
 def _with_warning(board: Leaderboard) -> Leaderboard:
-    """Warn of failures, which a notebook would not show otherwise."""
-    if board.failures:
-        reasons = Counter(failure.reason for failure in board.failures)
-        first = board.failures[0]
-        n_cells = len(board.failures) + len(board.results)
-        text = f"{len(board.failures)} of {n_cells} cells failed: {first.spec} on {first.task}: {first.reason}"
-        if first.hint:
-            text += f" {first.hint}"
-        if len(reasons) > 1:
-            text += f"; {len(reasons) - 1} other reasons"
-        warnings.warn(f"{as_arguments(text)} (all: .failures)", FailureWarning, stacklevel=4)
-    return board
-
-
-def _is_own(name: str) -> bool:
-    """Whether a task is a path of own data."""
-    return "/" in name or name.startswith((".", "~"))
+    """Warn of failures, which a notebook would not show otherwise, and let them name arguments."""
+    if not board.failures:
+        return board
+    failures = tuple(
+        replace(failure, reason=as_arguments(failure.reason), hint=as_arguments(failure.hint))
+        for failure in board.failures
+    )
+    first = failures[0]
+    n_cells = len(failures) + len(board.results)
+    text = (
+        f"{len(failures)} of {n_cells} cells failed: {first.spec} on {first.task}: {first.reason}"
+    )
+    if first.hint:
+        text += f" {first.hint}"
+    other_reasons = {failure.reason for failure in failures} - {first.reason}
+    if other_reasons:
+        text += f"; {len(other_reasons)} other reasons"
+    warnings.warn(f"{text} (all: .failures)", FailureWarning, stacklevel=4)
+    return replace(board, failures=failures)
 
 
 def _identified(encoder: Any) -> tuple[Any, bool]:

@@ -20,6 +20,7 @@ from mirrorbench.core.specs import (
     PROTOCOLS,
     EncoderSpec,
     Specs,
+    TaskNames,
     as_names,
     as_several,
     as_spec,
@@ -92,7 +93,7 @@ class Session:
     def plan(
         self,
         encoders: Specs = (),
-        tasks: str | Path | Sequence[str | Path] = (),
+        tasks: TaskNames = (),
         *,
         seeds: int | None = None,
         corpus: str = "",
@@ -166,7 +167,7 @@ class Session:
     def run(
         self,
         encoders: Specs = (),
-        tasks: str | Path | Sequence[str | Path] = (),
+        tasks: TaskNames = (),
         *,
         seeds: int | None = None,
         corpus: str = "",
@@ -248,34 +249,22 @@ class Session:
         Returns:
             The leaderboard, with a verdict on each other encoder and data.
         """
-        from mirrorbench.own_data.answers import Evaluation
+        from mirrorbench.own_data.answers import computed_evaluation
         from mirrorbench.own_data.planning import Data, encoder_rows, evaluation_plan
-        from mirrorbench.reports.comparable import stored_results
         from mirrorbench.reports.statistics.equality import asked_for
-        from mirrorbench.runs.run import execute_plan
 
         equality = asked_for(margin)
         space = self.workspace
         read = Data.read(data, space)
         rows = encoder_rows(encoders, space)
         plan = evaluation_plan(rows, read, space, baselines=False, fetch=True)
-        outcome = execute_plan(space, plan)
-        return Evaluation(
-            stored_results(outcome, plan, space.results),
-            plan,
-            outcome.failures,
-            list(map(str, rows.values())),
-            read,
-            space.plugins,
-            equality=equality,
-            computed=outcome.predictions,
-        ).leaderboard
+        return computed_evaluation(space, plan, rows, read, equality=equality).leaderboard
 
     @checks_keywords()
     def leaderboard(
         self,
         results: str | Path | Sequence[str | Path] = (),
-        tasks: str | Path | Sequence[str | Path] = (),
+        tasks: TaskNames = (),
         *,
         encoders: Specs = (),
         table: str = "",
@@ -335,7 +324,7 @@ class Session:
         self,
         first: str,
         second: str,
-        tasks: str | Path | Sequence[str | Path] = (),
+        tasks: TaskNames = (),
         *,
         results: Sequence[str | Path] = (),
         protocol: str = "",

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 import mirrorbench
+from mirrorbench.models.encoder_systems import TextEncoder
+from mirrorbench.reports.encoder_comparison import EncoderComparison
 from mirrorbench.reports.leaderboard import Leaderboard
 
 FUNCTIONS = ("compare", "evaluate", "leaderboard", "load", "run", "tune")
-CALLED = [*(getattr(mirrorbench, name) for name in FUNCTIONS), mirrorbench.Session, Leaderboard]
+CLASSES = (mirrorbench.Session, TextEncoder, EncoderComparison, Leaderboard)
+CALLED = [*(getattr(mirrorbench, name) for name in FUNCTIONS), *CLASSES]
 
 
 @pytest.mark.slow

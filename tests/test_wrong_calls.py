@@ -87,7 +87,7 @@ CALLS: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "tuning texts": (lambda: mirrorbench.tune(None, "tiny"), ("texts are a list, and got None",)),
     "tuning surrogate": (lambda: mirrorbench.tune(["a\ud800"] * 40, "tiny"), ("texts[0] holds",)),
     "seed": (lambda: mirrorbench.tune(["a b"] * 40, "tiny", seed=-1), ("seed=-1",)),
-    "results": (lambda: mirrorbench.leaderboard([]), ("no folder of results",)),
+    "results": (lambda: mirrorbench.leaderboard([]), ("results=[]", "a path")),
     "compare": (lambda: mirrorbench.compare("a", "b"), ("no folder results with results",)),
 }
 

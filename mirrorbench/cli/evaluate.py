@@ -26,7 +26,7 @@ from mirrorbench.cli.display import (
 )
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.quoting import without_texts
-from mirrorbench.own_data.answers import Evaluation, items_needed
+from mirrorbench.own_data.answers import Evaluation, computed_evaluation, items_needed
 from mirrorbench.own_data.clustering import SEEDS
 from mirrorbench.own_data.measures import FOLDS
 from mirrorbench.own_data.planning import (
@@ -40,7 +40,6 @@ from mirrorbench.own_data.planning import (
     without_repeats,
 )
 from mirrorbench.own_data.ranking_tasks import NO_BM25
-from mirrorbench.reports.comparable import stored_results
 from mirrorbench.reports.renderers import number
 from mirrorbench.reports.statistics.equality import asked_for
 
@@ -126,7 +125,6 @@ def evaluate(
     """
     from mirrorbench.cli.display import on_interrupt_go_on
     from mirrorbench.cli.progress import print_logged, progress_display
-    from mirrorbench.runs.run import execute_plan
     from mirrorbench.session import Session
 
     if dry_run and as_json:
@@ -157,30 +155,18 @@ def evaluate(
                 if equality:
                     say(tested.can_show_equality(equality.margin))
             return
-        outcome = execute_plan(space, plan)
-    stored = stored_results(outcome, plan, space.results)
-    specs = list(map(str, rows.values()))
-    evaluation = Evaluation(
-        stored,
-        plan,
-        outcome.failures,
-        specs,
-        read,
-        space.plugins,
-        seen,
-        equality,
-        outcome.predictions,
-    )
+        evaluation = computed_evaluation(space, plan, rows, read, seen, equality)
+    board = evaluation.leaderboard
     if as_json:
         print_json(as_object(evaluation, items) | {"overlap": overlap})
     else:
         print_evaluation(evaluation, read, items, notes)
-        own_labels = {spec: evaluation.labels[spec] for spec in specs}
-        unread = () if quiet else encoder_lines(outcome.results, own_labels, read)
+        own_labels = {spec: evaluation.labels[spec] for spec in evaluation.encoders}
+        unread = () if quiet else encoder_lines(board.results, own_labels, read)
         for line in (*overlap, *unread):
             say(line, err=True)
-    print_logged(outcome.failures, output)
-    raise typer.Exit(1 if outcome.failures else 0)
+    print_logged(board.failures, output)
+    raise typer.Exit(1 if board.failures else 0)
 
 
 def print_evaluation(

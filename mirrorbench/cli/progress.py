@@ -56,12 +56,10 @@ class Display(Reporter):
         self._began = time.monotonic()
         self._stage, self._unit, self._size, self._count = "", "", 0, 0
         self._stage_began = self._began
+        # What the last line said was done, its time, and the seconds after which the same may be said again.
         self._told = ""
-        """What the last line said was done, ..."""
         self._told_at = 0.0
-        """... when it was printed, ..."""
         self._silence = 0.0
-        """... and the seconds after which the same is said again."""
         self._bar = progress.add_task("", total=1) if progress else None
 
     @property

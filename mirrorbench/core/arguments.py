@@ -81,9 +81,9 @@ def check_folder(name: str, value: Any) -> None:
 
 
 def as_folders(name: str, value: Any) -> list[str | Path]:
-    """Return one folder or several as a list."""
+    """Return one folder or several as a list that is not empty."""
     several = [value] if isinstance(value, str | Path) else value
-    if not isinstance(several, list | tuple):
+    if not isinstance(several, list | tuple) or not several:
         raise UsageError(f"{name}={value!r:.60}", "Pass a path, or a list of paths.")
     for folder in several:
         check_folder(name, folder)

@@ -14,7 +14,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
@@ -91,10 +91,6 @@ class Registry(Generic[_T]):
     def of_this_process(self) -> bool:
         """Whether names are those of objects that the caller gave, which stand for themselves."""
         return self._any_name
-
-    def replace(self, name: str, value: _T) -> None:
-        """Give an entry another value."""
-        self._entries[name] = replace(self._entries[name], value=value)
 
     def drop(self, origin: str) -> None:
         """Remove what a plugin registered."""

@@ -182,7 +182,21 @@ def as_texts(encoders: Specs) -> tuple[str, ...]:
     )
 
 
-def as_names(names: str | Path | Sequence[str | Path]) -> list[str]:
+TaskNames = str | Path | Sequence[str | Path]
+"""Tasks, suites and paths of own data: a list, one path, or one string with commas."""
+
+
+def is_path_name(name: str) -> bool:
+    """Return whether the name of a task is a path of own data: with a slash, or a dot or tilde in front."""
+    return "/" in name or name.startswith((".", "~"))
+
+
+def path_name(path: str) -> str:
+    """Return a path as the name of a task: ``./pairs.csv`` for ``pairs.csv``."""
+    return path if is_path_name(path) else f"./{path}"
+
+
+def as_names(names: TaskNames) -> list[str]:
     """Return names of tasks or suites from a list, or from one text with commas; a ``Path`` is that of own data."""
     several = [names] if isinstance(names, str | Path) else names
     if not isinstance(several, Iterable) or hasattr(several, "columns"):
@@ -191,8 +205,7 @@ def as_names(names: str | Path | Sequence[str | Path]) -> list[str]:
     found: list[str] = []
     for name in several:
         if isinstance(name, Path):
-            path = str(name)
-            found.append(path if "/" in path or path.startswith((".", "~")) else f"./{path}")
+            found.append(path_name(str(name)))
         elif isinstance(name, str):
             found += split_names([name])
         else:

@@ -216,7 +216,16 @@ def _object_fingerprint(model: Any) -> str:
 
 @dataclass(repr=False, eq=False)
 class TextEncoder:
-    """An encoder of strings and of words in context, as ``load`` returns it."""
+    """An encoder of strings and of words in context, as ``load`` returns it.
+
+    Example:
+        >>> import mirrorbench
+        >>> from mirrorbench.plugin import TextInput
+        >>> encoder = mirrorbench.load("tiny", level="wic")
+        >>> word = TextInput("She sat on the river bank.", spans=((21, 25),))
+        >>> encoder.encode([word]).shape
+        (1, 256)
+    """
 
     encoder: Encoder
     name: str = "encoder"

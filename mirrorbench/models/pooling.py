@@ -330,13 +330,14 @@ def pool(
     )
     function = registered[pooling.mode]
     vectors = function(states, tokens.of_target() if pooling.of_copy else tokens)
-    named = f"the pooling {pooling.mode!r}{defined_at(function)}"
+    fault = ""
     if not isinstance(vectors, torch.Tensor):
-        kind = type(vectors).__name__
-        problem = f"{named} returned a {kind}, not a tensor"
-        raise PluginError(problem, "It returns a tensor of shape (texts, dimensions).")
-    if vectors.ndim < 2 or len(vectors) != len(states):
-        shape = tuple(vectors.shape)
-        problem = f"{named} returned shape {shape} for {len(states)} texts"
-        raise PluginError(problem, "It returns a tensor of shape (texts, dimensions).")
+        fault = f"a {type(vectors).__name__}, not a tensor"
+    elif vectors.ndim < 2 or len(vectors) != len(states):
+        fault = f"shape {tuple(vectors.shape)} for {len(states)} texts"
+    if fault:
+        raise PluginError(
+            f"the pooling {pooling.mode!r}{defined_at(function)} returned {fault}",
+            "It returns a tensor of shape (texts, dimensions).",
+        )
     return torch.nn.functional.normalize(vectors, dim=-1) if pooling.normalize else vectors

@@ -30,12 +30,14 @@ from mirrorbench.runs.results import hidden_id
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
+    from mirrorbench.core.specs import EncoderSpec
     from mirrorbench.data.corpora import Contamination
     from mirrorbench.own_data.planning import Data
     from mirrorbench.reports.comparable import Stored
     from mirrorbench.reports.statistics.comparisons import RowKey, Seeds
     from mirrorbench.runs.outcomes import Failure
     from mirrorbench.runs.plan import Plan
+    from mirrorbench.runs.workspace import Workspace
 
 POWER = 0.8
 """Probability with which a difference is to be detected, for the number of items that it needs."""
@@ -281,6 +283,35 @@ class Evaluation:
         if items.statistic == MEAN:
             return items.values
         return influence(replace(items, shared=None), self._plugins)
+
+
+def computed_evaluation(
+    space: Workspace,
+    plan: Plan,
+    rows: Mapping[str, EncoderSpec],
+    data: Mapping[str, Data],
+    tuned_on: Mapping[str, Contamination] = MappingProxyType({}),
+    equality: Equality | None = None,
+) -> Evaluation:
+    """Compute a plan, and compare its encoders with the first one; the arguments are as of ``Evaluation``.
+
+    ``rows`` are the specs of the encoders by their texts, as of ``planning.encoder_rows``.
+    """
+    from mirrorbench.reports.comparable import stored_results
+    from mirrorbench.runs.run import execute_plan
+
+    outcome = execute_plan(space, plan)
+    return Evaluation(
+        stored_results(outcome, plan, space.results),
+        plan,
+        outcome.failures,
+        list(map(str, rows.values())),
+        data,
+        space.plugins,
+        tuned_on,
+        equality,
+        outcome.predictions,
+    )
 
 
 def _with_answers(items: ItemScores) -> ItemScores:

@@ -13,7 +13,7 @@ import numpy as np
 
 from mirrorbench.core.errors import UsageError, changed_while_read
 from mirrorbench.core.files import resolved
-from mirrorbench.core.specs import as_spec
+from mirrorbench.core.specs import as_spec, path_name
 from mirrorbench.core.truncation import Truncation
 from mirrorbench.core.unknown_words import UnknownWords
 from mirrorbench.data.corpora import Contamination
@@ -124,8 +124,7 @@ def data_name(path: str, kind: str, columns: Sequence[str]) -> str:
         raise UsageError(f"{path}: the name of data may hold no comma and no colon", "Rename it.")
     path, _, given = path.partition(":")
     options = [*([given] if given else []), *([f"kind={kind}"] if kind else []), *renamed]
-    slashed = path if "/" in path or path.startswith((".", "~")) else f"./{path}"
-    return slashed + (f":{','.join(options)}" if options else "")
+    return path_name(path) + (f":{','.join(options)}" if options else "")
 
 
 def without_repeats(names: Sequence[str]) -> list[str]:

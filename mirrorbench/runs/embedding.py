@@ -128,13 +128,13 @@ class Embedder:
         size = WRITE_EVERY[device_type(self.compute.device)]
         if not poolings and device_type(self.compute.device) == "cpu":
             size = ONE_CALL
+        named = f"the encoder {spec}{defined_at(encoder.encode)}"
         for start in range(0, len(inputs), size):
             chunk = inputs[start : start + size]
             if poolings:
                 assert isinstance(encoder, PoolingEncoder)  # only backbones have poolings
                 arrays = encoder.encode_pooled(chunk, poolings, advance)
             else:
-                named = f"the encoder {spec}{defined_at(encoder.encode)}"
                 arrays = [check_vectors(encoder.encode(chunk), len(chunk), named)]
                 advance(len(chunk))
             for cache, array in zip(stored.values(), arrays, strict=True):

@@ -158,10 +158,9 @@ def _add_encoder(
     description: str = "",
     keys: Mapping[str, type] | None = None,
 ) -> None:
+    if keys is not None and callable(open_encoder):
+        open_encoder = open_with_keys(open_encoder, keys, f"the encoder {name!r} of {origin}")
     add_function(registry, origin, name, open_encoder, description)
-    if keys is not None:
-        opened = open_with_keys(open_encoder, keys, f"the encoder {name!r} of {origin}")
-        registry.replace(name, opened)
     # Backbones that are encoder systems too, as sbert is, are registered by built-in modules.
     if name in BACKBONES and origin not in BUILTIN_PLUGINS and not registry.of_this_process:
         raise name_taken("encoder", name, "the backbones of mirrorbench", origin)

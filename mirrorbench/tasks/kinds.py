@@ -14,7 +14,7 @@ from mirrorbench.core.foreign_errors import defined_at
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.plugins import Entry, Plugins, Registry, call
 from mirrorbench.core.quoting import is_text, printable
-from mirrorbench.core.specs import LEVELS, parse_params
+from mirrorbench.core.specs import LEVELS, is_path_name, parse_params
 from mirrorbench.data.card_files import builtin_cards, load_card
 from mirrorbench.data.cards import CORPUS_KIND, Card
 from mirrorbench.data.readers.rows import ENDINGS
@@ -120,11 +120,11 @@ class TaskRegistry(Registry[Task]):
     def entry(self, name: str) -> Entry[Task]:
         """Return the task called ``name``, or its variant; ``UnknownNameError`` or ``UsageError`` if there is none."""
         base, colon, options = name.partition(":")
-        if not colon and not _is_path(base):
+        if not colon and not is_path_name(base):
             return super().entry(name)
         if name not in self._variants:
-            entry = self._own(name, base, options) if _is_path(base) else super().entry(base)
-            task = entry.value if _is_path(base) else _variant(entry.value, name, options)
+            entry = self._own(name, base, options) if is_path_name(base) else super().entry(base)
+            task = entry.value if is_path_name(base) else _variant(entry.value, name, options)
             self._variants[name] = replace(entry, name=name, value=task)
         return self._variants[name]
 
@@ -157,14 +157,10 @@ class TaskRegistry(Registry[Task]):
 
     def __contains__(self, name: object) -> bool:
         base = name.partition(":")[0] if isinstance(name, str) else ""
-        return _is_path(base) or super().__contains__(base or name)
+        return is_path_name(base) or super().__contains__(base or name)
 
 
 _OTHER_SPREADSHEETS = (".xls", ".xlsb", ".xltx", ".ods", ".numbers")
-
-
-def _is_path(name: str) -> bool:
-    return "/" in name or name.startswith((".", "~"))
 
 
 def _variant(task: Task, name: str, options: str) -> Task:

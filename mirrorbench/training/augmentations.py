@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from mirrorbench.core.errors import PluginError, TuningError, UsageError
 from mirrorbench.core.foreign_errors import defined_at
 from mirrorbench.core.hooks import Register, hookimpl
+from mirrorbench.core.quoting import shown
 from mirrorbench.models.families import set_rates
 from mirrorbench.training.drophead import Drophead
 
@@ -89,18 +91,25 @@ class Augmentation:
             )
 
     def apply(self, value: Any, context: AugmentationContext) -> Any:
-        """Return a text or ids after the augmentation.
+        """Return a text or token ids after the augmentation.
 
         Raises:
             PluginError: it returned something else.
         """
         changed = self.function(value, context)  # type: ignore[operator]
-        wanted = str if self.on == "text" else Sequence | np.ndarray
-        if not isinstance(changed, wanted) or (self.on == "tokens" and isinstance(changed, str)):
-            kind = "text" if self.on == "text" else "list of token ids"
-            problem = f"the augmentation {self.name!r}{defined_at(self.function)} returned a "
-            problem += type(changed).__name__
-            raise PluginError(f"{problem}, not a {kind}", "Let its function return what it made.")
+        if self.on == "text":
+            wanted = "a text"
+            right = isinstance(changed, str)
+        else:
+            wanted = "a list of token ids"
+            right = isinstance(changed, list) and len(changed) > 0
+            right = right and all(isinstance(number, Integral) for number in changed)
+        if not right:
+            named = f"the augmentation {self.name!r}{defined_at(self.function)}"
+            raise PluginError(
+                f"{named} returned {shown(repr(changed))}, not {wanted}",
+                "Let its function return what it made.",
+            )
         return changed
 
     def check(self, rate: float) -> None:

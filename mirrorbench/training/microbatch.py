@@ -20,7 +20,7 @@ from torch import Tensor
 
 from mirrorbench.core.devices import autocast, device_type, moved
 from mirrorbench.core.encoder_protocol import TextInput
-from mirrorbench.core.errors import TuningError
+from mirrorbench.core.errors import PluginError, TuningError
 from mirrorbench.models.batching import (
     PASS_COST,
     TOKEN_BUDGET,
@@ -55,6 +55,7 @@ class PairTokenizer:
             mask_id=tokenizer.mask_token_id,
             special_ids=frozenset(tokenizer.all_special_ids),
         )
+        self._n_tokens = len(tokenizer)
         chosen = in_use(self.recipe.augment, registered, "tokens")
         self._augment = [(function, replace(plain, rate=rate)) for function, rate in chosen]
 
@@ -99,6 +100,9 @@ class PairTokenizer:
 
     def _readable(self, ids: list[int], changed: list[int], targets: Ragged | None) -> list[int]:
         """Return the changed ids, or the old ones if the changed ones exceed the model's positions."""
+        if not 0 <= min(changed) <= max(changed) < self._n_tokens:
+            problem = f"an augmentation returned token ids from {min(changed)} to {max(changed)}"
+            raise PluginError(problem, f"The tokenizer has ids from 0 to {self._n_tokens - 1}.")
         if targets is not None and len(changed) != len(ids):
             problem = "an augmentation changes the number of tokens, so the target's tokens are not found any more"
             raise TuningError(
