@@ -38,7 +38,7 @@ from mirrorbench.core.errors import (
     PluginError,
     unknown_name,
 )
-from mirrorbench.core.foreign_errors import defined_at, describe, remember_plugin
+from mirrorbench.core.foreign_errors import defined_at, describe, place_of, remember_plugin
 from mirrorbench.core.hooks import PROJECT, HookSpecs
 
 _T = TypeVar("_T")
@@ -350,6 +350,8 @@ class Plugins:
                 registry.drop(plugin)
             else:
                 self._skip(plugin)
+            if isinstance(error, PluginError) and (place := place_of(error)):
+                error.message += f" ({place})"
             if named and isinstance(error, DuplicateNameError):
                 raise
             self._report(plugin if named else f"{plugin} ({dist})", error, named)

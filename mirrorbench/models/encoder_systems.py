@@ -6,12 +6,13 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.arguments import as_text_list, checks_keywords
 from mirrorbench.core.encoder_protocol import Encoder, as_inputs, check_vectors
 from mirrorbench.core.errors import PluginError, UsageError, unknown_name
+from mirrorbench.core.foreign_errors import defined_at
 from mirrorbench.core.identity import digest
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.core.truncation import Truncation, TruncationWarning, truncation_of
@@ -46,8 +47,10 @@ def create_encoder(spec: EncoderSpec, plugins: Plugins, context: EncoderContext)
     entry = plugins.encoders.entry(spec.backbone)
     encoder = entry.value(spec, context)
     if not isinstance(encoder, Encoder) or not isinstance(encoder.fingerprint, str):
+        made = "None" if encoder is None else f"a {type(encoder).__name__}"
+        named = f"the encoder {entry.name!r} of {entry.origin}{defined_at(entry.value)}"
         raise PluginError(
-            f"the encoder {entry.name!r} of {entry.origin} has no encode() or no fingerprint",
+            f"{named} is {made}, with no encode() or no fingerprint",
             "An encoder needs encode(inputs) -> array (n, d) and a string attribute fingerprint.",
         )
     return encoder
@@ -65,6 +68,7 @@ def open_with_keys(open_encoder: OpenEncoder, keys: Mapping[str, type], who: str
         hint = f'Such as keys={{"dims": int}}; a type is one of {names}.'
         raise PluginError(f"{who} states its keys as {keys!r:.80}", hint)
 
+    @wraps(open_encoder)
     def open_checked(spec: EncoderSpec, context: EncoderContext) -> Encoder:
         checked_params(spec, **keys)
         return open_encoder(spec, context)

@@ -113,7 +113,7 @@ def test_installed_plugin_with_a_taken_name_is_skipped_alone(
 
 def test_task_with_the_name_of_a_suite_is_refused(plugins: Plugins) -> None:
     plugins.add(ToyPlugin(tasks=[PairSimilarity("sts", CATS)]), "intruder")
-    with pytest.raises(PluginError, match="the suites of mirrorbench and by intruder"):
+    with pytest.raises(PluginError, match=r"mirrorbench and by intruder \(.*, line \d+"):
         plugins.tasks  # noqa: B018
 
 

@@ -214,7 +214,7 @@ def test_unavailable_encoders_and_tasks_fail_alone(make: Make, registered: Plugi
     plan = make("nothing", "toy", "unopened")
     assert [str(cell.spec) for cell in plan.cells] == ["toy"]
     assert [failure.reason.partition(" (")[0] for failure in plan.failures] == [
-        "the encoder 'nothing' of more has no encode() or no fingerprint",
+        "the encoder 'nothing' of more",
         "ZeroDivisionError: no weights",
     ]
 
