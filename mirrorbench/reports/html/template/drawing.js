@@ -48,22 +48,25 @@ function hint() {
   scroller.parentNode.classList.toggle("more-right", rest > 1);
 }
 
-const room = () => element("small", { class: "unseen", "aria-hidden": "true" }, `± ${number(0)}`);
+const room = () => element("small", { class: "unseen", "aria-hidden": "true" }, ` ± ${number(0)}`);
 
 function cell(entry, i) {
   const score = entry.scores[i];
   const average = view.columns[i].column.average_of.length ? { class: "average" } : {};
   const made = element("td", { tabindex: -1, ...average });
   // Space for a deviation, so that the decimal points of a column are aligned.
-  const space = view.deviates[i] ? [" ", room()] : [];
-  if (!score) made.append(element("span", { class: "missing" }, data.display.missing.plain), ...space);
-  if (!score) return made;
+  const space = view.deviates[i] ? [room()] : [];
+  // A dagger, or the space of one where another row of the column has it.
+  const dagger = score?.tied && entry.whole ? data.display.tied.plain : "";
+  const tied = view.ties[i] ? [element("span", { class: "tied" }, dagger)] : [];
+  if (!score) {
+    made.append(element("span", { class: "missing" }, data.display.missing.plain), ...space, ...tied);
+    return made;
+  }
   const text = minus(number(score.mean));
   made.append([text, element("b", {}, text), element("i", {}, text)][entry.ranks[i]]);
-  // A dagger, or the space of one where another row of the column has it, so that the decimal points stay aligned.
-  const dagger = score.tied && entry.whole ? data.display.tied.plain : "";
-  const tied = view.ties[i] ? [element("span", { class: "tied" }, dagger)] : [];
-  if (score.sd !== null) made.append(" ", element("small", {}, `± ${number(score.sd)}`), ...tied);
+  // The blank is inside, since it goes with the deviation where there is no room.
+  if (score.sd !== null) made.append(element("small", {}, ` ± ${number(score.sd)}`), ...tied);
   else made.append(...tied, ...space);
   if ($("seeds").checked && score.seeds.length > 1) {
     made.append(element("span", { class: "seeds" }, score.seeds.map(([, value]) => minus(number(value))).join(" ")));
